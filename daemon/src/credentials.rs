@@ -37,7 +37,7 @@ use toolgate_admission::{
     CallError, CredentialRights, ErrorType, Name, NetworkScheme, NoCredential, Target, Unusable,
     choose_credential,
 };
-use toolgate_sandbox::{Found, Injection};
+use toolgate_sandbox::{CredentialsForRequest, Injection};
 
 pub use authorization::{AuthorizationLink, PendingFlow};
 pub use change::NewCredential;
@@ -159,13 +159,13 @@ impl Credentials {
         &self,
         request: &CredentialRequest<'_>,
         now_ms: u64,
-    ) -> Result<Found, CredentialRefusal> {
+    ) -> Result<CredentialsForRequest, CredentialRefusal> {
         let injection = match request.target.scheme() {
             NetworkScheme::Https => self.injection(request, now_ms).await?,
             NetworkScheme::Http => None,
         };
         // After a possible refresh: the previous token is no longer valid.
-        Ok(Found { watched: self.secrets_to_scan(request), injection })
+        Ok(CredentialsForRequest { scan_only: self.secrets_to_scan(request), injection })
     }
 
     async fn injection(

@@ -16,7 +16,7 @@ use toolgate_admission::{
 };
 use toolgate_sandbox::workspace::{FilePool, Quota};
 use toolgate_sandbox::{
-    BeforeEffect, CallClock, CallContext, Component, Effect, EgressSettings, LogLine, MadeFor, Output,
+    BeforeEffect, CallClock, CallContext, CallIdentity, Component, Effect, EgressSettings, LogLine, Output,
     PagemapScan, Sandbox, SandboxSettings, Upstreams, Usage, Workspace,
 };
 
@@ -156,11 +156,11 @@ async fn context(
     };
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_millis(limits.deadline_ms);
     Ok(CallContext {
-        made_for: Arc::new(MadeFor {
+        identity: Arc::new(CallIdentity {
             session: "s_local".into(),
             organization: "local".into(),
             agent: "author".into(),
-            ..MadeFor::default()
+            ..CallIdentity::default()
         }),
         workspace,
         clock: environment.clock.clone(),
@@ -168,14 +168,14 @@ async fn context(
         upstreams: Some(Upstreams::new(EgressSettings::default())),
         // Effects wait for no audit record here.
         before_effect: BeforeEffect::new(|| async { Ok(()) }),
-        ..CallContext::powerless("c_local", deadline)
+        ..CallContext::without_capabilities("c_local", deadline)
     })
 }
 
 async fn open_workspace(folder: &Path, limits: &Limits) -> Result<Workspace, CallError> {
     let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
     let opened = Workspace::open(folder, quota, FilePool::default()).await;
-    opened.map(Workspace::telling_reads).map_err(|error| workspace_error(folder, &error))
+    opened.map(Workspace::with_read_effects).map_err(|error| workspace_error(folder, &error))
 }
 
 /// Checks that the value of `--workspace` is a readable folder, also if the plugin has no access to files.

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{Name, SessionFacts};
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
-use toolgate_sandbox::{MadeFor, Queue, QueueSettings, Workspace};
+use toolgate_sandbox::{CallIdentity, Queue, QueueSettings, Workspace};
 
 use crate::audit::EarlierCalls;
 pub use call_table::{
@@ -59,9 +59,9 @@ pub struct SessionSetup {
 
 impl SessionSetup {
     /// The identity that its calls have in the sandbox.
-    pub fn made_for(&self) -> MadeFor {
+    pub fn identity(&self) -> CallIdentity {
         let text = |text: &Option<String>| text.as_deref().map(Box::from);
-        MadeFor {
+        CallIdentity {
             session: self.id.as_str().into(),
             conversation: text(&self.conversation),
             organization: self.organization.as_str().into(),
@@ -77,7 +77,7 @@ pub struct Session {
     /// Its parameters.
     pub setup: SessionSetup,
     /// The identity that its calls have in the sandbox.
-    pub made_for: Arc<MadeFor>,
+    pub identity: Arc<CallIdentity>,
     /// Rounds, circuit breaker, and the facts that a decision reads.
     pub state: SessionState,
     /// Its calls by id.
@@ -121,7 +121,7 @@ impl Session {
     /// Its workspace, to be filled up to `quota`.
     pub async fn workspace(&self, quota: Quota) -> Result<Workspace, WorkspaceError> {
         let opened = self.workspaces.open(&self.setup.id, &self.slot, &self.folder).await?;
-        Ok(opened.narrowed(quota))
+        Ok(opened.with_lower_quota(quota))
     }
 
     /// Removes its files, once it is closed.
@@ -207,7 +207,7 @@ impl Sessions {
 
     fn make(&self, setup: SessionSetup, initial: InitialState, restored: bool) -> Arc<Session> {
         Arc::new(Session {
-            made_for: Arc::new(setup.made_for()),
+            identity: Arc::new(setup.identity()),
             folder: self.folder.join(&setup.id),
             workspaces: Arc::clone(&self.workspaces),
             calls: CallTable::new(self.answer_kept_ms, Arc::clone(&self.answer_bytes)),

@@ -1,6 +1,6 @@
-//! The plugin contract on the host's side: bindings made from `wit/`, and what each import answers.
+//! The host side of the plugin contract: bindings generated from `wit/`, and the host functions.
 //!
-//! Everything here is harmless by shape: it reads facts of the call or appends to bounded buffers.
+//! These functions only read facts of the call or append to bounded buffers.
 
 use wasmtime::component::{HasSelf, Linker};
 
@@ -33,14 +33,14 @@ impl toolgate::plugin::context::Host for CallState {
     }
 
     fn get(&mut self, key: String) -> Option<String> {
-        let made_for = &*self.context.made_for;
+        let identity = &*self.context.identity;
         let text = match key.as_str() {
-            "session" => Some(&*made_for.session),
-            "conversation" => made_for.conversation.as_deref(),
-            "organization" => Some(&*made_for.organization),
-            "agent" => Some(&*made_for.agent),
-            "user" => made_for.user.as_deref(),
-            "channel" => made_for.channel.as_deref(),
+            "session" => Some(&*identity.session),
+            "conversation" => identity.conversation.as_deref(),
+            "organization" => Some(&*identity.organization),
+            "agent" => Some(&*identity.agent),
+            "user" => identity.user.as_deref(),
+            "channel" => identity.channel.as_deref(),
             _ => None,
         };
         text.map(str::to_owned)
@@ -77,7 +77,7 @@ impl toolgate::plugin::log::Host for CallState {
 }
 
 impl toolgate::plugin::progress::Host for CallState {
-    /// Counted as log, which bounds how much can be told: what the log has no room for, nobody hears of.
+    /// Counted against the log limit, which bounds the events. A report that exceeds the limit is dropped.
     fn report(&mut self, done: u64, total: Option<u64>, message: Option<String>) {
         let mut fields = vec![("done".to_owned(), done.to_string())];
         fields.extend(total.map(|total| ("total".to_owned(), total.to_string())));

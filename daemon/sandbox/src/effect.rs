@@ -1,28 +1,26 @@
-//! What a call does to the world outside its instance, and the promise that comes first.
+//! The effects of a call outside its instance, and the write-ahead record that precedes them.
 //!
-//! An effect is something that outlives the call: a file written, a request sent, or an attempt at one
-//! that was refused. Before the first of them the call's intent must be on disk, so that a crash leaves
-//! a record that says "may have happened" and never an effect that nobody wrote down. [`BeforeEffect`] is
-//! how the sandbox waits for that without knowing what an audit log is.
+//! An effect outlives the call: a written file, a sent request, or a refused attempt at one. The call's intent must be
+//! on disk before its first effect, so that a crash leaves a record with an unknown outcome and never an unrecorded
+//! effect. [`BeforeEffect`] lets the sandbox wait for that record without knowing the audit log.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// One thing that a call did, or tried to do and was refused. Goes into the audit as a child of the call.
+/// One effect, or a refused attempt at one. The audit log records it as a child of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
-    /// What happened: `workspace_write`, `file_denied`, `file_unfinished`, `quota_exceeded`, `network_denied`,
-    /// `network_request`, `credential_displaced`; `workspace_read` where a tool is tried out.
+    /// The kind: `workspace_write`, `file_denied`, `file_unfinished`, `quota_exceeded`, `network_denied`,
+    /// `network_request`, `credential_displaced`; `workspace_read` in test calls.
     pub kind: &'static str,
-    /// To what, in the guest's own words (a path, a host) and never in the host's. One line.
+    /// The object (a path, a host) as the guest names it, never as the host does, and the result. One line.
     pub detail: String,
 }
 
 impl Effect {
-    /// What it was done to, and how it went. An address holds no `: `; the name of a file can, so what is said of one comes
-    /// behind the last.
+    /// Splits the detail into the object and the result. An address contains no `: `, but a file name may, so the last
+    /// `: ` separates these.
     pub fn parts(&self) -> (&str, &str) {
         let end = match self.kind {
             "workspace_write" | "workspace_read" => None,
@@ -33,14 +31,14 @@ impl Effect {
     }
 }
 
-type Recording = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+type RecordFuture = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// Makes sure that the intent of a call is on disk. Waiting twice costs nothing.
+/// Ensures that the intent of a call is on disk. Idempotent: a second wait costs nothing.
 #[derive(Clone)]
-pub struct BeforeEffect(Arc<dyn Fn() -> Recording + Send + Sync>);
+pub struct BeforeEffect(Arc<dyn Fn() -> RecordFuture + Send + Sync>);
 
 impl BeforeEffect {
-    /// Wraps what writes the intent; an error says why it could not be written.
+    /// Wraps the function that writes the intent. Its error is the reason why the intent could not be written.
     pub fn new<F, R>(record: F) -> Self
     where
         F: Fn() -> R + Send + Sync + 'static,
@@ -49,47 +47,35 @@ impl BeforeEffect {
         Self(Arc::new(move || Box::pin(record())))
     }
 
-    /// For calls that may have no effects at all.
-    pub fn refused() -> Self {
+    /// For calls that may have no effects: every wait fails.
+    pub fn forbidden() -> Self {
         Self::new(|| async { Err("this call may have no effects".to_owned()) })
     }
 
     /// Waits until the intent is on disk.
-    pub async fn recorded(&self) -> Result<(), String> {
+    pub async fn wait(&self) -> Result<(), String> {
         (self.0)().await
     }
 }
 
-impl fmt::Debug for BeforeEffect {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("BeforeEffect")
-    }
-}
+type ReportProgress = dyn Fn(u64, Option<u64>, Option<&str>) + Send + Sync;
 
-type Telling = dyn Fn(u64, Option<u64>, Option<&str>) + Send + Sync;
-
-/// Is told how far a call is: how much is done, of how much, and in words.
+/// Receives the progress of a call: units done, total units, message.
 #[derive(Clone)]
-pub struct ProgressSink(Option<Arc<Telling>>);
+pub struct ProgressSink(Option<Arc<ReportProgress>>);
 
 impl ProgressSink {
-    /// Nobody listens.
+    /// Discards all reports.
     pub const NONE: Self = Self(None);
 
-    /// Tells this function, which must not wait.
-    pub fn new(tell: impl Fn(u64, Option<u64>, Option<&str>) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(tell)))
+    /// Calls this function for each report. It must not block.
+    pub fn new(report: impl Fn(u64, Option<u64>, Option<&str>) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(report)))
     }
 
     pub(crate) fn report(&self, done: u64, total: Option<u64>, message: Option<&str>) {
-        if let Some(tell) = &self.0 {
-            tell(done, total, message);
+        if let Some(report) = &self.0 {
+            report(done, total, message);
         }
-    }
-}
-
-impl fmt::Debug for ProgressSink {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("ProgressSink")
     }
 }

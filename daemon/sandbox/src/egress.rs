@@ -1,23 +1,23 @@
-//! Outgoing HTTP of a guest: our own sender behind `wasi:http`.
+//! Outgoing HTTP of a guest: our own HTTP client behind `wasi:http`.
 //!
-//! Whether a request may leave is decided in `toolgate_admission::egress`; this room only does what a permit says: it
-//! resolves, connects to what was vetted, and passes on. No proxy of the environment is asked, no redirect followed, no
-//! other protocol spoken. A call without [`Upstreams`] reaches nothing.
+//! `toolgate_admission::egress` decides which requests may leave. This module carries out its permits: it resolves the
+//! host, connects to a vetted address, and sends. It uses no proxy of the environment, follows no redirect and speaks
+//! no protocol besides HTTP/1.1. A call without [`Upstreams`] reaches nothing.
 //!
-//! In order: [`upstreams`] (what all calls share), [`send`] (one request), [`record`] (what the call did), [`resolve`],
-//! [`slots`], [`connect`], [`connection`] with [`heard`], [`pool`], [`failure`] (why there is no answer), then the bytes: [`headers`], [`body`] (out), [`answer`] with [`decode`]
-//! and [`scan`] (in), [`inject`] (credentials) with [`pattern`] (what is looked for in answers), and [`trace`] (what a
-//! person who tries a tool is shown).
+//! In order: [`upstreams`] (shared by all calls), [`send`] (one request), [`record`] (limits and audit), [`resolve`],
+//! [`slots`], [`connect`], [`connection`] with [`read_tracker`], [`pool`], [`failure`] (errors), then the bytes:
+//! [`headers`], [`body`] (out), [`response`] with [`decode`] and [`scan`] (in), [`inject`] (credentials) with
+//! [`pattern`] (secret search), and [`trace`] (requests of a test call).
 
-mod answer;
+mod response;
 mod body;
 mod connect;
 mod connection;
 mod decode;
 mod failure;
 mod headers;
-mod heard;
 mod host_client;
+mod read_tracker;
 mod inject;
 mod pattern;
 mod pool;
@@ -33,53 +33,36 @@ use std::sync::Arc;
 
 use http::Request;
 use http::uri::Scheme;
-use toolgate_admission::{CallAccess, Limits, NetworkDenial, Permitted, Target};
+use toolgate_admission::{CallAccess, NetworkDenial, Permitted, Target};
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
-use crate::limiter::saturating;
-use crate::run::CallContext;
 pub use connect::is_certificate;
 pub use host_client::{CaFileError, HostClient, HostClientError, HostClientSettings};
-pub use inject::{Credentials, Found, Injection, InjectionPlace};
+pub use inject::{Credentials, CredentialsForRequest, Injection, InjectionPlace};
 pub use pattern::SHORTEST as SHORTEST_SECRET;
-pub(crate) use record::Record;
-use send::{Outgoing, Sender};
+pub(crate) use record::EgressRecord;
+pub(crate) use send::Sender;
 pub use trace::{Excerpt, Exchange};
 pub use upstreams::{EgressSettings, Upstreams};
 
-/// Bytes of a request body that a guest may hand over at once. The library's megabyte is host memory.
+/// Bytes of a request body that a guest may write at once. wasmtime-wasi-http's default of a megabyte is host memory.
 const OUTGOING_CHUNK_BYTES: usize = 64 * 1024;
 
-type Answer = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
+type SentRequest = (http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>);
 
 /// The requests of one call.
 pub(crate) struct Egress {
-    reach: Arc<CallAccess>,
-    record: Record,
-    sender: Option<Sender>,
+    pub(crate) reach: Arc<CallAccess>,
+    pub(crate) record: EgressRecord,
+    pub(crate) sender: Option<Sender>,
 }
 
 impl Egress {
-    /// What is kept between calls is kept for the organization and this plugin alone, which its digest names.
-    pub(crate) fn new(context: &CallContext, limits: &Limits, reach: &Arc<CallAccess>, plugin: &str) -> Self {
-        let record = Record::new(limits, context.traced);
-        let sender = context.upstreams.clone().filter(|_| reach.has_network()).map(|upstreams| Sender {
-            upstreams,
-            credentials: context.credentials.clone(),
-            before_effect: context.before_effect.clone(),
-            record: record.clone(),
-            organization: Arc::clone(&context.made_for.organization),
-            plugin: plugin.into(),
-            header_bytes: saturating(limits.header_bytes),
-        });
-        Self { reach: Arc::clone(reach), record, sender }
-    }
-
-    pub(crate) fn record(&self) -> &Record {
+    pub(crate) fn record(&self) -> &EgressRecord {
         &self.record
     }
 
-    /// Decides about a request, and writes down what is refused.
+    /// Applies the rules to a request, and records a refusal.
     fn permit(&self, request: &Request<WasiBody>) -> Option<Permitted> {
         let uri = request.uri();
         let scheme = uri.scheme_str().unwrap_or_default();
@@ -88,19 +71,16 @@ impl Egress {
         let target = match Target::parse(scheme, authority, path, request.method().as_str()) {
             Ok(target) => Arc::new(target),
             Err(error) => {
-                let destination = format!("{} {scheme}://{}", request.method(), without_user_info(authority));
-                self.record.denied(&destination, &error.into());
+                // Without the user info, which can contain a password.
+                let host = authority.rsplit('@').next().unwrap_or_default();
+                let destination = format!("{} {scheme}://{host}", request.method());
+                self.record.record_denial(&destination, &error.into());
                 return None;
             }
         };
         let permitted = self.reach.permit(Arc::clone(&target));
-        permitted.inspect_err(|denied| self.record.denied(&target.to_string(), denied)).ok()
+        permitted.inspect_err(|denied| self.record.record_denial(&target.to_string(), denied)).ok()
     }
-}
-
-/// What stands in front of an `@` can be a password.
-fn without_user_info(authority: &str) -> &str {
-    authority.rsplit('@').next().unwrap_or_default()
 }
 
 impl WasiHttpHooks for Egress {
@@ -109,24 +89,23 @@ impl WasiHttpHooks for Egress {
         request: Request<WasiBody>,
         options: Option<RequestOptions>,
         _sent: Box<dyn Future<Output = Result<(), Error>> + Send>,
-    ) -> Box<dyn Future<Output = wasmtime_wasi_http::Result<Answer>> + Send> {
+    ) -> Box<dyn Future<Output = wasmtime_wasi_http::Result<SentRequest>> + Send> {
         let denied = || Box::new(std::future::ready(Err(Error::HttpRequestDenied)));
         if !self.record.take_request() {
             return denied();
         }
         let Some(permitted) = self.permit(&request) else { return denied() };
         let Some(sender) = self.sender.clone() else {
-            self.record.denied(&permitted.target().to_string(), &NetworkDenial::no_network());
+            self.record.record_denial(&permitted.target().to_string(), &NetworkDenial::no_network());
             return denied();
         };
-        let outgoing = Outgoing { permitted, request, options: options.unwrap_or_default() };
         Box::new(async move {
-            let answer = sender.send(outgoing).await?;
-            Ok((answer, Box::new(std::future::ready(Ok(()))) as Box<_>))
+            let response = sender.send(permitted, request, options.unwrap_or_default()).await?;
+            Ok((response, Box::new(std::future::ready(Ok(()))) as Box<_>))
         })
     }
 
-    // Both are decided about with everything else, and so written down.
+    // Both are checked and recorded in `permit`.
     fn is_supported_scheme(&mut self, _scheme: &Scheme) -> bool {
         true
     }

@@ -1,12 +1,12 @@
-//! WASI's files for guests: the session's workspace, seen through wasmtime-wasi, under our own rules.
+//! WASI filesystem for guests: the session's workspace through wasmtime-wasi, with our own checks.
 //!
-//! Whatever only looks is wasmtime-wasi's own code ([`delegate`]). Whatever walks a path or changes
-//! something goes through the [`Workspace`](crate::Workspace), which keeps the quota and follows no link.
-//! What may wait for a disk runs in the bounded pool of [`pool`](crate::workspace::pool) and never in the
-//! thread of a guest; what the kernel has in memory is read there ([`cached`](crate::workspace::cached)).
+//! Functions that only read metadata are wasmtime-wasi's own ([`delegate`]). Functions that walk a path or change a
+//! file go through the [`Workspace`](crate::Workspace), which enforces the quota and follows no link. An operation
+//! that may wait for a disk runs in the bounded [`pool`](crate::workspace::pool) and never in a guest's thread; data
+//! in the page cache is read there ([`cached`](crate::workspace::cached)).
 //!
-//! A call without a workspace finds no folder to start from, so nothing can be opened: heavy runtimes that
-//! import the interface load, and see an empty machine.
+//! A call without a workspace has no preopened directory, so it can open nothing: heavy runtimes that import the
+//! interface load and see an empty file system.
 
 pub(crate) mod access;
 pub(crate) mod delegate;
@@ -23,13 +23,14 @@ use wasmtime_wasi::{FsPerms, OpenMode};
 
 pub use access::FileAccess;
 
+use crate::workspace::error::FileError;
 use crate::workspace::operations::{OpenRequest, Opened};
 use crate::workspace::tree::HeldFile;
-use crate::workspace::{FileError, QuotaExceeded, Refusal};
-use access::{GuestFile, Lane};
+use crate::workspace::{QuotaExceeded, Refusal};
+use access::{FileChannel, GuestFile};
 
-/// Where guests find the workspace. It is given a second time as the folder that relative paths start
-/// from, since a guest begins in `/`, where it could otherwise open nothing.
+/// Path of the workspace in guests. It is preopened a second time as `.` for relative paths, since a guest's working
+/// directory is `/`.
 const PREOPENED: [&str; 2] = ["/workspace", "."];
 
 /// A call's files, as the host functions see them.
@@ -39,7 +40,7 @@ pub struct FilesView<'a> {
 }
 
 impl<'a> FilesView<'a> {
-    /// The table holds the guest's descriptors; the context of `wasi` needs no folders of its own.
+    /// `wasi` holds the table of the guest's descriptors; its context needs no preopened directories.
     pub fn new(wasi: WasiFilesystemCtxView<'a>, access: &'a mut FileAccess) -> Self {
         Self { wasi, access }
     }
@@ -62,11 +63,11 @@ pub fn add_to_linker<T: Send + 'static>(
 
 impl preopens::Host for FilesView<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
-        let Some(lane) = self.access.lane.clone() else { return Ok(Vec::new()) };
+        let Some(channel) = self.access.channel.clone() else { return Ok(Vec::new()) };
         let folder = match &self.access.preopened {
             Some(folder) => folder.clone(),
             None => {
-                let folder = lane.workspace.root().try_clone()?.into_std_file();
+                let folder = channel.workspace.root().try_clone()?.into_std_file();
                 let mode =
                     if self.access.writable { OpenMode::READ | OpenMode::WRITE } else { OpenMode::READ };
                 let folder = Descriptor::Dir(Dir::new(folder, self.permissions(), mode, true));
@@ -76,7 +77,7 @@ impl preopens::Host for FilesView<'_> {
         let mut given = Vec::new();
         for name in PREOPENED {
             let descriptor = self.wasi.table.push(folder.clone())?;
-            let known = access::Descriptor::Folder { path: "".into(), _place: None };
+            let known = access::Descriptor::Folder { path: "".into(), _permit: None };
             self.access.open.insert(descriptor.rep(), known);
             given.push((descriptor, name.to_owned()));
         }
@@ -105,9 +106,9 @@ impl FilesView<'_> {
         if self.access.writable { FsPerms::ReadWrite } else { FsPerms::ReadOnly }
     }
 
-    /// The call's way to its files. There is one wherever there is a descriptor.
-    fn lane(&self) -> FsResult<Arc<Lane>> {
-        self.access.lane.clone().ok_or_else(|| types::ErrorCode::BadDescriptor.into())
+    /// The call's file channel. Present if a descriptor exists.
+    fn channel(&self) -> FsResult<Arc<FileChannel>> {
+        self.access.channel.clone().ok_or_else(|| types::ErrorCode::BadDescriptor.into())
     }
 
     fn file(&self, descriptor: &Resource<Descriptor>) -> FsResult<Arc<GuestFile>> {
@@ -121,7 +122,7 @@ impl FilesView<'_> {
     fn writable_file(&self, descriptor: &Resource<Descriptor>) -> FsResult<Arc<GuestFile>> {
         let file = self.file(descriptor)?;
         if !self.access.writable {
-            return Err(into_code(self.access.refuse(Refusal::ReadOnly.into(), &file.path)));
+            return Err(self.access.refuse(Refusal::ReadOnly.into(), &file.path).into());
         }
         if !file.writable {
             return Err(types::ErrorCode::BadDescriptor.into());
@@ -129,29 +130,33 @@ impl FilesView<'_> {
         Ok(file)
     }
 
-    /// Puts what was opened into the guest's table.
-    fn give(
+    /// Adds an opened file to the guest's table.
+    fn insert(
         &mut self,
         opened: Opened,
         request: OpenRequest,
         path: Arc<str>,
-        place: tokio::sync::OwnedSemaphorePermit,
+        permit: tokio::sync::OwnedSemaphorePermit,
     ) -> FsResult<Resource<Descriptor>> {
         let mode = open_mode(request);
         let (descriptor, known) = match opened {
             Opened::Directory(folder) => {
                 let folder = Dir::new(folder.into_std_file(), self.permissions(), mode, true);
-                let known = access::Descriptor::Folder { path, _place: Some(Arc::new(place)) };
+                let known = access::Descriptor::Folder { path, _permit: Some(Arc::new(permit)) };
                 (Descriptor::Dir(folder), known)
             }
             Opened::File(held) => {
                 if !mode.contains(OpenMode::WRITE) {
-                    self.access.note_read(&path);
+                    self.access.record_read(&path);
                 }
-                let (file, held) = share(held, self.permissions(), mode)?;
-                let file =
-                    (file, GuestFile { held, path, writable: mode.contains(OpenMode::WRITE), _place: place });
-                (Descriptor::File(file.0), access::Descriptor::File(Arc::new(file.1)))
+                // Shares the open file: wasmtime-wasi reads from the file that we write to.
+                let HeldFile { file, holder } = held;
+                let file = Arc::into_inner(file).ok_or(types::ErrorCode::Io)?;
+                let file = File::new(file, self.permissions(), mode, true);
+                let held = HeldFile { file: Arc::clone(&file.file), holder };
+                let known =
+                    GuestFile { held, path, writable: mode.contains(OpenMode::WRITE), _permit: permit };
+                (Descriptor::File(file), access::Descriptor::File(Arc::new(known)))
             }
         };
         let descriptor = self.wasi.table.push(descriptor)?;
@@ -160,16 +165,7 @@ impl FilesView<'_> {
     }
 }
 
-/// One open file for both: wasmtime-wasi reads from what we write to.
-fn share(held: HeldFile, permissions: FsPerms, mode: OpenMode) -> FsResult<(File, HeldFile)> {
-    let HeldFile { file, holder } = held;
-    let file = Arc::into_inner(file).ok_or(types::ErrorCode::Io)?;
-    let file = File::new(file, permissions, mode, true);
-    let held = HeldFile { file: Arc::clone(&file.file), holder };
-    Ok((file, held))
-}
-
-/// As wasmtime-wasi counts it: what is made or emptied is open for writing, and what is not is readable.
+/// wasmtime-wasi's rule: created or truncated files are open for writing, and all others are readable.
 fn open_mode(request: OpenRequest) -> OpenMode {
     let mut mode = OpenMode::empty();
     mode.set(OpenMode::READ, request.read);
@@ -177,28 +173,30 @@ fn open_mode(request: OpenRequest) -> OpenMode {
     mode
 }
 
-/// What a guest is told.
-fn into_code(error: FileError) -> FsError {
-    use types::ErrorCode;
-    let code = match error {
-        FileError::Io(error) => return error.into(),
-        FileError::Quota(_) => ErrorCode::Quota,
-        FileError::Refused(refusal) => match refusal {
-            Refusal::Empty => ErrorCode::NoEntry,
-            Refusal::TooLong | Refusal::TooDeep => ErrorCode::NameTooLong,
-            Refusal::Nul | Refusal::Spelling => ErrorCode::Invalid,
-            Refusal::Symlink => ErrorCode::Loop,
-            Refusal::ReadOnly => ErrorCode::ReadOnly,
-            Refusal::TooManyOpen => ErrorCode::InsufficientMemory,
-            Refusal::Absolute
-            | Refusal::Escapes
-            | Refusal::Reserved
-            | Refusal::NotRegular
-            | Refusal::HardLinked
-            | Refusal::LinkCreation => ErrorCode::NotPermitted,
-        },
-    };
-    code.into()
+/// Maps an error to the WASI error code.
+impl From<FileError> for FsError {
+    fn from(error: FileError) -> Self {
+        use types::ErrorCode;
+        let code = match error {
+            FileError::Io(error) => return error.into(),
+            FileError::Quota(_) => ErrorCode::Quota,
+            FileError::Refused(refusal) => match refusal {
+                Refusal::Empty => ErrorCode::NoEntry,
+                Refusal::TooLong | Refusal::TooDeep => ErrorCode::NameTooLong,
+                Refusal::Nul | Refusal::Spelling => ErrorCode::Invalid,
+                Refusal::Symlink => ErrorCode::Loop,
+                Refusal::ReadOnly => ErrorCode::ReadOnly,
+                Refusal::TooManyOpen => ErrorCode::InsufficientMemory,
+                Refusal::Absolute
+                | Refusal::Escapes
+                | Refusal::Reserved
+                | Refusal::NotRegular
+                | Refusal::HardLinked
+                | Refusal::LinkCreation => ErrorCode::NotPermitted,
+            },
+        };
+        code.into()
+    }
 }
 
 #[cfg(test)]

@@ -1,120 +1,139 @@
-//! Counts what a guest calls the host for, and charges it: fuel sees instructions of the guest only.
+//! Counts the calls from a guest to the host and charges fuel for them, since wasmtime's fuel counts guest
+//! instructions only.
 //!
-//! The hook is called for more than that. The runtime enters the host by itself when a tick of the epoch ends a turn and when
-//! a slice of fuel is used up: neither is the guest's doing, and how many ticks there are depends on who else computes. And
-//! where memory grows, the guest keeps its fuel in a register, so that what is charged then would be lost, or counted twice.
-//! (`elem.drop`, which compilers hardly write, is counted as a call, and some fuel then burns twice.)
+//! wasmtime runs the call hook for other host entries too: an epoch tick that ends a time slice, an exhausted fuel
+//! slice, and memory growth. Ticks and slices are not the guest's doing and depend on the load, so they are not
+//! counted. During memory growth the guest keeps its fuel in a register: fuel charged then would be lost or counted
+//! twice. (`elem.drop`, which compilers rarely emit, is counted as a call, and some fuel is then charged twice.)
 
 use wasmtime::{CallHook, Store, StoreContextMut};
 
-use crate::state::CallState;
-use crate::trap;
-use crate::turns::Ticks;
+use crate::copy_meter::CopyMeter;
+use crate::cpu_scheduler::EpochTicks;
 
-/// Fuel that one call from the guest to the host costs, in instructions. The cheapest ones take about
-/// that long; what they move is bounded by limits of its own.
+/// Fuel charged for one host call, in instructions: about the cost of the cheapest ones. Separate limits bound the
+/// bytes that a call copies.
 const HOST_CALL_FUEL: u64 = 500;
 
-/// How much fuel a guest burns until the runtime knows of it, some 10 ms of computing. What a call used that is stopped while
-/// it computes is told with this precision.
+/// Fuel that a guest burns before wasmtime writes its counter back: about 10 ms. This is the precision of the fuel
+/// used by a call that is stopped while it computes.
 const FUEL_SLICE: u64 = 20_000_000;
 
-/// Counts calls from the guest to the host.
+/// The guest exceeded its limit of host calls.
+#[derive(Debug, thiserror::Error)]
+#[error("too many host calls")]
+pub(crate) struct TooManyHostCalls;
+
+/// Counts the host calls of one call.
 #[derive(Debug)]
 pub(crate) struct HostCalls {
     pub(crate) made: u64,
     limit: u64,
-    /// Fuel when the last one returned. A guest burns some before it does anything else, so where it is still
-    /// the same at the end, that call is what failed, and not the guest or its answer.
+    /// Fuel when the last host call returned. A guest burns fuel before it does anything else, so if the value is
+    /// unchanged at the end, that host call failed, and not the guest or its result.
     pub(crate) fuel_at_return: Option<u64>,
-    /// Whether the last one is what failed. Known at the end.
-    pub(crate) failed: bool,
-    /// Fuel when the slice began that the guest burns.
+    /// Whether the last host call caused the failure. Set at the end.
+    pub(crate) last_failed: bool,
+    /// Fuel at the start of the current fuel slice.
     slice_began: u64,
-    /// What the host was entered for.
-    entered: Entered,
-    ticks: Ticks,
-    /// Whole ticks when the next one was last waited for: none is due as long as no other has begun.
+    /// The reason of the current host entry.
+    entry: HostEntry,
+    /// Bytes copied by the host calls, charged as fuel.
+    pub(crate) copy_meter: CopyMeter,
+    ticks: EpochTicks,
+    /// Completed ticks when the last tick was handled. No tick is due until a later one begins.
     seen: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Entered {
+enum HostEntry {
     Call,
-    Tick,
+    EpochTick,
     Growth,
-    Slice,
+    FuelSlice,
 }
 
 impl HostCalls {
-    pub(crate) fn new(limit: u64, ticks: Ticks) -> Self {
-        let seen = ticks.whole();
+    pub(crate) fn new(limit: u64, ticks: EpochTicks) -> Self {
+        let seen = ticks.completed_count();
         Self {
             made: 0,
             limit,
             fuel_at_return: None,
-            failed: false,
+            last_failed: false,
             slice_began: 0,
-            entered: Entered::Call,
+            entry: HostEntry::Call,
+            copy_meter: CopyMeter::default(),
             ticks,
             seen,
         }
     }
 
-    /// The host was entered since a tick ended the turn.
-    pub(crate) fn was_tick(&mut self) {
+    /// Records that an epoch tick caused the current host entry.
+    pub(crate) fn record_tick(&mut self) {
         self.made = self.made.saturating_sub(1);
-        self.entered = Entered::Tick;
-        self.seen = self.ticks.whole();
+        self.entry = HostEntry::EpochTick;
+        self.seen = self.ticks.completed_count();
     }
 
-    /// The host was entered to let memory or a table grow.
-    pub(crate) fn was_growth(&mut self) {
-        self.entered = Entered::Growth;
+    /// Records that memory or table growth caused the current host entry.
+    pub(crate) fn record_growth(&mut self) {
+        self.entry = HostEntry::Growth;
     }
 
-    /// Gives the call its fuel and counts from now on.
-    pub(crate) fn begin(store: &mut Store<CallState>, fuel: u64) -> wasmtime::Result<()> {
+    /// Sets the fuel of the call and installs the call hook. `calls` returns the counter in the store's data.
+    pub(crate) fn begin<T: 'static>(
+        store: &mut Store<T>,
+        fuel: u64,
+        calls: impl Fn(&mut T) -> &mut HostCalls + Copy + Send + Sync + 'static,
+    ) -> wasmtime::Result<()> {
         store.set_fuel(fuel)?;
         store.fuel_async_yield_interval(Some(FUEL_SLICE))?;
-        store.data_mut().host_calls.slice_began = fuel;
-        store.call_hook(charge);
+        calls(store.data_mut()).slice_began = fuel;
+        store.call_hook(move |store, hook| match hook {
+            CallHook::CallingHost => count(store, calls),
+            CallHook::ReturningFromHost => charge(store, calls),
+            CallHook::CallingWasm | CallHook::ReturningFromWasm => Ok(()),
+        });
         Ok(())
     }
 }
 
-fn charge(mut store: StoreContextMut<'_, CallState>, hook: CallHook) -> wasmtime::Result<()> {
-    match hook {
-        CallHook::CallingHost => {
-            let fuel = store.get_fuel()?;
-            let calls = &mut store.data_mut().host_calls;
-            // The last slice is as long as what was left.
-            if fuel == 0 || calls.slice_began.saturating_sub(fuel) >= FUEL_SLICE {
-                (calls.slice_began, calls.entered) = (fuel, Entered::Slice);
-                return Ok(());
-            }
-            calls.entered = Entered::Call;
-            calls.made = calls.made.saturating_add(1);
-            // Where a tick is due this may be it, which is known when the host is left.
-            if calls.made > calls.limit && calls.ticks.begun() == calls.seen {
-                return Err(trap::TooManyHostCalls.into());
-            }
-            Ok(())
-        }
-        CallHook::ReturningFromHost => {
-            let calls = &mut store.data_mut().host_calls;
-            match std::mem::replace(&mut calls.entered, Entered::Call) {
-                Entered::Call if calls.made > calls.limit => return Err(trap::TooManyHostCalls.into()),
-                Entered::Call => {}
-                Entered::Tick | Entered::Growth | Entered::Slice => return Ok(()),
-            }
-            let owed = store.data().moved.take().saturating_add(HOST_CALL_FUEL);
-            let fuel = store.get_fuel()?.saturating_sub(owed);
-            store.set_fuel(fuel)?;
-            let calls = &mut store.data_mut().host_calls;
-            (calls.slice_began, calls.fuel_at_return) = (fuel, Some(fuel));
-            Ok(())
-        }
-        CallHook::CallingWasm | CallHook::ReturningFromWasm => Ok(()),
+fn count<T>(
+    mut store: StoreContextMut<'_, T>,
+    calls: impl Fn(&mut T) -> &mut HostCalls,
+) -> wasmtime::Result<()> {
+    let fuel = store.get_fuel()?;
+    let calls = calls(store.data_mut());
+    // The last slice is shorter: it ends with the fuel.
+    if fuel == 0 || calls.slice_began.saturating_sub(fuel) >= FUEL_SLICE {
+        (calls.slice_began, calls.entry) = (fuel, HostEntry::FuelSlice);
+        return Ok(());
     }
+    calls.entry = HostEntry::Call;
+    calls.made = calls.made.saturating_add(1);
+    // If a tick is due, this entry may be that tick, which is known only on return.
+    if calls.made > calls.limit && calls.ticks.started_count() == calls.seen {
+        return Err(TooManyHostCalls.into());
+    }
+    Ok(())
+}
+
+fn charge<T>(
+    mut store: StoreContextMut<'_, T>,
+    calls: impl Fn(&mut T) -> &mut HostCalls,
+) -> wasmtime::Result<()> {
+    let counter = calls(store.data_mut());
+    if std::mem::replace(&mut counter.entry, HostEntry::Call) != HostEntry::Call {
+        return Ok(());
+    }
+    if counter.made > counter.limit {
+        return Err(TooManyHostCalls.into());
+    }
+    let owed = counter.copy_meter.take_fuel().saturating_add(HOST_CALL_FUEL);
+    let fuel = store.get_fuel()?.saturating_sub(owed);
+    store.set_fuel(fuel)?;
+    let counter = calls(store.data_mut());
+    (counter.slice_began, counter.fuel_at_return) = (fuel, Some(fuel));
+    Ok(())
 }

@@ -1,9 +1,9 @@
-//! What a component may ask the host for: one table, four classes.
+//! The interfaces that a component may import: one table, four classes.
 //!
-//! Always linked, linked by grant, linked but answering "denied", refused at load. What is not in the
-//! table is refused, so a new interface of WASI changes nothing until somebody decides about it here.
-//! Interfaces that need a grant are linked for everyone and deny by themselves where there is none:
-//! components of heavy language runtimes import them without using them, and one linker serves all.
+//! Always linked, linked by grant, linked but answering "denied", refused at load. An interface outside the table is
+//! refused, so a new WASI interface stays refused until it is added here. Interfaces that need a grant are linked for
+//! every component and return "denied" without one: heavy language runtimes import them without using them, and one
+//! linker serves all components.
 
 use wasmtime::Engine;
 use wasmtime::component::Linker;
@@ -13,18 +13,18 @@ use wasmtime_wasi::p2::bindings;
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 use wasmtime_wasi::{WasiView, cli::WasiCli, clocks::WasiClocks, random::WasiRandom};
 
-use crate::component::LoadError;
 use crate::contract;
+use crate::load_error::LoadError;
 use crate::state::CallState;
 
-/// What the host does about an interface.
+/// The host's treatment of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ImportClass {
     /// Linked for every component; gives no access to anything outside the call.
     Always,
-    /// Works where it is granted, answers "denied" elsewhere. A plugin of our contract must ask for it.
+    /// Works with a grant and returns "denied" without one. A plugin of our contract must request it.
     Granted(GrantKind),
-    /// Linked, always answers "denied".
+    /// Linked; always returns "denied".
     Denied,
 }
 
@@ -35,49 +35,27 @@ pub(crate) enum GrantKind {
     Network,
 }
 
-/// Package and interface without version → class. The version is checked apart.
-const TABLE: &[(&str, ImportClass)] = &[
-    ("toolgate:plugin/types", ImportClass::Always),
-    ("toolgate:plugin/context", ImportClass::Always),
-    ("toolgate:plugin/config", ImportClass::Always),
-    ("toolgate:plugin/log", ImportClass::Always),
-    ("toolgate:plugin/progress", ImportClass::Always),
-    ("wasi:cli/environment", ImportClass::Always),
-    ("wasi:cli/exit", ImportClass::Always),
-    ("wasi:cli/stdin", ImportClass::Always),
-    ("wasi:cli/stdout", ImportClass::Always),
-    ("wasi:cli/stderr", ImportClass::Always),
-    ("wasi:cli/terminal-input", ImportClass::Always),
-    ("wasi:cli/terminal-output", ImportClass::Always),
-    ("wasi:cli/terminal-stdin", ImportClass::Always),
-    ("wasi:cli/terminal-stdout", ImportClass::Always),
-    ("wasi:cli/terminal-stderr", ImportClass::Always),
-    ("wasi:clocks/monotonic-clock", ImportClass::Always),
-    ("wasi:clocks/wall-clock", ImportClass::Always),
-    ("wasi:io/error", ImportClass::Always),
-    ("wasi:io/poll", ImportClass::Always),
-    ("wasi:io/streams", ImportClass::Always),
-    ("wasi:random/random", ImportClass::Always),
-    ("wasi:random/insecure", ImportClass::Always),
-    ("wasi:random/insecure-seed", ImportClass::Always),
-    ("wasi:filesystem/types", ImportClass::Granted(GrantKind::Filesystem)),
-    ("wasi:filesystem/preopens", ImportClass::Granted(GrantKind::Filesystem)),
-    ("wasi:http/types", ImportClass::Granted(GrantKind::Network)),
-    ("wasi:http/outgoing-handler", ImportClass::Granted(GrantKind::Network)),
-    ("wasi:sockets/instance-network", ImportClass::Denied),
-    ("wasi:sockets/ip-name-lookup", ImportClass::Denied),
-    ("wasi:sockets/network", ImportClass::Denied),
-    ("wasi:sockets/tcp", ImportClass::Denied),
-    ("wasi:sockets/tcp-create-socket", ImportClass::Denied),
-    ("wasi:sockets/udp", ImportClass::Denied),
-    ("wasi:sockets/udp-create-socket", ImportClass::Denied),
+/// Packages, their interfaces and the class of these. The version is checked separately.
+const TABLE: &[(&str, &[&str], ImportClass)] = &[
+    ("toolgate:plugin", &["types", "context", "config", "log", "progress"], ImportClass::Always),
+    ("wasi:cli", &["environment", "exit", "stdin", "stdout", "stderr"], ImportClass::Always),
+    ("wasi:cli", &["terminal-input", "terminal-output"], ImportClass::Always),
+    ("wasi:cli", &["terminal-stdin", "terminal-stdout", "terminal-stderr"], ImportClass::Always),
+    ("wasi:clocks", &["monotonic-clock", "wall-clock"], ImportClass::Always),
+    ("wasi:io", &["error", "poll", "streams"], ImportClass::Always),
+    ("wasi:random", &["random", "insecure", "insecure-seed"], ImportClass::Always),
+    ("wasi:filesystem", &["types", "preopens"], ImportClass::Granted(GrantKind::Filesystem)),
+    ("wasi:http", &["types", "outgoing-handler"], ImportClass::Granted(GrantKind::Network)),
+    ("wasi:sockets", &["instance-network", "ip-name-lookup", "network"], ImportClass::Denied),
+    ("wasi:sockets", &["tcp", "tcp-create-socket", "udp", "udp-create-socket"], ImportClass::Denied),
 ];
 
-/// The class of one import by its full name (`wasi:io/streams@0.2.6`), or why it is refused.
+/// Returns the class of one import by its full name (`wasi:io/streams@0.2.6`), or the error that refuses it.
 pub(crate) fn classify(import: &str) -> Result<ImportClass, LoadError> {
     let (interface, version) = import.split_once('@').unwrap_or((import, ""));
-    let class = TABLE.iter().find(|(name, _)| *name == interface).map(|(_, class)| *class);
-    match class {
+    let (package, name) = interface.split_once('/').unwrap_or((interface, ""));
+    let entry = TABLE.iter().find(|(known, names, _)| *known == package && names.contains(&name));
+    match entry.map(|(_, _, class)| *class) {
         Some(class) if served_version(interface, version) => Ok(class),
         Some(_) => Err(LoadError::import(
             import,
@@ -92,7 +70,7 @@ pub(crate) fn classify(import: &str) -> Result<ImportClass, LoadError> {
     }
 }
 
-/// `0.1.x` versions of the contract match each other, and so do `0.2.x` versions of WASI.
+/// All `0.1.x` versions of the contract are compatible, and so are all `0.2.x` versions of WASI.
 fn served_version(interface: &str, version: &str) -> bool {
     let series = if interface.starts_with("toolgate:") { "0.1." } else { "0.2." };
     version
@@ -100,76 +78,62 @@ fn served_version(interface: &str, version: &str) -> bool {
         .is_some_and(|patch| !patch.is_empty() && patch.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Tells a core module from a component by the file's head, since the compiler's own words are not for
-/// plugin authors.
+/// Checks the file header, since the compiler's errors are not written for plugin authors.
 pub(crate) fn refuse_core_module(bytes: &[u8]) -> Result<(), LoadError> {
-    const COMPONENT_HEAD: [u8; 8] = [0x00, b'a', b's', b'm', 0x0d, 0x00, 0x01, 0x00];
-    const MODULE_HEAD: [u8; 8] = [0x00, b'a', b's', b'm', 0x01, 0x00, 0x00, 0x00];
-    let head = bytes.get(..8).unwrap_or(bytes);
-    if head == COMPONENT_HEAD {
-        return Ok(());
-    }
-    if head == MODULE_HEAD {
-        return Err(LoadError::kind(
+    const COMPONENT_HEAD: &[u8] = b"\0asm\x0d\0\x01\0";
+    const MODULE_HEAD: &[u8] = b"\0asm\x01\0\0\0";
+    let (message, hint) = match bytes.get(..8).unwrap_or(bytes) {
+        COMPONENT_HEAD => return Ok(()),
+        MODULE_HEAD => (
             "the file is a core WebAssembly module, not a component",
             "build for the target `wasm32-wasip2`, which makes components",
-        ));
-    }
-    if head.starts_with(b"\0asm") {
-        return Err(LoadError::kind(
+        ),
+        [b'\0', b'a', b's', b'm', ..] => (
             "the file is WebAssembly of a version that is not served",
             "build for the target `wasm32-wasip2`",
-        ));
-    }
-    Err(LoadError::kind(
-        "the file is not WebAssembly",
-        "upload the `.wasm` file itself, built for the target `wasm32-wasip2`",
-    ))
+        ),
+        _ => (
+            "the file is not WebAssembly",
+            "upload the `.wasm` file itself, built for the target `wasm32-wasip2`",
+        ),
+    };
+    Err(LoadError::new(message, hint))
 }
 
-/// Links everything that is not refused. One linker serves every component.
+/// Links every interface of the table. One linker serves all components.
 pub(crate) fn link(engine: &Engine) -> wasmtime::Result<Linker<CallState>> {
     let mut linker = Linker::new(engine);
     contract::link(&mut linker)?;
-    link_harmless(&mut linker)?;
+    link_always(&mut linker)?;
     crate::files::add_to_linker(&mut linker, CallState::files)?;
     wasmtime_wasi_http::p2::add_only_http_to_linker_async(&mut linker)?;
     link_sockets(&mut linker)?;
     Ok(linker)
 }
 
-fn link_harmless(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
-    use bindings::{cli, clocks, random};
+/// Links interfaces of one WASI package with the same view of the call's state.
+macro_rules! link {
+    ($linker:ident, $package:ident, $data:ty, $view:expr, [$($interface:ident),+]) => {
+        $(bindings::$package::$interface::add_to_linker::<_, $data>($linker, $view)?;)+
+    };
+}
+
+fn link_always(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
     wasmtime_wasi_io::add_to_linker_async(linker)?;
-    clocks::wall_clock::add_to_linker::<_, WasiClocks>(linker, CallState::clocks)?;
-    clocks::monotonic_clock::add_to_linker::<_, WasiClocks>(linker, CallState::clocks)?;
-    random::random::add_to_linker::<_, WasiRandom>(linker, |state| state.ctx().ctx.random())?;
-    random::insecure::add_to_linker::<_, WasiRandom>(linker, |state| state.ctx().ctx.random())?;
-    random::insecure_seed::add_to_linker::<_, WasiRandom>(linker, |state| state.ctx().ctx.random())?;
-    cli::exit::add_to_linker::<_, WasiCli>(linker, CallState::cli)?;
-    cli::environment::add_to_linker::<_, WasiCli>(linker, CallState::cli)?;
-    cli::stdin::add_to_linker::<_, WasiCli>(linker, CallState::cli)?;
-    cli::stdout::add_to_linker::<_, WasiCli>(linker, CallState::cli)?;
-    cli::stderr::add_to_linker::<_, WasiCli>(linker, CallState::cli)?;
-    cli::terminal_input::add_to_linker::<_, WasiCli>(linker, CallState::cli)?;
-    cli::terminal_output::add_to_linker::<_, WasiCli>(linker, CallState::cli)?;
-    cli::terminal_stdin::add_to_linker::<_, WasiCli>(linker, CallState::cli)?;
-    cli::terminal_stdout::add_to_linker::<_, WasiCli>(linker, CallState::cli)?;
-    cli::terminal_stderr::add_to_linker::<_, WasiCli>(linker, CallState::cli)?;
+    link!(linker, clocks, WasiClocks, CallState::clocks, [wall_clock, monotonic_clock]);
+    link!(linker, random, WasiRandom, |state| state.ctx().ctx.random(), [random, insecure, insecure_seed]);
+    link!(linker, cli, WasiCli, CallState::cli, [exit, environment, stdin, stdout, stderr]);
+    link!(linker, cli, WasiCli, CallState::cli, [terminal_input, terminal_output]);
+    link!(linker, cli, WasiCli, CallState::cli, [terminal_stdin, terminal_stdout, terminal_stderr]);
     Ok(())
 }
 
-/// Sockets are linked with a context that allows none of them.
+/// Links sockets. The WASI context of a call allows none of them.
 fn link_sockets(linker: &mut Linker<CallState>) -> wasmtime::Result<()> {
-    use bindings::sockets;
-    sockets::tcp::add_to_linker::<_, WasiSockets>(linker, CallState::sockets)?;
-    sockets::udp::add_to_linker::<_, WasiSockets>(linker, CallState::sockets)?;
-    sockets::udp_create_socket::add_to_linker::<_, WasiSockets>(linker, CallState::sockets)?;
-    sockets::tcp_create_socket::add_to_linker::<_, WasiSockets>(linker, CallState::sockets)?;
-    sockets::instance_network::add_to_linker::<_, WasiSockets>(linker, CallState::sockets)?;
-    sockets::network::add_to_linker::<_, WasiSockets>(linker, &Default::default(), CallState::sockets)?;
-    sockets::ip_name_lookup::add_to_linker::<_, WasiSockets>(linker, CallState::sockets)?;
-    Ok(())
+    let (data, options) = (CallState::sockets, Default::default());
+    link!(linker, sockets, WasiSockets, data, [tcp, udp, tcp_create_socket, udp_create_socket]);
+    link!(linker, sockets, WasiSockets, data, [instance_network, ip_name_lookup]);
+    bindings::sockets::network::add_to_linker::<_, WasiSockets>(linker, &options, data)
 }
 
 #[cfg(test)]
@@ -189,13 +153,16 @@ mod tests {
         assert_eq!(classify("wasi:sockets/tcp@0.2.3").unwrap(), ImportClass::Denied);
     }
 
-    /// Authors in other languages have the list in `wit/` alone.
+    /// Authors in other languages read the list in `wit/`.
     #[test]
     fn the_published_list_of_interfaces_is_the_table() {
         let published =
             include_str!("../../../wit/README.md").split('`').filter(|word| word.starts_with("wasi:"));
-        let served = TABLE.iter().map(|(name, _)| *name).filter(|name| name.starts_with("wasi:"));
-        assert_eq!(published.collect::<BTreeSet<_>>(), served.collect::<BTreeSet<_>>());
+        let interfaces = |(package, names, _): &(&str, &[&str], ImportClass)| {
+            names.iter().map(|name| format!("{package}/{name}")).collect::<Vec<_>>()
+        };
+        let served = TABLE.iter().flat_map(interfaces).filter(|name| name.starts_with("wasi:"));
+        assert_eq!(published.map(str::to_owned).collect::<BTreeSet<_>>(), served.collect::<BTreeSet<_>>());
     }
 
     #[test]

@@ -1,34 +1,36 @@
-//! Runs one admitted call of a tool in a fresh WebAssembly instance, under all of its limits.
+//! Runs one admitted tool call in a fresh WebAssembly instance (wasmtime), under all of its limits.
 //!
-//! This is the only crate that names wasmtime. It takes an [`Admitted`](toolgate_admission::Admitted)
-//! call, which only the gate can make, and gives back what came of it: never a panic, never a trap that
-//! reaches the caller as anything but a structured error. It decides nothing about who may call what.
+//! The only crate that names wasmtime. It takes an [`Admitted`](toolgate_admission::Admitted) call, which only the
+//! gate can make, and returns a [`FinishedCall`]: it never panics, and every trap becomes a structured error. It
+//! decides nothing about who may call what.
 //!
-//! Read in this order: [`engine`] (what every guest shares), [`imports`] (what a component may ask the
-//! host for), [`run`](mod@run) (the life of one call), [`trap`] (how an end becomes an error).
+//! Read in this order: [`engine`] (shared by all guests), [`imports`] (the interfaces a component may import),
+//! [`run`](mod@run) (the life of one call), [`trap`] (maps the end of a guest to an error).
 
 #![deny(unsafe_code)]
 
-// What every guest shares.
+// Shared by all guests.
 mod engine;
+mod load_error;
 mod imports;
 mod contract;
 mod component;
 
 // The life of one call.
+mod context;
 mod run;
-mod turns;
+mod cpu_scheduler;
 mod queue;
 mod state;
 mod limiter;
 mod host_calls;
-mod moved;
+mod copy_meter;
 mod sink;
 pub mod effect;
 mod trap;
 mod outcome;
 
-// What a guest may be granted.
+// Capabilities that a grant gives to a guest.
 pub mod files;
 pub mod workspace;
 mod egress;
@@ -38,16 +40,19 @@ mod secret;
 #[cfg(feature = "measure")]
 pub mod measure;
 
-pub use component::{Component, LoadError};
+pub use component::Component;
+pub use context::{CallClock, CallContext, CallIdentity};
+pub use cpu_scheduler::processors;
 pub use effect::{BeforeEffect, Effect, ProgressSink};
 pub use egress::{
-    CaFileError, Credentials, EgressSettings, Excerpt, Exchange, Found, HostClient, HostClientError,
-    HostClientSettings, Injection, InjectionPlace, SHORTEST_SECRET, Upstreams, is_certificate,
+    CaFileError, Credentials, CredentialsForRequest, EgressSettings, Excerpt, Exchange, HostClient,
+    HostClientError, HostClientSettings, Injection, InjectionPlace, SHORTEST_SECRET, Upstreams,
+    is_certificate,
 };
 pub use engine::{PagemapScan, Sandbox, SandboxError, SandboxSettings, precompile};
-pub use outcome::{Finished, LogLevel, LogLine, Output, Usage};
+pub use load_error::LoadError;
+pub use outcome::{FinishedCall, LogLevel, LogLine, Output, Usage};
 pub use queue::{Queue, QueueError, QueueSettings, Slot};
-pub use run::{CallClock, CallContext, Definition, MadeFor};
+pub use run::Definition;
 pub use secret::Secret;
-pub use turns::processors;
 pub use workspace::Workspace;

@@ -1,14 +1,14 @@
-//! Counts memory and tables of one call together, and remembers what it refused.
+//! Limits memory and tables across one call, and records the limit that refused growth.
 //!
-//! The engine's own limits are per memory, so a component with four memories would get four times its
-//! share. And a guest written in Rust answers a refused allocation by aborting, which looks like any other
-//! crash: only the limiter knows that memory was the reason.
+//! wasmtime's own limits apply to each memory, so a component with four memories would get four times its share. A
+//! guest in Rust aborts on a refused allocation, which looks like any other crash: only the limiter knows that memory
+//! was the cause.
 
 use toolgate_admission::Limits;
 use wasmtime::ResourceLimiter;
 
 /// The running totals of one call.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct CallLimiter {
     memory_bytes: usize,
     memory_limit_bytes: usize,
@@ -17,62 +17,65 @@ pub(crate) struct CallLimiter {
     instances: usize,
     memories: usize,
     tables: usize,
-    refused: Option<&'static str>,
+    exceeded_limit: Option<&'static str>,
 }
 
 impl CallLimiter {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
-            memory_bytes: 0,
-            memory_limit_bytes: saturating(limits.memory_bytes),
-            table_elements: 0,
-            table_elements_limit: saturating(limits.table_elements),
-            instances: saturating(limits.instances),
-            memories: saturating(limits.memories),
-            tables: saturating(limits.tables),
-            refused: None,
+            memory_limit_bytes: saturating_usize(limits.memory_bytes),
+            table_elements_limit: saturating_usize(limits.table_elements),
+            instances: saturating_usize(limits.instances),
+            memories: saturating_usize(limits.memories),
+            tables: saturating_usize(limits.tables),
+            ..Self::default()
         }
     }
 
-    /// Bytes of linear memory that the call grew to. Memories never shrink, so this is the peak too.
+    /// Bytes of linear memory, all memories together. Memories never shrink, so this is also the peak.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.memory_bytes as u64
     }
 
-    /// The limit that refused growth, if one did.
-    pub(crate) fn refused(&self) -> Option<&'static str> {
-        self.refused
+    /// The limit that refused growth, if any.
+    pub(crate) fn exceeded_limit(&self) -> Option<&'static str> {
+        self.exceeded_limit
     }
+
+    fn refuse(&mut self, limit: &'static str) -> bool {
+        self.exceeded_limit = Some(limit);
+        false
+    }
+}
+
+/// Adds a growth to the total, if the limit permits it.
+fn grow(total: &mut usize, limit: usize, current: usize, desired: usize) -> bool {
+    let grown = total.saturating_add(desired.saturating_sub(current));
+    let is_allowed = grown <= limit;
+    if is_allowed {
+        *total = grown;
+    }
+    is_allowed
 }
 
 impl ResourceLimiter for CallLimiter {
     fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        let total = self.memory_bytes.saturating_add(desired.saturating_sub(current));
-        if total > self.memory_limit_bytes {
-            self.refused = Some("memory_bytes");
-            return Ok(false);
-        }
-        self.memory_bytes = total;
-        Ok(true)
+        Ok(grow(&mut self.memory_bytes, self.memory_limit_bytes, current, desired)
+            || self.refuse("memory_bytes"))
     }
 
     fn memory_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
-        self.refused = Some("memory_bytes");
+        self.refuse("memory_bytes");
         Ok(())
     }
 
     fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        let total = self.table_elements.saturating_add(desired.saturating_sub(current));
-        if total > self.table_elements_limit {
-            self.refused = Some("table_elements");
-            return Ok(false);
-        }
-        self.table_elements = total;
-        Ok(true)
+        Ok(grow(&mut self.table_elements, self.table_elements_limit, current, desired)
+            || self.refuse("table_elements"))
     }
 
     fn table_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
-        self.refused = Some("table_elements");
+        self.refuse("table_elements");
         Ok(())
     }
 
@@ -89,8 +92,8 @@ impl ResourceLimiter for CallLimiter {
     }
 }
 
-/// A limit as a size of this machine. On a 32-bit host a larger one means "as much as there is".
-pub(crate) fn saturating(limit: u64) -> usize {
+/// Converts a limit to `usize`. A 32-bit host saturates to its maximum.
+pub(crate) fn saturating_usize(limit: u64) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
@@ -108,7 +111,7 @@ mod tests {
         assert!(limiter.memory_growing(0, 60, None).unwrap());
         assert!(limiter.memory_growing(60, 100, None).unwrap());
         assert_eq!(limiter.memory_bytes(), 100);
-        assert_eq!(limiter.refused(), None);
+        assert_eq!(limiter.exceeded_limit(), None);
     }
 
     #[test]
@@ -116,7 +119,7 @@ mod tests {
         let mut limiter = limiter(100);
         assert!(limiter.memory_growing(0, 60, None).unwrap());
         assert!(!limiter.memory_growing(0, 60, None).unwrap());
-        assert_eq!(limiter.refused(), Some("memory_bytes"));
+        assert_eq!(limiter.exceeded_limit(), Some("memory_bytes"));
         assert_eq!(limiter.memory_bytes(), 60);
     }
 
@@ -125,6 +128,6 @@ mod tests {
         let mut limiter = CallLimiter::new(&Limits { table_elements: 10, ..Limits::DEFAULT });
         assert!(limiter.table_growing(0, 10, None).unwrap());
         assert!(!limiter.table_growing(10, 11, None).unwrap());
-        assert_eq!(limiter.refused(), Some("table_elements"));
+        assert_eq!(limiter.exceeded_limit(), Some("table_elements"));
     }
 }

@@ -1,6 +1,7 @@
-//! For benchmarks alone: the requests of one call as `wasi:http` hands them over, without a guest that makes them.
+//! For benchmarks: sends the requests of one call through `wasi:http`'s host functions without a guest.
 //!
-//! They are decided, recorded, sent and scanned as a guest's are. A daemon that is built by itself is without this.
+//! Admission, record, transport and secret scan are the same as for a guest. The feature is off in a build of the
+//! daemon.
 
 use std::sync::Arc;
 
@@ -10,19 +11,19 @@ use http_body_util::{BodyExt, Empty};
 use toolgate_admission::{CallAccess, Limits};
 use wasmtime_wasi_http::{Error, WasiHttpHooks};
 
+use crate::context::CallContext;
 use crate::egress::Egress;
-use crate::run::CallContext;
 
 /// The requests of one call.
 pub struct Requests(Egress);
 
 impl Requests {
-    /// Of a call in this context, under these limits.
+    /// The requests of a call with this context and these limits.
     pub fn new(context: &CallContext, limits: &Limits, reach: &Arc<CallAccess>, plugin: &str) -> Self {
-        Self(Egress::new(context, limits, reach, plugin))
+        Self(context.egress(limits, reach, plugin))
     }
 
-    /// Requests an address with `GET`, reads the answer to its end, and tells how many bytes it had.
+    /// Sends a `GET` request, reads the response body to its end, and returns its length in bytes.
     pub async fn get(&mut self, uri: &str) -> Result<u64, Error> {
         let body = Empty::<Bytes>::new().map_err(|never| match never {}).boxed_unsync();
         let request = Request::get(uri).body(body).map_err(|_| Error::HttpRequestUriInvalid)?;

@@ -1,44 +1,44 @@
-//! What came of a call, as plain data.
+//! The result of a call, as plain data.
 
 use toolgate_admission::CallError;
 
 use crate::effect::Effect;
 use crate::egress::Exchange;
 
-/// Everything a finished call leaves behind.
+/// The result of a call and everything to record about it.
 #[derive(Debug)]
-pub struct Finished {
-    /// The plugin's answer, or why there is none.
+pub struct FinishedCall {
+    /// The plugin's output, or the error that ended the call.
     pub outcome: Result<Output, CallError>,
-    /// What the call used, also when it was stopped.
+    /// Resources used, also if the call was stopped.
     pub usage: Usage,
     /// Whether guest code began to run.
     pub executed: bool,
-    /// What the call did, or tried to do, outside its own memory.
+    /// Effects outside the instance, refused attempts included.
     pub effects: Vec<Effect>,
-    /// Its requests and what came back, of a call that is traced.
+    /// The requests and responses of a traced call.
     pub exchanges: Vec<Exchange>,
-    /// What the plugin logged, standard output and error included, in order.
+    /// Log lines of the plugin, standard output and error included, in order.
     pub log: Vec<LogLine>,
-    /// Lines that did not fit the log limit.
+    /// Lines that exceeded the log limit.
     pub log_lines_dropped: u64,
 }
 
-/// How a call ended well. Both carry JSON text that has not been checked against any schema yet.
+/// The output of a successful call. Both variants hold JSON text that no schema has validated yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// The result.
     Result(String),
-    /// The payload that the orchestrator's client performs.
+    /// The payload for the orchestrator's client.
     Client(String),
 }
 
-/// What a call used.
+/// Resources used by a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Fuel burnt: about one unit an instruction, plus the charge for host calls.
+    /// Fuel used: about one unit for each instruction, plus the charge for host calls.
     pub fuel: u64,
-    /// Linear memory at its largest, all memories together.
+    /// Peak of linear memory, all memories together.
     pub memory_bytes: u64,
     /// Wall time inside the sandbox, in microseconds.
     pub duration_us: u64,
@@ -52,28 +52,28 @@ pub struct Usage {
     pub log_bytes: u64,
 }
 
-/// How much a line of the log matters.
+/// Severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
     /// For the plugin's author.
     Debug,
-    /// Worth knowing.
+    /// Information.
     Info,
-    /// Worth looking at.
+    /// A possible problem.
     Warn,
-    /// Something failed.
+    /// A failure.
     Error,
 }
 
 /// One line that a plugin logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// How much it matters.
+    /// Severity.
     pub level: LogLevel,
-    /// Short name of the event; `stdout` and `stderr` for what was printed.
+    /// Short name of the event; `stdout` and `stderr` for printed lines.
     pub event: String,
-    /// The text, as the plugin gave it: control characters are still in it.
+    /// The text as the plugin wrote it, control characters included.
     pub message: String,
-    /// Ordered pairs.
+    /// Key-value pairs in the plugin's order.
     pub fields: Vec<(String, String)>,
 }

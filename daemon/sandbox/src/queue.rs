@@ -1,9 +1,8 @@
-//! A bounded, fair queue: organizations take turns, and each has its own bounded line.
+//! A bounded, fair queue: round robin over organizations, each with a bounded queue of its own.
 //!
-//! There are two of them on the way of every call. In front of the sandbox it waits for a slot, before its rules are looked
-//! at, and no organization has all of the slots: its calls may keep them for as long as their deadlines are, and turns are of
-//! no use where nobody leaves. In the sandbox guests take turns on the processors (`turns.rs`). A third, of one slot, is at the
-//! files of each session: whoever may change them waits there.
+//! The daemon has three kinds. One admits calls before their rules are evaluated: a call may hold its slot until its
+//! deadline, so no organization may hold all slots. One shares the processors among guests (`cpu_scheduler.rs`). One
+//! with a single slot serializes the calls that may change a session's files.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,12 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// How many calls run, and how many may wait.
+/// Limits on running and waiting calls.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueSettings {
-    /// Slots: what may run at the same time.
+    /// Slots: calls that run at the same time.
     pub running: usize,
-    /// Slots that one organization may have of them.
+    /// Slots that one organization may hold.
     pub running_per_organization: usize,
     /// Calls of one organization that may wait.
     pub waiting_per_organization: usize,
@@ -25,10 +24,10 @@ pub struct QueueSettings {
     pub waiting: usize,
 }
 
-/// Why a call did not get a slot.
+/// The reason why a call got no slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueueError {
-    /// The line is full; nothing was kept of the call.
+    /// The queue is full; no state of the call is kept.
     #[error("too many calls are waiting")]
     Full,
     /// The call's deadline passed while it waited.
@@ -44,75 +43,80 @@ pub struct Queue(Arc<Shared>);
 struct Shared {
     settings: QueueSettings,
     state: Mutex<State>,
-    /// Organizations in `turns`, readable without the lock.
-    called: AtomicUsize,
+    /// Length of `round_robin`, readable without the lock.
+    eligible: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct State {
     running: usize,
     waiting: usize,
-    /// Organizations with calls that run, where those are counted, or wait.
-    of: HashMap<Arc<str>, Line>,
-    /// Organizations whose next call takes the next slot, in the order of their turns: each that has a line and not all the
-    /// slots that it may have. So either all slots are taken or this is empty.
-    turns: VecDeque<Arc<str>>,
+    /// Organizations with calls that wait or, if those are counted, run.
+    organizations: HashMap<Arc<str>, OrganizationCalls>,
+    /// Organizations whose next call gets the next slot, in turn: each has waiting calls and fewer slots than its
+    /// limit. INVARIANT: empty unless all slots are taken.
+    round_robin: VecDeque<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct OrganizationCalls {
     running: usize,
     waiting: VecDeque<oneshot::Sender<Slot>>,
 }
 
-/// Who has the next slot, and whose it is, where slots are counted by organization.
-type Next = (oneshot::Sender<Slot>, Option<Arc<str>>);
+/// The receiver of the next slot and, if slots are counted by organization, its organization.
+type Handover = (oneshot::Sender<Slot>, Option<Arc<str>>);
 
-/// The right to run one call. Dropping it lets the next one in.
+/// The right to run one call. Dropping it wakes the next call.
 #[derive(Debug)]
-pub struct Slot(Option<Held>);
+pub struct Slot(Option<SlotClaim>);
 
 #[derive(Debug)]
-struct Held {
+struct SlotClaim {
     queue: Arc<Shared>,
-    /// Whose it is, where slots are counted by organization.
+    /// The organization, if slots are counted by organization.
     organization: Option<Arc<str>>,
 }
 
 impl Queue {
-    /// A queue with all slots free.
+    /// Creates a queue with all slots free.
     pub fn new(settings: QueueSettings) -> Self {
-        Self(Arc::new(Shared { settings, state: Mutex::default(), called: AtomicUsize::new(0) }))
+        Self(Arc::new(Shared { settings, state: Mutex::default(), eligible: AtomicUsize::new(0) }))
     }
 
-    /// Waits for a slot, at most until `deadline`, which is asked for only where there is none at once.
+    /// Waits for a slot, at most until `deadline`, which is computed only if the call has to wait.
     pub async fn enter(
         &self,
         organization: &str,
         deadline: impl FnOnce() -> Instant,
     ) -> Result<Slot, QueueError> {
         match self.0.enter(organization)? {
-            Entered::At(slot) => Ok(slot),
-            Entered::InLine(place) => place.slot(deadline()).await,
+            Entry::Admitted(slot) => Ok(slot),
+            Entry::Waiting(waiter) => waiter.wait(deadline()).await,
         }
     }
 
-    /// A slot, where one is free at once.
+    /// Returns a slot if one is free.
     pub fn try_enter(&self, organization: &str) -> Option<Slot> {
-        self.0.with_state(|state| self.0.slot_at_once(state, organization))
+        self.0.with_state(|state| self.0.free_slot(state, organization))
     }
 
-    /// Gives a slot to the next one that waits, if there is one, and waits behind it for another.
-    pub async fn again(&self, slot: Slot, organization: &str, deadline: Instant) -> Result<Slot, QueueError> {
-        if self.0.called.load(Ordering::Acquire) == 0 {
+    /// Passes the slot to the next waiting call, if any, and waits behind it for another.
+    pub async fn yield_slot(
+        &self,
+        slot: Slot,
+        organization: &str,
+        deadline: Instant,
+    ) -> Result<Slot, QueueError> {
+        if self.0.eligible.load(Ordering::Acquire) == 0 {
             return Ok(slot);
         }
-        // It stands in line before its slot goes on; otherwise its organization would miss the turn that is its own.
+        // Enqueued before the slot is passed on; otherwise its organization would miss its turn.
         let entered = self.0.enter(organization)?;
         drop(slot);
         match entered {
-            Entered::At(slot) => Ok(slot),
-            Entered::InLine(place) => place.slot(deadline).await,
+            Entry::Admitted(slot) => Ok(slot),
+            Entry::Waiting(waiter) => waiter.wait(deadline).await,
         }
     }
 
@@ -127,22 +131,22 @@ impl Queue {
     }
 }
 
-/// What came of entering.
-enum Entered {
-    At(Slot),
-    InLine(Place),
+/// The result of entering the queue.
+enum Entry {
+    Admitted(Slot),
+    Waiting(Waiter),
 }
 
-/// A place in the line of an organization. Dropping it leaves the line.
-struct Place {
+/// A waiting call. Dropping it removes the call from the queue.
+struct Waiter {
     queue: Arc<Shared>,
     organization: Arc<str>,
-    called: oneshot::Receiver<Slot>,
+    granted: oneshot::Receiver<Slot>,
 }
 
-impl Place {
-    async fn slot(mut self, deadline: Instant) -> Result<Slot, QueueError> {
-        match tokio::time::timeout_at(deadline, &mut self.called).await {
+impl Waiter {
+    async fn wait(mut self, deadline: Instant) -> Result<Slot, QueueError> {
+        match tokio::time::timeout_at(deadline, &mut self.granted).await {
             Ok(Ok(slot)) => Ok(slot),
             Ok(Err(_)) => Err(QueueError::Full),
             Err(_) => Err(QueueError::Deadline),
@@ -150,11 +154,11 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Waiter {
     fn drop(&mut self) {
-        if !self.called.is_terminated() {
-            self.called.close();
-            self.queue.with_state(|state| state.forget_who_left(&self.organization));
+        if !self.granted.is_terminated() {
+            self.granted.close();
+            self.queue.with_state(|state| state.remove_closed(&self.organization));
         }
     }
 }
@@ -163,128 +167,128 @@ impl Shared {
     fn with_state<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let result = change(&mut state);
-        self.called.store(state.turns.len(), Ordering::Release);
+        self.eligible.store(state.round_robin.len(), Ordering::Release);
         result
     }
 
-    /// Whether slots are counted by organization: not where one may have them all.
-    fn counts(&self) -> bool {
+    /// Whether slots are counted by organization. Not needed if one organization may hold them all.
+    fn counts_by_organization(&self) -> bool {
         self.settings.running_per_organization < self.settings.running
     }
 
-    fn enter(self: &Arc<Self>, organization: &str) -> Result<Entered, QueueError> {
+    fn enter(self: &Arc<Self>, organization: &str) -> Result<Entry, QueueError> {
         self.with_state(|state| {
-            if let Some(slot) = self.slot_at_once(state, organization) {
-                return Ok(Entered::At(slot));
+            if let Some(slot) = self.free_slot(state, organization) {
+                return Ok(Entry::Admitted(slot));
             }
-            let waits = state.of.get(organization).map_or(0, |line| line.waiting.len());
+            let waits = state.organizations.get(organization).map_or(0, |calls| calls.waiting.len());
             if waits >= self.settings.waiting_per_organization || state.waiting >= self.settings.waiting {
                 return Err(QueueError::Full);
             }
             let organization: Arc<str> = organization.into();
-            let called = state.line_up(&self.settings, &organization);
-            Ok(Entered::InLine(Place { queue: Arc::clone(self), organization, called }))
+            let granted = state.enqueue(&self.settings, &organization);
+            Ok(Entry::Waiting(Waiter { queue: Arc::clone(self), organization, granted }))
         })
     }
 
-    /// A free slot, if the organization may have one more. Nobody waits for it: either all slots are taken, or nobody who
-    /// may have one is in line.
-    fn slot_at_once(self: &Arc<Self>, state: &mut State, organization: &str) -> Option<Slot> {
+    /// Takes a free slot if the organization may hold one more. This overtakes no waiting call: either all slots are
+    /// taken, or every organization with waiting calls is at its limit.
+    fn free_slot(self: &Arc<Self>, state: &mut State, organization: &str) -> Option<Slot> {
         if state.running >= self.settings.running {
             return None;
         }
-        let organization = match self.counts() {
+        let organization = match self.counts_by_organization() {
             false => None,
             true => {
-                let known = state.of.get_key_value(organization);
-                let known = known.map(|(organization, line)| (Arc::clone(organization), line.running));
+                let known = state.organizations.get_key_value(organization);
+                let known = known.map(|(organization, calls)| (Arc::clone(organization), calls.running));
                 let (organization, runs) = known.unwrap_or_else(|| (organization.into(), 0));
                 if runs >= self.settings.running_per_organization {
                     return None;
                 }
-                state.of.entry(Arc::clone(&organization)).or_default().running += 1;
+                state.organizations.entry(Arc::clone(&organization)).or_default().running += 1;
                 Some(organization)
             }
         };
         state.running += 1;
-        Some(Slot(Some(Held { queue: Arc::clone(self), organization })))
+        Some(Slot(Some(SlotClaim { queue: Arc::clone(self), organization })))
     }
 
-    /// Takes a slot back, and gives it to the call whose turn it is.
-    fn leave(&self, organization: Option<&Arc<str>>) -> Option<Next> {
+    /// Takes a slot back and picks the call that gets it.
+    fn leave(&self, organization: Option<&Arc<str>>) -> Option<Handover> {
         self.with_state(|state| {
             state.running -= 1;
             if let Some(organization) = organization
-                && let Some(line) = state.of.get_mut(organization)
+                && let Some(calls) = state.organizations.get_mut(organization)
             {
-                line.running -= 1;
-                if line.counts() == (0, 0) {
-                    state.of.remove(organization);
-                } else if line.running + 1 == self.settings.running_per_organization
-                    && !line.waiting.is_empty()
+                calls.running -= 1;
+                if calls.is_idle() {
+                    state.organizations.remove(organization);
+                } else if calls.running + 1 == self.settings.running_per_organization
+                    && !calls.waiting.is_empty()
                 {
-                    state.turns.push_back(Arc::clone(organization));
+                    state.round_robin.push_back(Arc::clone(organization));
                 }
             }
-            state.next(&self.settings, self.counts())
+            state.next(&self.settings, self.counts_by_organization())
         })
     }
 }
 
 impl State {
-    fn line_up(&mut self, settings: &QueueSettings, organization: &Arc<str>) -> oneshot::Receiver<Slot> {
-        let (call_in, called) = oneshot::channel();
-        let line = self.of.entry(Arc::clone(organization)).or_default();
-        line.waiting.push_back(call_in);
-        if line.waiting.len() == 1 && line.running < settings.running_per_organization {
-            self.turns.push_back(Arc::clone(organization));
+    fn enqueue(&mut self, settings: &QueueSettings, organization: &Arc<str>) -> oneshot::Receiver<Slot> {
+        let (sender, granted) = oneshot::channel();
+        let calls = self.organizations.entry(Arc::clone(organization)).or_default();
+        calls.waiting.push_back(sender);
+        if calls.waiting.len() == 1 && calls.running < settings.running_per_organization {
+            self.round_robin.push_back(Arc::clone(organization));
         }
         self.waiting += 1;
-        called
+        granted
     }
 
-    fn next(&mut self, settings: &QueueSettings, counts: bool) -> Option<Next> {
-        let organization = self.turns.pop_front()?;
-        let line = self.of.get_mut(&organization)?;
-        let call_in = line.waiting.pop_front()?;
+    fn next(&mut self, settings: &QueueSettings, counts: bool) -> Option<Handover> {
+        let organization = self.round_robin.pop_front()?;
+        let calls = self.organizations.get_mut(&organization)?;
+        let sender = calls.waiting.pop_front()?;
         self.waiting -= 1;
         self.running += 1;
-        line.running += usize::from(counts);
-        if line.counts() == (0, 0) {
-            self.of.remove(&organization);
-        } else if line.running < settings.running_per_organization && !line.waiting.is_empty() {
-            self.turns.push_back(Arc::clone(&organization));
+        calls.running += usize::from(counts);
+        if calls.is_idle() {
+            self.organizations.remove(&organization);
+        } else if calls.running < settings.running_per_organization && !calls.waiting.is_empty() {
+            self.round_robin.push_back(Arc::clone(&organization));
         }
-        Some((call_in, counts.then_some(organization)))
+        Some((sender, counts.then_some(organization)))
     }
 
-    fn forget_who_left(&mut self, organization: &Arc<str>) {
-        let Some(line) = self.of.get_mut(organization) else { return };
-        let waited = line.waiting.len();
-        line.waiting.retain(|call_in| !call_in.is_closed());
-        self.waiting -= waited - line.waiting.len();
-        if waited > 0 && line.waiting.is_empty() {
-            self.turns.retain(|called| called != organization);
+    fn remove_closed(&mut self, organization: &Arc<str>) {
+        let Some(calls) = self.organizations.get_mut(organization) else { return };
+        let waited = calls.waiting.len();
+        calls.waiting.retain(|sender| !sender.is_closed());
+        self.waiting -= waited - calls.waiting.len();
+        if waited > 0 && calls.waiting.is_empty() {
+            self.round_robin.retain(|waiting| waiting != organization);
         }
-        if line.counts() == (0, 0) {
-            self.of.remove(organization);
+        if calls.is_idle() {
+            self.organizations.remove(organization);
         }
-    }
-}
-
-impl Line {
-    fn counts(&self) -> (usize, usize) {
-        (self.running, self.waiting.len())
     }
 }
 
-impl Held {
-    fn pass_on(mut self) {
+impl OrganizationCalls {
+    fn is_idle(&self) -> bool {
+        self.running == 0 && self.waiting.is_empty()
+    }
+}
+
+impl SlotClaim {
+    fn hand_over(mut self) {
         loop {
-            let Some((call_in, organization)) = self.queue.leave(self.organization.as_ref()) else { return };
+            let Some((sender, organization)) = self.queue.leave(self.organization.as_ref()) else { return };
             let slot = Slot(Some(Self { queue: Arc::clone(&self.queue), organization }));
-            // It may have given up waiting; then the slot goes to the one after it.
-            let Some(returned) = call_in.send(slot).err().and_then(|mut slot| slot.0.take()) else { return };
+            // The receiver may have been dropped; then the slot goes to the next call.
+            let Some(returned) = sender.send(slot).err().and_then(|mut slot| slot.0.take()) else { return };
             self = returned;
         }
     }
@@ -292,8 +296,8 @@ impl Held {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Some(held) = self.0.take() {
-            held.pass_on();
+        if let Some(claim) = self.0.take() {
+            claim.hand_over();
         }
     }
 }
@@ -308,11 +312,11 @@ mod tests {
         shared_queue(running, running, per_organization)
     }
 
-    fn shared_queue(running: usize, of_one: usize, waiting_of_one: usize) -> Queue {
+    fn shared_queue(running: usize, per_organization: usize, waiting_per_organization: usize) -> Queue {
         Queue::new(QueueSettings {
             running,
-            running_per_organization: of_one,
-            waiting_per_organization: waiting_of_one,
+            running_per_organization: per_organization,
+            waiting_per_organization: waiting_per_organization,
             waiting: 10_000,
         })
     }
@@ -321,7 +325,7 @@ mod tests {
         Instant::now() + Duration::from_secs(60)
     }
 
-    /// Starts waiting and returns once the call stands in its line.
+    /// Starts to wait and returns once the call is enqueued.
     async fn wait_in(queue: &Queue, organization: &str) -> tokio::task::JoinHandle<Result<Slot, QueueError>> {
         let before = queue.waiting();
         let (clone, organization) = (queue.clone(), organization.to_owned());
@@ -343,7 +347,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn organizations_take_turns_however_long_one_line_is() {
+    async fn organizations_take_turns_however_many_calls_wait() {
         let queue = queue(1, 10);
         let slot = queue.enter("noisy", soon).await.unwrap();
         let first = wait_in(&queue, "noisy").await;
@@ -360,7 +364,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_line_refuses_its_organization_and_no_other() {
+    async fn a_full_queue_refuses_its_organization_and_no_other() {
         let queue = queue(1, 1);
         let slot = queue.enter("noisy", soon).await.unwrap();
         let waiting = wait_in(&queue, "noisy").await;
@@ -384,7 +388,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gives_up_leaves_the_line() {
+    async fn an_abandoned_wait_leaves_the_queue() {
         let queue = queue(1, 1);
         let slot = queue.enter("acme", soon).await.unwrap();
         let gone = wait_in(&queue, "acme").await;
@@ -397,7 +401,7 @@ mod tests {
         assert_eq!((queue.running(), queue.waiting()), (0, 0));
     }
 
-    /// However long they stay: there are slots that are not its own.
+    /// The limit holds however long the calls run: other slots are not the organization's own.
     #[tokio::test]
     async fn an_organization_has_no_more_slots_than_it_may() {
         let queue = shared_queue(3, 2, 10);
@@ -405,24 +409,24 @@ mod tests {
         let (third, fourth) = (wait_in(&queue, "noisy").await, wait_in(&queue, "noisy").await);
         let quiet = queue.enter("quiet", soon).await.unwrap();
         let waiting = wait_in(&queue, "quiet").await;
-        // What the quiet one leaves is not for who has all that it may have, however long it waits already.
+        // A slot freed by the quiet organization does not go to one at its limit, however long its calls have waited.
         drop(quiet);
         drop(waiting.await.unwrap().unwrap());
         assert_eq!((queue.running(), queue.waiting()), (2, 2));
         drop(queue.enter("quiet", soon).await.unwrap());
-        // What it leaves itself is.
+        // A slot of its own does.
         drop(held);
         let held = [third.await.unwrap().unwrap(), fourth.await.unwrap().unwrap()];
         assert_eq!((queue.running(), queue.waiting()), (2, 0));
         drop(held);
         assert_eq!(queue.running(), 0);
-        assert!(queue.0.with_state(|state| state.of.is_empty()));
+        assert!(queue.0.with_state(|state| state.organizations.is_empty()));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn no_slot_is_lost_or_doubled_under_contention() {
-        for of_one in [1, 2, 3] {
-            let queue = shared_queue(3, of_one, 10_000);
+        for per_organization in [1, 2, 3] {
+            let queue = shared_queue(3, per_organization, 10_000);
             let running: Arc<[AtomicUsize; 7]> = Arc::default();
             let mut calls = tokio::task::JoinSet::new();
             for number in 0..2_000 {
@@ -431,7 +435,7 @@ mod tests {
                     let deadline = || if number % 5 == 0 { Instant::now() } else { soon() };
                     let Ok(slot) = queue.enter(&format!("org{}", number % 7), deadline).await else { return };
                     let of_it = &running[number % 7];
-                    assert!(of_it.fetch_add(1, Ordering::SeqCst) < of_one);
+                    assert!(of_it.fetch_add(1, Ordering::SeqCst) < per_organization);
                     assert!(queue.running() <= 3);
                     tokio::task::yield_now().await;
                     of_it.fetch_sub(1, Ordering::SeqCst);
@@ -442,7 +446,9 @@ mod tests {
                 done.unwrap();
             }
             assert_eq!((queue.running(), queue.waiting()), (0, 0));
-            assert!(queue.0.with_state(|state| state.of.is_empty() && state.turns.is_empty()));
+            assert!(
+                queue.0.with_state(|state| state.organizations.is_empty() && state.round_robin.is_empty())
+            );
         }
     }
 }

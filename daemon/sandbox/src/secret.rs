@@ -1,8 +1,8 @@
-//! A secret in memory: wiped when dropped, and with no way out but [`Secret::expose`].
+//! A secret in memory: wiped when dropped, and readable only through [`Secret::expose`].
 //!
-//! There is no `Debug`, `Display`, `Clone`, `Serialize` or comparison, so that a secret reaches a log line, an answer or a
-//! copy only where somebody wrote `expose`. It lives in two places: the credential store, which decrypts it, and
-//! outgoing HTTP, which sends it and looks for it in what comes back.
+//! It implements no `Debug`, `Display`, `Clone`, `Serialize` or comparison, so it can reach a log line, a response or a
+//! copy only through an explicit `expose`. Two modules hold secrets: the credential store, which decrypts them, and
+//! outgoing HTTP, which sends them and scans responses for them.
 //!
 //! ```compile_fail
 //! # fn print(secret: toolgate_sandbox::Secret) {
@@ -12,18 +12,18 @@
 
 use zeroize::Zeroizing;
 
-/// Bytes that nobody may see.
+/// Secret bytes.
 pub struct Secret(Zeroizing<Box<[u8]>>);
 
 impl Secret {
-    /// Takes the bytes; what they were in is the caller's to wipe, where it is not wiped by being moved here.
+    /// Copies the bytes and wipes the vector. Copies that the caller made before are the caller's to wipe.
     pub fn new(bytes: Vec<u8>) -> Self {
-        // Shrinking could copy and leave the old allocation as it was.
+        // Copied, not shrunk: shrinking could reallocate and leave the old bytes unwiped.
         let mut bytes = Zeroizing::new(bytes);
         Self(Zeroizing::new(bytes.iter_mut().map(std::mem::take).collect()))
     }
 
-    /// The bytes, for the one who sends or encrypts them.
+    /// The bytes, to send or encrypt them.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }

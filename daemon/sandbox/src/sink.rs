@@ -1,7 +1,7 @@
-//! Where a guest's log, standard output and standard error end: one bounded buffer.
+//! The log of a call: one bounded buffer for log records, standard output and standard error.
 //!
-//! What does not fit is dropped and counted, and the guest is not told: a tool that talks too much still
-//! does its work. Empty writes cost nothing here (the library's own asynchronous writer keeps each).
+//! Lines beyond the limit are dropped and counted, and the guest gets no error: a tool that logs too much still does
+//! its work. Empty writes cost nothing here (wasmtime-wasi's asynchronous writer queues each).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,20 +12,19 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
 use crate::outcome::{LogLevel, LogLine};
 
-/// Upper bound of one printed line. A longer one is cut into several.
+/// Maximum length of a printed line. A longer one is split.
 const PRINTED_LINE_BYTES: usize = 8 * 1024;
 
-/// What one kept line costs beside its text, and what one of its pairs does: what they take here, so that a flood of
-/// empty ones meets the limit too.
+/// Memory of a line and of a key-value pair without their text, so that a flood of empty ones meets the limit too.
 const LINE_OVERHEAD_BYTES: usize = size_of::<LogLine>();
 const PAIR_OVERHEAD_BYTES: usize = size_of::<(String, String)>();
 
 /// The log of one call, shared by its three writers.
 #[derive(Clone, Debug)]
-pub(crate) struct LogBuffer(Arc<Mutex<Kept>>);
+pub(crate) struct LogBuffer(Arc<Mutex<LogState>>);
 
-#[derive(Debug)]
-struct Kept {
+#[derive(Debug, Default)]
+struct LogState {
     lines: Vec<LogLine>,
     bytes: usize,
     limit_bytes: usize,
@@ -35,16 +34,10 @@ struct Kept {
 
 impl LogBuffer {
     pub(crate) fn new(limit_bytes: usize) -> Self {
-        Self(Arc::new(Mutex::new(Kept {
-            lines: Vec::new(),
-            bytes: 0,
-            limit_bytes,
-            dropped: 0,
-            partial: [Vec::new(), Vec::new()],
-        })))
+        Self(Arc::new(Mutex::new(LogState { limit_bytes, ..LogState::default() })))
     }
 
-    /// Whether there was room for the line.
+    /// Appends a line. Returns whether it fits the limit.
     pub(crate) fn write(
         &self,
         level: LogLevel,
@@ -52,25 +45,25 @@ impl LogBuffer {
         message: String,
         fields: Vec<(String, String)>,
     ) -> bool {
-        self.with(|kept| kept.push(LogLine { level, event, message, fields }))
+        self.with_state(|state| state.push(LogLine { level, event, message, fields }))
     }
 
-    /// Ends the log: unfinished printed lines become lines.
+    /// Ends the log: unfinished printed lines become lines. Returns the lines, the dropped ones and the bytes.
     pub(crate) fn finish(&self) -> (Vec<LogLine>, u64, u64) {
-        self.with(|kept| {
-            for printer in [Printer::Stdout, Printer::Stderr] {
-                kept.end_line(printer);
+        self.with_state(|state| {
+            for stream in [PrintStream::Stdout, PrintStream::Stderr] {
+                state.end_line(stream);
             }
-            (std::mem::take(&mut kept.lines), kept.dropped, kept.bytes as u64)
+            (std::mem::take(&mut state.lines), state.dropped, state.bytes as u64)
         })
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Kept) -> T) -> T {
+    fn with_state<T>(&self, act: impl FnOnce(&mut LogState) -> T) -> T {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Kept {
+impl LogState {
     fn push(&mut self, line: LogLine) -> bool {
         let fields: usize =
             line.fields.iter().map(|(key, value)| PAIR_OVERHEAD_BYTES + key.len() + value.len()).sum();
@@ -84,31 +77,31 @@ impl Kept {
         true
     }
 
-    fn print(&mut self, printer: Printer, mut bytes: &[u8]) {
+    fn print(&mut self, stream: PrintStream, mut bytes: &[u8]) {
         while !bytes.is_empty() {
-            let room = PRINTED_LINE_BYTES.saturating_sub(self.partial[printer as usize].len());
-            let window = &bytes[..bytes.len().min(room)];
+            let free = PRINTED_LINE_BYTES.saturating_sub(self.partial[stream as usize].len());
+            let window = &bytes[..bytes.len().min(free)];
             let (text, ended) = match window.iter().position(|byte| *byte == b'\n') {
                 Some(at) => (&window[..at], true),
-                None => (window, window.len() == room),
+                None => (window, window.len() == free),
             };
-            self.partial[printer as usize].extend_from_slice(text);
+            self.partial[stream as usize].extend_from_slice(text);
             let newline = usize::from(window.get(text.len()) == Some(&b'\n'));
             bytes = &bytes[text.len() + newline..];
             if ended {
-                self.end_line(printer);
+                self.end_line(stream);
             }
         }
     }
 
-    fn end_line(&mut self, printer: Printer) {
-        let text = std::mem::take(&mut self.partial[printer as usize]);
+    fn end_line(&mut self, stream: PrintStream) {
+        let text = std::mem::take(&mut self.partial[stream as usize]);
         if text.is_empty() {
             return;
         }
-        let (level, event) = match printer {
-            Printer::Stdout => (LogLevel::Info, "stdout"),
-            Printer::Stderr => (LogLevel::Warn, "stderr"),
+        let (level, event) = match stream {
+            PrintStream::Stdout => (LogLevel::Info, "stdout"),
+            PrintStream::Stderr => (LogLevel::Warn, "stderr"),
         };
         self.push(LogLine {
             level,
@@ -119,9 +112,9 @@ impl Kept {
     }
 }
 
-/// Which of the two printed streams a sink serves.
+/// The printed stream that a sink serves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Printer {
+pub(crate) enum PrintStream {
     Stdout = 0,
     Stderr = 1,
 }
@@ -129,12 +122,12 @@ pub(crate) enum Printer {
 /// Standard output or standard error of a guest.
 pub(crate) struct PrintSink {
     log: LogBuffer,
-    printer: Printer,
+    stream: PrintStream,
 }
 
 impl PrintSink {
-    pub(crate) fn new(log: &LogBuffer, printer: Printer) -> Self {
-        Self { log: log.clone(), printer }
+    pub(crate) fn new(log: &LogBuffer, stream: PrintStream) -> Self {
+        Self { log: log.clone(), stream }
     }
 }
 
@@ -146,12 +139,12 @@ impl IsTerminal for PrintSink {
 
 impl StdoutStream for PrintSink {
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
-        // Only WASI 0.3 asks for this form, and no interface of it is linked.
+        // Only WASI 0.3 needs this form, and none of its interfaces is linked.
         Box::new(tokio::io::sink())
     }
 
     fn p2_stream(&self) -> Box<dyn OutputStream> {
-        Box::new(PrintSink::new(&self.log, self.printer))
+        Box::new(PrintSink::new(&self.log, self.stream))
     }
 }
 
@@ -163,7 +156,7 @@ impl Pollable for PrintSink {
 #[wasmtime_wasi::async_trait]
 impl OutputStream for PrintSink {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.log.with(|kept| kept.print(self.printer, &bytes));
+        self.log.with_state(|state| state.print(self.stream, &bytes));
         Ok(())
     }
 
@@ -180,9 +173,9 @@ impl OutputStream for PrintSink {
 mod tests {
     use super::*;
 
-    fn printed(writes: &[&[u8]], limit_bytes: usize) -> (Vec<String>, u64) {
+    fn print_lines(writes: &[&[u8]], limit_bytes: usize) -> (Vec<String>, u64) {
         let log = LogBuffer::new(limit_bytes);
-        let mut sink = PrintSink::new(&log, Printer::Stdout);
+        let mut sink = PrintSink::new(&log, PrintStream::Stdout);
         for write in writes {
             sink.write(Bytes::copy_from_slice(write)).unwrap();
         }
@@ -192,7 +185,7 @@ mod tests {
 
     #[test]
     fn printed_text_becomes_lines() {
-        let (lines, dropped) = printed(&[b"one\ntw", b"o\n\nthree"], 10_000);
+        let (lines, dropped) = print_lines(&[b"one\ntw", b"o\n\nthree"], 10_000);
         assert_eq!(lines, ["one", "two", "three"]);
         assert_eq!(dropped, 0);
     }
@@ -200,7 +193,7 @@ mod tests {
     #[test]
     fn a_line_without_end_is_cut() {
         let flood = vec![b'x'; PRINTED_LINE_BYTES * 2 + 1];
-        let (lines, _) = printed(&[&flood], 100_000);
+        let (lines, _) = print_lines(&[&flood], 100_000);
         assert_eq!(lines.len(), 3);
         assert_eq!(lines[0].len(), PRINTED_LINE_BYTES);
         assert_eq!(lines[2].len(), 1);
@@ -209,7 +202,7 @@ mod tests {
     #[test]
     fn a_flood_is_bounded_and_counted() {
         let writes: Vec<&[u8]> = vec![b"line\n"; 1_000];
-        let (lines, dropped) = printed(&writes, 1_000);
+        let (lines, dropped) = print_lines(&writes, 1_000);
         assert!(lines.len() < 30, "{}", lines.len());
         assert_eq!(lines.len() as u64 + dropped, 1_000);
     }
@@ -230,6 +223,6 @@ mod tests {
     #[test]
     fn empty_writes_keep_nothing() {
         let writes: Vec<&[u8]> = vec![b""; 10_000];
-        assert_eq!(printed(&writes, 1_000), (vec![], 0));
+        assert_eq!(print_lines(&writes, 1_000), (vec![], 0));
     }
 }

@@ -1,4 +1,4 @@
-//! What one call owns inside its store. Dropped with it, whatever happened.
+//! The data that one call owns in its store. Dropped with the store.
 
 use std::sync::Arc;
 
@@ -7,34 +7,32 @@ use rand_core::SeedableRng;
 use toolgate_admission::{CallAccess, FilesystemAccess, Limits};
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
-use wasmtime_wasi::{HostMonotonicClock, HostWallClock, WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::{WasiHttpCtx, WasiHttpCtxView, WasiHttpView};
 use wasmtime_wasi_io::IoView;
 
+use crate::context::CallContext;
+use crate::copy_meter::{CopyMeter, MeteredRng};
+use crate::cpu_scheduler::EpochTicks;
 use crate::egress::Egress;
 use crate::files::{FileAccess, FilesView};
 use crate::host_calls::HostCalls;
-use crate::limiter::{CallLimiter, saturating};
-use crate::moved::{Counted, Moved};
-use crate::run::{CallClock, CallContext};
-use crate::sink::{LogBuffer, PrintSink, Printer};
-use crate::turns::Ticks;
+use crate::limiter::{CallLimiter, saturating_usize};
+use crate::sink::{LogBuffer, PrintSink, PrintStream};
 
 /// The data of a store.
 pub(crate) struct CallState {
     pub(crate) context: CallContext,
-    /// What the component makes a plugin of, where it serves many.
+    /// The plugin's definition, for a component that serves many.
     pub(crate) definition: Option<Arc<str>>,
     pub(crate) limiter: CallLimiter,
     pub(crate) log: LogBuffer,
     pub(crate) access: FileAccess,
     pub(crate) egress: Egress,
     pub(crate) host_calls: HostCalls,
-    pub(crate) moved: Moved,
-    /// Random bytes that one host call may ask for.
+    /// Maximum of random bytes for one host call.
     random_bytes: u64,
-    /// Made when the guest first asks for something in it: its generators and places to print are nothing to a call that
-    /// does not.
+    /// Built on first use, since most calls use neither random numbers nor standard streams.
     wasi: Option<WasiCtx>,
     http: WasiHttpCtx,
     table: ResourceTable,
@@ -47,25 +45,28 @@ impl CallState {
         reach: &Arc<CallAccess>,
         plugin: &str,
         definition: Option<Arc<str>>,
-        ticks: Ticks,
+        ticks: EpochTicks,
     ) -> Self {
-        let log = LogBuffer::new(saturating(limits.log_bytes));
-        let moved = Moved::default();
+        let log = LogBuffer::new(saturating_usize(limits.log_bytes));
+        let host_calls = HostCalls::new(limits.host_calls, ticks);
         let mut table = ResourceTable::new();
-        table.set_max_capacity(saturating(limits.resources));
+        table.set_max_capacity(saturating_usize(limits.resources));
         let mut http = WasiHttpCtx::new();
-        http.set_field_size_limit(saturating(limits.header_bytes));
+        http.set_field_size_limit(saturating_usize(limits.header_bytes));
         let workspace = match reach.filesystem() {
             FilesystemAccess::Workspace => context.workspace.clone(),
             FilesystemAccess::None => None,
         };
         Self {
             limiter: CallLimiter::new(limits),
-            access: FileAccess::new(workspace, limits.open_files, context.before_effect.clone())
-                .counting(&moved),
-            egress: Egress::new(&context, limits, reach, plugin),
-            host_calls: HostCalls::new(limits.host_calls, ticks),
-            moved,
+            access: FileAccess::new(
+                workspace,
+                limits.open_files,
+                context.before_effect.clone(),
+                &host_calls.copy_meter,
+            ),
+            egress: context.egress(limits, reach, plugin),
+            host_calls,
             random_bytes: limits.random_bytes,
             wasi: None,
             http,
@@ -83,24 +84,24 @@ impl CallState {
     }
 
     fn wasi(&mut self) -> (&mut WasiCtx, &mut ResourceTable, &mut FileAccess) {
-        let Self { wasi, table, access, context, log, moved, random_bytes, .. } = self;
-        let made = wasi.get_or_insert_with(|| powerless(context, *random_bytes, log, moved));
-        (made, table, access)
+        let Self { wasi, table, access, context, log, host_calls, random_bytes, .. } = self;
+        let ctx = wasi.get_or_insert_with(|| build_wasi(context, *random_bytes, log, &host_calls.copy_meter));
+        (ctx, table, access)
     }
 }
 
-/// A context that gives nothing but time, random numbers and a place to print.
-fn powerless(context: &CallContext, random_bytes: u64, log: &LogBuffer, moved: &Moved) -> WasiCtx {
+/// Builds a WASI context with clocks, random numbers and output streams, and without any capability.
+fn build_wasi(context: &CallContext, random_bytes: u64, log: &LogBuffer, meter: &CopyMeter) -> WasiCtx {
     let mut seed = context.seed;
-    let secure = Counted::new(ChaCha12Rng::from_seed(seed), moved);
-    // A generator of its own, so that reading one says nothing about the other.
+    let secure = MeteredRng::new(ChaCha12Rng::from_seed(seed), meter);
+    // A separate generator, so that its output reveals nothing about the other's.
     seed[0] ^= 1;
-    let insecure = Counted::new(ChaCha12Rng::from_seed(seed), moved);
+    let insecure = MeteredRng::new(ChaCha12Rng::from_seed(seed), meter);
     let half: [u8; 16] = std::array::from_fn(|at| context.seed[at] ^ context.seed[at + 16]);
     let mut builder = WasiCtx::builder();
     builder
-        .stdout(PrintSink::new(log, Printer::Stdout))
-        .stderr(PrintSink::new(log, Printer::Stderr))
+        .stdout(PrintSink::new(log, PrintStream::Stdout))
+        .stderr(PrintSink::new(log, PrintStream::Stderr))
         .secure_random(secure)
         .insecure_random(insecure)
         .insecure_random_seed(u128::from_le_bytes(half))
@@ -130,25 +131,5 @@ impl IoView for CallState {
 impl WasiHttpView for CallState {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         WasiHttpCtxView { ctx: &mut self.http, table: &mut self.table, hooks: &mut self.egress }
-    }
-}
-
-impl HostWallClock for CallClock {
-    fn resolution(&self) -> std::time::Duration {
-        std::time::Duration::from_nanos(1)
-    }
-
-    fn now(&self) -> std::time::Duration {
-        self.since_epoch()
-    }
-}
-
-impl HostMonotonicClock for CallClock {
-    fn resolution(&self) -> u64 {
-        1
-    }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 }

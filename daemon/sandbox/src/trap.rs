@@ -1,24 +1,24 @@
-//! How the end of a guest becomes an error that somebody can act on.
+//! Maps the end of a guest to an error with a cause and a hint.
 //!
-//! A trap alone does not say why: a guest that was refused memory aborts like one that has a bug. So what
-//! the host itself saw (a refused allocation, a quota, a denied request) comes first, then the trap.
+//! A trap alone does not reveal the cause: a guest that was refused memory aborts like one with a bug. So a refusal by
+//! the host (memory, a quota, a denied request) takes precedence over the trap.
 
+use serde_json::json;
 use toolgate_admission::{CallError, ErrorType, LimitName, Limits};
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::{I32Exit, ResourceTableError};
 
-use crate::engine::one_line;
+use crate::host_calls::TooManyHostCalls;
+use crate::load_error::one_line;
 use crate::state::CallState;
 
-/// The guest called the host more often than its limit allows.
-#[derive(Debug, thiserror::Error)]
-#[error("too many host calls")]
-pub(crate) struct TooManyHostCalls;
+/// The hint of limits on the size of a call.
+const SMALLER_WORK: &str = "ask for a smaller piece of work";
 
-/// Explains an error that ended a guest.
+/// Maps the error that ended a guest.
 pub(crate) fn explain(error: &wasmtime::Error, state: &CallState, limits: &Limits) -> CallError {
-    if let Some(seen) = seen_by_host(state, limits) {
-        return seen;
+    if let Some(refusal) = host_refusal(state, limits) {
+        return refusal;
     }
     if error.downcast_ref::<TooManyHostCalls>().is_some() {
         return resource_exceeded("host_calls", limits.host_calls, "calls to the host");
@@ -34,30 +34,30 @@ pub(crate) fn explain(error: &wasmtime::Error, state: &CallState, limits: &Limit
         );
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
-        return crashed(format!("the tool ended its own process with exit code {}", exit.0));
+        return crash_error(format!("the tool ended its own process with exit code {}", exit.0));
     }
     match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => fuel_exhausted(limits),
         Some(Trap::Interrupt) => deadline_exceeded(limits),
         Some(Trap::StackOverflow) => resource_exceeded("stack", 0, "nested calls"),
-        Some(trap) => crashed(format!("the tool crashed: {trap}")),
+        Some(trap) => crash_error(format!("the tool crashed: {trap}")),
         None => explain_text(&one_line(error), state, limits),
     }
 }
 
-/// What the host refused during the call, and which therefore is the cause of whatever came after.
-pub(crate) fn seen_by_host(state: &CallState, limits: &Limits) -> Option<CallError> {
-    match state.limiter.refused() {
+/// Returns the host's refusal that caused the failure, if any.
+pub(crate) fn host_refusal(state: &CallState, limits: &Limits) -> Option<CallError> {
+    match state.limiter.exceeded_limit() {
         Some("memory_bytes") => return Some(memory_exceeded(limits)),
         Some(limit) => return Some(resource_exceeded(limit, limits.table_elements, "table elements")),
         None => {}
     }
-    if let Some(limit) = state.access.limit_refused() {
+    if let Some(limit) = state.access.exceeded_limit() {
         let what = if limit == LimitName::OpenFiles { "open files" } else { "room in the workspace" };
         return Some(resource_exceeded(limit.as_str(), limits.get(limit), what));
     }
     let egress = state.egress.record();
-    if let Some(limit) = egress.limit_refused() {
+    if let Some(limit) = egress.exceeded_limit() {
         let what = if limit == LimitName::Requests { "requests" } else { "bytes over the network" };
         return Some(resource_exceeded(limit.as_str(), limits.get(limit), what));
     }
@@ -68,20 +68,20 @@ pub(crate) fn seen_by_host(state: &CallState, limits: &Limits) -> Option<CallErr
             "call again when the operator has freed space",
         ));
     }
-    if state.access.effect_refused() || egress.is_unrecordable() {
+    if state.access.intent_failed() || egress.is_unrecordable() {
         return Some(CallError::new(
             ErrorType::Unavailable,
             "the call cannot be recorded, so it may not change anything",
-            "call again when the operator has mended the audit log",
+            "call again when the operator has fixed the audit log",
         ));
     }
-    egress.seen()
+    egress.last_error()
 }
 
-/// The engine gives some of its refusals as text only.
+/// wasmtime reports some limits as text only.
 fn explain_text(text: &str, state: &CallState, limits: &Limits) -> CallError {
     if text.contains("fuel allocated for hostcalls has been exhausted") {
-        return if state.host_calls.failed {
+        return if state.host_calls.last_failed {
             resource_exceeded("host_call_bytes", limits.host_call_bytes, "bytes for one call to the host")
         } else {
             output_too_large(limits)
@@ -109,64 +109,68 @@ fn explain_text(text: &str, state: &CallState, limits: &Limits) -> CallError {
     if text.contains("memory minimum size") || text.contains("memory index") {
         return memory_exceeded(limits);
     }
-    crashed(format!("the tool crashed: {text}"))
+    crash_error(format!("the tool crashed: {text}"))
 }
 
 pub(crate) fn deadline_exceeded(limits: &Limits) -> CallError {
-    CallError::new(
+    limit_error(
         ErrorType::DeadlineExceeded,
         format!("the call was stopped at its deadline of {} ms", limits.deadline_ms),
         "ask for less at once, or call again if the tool waits for something slow",
+        "deadline_ms",
+        Some(limits.deadline_ms),
     )
-    .with_details(serde_json::json!({"limit": "deadline_ms", "allowed": limits.deadline_ms}))
 }
 
 pub(crate) fn output_too_large(limits: &Limits) -> CallError {
-    CallError::new(
+    limit_error(
         ErrorType::OutputTooLarge,
         format!("the result is larger than {} bytes", limits.output_bytes),
         "ask for a part of it, for example with a filter, a range or a page",
+        "output_bytes",
+        Some(limits.output_bytes),
     )
-    .with_details(serde_json::json!({"limit": "output_bytes", "allowed": limits.output_bytes}))
 }
 
 fn fuel_exhausted(limits: &Limits) -> CallError {
-    CallError::new(
-        ErrorType::FuelExhausted,
-        format!("the tool computed longer than its {} units of fuel allow", limits.fuel),
-        "ask for a smaller piece of work",
-    )
-    .with_details(serde_json::json!({"limit": "fuel", "allowed": limits.fuel}))
+    let message = format!("the tool computed longer than its {} units of fuel allow", limits.fuel);
+    limit_error(ErrorType::FuelExhausted, message, SMALLER_WORK, "fuel", Some(limits.fuel))
 }
 
 fn memory_exceeded(limits: &Limits) -> CallError {
-    CallError::new(
-        ErrorType::MemoryExceeded,
-        format!("the tool needed more memory than its {} bytes", limits.memory_bytes),
-        "ask for a smaller piece of work",
-    )
-    .with_details(serde_json::json!({"limit": "memory_bytes", "allowed": limits.memory_bytes}))
+    let message = format!("the tool needed more memory than its {} bytes", limits.memory_bytes);
+    limit_error(ErrorType::MemoryExceeded, message, SMALLER_WORK, "memory_bytes", Some(limits.memory_bytes))
 }
 
 fn resource_exceeded(limit: &str, allowed: u64, what: &str) -> CallError {
-    let details = match allowed {
-        0 => serde_json::json!({"limit": limit}),
-        _ => serde_json::json!({"limit": limit, "allowed": allowed}),
+    let hint = match limit {
+        "workspace_bytes" | "workspace_files" => {
+            "delete files of the workspace that are not needed any more, or write less"
+        }
+        _ => SMALLER_WORK,
     };
-    CallError::new(
-        ErrorType::ResourceExceeded,
-        format!("the tool used more than its share of {what} (limit `{limit}`)"),
-        match limit {
-            "workspace_bytes" | "workspace_files" => {
-                "delete files of the workspace that are not needed any more, or write less"
-            }
-            _ => "ask for a smaller piece of work",
-        },
-    )
-    .with_details(details)
+    let message = format!("the tool used more than its share of {what} (limit `{limit}`)");
+    // The stack limit has no published value.
+    let allowed = (allowed > 0).then_some(allowed);
+    limit_error(ErrorType::ResourceExceeded, message, hint, limit, allowed)
 }
 
-fn crashed(message: String) -> CallError {
+/// An error about a limit, with its value if the limit has one.
+fn limit_error(
+    error_type: ErrorType,
+    message: String,
+    hint: &'static str,
+    limit: &str,
+    allowed: Option<u64>,
+) -> CallError {
+    let details = match allowed {
+        None => json!({"limit": limit}),
+        Some(allowed) => json!({"limit": limit, "allowed": allowed}),
+    };
+    CallError::new(error_type, message, hint).with_details(details)
+}
+
+fn crash_error(message: String) -> CallError {
     CallError::new(
         ErrorType::ToolCrashed,
         message,

@@ -143,7 +143,7 @@ pub(super) async fn find_secrets(
     user: Option<&str>,
     url: &str,
     now_ms: u64,
-) -> Result<Found, CredentialRefusal> {
+) -> Result<CredentialsForRequest, CredentialRefusal> {
     let providers = ["stripe".to_owned()];
     let (scheme, rest) = url.split_once("://").unwrap();
     let (authority, path) = rest.split_at(rest.find('/').unwrap());

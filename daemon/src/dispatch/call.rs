@@ -8,7 +8,9 @@ use scopeguard::ScopeGuard;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use toolgate_admission::{Admitted, CallError, Checked, CredentialRights, ErrorType, Permitted, Verdict};
-use toolgate_sandbox::{BeforeEffect, CallClock, CallContext, Component, Finished, Found, Output, Workspace};
+use toolgate_sandbox::{
+    BeforeEffect, CallClock, CallContext, Component, CredentialsForRequest, FinishedCall, Output, Workspace,
+};
 
 use super::admit::AdmittedEntry;
 use super::detach::DetachOnDrop;
@@ -246,7 +248,7 @@ impl Dispatcher {
         let Attempt { session, call, entry, exchanges, .. } = *attempt;
         CallContext {
             call_id: call.id.as_str().into(),
-            made_for: Arc::clone(&session.made_for),
+            identity: Arc::clone(&session.identity),
             deadline,
             workspace,
             clock: CallClock::start(SystemTime::now()),
@@ -266,7 +268,7 @@ impl Dispatcher {
         &self,
         call: &RequestedCall,
         admitted: &Admitted<Component>,
-        finished: Finished,
+        finished: FinishedCall,
     ) -> CallOutcome {
         let state = finished.outcome.and_then(|output| {
             Ok(match output {
@@ -359,7 +361,7 @@ async fn find_credentials(
     session: &Session,
     rights: CredentialRights<'_>,
     permitted: &Permitted,
-) -> Result<Found, CredentialRefusal> {
+) -> Result<CredentialsForRequest, CredentialRefusal> {
     let request =
         CredentialRequest { organization: &session.setup.organization, rights, target: permitted.target() };
     store.for_request(&request, now_ms()).await

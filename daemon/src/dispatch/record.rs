@@ -8,7 +8,7 @@ use toolgate_admission::{
     ToolId, Verdict, read_called_name,
 };
 use toolgate_sandbox::workspace::WorkspaceError;
-use toolgate_sandbox::{Component, Finished, LogLevel};
+use toolgate_sandbox::{Component, FinishedCall, LogLevel};
 
 use super::Origin;
 use crate::audit::{
@@ -186,7 +186,7 @@ pub(super) fn effects(
     entry: &Entry,
     call: &RequestedCall,
     admitted: &Admitted<Component>,
-    finished: &Finished,
+    finished: &FinishedCall,
 ) {
     if finished.effects.is_empty() {
         return;
@@ -288,7 +288,7 @@ pub(super) fn log_lines(
     session: &Session,
     call: &RequestedCall,
     admitted: &Admitted<Component>,
-    finished: &Finished,
+    finished: &FinishedCall,
 ) {
     let tool = admitted.id();
     let conversation = session.setup.conversation.as_deref().unwrap_or("");

@@ -158,7 +158,7 @@ mod tests {
         assert!(open.contains(&0) && open.contains(&(5 * MOST - 1)), "{open:?}");
         assert!(!open.contains(&1), "{open:?}");
         let again = fixture.open(1).await;
-        assert_eq!((again.used().bytes, again.used().files), (5, 1));
+        assert_eq!((again.usage().bytes, again.usage().files), (5, 1));
     }
 
     #[tokio::test]
@@ -169,7 +169,7 @@ mod tests {
             fixture.open(number).await;
         }
         used.write("a.txt", "12345".into()).await.unwrap();
-        assert_eq!(fixture.open(0).await.used().bytes, 5);
+        assert_eq!(fixture.open(0).await.usage().bytes, 5);
         let ended = fixture.workspaces.end("0", &fixture.slots[0]).await;
         assert!(ended.is_some());
         drop((used, ended));

@@ -185,9 +185,9 @@ fn setup(id: String) -> SessionSetup {
 fn context(setup: &SessionSetup) -> CallContext {
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
     CallContext {
-        made_for: Arc::new(setup.made_for()),
+        identity: Arc::new(setup.identity()),
         clock: CallClock::start(std::time::SystemTime::now()),
-        ..CallContext::powerless("c1", deadline)
+        ..CallContext::without_capabilities("c1", deadline)
     }
 }
 

@@ -21,7 +21,8 @@ use toolgate_admission::{
 };
 use toolgate_sandbox::measure::Requests;
 use toolgate_sandbox::{
-    BeforeEffect, CallContext, EgressSettings, HostClient, HostClientSettings, MadeFor, Secret, Upstreams,
+    BeforeEffect, CallContext, CallIdentity, EgressSettings, HostClient, HostClientSettings, Secret,
+    Upstreams,
 };
 use toolgate_tests::upstream::TLS_PORT;
 
@@ -64,11 +65,11 @@ impl Calls {
             }
         });
         CallContext {
-            made_for: Arc::new(MadeFor { organization: "acme".into(), ..MadeFor::default() }),
+            identity: Arc::new(CallIdentity { organization: "acme".into(), ..CallIdentity::default() }),
             upstreams: Some(self.upstreams.clone()),
             credentials,
             before_effect: BeforeEffect::new(|| async { Ok(()) }),
-            ..CallContext::powerless("c1", tokio::time::Instant::now() + Duration::from_secs(600))
+            ..CallContext::without_capabilities("c1", tokio::time::Instant::now() + Duration::from_secs(600))
         }
     }
 }

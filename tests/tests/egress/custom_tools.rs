@@ -391,7 +391,7 @@ fn c1_a_rejected_credential_names_its_keeper() {
             };
             says("message", "it got");
             says("message", &format!("(status {status})"));
-            says("hint", "whoever keeps the credential must look at it");
+            says("hint", "check the credential");
         }
         fixture.upstream.answer(|_| upstream::ok("application/json", r#"{"item":1}"#));
         assert_eq!(call().output(), &json!(1));

@@ -10,8 +10,8 @@ use toolgate_admission::{
     ToolCall, Verdict, check,
 };
 use toolgate_sandbox::{
-    BeforeEffect, CallContext, Component, Credentials, EgressSettings, Finished, Found, Injection,
-    InjectionPlace, MadeFor, Output, Sandbox, SandboxSettings, Secret, Upstreams, precompile,
+    BeforeEffect, CallContext, CallIdentity, Component, Credentials, CredentialsForRequest, EgressSettings,
+    FinishedCall, Injection, InjectionPlace, Output, Sandbox, SandboxSettings, Secret, Upstreams, precompile,
 };
 use toolgate_tests::{guests, json};
 
@@ -49,7 +49,7 @@ impl Harness {
         Self { runtime, sandbox, rules, upstreams }
     }
 
-    fn fetch(&self, credentials: Credentials, url: &str, headers: &[&str]) -> Finished {
+    fn fetch(&self, credentials: Credentials, url: &str, headers: &[&str]) -> FinishedCall {
         let arguments = json!({"method": "GET", "url": url, "headers": headers}).to_string();
         let call = ToolCall { tool: "caller/fetch".into(), arguments: arguments.into() };
         let Verdict::Run(checked) = check(&self.rules, &SessionFacts::default(), call) else {
@@ -60,18 +60,18 @@ impl Harness {
         let admitted = ledger.charge(&organization, checked, 0).expect("charged");
         let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
         let context = CallContext {
-            made_for: acme(),
+            identity: acme(),
             upstreams: Some(self.upstreams.clone()),
             credentials,
             before_effect: BeforeEffect::new(|| async { Ok(()) }),
-            ..CallContext::powerless("c1", deadline)
+            ..CallContext::without_capabilities("c1", deadline)
         };
         self.runtime.block_on(self.sandbox.run(&admitted, context, std::future::pending()))
     }
 }
 
-fn acme() -> Arc<MadeFor> {
-    Arc::new(MadeFor { organization: "acme".into(), ..MadeFor::default() })
+fn acme() -> Arc<CallIdentity> {
+    Arc::new(CallIdentity { organization: "acme".into(), ..CallIdentity::default() })
 }
 
 fn injection(identity: &str, place: InjectionPlace, secret: &str) -> Arc<Injection> {
@@ -86,7 +86,10 @@ fn authorization() -> InjectionPlace {
 /// Injects one credential into every request, and masks others in responses.
 fn credentials(injected: Option<Arc<Injection>>, watched: Vec<Arc<Injection>>) -> Credentials {
     Credentials::new(move |_| {
-        std::future::ready(Ok(Found { injection: injected.clone(), watched: watched.clone() }))
+        std::future::ready(Ok(CredentialsForRequest {
+            injection: injected.clone(),
+            scan_only: watched.clone(),
+        }))
     })
 }
 
@@ -94,7 +97,7 @@ fn bearer() -> Credentials {
     credentials(Some(injection("1", authorization(), SECRET)), Vec::new())
 }
 
-fn output(finished: &Finished) -> String {
+fn output(finished: &FinishedCall) -> String {
     match &finished.outcome {
         Ok(Output::Result(json) | Output::Client(json)) => json.clone(),
         Err(error) => panic!("{error:?}"),

@@ -1,4 +1,4 @@
-//! The body that a guest sends: counted, framed by us, without its trailers.
+//! The body of a guest's request: counted, and without trailers.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,49 +9,49 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use wasmtime_wasi_http::{Error, WasiBody};
 
-use super::record::Noted;
+use super::record::RequestHandle;
 
-/// What leaves as the content of a request.
+/// The content of a request.
 pub(super) struct GuestBody {
     inner: WasiBody,
-    /// What the guest announced. Held to by `wasi:http`, and again by the framing that is made of it.
+    /// The guest's `Content-Length`. `wasi:http` enforces it, and so does hyper's framing.
     length: Option<u64>,
-    noted: Noted,
-    /// Bytes that were taken so far. None where there is no content.
-    taken: Option<Arc<AtomicUsize>>,
+    handle: RequestHandle,
+    /// Bytes that hyper has taken_bytes so far. `None` if there is no content.
+    taken_bytes: Option<Arc<AtomicUsize>>,
 }
 
-/// So much of a request is surely sent when all of it was taken: a socket has room for it when nothing else was sent.
-const SENT_AT_ONCE_BYTES: usize = 16 * 1024;
+/// A body of this size is sent once hyper has taken_bytes it: the send buffer of an unused socket holds it.
+const SOCKET_BUFFER_BYTES: usize = 16 * 1024;
 
-/// How far the content of a request is, for who cannot see the body any more.
-pub(super) struct Sending(Option<Arc<AtomicUsize>>);
+/// Progress of a request body, after hyper took ownership of the body.
+pub(super) struct SendProgress(Option<Arc<AtomicUsize>>);
 
-impl Sending {
-    /// Whether some of it may lie in a buffer, or is not taken yet. A body is dropped once all of it is taken.
-    pub(super) fn may_go_on(&self) -> bool {
-        self.0.as_ref().is_some_and(|taken| {
-            Arc::strong_count(taken) > 1 || taken.load(Ordering::Relaxed) > SENT_AT_ONCE_BYTES
+impl SendProgress {
+    /// Whether content may be buffered or not taken_bytes yet. hyper drops a body once it has taken_bytes all of it.
+    pub(super) fn may_be_unsent(&self) -> bool {
+        self.0.as_ref().is_some_and(|taken_bytes| {
+            Arc::strong_count(taken_bytes) > 1 || taken_bytes.load(Ordering::Relaxed) > SOCKET_BUFFER_BYTES
         })
     }
 }
 
 impl GuestBody {
-    pub(super) fn new(inner: WasiBody, length: Option<u64>, noted: Noted) -> Self {
-        let taken = (!inner.is_end_stream()).then(Arc::default);
-        Self { inner, length, noted, taken }
+    pub(super) fn new(inner: WasiBody, length: Option<u64>, handle: RequestHandle) -> Self {
+        let taken_bytes = (!inner.is_end_stream()).then(Arc::default);
+        Self { inner, length, handle, taken_bytes }
     }
 
-    pub(super) fn sending(&self) -> Sending {
-        Sending(self.taken.clone())
+    pub(super) fn progress(&self) -> SendProgress {
+        SendProgress(self.taken_bytes.clone())
     }
 
     fn count(&self, data: &Bytes) -> Result<(), Error> {
-        if let Some(taken) = &self.taken {
-            taken.fetch_add(data.len(), Ordering::Relaxed);
+        if let Some(taken_bytes) = &self.taken_bytes {
+            taken_bytes.fetch_add(data.len(), Ordering::Relaxed);
         }
-        self.noted.trace(|exchange| exchange.body.add(data));
-        self.noted.sent(data.len()).map_err(|_| Error::HttpRequestBodySize(None))
+        self.handle.trace(|exchange| exchange.body.add(data));
+        self.handle.count_sent(data.len())
     }
 }
 
@@ -67,7 +67,7 @@ impl Body for GuestBody {
         Poll::Ready(match frame {
             Some(Ok(frame)) => match frame.into_data() {
                 Ok(data) => Some(self.count(&data).map(|()| Frame::data(data))),
-                // Trailers: dropped, and nothing comes after them.
+                // Trailers are dropped; no frame follows them.
                 Err(_) => None,
             },
             Some(Err(error)) => Some(Err(error)),

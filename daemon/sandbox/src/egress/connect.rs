@@ -22,7 +22,7 @@ use wasmtime_wasi_http::Error;
 use super::body::GuestBody;
 use super::connection::Connection;
 use super::failure::Failure;
-use super::heard::{Heard, Listened};
+use super::read_tracker::{ReadTracker, TrackedStream};
 use super::slots::Slot;
 
 /// Most addresses of one host that are tried, in the order of the DNS response.
@@ -133,10 +133,10 @@ async fn handshake<S>(stream: S, slot: Slot) -> Result<Connection, Error>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
 {
-    let heard = Heard::default();
-    let stream = TokioIo::new(Listened { stream, heard: heard.clone() });
+    let tracker = ReadTracker::default();
+    let stream = TokioIo::new(TrackedStream { stream, tracker: tracker.clone() });
     let (sender, connection) = http1_builder().handshake::<_, GuestBody>(stream).await?;
-    Ok(Connection::new(sender, slot, heard, async move {
+    Ok(Connection::new(sender, slot, tracker, async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "an outgoing connection ended");
         }

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::body::GuestBody;
-use super::heard::Heard;
+use super::read_tracker::ReadTracker;
 use super::slots::Slot;
 
 /// Longest use of a connection, so that a host that moved is resolved again.
@@ -29,7 +29,7 @@ type ConnectionFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub(super) struct Connection {
     sender: SendRequest<GuestBody>,
     driver: Driver,
-    heard: Heard,
+    tracker: ReadTracker,
     opened: Instant,
 }
 
@@ -59,10 +59,10 @@ impl Connection {
     pub(super) fn new(
         sender: SendRequest<GuestBody>,
         slot: Slot,
-        heard: Heard,
+        tracker: ReadTracker,
         future: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
-        Self { sender, driver: Driver::Inline(Box::pin(future), slot), heard, opened: Instant::now() }
+        Self { sender, driver: Driver::Inline(Box::pin(future), slot), tracker, opened: Instant::now() }
     }
 
     /// Sends a request and waits for the head of its response. A request that hyper did not begin to send is returned in
@@ -71,7 +71,7 @@ impl Connection {
         &mut self,
         request: Request<GuestBody>,
     ) -> Result<Response<Incoming>, TrySendError<Request<GuestBody>>> {
-        self.heard.forget();
+        self.tracker.reset();
         let mut response = pin!(self.sender.try_send_request(request));
         let driver = &mut self.driver;
         poll_fn(|context| {
@@ -83,7 +83,7 @@ impl Connection {
 
     /// Whether any response byte was read since the last request was sent.
     pub(super) fn was_answered(&self) -> bool {
-        self.heard.anything()
+        self.tracker.has_read()
     }
 
     /// Reads and writes without waiting.
@@ -143,7 +143,7 @@ mod tests {
         let (sender, driving) = shaken.expect("nothing is said yet");
         let slot = Slots::new(1, 1).take("acme", |_| {}).await;
         let driving = async move { drop(driving.await) };
-        let mut connection = Connection::new(sender, slot, Heard::default(), driving);
+        let mut connection = Connection::new(sender, slot, ReadTracker::default(), driving);
         assert!(connection.is_usable());
         connection.opened = connection.opened.checked_sub(MAX_AGE).expect("the clock is older");
         assert!(!connection.is_usable());

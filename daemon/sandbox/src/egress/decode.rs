@@ -1,35 +1,35 @@
-//! Undoes the coding of an answer, a little at a time.
+//! Incremental decoder of a response's content coding.
 //!
-//! The codings that we ask for are undone here, because a secret that comes back compressed would be found by nobody. A
-//! step takes so few bytes that what comes out is bounded before the limit on bytes is asked.
+//! The host decodes gzip and deflate itself, because the secret scan cannot see through compression. A step takes few
+//! bytes, so its output is bounded before the byte limit is checked.
 
 use std::io::{self, Write};
 
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 
-/// Bytes that are taken at once. Deflate makes at most a thousand of one.
+/// Input bytes of one step. Deflate expands a byte to at most about a thousand.
 pub(super) const STEP_BYTES: usize = 1024;
 
-/// What is asked for.
-pub(super) const ACCEPTED: &str = "gzip, deflate";
+/// The `Accept-Encoding` of each request.
+pub(super) const ACCEPT_ENCODING: &str = "gzip, deflate";
 
-/// How an answer is coded.
+/// The content coding of a response.
 pub(super) enum Decoder {
-    /// As it is.
+    /// Not encoded.
     Identity,
-    /// With a header of gzip.
+    /// With a gzip header.
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
-    /// `deflate`, of which nothing came yet that says which of two forms it has.
+    /// `deflate`, before the first byte shows which of the two forms it has.
     Unknown,
-    /// With a header of zlib, as the standard says.
+    /// With a zlib header, as RFC 9110 requires.
     Zlib(Box<ZlibDecoder<Vec<u8>>>),
-    /// Without, as some servers say it.
+    /// Without a header, as some servers send it.
     Deflate(Box<DeflateDecoder<Vec<u8>>>),
 }
 
 impl Decoder {
-    /// For a coding by its name; none where it is another or several.
-    pub(super) fn named(coding: &str) -> Option<Self> {
+    /// Returns the decoder of a coding. `None` for an unknown coding or a list.
+    pub(super) fn for_coding(coding: &str) -> Option<Self> {
         match coding.trim().to_ascii_lowercase().as_str() {
             "" | "identity" => Some(Self::Identity),
             "gzip" | "x-gzip" => Some(Self::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))),
@@ -42,7 +42,7 @@ impl Decoder {
         matches!(self, Self::Identity)
     }
 
-    /// What some bytes decode to, at most [`STEP_BYTES`] of them.
+    /// Decodes at most [`STEP_BYTES`] bytes.
     pub(super) fn step(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         if let (Self::Unknown, Some(first)) = (&self, bytes.first()) {
             *self = match first & 0x0f == 8 && first >> 4 <= 7 {
@@ -52,40 +52,29 @@ impl Decoder {
         }
         match self {
             Self::Identity | Self::Unknown => Ok(bytes.to_vec()),
-            Self::Gzip(decoder) => {
-                decoder.write_all(bytes)?;
-                decoder.flush()?;
-                Ok(std::mem::take(decoder.get_mut()))
-            }
-            Self::Zlib(decoder) => {
-                decoder.write_all(bytes)?;
-                decoder.flush()?;
-                Ok(std::mem::take(decoder.get_mut()))
-            }
-            Self::Deflate(decoder) => {
-                decoder.write_all(bytes)?;
-                decoder.flush()?;
-                Ok(std::mem::take(decoder.get_mut()))
-            }
+            Self::Gzip(decoder) => decode(decoder.as_mut(), bytes, MultiGzDecoder::get_mut),
+            Self::Zlib(decoder) => decode(decoder.as_mut(), bytes, ZlibDecoder::get_mut),
+            Self::Deflate(decoder) => decode(decoder.as_mut(), bytes, DeflateDecoder::get_mut),
         }
     }
 
-    /// What is left at the end; an error where the end is missing.
+    /// Returns the remaining output; an error if the stream is truncated.
     pub(super) fn finish(&mut self) -> io::Result<Vec<u8>> {
         match self {
             Self::Identity | Self::Unknown => Ok(Vec::new()),
-            Self::Gzip(decoder) => {
-                decoder.try_finish()?;
-                Ok(std::mem::take(decoder.get_mut()))
-            }
-            Self::Zlib(decoder) => {
-                decoder.try_finish()?;
-                Ok(std::mem::take(decoder.get_mut()))
-            }
-            Self::Deflate(decoder) => {
-                decoder.try_finish()?;
-                Ok(std::mem::take(decoder.get_mut()))
-            }
+            Self::Gzip(decoder) => decoder.try_finish().map(|()| std::mem::take(decoder.get_mut())),
+            Self::Zlib(decoder) => decoder.try_finish().map(|()| std::mem::take(decoder.get_mut())),
+            Self::Deflate(decoder) => decoder.try_finish().map(|()| std::mem::take(decoder.get_mut())),
         }
     }
+}
+
+fn decode<D: Write>(
+    decoder: &mut D,
+    bytes: &[u8],
+    output: fn(&mut D) -> &mut Vec<u8>,
+) -> io::Result<Vec<u8>> {
+    decoder.write_all(bytes)?;
+    decoder.flush()?;
+    Ok(std::mem::take(output(decoder)))
 }

@@ -1,50 +1,50 @@
-//! Why a request has no answer: for the guest as `wasi:http` says it, for people in words.
+//! Why a request has no response: as a `wasi:http` error code for the guest, as text for people.
 
 use std::io;
 
 use rustls::CertificateError;
 use wasmtime_wasi_http::Error;
 
-/// A request that has no answer.
+/// A request without a response.
 pub(super) struct Failure {
     pub(super) error: Error,
-    pub(super) words: &'static str,
+    pub(super) reason: &'static str,
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { words: words(&error), error }
+        Self { reason: reason(&error), error }
     }
 }
 
 impl Failure {
-    /// TLS did not come about. What is wrong with a certificate is told apart, since each has another way out.
+    /// A TLS failure. The reasons of an invalid certificate are told apart, since each has another fix.
     pub(super) fn of_tls(error: &io::Error) -> Self {
-        use CertificateError as Wrong;
+        use CertificateError as Reason;
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-        let words = match inner {
-            Some(rustls::Error::InvalidCertificate(wrong)) => match wrong {
-                Wrong::UnknownIssuer => {
+        let reason = match inner {
+            Some(rustls::Error::InvalidCertificate(invalid)) => match invalid {
+                Reason::UnknownIssuer => {
                     "its certificate is of an unknown authority; `extra_ca` of the grant adds an authority"
                 }
-                Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => {
+                Reason::NotValidForName | Reason::NotValidForNameContext { .. } => {
                     "its certificate is for another name"
                 }
-                Wrong::Expired
-                | Wrong::ExpiredContext { .. }
-                | Wrong::NotValidYet
-                | Wrong::NotValidYetContext { .. } => "its certificate is not valid at this time",
-                _ => words(&Error::TlsCertificateError),
+                Reason::Expired
+                | Reason::ExpiredContext { .. }
+                | Reason::NotValidYet
+                | Reason::NotValidYetContext { .. } => "its certificate is not valid at this time",
+                _ => reason(&Error::TlsCertificateError),
             },
-            Some(rustls::Error::NoCertificatesPresented) => words(&Error::TlsCertificateError),
+            Some(rustls::Error::NoCertificatesPresented) => reason(&Error::TlsCertificateError),
             _ => return Error::TlsProtocolError.into(),
         };
-        Self { error: Error::TlsCertificateError, words }
+        Self { error: Error::TlsCertificateError, reason }
     }
 }
 
-/// What is said of a failure, to callers and in the record. Nothing of it comes from the upstream.
-pub(super) fn words(error: &Error) -> &'static str {
+/// The text of an error, for callers and the record. It contains nothing from the upstream.
+pub(super) fn reason(error: &Error) -> &'static str {
     match error {
         Error::DnsError { .. } => "its name has no address",
         Error::DnsTimeout => "the name service did not answer",

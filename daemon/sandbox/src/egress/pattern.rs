@@ -1,9 +1,9 @@
-//! What is looked for: each form of a secret (`pattern/forms.rs`) at once, by the shift of Wu and Manber. Two bytes at the end
-//! of a window say how far the next place can be where anything begins, so most bytes are never looked at. The forms are
-//! wiped when dropped.
+//! Searches text for all forms of a secret (`pattern/forms.rs`) at once, with the Wu-Manber algorithm: the last two
+//! bytes of a window give the distance to the next possible match, so most bytes are never read. The forms are wiped
+//! when dropped.
 //!
-//! It is looked for in the text as it stands and, where that has escapes (`pattern/escapes.rs`), as it is meant, and as that
-//! is meant: a URL in JSON is escaped twice.
+//! Text with escapes (`pattern/escapes.rs`) is also searched unescaped, and unescaped twice: a URL in JSON is escaped
+//! twice.
 
 mod escapes;
 mod forms;
@@ -17,29 +17,30 @@ use forms::Forms;
 
 use crate::secret::Secret;
 
-/// How often escapes are put back: for what is escaped twice.
-const ROUNDS: usize = 2;
+/// Rounds of unescaping: text may be escaped twice.
+const UNESCAPE_ROUNDS: usize = 2;
 
-/// Entries of the table of shifts: two bytes, folded. Small enough for the nearest cache, and for a thousand at once.
-const SHIFTS: usize = 4096;
+/// Entries of the shift table, indexed by a hash of two bytes. Small enough for the L1 cache, and for a thousand
+/// concurrent responses.
+const SHIFT_ENTRIES: usize = 4096;
 
-/// The forms of some secrets, ready to be looked for.
+/// The forms of some secrets, with their shift table.
 pub(super) struct Pattern {
     forms: Forms,
-    shifts: Box<[u8; SHIFTS]>,
-    /// Length of the shortest form, which is how far a window reaches. Where there is none nothing is that long.
+    shifts: Box<[u8; SHIFT_ENTRIES]>,
+    /// Length of the shortest form, the window of the search. `usize::MAX` without forms.
     window: usize,
-    /// Length of the longest form, which is what can be held back.
+    /// Length of the longest form, which bounds the bytes held back.
     pub(super) longest: usize,
 }
 
 impl Pattern {
-    /// For these secrets.
+    /// Builds the pattern of these secrets.
     pub(super) fn new<'a>(secrets: impl Iterator<Item = &'a Secret> + Clone) -> Self {
         let forms = Forms::of(secrets);
         let window = forms.iter().map(<[u8]>::len).min().unwrap_or(usize::MAX);
         let longest = forms.iter().map(<[u8]>::len).max().unwrap_or(1);
-        Self { shifts: shifts(&forms, window), forms, window, longest }
+        Self { shifts: shift_table(&forms, window), forms, window, longest }
     }
 
     /// Every form, for tests.
@@ -48,54 +49,54 @@ impl Pattern {
         self.forms.iter()
     }
 
-    /// Where secrets stand in a text, and where the end begins that can still turn out to be a part of one.
-    pub(super) fn look_at(&self, bytes: &[u8]) -> (Vec<Range<usize>>, usize) {
-        let (mut found, mut end) = (self.find(bytes), self.beginning_at_the_end(bytes));
+    /// Returns the ranges of secrets in a text, and the start of the tail that can still turn out to be part of one.
+    pub(super) fn search(&self, bytes: &[u8]) -> (Vec<Range<usize>>, usize) {
+        let (mut found, mut end) = (self.find(bytes), self.partial_match_start(bytes));
         let mut rounds: Vec<Unescaped> = Vec::new();
-        for _ in 0..ROUNDS {
+        for _ in 0..UNESCAPE_ROUNDS {
             let text = rounds.last().map_or(bytes, |round| &round.text);
-            let Some(round) = Unescaped::of(text) else { break };
+            let Some(round) = Unescaped::parse(text) else { break };
             rounds.push(round);
-            let original = |at: usize| rounds.iter().rev().fold(at, |at, round| round.original(at));
+            let original = |at: usize| rounds.iter().rev().fold(at, |at, round| round.original_position(at));
             let text = rounds.last().map_or(bytes, |round| &round.text);
             found.extend(self.find(text).into_iter().map(|range| original(range.start)..original(range.end)));
-            // What the end cuts off begins where the text that is meant ends.
-            end = end.min(original(self.beginning_at_the_end(text)));
+            // A truncated match starts where the unescaped text ends.
+            end = end.min(original(self.partial_match_start(text)));
         }
-        // INVARIANT: nothing of what was found lies on both sides.
+        // INVARIANT: no match crosses the start of the tail.
         while let Some(crossing) = found.iter().find(|found| found.start < end && end < found.end) {
             end = crossing.start;
         }
         (found, end)
     }
 
-    /// Whether a form stands in a short text, in letters of any case.
-    pub(super) fn is_in_any_case(&self, bytes: &[u8]) -> bool {
+    /// Whether a short text contains a form, ignoring ASCII case.
+    pub(super) fn contains_ignoring_case(&self, bytes: &[u8]) -> bool {
         let is_in = |text: &[u8]| {
             let stands = |form: &[u8]| text.windows(form.len()).any(|part| part.eq_ignore_ascii_case(form));
             self.forms.iter().any(stands)
         };
-        let unescaped = |text: &Unescaped| Unescaped::of(&text.text);
+        let unescaped = |text: &Unescaped| Unescaped::parse(&text.text);
         is_in(bytes)
-            || std::iter::successors(Unescaped::of(bytes), unescaped)
-                .take(ROUNDS)
+            || std::iter::successors(Unescaped::parse(bytes), unescaped)
+                .take(UNESCAPE_ROUNDS)
                 .any(|text| is_in(&text.text))
     }
 
-    /// Where forms stand in a text; the longest where several begin.
+    /// The ranges of forms in a text, the longest one at each position.
     fn find(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut found = Vec::new();
-        // The end of the window, one behind its last byte.
+        // The end of the window, exclusive.
         let mut end = self.window;
         while let Some(last) = bytes.get(end - 2..end) {
-            let shift = usize::from(self.shifts[folded(last[0], last[1])]);
+            let shift = usize::from(self.shifts[shift_index(last[0], last[1])]);
             if shift > 0 {
                 end += shift;
                 continue;
             }
             let start = end - self.window;
-            // The longest comes first.
-            let mut forms = self.forms.beginning_with(bytes[start]);
+            // Sorted by length, longest first.
+            let mut forms = self.forms.starting_with(bytes[start]);
             if let Some(form) = forms.find(|form| bytes[start..].starts_with(form)) {
                 found.push(start..start + form.len());
             }
@@ -104,35 +105,38 @@ impl Pattern {
         found
     }
 
-    /// Where the longest end begins that is the beginning of a form, whole forms apart.
-    fn beginning_at_the_end(&self, bytes: &[u8]) -> usize {
+    /// The start of the longest suffix that is a proper prefix of a form.
+    fn partial_match_start(&self, bytes: &[u8]) -> usize {
         let first = bytes.len().saturating_sub(self.longest - 1);
         let is_beginning = |end: &[u8]| {
-            let mut forms = self.forms.beginning_with(end[0]);
+            let mut forms = self.forms.starting_with(end[0]);
             forms.any(|form| form.len() > end.len() && form.starts_with(end))
         };
         let can_begin = |at: &usize| self.can_begin(&bytes[*at..]) && is_beginning(&bytes[*at..]);
         (first..bytes.len()).find(can_begin).unwrap_or(bytes.len())
     }
 
-    /// Whether some form can begin like this, as the shifts know it by two letters.
+    /// Whether a form can begin with these bytes, by the shift table of their first two.
     fn can_begin(&self, bytes: &[u8]) -> bool {
-        bytes.get(1).is_none_or(|next| usize::from(self.shifts[folded(bytes[0], *next)]) < self.window - 1)
+        bytes
+            .get(1)
+            .is_none_or(|next| usize::from(self.shifts[shift_index(bytes[0], *next)]) < self.window - 1)
     }
 }
 
-fn folded(first: u8, second: u8) -> usize {
-    ((usize::from(first) << 5) ^ usize::from(second)) & (SHIFTS - 1)
+fn shift_index(first: u8, second: u8) -> usize {
+    ((usize::from(first) << 5) ^ usize::from(second)) & (SHIFT_ENTRIES - 1)
 }
 
-/// How far the window can move when it ends in two bytes: to where they stand last in the beginning of any form.
-fn shifts(forms: &Forms, window: usize) -> Box<[u8; SHIFTS]> {
+/// The distance that the window can move for each pair of its last two bytes: to their last position in the window of
+/// any form.
+fn shift_table(forms: &Forms, window: usize) -> Box<[u8; SHIFT_ENTRIES]> {
     let most = u8::try_from(window - 1).unwrap_or(u8::MAX);
-    let mut shifts = Box::new([most; SHIFTS]);
+    let mut shifts = Box::new([most; SHIFT_ENTRIES]);
     for form in forms.iter() {
         for (at, pair) in form[..window].windows(2).enumerate() {
             let shift = u8::try_from(window - 2 - at).unwrap_or(u8::MAX);
-            let known = &mut shifts[folded(pair[0], pair[1])];
+            let known = &mut shifts[shift_index(pair[0], pair[1])];
             *known = (*known).min(shift);
         }
     }

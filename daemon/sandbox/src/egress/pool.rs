@@ -1,8 +1,8 @@
-//! Connections that are kept for the next request, of the same owner only.
+//! Pool of idle connections, reused by requests of the same owner only.
 //!
-//! A connection belongs to an organization, a plugin, a credential and the grant that vetted it; whoever differs in any
-//! of them opens one of their own. It is closed after a while in which nobody wanted it, or before where somebody else
-//! wants its slot.
+//! The owner is an organization, a plugin, a credential and the grant that vetted the address; a request that differs
+//! in any of these opens a connection of its own. A connection is closed after an idle timeout, or earlier if another
+//! owner needs its slot.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -13,29 +13,29 @@ use tokio::time::{Instant, sleep_until};
 use toolgate_admission::{Grant, Host, NetworkScheme, Permitted};
 
 use super::connection::{Connection, Task};
-use super::slots::{Full, Slot, Slots};
+use super::slots::{Exhausted, Slot, Slots};
 
 /// Idle connections of all owners. Each is a socket and some buffers.
-const IDLE: usize = 1_024;
-/// Idle connections of one owner to one place: as many as calls commonly run at once.
-const IDLE_OF_ONE: usize = 32;
-/// How long one is kept without use. Servers commonly close after a minute; using one they just closed is a failure.
-const IDLE_TIME: Duration = Duration::from_secs(20);
+const IDLE_MAX: usize = 1_024;
+/// Idle connections of one owner to one host: as many as calls commonly run at once.
+const IDLE_PER_OWNER: usize = 32;
+/// Idle timeout. Servers commonly close after a minute, and a request on a connection that was just closed fails.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Whose connection it is, and where it leads.
+/// The owner and the destination of a connection.
 #[derive(Clone, Debug)]
-pub(super) struct Key {
+pub(super) struct PoolKey {
     organization: Arc<str>,
     plugin: Arc<str>,
     credential: Option<Arc<str>>,
     scheme: NetworkScheme,
     host: Host,
     port: u16,
-    /// Of which the networks and the authorities count.
+    /// Compared by its private networks and certificate authorities.
     granted: Arc<Grant>,
 }
 
-impl Key {
+impl PoolKey {
     pub(super) fn new(
         organization: &Arc<str>,
         plugin: &Arc<str>,
@@ -58,75 +58,74 @@ impl Key {
         (&self.organization, &self.plugin, &self.credential, self.scheme, &self.host, self.port)
     }
 
-    fn vetted_as(&self, other: &Self) -> bool {
+    fn has_same_grant(&self, other: &Self) -> bool {
         let (own, others) = (&self.granted, &other.granted);
         Arc::ptr_eq(own, others)
             || own.private_networks == others.private_networks && own.extra_ca == others.extra_ca
     }
 }
 
-impl PartialEq for Key {
+impl PartialEq for PoolKey {
     fn eq(&self, other: &Self) -> bool {
-        self.parts() == other.parts() && self.vetted_as(other)
+        self.parts() == other.parts() && self.has_same_grant(other)
     }
 }
 
-impl Eq for Key {}
+impl Eq for PoolKey {}
 
-/// Certificates are compared and not hashed: there are few, and they are long.
-impl Hash for Key {
+/// Certificates are compared and not hashed: they are few and long.
+impl Hash for PoolKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.parts().hash(state);
     }
 }
 
 struct Idle {
-    id: u64,
     connection: Connection,
     since: Instant,
 }
 
-/// The idle connections, and how many there may be of both kinds. Cheap to clone.
+/// The idle connections and the slots of all connections. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Pool {
-    kept: Arc<Mutex<Kept>>,
+    state: Arc<Mutex<PoolState>>,
     slots: Arc<Slots>,
 }
 
 #[derive(Default)]
-struct Kept {
-    idle: HashMap<Arc<Key>, Vec<Idle>>,
+struct PoolState {
+    /// Each list is in the order in which its connections became idle.
+    idle: HashMap<Arc<PoolKey>, Vec<Idle>>,
     count: usize,
-    last_id: u64,
-    /// Closes what has been idle for too long, as long as there is anything.
-    sweeping: Option<Task>,
+    /// Closes expired connections; runs while the pool has any.
+    sweeper: Option<Task>,
 }
 
 impl Pool {
     pub(super) fn new(slots: Slots) -> Self {
-        Self { kept: Arc::default(), slots: Arc::new(slots) }
+        Self { state: Arc::default(), slots: Arc::new(slots) }
     }
 
-    /// Leave to open a connection of this owner, once there is a slot: idle ones are closed to make room.
-    pub(super) async fn slot(&self, key: &Key) -> Slot {
-        self.slots.take(&key.organization, |full| self.make_room(full, &key.organization)).await
+    /// Waits for a slot for a connection of this owner; closes an idle connection if all are taken.
+    pub(super) async fn slot(&self, key: &PoolKey) -> Slot {
+        self.slots.take(&key.organization, |exhausted| self.close_oldest(exhausted, &key.organization)).await
     }
 
-    /// Closes the connection that has been idle longest. One that its server closed may have no slot any more.
-    fn make_room(&self, full: Full, organization: &str) {
-        let is_of_those = |key: &Key| full == Full::All || *key.organization == *organization;
+    /// Closes the connection that has been idle longest. A connection closed by its server may no longer hold a slot.
+    fn close_oldest(&self, exhausted: Exhausted, organization: &str) {
+        let matches = |key: &PoolKey| exhausted == Exhausted::Total || *key.organization == *organization;
         loop {
-            let oldest = lock(&self.kept).take_oldest(is_of_those);
+            let oldest = lock(&self.state).take_oldest(matches);
             if oldest.is_none_or(|idle| !idle.connection.is_closed()) {
                 return;
             }
         }
     }
 
-    /// The connection of this owner that was used last and can be used again.
-    pub(super) fn take(&self, key: &Key) -> Option<Connection> {
+    /// Returns the most recently used connection of this owner that is still usable.
+    pub(super) fn take(&self, key: &PoolKey) -> Option<Connection> {
         loop {
-            let idle = lock(&self.kept).pop(key);
+            let idle = lock(&self.state).pop(key);
             let mut connection = idle?.connection;
             if connection.is_usable() {
                 return Some(connection);
@@ -134,42 +133,42 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection for the next request, where there is room and nobody waits for its slot.
-    pub(super) fn put(&self, key: &Arc<Key>, connection: Connection) {
+    /// Keeps a connection for the next request, unless the pool is full or a request waits for its slot.
+    pub(super) fn put(&self, key: &Arc<PoolKey>, connection: Connection) {
         if connection.is_spent() {
             return;
         }
-        let mut kept = lock(&self.kept);
-        let is_full = kept.count >= IDLE || kept.idle.get(key).is_some_and(|idle| idle.len() >= IDLE_OF_ONE);
-        if is_full || self.slots.is_wanted_of(&key.organization) {
+        let mut state = lock(&self.state);
+        let is_full =
+            state.count >= IDLE_MAX || state.idle.get(key).is_some_and(|idle| idle.len() >= IDLE_PER_OWNER);
+        if is_full || self.slots.has_waiters(&key.organization) {
             return;
         }
-        if kept.idle.len() >= 2 * IDLE {
-            kept.idle.retain(|_, idle| !idle.is_empty());
+        if state.idle.len() >= 2 * IDLE_MAX {
+            state.idle.retain(|_, idle| !idle.is_empty());
         }
-        kept.last_id += 1;
-        let idle = Idle { id: kept.last_id, connection, since: Instant::now() };
-        kept.idle.entry(Arc::clone(key)).or_default().push(idle);
-        kept.count += 1;
-        if kept.sweeping.as_ref().is_none_or(Task::has_ended) {
-            kept.sweeping = Some(Task(tokio::spawn(sweep(Arc::downgrade(&self.kept)))));
+        let idle = Idle { connection, since: Instant::now() };
+        state.idle.entry(Arc::clone(key)).or_default().push(idle);
+        state.count += 1;
+        if state.sweeper.as_ref().is_none_or(Task::has_ended) {
+            state.sweeper = Some(Task(tokio::spawn(sweep(Arc::downgrade(&self.state)))));
         }
     }
 }
 
-async fn sweep(kept: Weak<Mutex<Kept>>) {
-    let mut until = Instant::now() + IDLE_TIME;
+async fn sweep(state: Weak<Mutex<PoolState>>) {
+    let mut until = Instant::now() + IDLE_TIMEOUT;
     loop {
         sleep_until(until).await;
-        let Some(kept) = kept.upgrade() else { return };
-        let mut kept = lock(&kept);
-        let expired = kept.take_expired();
-        match kept.all().map(|(idle, _)| idle.since).min() {
-            Some(oldest) => until = oldest + IDLE_TIME,
-            None => kept.sweeping = None,
+        let Some(state) = state.upgrade() else { return };
+        let mut state = lock(&state);
+        let expired = state.take_expired();
+        match state.idle.values().flatten().map(|idle| idle.since).min() {
+            Some(oldest) => until = oldest + IDLE_TIMEOUT,
+            None => state.sweeper = None,
         }
-        let is_done = kept.sweeping.is_none();
-        drop(kept);
+        let is_done = state.sweeper.is_none();
+        drop(state);
         drop(expired);
         if is_done {
             return;
@@ -177,49 +176,34 @@ async fn sweep(kept: Weak<Mutex<Kept>>) {
     }
 }
 
-fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(state: &Mutex<PoolState>) -> MutexGuard<'_, PoolState> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Kept {
-    fn pop(&mut self, key: &Key) -> Option<Idle> {
-        // Where that was the last, its place is kept for when it comes back; `put` and the sweep take away what stays empty.
+impl PoolState {
+    fn pop(&mut self, key: &PoolKey) -> Option<Idle> {
+        // An empty list is kept for the next `put`; `put` and the sweep remove those that stay empty.
         let last = self.idle.get_mut(key)?.pop();
         self.count -= usize::from(last.is_some());
         last
     }
 
-    /// The one of those that was put here first.
-    fn take_oldest(&mut self, is_of_those: impl Fn(&Key) -> bool) -> Option<Idle> {
-        let those = self.all().filter(|(_, key)| is_of_those(key));
-        let (id, key) =
-            those.min_by_key(|(idle, _)| idle.id).map(|(idle, key)| (idle.id, Arc::clone(key)))?;
-        self.remove(&key, id)
-    }
-
-    fn all(&self) -> impl Iterator<Item = (&Idle, &Arc<Key>)> {
-        self.idle.iter().flat_map(|(key, idle)| idle.iter().map(move |idle| (idle, key)))
+    /// Removes the matching connection that has been idle longest, which is the first of its list.
+    fn take_oldest(&mut self, matches: impl Fn(&PoolKey) -> bool) -> Option<Idle> {
+        let lists = self.idle.iter_mut().filter(|(key, idle)| !idle.is_empty() && matches(key));
+        let (_, oldest) = lists.min_by_key(|(_, idle)| idle[0].since)?;
+        self.count -= 1;
+        Some(oldest.remove(0))
     }
 
     fn take_expired(&mut self) -> Vec<Idle> {
         let (now, mut expired) = (Instant::now(), Vec::new());
         self.idle.retain(|_, idle| {
-            expired.extend(idle.extract_if(.., |idle| now >= idle.since + IDLE_TIME));
+            expired.extend(idle.extract_if(.., |idle| now >= idle.since + IDLE_TIMEOUT));
             !idle.is_empty()
         });
         self.count -= expired.len();
         expired
-    }
-
-    fn remove(&mut self, key: &Key, id: u64) -> Option<Idle> {
-        let idle = self.idle.get_mut(key)?;
-        let at = idle.iter().position(|idle| idle.id == id)?;
-        let removed = idle.swap_remove(at);
-        if idle.is_empty() {
-            self.idle.remove(key);
-        }
-        self.count -= 1;
-        Some(removed)
     }
 }
 
@@ -230,7 +214,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, DuplexStream};
     use toolgate_admission::{CallAccess, Capabilities, Target};
 
-    use super::super::heard::Heard;
+    use super::super::read_tracker::ReadTracker;
     use super::*;
 
     fn grant(more: Value) -> Value {
@@ -241,29 +225,34 @@ mod tests {
         grant
     }
 
-    fn permitted(grant: &Value, authority: &str) -> Permitted {
+    fn permit(grant: &Value, authority: &str) -> Permitted {
         let granted = Grant::parse(&grant.to_string()).expect("a grant");
         let asked = Capabilities { network: granted.network.clone(), ..Capabilities::default() };
         let target = Target::parse("https", authority, "/", "GET").expect("a target");
         CallAccess::new(Arc::new(asked), Arc::new(granted)).permit(target).expect("it is in the grant")
     }
 
-    fn key(organization: &str, plugin: &str, credential: Option<&str>, permitted: &Permitted) -> Arc<Key> {
-        Arc::new(Key::new(&organization.into(), &plugin.into(), credential.map(Arc::from), permitted))
+    fn key(
+        organization: &str,
+        plugin: &str,
+        credential: Option<&str>,
+        permitted: &Permitted,
+    ) -> Arc<PoolKey> {
+        Arc::new(PoolKey::new(&organization.into(), &plugin.into(), credential.map(Arc::from), permitted))
     }
 
-    fn usual() -> Arc<Key> {
-        key("acme", "sha256:1", Some("stripe@1"), &permitted(&grant(json!({})), "a.api.example"))
+    fn usual() -> Arc<PoolKey> {
+        key("acme", "sha256:1", Some("stripe@1"), &permit(&grant(json!({})), "a.api.example"))
     }
 
-    /// A connection, and its other end.
-    async fn connection(pool: &Pool, key: &Key) -> (Connection, DuplexStream) {
+    /// A connection and its other end.
+    async fn connection(pool: &Pool, key: &PoolKey) -> (Connection, DuplexStream) {
         let (near, far) = tokio::io::duplex(64);
         let shaken = hyper::client::conn::http1::handshake(TokioIo::new(near)).await;
         let (sender, driving) = shaken.expect("nothing is said yet");
         let slot = pool.slot(key).await;
         let driving = async move { drop(driving.await) };
-        (Connection::new(sender, slot, Heard::default(), driving), far)
+        (Connection::new(sender, slot, ReadTracker::default(), driving), far)
     }
 
     fn pool() -> Pool {
@@ -275,19 +264,19 @@ mod tests {
         let pool = pool();
         let (mine, _far) = connection(&pool, &usual()).await;
         pool.put(&usual(), mine);
-        let here = permitted(&grant(json!({})), "a.api.example");
+        let here = permit(&grant(json!({})), "a.api.example");
         let others = [
             key("rival", "sha256:1", Some("stripe@1"), &here),
             key("acme", "sha256:2", Some("stripe@1"), &here),
             key("acme", "sha256:1", Some("stripe@2"), &here),
             key("acme", "sha256:1", None, &here),
-            key("acme", "sha256:1", Some("stripe@1"), &permitted(&grant(json!({})), "b.api.example")),
-            key("acme", "sha256:1", Some("stripe@1"), &permitted(&grant(json!({})), "b.api.example:8443")),
+            key("acme", "sha256:1", Some("stripe@1"), &permit(&grant(json!({})), "b.api.example")),
+            key("acme", "sha256:1", Some("stripe@1"), &permit(&grant(json!({})), "b.api.example:8443")),
             key(
                 "acme",
                 "sha256:1",
                 Some("stripe@1"),
-                &permitted(&grant(json!({"private_networks": ["10.0.0.0/8"]})), "a.api.example"),
+                &permit(&grant(json!({"private_networks": ["10.0.0.0/8"]})), "a.api.example"),
             ),
         ];
         for other in others {
@@ -298,20 +287,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_idle_for_too_long_is_closed_and_nothing_is_left_of_its_place() {
+    async fn what_is_idle_for_too_long_is_closed_and_its_entry_is_removed() {
         let pool = pool();
         let (old, mut closed) = connection(&pool, &usual()).await;
         let (young, _far) = connection(&pool, &usual()).await;
         pool.put(&usual(), old);
         pool.put(&usual(), young);
-        let long_ago = Instant::now().checked_sub(IDLE_TIME).expect("the clock is older");
-        lock(&pool.kept).idle.values_mut().for_each(|idle| idle[0].since = long_ago);
-        drop(lock(&pool.kept).take_expired());
+        let long_ago = Instant::now().checked_sub(IDLE_TIMEOUT).expect("the clock is older");
+        lock(&pool.state).idle.values_mut().for_each(|idle| idle[0].since = long_ago);
+        drop(lock(&pool.state).take_expired());
         assert_eq!(closed.read(&mut [0]).await.expect("it ends well"), 0);
         assert!(pool.take(&usual()).is_some(), "the young one");
-        let mut kept = lock(&pool.kept);
-        assert_eq!((kept.count, kept.idle.len()), (0, 1), "its place is kept for when it comes back");
-        assert!(kept.take_expired().is_empty() && kept.idle.is_empty());
+        let mut state = lock(&pool.state);
+        assert_eq!((state.count, state.idle.len()), (0, 1), "its entry is kept for reuse");
+        assert!(state.take_expired().is_empty() && state.idle.is_empty());
     }
 
     #[tokio::test]

@@ -1,65 +1,65 @@
-//! Finds secrets in what comes back, whatever chunks it comes in, and puts stars in their place.
+//! Streaming scan of a response: finds secrets across chunk boundaries and masks them with `*`.
 //!
-//! What could be the beginning of a form of a secret at the end of a chunk is held back until the next one, and nothing else
-//! is, so that a stream that trickles is passed on as it comes.
+//! Only a tail that may be the beginning of a secret is held back until the next chunk, so a slow stream is passed on
+//! as it arrives.
 
 use zeroize::Zeroizing;
 
-use super::inject::Hidden;
+use super::inject::ScanSecrets;
 
-/// Looks for secrets in one answer.
+/// The scanner of one response.
 pub(super) struct Scanner {
-    hidden: Hidden,
+    secrets: ScanSecrets,
     held: Zeroizing<Vec<u8>>,
 }
 
 impl Scanner {
-    pub(super) fn new(hidden: Hidden) -> Self {
-        // Room for what is held back where nothing is escaped.
-        let held = Zeroizing::new(Vec::with_capacity(2 * hidden.pattern().longest));
-        Self { hidden, held }
+    pub(super) fn new(secrets: ScanSecrets) -> Self {
+        // Enough for the held bytes of text without escapes.
+        let held = Zeroizing::new(Vec::with_capacity(2 * secrets.pattern().longest));
+        Self { secrets, held }
     }
 
-    /// Takes a chunk and gives back what can be passed on. Empty where all of it is held back.
+    /// Takes a chunk and returns the bytes that can be passed on, possibly none.
     pub(super) fn push(&mut self, chunk: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.held.len() + chunk.len());
         bytes.extend_from_slice(&self.held);
         bytes.extend_from_slice(chunk);
-        // INVARIANT: nothing is passed on of what can still turn out to be a part of a form.
-        let (found, end) = self.hidden.pattern().look_at(&bytes);
+        // INVARIANT: bytes that can still turn out to be part of a form are not passed on.
+        let (found, end) = self.secrets.pattern().search(&bytes);
         if bytes.len() - end > self.held.capacity() {
-            // Another one, and not this one grown: that would leave a copy behind unwiped.
+            // A new allocation, since growing this one would leave an unwiped copy behind.
             self.held = Zeroizing::new(Vec::with_capacity(bytes.len() - end));
         }
         self.held.clear();
         self.held.extend_from_slice(&bytes[end..]);
         bytes.truncate(end);
-        blank(&mut bytes, &found);
+        mask(&mut bytes, &found);
         bytes
     }
 
-    /// What is left at the end.
+    /// Returns the held bytes at the end.
     pub(super) fn finish(self) -> Vec<u8> {
         self.clean(&self.held).unwrap_or_else(|| self.held.to_vec())
     }
 
-    /// Whether a secret stands in the name of a field, in letters of any case.
+    /// Whether a field name contains a secret, ignoring case.
     pub(super) fn is_in_name(&self, name: &[u8]) -> bool {
-        self.hidden.pattern().is_in_any_case(name)
+        self.secrets.pattern().contains_ignoring_case(name)
     }
 
-    /// A whole text at once, blanked where it must be.
+    /// Masks a whole text. `None` if it contains no secret.
     pub(super) fn clean(&self, text: &[u8]) -> Option<Vec<u8>> {
-        let (found, _) = self.hidden.pattern().look_at(text);
+        let (found, _) = self.secrets.pattern().search(text);
         (!found.is_empty()).then(|| {
             let mut text = text.to_vec();
-            blank(&mut text, &found);
+            mask(&mut text, &found);
             text
         })
     }
 }
 
-fn blank(bytes: &mut [u8], found: &[std::ops::Range<usize>]) {
+fn mask(bytes: &mut [u8], found: &[std::ops::Range<usize>]) {
     for range in found {
         let end = range.end.min(bytes.len());
         if let Some(secret) = bytes.get_mut(range.start..end) {

@@ -1,57 +1,57 @@
-//! What a person who tries a tool is shown of its requests: as they were sent, without the secret, and what came back.
+//! The requests and responses of a test call, as sent and received, without secrets.
 //!
-//! Nothing of this is kept for other calls, and none of it goes into the audit. A secret that the host put in is left out
-//! where it was put in, and what an upstream says of it was blanked before it is taken down here.
+//! They are returned with this call only and not written to the audit log. An injected secret is replaced by `***`,
+//! and responses are recorded after the secret scan.
 
 use http::HeaderMap;
 use toolgate_admission::{NetworkDenial, NetworkRule, Permitted, Target};
 
-use super::inject::{Injection, InjectionPlace, without};
+use super::inject::{Injection, InjectionPlace, remove_parameter};
 
-/// As much of the content of a request or an answer is shown. A model is not shown more than a megabyte either.
-const SHOWN_BYTES: usize = 256 * 1024;
+/// Maximum of recorded content of a request or response. A model is shown at most a megabyte, too.
+const EXCERPT_BYTES_MAX: usize = 256 * 1024;
 
-/// What stands where a secret was sent.
+/// Replaces a secret.
 const MASK: &str = "***";
 
 /// One request of a traced call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exchange {
-    /// As it was sent: method, and the whole URL with `***` for a secret in the query. What is refused has only what it
-    /// was refused for.
+    /// The method and the URL as sent, with `***` for a secret in the query. A refused request has the refused
+    /// destination only.
     pub request: String,
-    /// The fields of its head, `***` for those that the host put a secret into.
+    /// The request headers, with `***` for injected secrets.
     pub headers: Vec<(String, String)>,
-    /// Its content.
+    /// The request content.
     pub body: Excerpt,
-    /// The rule of the grant that let it leave.
+    /// The rule of the grant that permits it.
     pub rule: Option<NetworkRule>,
-    /// The credential that went with it, by name.
+    /// The name of the injected credential.
     pub credential: Option<String>,
-    /// The status of the answer.
+    /// The status of the response.
     pub status: Option<u16>,
-    /// The fields of the answer's head.
+    /// The response headers.
     pub answer_headers: Vec<(String, String)>,
-    /// The answer's content, decoded.
+    /// The decoded response content.
     pub answer: Excerpt,
-    /// Why it was not sent, or not answered whole.
+    /// Why the request was not sent or the response is incomplete.
     pub failed: Option<String>,
 }
 
 /// The beginning of some content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Excerpt {
-    /// What is kept of it.
+    /// The recorded bytes.
     pub bytes: Vec<u8>,
-    /// How long all of it is, as far as it was read.
+    /// Length of the content as far as it was read.
     pub length: u64,
 }
 
 impl Excerpt {
     pub(super) fn add(&mut self, data: &[u8]) {
         self.length += data.len() as u64;
-        let room = SHOWN_BYTES.saturating_sub(self.bytes.len());
-        self.bytes.extend_from_slice(&data[..data.len().min(room)]);
+        let free = EXCERPT_BYTES_MAX.saturating_sub(self.bytes.len());
+        self.bytes.extend_from_slice(&data[..data.len().min(free)]);
     }
 }
 
@@ -65,16 +65,21 @@ impl Exchange {
         }
     }
 
-    pub(super) fn refused(destination: &str, denied: &NetworkDenial) -> Self {
+    pub(super) fn denial(destination: &str, denied: &NetworkDenial) -> Self {
         Self { request: destination.to_owned(), failed: Some(denied.message.clone()), ..Self::default() }
     }
 
-    /// Takes down the head of the request, once it is whole.
-    pub(super) fn sent(&mut self, target: &Target, injection: Option<&Injection>, headers: &HeaderMap) {
+    /// Records the head of the request.
+    pub(super) fn record_request(
+        &mut self,
+        target: &Target,
+        injection: Option<&Injection>,
+        headers: &HeaderMap,
+    ) {
         let own = target.query().unwrap_or_default();
         let query = match injection.map(Injection::place) {
             Some(InjectionPlace::Query { name }) => {
-                let (mut kept, _) = without(own, name);
+                let (mut kept, _) = remove_parameter(own, name);
                 let joint = if kept.is_empty() { "" } else { "&" };
                 kept.extend([joint, name, "=", MASK]);
                 kept
@@ -84,15 +89,15 @@ impl Exchange {
         if !query.is_empty() {
             self.request = format!("{target}?{query}");
         }
-        self.headers = fields(headers);
+        self.headers = header_list(headers);
     }
 
-    pub(super) fn answered(&mut self, headers: &HeaderMap) {
-        self.answer_headers = fields(headers);
+    pub(super) fn record_response(&mut self, headers: &HeaderMap) {
+        self.answer_headers = header_list(headers);
     }
 }
 
-fn fields(headers: &HeaderMap) -> Vec<(String, String)> {
+fn header_list(headers: &HeaderMap) -> Vec<(String, String)> {
     let shown = |value: &http::HeaderValue| match value.is_sensitive() {
         true => MASK.to_owned(),
         false => String::from_utf8_lossy(value.as_bytes()).into_owned(),
@@ -105,7 +110,7 @@ mod tests {
     use super::*;
     use crate::Secret;
 
-    /// C3: a person who tries a tool is shown where a secret went, and not the secret.
+    /// C3: a test call shows the place of a secret and not the secret.
     #[test]
     fn c3_a_secret_in_the_query_is_shown_as_stars() {
         let target = Target::parse("https", "api.example", "/v1?q=1&key=guess", "GET").expect("a target");
@@ -119,7 +124,7 @@ mod tests {
         );
         let shown = |injection| {
             let mut exchange = Exchange::default();
-            exchange.sent(&target, injection, &HeaderMap::new());
+            exchange.record_request(&target, injection, &HeaderMap::new());
             exchange.request
         };
         assert_eq!(shown(Some(&injection)), "GET https://api.example:443/v1?q=1&key=***");

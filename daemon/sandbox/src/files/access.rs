@@ -1,12 +1,10 @@
-//! What one call may do with files, and what it did.
+//! Permissions and effects of one call's file access.
 //!
-//! [`FileAccess`] lives in the call's store. What streams and threads need too lies in its [`Lane`]: the
-//! call's way into the pool, narrow enough that a call cannot fill it, and the record of effects. Whatever
-//! happens in a thread is written down there, by the thread, when it happens: a call that is stopped in
-//! the middle does not lose what it has already done.
+//! [`FileAccess`] is in the call's store. The state shared with streams and threads is its [`FileChannel`]: the call's
+//! access to the file pool, limited so that one call cannot fill it, and the record of effects. A thread records its
+//! effect itself when it happens, so a call that is stopped in the middle does not lose effects.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,129 +12,122 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use toolgate_admission::LimitName;
 
+use crate::copy_meter::CopyMeter;
 use crate::effect::{BeforeEffect, Effect};
-use crate::limiter::saturating;
-use crate::moved::Moved;
+use crate::limiter::saturating_usize;
+use crate::workspace::error::{FileError, is_full_disk};
 use crate::workspace::tree::HeldFile;
-use crate::workspace::{FileError, Lock, Refusal, Workspace, is_full_disk};
+use crate::workspace::{Lock, Refusal, Workspace};
 
-/// Operations of one call that may be under way at once. A guest is one thread; more than one come only
-/// from streams that it does not wait for.
+/// Concurrent operations of one call. A guest is single-threaded; only streams that it does not wait for run
+/// concurrently.
 const OPERATIONS_MAX: usize = 4;
 
-/// Entries of folders that one call may be in the middle of listing. A listing is read in one go and kept
-/// by the host, at about a hundred bytes an entry.
+/// Directory entries of the open listings of one call. A listing is read at once and buffered by the host, at about a
+/// hundred bytes an entry.
 pub(crate) const LISTED_MAX: u64 = 65_536;
 
-/// Effects that are kept word for word. A call that touches more files than this is told by their number.
+/// Effects that are recorded in full. Further ones are only counted.
 const EFFECTS_MAX: usize = 32;
 
-/// Longest path in an effect, in characters.
+/// Maximum length of a path in an effect, in characters.
 const DETAIL_CHARS_MAX: usize = 256;
 
-/// A call's files: its workspace if it was granted one, and what became of it.
+/// A call's file access: its workspace, if granted, and its effects.
 pub struct FileAccess {
-    pub(crate) lane: Option<Arc<Lane>>,
+    pub(crate) channel: Option<Arc<FileChannel>>,
     pub(crate) writable: bool,
     pub(crate) open: HashMap<u32, Descriptor>,
     pub(crate) listings: HashMap<u32, u64>,
-    /// The workspace itself, as the guest is given it: one descriptor, however often it asks.
+    /// The preopened workspace: one shared descriptor for every request of the guest.
     pub(crate) preopened: Option<wasmtime_wasi::filesystem::Descriptor>,
     before_effect: BeforeEffect,
     intent: Intent,
 }
 
-impl fmt::Debug for FileAccess {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("FileAccess").field("lane", &self.lane).finish_non_exhaustive()
-    }
-}
-
 /// Whether the call's intent is on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Intent {
-    Unneeded,
+    NotNeeded,
     Recorded,
     Failed,
 }
 
-/// What stands behind a descriptor, beside what wasmtime-wasi keeps of it.
+/// Our state of a descriptor, besides that of wasmtime-wasi.
 #[derive(Clone, Debug)]
 pub(crate) enum Descriptor {
-    Folder { path: Arc<str>, _place: Option<Arc<OwnedSemaphorePermit>> },
+    Folder { path: Arc<str>, _permit: Option<Arc<OwnedSemaphorePermit>> },
     File(Arc<GuestFile>),
 }
 
-/// An open file of a guest. Streams and running operations keep it alive, and with it its place in the
-/// quota.
+/// An open file of a guest. Streams and running operations keep it alive, and with it its share of the quota.
 #[derive(Debug)]
 pub(crate) struct GuestFile {
     pub(crate) held: HeldFile,
     pub(crate) path: Arc<str>,
     pub(crate) writable: bool,
-    pub(crate) _place: OwnedSemaphorePermit,
+    pub(crate) _permit: OwnedSemaphorePermit,
 }
 
 impl FileAccess {
-    /// Reading and writing in the workspace, or nothing without one. At most `open_files` are held open at once.
-    pub fn new(workspace: Option<Workspace>, open_files: u64, before_effect: BeforeEffect) -> Self {
+    /// Read-write access to the workspace; without one, no access. At most `open_files` are open at once;
+    /// copied bytes are charged to `copy_meter`.
+    pub(crate) fn new(
+        workspace: Option<Workspace>,
+        open_files: u64,
+        before_effect: BeforeEffect,
+        copy_meter: &CopyMeter,
+    ) -> Self {
         Self {
-            lane: workspace.map(|workspace| Arc::new(Lane::new(workspace, open_files))),
+            channel: workspace.map(|workspace| Arc::new(FileChannel::new(workspace, open_files, copy_meter))),
             writable: true,
             open: HashMap::new(),
             listings: HashMap::new(),
             preopened: None,
             before_effect,
-            intent: Intent::Unneeded,
+            intent: Intent::NotNeeded,
         }
     }
 
-    /// Counts the bytes that are read and written, to be charged for.
-    pub(crate) fn counting(mut self, moved: &Moved) -> Self {
-        if let Some(lane) = self.lane.as_mut().and_then(Arc::get_mut) {
-            lane.moved = moved.clone();
-        }
-        self
-    }
-
-    /// Reading only.
+    /// Read-only access.
     pub fn read_only(workspace: Workspace, open_files: u64) -> Self {
-        Self { writable: false, ..Self::new(Some(workspace), open_files, BeforeEffect::refused()) }
+        let (before_effect, copy_meter) = (BeforeEffect::forbidden(), CopyMeter::default());
+        Self { writable: false, ..Self::new(Some(workspace), open_files, before_effect, &copy_meter) }
     }
 
-    /// What was done and refused so far, in order; the last one says how many were left out.
+    /// Takes the effects and refusals so far, in order. The last one counts those that were left out.
     pub fn take_effects(&mut self) -> Vec<Effect> {
-        self.lane.as_ref().map(|lane| lane.record().take()).unwrap_or_default()
+        self.channel.as_ref().map(|channel| channel.record().take()).unwrap_or_default()
     }
 
-    /// The limit that refused something first, if one did.
-    pub fn limit_refused(&self) -> Option<LimitName> {
-        self.lane.as_ref()?.record().limit_refused
+    /// The first limit that refused an operation, if any.
+    pub fn exceeded_limit(&self) -> Option<LimitName> {
+        self.channel.as_ref()?.record().exceeded_limit
     }
 
-    /// Whether the disk under the workspace had no room, whatever the call may write.
+    /// Whether the disk under the workspace was full, independently of the call's quota.
     pub fn disk_is_full(&self) -> bool {
-        self.lane.as_ref().is_some_and(|lane| lane.record().disk_is_full)
+        self.channel.as_ref().is_some_and(|channel| channel.record().disk_is_full)
     }
 
     /// Whether a change was refused because the intent of the call could not be recorded.
-    pub fn effect_refused(&self) -> bool {
+    pub fn intent_failed(&self) -> bool {
         self.intent == Intent::Failed
     }
 
-    /// Operations that have not ended, which is more than none only after a call was stopped in the middle.
-    /// Their effects may still happen, and are then in no record.
-    pub fn unfinished(&self) -> u64 {
-        self.lane.as_ref().map_or(0, |lane| lane.unfinished.load(Ordering::Acquire))
+    /// Operations that have not ended. Nonzero only after a call was stopped; their effects may still happen and are
+    /// then unrecorded.
+    pub fn unfinished_operations(&self) -> u64 {
+        self.channel.as_ref().map_or(0, |channel| channel.unfinished.load(Ordering::Acquire))
     }
 
-    /// Before anything changes: it must be allowed, and the intent on disk.
+    /// Checks before a change that writing is permitted, and that the intent is on disk.
     pub(crate) async fn begin_change(&mut self, path: &str) -> Result<(), FileError> {
         if !self.writable {
             return Err(self.refuse(Refusal::ReadOnly.into(), path));
         }
-        if self.intent == Intent::Unneeded {
-            self.intent = match self.before_effect.recorded().await {
+        if self.intent == Intent::NotNeeded {
+            self.intent = match self.before_effect.wait().await {
                 Ok(()) => Intent::Recorded,
                 Err(why) => {
                     tracing::error!(why, "the intent of a call could not be recorded");
@@ -150,96 +141,95 @@ impl FileAccess {
         }
     }
 
-    /// Notes that a file was opened to be read, where somebody wants to know.
-    pub(crate) fn note_read(&self, path: &str) {
-        if let Some(lane) = self.lane.as_ref().filter(|lane| lane.workspace.tells_reads()) {
-            lane.record().reads.add("workspace_read", shown(path));
+    /// Records that a file was opened for reading, in a test call.
+    pub(crate) fn record_read(&self, path: &str) {
+        if let Some(channel) = self.channel.as_ref().filter(|channel| channel.workspace.records_reads()) {
+            channel.record().reads.add("workspace_read", display_path(path));
         }
     }
 
-    /// Notes a refusal, and gives it back.
+    /// Records a refusal and returns it.
     pub(crate) fn refuse(&self, error: FileError, path: &str) -> FileError {
-        if let Some(lane) = &self.lane {
-            lane.note_refusal(&error, path);
+        if let Some(channel) = &self.channel {
+            channel.record_refusal(&error, path);
         }
         error
     }
 }
 
-/// A call's way to its workspace.
+/// A call's access to its workspace and the file pool.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct FileChannel {
     pub(crate) workspace: Workspace,
     operations: Arc<Semaphore>,
-    places: Arc<Semaphore>,
+    open_permits: Arc<Semaphore>,
     record: Mutex<Record>,
     unfinished: AtomicU64,
-    pub(crate) moved: Moved,
+    pub(crate) copy_meter: CopyMeter,
 }
 
-impl Lane {
-    fn new(workspace: Workspace, open_files: u64) -> Self {
+impl FileChannel {
+    fn new(workspace: Workspace, open_files: u64, copy_meter: &CopyMeter) -> Self {
         Self {
             workspace,
             operations: Arc::new(Semaphore::new(OPERATIONS_MAX)),
-            places: Arc::new(Semaphore::new(saturating(open_files).min(Semaphore::MAX_PERMITS))),
+            open_permits: Arc::new(Semaphore::new(saturating_usize(open_files).min(Semaphore::MAX_PERMITS))),
             record: Mutex::default(),
             unfinished: AtomicU64::new(0),
-            moved: Moved::default(),
+            copy_meter: copy_meter.clone(),
         }
     }
 
-    /// A place for one more open file or folder.
-    pub(crate) fn place(&self, path: &str) -> Result<OwnedSemaphorePermit, FileError> {
-        Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
+    /// Takes a permit for one more open file or directory.
+    pub(crate) fn open_permit(&self, path: &str) -> Result<OwnedSemaphorePermit, FileError> {
+        Arc::clone(&self.open_permits).try_acquire_owned().map_err(|_| {
             let error = Refusal::TooManyOpen.into();
-            self.note_refusal(&error, path);
+            self.record_refusal(&error, path);
             error
         })
     }
 
-    /// Runs something that changes nothing and walks no path.
+    /// Runs an operation that changes nothing and walks no path.
     pub(crate) async fn read<R: Send + 'static>(
         self: Arc<Self>,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> io::Result<R> {
-        let kept = (self.begin(), self.operation().await?);
+        let kept = (self.begin(), self.operation_permit().await?);
         self.workspace.pool().run(kept, work).await
     }
 
-    /// Runs something under the workspace's lock, and writes down how it went: as a write where `writes`,
-    /// and refusals always.
-    pub(crate) async fn locked<R: Send + 'static>(
+    /// Runs an operation under the workspace's lock. Records it as a write if `writes`, and refusals always.
+    pub(crate) async fn run_locked<R: Send + 'static>(
         self: Arc<Self>,
         path: Arc<str>,
         writes: bool,
         work: impl FnOnce(&Workspace, &Lock) -> Result<R, FileError> + Send + 'static,
     ) -> Result<R, FileError> {
-        let kept = (self.begin(), self.operation().await?);
+        let kept = (self.begin(), self.operation_permit().await?);
         let lock = self.workspace.lock().await;
         let pool = self.workspace.pool().clone();
         let work = move || {
             let done = work(&self.workspace, &lock);
             match &done {
-                Ok(_) if writes => self.record().effects.add("workspace_write", shown(&path)),
+                Ok(_) if writes => self.record().effects.add("workspace_write", display_path(&path)),
                 Ok(_) => {}
-                Err(error) => self.note_refusal(error, &path),
+                Err(error) => self.record_refusal(error, &path),
             }
             done
         };
         pool.run(kept, work).await?
     }
 
-    /// Writes down a change of another path than the one that the lock was taken for.
-    pub(crate) fn note_write(&self, path: &str) {
-        self.record().effects.add("workspace_write", shown(path));
+    /// Records a write to a path other than the one that the operation was started for.
+    pub(crate) fn record_write(&self, path: &str) {
+        self.record().effects.add("workspace_write", display_path(path));
     }
 
-    fn note_refusal(&self, error: &FileError, path: &str) {
+    fn record_refusal(&self, error: &FileError, path: &str) {
         let mut record = self.record();
         let limit = match error {
             FileError::Refused(refusal) if refusal.is_denial() => {
-                return record.effects.add("file_denied", format!("{}: {refusal}", shown(path)));
+                return record.effects.add("file_denied", format!("{}: {refusal}", display_path(path)));
             }
             FileError::Quota(exceeded) => exceeded.kind.limit(),
             FileError::Refused(Refusal::TooManyOpen) => LimitName::OpenFiles,
@@ -250,17 +240,17 @@ impl Lane {
             }
             FileError::Refused(_) | FileError::Io(_) => return,
         };
-        record.limit_refused.get_or_insert(limit);
-        record.effects.add("quota_exceeded", format!("{}: {limit}", shown(path)));
+        record.exceeded_limit.get_or_insert(limit);
+        record.effects.add("quota_exceeded", format!("{}: {limit}", display_path(path)));
     }
 
-    async fn operation(&self) -> io::Result<OwnedSemaphorePermit> {
+    async fn operation_permit(&self) -> io::Result<OwnedSemaphorePermit> {
         Arc::clone(&self.operations).acquire_owned().await.map_err(io::Error::other)
     }
 
-    fn begin(self: &Arc<Self>) -> Unfinished {
+    fn begin(self: &Arc<Self>) -> OperationGuard {
         self.unfinished.fetch_add(1, Ordering::AcqRel);
-        Unfinished(Arc::clone(self))
+        OperationGuard(Arc::clone(self))
     }
 
     fn record(&self) -> MutexGuard<'_, Record> {
@@ -268,22 +258,22 @@ impl Lane {
     }
 }
 
-/// Counts one operation until it is over, in whatever thread that is.
-struct Unfinished(Arc<Lane>);
+/// Counts one operation until it ends, in any thread.
+struct OperationGuard(Arc<FileChannel>);
 
-impl Drop for Unfinished {
+impl Drop for OperationGuard {
     fn drop(&mut self) {
         self.0.unfinished.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// What a call did with files.
+/// The record of a call's file operations.
 #[derive(Debug, Default)]
 struct Record {
     effects: Effects,
-    /// Apart, so that a call that reads much still tells what it changed.
+    /// Separate, so that many reads do not displace the writes.
     reads: Effects,
-    limit_refused: Option<LimitName>,
+    exceeded_limit: Option<LimitName>,
     disk_is_full: bool,
 }
 
@@ -295,38 +285,38 @@ impl Record {
     }
 }
 
-/// The first of what happened word for word, and how much more there was.
+/// The first effects in full, and the number of further ones.
 #[derive(Debug, Default)]
 struct Effects {
-    told: Vec<Effect>,
-    left_out: u64,
+    kept: Vec<Effect>,
+    omitted: u64,
 }
 
 impl Effects {
-    /// Adds an effect unless it is there already.
+    /// Adds an effect unless it is a duplicate.
     fn add(&mut self, kind: &'static str, detail: String) {
         let effect = Effect { kind, detail };
-        if self.told.contains(&effect) {
+        if self.kept.contains(&effect) {
             return;
         }
-        if self.told.len() == EFFECTS_MAX {
-            self.left_out += 1;
+        if self.kept.len() == EFFECTS_MAX {
+            self.omitted += 1;
         } else {
-            self.told.push(effect);
+            self.kept.push(effect);
         }
     }
 
-    fn take(&mut self, kind_of_the_rest: &'static str) -> Vec<Effect> {
-        let mut told = std::mem::take(&mut self.told);
-        if self.left_out > 0 {
-            let detail = format!("{} more", std::mem::take(&mut self.left_out));
-            told.push(Effect { kind: kind_of_the_rest, detail });
+    fn take(&mut self, overflow_kind: &'static str) -> Vec<Effect> {
+        let mut kept = std::mem::take(&mut self.kept);
+        if self.omitted > 0 {
+            let detail = format!("{} more", std::mem::take(&mut self.omitted));
+            kept.push(Effect { kind: overflow_kind, detail });
         }
-        told
+        kept
     }
 }
 
-/// A guest's path for people to read: short, and on one line.
-fn shown(path: &str) -> String {
+/// Escapes and truncates a guest's path to one short line.
+fn display_path(path: &str) -> String {
     path.escape_debug().take(DETAIL_CHARS_MAX).collect()
 }

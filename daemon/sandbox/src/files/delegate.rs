@@ -1,9 +1,8 @@
-//! What wasmtime-wasi does for us, in threads of our own.
+//! Runs wasmtime-wasi's own functions in threads of our pool.
 //!
-//! Reading, looking and listing are its code. By itself it would run each in one of tokio's blocking
-//! threads, as many as there are guests, or in the thread of the guest. So a copy of the descriptor (it is
-//! a shared handle) goes into our thread, with a small table around it, where blocking is fine; there
-//! every one of its futures is ready at the first look.
+//! wasmtime-wasi would run each read, stat and listing in tokio's blocking pool without a limit of its own, or in the
+//! guest's thread. So a clone of the descriptor (a shared handle) is moved into our thread, in a small table of its own.
+//! Blocking is allowed there, and every future is ready at its first poll.
 
 use std::pin::pin;
 
@@ -12,7 +11,7 @@ use wasmtime_wasi::filesystem::{Descriptor, WasiFilesystemCtx, WasiFilesystemCtx
 use wasmtime_wasi::p2::{FsError, FsResult};
 use wasmtime_wasi::runtime::poll_noop;
 
-/// Calls wasmtime-wasi on a descriptor, in this thread. The descriptor must be one that may block.
+/// Calls wasmtime-wasi on a descriptor in this thread. The descriptor must allow blocking.
 pub(crate) fn in_this_thread<R>(
     descriptor: Descriptor,
     work: impl FnOnce(&mut WasiFilesystemCtxView<'_>, Resource<Descriptor>) -> FsResult<R>,
@@ -23,8 +22,8 @@ pub(crate) fn in_this_thread<R>(
     work(&mut WasiFilesystemCtxView { ctx: &mut ctx, table: &mut table }, descriptor)
 }
 
-/// The result of an operation that blocks where it should.
-pub(crate) fn now<R>(operation: impl Future<Output = FsResult<R>>) -> FsResult<R> {
+/// Returns the result of a blocking operation, whose future must be ready at its first poll.
+pub(crate) fn expect_ready<R>(operation: impl Future<Output = FsResult<R>>) -> FsResult<R> {
     match poll_noop(pin!(operation)) {
         Some(result) => result,
         None => Err(FsError::trap(wasmtime::format_err!("a file operation was not done where it should be"))),

@@ -1,8 +1,7 @@
-//! The functions of a descriptor, one by one.
+//! The host functions of a descriptor.
 //!
-//! Three kinds: those that look at what is open already go to wasmtime-wasi as they are; those that take a
-//! path walk it in the workspace and look at what lies there; those that change something first see to it
-//! that the call's intent is on disk.
+//! Three kinds: functions on an open file are passed to wasmtime-wasi; functions on a path walk it in the workspace
+//! first; functions that change a file first wait until the call's intent is on disk.
 
 use std::sync::Arc;
 
@@ -17,61 +16,62 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsResult};
 
+use super::FilesView;
 use super::access::{self, LISTED_MAX};
-use super::delegate::{in_this_thread, now};
+use super::delegate::{expect_ready, in_this_thread};
 use super::stream::{FileReader, FileWriter};
-use super::{FilesView, into_code};
+use crate::workspace::error::FileError;
 use crate::workspace::operations::{OpenRequest, Opened, Position};
 use crate::workspace::path::RelativePath;
-use crate::workspace::{FileError, Lock, Refusal, Workspace, cached, tree};
+use crate::workspace::{Lock, Refusal, Workspace, cached, tree};
 
 type Fd = Resource<Descriptor>;
 
 impl HostDescriptor for FilesView<'_> {
     async fn advise(&mut self, fd: Fd, offset: u64, bytes: u64, advice: Advice) -> FsResult<()> {
-        self.look(&fd, move |wasi, fd| now(wasi.advise(fd, offset, bytes, advice))).await
+        self.query(&fd, move |wasi, fd| expect_ready(wasi.advise(fd, offset, bytes, advice))).await
     }
 
     async fn sync_data(&mut self, fd: Fd) -> FsResult<()> {
-        self.look(&fd, |wasi, fd| now(wasi.sync_data(fd))).await
+        self.query(&fd, |wasi, fd| expect_ready(wasi.sync_data(fd))).await
     }
 
     async fn sync(&mut self, fd: Fd) -> FsResult<()> {
-        self.look(&fd, |wasi, fd| now(wasi.sync(fd))).await
+        self.query(&fd, |wasi, fd| expect_ready(wasi.sync(fd))).await
     }
 
     async fn get_flags(&mut self, fd: Fd) -> FsResult<DescriptorFlags> {
-        self.look(&fd, |wasi, fd| now(wasi.get_flags(fd))).await
+        self.query(&fd, |wasi, fd| expect_ready(wasi.get_flags(fd))).await
     }
 
     async fn get_type(&mut self, fd: Fd) -> FsResult<DescriptorType> {
-        self.look(&fd, |wasi, fd| now(wasi.get_type(fd))).await
+        self.query(&fd, |wasi, fd| expect_ready(wasi.get_type(fd))).await
     }
 
     async fn stat(&mut self, fd: Fd) -> FsResult<DescriptorStat> {
-        self.look(&fd, |wasi, fd| now(wasi.stat(fd))).await
+        self.query(&fd, |wasi, fd| expect_ready(wasi.stat(fd))).await
     }
 
     async fn metadata_hash(&mut self, fd: Fd) -> FsResult<MetadataHashValue> {
-        self.look(&fd, |wasi, fd| now(wasi.metadata_hash(fd))).await
+        self.query(&fd, |wasi, fd| expect_ready(wasi.metadata_hash(fd))).await
     }
 
     async fn read(&mut self, fd: Fd, bytes: u64, offset: u64) -> FsResult<(Vec<u8>, bool)> {
         if let Some(access::Descriptor::File(file)) = self.access.open.get(&fd.rep())
-            && let Some(piece) = cached::read(&file.held.file, bytes, offset)
+            && let Some(chunk) = cached::read(&file.held.file, bytes, offset)
         {
-            self.lane()?.moved.copied(piece.len());
-            let is_end = piece.is_empty();
-            return Ok((piece, is_end));
+            self.channel()?.copy_meter.add_copied(chunk.len());
+            let is_end = chunk.is_empty();
+            return Ok((chunk, is_end));
         }
-        let read = self.look(&fd, move |wasi, fd| now(wasi.read(fd, bytes, offset))).await?;
-        self.lane()?.moved.copied(read.0.len());
+        let read = self.query(&fd, move |wasi, fd| expect_ready(wasi.read(fd, bytes, offset))).await?;
+        self.channel()?.copy_meter.add_copied(read.0.len());
         Ok(read)
     }
 
     async fn is_same_object(&mut self, a: Fd, b: Fd) -> wasmtime::Result<bool> {
         let other = self.wasi.table.get(&b)?.clone();
-        let compared = self.look(&a, move |wasi, a| {
+        let compared = self.query(&a, move |wasi, a| {
             let b = wasi.table.push(other)?;
             let same = wasmtime_wasi::runtime::poll_noop(std::pin::pin!(wasi.is_same_object(a, b)));
             Ok(matches!(same, Some(Ok(true))))
@@ -82,28 +82,28 @@ impl HostDescriptor for FilesView<'_> {
     async fn write(&mut self, fd: Fd, bytes: Vec<u8>, offset: u64) -> FsResult<u64> {
         let file = self.writable_file(&fd)?;
         let path = Arc::clone(&file.path);
-        self.access.begin_change(&path).await.map_err(into_code)?;
-        self.lane()?.moved.copied(bytes.len());
+        self.access.begin_change(&path).await?;
+        self.channel()?.copy_meter.add_copied(bytes.len());
         let written = bytes.len() as u64;
         let write = move |workspace: &Workspace, lock: &Lock| {
             workspace.write_to(lock, &file.held, &bytes, Position::At(offset))
         };
-        self.lane()?.locked(path, written > 0, write).await.map_err(into_code)?;
+        self.channel()?.run_locked(path, written > 0, write).await?;
         Ok(written)
     }
 
     async fn set_size(&mut self, fd: Fd, size: u64) -> FsResult<()> {
         let file = self.writable_file(&fd)?;
         let path = Arc::clone(&file.path);
-        self.access.begin_change(&path).await.map_err(into_code)?;
+        self.access.begin_change(&path).await?;
         let resize = move |workspace: &Workspace, lock: &Lock| workspace.resize(lock, &file.held, size);
-        self.lane()?.locked(path, true, resize).await.map_err(into_code)
+        Ok(self.channel()?.run_locked(path, true, resize).await?)
     }
 
     async fn set_times(&mut self, fd: Fd, accessed: NewTimestamp, modified: NewTimestamp) -> FsResult<()> {
-        let path = self.path(&fd, None)?;
-        self.access.begin_change(&path).await.map_err(into_code)?;
-        self.look(&fd, move |wasi, fd| now(wasi.set_times(fd, accessed, modified))).await
+        let path = self.guest_path(&fd, None)?;
+        self.access.begin_change(&path).await?;
+        self.query(&fd, move |wasi, fd| expect_ready(wasi.set_times(fd, accessed, modified))).await
     }
 
     async fn set_times_at(
@@ -114,19 +114,20 @@ impl HostDescriptor for FilesView<'_> {
         accessed: NewTimestamp,
         modified: NewTimestamp,
     ) -> FsResult<()> {
-        let shown = self.path(&fd, Some(&path))?;
-        self.access.begin_change(&shown).await.map_err(into_code)?;
-        // Always as if links were to be followed, so that one is refused and not touched.
-        self.look_at(&fd, flags | PathFlags::SYMLINK_FOLLOW, path, true, move |wasi, fd, name| {
-            now(wasi.set_times_at(fd, times_flags(&name), name, accessed, modified))
+        let guest_path = self.guest_path(&fd, Some(&path))?;
+        self.access.begin_change(&guest_path).await?;
+        // Always with `SYMLINK_FOLLOW`, so that a link is refused and not changed.
+        self.query_at(&fd, flags | PathFlags::SYMLINK_FOLLOW, path, true, move |wasi, fd, name| {
+            expect_ready(wasi.set_times_at(fd, times_flags(&name), name, accessed, modified))
         })
         .await
     }
 
     async fn stat_at(&mut self, fd: Fd, flags: PathFlags, path: String) -> FsResult<DescriptorStat> {
-        let stat =
-            |wasi: &mut WasiFilesystemCtxView<'_>, fd, name| now(wasi.stat_at(fd, PathFlags::empty(), name));
-        self.look_at(&fd, flags, path, false, stat).await
+        let stat = |wasi: &mut WasiFilesystemCtxView<'_>, fd, name| {
+            expect_ready(wasi.stat_at(fd, PathFlags::empty(), name))
+        };
+        self.query_at(&fd, flags, path, false, stat).await
     }
 
     async fn metadata_hash_at(
@@ -135,16 +136,16 @@ impl HostDescriptor for FilesView<'_> {
         flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        self.look_at(&fd, flags, path, false, |wasi, fd, name| {
-            now(wasi.metadata_hash_at(fd, PathFlags::empty(), name))
+        self.query_at(&fd, flags, path, false, |wasi, fd, name| {
+            expect_ready(wasi.metadata_hash_at(fd, PathFlags::empty(), name))
         })
         .await
     }
 
     async fn readlink_at(&mut self, fd: Fd, path: String) -> FsResult<String> {
-        self.look_at(&fd, PathFlags::SYMLINK_FOLLOW, path, false, |wasi, fd, name| {
-            // There are no links, so this says what it says about a file: it is none.
-            now(wasi.readlink_at(fd, name))
+        self.query_at(&fd, PathFlags::SYMLINK_FOLLOW, path, false, |wasi, fd, name| {
+            // The workspace has no links, so this returns the error for a file.
+            expect_ready(wasi.readlink_at(fd, name))
         })
         .await
     }
@@ -153,8 +154,8 @@ impl HostDescriptor for FilesView<'_> {
         let folder = self.folder(&fd)?;
         let descriptor = self.wasi.table.get(&fd)?.clone();
         let left = LISTED_MAX - self.access.listings.values().sum::<u64>();
-        let path = self.path(&fd, None)?;
-        let listed = self.lane()?.locked(path, false, move |_, _| {
+        let path = self.guest_path(&fd, None)?;
+        let listed = self.channel()?.run_locked(path, false, move |_, _| {
             let entries = tree::open_directory(&folder, ".")?
                 .entries()?
                 .take(usize::try_from(left).unwrap_or(usize::MAX).saturating_add(1))
@@ -163,41 +164,39 @@ impl HostDescriptor for FilesView<'_> {
                 return Err(Errno::NOMEM.into());
             }
             let listing = in_this_thread(descriptor, |wasi, fd| {
-                let listing = now(wasi.read_directory(fd))?;
+                let listing = expect_ready(wasi.read_directory(fd))?;
                 Ok(wasi.table.delete(listing)?)
             });
             Ok((entries, listing))
         });
-        let (entries, listing) = listed.await.map_err(into_code)?;
+        let (entries, listing) = listed.await?;
         let listing = self.wasi.table.push(listing?)?;
         self.access.listings.insert(listing.rep(), entries);
         Ok(listing)
     }
 
     async fn create_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
-        self.change_at(&fd, path, |workspace, lock, base, path| workspace.create_directory(lock, base, path))
-            .await
+        self.change_at(&fd, path, Workspace::create_directory).await
     }
 
     async fn remove_directory_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
-        self.change_at(&fd, path, |workspace, lock, base, path| workspace.remove_directory(lock, base, path))
-            .await
+        self.change_at(&fd, path, Workspace::remove_directory).await
     }
 
     async fn unlink_file_at(&mut self, fd: Fd, path: String) -> FsResult<()> {
-        self.change_at(&fd, path, |workspace, lock, base, path| workspace.remove_file(lock, base, path)).await
+        self.change_at(&fd, path, Workspace::remove_file).await
     }
 
     async fn rename_at(&mut self, fd: Fd, from: String, to_fd: Fd, to: String) -> FsResult<()> {
         let to_base = self.folder(&to_fd)?;
-        let to_shown = self.path(&to_fd, Some(&to))?;
+        let to_guest_path = self.guest_path(&to_fd, Some(&to))?;
         let to = self.parse(&to_fd, &to)?;
         self.change_at(&fd, from, move |workspace, lock, base, from| {
             workspace.rename(lock, (base, from), (&to_base, &to))
         })
         .await?;
-        // Both names changed, and the new one is what somebody will look for.
-        self.lane()?.note_write(&to_shown);
+        // Both names changed, and a later search may be for the new one.
+        self.channel()?.record_write(&to_guest_path);
         Ok(())
     }
 
@@ -220,31 +219,31 @@ impl HostDescriptor for FilesView<'_> {
     ) -> FsResult<Fd> {
         let request = open_request(how, flags)?;
         let parsed = self.parse(&fd, &path)?;
-        let shown = self.path(&fd, Some(&path))?;
+        let guest_path = self.guest_path(&fd, Some(&path))?;
         if request.changes() {
-            self.access.begin_change(&shown).await.map_err(into_code)?;
+            self.access.begin_change(&guest_path).await?;
         }
-        let lane = self.lane()?;
-        let place = lane.place(&shown).map_err(into_code)?;
+        let channel = self.channel()?;
+        let permit = channel.open_permit(&guest_path)?;
         if !request.changes()
             && let Descriptor::Dir(base) = self.wasi.table.get(&fd)?
-            && let Some(opened) = lane.workspace.open_cached(&*base.dir, &parsed)
+            && let Some(opened) = channel.workspace.open_cached(&*base.dir, &parsed)
             && (!request.directory || matches!(opened, Opened::Directory(_)))
         {
-            return self.give(opened, request, shown, place);
+            return self.insert(opened, request, guest_path, permit);
         }
         let base = self.folder(&fd)?;
         let changes = request.create || request.truncate;
-        let opened = lane.locked(Arc::clone(&shown), changes, move |workspace, lock| {
+        let opened = channel.run_locked(Arc::clone(&guest_path), changes, move |workspace, lock| {
             workspace.open_at(lock, &base, &parsed, request)
         });
-        let opened = opened.await.map_err(into_code)?;
-        self.give(opened, request, shown, place)
+        let opened = opened.await?;
+        self.insert(opened, request, guest_path, permit)
     }
 
     fn read_via_stream(&mut self, fd: Fd, offset: u64) -> FsResult<Resource<DynInputStream>> {
         let file = self.file(&fd)?;
-        let reader: DynInputStream = Box::new(FileReader::new(self.lane()?, file, offset));
+        let reader: DynInputStream = Box::new(FileReader::new(self.channel()?, file, offset));
         Ok(self.wasi.table.push(reader)?)
     }
 
@@ -271,8 +270,8 @@ impl HostDirectoryEntryStream for FilesView<'_> {
         loop {
             let listing = Resource::new_borrow(listing.rep());
             match self.wasi.read_directory_entry(listing).await {
-                // A name that is not UTF-8 cannot be told. It must not hide those that can; and of one that is told and
-                // cannot be opened, the library of C makes an error of the whole listing.
+                // A name that is not UTF-8 cannot be returned. It is skipped, since an error or a name that cannot be
+                // opened would make libc fail the whole listing.
                 Err(error) if error.downcast_ref() == Some(&ErrorCode::IllegalByteSequence) => {}
                 entry => return entry,
             }
@@ -287,49 +286,49 @@ impl HostDirectoryEntryStream for FilesView<'_> {
 }
 
 impl FilesView<'_> {
-    /// Asks wasmtime-wasi about something that is open.
-    async fn look<R: Send + 'static>(
+    /// Calls wasmtime-wasi on an open descriptor.
+    async fn query<R: Send + 'static>(
         &mut self,
         fd: &Fd,
-        question: impl FnOnce(&mut WasiFilesystemCtxView<'_>, Fd) -> FsResult<R> + Send + 'static,
+        operation: impl FnOnce(&mut WasiFilesystemCtxView<'_>, Fd) -> FsResult<R> + Send + 'static,
     ) -> FsResult<R> {
         let descriptor = self.wasi.table.get(fd)?.clone();
-        // Goes along, so that a file stays counted while it is in use.
+        // Moved along, so that the file stays counted while in use.
         let known = self.access.open.get(&fd.rep()).cloned();
-        let answer = self.lane()?.read(move || {
-            let answer = in_this_thread(descriptor, question);
+        let answer = self.channel()?.read(move || {
+            let answer = in_this_thread(descriptor, operation);
             drop(known);
             answer
         });
         answer.await?
     }
 
-    /// Walks to what lies under a path and asks wasmtime-wasi about it, by its name in its folder.
-    async fn look_at<R: Send + 'static>(
+    /// Walks to a path and calls wasmtime-wasi on its name in the parent directory.
+    async fn query_at<R: Send + 'static>(
         &mut self,
         fd: &Fd,
         flags: PathFlags,
         path: String,
         writes: bool,
-        question: impl FnOnce(&mut WasiFilesystemCtxView<'_>, Fd, String) -> FsResult<R> + Send + 'static,
+        operation: impl FnOnce(&mut WasiFilesystemCtxView<'_>, Fd, String) -> FsResult<R> + Send + 'static,
     ) -> FsResult<R> {
         let base = self.folder(fd)?;
-        let shown = self.path(fd, Some(&path))?;
+        let guest_path = self.guest_path(fd, Some(&path))?;
         let path = self.parse(fd, &path)?;
         let follow = flags.contains(PathFlags::SYMLINK_FOLLOW);
         let permissions = self.permissions();
-        let answer = self.lane()?.locked(shown, writes, move |_, _| {
-            let (folder, name) = find(&base, &path, follow)?;
+        let answer = self.channel()?.run_locked(guest_path, writes, move |_, _| {
+            let (folder, name) = locate(&base, &path, follow)?;
             if writes {
-                expect_own(&folder, &name)?;
+                check_unshared(&folder, &name)?;
             }
             let folder = filesystem::Dir::new(folder.into_std_file(), permissions, OpenMode::READ, true);
-            Ok(in_this_thread(Descriptor::Dir(folder), |wasi, fd| question(wasi, fd, name)))
+            Ok(in_this_thread(Descriptor::Dir(folder), |wasi, fd| operation(wasi, fd, name)))
         });
-        answer.await.map_err(into_code)?
+        answer.await?
     }
 
-    /// Changes what lies under a path.
+    /// Changes the entry at a path.
     async fn change_at<R: Send + 'static>(
         &mut self,
         fd: &Fd,
@@ -337,18 +336,19 @@ impl FilesView<'_> {
         change: impl FnOnce(&Workspace, &Lock, &Dir, &RelativePath) -> Result<R, FileError> + Send + 'static,
     ) -> FsResult<R> {
         let base = self.folder(fd)?;
-        let shown = self.path(fd, Some(&path))?;
+        let guest_path = self.guest_path(fd, Some(&path))?;
         let path = self.parse(fd, &path)?;
-        self.access.begin_change(&shown).await.map_err(into_code)?;
-        let changed =
-            self.lane()?.locked(shown, true, move |workspace, lock| change(workspace, lock, &base, &path));
-        changed.await.map_err(into_code)
+        self.access.begin_change(&guest_path).await?;
+        let changed = self
+            .channel()?
+            .run_locked(guest_path, true, move |workspace, lock| change(workspace, lock, &base, &path));
+        Ok(changed.await?)
     }
 
     fn writer(&mut self, fd: &Fd, position: Position) -> FsResult<Resource<DynOutputStream>> {
-        // The intent is on disk since the file was opened for writing.
+        // The intent has been on disk since the file was opened for writing.
         let file = self.writable_file(fd)?;
-        let writer: DynOutputStream = Box::new(FileWriter::new(self.lane()?, file, position));
+        let writer: DynOutputStream = Box::new(FileWriter::new(self.channel()?, file, position));
         Ok(self.wasi.table.push(writer)?)
     }
 
@@ -363,12 +363,12 @@ impl FilesView<'_> {
         let parsed = RelativePath::from_guest(path).map_err(FileError::from);
         match parsed {
             Ok(parsed) => Ok(parsed),
-            Err(refused) => Err(into_code(self.access.refuse(refused, &self.path(fd, Some(path))?))),
+            Err(refused) => Err(self.access.refuse(refused, &self.guest_path(fd, Some(path))?).into()),
         }
     }
 
-    /// The guest's own words for what it is about, from the top of the workspace where it can be.
-    fn path(&self, fd: &Fd, below: Option<&str>) -> FsResult<Arc<str>> {
+    /// The path as the guest names it, from the top of the workspace if possible.
+    fn guest_path(&self, fd: &Fd, below: Option<&str>) -> FsResult<Arc<str>> {
         let base = match self.access.open.get(&fd.rep()) {
             Some(access::Descriptor::Folder { path, .. }) => path,
             Some(access::Descriptor::File(file)) => &file.path,
@@ -383,18 +383,18 @@ impl FilesView<'_> {
 
     fn refuse_link(&self, fd: &Fd, path: &str) -> FsResult<()> {
         self.folder(fd)?;
-        let path = self.path(fd, Some(path))?;
-        Err(into_code(self.access.refuse(Refusal::LinkCreation.into(), &path)))
+        let path = self.guest_path(fd, Some(path))?;
+        Err(self.access.refuse(Refusal::LinkCreation.into(), &path).into())
     }
 }
 
-/// The folder something lies in, and its name there. A link is refused where it would be followed.
-fn find(base: &Dir, path: &RelativePath, follow: bool) -> Result<(Dir, String), FileError> {
+/// Returns the parent directory and the name. A link is refused if it would be followed.
+fn locate(base: &Dir, path: &RelativePath, follow: bool) -> Result<(Dir, String), FileError> {
     let Some((parents, name)) = path.split() else {
         return Ok((base.try_clone()?, ".".to_owned()));
     };
     let folder = tree::enter(base, parents)?;
-    let found = tree::look(&folder, name)?.ok_or(Errno::NOENT)?;
+    let found = tree::lookup(&folder, name)?.ok_or(Errno::NOENT)?;
     if found.is_symlink() && (follow || path.wants_directory) {
         return Err(Refusal::Symlink.into());
     }
@@ -404,10 +404,9 @@ fn find(base: &Dir, path: &RelativePath, follow: bool) -> Result<(Dir, String), 
     Ok((folder, name.to_owned()))
 }
 
-/// What is changed under a name must be the workspace's alone: what a file with a second name says of itself is said
-/// outside as well.
-fn expect_own(folder: &Dir, name: &str) -> Result<(), FileError> {
-    match tree::look(folder, name)? {
+/// Checks that a change stays within the workspace: the metadata of a hard-linked file is shared with its other name.
+fn check_unshared(folder: &Dir, name: &str) -> Result<(), FileError> {
+    match tree::lookup(folder, name)? {
         Some(found) if found.is_file() && found.nlink() > 1 => Err(Refusal::HardLinked.into()),
         Some(found) if found.is_file() || found.is_dir() => Ok(()),
         Some(found) if found.is_symlink() => Err(Refusal::Symlink.into()),
@@ -416,7 +415,7 @@ fn expect_own(folder: &Dir, name: &str) -> Result<(), FileError> {
     }
 }
 
-/// A folder's own times are not set the way a name in it is.
+/// `set_times_at` on a directory itself needs `SYMLINK_FOLLOW`.
 fn times_flags(name: &str) -> PathFlags {
     if name == "." { PathFlags::SYMLINK_FOLLOW } else { PathFlags::empty() }
 }

@@ -1,9 +1,8 @@
-//! Streams into and out of files.
+//! Input and output streams of files.
 //!
-//! An output stream takes room in the quota with every piece it writes. It holds one piece of at most 64
-//! KiB at a time, so a guest that does not wait cannot make the host keep more; writing nothing does
-//! nothing. A write that was taken is finished even if the guest drops the stream; only the end of the
-//! call can leave it undone.
+//! An output stream reserves quota with every chunk. It buffers one chunk of at most 64 KiB, so a guest that does not
+//! wait cannot fill host memory; an empty write does nothing. An accepted write finishes even if the guest drops the
+//! stream; only the end of the call can interrupt it.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -14,22 +13,23 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi::p2::{InputStream, OutputStream, Pollable, StreamError, StreamResult};
 use wasmtime_wasi::runtime::{AbortOnDropJoinHandle, poll_noop, spawn};
 
-use super::access::{GuestFile, Lane};
+use super::access::{FileChannel, GuestFile};
+use crate::workspace::cached;
+use crate::workspace::error::FileError;
 use crate::workspace::operations::Position;
-use crate::workspace::{FileError, cached};
 
-/// The most that one write or read of a stream moves: what guests see of the standard streams too.
-const PIECE_BYTES: usize = 64 * 1024;
+/// Maximum bytes of one write or read of a stream, the same as for standard streams.
+const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Bytes on their way into a file.
+/// An output stream to a file.
 pub(crate) struct FileWriter {
-    lane: Arc<Lane>,
+    channel: Arc<FileChannel>,
     file: Arc<GuestFile>,
     position: Position,
-    state: Writing,
+    state: WriteState,
 }
 
-enum Writing {
+enum WriteState {
     Idle,
     Busy { bytes: u64, task: AbortOnDropJoinHandle<Result<(), FileError>> },
     Failed(wasmtime::Error),
@@ -37,37 +37,37 @@ enum Writing {
 }
 
 impl FileWriter {
-    pub(crate) fn new(lane: Arc<Lane>, file: Arc<GuestFile>, position: Position) -> Self {
-        Self { lane, file, position, state: Writing::Idle }
+    pub(crate) fn new(channel: Arc<FileChannel>, file: Arc<GuestFile>, position: Position) -> Self {
+        Self { channel, file, position, state: WriteState::Idle }
     }
 
-    fn start(&mut self, piece: Bytes) {
-        let (lane, file, position) = (Arc::clone(&self.lane), Arc::clone(&self.file), self.position);
-        lane.moved.copied(piece.len());
-        let bytes = piece.len() as u64;
+    fn start(&mut self, chunk: Bytes) {
+        let (channel, file, position) = (Arc::clone(&self.channel), Arc::clone(&self.file), self.position);
+        channel.copy_meter.add_copied(chunk.len());
+        let bytes = chunk.len() as u64;
         let path = Arc::clone(&file.path);
         let task = spawn(async move {
-            let write = lane.locked(path, true, move |workspace, lock| {
-                workspace.write_to(lock, &file.held, &piece, position)
+            let write = channel.run_locked(path, true, move |workspace, lock| {
+                workspace.write_to(lock, &file.held, &chunk, position)
             });
             write.await
         });
-        self.state = Writing::Busy { bytes, task };
+        self.state = WriteState::Busy { bytes, task };
     }
 
     fn finish(&mut self, bytes: u64, done: Result<(), FileError>) {
         self.state = match done {
-            Ok(()) => Writing::Idle,
-            Err(error) => Writing::Failed(into_stream_error(error)),
+            Ok(()) => WriteState::Idle,
+            Err(error) => WriteState::Failed(into_stream_error(error)),
         };
-        if let (Position::At(offset), Writing::Idle) = (&mut self.position, &self.state) {
+        if let (Position::At(offset), WriteState::Idle) = (&mut self.position, &self.state) {
             *offset += bytes;
         }
     }
 
-    /// Notices a write that has ended although nobody waited for it.
-    fn look(&mut self) {
-        if let Writing::Busy { bytes, task } = &mut self.state
+    /// Handles a finished write that the guest has not waited for.
+    fn poll_finished(&mut self) {
+        if let WriteState::Busy { bytes, task } = &mut self.state
             && task.is_finished()
             && let Some(done) = poll_noop(std::pin::Pin::new(task))
         {
@@ -76,12 +76,12 @@ impl FileWriter {
         }
     }
 
-    /// Hands out an error once; after that the stream is closed.
+    /// Returns an error once; after that the stream is closed.
     fn check(&mut self) -> StreamResult<()> {
-        self.look();
-        match std::mem::replace(&mut self.state, Writing::Closed) {
-            Writing::Failed(error) => Err(StreamError::LastOperationFailed(error)),
-            Writing::Closed => Err(StreamError::Closed),
+        self.poll_finished();
+        match std::mem::replace(&mut self.state, WriteState::Closed) {
+            WriteState::Failed(error) => Err(StreamError::LastOperationFailed(error)),
+            WriteState::Closed => Err(StreamError::Closed),
             usable => {
                 self.state = usable;
                 Ok(())
@@ -92,45 +92,45 @@ impl FileWriter {
 
 #[async_trait]
 impl OutputStream for FileWriter {
-    fn write(&mut self, piece: Bytes) -> StreamResult<()> {
+    fn write(&mut self, chunk: Bytes) -> StreamResult<()> {
         self.check()?;
-        if piece.is_empty() {
+        if chunk.is_empty() {
             return Ok(());
         }
-        if piece.len() > PIECE_BYTES || matches!(self.state, Writing::Busy { .. }) {
+        if chunk.len() > CHUNK_BYTES || matches!(self.state, WriteState::Busy { .. }) {
             return Err(StreamError::trap("more was written than `check-write` allowed"));
         }
-        self.start(piece);
+        self.start(chunk);
         Ok(())
     }
 
     fn flush(&mut self) -> StreamResult<()> {
-        // Nothing is kept back that a flush could set off: a piece is on its way as soon as it is written.
+        // Nothing to do: a chunk is already being written.
         self.check()
     }
 
     fn check_write(&mut self) -> StreamResult<usize> {
         self.check()?;
-        Ok(if matches!(self.state, Writing::Busy { .. }) { 0 } else { PIECE_BYTES })
+        Ok(if matches!(self.state, WriteState::Busy { .. }) { 0 } else { CHUNK_BYTES })
     }
 
     async fn cancel(&mut self) {
         self.ready().await;
-        self.state = Writing::Closed;
+        self.state = WriteState::Closed;
     }
 }
 
 #[async_trait]
 impl Pollable for FileWriter {
     async fn ready(&mut self) {
-        if let Writing::Busy { bytes, task } = &mut self.state {
+        if let WriteState::Busy { bytes, task } = &mut self.state {
             let (bytes, done) = (*bytes, task.await);
             self.finish(bytes, done);
         }
     }
 }
 
-/// The guest can ask an error of a stream for its code: what is kept here is what that looks for.
+/// A guest can map a stream error to its code; `filesystem_error_code` looks for these types.
 fn into_stream_error(error: FileError) -> wasmtime::Error {
     match error {
         FileError::Quota(exceeded) => exceeded.into(),
@@ -141,15 +141,15 @@ fn into_stream_error(error: FileError) -> wasmtime::Error {
     }
 }
 
-/// Bytes on their way out of a file.
+/// An input stream from a file.
 pub(crate) struct FileReader {
-    lane: Arc<Lane>,
+    channel: Arc<FileChannel>,
     file: Arc<GuestFile>,
     offset: u64,
-    state: Reading,
+    state: ReadState,
 }
 
-enum Reading {
+enum ReadState {
     Idle,
     Busy(AbortOnDropJoinHandle<io::Result<Bytes>>),
     Ready(Bytes),
@@ -158,31 +158,31 @@ enum Reading {
 }
 
 impl FileReader {
-    pub(crate) fn new(lane: Arc<Lane>, file: Arc<GuestFile>, offset: u64) -> Self {
-        Self { lane, file, offset, state: Reading::Idle }
+    pub(crate) fn new(channel: Arc<FileChannel>, file: Arc<GuestFile>, offset: u64) -> Self {
+        Self { channel, file, offset, state: ReadState::Idle }
     }
 
     fn start(&mut self, bytes: usize) {
-        let bytes = bytes.min(PIECE_BYTES);
-        if let Some(piece) = cached::read(&self.file.held.file, bytes as u64, self.offset) {
-            return self.finish(Ok(piece.into()));
+        let bytes = bytes.min(CHUNK_BYTES);
+        if let Some(chunk) = cached::read(&self.file.held.file, bytes as u64, self.offset) {
+            return self.finish(Ok(chunk.into()));
         }
-        let (lane, file, offset) = (Arc::clone(&self.lane), Arc::clone(&self.file), self.offset);
-        self.state = Reading::Busy(spawn(async move {
-            lane.read(move || read_piece(&file.held.file, bytes, offset)).await.flatten()
+        let (channel, file, offset) = (Arc::clone(&self.channel), Arc::clone(&self.file), self.offset);
+        self.state = ReadState::Busy(spawn(async move {
+            channel.read(move || read_chunk(&file.held.file, bytes, offset)).await.flatten()
         }));
     }
 
     fn finish(&mut self, done: io::Result<Bytes>) {
         self.state = match done {
-            Ok(piece) if piece.is_empty() => Reading::Closed,
-            Ok(piece) => Reading::Ready(piece),
-            Err(error) => Reading::Failed(error),
+            Ok(chunk) if chunk.is_empty() => ReadState::Closed,
+            Ok(chunk) => ReadState::Ready(chunk),
+            Err(error) => ReadState::Failed(error),
         };
     }
 
-    fn look(&mut self) {
-        if let Reading::Busy(task) = &mut self.state
+    fn poll_finished(&mut self) {
+        if let ReadState::Busy(task) = &mut self.state
             && task.is_finished()
             && let Some(done) = poll_noop(std::pin::Pin::new(task))
         {
@@ -190,11 +190,11 @@ impl FileReader {
         }
     }
 
-    fn take(&mut self, mut piece: Bytes, bytes: usize) -> Bytes {
-        let taken = piece.split_to(bytes.min(piece.len()));
-        self.lane.moved.copied(taken.len());
+    fn take(&mut self, mut chunk: Bytes, bytes: usize) -> Bytes {
+        let taken = chunk.split_to(bytes.min(chunk.len()));
+        self.channel.copy_meter.add_copied(taken.len());
         self.offset += taken.len() as u64;
-        self.state = if piece.is_empty() { Reading::Idle } else { Reading::Ready(piece) };
+        self.state = if chunk.is_empty() { ReadState::Idle } else { ReadState::Ready(chunk) };
         taken
     }
 }
@@ -202,22 +202,22 @@ impl FileReader {
 #[async_trait]
 impl InputStream for FileReader {
     fn read(&mut self, bytes: usize) -> StreamResult<Bytes> {
-        self.look();
-        if matches!(self.state, Reading::Idle) && bytes > 0 {
+        self.poll_finished();
+        if matches!(self.state, ReadState::Idle) && bytes > 0 {
             self.start(bytes);
         }
-        match std::mem::replace(&mut self.state, Reading::Closed) {
-            Reading::Ready(piece) => return Ok(self.take(piece, bytes)),
-            Reading::Failed(error) => return Err(StreamError::LastOperationFailed(error.into())),
-            Reading::Closed => return Err(StreamError::Closed),
+        match std::mem::replace(&mut self.state, ReadState::Closed) {
+            ReadState::Ready(chunk) => return Ok(self.take(chunk, bytes)),
+            ReadState::Failed(error) => return Err(StreamError::LastOperationFailed(error.into())),
+            ReadState::Closed => return Err(StreamError::Closed),
             waiting => self.state = waiting,
         }
         Ok(Bytes::new())
     }
 
-    /// As the default, but reads as much as was asked for and not just what waiting fetches.
+    /// Like the default, but reads as much as requested and not only as `ready` prefetched.
     async fn blocking_read(&mut self, bytes: usize) -> StreamResult<Bytes> {
-        if matches!(self.state, Reading::Idle) && bytes > 0 {
+        if matches!(self.state, ReadState::Idle) && bytes > 0 {
             self.start(bytes);
         }
         self.ready().await;
@@ -225,8 +225,8 @@ impl InputStream for FileReader {
     }
 
     async fn cancel(&mut self) {
-        // Waited for, so that a guest cannot pile up readers by dropping them.
-        if let Reading::Busy(task) = std::mem::replace(&mut self.state, Reading::Closed) {
+        // Awaited, so that a guest cannot accumulate readers by dropping them.
+        if let ReadState::Busy(task) = std::mem::replace(&mut self.state, ReadState::Closed) {
             drop(task.await);
         }
     }
@@ -235,24 +235,24 @@ impl InputStream for FileReader {
 #[async_trait]
 impl Pollable for FileReader {
     async fn ready(&mut self) {
-        if matches!(self.state, Reading::Idle) {
-            self.start(PIECE_BYTES);
+        if matches!(self.state, ReadState::Idle) {
+            self.start(CHUNK_BYTES);
         }
-        if let Reading::Busy(task) = &mut self.state {
+        if let ReadState::Busy(task) = &mut self.state {
             let done = task.await;
             self.finish(done);
         }
     }
 }
 
-fn read_piece(file: &std::fs::File, bytes: usize, offset: u64) -> io::Result<Bytes> {
-    let mut piece = vec![0; bytes];
+fn read_chunk(file: &std::fs::File, bytes: usize, offset: u64) -> io::Result<Bytes> {
+    let mut chunk = vec![0; bytes];
     loop {
-        match file.read_at(&mut piece, offset) {
+        match file.read_at(&mut chunk, offset) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             read => {
-                piece.truncate(read?);
-                return Ok(piece.into());
+                chunk.truncate(read?);
+                return Ok(chunk.into());
             }
         }
     }

@@ -1,9 +1,9 @@
-//! The host functions as a guest calls them, without a guest.
+//! The host functions, called as a guest does, without a guest.
 
 use super::*;
+use crate::copy_meter::CopyMeter;
 use crate::effect::{BeforeEffect, Effect};
-use crate::moved::Moved;
-use crate::workspace::{FilePool, Quota, Used, Workspace};
+use crate::workspace::{FilePool, Quota, Workspace, WorkspaceUsage};
 use bytes::Bytes;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
@@ -32,7 +32,7 @@ const FOLLOW: PathFlags = PathFlags::SYMLINK_FOLLOW;
 
 type Fd = Resource<Descriptor>;
 
-/// A call's side of the host functions, over a folder that the test can plant things in.
+/// A call's side of the host functions, over a directory in which the test can plant entries.
 struct Guest {
     folder: Arc<TempDir>,
     workspace: Workspace,
@@ -47,40 +47,39 @@ impl Guest {
         Self::within(&std::env::temp_dir(), quota).await
     }
 
-    /// With its folder in this one.
+    /// With its workspace in this directory.
     async fn within(around: &std::path::Path, quota: Quota) -> Self {
         let folder = Arc::new(TempDir::new_in(around).unwrap());
         let workspace = Workspace::open(folder.path(), quota, FilePool::default()).await.unwrap();
-        let allowed = BeforeEffect::new(|| async { Ok(()) });
-        let access = FileAccess::new(Some(workspace.clone()), OPEN_FILES, allowed);
+        let access = access(&workspace, allow_effects(), &CopyMeter::default());
         Self::with(folder, workspace, access)
     }
 
     /// Another call of the same session.
     fn sibling(&self) -> Self {
-        let access =
-            FileAccess::new(Some(self.workspace.clone()), OPEN_FILES, BeforeEffect::new(|| async { Ok(()) }));
-        Self::with(Arc::clone(&self.folder), self.workspace.clone(), access)
+        self.with_access(access(&self.workspace, allow_effects(), &CopyMeter::default()))
     }
 
-    /// With the count of what its calls move.
-    async fn counted(quota: Quota) -> (Self, Moved) {
-        let (guest, moved) = (Self::new(quota).await, Moved::default());
-        let allowed = BeforeEffect::new(|| async { Ok(()) });
-        let access = FileAccess::new(Some(guest.workspace.clone()), OPEN_FILES, allowed).counting(&moved);
-        (Self::with(Arc::clone(&guest.folder), guest.workspace.clone(), access), moved)
+    /// With a meter of its copied bytes.
+    async fn with_meter(quota: Quota) -> (Self, CopyMeter) {
+        let (guest, meter) = (Self::new(quota).await, CopyMeter::default());
+        (guest.with_access(access(&guest.workspace, allow_effects(), &meter)), meter)
     }
 
     fn read_only(&self) -> Self {
-        let access = FileAccess::read_only(self.workspace.clone(), OPEN_FILES);
+        self.with_access(FileAccess::read_only(self.workspace.clone(), OPEN_FILES))
+    }
+
+    /// Another call with this access.
+    fn with_access(&self, access: FileAccess) -> Self {
         Self::with(Arc::clone(&self.folder), self.workspace.clone(), access)
     }
 
     fn with(folder: Arc<TempDir>, workspace: Workspace, access: FileAccess) -> Self {
         let (table, ctx) = (ResourceTable::new(), WasiFilesystemCtx::default());
         let mut guest = Self { folder, workspace, table, ctx, access, top: 0 };
-        let given = preopens::Host::get_directories(&mut guest.view()).unwrap();
-        guest.top = given[0].0.rep();
+        let preopened = preopens::Host::get_directories(&mut guest.view()).unwrap();
+        guest.top = preopened[0].0.rep();
         guest
     }
 
@@ -161,12 +160,20 @@ impl Guest {
         HostDescriptor::drop(&mut self.view(), Resource::new_own(fd)).unwrap();
     }
 
-    fn used(&self) -> Used {
-        self.workspace.used()
+    fn usage(&self) -> WorkspaceUsage {
+        self.workspace.usage()
     }
 }
 
-/// Opens what is there.
+fn access(workspace: &Workspace, before_effect: BeforeEffect, meter: &CopyMeter) -> FileAccess {
+    FileAccess::new(Some(workspace.clone()), OPEN_FILES, before_effect, meter)
+}
+
+fn allow_effects() -> BeforeEffect {
+    BeforeEffect::new(|| async { Ok(()) })
+}
+
+/// Opens an existing entry.
 fn none() -> OpenFlags {
     OpenFlags::empty()
 }

@@ -1,9 +1,9 @@
-//! What the kernel has in memory is opened and read in the thread of the guest.
+//! Opens and reads data in the page cache in the guest's thread.
 //!
-//! A hop to the pool and back costs ten times what such a system call does, and a search makes thousands of
-//! them. The kernel is told not to wait for a disk (`RESOLVE_CACHED`, `RWF_NOWAIT`); where it would have to,
-//! where it cannot be told, and for everything that is not a plain file or folder on a plain path, the answer
-//! is nothing, and [`super::tree`] does it in the pool, with its words for what is wrong.
+//! A switch to the pool and back costs ten times the system call, and a search makes thousands of them.
+//! `RESOLVE_CACHED` and `RWF_NOWAIT` keep the kernel from waiting for a disk. If it would have to wait, if it lacks
+//! these flags, or if the path or file is not a plain one, the result is `None`, and [`super::tree`] does the work in
+//! the pool and reports errors.
 
 use std::fs::File;
 use std::io::IoSliceMut;
@@ -20,18 +20,18 @@ use super::operations::Opened;
 use super::path::RelativePath;
 use super::tree::HeldFile;
 
-/// The most that is copied in the thread of a guest: it cannot be interrupted meanwhile.
-const PIECE_BYTES_MAX: usize = 64 * 1024;
+/// Maximum bytes copied in the guest's thread: the copy cannot be interrupted.
+const CACHED_READ_BYTES_MAX: usize = 64 * 1024;
 
-/// Opens for reading. What it is, is seen once it is open: nothing but a plain file or folder is kept, opening another
-/// waits for nobody, and only the superuser could have put a device here, whose opening did something.
+/// Opens a plain file or directory for reading. Its type is checked after opening: opening any other type does not
+/// block (`O_NONBLOCK`), and only root could have placed a device whose opening has an effect.
 pub(crate) fn open(
     _lock: &Lock,
     base: impl AsFd,
     path: &RelativePath,
     ledger: &Arc<Ledger>,
 ) -> Option<Opened> {
-    let opened = openat2(&base, path.joined()?, FLAGS, Mode::empty(), RESOLVE).ok()?;
+    let opened = openat2(&base, path.join()?, FLAGS, Mode::empty(), RESOLVE).ok()?;
     let seen = fstat(&opened).ok()?;
     let file = File::from(opened);
     match FileType::from_raw_mode(seen.st_mode) {
@@ -43,20 +43,20 @@ pub(crate) fn open(
     }
 }
 
-/// Reads all of `bytes`, or up to the end of the file.
+/// Reads `bytes` bytes, or up to the end of the file.
 pub(crate) fn read(file: &File, bytes: u64, offset: u64) -> Option<Vec<u8>> {
     let length = u64::try_from(fstat(file).ok()?.st_size).ok()?;
     let bytes = usize::try_from(bytes.min(length.saturating_sub(offset))).ok()?;
-    if bytes > PIECE_BYTES_MAX {
+    if bytes > CACHED_READ_BYTES_MAX {
         return None;
     }
-    let mut piece = vec![0; bytes];
-    if piece.is_empty() {
-        return Some(piece);
+    let mut bytes_read = vec![0; bytes];
+    if bytes_read.is_empty() {
+        return Some(bytes_read);
     }
-    let read = preadv2(file, &mut [IoSliceMut::new(&mut piece)], offset, ReadWriteFlags::NOWAIT).ok()?;
-    // Less than there is means that the rest is not in memory, and a guest may take less for the end.
-    (read == piece.len()).then_some(piece)
+    let read = preadv2(file, &mut [IoSliceMut::new(&mut bytes_read)], offset, ReadWriteFlags::NOWAIT).ok()?;
+    // A short read means that the rest is not in memory; a guest could take it for the end of the file.
+    (read == bytes_read.len()).then_some(bytes_read)
 }
 
 const FLAGS: OFlags = OFlags::RDONLY
@@ -109,7 +109,8 @@ mod tests {
         }
     }
 
-    /// `openat2` needs Linux 5.12 for this; elsewhere everything goes through the pool, and nothing is tested.
+    /// `openat2` supports this since Linux 5.12; on older kernels all reads go through the pool, and nothing is
+    /// tested.
     fn is_here(scene: &Scene) -> bool {
         let here = scene.open("a/b/file").is_some();
         if !here {
@@ -167,10 +168,10 @@ mod tests {
         let path = file.path().join("file");
         fs::write(&path, "0123456789").unwrap();
         let file = File::open(path).unwrap();
-        let Some(piece) = read(&file, 4, 3) else {
+        let Some(bytes_read) = read(&file, 4, 3) else {
             return eprintln!("this file system does not read from memory: not tested");
         };
-        assert_eq!(piece, b"3456");
+        assert_eq!(bytes_read, b"3456");
         assert_eq!(read(&file, 64, 8).unwrap(), b"89");
         assert_eq!(read(&file, 64, 10).unwrap(), b"");
         assert_eq!(read(&file, 64, u64::MAX).unwrap(), b"");

@@ -1,17 +1,17 @@
-//! What a workspace holds, counted while it changes.
+//! Usage of a workspace, counted while it changes.
 //!
-//! Room is taken here before anything grows and given back after it has shrunk, so the count is never
-//! below the truth. Sizes are logical: a file with a hole counts in full, since reading it would.
+//! Space is reserved before a file grows and released after it has shrunk, so the count is never too low. Sizes are
+//! logical: a sparse file counts in full, since reading it yields its full size.
 //!
-//! A file that is removed while somebody holds it open stays on the disk, and can go on growing. So it
-//! stays counted too, until the last one lets go: open, remove, write for ever ends at the quota.
+//! A removed file that is still open stays on the disk and can grow. So it stays counted until its last holder closes
+//! it; a loop of open, remove and write ends at the quota.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use toolgate_admission::LimitName;
 
-/// What a workspace may hold. Both count together, folders as files.
+/// Maximum contents of a workspace; directories count as files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// Sum of the sizes of all files.
@@ -21,20 +21,20 @@ pub struct Quota {
 }
 
 impl Quota {
-    /// No quota of its own: whoever uses the workspace brings one.
+    /// No quota: the user of the workspace sets one.
     pub const UNBOUNDED: Quota = Quota { bytes: u64::MAX, files: u64::MAX };
 }
 
-/// What a workspace holds now.
+/// Current contents of a workspace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Used {
-    /// Sum of the sizes of all files, those that are removed but still open included.
+pub struct WorkspaceUsage {
+    /// Sum of the sizes of all files, including those that are removed but still open.
     pub bytes: u64,
-    /// Files and folders, those that are removed but still open included.
+    /// Files and directories, including those that are removed but still open.
     pub files: u64,
 }
 
-/// Which quota a change would have broken.
+/// The quota that a change would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuotaKind {
     /// `workspace_bytes`
@@ -44,7 +44,7 @@ pub enum QuotaKind {
 }
 
 impl QuotaKind {
-    /// The limit that it is.
+    /// The name of the limit.
     pub fn limit(self) -> LimitName {
         match self {
             Self::Bytes => LimitName::WorkspaceBytes,
@@ -53,50 +53,50 @@ impl QuotaKind {
     }
 }
 
-/// A change was refused because the workspace would have held too much.
+/// A change was refused because it would exceed the quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the workspace is full: `{used}` of `{limit}` in use by `{name}`, `{asked}` more asked for", name = self.kind.limit())]
 pub struct QuotaExceeded {
-    /// Which limit.
+    /// The exceeded quota.
     pub kind: QuotaKind,
-    /// What it allows.
+    /// Its limit.
     pub limit: u64,
-    /// What was in use.
+    /// The usage before the change.
     pub used: u64,
-    /// What was asked for on top.
+    /// The requested increase.
     pub asked: u64,
 }
 
-/// A file, whatever it is called: device and inode.
+/// Identifies a file independently of its name: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FileId {
     pub(crate) device: u64,
     pub(crate) inode: u64,
 }
 
-/// The counts of one workspace, shared by all who use it.
+/// Usage of one workspace, shared by all its users.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
-    used: Used,
+    used: WorkspaceUsage,
     open: HashMap<FileId, OpenFile>,
 }
 
 #[derive(Debug, Default)]
 struct OpenFile {
     holders: u32,
-    /// The size of the file if it is removed already. Still part of what is used.
+    /// The size of a removed file, which still counts.
     removed_bytes: Option<u64>,
 }
 
 impl Ledger {
-    pub(crate) fn starting_with(used: Used) -> Self {
+    pub(crate) fn starting_with(used: WorkspaceUsage) -> Self {
         Self(Mutex::new(Counts { used, open: HashMap::new() }))
     }
 
-    pub(crate) fn used(&self) -> Used {
+    pub(crate) fn usage(&self) -> WorkspaceUsage {
         self.counts().used
     }
 
@@ -112,11 +112,11 @@ impl Ledger {
         Ok(())
     }
 
-    pub(crate) fn release(&self, freed: Used) {
+    pub(crate) fn release(&self, freed: WorkspaceUsage) {
         self.counts().used.release(freed);
     }
 
-    /// A file is held open from now on, until [`Holder`] is dropped.
+    /// Counts a file as open until the [`Holder`] is dropped.
     pub(crate) fn hold(self: &Arc<Self>, file: FileId) -> Holder {
         self.counts().open.entry(file).or_default().holders += 1;
         Holder { ledger: Arc::clone(self), file }
@@ -126,17 +126,17 @@ impl Ledger {
         self.counts().open.contains_key(&file)
     }
 
-    /// The last name of a file is gone. Its room comes back now, or with the last one who holds it.
-    pub(crate) fn removed(&self, file: FileId, bytes: u64) {
+    /// Records that the last name of a file was removed. Its space is released now, or with its last holder.
+    pub(crate) fn mark_removed(&self, file: FileId, bytes: u64) {
         let mut counts = self.counts();
         match counts.open.get_mut(&file) {
             Some(open) => open.removed_bytes = Some(bytes),
-            None => counts.used.release(Used { bytes, files: 1 }),
+            None => counts.used.release(WorkspaceUsage { bytes, files: 1 }),
         }
     }
 
-    /// A held file has another size now. What is used was changed by `reserve_bytes` and `release`.
-    pub(crate) fn resized(&self, file: FileId, bytes: u64) {
+    /// Records the new size of an open file. `reserve_bytes` and `release` have updated the usage.
+    pub(crate) fn mark_resized(&self, file: FileId, bytes: u64) {
         if let Some(open) = self.counts().open.get_mut(&file)
             && open.removed_bytes.is_some()
         {
@@ -144,7 +144,7 @@ impl Ledger {
         }
     }
 
-    fn let_go(&self, file: FileId) {
+    fn unhold(&self, file: FileId) {
         let mut counts = self.counts();
         let Some(open) = counts.open.get_mut(&file) else { return };
         open.holders -= 1;
@@ -152,20 +152,20 @@ impl Ledger {
             let removed_bytes = open.removed_bytes;
             counts.open.remove(&file);
             if let Some(bytes) = removed_bytes {
-                counts.used.release(Used { bytes, files: 1 });
+                counts.used.release(WorkspaceUsage { bytes, files: 1 });
             }
         }
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        // The arithmetic under the lock does not panic; were it to, the numbers would still be whole.
+        // The arithmetic under the lock does not panic; if it did, the counts would still be consistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Used {
+impl WorkspaceUsage {
     fn release(&mut self, freed: Self) {
-        // Saturating: somebody outside may have changed the folder, and a count must not wrap for that.
+        // Saturating: a process outside may have changed the directory, and a count must not wrap.
         self.bytes = self.bytes.saturating_sub(freed.bytes);
         self.files = self.files.saturating_sub(freed.files);
     }
@@ -178,7 +178,7 @@ fn reserve(kind: QuotaKind, used: u64, asked: u64, limit: u64) -> Result<u64, Qu
     }
 }
 
-/// Keeps a file counted, even removed, for as long as somebody can write to it.
+/// Keeps a file counted, even if removed, while it is open.
 #[derive(Debug)]
 pub(crate) struct Holder {
     ledger: Arc<Ledger>,
@@ -187,7 +187,7 @@ pub(crate) struct Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        self.ledger.let_go(self.file);
+        self.ledger.unhold(self.file);
     }
 }
 
@@ -209,7 +209,7 @@ mod tests {
         ledger.reserve_bytes(40, QUOTA).unwrap();
         let refused = ledger.reserve_bytes(1, QUOTA).unwrap_err();
         assert_eq!(refused, QuotaExceeded { kind: QuotaKind::Bytes, limit: 100, used: 100, asked: 1 });
-        ledger.release(Used { bytes: 1, files: 0 });
+        ledger.release(WorkspaceUsage { bytes: 1, files: 0 });
         ledger.reserve_bytes(1, QUOTA).unwrap();
     }
 
@@ -218,13 +218,13 @@ mod tests {
         let ledger = ledger();
         ledger.reserve_bytes(1, QUOTA).unwrap();
         assert!(ledger.reserve_bytes(u64::MAX, QUOTA).is_err());
-        ledger.release(Used { bytes: 5, files: 5 });
-        assert_eq!(ledger.used(), Used::default());
+        ledger.release(WorkspaceUsage { bytes: 5, files: 5 });
+        assert_eq!(ledger.usage(), WorkspaceUsage::default());
     }
 
     #[test]
     fn a_workspace_above_a_narrowed_quota_can_still_be_used_without_growing() {
-        let ledger = Ledger::starting_with(Used { bytes: 500, files: 9 });
+        let ledger = Ledger::starting_with(WorkspaceUsage { bytes: 500, files: 9 });
         ledger.reserve_bytes(0, QUOTA).unwrap();
         assert!(ledger.reserve_bytes(1, QUOTA).is_err());
         assert!(ledger.reserve_files(1, QUOTA).is_err());
@@ -232,23 +232,23 @@ mod tests {
 
     #[test]
     fn a_removed_file_is_counted_until_the_last_holder_lets_go() {
-        let ledger = Arc::new(Ledger::starting_with(Used { bytes: 10, files: 1 }));
+        let ledger = Arc::new(Ledger::starting_with(WorkspaceUsage { bytes: 10, files: 1 }));
         let (first, second) = (ledger.hold(FILE), ledger.hold(FILE));
-        ledger.removed(FILE, 10);
+        ledger.mark_removed(FILE, 10);
         ledger.reserve_bytes(20, QUOTA).unwrap();
-        ledger.resized(FILE, 30);
+        ledger.mark_resized(FILE, 30);
         drop(first);
-        assert_eq!(ledger.used(), Used { bytes: 30, files: 1 });
+        assert_eq!(ledger.usage(), WorkspaceUsage { bytes: 30, files: 1 });
         drop(second);
-        assert_eq!(ledger.used(), Used::default());
+        assert_eq!(ledger.usage(), WorkspaceUsage::default());
     }
 
     #[test]
     fn a_file_that_nobody_holds_is_released_at_once() {
-        let ledger = Arc::new(Ledger::starting_with(Used { bytes: 10, files: 1 }));
+        let ledger = Arc::new(Ledger::starting_with(WorkspaceUsage { bytes: 10, files: 1 }));
         drop(ledger.hold(FILE));
-        assert_eq!(ledger.used(), Used { bytes: 10, files: 1 });
-        ledger.removed(FILE, 10);
-        assert_eq!(ledger.used(), Used::default());
+        assert_eq!(ledger.usage(), WorkspaceUsage { bytes: 10, files: 1 });
+        ledger.mark_removed(FILE, 10);
+        assert_eq!(ledger.usage(), WorkspaceUsage::default());
     }
 }

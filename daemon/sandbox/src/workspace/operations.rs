@@ -1,23 +1,22 @@
-//! The changes a workspace can go through, each with its bookkeeping. Blocking.
+//! The changes of a workspace, with their accounting. Blocking.
 //!
-//! All of them, and all walks along a path, happen one after the other: whoever works holds the
-//! workspace's [`Lock`]. Sizes cannot change between being read and being counted, nobody sees the
-//! temporary file of a write that replaces another, and a call that was stopped in the middle leaves at
-//! most one operation behind it. Reading from an open file needs no lock.
+//! All changes and path walks are serialized by the workspace's [`Lock`]. So a size cannot change between being read
+//! and being counted, the temporary file of an atomic write stays invisible, and a stopped call leaves at most one
+//! operation behind. Reading from an open file needs no lock.
 
-use std::io;
 use std::os::unix::fs::FileExt;
 
 use cap_std::fs::{Dir, Metadata};
 use rustix::io::Errno;
 use wasmtime_wasi::Rng;
 
-use super::ledger::Used;
+use super::error::FileError;
+use super::ledger::WorkspaceUsage;
 use super::path::{RESERVED_PREFIX, Refusal, RelativePath};
 use super::tree::{self, DEPTH_MAX, HeldFile, id_of};
-use super::{FileError, Lock, Workspace};
+use super::{Lock, Workspace};
 
-/// How a guest wants to open something.
+/// The parameters of an open.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OpenRequest {
     pub(crate) read: bool,
@@ -29,19 +28,19 @@ pub(crate) struct OpenRequest {
 }
 
 impl OpenRequest {
-    /// Whether opening it, or what it is opened for, can change anything.
+    /// Whether opening, or the access that it grants, can change a file.
     pub(crate) fn changes(self) -> bool {
         self.write || self.create || self.truncate
     }
 }
 
-/// What was opened.
+/// An opened file or directory.
 pub(crate) enum Opened {
     Directory(Dir),
     File(HeldFile),
 }
 
-/// Where a write goes.
+/// The position of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Position {
     At(u64),
@@ -60,7 +59,7 @@ impl Workspace {
             return open_here(base, request);
         };
         let parent = tree::enter(base, parents)?;
-        match tree::look(&parent, name)? {
+        match tree::lookup(&parent, name)? {
             None if !request.create => Err(Errno::NOENT.into()),
             None if path.wants_directory => Err(Errno::ISDIR.into()),
             None => self.create_file(&parent, name, request),
@@ -77,13 +76,8 @@ impl Workspace {
     fn create_file(&self, parent: &Dir, name: &str, request: OpenRequest) -> Result<Opened, FileError> {
         let ledger = &self.shared.ledger;
         ledger.reserve_files(1, self.quota)?;
-        match tree::create_file(parent, name, request.read, ledger) {
-            Ok(file) => Ok(Opened::File(file)),
-            Err(error) => {
-                ledger.release(Used { bytes: 0, files: 1 });
-                Err(error)
-            }
-        }
+        let created = tree::create_file(parent, name, request.read, ledger);
+        created.map(Opened::File).inspect_err(|_| self.release_files(1))
     }
 
     fn open_file(
@@ -95,7 +89,7 @@ impl Workspace {
     ) -> Result<Opened, FileError> {
         let ledger = &self.shared.ledger;
         let (held, bytes) = tree::open_file(parent, name, seen, request.read, request.changes(), ledger)?;
-        // Not left to the kernel: what is emptied is looked at first, and its room comes back.
+        // Not left to `O_TRUNC`: the file is checked first, and its space is released.
         if request.truncate && bytes > 0 {
             held.file.set_len(0)?;
             self.release_bytes(bytes);
@@ -103,7 +97,7 @@ impl Workspace {
         Ok(Opened::File(held))
     }
 
-    /// Writes all of `bytes`, or reports an error; takes room for what the file grows by, holes included.
+    /// Writes all bytes; reserves space for the growth of the file, holes included.
     pub(crate) fn write_to(
         &self,
         _lock: &Lock,
@@ -127,7 +121,7 @@ impl Workspace {
         Ok(written?)
     }
 
-    /// Changes the size of a file. A hole counts as if it were written.
+    /// Changes the size of a file. A hole counts in full.
     pub(crate) fn resize(&self, _lock: &Lock, held: &HeldFile, size: u64) -> Result<(), FileError> {
         let before = held.file.metadata()?.len();
         self.shared.ledger.reserve_bytes(size.saturating_sub(before), self.quota)?;
@@ -136,12 +130,12 @@ impl Workspace {
         Ok(resized?)
     }
 
-    /// Gives back what was taken for a file and not used, by what the disk says now.
+    /// Releases reserved space that was not used, by the size on disk.
     fn settle(&self, held: &HeldFile, counted: u64) {
-        // Cannot fail on an open file; if it does, the count stays on the safe side.
+        // Cannot fail on an open file; if it does, the count stays too high.
         let now = held.file.metadata().map_or(counted, |metadata| metadata.len());
         self.release_bytes(counted.saturating_sub(now));
-        self.shared.ledger.resized(held.holder.file, now);
+        self.shared.ledger.mark_resized(held.holder.file, now);
     }
 
     pub(crate) fn create_directory(
@@ -152,19 +146,14 @@ impl Workspace {
     ) -> Result<(), FileError> {
         let (parents, name) = path.split().ok_or(Errno::EXIST)?;
         let parent = tree::enter(base, parents)?;
-        if tree::look(&parent, name)?.is_some() {
+        if tree::lookup(&parent, name)?.is_some() {
             return Err(Errno::EXIST.into());
         }
-        self.make_directory(&parent, name)
-    }
-
-    pub(crate) fn make_directory(&self, parent: &Dir, name: &str) -> Result<(), FileError> {
-        if tree::depth_of(parent, self.shared.top)? >= DEPTH_MAX {
+        if tree::depth_of(&parent, self.shared.top)? >= DEPTH_MAX {
             return Err(Refusal::TooDeep.into());
         }
         self.shared.ledger.reserve_files(1, self.quota)?;
-        parent.create_dir(name).inspect_err(|_| self.shared.ledger.release(Used { bytes: 0, files: 1 }))?;
-        Ok(())
+        Ok(parent.create_dir(name).inspect_err(|_| self.release_files(1))?)
     }
 
     pub(crate) fn remove_directory(
@@ -175,14 +164,14 @@ impl Workspace {
     ) -> Result<(), FileError> {
         let (parents, name) = path.split().ok_or(Errno::BUSY)?;
         tree::enter(base, parents)?.remove_dir(name)?;
-        self.shared.ledger.release(Used { bytes: 0, files: 1 });
+        self.release_files(1);
         Ok(())
     }
 
     pub(crate) fn remove_file(&self, _lock: &Lock, base: &Dir, path: &RelativePath) -> Result<(), FileError> {
         let (parents, name) = path.split().ok_or(Errno::ISDIR)?;
         let parent = tree::enter(base, parents)?;
-        let found = tree::look(&parent, name)?.ok_or(Errno::NOENT)?;
+        let found = tree::lookup(&parent, name)?.ok_or(Errno::NOENT)?;
         if found.is_dir() {
             return Err(Errno::ISDIR.into());
         }
@@ -194,7 +183,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Moves a file or a folder. What it replaces is released.
+    /// Moves a file or directory. A replaced one is released.
     pub(crate) fn rename(
         &self,
         _lock: &Lock,
@@ -204,7 +193,7 @@ impl Workspace {
         let (from_parents, from_name) = from.split().ok_or(Errno::BUSY)?;
         let (to_parents, to_name) = to.split().ok_or(Errno::BUSY)?;
         let from_parent = tree::enter(from_base, from_parents)?;
-        let source = tree::look(&from_parent, from_name)?.ok_or(Errno::NOENT)?;
+        let source = tree::lookup(&from_parent, from_name)?.ok_or(Errno::NOENT)?;
         if (from.wants_directory || to.wants_directory) && !source.is_dir() {
             return Err(Errno::NOTDIR.into());
         }
@@ -213,7 +202,7 @@ impl Workspace {
         if source.is_dir() {
             self.check_depth(&tree::open_directory(&from_parent, from_name)?, &to_parent)?;
         }
-        let target = tree::look(&to_parent, to_name)?;
+        let target = tree::lookup(&to_parent, to_name)?;
         from_parent.rename(from_name, &to_parent, to_name)?;
         if let Some(replaced) = target.filter(|target| id_of(target) != id_of(&source)) {
             self.forget(&replaced);
@@ -226,25 +215,24 @@ impl Workspace {
         if depth > DEPTH_MAX { Err(Refusal::TooDeep.into()) } else { Ok(()) }
     }
 
-    /// Counts something out whose name is gone.
+    /// Releases the space of a removed entry.
     fn forget(&self, removed: &Metadata) {
         if removed.is_file() {
-            self.shared.ledger.removed(id_of(removed), removed.len());
+            self.shared.ledger.mark_removed(id_of(removed), removed.len());
         } else {
-            self.shared.ledger.release(Used { bytes: 0, files: 1 });
+            self.release_files(1);
         }
     }
 
-    /// Whether anything is there.
+    /// Whether the path exists.
     pub(crate) fn holds(&self, _lock: &Lock, path: &RelativePath) -> Result<bool, FileError> {
         let Some((parents, name)) = path.split() else { return Ok(true) };
         let top = &self.shared.root;
         let folders = existing_folders(top, parents)?;
-        Ok(folders.len() == parents.len() && tree::look(folders.last().unwrap_or(top), name)?.is_some())
+        Ok(folders.len() == parents.len() && tree::lookup(folders.last().unwrap_or(top), name)?.is_some())
     }
 
-    /// Puts a whole file in place, new or instead of another, so that nobody ever sees half of it. Makes the
-    /// folders on the way.
+    /// Writes a whole file atomically, new or in place of another one, and creates its parent directories.
     pub(crate) fn replace(&self, _lock: &Lock, path: &RelativePath, bytes: &[u8]) -> Result<(), FileError> {
         let (parents, name) = path.split().ok_or(Errno::ISDIR)?;
         let top = &self.shared.root;
@@ -252,9 +240,9 @@ impl Workspace {
         let missing = &parents[existing.len()..];
         let parent = existing.last().unwrap_or(top);
         let replaced = if missing.is_empty() { look_for_file(parent, name)? } else { None };
-        // The room of a file that somebody holds open does not come back yet.
+        // A file that is still open keeps its space.
         let credit = replaced.as_ref().filter(|replaced| !self.shared.ledger.is_held(id_of(replaced)));
-        let room = self.reserve_replacement(credit, missing.len(), bytes.len() as u64)?;
+        let reserved = self.reserve_replacement(credit, missing.len(), bytes.len() as u64)?;
         let mut made = Vec::new();
         let done = self.stage(bytes, |temporary| {
             let parent = make_folders(self, parent.try_clone()?, missing, &mut made)?;
@@ -268,42 +256,46 @@ impl Workspace {
                     (None, Some(held)) => self.forget(held),
                     (None, None) => {}
                 }
-                // The name is on disk before the write is answered.
+                // The directory entry is on disk before the write returns.
                 Ok(parent.open(".")?.sync_all()?)
             }
             Err(error) => {
-                remove_folders(&made);
-                self.shared.ledger.release(room);
+                made.iter().rev().for_each(|(parent, name)| drop(parent.remove_dir(name)));
+                self.shared.ledger.release(reserved);
                 Err(error)
             }
         }
     }
 
-    /// Takes the room a replacement needs on top of what the replaced file gives back.
+    /// Reserves the space of a replacement beyond the space of the replaced file.
     fn reserve_replacement(
         &self,
         credit: Option<&Metadata>,
         folders: usize,
         bytes: u64,
-    ) -> Result<Used, FileError> {
+    ) -> Result<WorkspaceUsage, FileError> {
         let ledger = &self.shared.ledger;
-        let room = Used {
+        let reserved = WorkspaceUsage {
             bytes: bytes.saturating_sub(credit.map_or(0, Metadata::len)),
             files: folders as u64 + u64::from(credit.is_none()),
         };
-        ledger.reserve_files(room.files, self.quota)?;
-        if let Err(full) = ledger.reserve_bytes(room.bytes, self.quota) {
-            ledger.release(Used { bytes: 0, files: room.files });
+        ledger.reserve_files(reserved.files, self.quota)?;
+        if let Err(full) = ledger.reserve_bytes(reserved.bytes, self.quota) {
+            self.release_files(reserved.files);
             return Err(full.into());
         }
-        Ok(room)
+        Ok(reserved)
     }
 
     fn release_bytes(&self, bytes: u64) {
-        self.shared.ledger.release(Used { bytes, files: 0 });
+        self.shared.ledger.release(WorkspaceUsage { bytes, files: 0 });
     }
 
-    /// Writes a temporary file, hands its name on to be moved, and removes it where that fails.
+    fn release_files(&self, files: u64) {
+        self.shared.ledger.release(WorkspaceUsage { bytes: 0, files });
+    }
+
+    /// Writes a temporary file, passes its name to `place` to be moved, and removes it on failure.
     fn stage<R>(
         &self,
         bytes: &[u8],
@@ -312,7 +304,8 @@ impl Workspace {
         let top = &self.shared.root;
         let temporary = temporary_name();
         let file = tree::create_file(top, &temporary, false, &self.shared.ledger)?;
-        let done = write_durably(&file, bytes).map_err(FileError::from).and_then(|()| place(&temporary));
+        let written = file.file.write_all_at(bytes, 0).and_then(|()| file.file.sync_data());
+        let done = written.map_err(FileError::from).and_then(|()| place(&temporary));
         if done.is_err() {
             drop(top.remove_file(&temporary));
         }
@@ -337,12 +330,12 @@ fn check_movable(source: &Metadata) -> Result<(), FileError> {
     if source.is_dir() || source.is_file() { Ok(()) } else { Err(Refusal::NotRegular.into()) }
 }
 
-/// The folders of a path that are there already, from the top down.
+/// The existing directories of a path, from the top down.
 fn existing_folders(top: &Dir, names: &[String]) -> Result<Vec<Dir>, FileError> {
     let mut folders: Vec<Dir> = Vec::new();
     for name in names {
         let here = folders.last().unwrap_or(top);
-        if tree::look(here, name)?.is_none() {
+        if tree::lookup(here, name)?.is_none() {
             break;
         }
         folders.push(tree::open_directory(here, name)?);
@@ -351,7 +344,7 @@ fn existing_folders(top: &Dir, names: &[String]) -> Result<Vec<Dir>, FileError> 
 }
 
 fn look_for_file(parent: &Dir, name: &str) -> Result<Option<Metadata>, FileError> {
-    match tree::look(parent, name)? {
+    match tree::lookup(parent, name)? {
         None => Ok(None),
         Some(found) if found.is_dir() => Err(Errno::ISDIR.into()),
         Some(found) if found.is_symlink() => Err(Refusal::Symlink.into()),
@@ -377,19 +370,7 @@ fn make_folders(
     Ok(here)
 }
 
-/// Undoes [`make_folders`] as far as it came.
-fn remove_folders(made: &[(Dir, String)]) {
-    for (parent, name) in made.iter().rev() {
-        drop(parent.remove_dir(name));
-    }
-}
-
-fn write_durably(held: &HeldFile, bytes: &[u8]) -> io::Result<()> {
-    held.file.write_all_at(bytes, 0)?;
-    held.file.sync_data()
-}
-
-/// A name that nothing inside can have guessed, so that none can be in the way.
+/// An unguessable name, so that no guest can have created it.
 fn temporary_name() -> String {
     let mut random = [0; 16];
     wasmtime_wasi::thread_rng().fill_bytes(&mut random);

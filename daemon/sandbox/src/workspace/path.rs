@@ -1,60 +1,70 @@
-//! Paths, parsed once at the edge into names that cannot point upwards.
+//! Relative paths, parsed once into names that cannot point upwards.
 //!
-//! Guests may write `.` and `..` as everybody does; both are worked out here, in the text. That is exact,
-//! because no link is ever followed in a workspace, so `a/..` can be nothing but where one was. What would
-//! climb above the folder it starts from is refused. The host's own routes are stricter: a path there has
-//! one spelling.
+//! Guests may write `.` and `..`; both are resolved in the text. That is exact, because a workspace follows no link,
+//! so `a/..` is always the directory it started from. A path that leaves its base is refused. Host routes are
+//! stricter: a path has one spelling.
 
-use std::fmt;
-
-/// Longest path in bytes: what Linux itself takes.
+/// Maximum length of a path in bytes, the same as Linux's `PATH_MAX`.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// Names in the workspace's own folder that begin like this belong to the host: a file is written under
-/// such a name before it replaces another. Nobody else may touch them.
+/// Prefix of the host's temporary files in the top directory: an atomic write creates one before it replaces a file.
+/// Guests and routes may not use such names.
 pub(crate) const RESERVED_PREFIX: &str = ".toolgate-replace-";
 
-/// Why a path or what it leads to is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a path, or the entry at it, is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It is empty.
+    /// Empty.
+    #[error("it is empty")]
     Empty,
-    /// It is longer than 4096 bytes, or one of its names than 255.
+    /// Longer than 4096 bytes, or a name longer than 255.
+    #[error("it is longer than 4096 bytes, or one of its names than 255")]
     TooLong,
-    /// It contains a NUL byte.
+    /// Contains a NUL byte.
+    #[error("it contains a NUL byte")]
     Nul,
-    /// It begins with `/`.
+    /// Begins with `/`.
+    #[error("it is absolute")]
     Absolute,
-    /// It climbs above the folder it starts from.
+    /// Leaves its base directory.
+    #[error("it leads out of the workspace")]
     Escapes,
-    /// It has an empty part, `.` or `..`, where one spelling is asked for.
+    /// Has an empty part, `.` or `..`, on a host route.
+    #[error("it has an empty part, `.` or `..`")]
     Spelling,
-    /// It names one of the host's own temporary files.
+    /// Names a temporary file of the host.
+    #[error("it is reserved")]
     Reserved,
-    /// A symbolic link lies on the way.
+    /// Contains a symbolic link.
+    #[error("it leads through a symbolic link")]
     Symlink,
-    /// It is neither a file nor a folder, but a pipe, a device or a socket.
+    /// Neither a file nor a directory, but a pipe, a device or a socket.
+    #[error("it is neither a file nor a folder")]
     NotRegular,
-    /// The file has a second name, which may lie outside the workspace.
+    /// The file has a second name, which may be outside the workspace.
+    #[error("it has a second name")]
     HardLinked,
-    /// A link was asked for.
+    /// Would create a link.
+    #[error("links are not made in a workspace")]
     LinkCreation,
-    /// The workspace was given for reading only.
+    /// The access is read-only.
+    #[error("the workspace is read-only")]
     ReadOnly,
-    /// Folders would be nested more than 64 deep.
+    /// Directories would be nested more than 64 deep.
+    #[error("it is nested too deep")]
     TooDeep,
-    /// The call holds as many files and folders open as it may.
+    /// The call has reached its limit of open files.
+    #[error("too many files are open")]
     TooManyOpen,
 }
 
 impl Refusal {
-    /// Whether it was an attempt at something forbidden, which goes into the audit, and not just a path
-    /// that nobody could use.
+    /// Whether the refusal denies something forbidden, which goes into the audit log, or just an unusable path.
     pub(crate) fn is_denial(self) -> bool {
         !matches!(self, Self::Empty | Self::TooLong | Self::Nul | Self::Spelling | Self::TooManyOpen)
     }
 
-    /// What to do instead.
+    /// The fix.
     pub fn hint(self) -> &'static str {
         match self {
             Self::Empty | Self::Spelling | Self::Absolute | Self::Escapes | Self::Nul => {
@@ -70,37 +80,16 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Empty => "it is empty",
-            Self::TooLong => "it is longer than 4096 bytes, or one of its names than 255",
-            Self::Nul => "it contains a NUL byte",
-            Self::Absolute => "it is absolute",
-            Self::Escapes => "it leads out of the workspace",
-            Self::Spelling => "it has an empty part, `.` or `..`",
-            Self::Reserved => "it is reserved",
-            Self::Symlink => "it leads through a symbolic link",
-            Self::NotRegular => "it is neither a file nor a folder",
-            Self::HardLinked => "it has a second name",
-            Self::LinkCreation => "links are not made in a workspace",
-            Self::ReadOnly => "the workspace is read-only",
-            Self::TooDeep => "it is nested too deep",
-            Self::TooManyOpen => "too many files are open",
-        })
-    }
-}
-
-/// A path below some folder: names only, in the order they are walked.
+/// A path below some directory: its names in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RelativePath {
     names: Vec<String>,
-    /// It ended in `/`, `.` or `..`, so that only a folder will do.
+    /// Whether it ended in `/`, `.` or `..`, so that it must be a directory.
     pub(crate) wants_directory: bool,
 }
 
 impl RelativePath {
-    /// As a guest writes it, below the folder of some descriptor.
+    /// Parses a guest's path, relative to a descriptor.
     pub(crate) fn from_guest(text: &str) -> Result<Self, Refusal> {
         check_text(text)?;
         let mut names: Vec<String> = Vec::new();
@@ -108,29 +97,29 @@ impl RelativePath {
             match part {
                 "" | "." => {}
                 ".." => drop(names.pop().ok_or(Refusal::Escapes)?),
-                name => names.push(checked_name(name)?),
+                name => names.push(parse_name(name)?),
             }
         }
         let last = text.rsplit('/').next();
         Ok(Self { names, wants_directory: matches!(last, Some("" | "." | "..")) })
     }
 
-    /// As a route of the host takes it, from the top of the workspace.
+    /// Parses the path of a host route, relative to the top of the workspace.
     pub(crate) fn from_host(text: &str) -> Result<Self, Refusal> {
         check_text(text)?;
         let names = text.split('/').map(|part| match part {
             "" | "." | ".." => Err(Refusal::Spelling),
-            name => checked_name(name),
+            name => parse_name(name),
         });
         Ok(Self { names: names.collect::<Result<_, _>>()?, wants_directory: false })
     }
 
-    /// The names as one text; nothing where the path is the folder it starts from.
-    pub(crate) fn joined(&self) -> Option<String> {
+    /// The names joined by `/`; `None` if the path is its base directory.
+    pub(crate) fn join(&self) -> Option<String> {
         (!self.names.is_empty()).then(|| self.names.join("/"))
     }
 
-    /// The folders on the way and the last name; nothing where the path is the folder it starts from.
+    /// The parent names and the last name; `None` if the path is its base directory.
     pub(crate) fn split(&self) -> Option<(&[String], &str)> {
         self.names.split_last().map(|(name, parents)| (parents, name.as_str()))
     }
@@ -146,7 +135,7 @@ fn check_text(text: &str) -> Result<(), Refusal> {
     }
 }
 
-fn checked_name(name: &str) -> Result<String, Refusal> {
+fn parse_name(name: &str) -> Result<String, Refusal> {
     if name.starts_with(RESERVED_PREFIX) {
         return Err(Refusal::Reserved);
     }

@@ -1,31 +1,30 @@
-//! Where file operations run: on tokio's threads for blocking work, but never on many of them.
+//! Runs file operations in tokio's blocking threads, with a limit.
 //!
-//! A system call on a file cannot be cancelled. When a call is stopped at its deadline, an operation that
-//! hangs on a slow disk goes on in its thread. So every operation carries its permit with it into the
-//! thread: what is abandoned keeps counting until it is really over, and tokio's own pool, which others
-//! need as well, cannot run dry.
+//! A system call on a file cannot be cancelled: if a call is stopped at its deadline, an operation on a slow disk
+//! continues in its thread. So every operation holds its permit inside the thread. An abandoned operation still counts
+//! until it ends, and tokio's blocking pool, which others share, cannot run dry.
 
 use std::io;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-/// How many file operations of all workspaces may be in a thread at the same time. Well below the 512
-/// threads that tokio has for blocking work; more would not make a disk faster.
+/// Concurrent file operations of all workspaces. Well below tokio's 512 blocking threads; more would not make a disk
+/// faster.
 const OPERATIONS_DEFAULT: usize = 64;
 
-/// A bound on file operations, shared by all workspaces of a daemon.
+/// A limit on file operations, shared by all workspaces of a daemon.
 #[derive(Clone, Debug)]
 pub struct FilePool(Arc<Semaphore>);
 
 impl FilePool {
-    /// A pool in which that many operations run at the same time, at least one.
+    /// A pool with that many concurrent operations, at least one.
     pub fn new(operations: usize) -> Self {
         Self(Arc::new(Semaphore::new(operations.clamp(1, Semaphore::MAX_PERMITS))))
     }
 
-    /// Runs `work` in a thread of its own. `kept` (locks, permits of the caller) is dropped when the work is
-    /// over, which may be long after the returned future is.
+    /// Runs `work` in a blocking thread. `kept` (locks, permits of the caller) is dropped when the work ends, which
+    /// may be long after the returned future is dropped.
     pub(crate) async fn run<K, R>(&self, kept: K, work: impl FnOnce() -> R + Send + 'static) -> io::Result<R>
     where
         K: Send + 'static,
@@ -37,7 +36,7 @@ impl FilePool {
             drop((kept, permit));
             result
         });
-        // Fails only where the runtime is going down or the work has a bug.
+        // Fails only if the runtime shuts down or the work panicked.
         thread.await.map_err(|_| io::Error::other("the file operation did not finish"))
     }
 }

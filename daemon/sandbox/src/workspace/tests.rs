@@ -1,6 +1,8 @@
-//! The workspace as the host's own routes use it.
+//! The workspace as the host routes use it.
 
+use super::host_files::CHUNK_BYTES;
 use super::*;
+use bytes::Bytes;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -9,13 +11,13 @@ use tempfile::TempDir;
 
 const ROOMY: Quota = Quota { bytes: 1 << 20, files: 100 };
 
-async fn opened(folder: &TempDir, quota: Quota) -> Workspace {
+async fn open_workspace(folder: &TempDir, quota: Quota) -> Workspace {
     Workspace::open(folder.path(), quota, FilePool::default()).await.unwrap()
 }
 
 async fn fresh(quota: Quota) -> (TempDir, Workspace) {
     let folder = TempDir::new().unwrap();
-    let workspace = opened(&folder, quota).await;
+    let workspace = open_workspace(&folder, quota).await;
     (folder, workspace)
 }
 
@@ -31,7 +33,7 @@ fn refusal<T>(result: Result<T, WorkspaceError>) -> Refusal {
     }
 }
 
-fn exceeded<T>(result: Result<T, WorkspaceError>) -> QuotaKind {
+fn exceeded_quota<T>(result: Result<T, WorkspaceError>) -> QuotaKind {
     match result {
         Err(WorkspaceError::Quota(exceeded)) => exceeded.kind,
         Err(other) => panic!("failed otherwise: {other}"),
@@ -47,11 +49,11 @@ async fn b4_what_is_written_is_read_listed_and_deleted() {
     let listing = workspace.list().await.unwrap();
     let paths: Vec<_> = listing.entries.iter().map(|entry| (entry.path.as_str(), entry.bytes)).collect();
     assert_eq!(paths, [("a", 0), ("a/b", 0), ("a/b/c.txt", 5)]);
-    assert_eq!(workspace.used(), Used { bytes: 5, files: 3 });
+    assert_eq!(workspace.usage(), WorkspaceUsage { bytes: 5, files: 3 });
     for path in ["a/b/c.txt", "a/b", "a"] {
         workspace.delete(path).await.unwrap();
     }
-    assert_eq!(workspace.used(), Used::default());
+    assert_eq!(workspace.usage(), WorkspaceUsage::default());
     assert!(matches!(workspace.read("a/b/c.txt").await, Err(WorkspaceError::NotFound)));
 }
 
@@ -85,7 +87,7 @@ async fn b4_paths_that_are_not_plain_are_refused() {
     }
     let long = "n".repeat(300);
     assert_eq!(refusal(workspace.write(&long, Bytes::new()).await), Refusal::TooLong);
-    assert_eq!(workspace.used(), Used::default());
+    assert_eq!(workspace.usage(), WorkspaceUsage::default());
     workspace.write("a..b/.x\n", Bytes::new()).await.unwrap();
 }
 
@@ -115,7 +117,7 @@ async fn b4_planted_links_pipes_and_second_names_are_refused() {
     assert_eq!(shown, ["second"]);
     assert_eq!(fs::read(&secret).unwrap(), b"secret");
 
-    // The same names, once they are files.
+    // The same names, once they are plain files.
     fs::remove_file(&secret).unwrap();
     assert_eq!(content(&workspace, "second").await, b"secret");
     workspace.delete("link").await.unwrap();
@@ -127,12 +129,12 @@ async fn b4_planted_links_pipes_and_second_names_are_refused() {
 async fn b2_a_write_beyond_the_quota_leaves_nothing_behind() {
     let (folder, workspace) = fresh(Quota { bytes: 10, files: 3 }).await;
     workspace.write("old", Bytes::from_static(b"12345678")).await.unwrap();
-    assert_eq!(exceeded(workspace.write("new/x", Bytes::from_static(b"123")).await), QuotaKind::Bytes);
-    assert_eq!(exceeded(workspace.write("a/b/c", Bytes::new()).await), QuotaKind::Files);
-    assert_eq!(workspace.used(), Used { bytes: 8, files: 1 });
+    assert_eq!(exceeded_quota(workspace.write("new/x", Bytes::from_static(b"123")).await), QuotaKind::Bytes);
+    assert_eq!(exceeded_quota(workspace.write("a/b/c", Bytes::new()).await), QuotaKind::Files);
+    assert_eq!(workspace.usage(), WorkspaceUsage { bytes: 8, files: 1 });
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     workspace.write("new/x", Bytes::from_static(b"12")).await.unwrap();
-    assert_eq!(workspace.used(), Used { bytes: 10, files: 3 });
+    assert_eq!(workspace.usage(), WorkspaceUsage { bytes: 10, files: 3 });
 }
 
 #[tokio::test]
@@ -140,9 +142,12 @@ async fn b2_replacing_a_file_gives_its_room_back() {
     let (_folder, workspace) = fresh(Quota { bytes: 10, files: 1 }).await;
     for bytes in [&b"0123456789"[..], b"9876543210", b"12", b"", b"0123456789"] {
         workspace.write("one", Bytes::copy_from_slice(bytes)).await.unwrap();
-        assert_eq!(workspace.used(), Used { bytes: bytes.len() as u64, files: 1 });
+        assert_eq!(workspace.usage(), WorkspaceUsage { bytes: bytes.len() as u64, files: 1 });
     }
-    assert_eq!(exceeded(workspace.write("one", Bytes::from_static(b"01234567890")).await), QuotaKind::Bytes);
+    assert_eq!(
+        exceeded_quota(workspace.write("one", Bytes::from_static(b"01234567890")).await),
+        QuotaKind::Bytes
+    );
     assert_eq!(content(&workspace, "one").await, b"0123456789");
 }
 
@@ -151,11 +156,11 @@ async fn b2_a_replaced_file_that_is_being_read_stays_counted_and_whole() {
     let (_folder, workspace) = fresh(Quota { bytes: 10, files: 2 }).await;
     workspace.write("one", Bytes::from_static(b"123456")).await.unwrap();
     let reader = workspace.read("one").await.unwrap();
-    assert_eq!(exceeded(workspace.write("one", Bytes::from_static(b"12345")).await), QuotaKind::Bytes);
+    assert_eq!(exceeded_quota(workspace.write("one", Bytes::from_static(b"12345")).await), QuotaKind::Bytes);
     workspace.write("one", Bytes::from_static(b"abcd")).await.unwrap();
-    assert_eq!(workspace.used(), Used { bytes: 10, files: 2 });
+    assert_eq!(workspace.usage(), WorkspaceUsage { bytes: 10, files: 2 });
     assert_eq!(reader.rest().await.unwrap(), b"123456");
-    assert_eq!(workspace.used(), Used { bytes: 4, files: 1 });
+    assert_eq!(workspace.usage(), WorkspaceUsage { bytes: 4, files: 1 });
     workspace.write("one", Bytes::from_static(b"0123456789")).await.unwrap();
 }
 
@@ -169,7 +174,7 @@ async fn what_must_be_new_replaces_nothing() {
     }
     assert_eq!(workspace.read("folder/file").await.unwrap().rest().await.unwrap(), b"first");
     workspace.write("folder/file", Bytes::from_static(b"third")).await.unwrap();
-    assert_eq!(workspace.used(), Used { bytes: 5, files: 2 });
+    assert_eq!(workspace.usage(), WorkspaceUsage { bytes: 5, files: 2 });
 }
 
 #[tokio::test]
@@ -183,7 +188,7 @@ async fn a_write_below_a_file_or_onto_a_folder_fails() {
     ));
     assert!(matches!(workspace.delete("folder").await, Err(WorkspaceError::NotEmpty)));
     assert!(matches!(workspace.read("folder").await, Err(WorkspaceError::IsDirectory)));
-    assert_eq!(workspace.used(), Used { bytes: 0, files: 2 });
+    assert_eq!(workspace.usage(), WorkspaceUsage { bytes: 0, files: 2 });
 }
 
 #[tokio::test]
@@ -195,8 +200,8 @@ async fn opening_counts_what_is_there_and_clears_what_a_crash_left() {
     let bad_name = std::ffi::OsStr::from_bytes(b"not \xff text");
     fs::write(folder.path().join(bad_name), "1").unwrap();
     symlink("/etc", folder.path().join("link")).unwrap();
-    let workspace = opened(&folder, ROOMY).await;
-    assert_eq!(workspace.used(), Used { bytes: 6, files: 4 });
+    let workspace = open_workspace(&folder, ROOMY).await;
+    assert_eq!(workspace.usage(), WorkspaceUsage { bytes: 6, files: 4 });
     let shown: Vec<_> = workspace.list().await.unwrap().entries.into_iter().map(|entry| entry.path).collect();
     assert_eq!(shown, ["a", "a/x", "not \u{fffd} text"]);
 }
@@ -214,20 +219,20 @@ async fn folders_nest_as_deep_as_the_limit_and_not_deeper() {
     let (_folder, workspace) = fresh(ROOMY).await;
     let deepest = vec!["d"; tree::DEPTH_MAX].join("/");
     workspace.write(&format!("{deepest}/x"), Bytes::new()).await.unwrap();
-    let used = workspace.used();
+    let usage = workspace.usage();
     assert_eq!(refusal(workspace.write(&format!("{deepest}/d/x"), Bytes::new()).await), Refusal::TooDeep);
-    assert_eq!(workspace.used(), used);
+    assert_eq!(workspace.usage(), usage);
 }
 
 #[tokio::test]
 async fn b2_a_narrowed_workspace_shares_the_counts() {
     let (_folder, workspace) = fresh(ROOMY).await;
-    let narrow = workspace.narrowed(Quota { bytes: 4, files: u64::MAX });
+    let narrow = workspace.with_lower_quota(Quota { bytes: 4, files: u64::MAX });
     assert_eq!(narrow.quota(), Quota { bytes: 4, files: ROOMY.files });
     workspace.write("a", Bytes::from_static(b"123")).await.unwrap();
-    assert_eq!(exceeded(narrow.write("b", Bytes::from_static(b"12")).await), QuotaKind::Bytes);
+    assert_eq!(exceeded_quota(narrow.write("b", Bytes::from_static(b"12")).await), QuotaKind::Bytes);
     workspace.write("b", Bytes::from_static(b"12")).await.unwrap();
-    assert_eq!(narrow.used(), Used { bytes: 5, files: 2 });
+    assert_eq!(narrow.usage(), WorkspaceUsage { bytes: 5, files: 2 });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -246,6 +251,6 @@ async fn b2_many_writers_at_once_never_pass_the_quota() {
         written += u64::from(writer.await.unwrap().is_ok());
     }
     assert_eq!(written, 10);
-    assert_eq!(workspace.used(), Used { bytes: 50, files: 10 });
+    assert_eq!(workspace.usage(), WorkspaceUsage { bytes: 50, files: 10 });
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 10);
 }

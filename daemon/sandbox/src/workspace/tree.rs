@@ -1,13 +1,14 @@
-//! Walking the folder one name at a time.
+//! Walks the workspace's directory tree one name at a time.
 //!
-//! Every step opens a single name below a folder that is open already, through cap-std (`openat2` with
-//! `RESOLVE_BENEATH` where the kernel has it, else its own walk) and with `O_NOFOLLOW`. So a folder that is
-//! exchanged for a link between a check and its use leads nowhere. A file that is opened must besides be the one
-//! that was seen under the name, since cap-std's own walk would follow a link there, if never out of the
-//! workspace. `O_NONBLOCK` makes opening a pipe return, and what was opened is looked at before it is used.
+//! Every step opens a single name below an open directory, through cap-std (`openat2` with `RESOLVE_BENEATH` if the
+//! kernel has it, else its own walk) and with `O_NOFOLLOW`. So a directory that is exchanged for a link between check
+//! and use (TOCTOU) leads nowhere. An opened file must also be the one that was seen under the name, since cap-std's
+//! own walk would follow a link there, although never out of the workspace. `O_NONBLOCK` keeps the open of a pipe from
+//! blocking, and an opened file is checked before use.
 
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use cap_std::ambient_authority;
@@ -15,28 +16,28 @@ use cap_std::fs::{Dir, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::FileError;
-use super::ledger::{FileId, Holder, Ledger, Used};
+use super::error::FileError;
+use super::ledger::{FileId, Holder, Ledger, WorkspaceUsage};
 use super::path::{RESERVED_PREFIX, Refusal};
 
-/// How deep folders may be nested. A deeper tree costs an open file per level to walk and remove.
+/// Maximum nesting of directories. A deeper tree costs an open file per level to walk and remove.
 pub(crate) const DEPTH_MAX: usize = 64;
 
-/// How much is counted when a workspace is opened before it is given up as not one of ours.
+/// Maximum entries counted when a workspace is opened. A larger directory is not one of ours.
 const SCAN_ENTRIES_MAX: u64 = 1_000_000;
 
-/// A file that is open and stays counted for as long as it is.
+/// An open file, counted against the quota while it is open.
 #[derive(Debug)]
 pub(crate) struct HeldFile {
-    // INVARIANT: the holder lets go before the file is closed, which is the order of these fields. Closing the last
-    // descriptor of a removed file frees its inode: a new file that got its number while the ledger still had the old one
-    // would be taken for removed, and given back to the quota when it is closed.
+    // INVARIANT: the holder is dropped before the file is closed, by the order of these fields. Closing the last
+    // descriptor of a removed file frees its inode: a new file with the same number would be taken for the removed one
+    // while the ledger still has it, and released when it is closed.
     pub(crate) holder: Holder,
     pub(crate) file: Arc<fs::File>,
 }
 
-/// What lies under a name. A link is seen as such.
-pub(crate) fn look(folder: &Dir, name: &str) -> io::Result<Option<Metadata>> {
+/// Looks up a name without following links.
+pub(crate) fn lookup(folder: &Dir, name: &str) -> io::Result<Option<Metadata>> {
     match folder.symlink_metadata(name) {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -44,7 +45,7 @@ pub(crate) fn look(folder: &Dir, name: &str) -> io::Result<Option<Metadata>> {
     }
 }
 
-/// Walks down through folders.
+/// Walks down through directories.
 pub(crate) fn enter(base: &Dir, names: &[String]) -> Result<Dir, FileError> {
     let mut here = base.try_clone()?;
     for name in names {
@@ -54,15 +55,16 @@ pub(crate) fn enter(base: &Dir, names: &[String]) -> Result<Dir, FileError> {
 }
 
 pub(crate) fn open_directory(parent: &Dir, name: &str) -> Result<Dir, FileError> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(flags(OFlags::DIRECTORY | OFlags::NOFOLLOW));
-    match parent.open_with(name, &options) {
-        Ok(folder) => Ok(Dir::from_std_file(folder.into_std())),
-        Err(error) => Err(explain_link(parent, name, error)),
-    }
+    open_directory_name(parent, name).map_err(|error| explain_link(parent, name, error))
 }
 
-/// Opens the file that was seen under a name. Refuses what is not a plain file with a single name.
+fn open_directory_name(parent: &Dir, name: impl AsRef<Path>) -> io::Result<Dir> {
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags(OFlags::DIRECTORY | OFlags::NOFOLLOW));
+    Ok(Dir::from_std_file(parent.open_with(name, &options)?.into_std()))
+}
+
+/// Opens the file that was seen under a name. Refuses all but a plain file with a single name.
 pub(crate) fn open_file(
     parent: &Dir,
     name: &str,
@@ -78,8 +80,8 @@ pub(crate) fn open_file(
     if !metadata.is_file() {
         return Err(Refusal::NotRegular.into());
     }
-    // Where there is no `openat2`, cap-std goes by its own option and not by our `O_NOFOLLOW`: a link that took
-    // the file's place since it was seen would be followed, within the workspace. It leads to another file.
+    // Without `openat2`, cap-std ignores our `O_NOFOLLOW`: a link that replaced the file since it was seen would be
+    // followed, within the workspace. It leads to another file.
     if id_of(&metadata) != id_of(seen) {
         return Err(Errno::BUSY.into());
     }
@@ -90,7 +92,7 @@ pub(crate) fn open_file(
     Ok((HeldFile { file: Arc::new(file.into_std()), holder }, metadata.len()))
 }
 
-/// Makes an empty file where nothing is. The caller has taken room for it.
+/// Creates an empty file. The caller has reserved its space.
 pub(crate) fn create_file(
     parent: &Dir,
     name: &str,
@@ -104,8 +106,8 @@ pub(crate) fn create_file(
     Ok(HeldFile { file: Arc::new(file.into_std()), holder })
 }
 
-/// How many folders lie above this one, up to the top of the workspace. Asks the disk and not the path it
-/// was opened by, since a guest may have moved the folder in between.
+/// Number of directories above this one, up to the top of the workspace. Reads the disk and not the path it was opened
+/// by, since a guest may have moved the directory.
 pub(crate) fn depth_of(folder: &Dir, top: FileId) -> Result<usize, FileError> {
     let mut here = folder.try_clone()?;
     for depth in 0..=DEPTH_MAX {
@@ -117,7 +119,7 @@ pub(crate) fn depth_of(folder: &Dir, top: FileId) -> Result<usize, FileError> {
     Err(Refusal::TooDeep.into())
 }
 
-/// How many levels of folders lie below this one.
+/// Levels of directories below this one.
 pub(crate) fn height_of(folder: &Dir) -> Result<usize, FileError> {
     let mut height = 0;
     visit(folder, "", 1, &mut |entry| {
@@ -126,10 +128,10 @@ pub(crate) fn height_of(folder: &Dir) -> Result<usize, FileError> {
     Ok(height)
 }
 
-/// Counts all there is, and clears away what a crash in the middle of a write has left.
-pub(crate) fn count(top: &Dir) -> Result<Used, FileError> {
+/// Counts all entries, and removes temporary files of an interrupted write.
+pub(crate) fn count(top: &Dir) -> Result<WorkspaceUsage, FileError> {
     remove_leftovers(top)?;
-    let mut used = Used::default();
+    let mut used = WorkspaceUsage::default();
     visit(top, "", 1, &mut |entry| {
         used.files += 1;
         used.bytes = used.bytes.saturating_add(entry.bytes());
@@ -148,7 +150,7 @@ fn remove_leftovers(top: &Dir) -> io::Result<()> {
     Ok(())
 }
 
-/// Something found on the way through a workspace.
+/// An entry found by [`visit`].
 pub(crate) struct Entry {
     pub(crate) path: String,
     pub(crate) metadata: Metadata,
@@ -156,21 +158,21 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// What it counts towards the quota of bytes.
+    /// Its share of the byte quota.
     pub(crate) fn bytes(&self) -> u64 {
         if self.metadata.is_file() { self.metadata.len() } else { 0 }
     }
 }
 
-/// Shows everything below a folder, links as links.
+/// Visits all entries below a directory, links as links.
 pub(crate) fn visit(
     folder: &Dir,
     path: &str,
     depth: usize,
-    show: &mut impl FnMut(Entry),
+    callback: &mut impl FnMut(Entry),
 ) -> Result<(), FileError> {
     let mut left = SCAN_ENTRIES_MAX;
-    visit_within(folder, path, depth, &mut left, show)
+    visit_within(folder, path, depth, &mut left, callback)
 }
 
 fn visit_within(
@@ -178,25 +180,22 @@ fn visit_within(
     path: &str,
     depth: usize,
     left: &mut u64,
-    show: &mut impl FnMut(Entry),
+    callback: &mut impl FnMut(Entry),
 ) -> Result<(), FileError> {
-    // Deeper than guests can build: a move may have put one tree below another before this was watched.
+    // Deeper than guests can create: a move before this check existed may have nested one tree in another.
     if depth > 2 * DEPTH_MAX {
         return Err(Refusal::TooDeep.into());
     }
     for entry in folder.entries()? {
         *left = left.checked_sub(1).ok_or_else(|| io::Error::from(Errno::NFILE))?;
         let name = entry?.file_name();
-        let shown = name.to_string_lossy();
-        let path = if path.is_empty() { shown.into_owned() } else { format!("{path}/{shown}") };
+        let name_text = name.to_string_lossy();
+        let path = if path.is_empty() { name_text.into_owned() } else { format!("{path}/{name_text}") };
         let metadata = folder.symlink_metadata(&name)?;
         let is_folder = metadata.is_dir();
-        show(Entry { path: path.clone(), metadata, depth });
+        callback(Entry { path: path.clone(), metadata, depth });
         if is_folder {
-            let mut options = OpenOptions::new();
-            options.read(true).custom_flags(flags(OFlags::DIRECTORY | OFlags::NOFOLLOW));
-            let below = Dir::from_std_file(folder.open_with(&name, &options)?.into_std());
-            visit_within(&below, &path, depth + 1, left, show)?;
+            visit_within(&open_directory_name(folder, &name)?, &path, depth + 1, left, callback)?;
         }
     }
     Ok(())
@@ -206,10 +205,9 @@ pub(crate) fn id_of(metadata: &Metadata) -> FileId {
     FileId { device: metadata.dev(), inode: metadata.ino() }
 }
 
-/// The kernel says "not a folder", "loop" or "no such device" where a link or a socket lies; the refusal is
-/// the better word.
+/// The kernel returns `ENOTDIR`, `ELOOP` or `ENXIO` for a link or a socket; the refusal is more precise.
 fn explain_link(parent: &Dir, name: &str, error: io::Error) -> FileError {
-    match look(parent, name) {
+    match lookup(parent, name) {
         Ok(Some(found)) if found.is_symlink() => Refusal::Symlink.into(),
         Ok(Some(found)) if !found.is_file() && !found.is_dir() => Refusal::NotRegular.into(),
         _ => error.into(),
@@ -217,7 +215,7 @@ fn explain_link(parent: &Dir, name: &str, error: io::Error) -> FileError {
 }
 
 fn flags(flags: OFlags) -> i32 {
-    // The bits of `open` fit in an int by its own signature.
+    // `open` takes its flags as an int, so they fit.
     flags.bits() as i32
 }
 
@@ -234,7 +232,7 @@ mod tests {
         fs::write(folder.path().join("other"), "other").unwrap();
         let top = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
         let ledger = Arc::new(Ledger::default());
-        let seen = look(&top, "file").unwrap().unwrap();
+        let seen = lookup(&top, "file").unwrap().unwrap();
         assert!(open_file(&top, "file", &seen, true, true, &ledger).is_ok());
         fs::remove_file(folder.path().join("file")).unwrap();
         symlink("other", folder.path().join("file")).unwrap();

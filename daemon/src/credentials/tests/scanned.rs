@@ -8,7 +8,7 @@ const LOG_PAGE: &str = "https://elsewhere.example/log";
 async fn secrets(credentials: &Credentials, user: Option<&str>, url: &str) -> (Option<String>, Vec<String>) {
     let text = |injection: &Arc<Injection>| String::from_utf8(injection.secret().expose().to_vec()).unwrap();
     let found = find_secrets(credentials, "acme", user, url, 10).await.unwrap();
-    let mut watched: Vec<String> = found.watched.iter().map(text).collect();
+    let mut watched: Vec<String> = found.scan_only.iter().map(text).collect();
     watched.sort();
     (found.injection.as_ref().map(text), watched)
 }
@@ -89,7 +89,7 @@ async fn k1_a_scanned_secret_is_zeroized_after_the_last_request() {
     put(&credentials, "stripe", bearer()).await;
     let injection = ask(&credentials, "acme", None, 10).await.unwrap().unwrap();
     let watching = find_secrets(&credentials, "acme", None, LOG_PAGE, 10).await.unwrap();
-    assert!(Arc::ptr_eq(&injection, &watching.watched[0]));
+    assert!(Arc::ptr_eq(&injection, &watching.scan_only[0]));
     let open = Arc::downgrade(&injection);
     drop(injection);
     assert!(open.upgrade().is_some());

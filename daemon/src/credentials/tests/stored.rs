@@ -51,7 +51,8 @@ async fn k1_a_row_that_was_changed_in_the_database_does_not_open() {
             let wanted = CredentialRequest { organization: &name("acme"), rights, target: &evil };
             let got = again.for_request(&wanted, 10).await;
             assert!(
-                got.is_err() || got.is_ok_and(|found| found.injection.is_none() && found.watched.is_empty()),
+                got.is_err()
+                    || got.is_ok_and(|found| found.injection.is_none() && found.scan_only.is_empty()),
                 "{change}"
             );
             assert!(!matches!(ask(&again, "acme", user, 10).await, Ok(Some(_))), "{change}");

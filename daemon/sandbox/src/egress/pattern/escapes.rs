@@ -1,80 +1,80 @@
-//! Texts as they are meant: what URLs, JSON and HTML write otherwise is put back, with the place where each byte came from.
+//! Unescapes text from URLs, JSON and HTML, and maps each byte to its position in the original.
 //!
-//! Encoders disagree about what to escape and how, within one string even: `+` as it is and `=` as `\u003d`. So secrets are
-//! not written in all the ways that there are; what comes back is read instead.
+//! Encoders disagree about which characters to escape and how, even within one string: `+` as it is and `=` as
+//! `\u003d`. So secrets are not searched in every spelling; the text is unescaped instead.
 
 use memchr::memchr3;
 use zeroize::Zeroizing;
 
-/// Longest escape that is known: `&#x0026;`.
+/// Length of the longest supported escape: `&#x0026;`.
 const LONGEST: usize = 8;
 
 /// A text without its escapes.
 pub(super) struct Unescaped {
     pub(super) text: Zeroizing<Vec<u8>>,
     runs: Vec<Run>,
-    /// Where an escape begins in the original that the end cuts off.
-    pub(super) cut_off: usize,
+    /// Start of a truncated escape at the end of the original.
+    pub(super) truncated_at: usize,
 }
 
-/// Bytes that stand in the original as they stand here, or one that is escaped there.
+/// A run of unescaped bytes, or one escaped byte.
 #[derive(Clone, Copy)]
 struct Run {
     at: usize,
     original: usize,
 }
 
-/// What stands where an escape can begin.
+/// The escape at a position.
 enum Escape {
-    /// This byte, written with so many.
-    Of(u8, usize),
+    /// A byte and the length of its escape.
+    Byte(u8, usize),
     /// No escape.
     None,
-    /// The text ends before it can be told.
-    CutOff,
+    /// Truncated: the text ends within the escape.
+    Truncated,
 }
 
 impl Unescaped {
-    /// None where nothing is escaped.
-    pub(super) fn of(bytes: &[u8]) -> Option<Self> {
-        let mut found = next(bytes, 0)?;
+    /// Returns `None` if the text has no escapes.
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut found = next_escape(bytes, 0)?;
         let mut unescaped = Self {
             text: Zeroizing::new(Vec::with_capacity(bytes.len())),
             runs: Vec::new(),
-            cut_off: bytes.len(),
+            truncated_at: bytes.len(),
         };
-        // What lies from here to the next escape is as it is.
+        // Start of the bytes since the last escape.
         let mut plain = 0;
         loop {
             match escape(&bytes[found..]) {
-                Escape::Of(byte, length) => {
+                Escape::Byte(byte, length) => {
                     unescaped.push(plain, &bytes[plain..found]);
                     unescaped.push(found, &[byte]);
                     plain = found + length;
                     found = plain;
                 }
                 Escape::None => found += 1,
-                Escape::CutOff => {
-                    unescaped.cut_off = found;
+                Escape::Truncated => {
+                    unescaped.truncated_at = found;
                     break;
                 }
             }
-            match next(bytes, found) {
+            match next_escape(bytes, found) {
                 Some(at) => found = at,
                 None => break,
             }
         }
-        if plain == 0 && unescaped.cut_off == bytes.len() {
+        if plain == 0 && unescaped.truncated_at == bytes.len() {
             return None;
         }
-        unescaped.push(plain, &bytes[plain..unescaped.cut_off]);
-        let (at, original) = (unescaped.text.len(), unescaped.cut_off);
+        unescaped.push(plain, &bytes[plain..unescaped.truncated_at]);
+        let (at, original) = (unescaped.text.len(), unescaped.truncated_at);
         unescaped.runs.push(Run { at, original });
         Some(unescaped)
     }
 
-    /// Where a byte, or the end, stands in the original.
-    pub(super) fn original(&self, at: usize) -> usize {
+    /// Maps a position, or the end, to the original.
+    pub(super) fn original_position(&self, at: usize) -> usize {
         let behind = self.runs.partition_point(|run| run.at <= at);
         let run = self.runs[behind - 1];
         run.original + (at - run.at)
@@ -88,27 +88,27 @@ impl Unescaped {
     }
 }
 
-fn next(bytes: &[u8], from: usize) -> Option<usize> {
+fn next_escape(bytes: &[u8], from: usize) -> Option<usize> {
     memchr3(b'%', b'\\', b'&', &bytes[from..]).map(|at| from + at)
 }
 
 fn escape(bytes: &[u8]) -> Escape {
     match bytes {
         [b'%', digits @ ..] => hex(digits, 2, 1),
-        [b'\\'] => Escape::CutOff,
+        [b'\\'] => Escape::Truncated,
         [b'\\', b'x', digits @ ..] => hex(digits, 2, 2),
         [b'\\', b'u', digits @ ..] => match digits {
             [b'0', b'0', digits @ ..] => hex(digits, 2, 4),
-            [] | [b'0'] => Escape::CutOff,
+            [] | [b'0'] => Escape::Truncated,
             _ => Escape::None,
         },
         [b'\\', letter, ..] => match letter {
-            b'"' | b'\'' | b'\\' | b'/' => Escape::Of(*letter, 2),
-            b'n' => Escape::Of(b'\n', 2),
-            b'r' => Escape::Of(b'\r', 2),
-            b't' => Escape::Of(b'\t', 2),
-            b'b' => Escape::Of(8, 2),
-            b'f' => Escape::Of(12, 2),
+            b'"' | b'\'' | b'\\' | b'/' => Escape::Byte(*letter, 2),
+            b'n' => Escape::Byte(b'\n', 2),
+            b'r' => Escape::Byte(b'\r', 2),
+            b't' => Escape::Byte(b'\t', 2),
+            b'b' => Escape::Byte(8, 2),
+            b'f' => Escape::Byte(12, 2),
             _ => Escape::None,
         },
         [b'&', ..] => entity(bytes),
@@ -116,8 +116,8 @@ fn escape(bytes: &[u8]) -> Escape {
     }
 }
 
-/// A byte in hexadecimal digits, behind so many letters of the escape. Beyond ASCII an escape is a character and no byte, but
-/// for `%`, which writes bytes.
+/// A byte in hexadecimal digits, after `before` characters of the escape. Above ASCII only `%` stands for a byte; the
+/// other escapes stand for a character.
 fn hex(digits: &[u8], count: usize, before: usize) -> Escape {
     let digits = &digits[..digits.len().min(count)];
     let Ok(text) = std::str::from_utf8(digits) else { return Escape::None };
@@ -125,8 +125,8 @@ fn hex(digits: &[u8], count: usize, before: usize) -> Escape {
         return Escape::None;
     }
     match u8::from_str_radix(text, 16) {
-        _ if digits.len() < count => Escape::CutOff,
-        Ok(byte) if before == 1 || byte.is_ascii() => Escape::Of(byte, before + count),
+        _ if digits.len() < count => Escape::Truncated,
+        Ok(byte) if before == 1 || byte.is_ascii() => Escape::Byte(byte, before + count),
         _ => Escape::None,
     }
 }
@@ -136,7 +136,7 @@ fn entity(bytes: &[u8]) -> Escape {
     let bytes = &bytes[..bytes.len().min(LONGEST)];
     let Some(end) = bytes.iter().position(|byte| *byte == b';') else {
         let can_go_on = bytes.iter().skip(1).all(|byte| byte.is_ascii_alphanumeric() || *byte == b'#');
-        return if can_go_on && bytes.len() < LONGEST { Escape::CutOff } else { Escape::None };
+        return if can_go_on && bytes.len() < LONGEST { Escape::Truncated } else { Escape::None };
     };
     let name = std::str::from_utf8(&bytes[1..end]).unwrap_or_default();
     let number = match name.strip_prefix('#') {
@@ -153,5 +153,5 @@ fn entity(bytes: &[u8]) -> Escape {
             _ => None,
         },
     };
-    number.filter(u8::is_ascii).map_or(Escape::None, |byte| Escape::Of(byte, end + 1))
+    number.filter(u8::is_ascii).map_or(Escape::None, |byte| Escape::Byte(byte, end + 1))
 }

@@ -1,8 +1,8 @@
-//! The forms in which a secret comes back, escapes apart: as it is, and as common encoders write it.
+//! The encoded forms in which a secret can come back: plain, form-encoded, hexadecimal and Base64.
 //!
-//! Base64 is the one that has no beginning: the same bytes look otherwise at each of three offsets, and the first and
-//! the last letter also depend on what stands beside them. So each offset gives two forms: the letters that depend on the
-//! secret alone, and the same with the last letter as it is where the secret ends the data.
+//! Base64 has no fixed form: the encoding differs at each of three offsets, and the first and last letters also depend
+//! on the adjacent bytes. So each offset gives two forms: the letters that depend on the secret alone, and the same
+//! plus the last letter for a secret at the end of the data.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -11,25 +11,26 @@ use zeroize::Zeroizing;
 
 use crate::secret::Secret;
 
-/// Shorter forms are not looked for: they would blank ordinary text. A secret that short is no secret, in bytes.
+/// Minimum length of a form, in bytes: shorter ones would mask ordinary text. A shorter value is not treated as a
+/// secret.
 pub const SHORTEST: usize = 6;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const LOWER: &[u8; 16] = b"0123456789abcdef";
 const UPPER: &[u8; 16] = b"0123456789ABCDEF";
 
-/// Every form of some secrets, of each once, by the byte that it begins with and then the longest first.
+/// The distinct forms of some secrets, sorted by first byte and then by length, longest first.
 pub(super) struct Forms {
-    /// One behind the other. INVARIANT: never grown, so that no smaller copy is left behind unwiped.
+    /// The forms, concatenated. INVARIANT: never reallocated, so that no unwiped copy is left behind.
     bytes: Zeroizing<Vec<u8>>,
     places: Vec<Range<usize>>,
-    /// Where in `places` those of each byte begin, and behind the last where all end.
+    /// Index of the first of `places` for each first byte; the last entry is the end.
     begins: Box<[usize; 257]>,
 }
 
 impl Forms {
     pub(super) fn of<'a>(secrets: impl Iterator<Item = &'a Secret> + Clone) -> Self {
-        let most = secrets.clone().map(|secret| most_bytes(secret.expose())).sum();
+        let most = secrets.clone().map(|secret| max_form_bytes(secret.expose())).sum();
         let mut forms = Self {
             bytes: Zeroizing::new(Vec::with_capacity(most)),
             places: Vec::with_capacity(32),
@@ -46,8 +47,8 @@ impl Forms {
         forms
     }
 
-    /// Those that begin with a byte, the longest first.
-    pub(super) fn beginning_with(&self, byte: u8) -> impl Iterator<Item = &[u8]> {
+    /// The forms that begin with a byte, longest first.
+    pub(super) fn starting_with(&self, byte: u8) -> impl Iterator<Item = &[u8]> {
         let byte = usize::from(byte);
         let places = &self.places[self.begins[byte]..self.begins[byte + 1]];
         places.iter().map(|place| &self.bytes[place.clone()])
@@ -60,7 +61,7 @@ impl Forms {
     fn add_all(&mut self, secret: &[u8]) {
         let first = self.places.len();
         self.add(first, |out| out.extend_from_slice(secret));
-        // As forms write spaces; what else they write otherwise is escaped.
+        // Form encoding writes spaces as `+`; its other escapes are undone before the search.
         self.add(first, |out| out.extend(secret.iter().map(|byte| if *byte == b' ' { b'+' } else { *byte })));
         (0..3).for_each(|offset| self.add_base64(first, secret, offset));
         for digits in [LOWER, UPPER] {
@@ -68,7 +69,7 @@ impl Forms {
         }
     }
 
-    /// Adds a form, unless it is among those from `first` on or too short to be looked for.
+    /// Adds a form, unless it is a duplicate of one from `first` on or too short.
     fn add(&mut self, first: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         write(&mut self.bytes);
@@ -80,7 +81,7 @@ impl Forms {
         }
     }
 
-    /// The letters of a secret that stands so many bytes behind a border between groups of three, in both alphabets.
+    /// Adds the Base64 letters of a secret at this offset within a group of three, in both alphabets.
     fn add_base64(&mut self, first_form: usize, secret: &[u8], offset: usize) {
         let bits = (offset + secret.len()) * 8;
         let mut all = Zeroizing::new(Vec::with_capacity(bits / 6 + 3));
@@ -92,7 +93,7 @@ impl Forms {
                 all.push(STANDARD[usize::from(left >> count & 63)]);
             }
         }
-        // The first letter that has no bit of what stands before, and one behind the last that has none of what follows.
+        // The first letter without bits of the byte before, and the end of those without bits of the byte after.
         let first = (offset * 8).div_ceil(6);
         for end in [bits / 6, bits.div_ceil(6)] {
             let letters = &all[first.min(end)..end];
@@ -104,8 +105,8 @@ impl Forms {
     }
 }
 
-/// What the forms of a secret have together, or less.
-fn most_bytes(secret: &[u8]) -> usize {
+/// Upper bound of the length of all forms of a secret.
+fn max_form_bytes(secret: &[u8]) -> usize {
     let letters = 12 * ((secret.len() + 2) * 4 / 3 + 3);
     secret.len() * (2 + 2 * 2) + letters
 }

@@ -1,4 +1,4 @@
-//! Every form, at every split, beside text that only looks alike.
+//! Every form at every chunk boundary, among similar text.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn scanner(secrets: &[&[u8]]) -> Scanner {
     let place = InjectionPlace::Query { name: "key".to_owned() };
     let first = secrets.remove(0);
     let injection = Injection::new("stripe@1".into(), "1".into(), place, first, secrets);
-    Scanner::new(Hidden::OfOne(Arc::new(injection)))
+    Scanner::new(ScanSecrets::One(Arc::new(injection)))
 }
 
 fn in_chunks(secrets: &[&[u8]], text: &[u8], size: usize) -> Vec<u8> {
@@ -24,7 +24,7 @@ fn in_chunks(secrets: &[&[u8]], text: &[u8], size: usize) -> Vec<u8> {
     passed
 }
 
-/// An encoder that shares nothing with ours: bit by bit.
+/// An independent Base64 encoder, bit by bit.
 fn base64(bytes: &[u8], url_safe: bool) -> String {
     let bits: Vec<bool> =
         bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1 == 1)).collect();
@@ -81,7 +81,7 @@ fn spellings(secret: &[u8]) -> Vec<String> {
         percent(false, &|_| false),
         json.to_owned(),
         json.replace('/', "\\/"),
-        // As Gson and .NET write JSON, as Python and browsers write URLs, and each inside of another.
+        // As Gson and .NET write JSON, as Python and browsers write URLs, and nested escapes.
         json.replace('&', "\\u0026"),
         json.replace('+', "\\u002B").replace('&', "\\u0026"),
         secret.iter().map(|byte| format!("\\u{byte:04x}")).collect(),
@@ -100,7 +100,7 @@ fn spellings(secret: &[u8]) -> Vec<String> {
     spellings
 }
 
-/// K2: in every form, whichever chunks it comes in.
+/// K2: every form, at every chunk size.
 #[test]
 fn k2_a_secret_is_blanked_in_every_form_at_every_split() {
     for spelling in spellings(SECRET) {
@@ -114,7 +114,7 @@ fn k2_a_secret_is_blanked_in_every_form_at_every_split() {
     }
 }
 
-/// Each byte written in a way of its own: what no encoder does, and no list of forms has.
+/// Each byte in an escape of its own, which no encoder emits and no list of forms contains.
 #[test]
 fn k2_a_secret_is_blanked_however_each_of_its_bytes_is_escaped() {
     let mut state = 11_u64;
@@ -145,7 +145,7 @@ fn k2_a_secret_is_blanked_however_each_of_its_bytes_is_escaped() {
     }
 }
 
-/// What has escapes and no secret is passed on as it came, an escape that the end cuts off included.
+/// Text with escapes and without secrets passes unchanged, including a truncated escape.
 #[test]
 fn k2_escapes_pass_unchanged() {
     let text = r#"{"a":"\u0041\n\\ & &amp; &copy; %41 %zz 100% \q \u20ac é&"#.repeat(20) + r"\u00";
@@ -158,7 +158,7 @@ fn k2_escapes_pass_unchanged() {
     assert_eq!(scanner.push(b" of it"), b"% of it");
 }
 
-/// Whatever stands before and behind it in the encoded data, no three bytes of the secret can be read back.
+/// No three bytes of the secret can be decoded, for any adjacent bytes.
 #[test]
 fn k2_a_secret_inside_of_base64_is_blanked_at_every_offset() {
     for before in 0..7 {
@@ -209,7 +209,7 @@ fn a_secret_too_short_to_be_one_is_not_looked_for() {
     }
 }
 
-/// A copy that is left behind when memory grows is a copy that nobody wipes; there is an assertion where it would.
+/// A reallocation would leave an unwiped copy; a debug assertion detects it.
 #[test]
 fn k2_the_forms_of_no_secret_need_more_room_than_was_made() {
     for byte in 0..=255 {
@@ -221,7 +221,7 @@ fn k2_the_forms_of_no_secret_need_more_room_than_was_made() {
     }
 }
 
-/// Against a search that tries every form at every place, on text made of pieces of the secret.
+/// Compares with a naive search at every position, on text made of parts of the secret.
 #[test]
 fn k2_the_shifts_find_what_a_plain_search_finds() {
     let mut state = 7_u64;
@@ -241,7 +241,7 @@ fn k2_the_shifts_find_what_a_plain_search_finds() {
         }
         let one = scanner(&[&secret]);
         let mut expected = text.clone();
-        for form in one.hidden.pattern().forms() {
+        for form in one.secrets.pattern().forms() {
             for at in 0..text.len() {
                 if text[at..].starts_with(form) {
                     expected[at..at + form.len()].fill(b'*');

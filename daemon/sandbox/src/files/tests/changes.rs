@@ -1,4 +1,4 @@
-//! What changes the workspace: quotas, intents, and what is written down.
+//! Changes of the workspace: quotas, intents and recorded effects.
 
 use super::*;
 
@@ -46,7 +46,7 @@ async fn t11_what_is_read_is_told_where_a_tool_is_tried_out() {
     guest.access.take_effects();
     guest.get("a").await.unwrap();
     assert_eq!(guest.access.take_effects(), []);
-    guest.workspace = guest.workspace.clone().telling_reads();
+    guest.workspace = guest.workspace.clone().with_read_effects();
     let mut trying = guest.sibling();
     trying.get("a").await.unwrap();
     trying.put("b", b"2").await;
@@ -60,15 +60,15 @@ async fn b2_writes_are_charged_by_what_the_file_grows() {
     guest.write(fd, b"12345", 0).await.unwrap();
     guest.write(fd, b"abcde", 0).await.unwrap();
     guest.write(fd, b"67890", 5).await.unwrap();
-    assert_eq!(guest.used(), Used { bytes: 10, files: 1 });
-    assert_eq!(guest.access.limit_refused(), None);
+    assert_eq!(guest.usage(), WorkspaceUsage { bytes: 10, files: 1 });
+    assert_eq!(guest.access.exceeded_limit(), None);
     assert_eq!(guest.write(fd, b"x", 10).await.unwrap_err(), ErrorCode::Quota);
-    assert_eq!(guest.access.limit_refused(), Some(LimitName::WorkspaceBytes));
+    assert_eq!(guest.access.exceeded_limit(), Some(LimitName::WorkspaceBytes));
     assert!(guest.access.take_effects().contains(&effect("quota_exceeded", "f: workspace_bytes")));
     guest.view().set_size(borrow(fd), 3).await.map_err(code).unwrap();
-    assert_eq!(guest.used().bytes, 3);
+    assert_eq!(guest.usage().bytes, 3);
     guest.write(fd, b"7654321", 3).await.unwrap();
-    assert_eq!(guest.used().bytes, 10);
+    assert_eq!(guest.usage().bytes, 10);
 }
 
 #[tokio::test]
@@ -76,9 +76,9 @@ async fn b2_emptying_a_file_as_it_is_opened_gives_its_room_back() {
     let mut guest = Guest::new(Quota { bytes: 10, files: 1 }).await;
     guest.put("f", b"1234567890").await;
     let fd = guest.open("f", OpenFlags::TRUNCATE, WRITE).await.unwrap();
-    assert_eq!(guest.used(), Used { bytes: 0, files: 1 });
+    assert_eq!(guest.usage(), WorkspaceUsage { bytes: 0, files: 1 });
     guest.write(fd, b"0987654321", 0).await.unwrap();
-    assert_eq!(guest.used(), Used { bytes: 10, files: 1 });
+    assert_eq!(guest.usage(), WorkspaceUsage { bytes: 10, files: 1 });
 }
 
 #[tokio::test]
@@ -96,10 +96,10 @@ async fn b2_holes_count_in_full() {
         assert_eq!(guest.write(fd, b"x", offset).await.unwrap_err(), ErrorCode::Quota, "{offset}");
     }
     assert_eq!(guest.write(fd, b"x", u64::MAX).await.unwrap_err(), ErrorCode::FileTooLarge);
-    assert_eq!(guest.used().bytes, 0);
+    assert_eq!(guest.usage().bytes, 0);
     guest.write(fd, b"x", 998).await.unwrap();
     guest.view().set_size(borrow(fd), 1000).await.map_err(code).unwrap();
-    assert_eq!(guest.used().bytes, 1000);
+    assert_eq!(guest.usage().bytes, 1000);
     assert_eq!(fs::metadata(guest.host("sparse")).unwrap().len(), 1000);
 }
 
@@ -111,16 +111,16 @@ async fn b2_files_and_folders_are_counted_and_released() {
     guest.put("d/b", b"2").await;
     assert_eq!(guest.create("c").await.unwrap_err(), ErrorCode::Quota);
     assert_eq!(guest.mkdir("c").await.unwrap_err(), ErrorCode::Quota);
-    assert_eq!(guest.access.limit_refused(), Some(LimitName::WorkspaceFiles));
-    assert_eq!(guest.used(), Used { bytes: 2, files: 3 });
+    assert_eq!(guest.access.exceeded_limit(), Some(LimitName::WorkspaceFiles));
+    assert_eq!(guest.usage(), WorkspaceUsage { bytes: 2, files: 3 });
     guest.create("a").await.unwrap();
     guest.unlink("d/b").await.unwrap();
     guest.rmdir("d").await.unwrap();
-    assert_eq!(guest.used(), Used { bytes: 1, files: 1 });
+    assert_eq!(guest.usage(), WorkspaceUsage { bytes: 1, files: 1 });
     guest.mkdir("c").await.unwrap();
     assert_eq!(guest.rmdir("missing").await.unwrap_err(), ErrorCode::NoEntry);
     assert_eq!(guest.unlink("c").await.unwrap_err(), ErrorCode::IsDirectory);
-    assert_eq!(guest.used(), Used { bytes: 1, files: 2 });
+    assert_eq!(guest.usage(), WorkspaceUsage { bytes: 1, files: 2 });
 }
 
 #[tokio::test]
@@ -142,13 +142,13 @@ async fn b2_a_rename_releases_what_it_replaces() {
     guest.put("a", b"1234").await;
     guest.put("b", b"56789").await;
     guest.rename("a", "b").await.unwrap();
-    assert_eq!(guest.used(), Used { bytes: 4, files: 1 });
+    assert_eq!(guest.usage(), WorkspaceUsage { bytes: 4, files: 1 });
     guest.rename("b", "b").await.unwrap();
-    assert_eq!(guest.used(), Used { bytes: 4, files: 1 });
+    assert_eq!(guest.usage(), WorkspaceUsage { bytes: 4, files: 1 });
     guest.mkdir("d").await.unwrap();
     guest.mkdir("e").await.unwrap();
     guest.rename("d", "e").await.unwrap();
-    assert_eq!(guest.used(), Used { bytes: 4, files: 2 });
+    assert_eq!(guest.usage(), WorkspaceUsage { bytes: 4, files: 2 });
     assert_eq!(guest.get("b").await.unwrap(), b"1234");
 }
 
@@ -168,13 +168,13 @@ async fn b2_a_removed_file_that_is_still_open_cannot_grow_past_the_quota() {
     let fd = guest.create("f").await.unwrap();
     guest.write(fd, b"12345", 0).await.unwrap();
     guest.unlink("f").await.unwrap();
-    assert_eq!(guest.used(), Used { bytes: 5, files: 1 });
+    assert_eq!(guest.usage(), WorkspaceUsage { bytes: 5, files: 1 });
     guest.write(fd, b"67890", 5).await.unwrap();
     assert_eq!(guest.write(fd, b"x", 10).await.unwrap_err(), ErrorCode::Quota);
     let other = guest.create("g").await.unwrap();
     assert_eq!(guest.write(other, b"x", 0).await.unwrap_err(), ErrorCode::Quota);
     guest.close(fd);
-    assert_eq!(guest.used(), Used { bytes: 0, files: 1 });
+    assert_eq!(guest.usage(), WorkspaceUsage { bytes: 0, files: 1 });
     guest.write(other, b"1234567890", 0).await.unwrap();
 }
 
@@ -195,7 +195,7 @@ async fn b2_opening_and_removing_again_and_again_ends_at_the_quota() {
     assert_eq!((refused, open), (ErrorCode::Quota, 5));
     let workspace = guest.workspace.clone();
     drop(guest);
-    assert_eq!(workspace.used(), Used::default());
+    assert_eq!(workspace.usage(), WorkspaceUsage::default());
 }
 
 #[tokio::test]
@@ -210,7 +210,7 @@ async fn b2_one_call_removes_what_another_holds_open() {
     assert_eq!(other.write(g, b"5", 4).await.unwrap_err(), ErrorCode::Quota);
     drop(one);
     other.write(g, b"567890", 4).await.unwrap();
-    assert_eq!(other.used(), Used { bytes: 10, files: 1 });
+    assert_eq!(other.usage(), WorkspaceUsage { bytes: 10, files: 1 });
 }
 
 #[tokio::test]
@@ -244,7 +244,7 @@ async fn folders_are_not_nested_deeper_by_moving_them() {
     let held = guest.open("r", OpenFlags::DIRECTORY, READ).await.unwrap();
     assert_eq!(guest.rename("r", &format!("{deep}/r")).await.unwrap_err(), ErrorCode::NameTooLong);
     guest.rename("r", "l/x/x/r").await.unwrap();
-    // The folder lies deeper now than when it was opened: what counts is where it is.
+    // The directory is deeper now than when it was opened; the depth on disk counts.
     let below = format!("{}y", "x/".repeat(39));
     guest.view().create_directory_at(borrow(held), below.clone()).await.map_err(code).unwrap();
     let mut chain = below;
@@ -270,8 +270,7 @@ async fn the_intent_is_recorded_once_and_before_the_first_change_only() {
         counter.fetch_add(1, Ordering::Relaxed);
         async { Ok(()) }
     });
-    let access = FileAccess::new(Some(guest.workspace.clone()), OPEN_FILES, before);
-    let mut guest = Guest::with(Arc::clone(&guest.folder), guest.workspace.clone(), access);
+    let mut guest = guest.with_access(access(&guest.workspace, before, &CopyMeter::default()));
     assert_eq!(guest.get("f").await.unwrap(), b"x");
     assert_eq!(guest.list().await, ["f"]);
     assert_eq!(asked.load(Ordering::Relaxed), 0);
@@ -288,19 +287,15 @@ async fn the_intent_is_recorded_once_and_before_the_first_change_only() {
 async fn nothing_changes_when_the_intent_cannot_be_recorded() {
     let mut allowed = Guest::new(ROOMY).await;
     allowed.put("f", b"x").await;
-    let access = FileAccess::new(
-        Some(allowed.workspace.clone()),
-        OPEN_FILES,
-        BeforeEffect::new(|| async { Err("full".into()) }),
-    );
-    let mut guest = Guest::with(Arc::clone(&allowed.folder), allowed.workspace.clone(), access);
+    let unrecordable = BeforeEffect::new(|| async { Err("full".into()) });
+    let mut guest = allowed.with_access(access(&allowed.workspace, unrecordable, &CopyMeter::default()));
     assert_eq!(guest.get("f").await.unwrap(), b"x");
-    assert!(!guest.access.effect_refused());
+    assert!(!guest.access.intent_failed());
     assert_eq!(guest.create("g").await.unwrap_err(), ErrorCode::Io);
     assert_eq!(guest.open("f", none(), WRITE).await.unwrap_err(), ErrorCode::Io);
     assert_eq!(guest.unlink("f").await.unwrap_err(), ErrorCode::Io);
     assert_eq!(guest.mkdir("d").await.unwrap_err(), ErrorCode::Io);
-    assert!(guest.access.effect_refused());
+    assert!(guest.access.intent_failed());
     assert_eq!(guest.list().await, ["f"]);
     assert_eq!(guest.access.take_effects(), []);
     allowed.unlink("f").await.unwrap();
@@ -345,7 +340,7 @@ async fn what_an_ended_call_was_waiting_for_is_over_or_counted() {
         let mut waiting = Box::pin(other.create("f"));
         assert!(wasmtime_wasi::runtime::poll_noop(waiting.as_mut()).is_none());
     }
-    assert_eq!(other.access.unfinished(), 0);
+    assert_eq!(other.access.unfinished_operations(), 0);
     drop(lock);
     guest.put("g", b"").await;
     assert_eq!(guest.list().await, ["g"]);

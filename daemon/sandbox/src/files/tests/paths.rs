@@ -1,4 +1,4 @@
-//! What a path may lead to.
+//! The entries that a path may lead to.
 
 use super::*;
 
@@ -18,11 +18,11 @@ async fn b4_a_guest_finds_its_workspace_and_reads_and_writes_in_it() {
 #[tokio::test]
 async fn b4_without_a_workspace_there_is_nothing_to_open() {
     let (mut table, mut ctx) = (ResourceTable::new(), WasiFilesystemCtx::default());
-    let mut access = FileAccess::new(None, OPEN_FILES, BeforeEffect::refused());
+    let mut access = FileAccess::new(None, OPEN_FILES, BeforeEffect::forbidden(), &CopyMeter::default());
     let wasi = WasiFilesystemCtxView { ctx: &mut ctx, table: &mut table };
     assert!(preopens::Host::get_directories(&mut FilesView::new(wasi, &mut access)).unwrap().is_empty());
     assert_eq!(access.take_effects(), []);
-    assert_eq!(access.unfinished(), 0);
+    assert_eq!(access.unfinished_operations(), 0);
 }
 
 #[tokio::test]
@@ -119,7 +119,7 @@ async fn b4_planted_links_are_not_followed_by_anything() {
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
     assert_eq!(fs::read(outside.path().join("canary")).unwrap(), b"canary");
 
-    // A link can be seen, as such, and removed; then the name is as good as any.
+    // A link can be listed and removed; then its name is free.
     let top = guest.top();
     let stat = guest.view().stat_at(top, PathFlags::empty(), "link".into()).await.map_err(code).unwrap();
     assert_eq!(stat.type_, types::DescriptorType::SymbolicLink);
@@ -182,7 +182,7 @@ async fn b4_pipes_and_devices_are_refused_at_once() {
     mknodat(CWD, guest.host("pipe"), FileType::Fifo, mode, 0).unwrap();
     mknodat(CWD, guest.host("socket"), FileType::Socket, mode, 0).unwrap();
     let mut names = vec!["pipe", "socket"];
-    // Making a device takes a right that tests do not always have.
+    // Creating a device needs a privilege that tests do not always have.
     if mknodat(CWD, guest.host("zero"), FileType::CharacterDevice, mode, rustix::fs::makedev(1, 5)).is_ok() {
         names.push("zero");
     }

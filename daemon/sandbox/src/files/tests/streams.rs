@@ -27,13 +27,13 @@ async fn what_goes_in_by_a_stream_comes_out_by_one() {
     let mut stream = writer(&mut guest, "f").await;
     let bytes: Vec<u8> = (0..200_000_u32).map(|at| (at % 251) as u8).collect();
     stream.blocking_write_and_flush(bytes.clone().into()).await.unwrap();
-    assert_eq!(guest.used(), Used { bytes: 200_000, files: 1 });
+    assert_eq!(guest.usage(), WorkspaceUsage { bytes: 200_000, files: 1 });
     let fd = guest.open("f", none(), READ).await.unwrap();
     let mut stream = reader(&mut guest, fd, 1);
     let mut read = Vec::new();
     let end = loop {
         match stream.blocking_read(1 << 20).await {
-            Ok(piece) => read.extend_from_slice(&piece),
+            Ok(chunk) => read.extend_from_slice(&chunk),
             Err(end) => break end,
         }
     };
@@ -45,9 +45,9 @@ async fn what_goes_in_by_a_stream_comes_out_by_one() {
 async fn a_guest_that_polls_reads_and_writes_too() {
     let mut guest = Guest::new(ROOMY).await;
     let mut stream = writer(&mut guest, "f").await;
-    for piece in [&b"hello "[..], b"world"] {
+    for chunk in [&b"hello "[..], b"world"] {
         assert_eq!(stream.check_write().unwrap(), 64 * 1024);
-        stream.write(Bytes::copy_from_slice(piece)).unwrap();
+        stream.write(Bytes::copy_from_slice(chunk)).unwrap();
         stream.flush().unwrap();
         stream.ready().await;
     }
@@ -58,22 +58,22 @@ async fn a_guest_that_polls_reads_and_writes_too() {
             evict(&guest.folder.path().join("f"));
         }
         let mut stream = reader(&mut guest, fd, 0);
-        assert_eq!(polled(&mut stream, 4).await, "hell");
-        assert_eq!(polled(&mut stream, 100).await, "o world");
+        assert_eq!(read_polling(&mut stream, 4).await, "hell");
+        assert_eq!(read_polling(&mut stream, 100).await, "o world");
         stream.ready().await;
         assert!(matches!(stream.read(1), Err(StreamError::Closed)));
     }
 }
 
-/// Has the kernel forget what is in a file, where it can, so that reading it waits for the disk.
+/// Evicts a file from the page cache, if possible, so that reading it waits for the disk.
 fn evict(path: &std::path::Path) {
     let file = std::fs::File::open(path).unwrap();
     file.sync_all().unwrap();
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
 }
 
-/// As a guest reads that polls: a read that gives nothing is tried again when the stream is ready.
-async fn polled(stream: &mut DynInputStream, bytes: usize) -> Bytes {
+/// Reads as a polling guest does: after an empty read it waits until the stream is ready.
+async fn read_polling(stream: &mut DynInputStream, bytes: usize) -> Bytes {
     loop {
         let read = stream.read(bytes).unwrap();
         if !read.is_empty() {
@@ -83,19 +83,19 @@ async fn polled(stream: &mut DynInputStream, bytes: usize) -> Bytes {
     }
 }
 
-/// Copying is the host's work, and no instruction of the guest shows it.
+/// Copying is the host's work and burns no guest fuel.
 #[tokio::test]
 async fn b2_what_is_read_and_written_is_owed_as_fuel_whichever_way_it_goes() {
     const BYTES: usize = 4_000;
     const FUEL: u64 = 1_000;
-    let (mut guest, moved) = Guest::counted(ROOMY).await;
+    let (mut guest, meter) = Guest::with_meter(ROOMY).await;
     let fd = guest.create("f").await.unwrap();
-    assert_eq!(moved.take(), 0, "opening moves nothing");
+    assert_eq!(meter.take_fuel(), 0, "opening moves nothing");
     guest.write(fd, &[1; BYTES], 0).await.unwrap();
-    assert_eq!(moved.take(), FUEL, "a write");
+    assert_eq!(meter.take_fuel(), FUEL, "a write");
     let mut stream = writer(&mut guest, "f").await;
     stream.blocking_write_and_flush(vec![1; BYTES].into()).await.unwrap();
-    assert_eq!(moved.take(), FUEL, "a write by a stream");
+    assert_eq!(meter.take_fuel(), FUEL, "a write by a stream");
     for is_in_memory in [true, false] {
         let forget = |guest: &Guest| {
             if !is_in_memory {
@@ -104,11 +104,11 @@ async fn b2_what_is_read_and_written_is_owed_as_fuel_whichever_way_it_goes() {
         };
         forget(&guest);
         guest.view().read(borrow(fd), BYTES as u64, 0).await.map_err(code).unwrap();
-        assert_eq!(moved.take(), FUEL, "a read, in memory: {is_in_memory}");
+        assert_eq!(meter.take_fuel(), FUEL, "a read, in memory: {is_in_memory}");
         forget(&guest);
         let mut stream = reader(&mut guest, fd, 0);
-        assert_eq!(polled(&mut stream, BYTES).await.len(), BYTES);
-        assert_eq!(moved.take(), FUEL, "a read by a stream, in memory: {is_in_memory}");
+        assert_eq!(read_polling(&mut stream, BYTES).await.len(), BYTES);
+        assert_eq!(meter.take_fuel(), FUEL, "a read by a stream, in memory: {is_in_memory}");
     }
 }
 
@@ -121,9 +121,9 @@ async fn b2_a_stream_stops_at_the_quota_and_the_guest_learns_why() {
     assert_eq!(stream_code(&mut guest, refused), Some(ErrorCode::Quota));
     assert!(matches!(stream.check_write(), Err(StreamError::Closed)));
     assert!(matches!(stream.write("x".into()), Err(StreamError::Closed)));
-    assert_eq!(guest.access.limit_refused(), Some(LimitName::WorkspaceBytes));
+    assert_eq!(guest.access.exceeded_limit(), Some(LimitName::WorkspaceBytes));
     assert_eq!(guest.get("f").await.unwrap(), b"1234567890");
-    assert_eq!(guest.used().bytes, 10);
+    assert_eq!(guest.usage().bytes, 10);
 }
 
 #[tokio::test]
@@ -137,11 +137,11 @@ async fn appending_goes_to_the_end_whoever_wrote_last() {
         let stream = guest.view().append_via_stream(borrow(fd)).map_err(code).unwrap();
         streams.push(guest.table.delete(stream).unwrap());
     }
-    for (at, piece) in ["2", "3", "4", "5"].into_iter().enumerate() {
-        streams[at % 2].blocking_write_and_flush(piece.into()).await.unwrap();
+    for (at, chunk) in ["2", "3", "4", "5"].into_iter().enumerate() {
+        streams[at % 2].blocking_write_and_flush(chunk.into()).await.unwrap();
     }
     assert_eq!(guest.get("f").await.unwrap(), b"12345");
-    assert_eq!(guest.used().bytes, 5);
+    assert_eq!(guest.usage().bytes, 5);
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn b2_writing_nothing_does_nothing_however_often() {
         stream.write(Bytes::new()).unwrap();
     }
     stream.blocking_write_and_flush(Bytes::new()).await.unwrap();
-    assert_eq!(guest.access.unfinished(), 0);
+    assert_eq!(guest.access.unfinished_operations(), 0);
     assert_eq!(guest.access.take_effects(), []);
     stream.blocking_write_and_flush("x".into()).await.unwrap();
     assert_eq!(guest.get("f").await.unwrap(), b"x");
@@ -198,9 +198,9 @@ async fn b2_a_stream_keeps_a_removed_file_counted() {
     guest.unlink("f").await.unwrap();
     stream.blocking_write_and_flush("67890".into()).await.unwrap();
     assert!(stream.blocking_write_and_flush("x".into()).await.is_err());
-    assert_eq!(guest.used(), Used { bytes: 10, files: 1 });
+    assert_eq!(guest.usage(), WorkspaceUsage { bytes: 10, files: 1 });
     drop(stream);
-    assert_eq!(guest.used(), Used::default());
+    assert_eq!(guest.usage(), WorkspaceUsage::default());
 }
 
 #[tokio::test]

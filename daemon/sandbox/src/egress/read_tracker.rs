@@ -1,5 +1,5 @@
-//! Whether anything came by a connection since its request was given to it. Of an answer that ends too early the library
-//! does not say whether it had begun.
+//! Tracks whether any response byte was read, which hyper does not report for an incomplete response. Only a request
+//! without a response may be retried.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -9,27 +9,27 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What a connection and who uses it both know. Cheap to clone.
+/// The flag, shared by a connection and its stream. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Heard(Arc<AtomicBool>);
+pub(super) struct ReadTracker(Arc<AtomicBool>);
 
-impl Heard {
-    pub(super) fn forget(&self) {
+impl ReadTracker {
+    pub(super) fn reset(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    pub(super) fn anything(&self) -> bool {
+    pub(super) fn has_read(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A stream that is listened to.
-pub(super) struct Listened<S> {
+/// A stream that sets the flag when it reads.
+pub(super) struct TrackedStream<S> {
     pub(super) stream: S,
-    pub(super) heard: Heard,
+    pub(super) tracker: ReadTracker,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Listened<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TrackedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -38,13 +38,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Listened<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.heard.0.store(true, Ordering::Relaxed);
+            self.tracker.0.store(true, Ordering::Relaxed);
         }
         read
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Listened<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TrackedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
