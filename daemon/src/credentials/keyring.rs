@@ -315,7 +315,7 @@ impl Credentials {
         Ok(count)
     }
 
-    fn set_keyring(&self, keyring: Keyring, now_ms: u64) {
+    pub(super) fn set_keyring(&self, keyring: Keyring, now_ms: u64) {
         let mut snapshot = CredentialSnapshot::clone(&self.0.snapshot.load());
         snapshot.keys = Keys::Open(Arc::new(keyring));
         let snapshot = Arc::new(snapshot);

@@ -141,7 +141,7 @@ impl Vault {
             .body(body.unwrap_or_default());
         let unavailable = |why: String| Err(VaultError::Unavailable(why));
         let Ok(request) = request else { return unavailable("its URL or the token is not valid".into()) };
-        let response = (self.http)(request).await.or_else(|error| unavailable(error.0))?;
+        let response = (self.http)(request).await.map_err(|error| VaultError::Unavailable(error.0))?;
         match response.status().as_u16() {
             200..300 => Ok(Zeroizing::new(response.into_body())),
             403 => Err(VaultError::Forbidden),
