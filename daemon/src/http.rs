@@ -1,8 +1,9 @@
-//! The HTTP interface: requests become calls and acts, outcomes become responses.
+//! HTTP API: converts requests into calls and administrative actions, and their outcomes into responses.
 //!
-//! Nothing is decided here. The guard of a route asks `identity` whether the caller's role may, and the handler
-//! whether this thing is the caller's; then it hands on to the room that does it, and puts the result into wire
-//! form. The OpenAPI document is made from these very guards and handlers. Every route checks the host it was asked for: a web page can make a browser reach loopback.
+//! This layer makes no policy decisions. The guard of a route asks `identity` whether the caller's role has the
+//! access; the handler checks whether the resource is the caller's, delegates to the module that does the work, and
+//! serializes the result. The OpenAPI document is generated from the same guards and handlers. Every request's host
+//! is validated, because a web page can make a browser send requests to loopback (DNS rebinding).
 
 mod address;
 mod agents;
@@ -66,44 +67,45 @@ pub use documents::DocumentWarning;
 pub use problem::ErrorTypeForm;
 pub use site::Site;
 
-/// How long changes may take to end when the time to drain is over: as long as the last answers.
+/// Time that running changes get after the drain deadline: the same as the last responses.
 const LAST_CHANGES: Duration = listener::LAST_ANSWERS;
 
-/// The name of this door in the audit log.
+/// Source of this API's actions in the audit log.
 const DOOR: &str = "http";
 
-/// Everything that handlers reach. Cheap to clone.
+/// Shared state of all handlers; cheap to clone.
 #[derive(Clone)]
 pub struct App(Arc<AppParts>);
 
-/// What the interface is made of.
+/// Components of the HTTP API.
 pub struct AppParts {
-    /// The settings.
+    /// The configuration.
     pub config: Config,
-    /// The administration layer, with the parts that it administers.
+    /// The administration layer, with the components that it administers.
     pub admin: Admin,
-    /// Whether new work is taken; cleared when stopping begins.
+    /// Whether new work is accepted; cleared when shutdown begins.
     pub serving: AtomicBool,
-    /// Work that no request waits for.
+    /// Background tasks that outlive their requests.
     pub background: TaskTracker,
-    /// The OpenAPI document, as JSON text; made with the routes.
+    /// The OpenAPI document as JSON text; set when the routes are built.
     pub openapi: OnceLock<String>,
 }
 
 impl App {
-    /// An interface over these parts.
+    /// Creates the API from its components.
     pub fn new(parts: AppParts) -> Self {
         Self(Arc::new(parts))
     }
 
-    /// Makes `/readyz` fail, and ends streams after the last events of running calls. Returns the end of the time to drain.
+    /// Makes `/readyz` fail and ends event streams after the last events of running calls. Returns the drain
+    /// deadline.
     pub fn stop_serving(&self) -> Instant {
         self.0.serving.store(false, Ordering::Release);
         self.dispatcher().parts().events.pending().close();
         Instant::now() + Duration::from_secs(self.settings().drain_seconds)
     }
 
-    /// Every route, with its document.
+    /// Builds every route, with the OpenAPI document.
     pub fn site(self) -> Site {
         let (router, document) = routes(&self).into_parts();
         self.0.openapi.get_or_init(|| document::text(document));
@@ -112,7 +114,7 @@ impl App {
         Site::new(router, hosts)
     }
 
-    /// Waits for what is under way and closes the state. Changes may take until `drained` and not much longer.
+    /// Waits for running tasks, then closes the store. Changes may run until `drained` and `LAST_CHANGES` longer.
     pub async fn close(&self, drained: Instant) {
         let (background, detached) = (&self.0.background, &self.parts().dispatcher.parts().detached);
         background.close();
@@ -145,7 +147,7 @@ impl App {
         &self.dispatcher().parts().audit
     }
 
-    /// The session, if it is there and the caller may use it; both get the same answer.
+    /// Returns the session. An unknown session and another caller's session get the same response.
     async fn session_of(&self, caller: &Caller, id: &str) -> Result<Arc<Session>, Problem> {
         let Some(session) = self.parts().sessions.find(id) else {
             return Err(self.no_session(caller, id).await);
@@ -158,7 +160,8 @@ impl App {
         Ok(session)
     }
 
-    /// Why there is no such session: one that is over is remembered for a while, for whoever may know of it.
+    /// Returns the error for a missing session. An ended session is remembered for a limited time and reported as
+    /// ended to callers that may know of it.
     async fn no_session(&self, caller: &Caller, id: &str) -> Problem {
         let row = self.parts().store.session(id).await;
         let agent = row.as_ref().ok().map(|row| (&row.organization, &row.agent));
@@ -168,7 +171,7 @@ impl App {
         }
     }
 
-    /// The outcome of a call of an earlier run of the daemon, from the audit log.
+    /// Reads the outcome of a call of an earlier daemon run from the audit log.
     async fn outcome_from_audit(&self, session: &Session, call: &str) -> Result<CallOutcome, Problem> {
         let found = self
             .audit()
@@ -180,7 +183,7 @@ impl App {
         Ok(CallOutcome::from_audit(call, &called, &row))
     }
 
-    /// Runs work to completion, also where the caller disconnects.
+    /// Spawns a task that runs to completion, even if the client disconnects.
     async fn run_to_completion<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -194,7 +197,7 @@ impl App {
         })
     }
 
-    /// Performs an act of the caller and records its outcome.
+    /// Performs an administrative action of the caller and records its outcome.
     async fn act<T>(
         &self,
         caller: &Caller,
@@ -207,16 +210,17 @@ impl App {
         Ok(self.admin().audited(action, act).await?)
     }
 
-    /// The caller, as the administration layer takes it.
+    /// Converts the caller to the administration layer's type.
     fn actor<'a>(&self, caller: &'a Caller) -> Actor<'a> {
         Actor { caller, source: DOOR }
     }
 }
 
-/// Waits for changes to end, and answers whether they did: until `drained` or until `over`, and for a moment after.
+/// Waits for running changes until `drained` or until `over`, plus `LAST_CHANGES`; returns whether they ended.
 ///
-/// The moment is for `over`, which is said by a second signal, but also by the listener when connections took all of the
-/// time to drain: a change that one of them asked for would be given up before it could end, and is most often about to.
+/// The extra time is for `over`: it is cancelled by a second signal, and by the listener when connections used up the
+/// drain time. A change that one of those connections requested is usually about to end and would otherwise be
+/// aborted.
 async fn end_in_time(changes: &TaskTracker, drained: Instant, over: &CancellationToken) -> bool {
     let patience = async {
         let _ = timeout_at(drained, over.cancelled()).await;
@@ -228,7 +232,8 @@ async fn end_in_time(changes: &TaskTracker, drained: Instant, over: &Cancellatio
     }
 }
 
-/// INVARIANT: every route but those of health, and the one that browsers come back to, has a guard. Whoever has one finds the caller in it.
+/// INVARIANT: every route has a guard, except the health routes and the OAuth2 callback. The guard stores the caller
+/// in the request's extensions.
 fn routes(app: &App) -> Routes {
     use Access::{Audit as ReadAudit, Operate, Orchestrate, Own, Verify};
     Routes::new(app.clone(), document::outline())
@@ -289,7 +294,7 @@ fn routes(app: &App) -> Routes {
         .guarded(Verify, routes!(audit::verify))
 }
 
-/// One header field as text; twice, or not text, is an error rather than a guess.
+/// Returns a header field as text; a repeated field or a value that is not text is an error.
 fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Problem> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -320,14 +325,14 @@ async fn wrong_method() -> Response {
     .with_status(axum::http::StatusCode::METHOD_NOT_ALLOWED)
 }
 
-/// What lists are paged by.
+/// Pagination parameters of a list.
 #[derive(serde::Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 struct Page {
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     cursor: Option<String>,
-    /// Entries on a page.
+    /// Maximum number of entries on a page.
     #[serde(default, deserialize_with = "extract::page_limit::<1000, _>")]
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
@@ -344,7 +349,7 @@ impl Page {
 struct List<T> {
     /// The entries.
     items: Vec<T>,
-    /// What to send as `cursor` for the next page; null on the last one.
+    /// The `cursor` of the next page; null on the last page.
     #[schema(required)]
     next_cursor: Option<String>,
 }
@@ -362,7 +367,7 @@ mod tests {
 
     use super::*;
 
-    /// Longer than any wait in here may last.
+    /// Longer than any timeout in these tests.
     const LONG: Duration = Duration::from_secs(600);
 
     fn change(work: impl Future<Output = ()> + Send + 'static) -> TaskTracker {

@@ -1,13 +1,13 @@
-//! The variable parts of addresses and the headers of writes, as the OpenAPI document describes them.
+//! Path parameters and the headers of writes, as the OpenAPI document describes them.
 //!
-//! Handlers read them as text and parse them into names (`Name`, `Namespace`), whose rules the patterns here
-//! repeat; a test holds the two together.
+//! Handlers read path parameters as text and parse them into names (`Name`, `Namespace`). The patterns here repeat
+//! the rules of those types; a test compares the two.
 
 #![allow(dead_code, reason = "these are read by the derive alone")]
 
 use utoipa::IntoParams;
 
-/// An organization.
+/// Path of an organization.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct OrganizationAddress {
@@ -16,7 +16,7 @@ pub(super) struct OrganizationAddress {
     org: String,
 }
 
-/// An agent of an organization.
+/// Path of an agent.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct AgentAddress {
@@ -28,7 +28,7 @@ pub(super) struct AgentAddress {
     agent: String,
 }
 
-/// A credential of an organization.
+/// Path of a credential.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct CredentialAddress {
@@ -40,7 +40,7 @@ pub(super) struct CredentialAddress {
     name: String,
 }
 
-/// A plugin.
+/// Path of a plugin.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct PluginAddress {
@@ -49,28 +49,28 @@ pub(super) struct PluginAddress {
     namespace: String,
 }
 
-/// A tool of an organization.
+/// Path of a custom tool.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct CustomToolAddress {
     /// The organization's name.
     #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
     org: String,
-    /// The namespace of its actions: lower-case words joined by hyphens.
+    /// The namespace of the tool's actions: lower-case words joined by hyphens.
     #[param(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40, example = "weather")]
     namespace: String,
 }
 
-/// A token.
+/// Path of a token.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct TokenAddress {
-    /// The token's id, which is not the token.
+    /// The token's id; it is not the token's secret text.
     #[param(min_length = 1, example = "2eee2cedbf97cb68")]
     id: String,
 }
 
-/// A session.
+/// Path of a session.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct SessionAddress {
@@ -79,19 +79,19 @@ pub(super) struct SessionAddress {
     id: String,
 }
 
-/// A tool in a session.
+/// Path of a tool in a session.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct ToolAddress {
     /// The session's id.
     #[param(min_length = 1)]
     id: String,
-    /// `call_NAMESPACE_TOOL`, or `NAMESPACE/TOOL` with the slash as `%2F`.
+    /// `call_NAMESPACE_TOOL`, or `NAMESPACE/TOOL` with the slash encoded as `%2F`.
     #[param(min_length = 1, example = "call_arithmetic_evaluate")]
     tool: String,
 }
 
-/// An approval.
+/// Path of an approval.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct ApprovalAddress {
@@ -100,7 +100,7 @@ pub(super) struct ApprovalAddress {
     id: String,
 }
 
-/// A call in a session.
+/// Path of a call in a session.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct CallAddress {
@@ -112,61 +112,61 @@ pub(super) struct CallAddress {
     call: String,
 }
 
-/// A file in the workspace of a session.
+/// Path of a file in a session's workspace.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct FileAddress {
     /// The session's id.
     #[param(min_length = 1)]
     id: String,
-    /// The path from the top of the workspace, its parts separated by `/`, which may be sent as it is or as
-    /// `%2F`. A part can be neither `.` nor `..`.
+    /// The path relative to the workspace's root. Segments are separated by `/`, sent literally or encoded as `%2F`.
+    /// A segment can be neither `.` nor `..`.
     #[param(min_length = 1, example = "notes.txt")]
     path: String,
 }
 
-/// What a write of a file may say about what is there.
+/// Precondition header of a file write.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(super) struct FileHeaders {
-    /// `*` for a file that must not be there yet. Files have no `ETag`, so there is nothing else to compare.
+    /// `*`: the file must not exist yet. Files have no `ETag`, so no other value is accepted.
     #[param(rename = "If-None-Match", pattern = r"^\*$", value_type = String, required = false)]
     if_none_match: Option<String>,
 }
 
-/// What a write of a document says about the one that it replaces.
+/// Precondition headers of a document write.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(super) struct WriteHeaders {
-    /// The `ETag` of the document that is replaced, or several with commas between, or `*` for whichever is
-    /// there. Either this or `If-None-Match` must be sent.
+    /// The `ETag` of the document to replace, a comma-separated list of tags, or `*` for any existing document.
+    /// Either this header or `If-None-Match` is required.
     #[param(rename = "If-Match", pattern = r#"^(\*|[ ,]*((W/)?"[!#-+\x2d-~]*"( *,[ ,]*(W/)?"[!#-+\x2d-~]*")*[ ,]*)?)$"#, example = json!("*"),
         value_type = String, required = false)]
     if_match: Option<String>,
-    /// `*` for a document that must not be there yet.
+    /// `*`: the document must not exist yet.
     #[param(rename = "If-None-Match", pattern = r"^\*$", value_type = String, required = false)]
     if_none_match: Option<String>,
 }
 
-/// What a write may say about what it replaces, and need not.
+/// Optional precondition headers of a write or a delete.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(super) struct OptionalTags {
-    /// The `ETag` of what is replaced or deleted, or several with commas between, or `*` for whichever is there.
+    /// The `ETag` of the resource to replace or delete, a comma-separated list of tags, or `*` for any existing
+    /// resource.
     #[param(rename = "If-Match", pattern = r#"^(\*|[ ,]*((W/)?"[!#-+\x2d-~]*"( *,[ ,]*(W/)?"[!#-+\x2d-~]*")*[ ,]*)?)$"#, example = json!("*"),
         value_type = String, required = false)]
     if_match: Option<String>,
-    /// `*` for what must not be there yet.
+    /// `*`: the resource must not exist yet.
     #[param(rename = "If-None-Match", pattern = r"^\*$", value_type = String, required = false)]
     if_none_match: Option<String>,
 }
 
-/// What a delete of a document says about it.
+/// Precondition header of a document's deletion.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(super) struct DeleteHeaders {
-    /// The `ETag` of the document that is deleted, or several with commas between, or `*` for whichever is
-    /// there.
+    /// The `ETag` of the document to delete, a comma-separated list of tags, or `*` for any existing document.
     #[param(rename = "If-Match", pattern = r#"^(\*|[ ,]*((W/)?"[!#-+\x2d-~]*"( *,[ ,]*(W/)?"[!#-+\x2d-~]*")*[ ,]*)?)$"#, example = json!("*"))]
     if_match: String,
 }

@@ -1,4 +1,4 @@
-//! Agents over HTTP.
+//! Handlers of agents.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -21,7 +21,7 @@ use crate::documents::{DocumentKey, DocumentKind, RuleKey};
 
 /// List the agents of an organization.
 ///
-/// By name.
+/// The list is sorted by name.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/agents", tag = "agents", operation_id = "list_agents",
     params(OrganizationAddress, Page),
@@ -44,9 +44,9 @@ pub async fn list(
     documents(&app, DocumentKind::Agent, organization.as_str(), &page).await
 }
 
-/// Get one agent.
+/// Get an agent.
 ///
-/// Its `ETag` is what `PUT` and `DELETE` ask for in `If-Match`.
+/// The response has the `ETag` that `PUT` and `DELETE` require in `If-Match`.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/agents/{agent}", tag = "agents", operation_id = "get_agent",
     params(AgentAddress),
@@ -62,11 +62,11 @@ pub async fn get(
     stored(&app, &DocumentKey::agent(&organization, &agent)).await
 }
 
-/// Make or replace an agent.
+/// Create or replace an agent.
 ///
-/// It holds at once, for open sessions too. `If-None-Match: *` makes a new one, `If-Match` with the `ETag`
-/// that was read replaces one. A field that nothing enforces is refused; a tool that nothing loaded answers to
-/// is warned of, since policies come before plugins.
+/// The document takes effect at once, in open sessions too. `If-None-Match: *` creates an agent; `If-Match` with the
+/// current `ETag` replaces one. An unknown field is an error. A tool that matches no loaded plugin causes a warning
+/// only, because policies can be written before plugins are loaded.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/agents/{agent}", tag = "agents", operation_id = "put_agent",
     params(AgentAddress, WriteHeaders, Strictness),
@@ -89,9 +89,10 @@ pub async fn put(
     super::documents::put(&app, &caller, key, &strictness, &headers, body).await
 }
 
-/// What is odd about an agent now.
+/// Get the current warnings of an agent.
 ///
-/// Names that no loaded tool answers to, a profile that is not defined any more, and whether any tool is left for it.
+/// Reports names that match no loaded tool, a profile that is not defined any more, and an agent that is left without
+/// tools.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/agents/{agent}/warnings", tag = "agents", operation_id = "get_agent_warnings",
     params(AgentAddress),

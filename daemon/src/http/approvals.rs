@@ -1,4 +1,4 @@
-//! Approvals over HTTP: listed, shown and decided by whoever owns the organization.
+//! Handlers of approvals: owners of an organization list, read and decide them.
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -22,52 +22,52 @@ use crate::store::{ApprovalRow, ApprovalState};
 /// An approval.
 #[derive(Serialize, ToSchema)]
 pub struct ApprovalView {
-    /// Its id.
+    /// The approval's id.
     id: String,
-    /// How it stands.
+    /// The approval's state.
     state: ApprovalState,
     /// The organization.
     organization: String,
-    /// The agent that wants to make the call.
+    /// The agent that made the call.
     agent: String,
     /// The session.
     session: String,
-    /// The call that asked.
+    /// The id of the call that requires the approval.
     call: String,
-    /// Whom the orchestrator acts for.
+    /// The user that the orchestrator acts for.
     #[schema(required)]
     user: Option<String>,
     /// The orchestrator's conversation.
     #[schema(required)]
     conversation: Option<String>,
-    /// Where the conversation takes place.
+    /// The channel of the conversation.
     #[schema(required)]
     channel: Option<String>,
     /// `namespace/tool`.
     tool: String,
-    /// The plugin's version, as it says.
+    /// The plugin's version, as the plugin declares it.
     plugin_version: String,
-    /// The plugin, byte for byte: the approval holds for no other.
+    /// The hash of the plugin's bytes; the approval is valid for this plugin only.
     plugin_digest: String,
-    /// The arguments, byte for byte: what runs if this is approved, and nothing else does.
+    /// The arguments, byte for byte, as an approved call runs with them.
     #[schema(value_type = Object)]
     arguments: Box<RawValue>,
-    /// Which rule asked, and what the call may reach: a change of them makes the approval void.
+    /// The rules that required the approval and the call's network access; a change of them makes the approval void.
     #[schema(value_type = Object)]
     rules: Box<RawValue>,
     /// The id of the token that made the call.
     asked_by: String,
-    /// Since when it waits.
+    /// When the approval was requested.
     created_at: u64,
-    /// Until when it can be decided, or used.
+    /// The deadline for the decision, or for the use of an approved call.
     expires_at: u64,
-    /// Calls that it still allows.
+    /// The number of calls that the approval still allows.
     uses_left: u64,
-    /// The places of the arguments that may vary, and how.
+    /// The fields of the arguments that may vary, and how.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     constraints: Option<Box<RawValue>>,
-    /// The decider's words.
+    /// The decider's reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     reason: Option<String>,
@@ -75,25 +75,25 @@ pub struct ApprovalView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     decided_by: Option<String>,
-    /// When it was decided.
+    /// When the decision was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     decided_at: Option<u64>,
 }
 
-/// Which approvals to list.
+/// Query parameters of the list of approvals.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ApprovalQuery {
-    /// Those of this organization; without it, of all that the token owns.
+    /// Lists the approvals of this organization only. Default: all organizations that the token owns.
     #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64)]
     organization: Option<String>,
-    /// Those in this state.
+    /// Lists approvals in this state only.
     state: Option<ApprovalState>,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     cursor: Option<String>,
-    /// Entries on a page.
+    /// Maximum number of entries on a page.
     #[serde(default, deserialize_with = "super::extract::page_limit::<1000, _>")]
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
@@ -101,7 +101,7 @@ pub struct ApprovalQuery {
 
 /// List approvals.
 ///
-/// The oldest first. Owners see those of their organization.
+/// The list starts with the oldest approval. Owners see the approvals of their organization.
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "approvals", operation_id = "list_approvals", params(ApprovalQuery),
     responses((status = 200, description = "A page of approvals.", body = List<ApprovalView>), NoOrganization, Unreadable),
@@ -132,9 +132,9 @@ pub async fn list(
     Ok(axum::Json(List { items, next_cursor }))
 }
 
-/// Look at an approval.
+/// Get an approval.
 ///
-/// With the arguments byte for byte, as they would run.
+/// The response includes the arguments, byte for byte, as the call would run with them.
 #[utoipa::path(
     get, path = "/v1/approvals/{id}", tag = "approvals", operation_id = "get_approval", params(ApprovalAddress),
     responses((status = 200, description = "The approval.", body = ApprovalView), NoApproval, Unreadable),
@@ -150,9 +150,9 @@ pub async fn get(
 
 /// Approve or deny a call.
 ///
-/// Nobody decides about calls of a session that the same token opened. An approval is bound to what was shown: to these
-/// arguments, this plugin and the rules that asked; a change makes it void. It lets the call run when it is posted
-/// again, once, or as often and for such other arguments as the decision says.
+/// A token cannot decide about calls of a session that it opened. An approval is bound to the arguments, the plugin
+/// and the rules in the request for approval; a change of any of them makes it void. The call runs when the client
+/// posts it again: once, or as often and with such other arguments as the decision allows.
 #[utoipa::path(
     post, path = "/v1/approvals/{id}", tag = "approvals", operation_id = "decide_approval", params(ApprovalAddress),
     request_body(content = DecisionRequest, example = json!({"decision": "approve", "reason": "agreed by phone"})),

@@ -1,4 +1,4 @@
-//! The audit log over HTTP: search it, verify its chain.
+//! Handlers of the audit log: search, and verification of the hash chain.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -13,74 +13,73 @@ use super::{App, Authenticated};
 use crate::admin::audit_failure;
 use crate::audit::{self, Kind, Order, Row, Status, VerifyReport};
 
-/// What to look for; everything that is given must hold.
+/// Filters of a search; a record must match all of them.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AuditQuery {
-    /// One organization. Owners see their own whatever is asked.
+    /// Records of this organization. For owners, the filter is always their own organization.
     organization: Option<String>,
-    /// One agent.
+    /// Records of this agent.
     agent: Option<String>,
-    /// One session.
+    /// Records of this session.
     session: Option<String>,
-    /// One call.
+    /// Records of this call.
     call: Option<String>,
-    /// `namespace/tool`.
+    /// Records of this tool, as `namespace/tool`.
     tool: Option<String>,
-    /// Calls, and their effects, of sessions that act for this user.
+    /// Calls, and their effects, in sessions that act for this user.
     user: Option<String>,
-    /// What the token of this id asked for or did: calls, their effects, and administrative acts. `toolgate` is the daemon
-    /// itself.
+    /// Calls, their effects and administrative actions of the token with this id. `toolgate` is the daemon itself.
     principal: Option<String>,
-    /// Administrative acts of this name, like `agent.put`.
+    /// Administrative actions with this name, like `agent.put`.
     action: Option<String>,
-    /// How calls ended.
+    /// Calls that ended with this status.
     #[param(inline)]
     status: Option<Status>,
-    /// The code of calls that ended in an error.
+    /// Calls that ended with this error code.
     #[param(value_type = Option<ErrorTypeForm>, inline)]
     error_type: Option<String>,
-    /// Records of one kind.
+    /// Records of this kind.
     #[param(inline)]
     kind: Option<Kind>,
-    /// Not before this time, in milliseconds since 1970.
+    /// Inclusive start of the time range, in milliseconds since 1970.
     #[serde(default, deserialize_with = "super::extract::time_ms")]
     #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
     since_ms: Option<u64>,
-    /// Before this time, in milliseconds since 1970.
+    /// Exclusive end of the time range, in milliseconds since 1970.
     #[serde(default, deserialize_with = "super::extract::time_ms")]
     #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
     until_ms: Option<u64>,
-    /// Which records come first: the newest, unless it is said.
+    /// The order of the records. Default: newest first.
     #[serde(default)]
     #[param(inline, required = false)]
     order: Order,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     cursor: Option<String>,
-    /// Records on a page.
+    /// Maximum number of records on a page.
     #[serde(default, deserialize_with = "super::extract::page_limit::<500, _>")]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u32>,
 }
 
-/// A page of the log.
+/// A page of the audit log.
 #[derive(Serialize, ToSchema)]
 pub struct AuditPage {
     /// The records.
     items: Vec<Row>,
-    /// What to send as `cursor` for the next page; null on the last one.
+    /// The `cursor` of the next page; null on the last page.
     #[schema(required)]
     next_cursor: Option<String>,
 }
 
 /// Search the audit log.
 ///
-/// A search sees everything that was acknowledged before it began. Owners, and auditors of one organization,
-/// see that organization alone. With `order=oldest_first` there is always a `next_cursor`, to follow the log.
-/// Records that can no longer be read, or are not the ones that were written, are marked as `damaged` and their content
-/// is not shown. Where nobody can tell what a place had, it is a record of the kind `damaged` in every search of its time
-/// that asks for no other kind: what is looked for may have been there.
+/// A search covers every record that was acknowledged before the request. Owners, and auditors of one organization,
+/// see that organization only. With `order=oldest_first` the response always has a `next_cursor`, so that a client
+/// can follow the log. A record that fails to decode, or whose hash does not match, is marked as `damaged` and its
+/// content is omitted. If the fields of a damaged record are unknown, the record has the kind `damaged` and is in
+/// every search of its time range that filters by no other kind, because it could have matched.
 #[utoipa::path(
     get, path = "/v1/audit", tag = "audit", operation_id = "search_audit", params(AuditQuery),
     responses(
@@ -123,8 +122,8 @@ pub async fn search(
     Ok(axum::Json(AuditPage { items: page.rows, next_cursor: page.next }))
 }
 
-/// Tenants see of the platform's layer that it decided, and not by which rule (G16); of a damaged place that there is
-/// one, and not where in everybody's log.
+/// Hides details of the platform from tenants: they see that the platform's layer decided but not by which rule
+/// (G16), and that a record is damaged but not its position in the shared log.
 fn hide_platforms(row: &mut Row) {
     if let Some(damaged) = &mut row.damaged {
         (damaged.segment, damaged.offset) = (None, None);
@@ -136,7 +135,8 @@ fn hide_platforms(row: &mut Row) {
     }
 }
 
-/// A code of the closed list; a misspelt one would find nothing and say nothing.
+/// Parses an error code of the closed list. A misspelt code is an error, because the search would silently match no
+/// records.
 fn error_type(text: &str) -> Result<String, Problem> {
     let known: Result<ErrorType, _> = text.parse();
     known.map(|known| known.as_str().to_owned()).map_err(|_| {
@@ -146,10 +146,11 @@ fn error_type(text: &str) -> Result<String, Problem> {
     })
 }
 
-/// Verify the chain of the whole audit log.
+/// Verify the hash chain of the whole audit log.
 ///
-/// Reads every record again, so it takes as long as the log is large. Acknowledged records that a start found gone make it
-/// not `ok` for as long as the log is kept, also where the chain of what is left is whole.
+/// The daemon reads every record again, so the duration grows with the log's size. Acknowledged records that were
+/// lost at an earlier start keep the result from being `ok` for as long as the log is kept, even if the chain of the
+/// remaining records is intact.
 #[utoipa::path(
     get, path = "/v1/audit/verify", tag = "audit", operation_id = "verify_audit",
     responses((status = 200, description = "What was found: `ok`, or the first bad place and what recoveries noted.", body = VerifyReport), Unreadable),

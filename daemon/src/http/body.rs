@@ -1,4 +1,4 @@
-//! Request bodies: bounded in size and time before anything looks into them.
+//! Request bodies, limited in size and time before they are parsed.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,7 +17,7 @@ use zeroize::Zeroize;
 use super::App;
 use super::problem::Problem;
 
-/// A body of JSON text, as this type.
+/// Extractor of a JSON body.
 pub struct Json<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
@@ -29,10 +29,10 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     }
 }
 
-/// A body of JSON text with a secret in it: it is wiped once it is read, and what is wrong with it is told without
-/// quoting it.
+/// Extractor of a JSON body that contains a secret: the buffer is wiped after parsing, and errors never quote the
+/// body.
 ///
-/// Where the library has read it together with something else, its buffer is the library's to free, and not wiped.
+/// A buffer that hyper read together with other bytes belongs to hyper and is not wiped.
 pub struct SecretJson<T>(pub T);
 
 impl<T: DeserializeOwned> FromRequest<App> for SecretJson<T> {
@@ -49,7 +49,7 @@ impl<T: DeserializeOwned> FromRequest<App> for SecretJson<T> {
     }
 }
 
-/// Names of fields are told, and the words that could stand there; values are not.
+/// Converts an error without values: the message names only fields and the field names that are expected.
 fn unquoted(error: &serde_json::Error) -> Problem {
     let text = error.to_string();
     let tells_a_name = text.starts_with("unknown field") || text.starts_with("missing field");
@@ -70,10 +70,10 @@ fn unquoted(error: &serde_json::Error) -> Problem {
     )
 }
 
-/// A JSON object. Without it a list of values would be read as the fields of a type in their order.
+/// A JSON object. Without this type, serde would also deserialize an array as the struct's fields in order.
 pub struct Object<T>(pub T);
 
-/// A list of objects.
+/// Deserializes an array of objects.
 pub fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let list = Vec::<Object<T>>::deserialize(deserializer)?;
     Ok(list.into_iter().map(|Object(item)| item).collect())
@@ -99,7 +99,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// A body of JSON text that its handler reads.
+/// Extractor of a JSON body that its handler parses.
 pub struct JsonText(pub Bytes);
 
 impl FromRequest<App> for JsonText {
@@ -117,7 +117,7 @@ impl FromRequest<App> for JsonText {
 pub async fn read(body: Body, limit_bytes: u64, timeout: Duration) -> Result<Bytes, Problem> {
     let limit = usize::try_from(limit_bytes).unwrap_or(usize::MAX);
     if body.size_hint().lower() > limit_bytes {
-        // Nothing of it is read: who asks first whether to send it (`Expect: 100-continue`) is spared to.
+        // The body is not read, so a client that sent `Expect: 100-continue` need not send it.
         return Err(too_large(limit_bytes));
     }
     let collected = tokio::time::timeout(timeout, Limited::new(body, limit).collect());
@@ -141,7 +141,7 @@ fn too_large(limit_bytes: u64) -> Problem {
     )
 }
 
-/// The caller's fault, unlike other deadlines: the status is 408 (RFC 9110, section 15.5.9).
+/// Returns the error of a body timeout: it is the client's fault, so the status is 408 (RFC 9110, section 15.5.9).
 fn too_slow(timeout: Duration) -> Problem {
     let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
     let error = CallError::new(
@@ -152,7 +152,7 @@ fn too_slow(timeout: Duration) -> Problem {
     CallError { details: Some(Details::BodyTimeout { body_timeout_ms: timeout_ms }), ..error }.into()
 }
 
-/// JSON text as this type; an error names the place.
+/// Parses JSON text; an error names its position.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(body).map(|Object(value)| value).map_err(|error| {
         Problem::new(
@@ -163,7 +163,8 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     })
 }
 
-/// What is compressed would be taken for what it is not: for no JSON, no component, or another file.
+/// Refuses a `Content-Encoding`: a compressed body would be parsed as invalid JSON, an invalid component or another
+/// file.
 pub(super) fn expect_unencoded(headers: &HeaderMap) -> Result<(), Problem> {
     match super::header(headers, &header::CONTENT_ENCODING)? {
         Some(coding) if !coding.eq_ignore_ascii_case("identity") => Err(Problem::new(
@@ -175,7 +176,7 @@ pub(super) fn expect_unencoded(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// A web page cannot send this type to another origin without being asked whether it may.
+/// Requires `application/json`: a web page cannot send this type to another origin without a CORS preflight request.
 pub(super) fn expect_json(headers: &HeaderMap) -> Result<(), Problem> {
     expect_unencoded(headers)?;
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");

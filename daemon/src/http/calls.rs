@@ -1,4 +1,5 @@
-//! Calls over HTTP: a request becomes calls, outcomes become one answer. The `dialects` parse and render both.
+//! Handlers of calls: a request becomes calls, and their outcomes become one response. The `dialects` parse and
+//! render both.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -29,29 +30,29 @@ use crate::dispatch::{BatchOutcome, ClientResult, Origin, ResultRefusal, known_o
 use crate::identity::Caller;
 use crate::sessions::{CallState, Session};
 
-/// One call.
+/// A call.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct CallRequest {
-    /// Unique in the session; the same id answers the same call again. Made where absent.
+    /// The call's id, unique in the session. A repeated id returns the response of the first call. Default: a new id.
     #[schema(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:-]+$", example = "c1")]
     id: Option<String>,
-    /// `call_NAMESPACE_TOOL` or `namespace/tool`. What no tool can be called, also for its length, is that call's
-    /// `TOOL_NOT_FOUND`; of a name of more than 256 bytes the beginning is kept.
+    /// `call_NAMESPACE_TOOL` or `namespace/tool`. A name that is not a valid tool name, or too long, makes this call
+    /// fail with `TOOL_NOT_FOUND`; a name of more than 256 bytes is truncated in the response.
     tool: String,
-    /// An object that fits the tool's input schema; left out, an empty one. What does not fit is that call's
-    /// `INVALID_ARGUMENTS`.
+    /// An object that matches the tool's input schema. Default: an empty object. Arguments that do not match make
+    /// this call fail with `INVALID_ARGUMENTS`.
     #[schema(value_type = Value, required = false, example = json!({"expression": "6*7"}))]
     arguments: Option<Box<RawValue>>,
 }
 
 /// Call tools.
 ///
-/// The calls of one request run at the same time. Whatever becomes of each is in the answer, which is 200
-/// whenever the request itself was sound: a call that was refused, failed or took too long has `error` there.
-/// An id that was used before in the session is not run again: the same arguments get the recorded answer,
-/// others `CONFLICT`. Hanging up cancels what still runs.
+/// The calls of one request run concurrently. The status is 200 whenever the request itself is valid; the response
+/// has the outcome of each call, with `error` for a call that was refused, failed or timed out. Calls are idempotent
+/// by their id: a repeated id with the same arguments returns the recorded outcome, one with other arguments fails
+/// with `CONFLICT`. Closing the connection cancels the calls that still run.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/calls", tag = "calls", operation_id = "call_tools",
     params(SessionAddress),
@@ -84,7 +85,7 @@ pub async fn post(
     Ok(json(render(&session, &dialect, turn.as_deref(), &outcome)))
 }
 
-/// The answer to a request, in the dialect of its calls.
+/// Renders the response in the dialect of the request.
 pub(super) fn render(
     session: &Session,
     dialect: &Dialect,
@@ -104,7 +105,7 @@ pub(super) fn origin(caller: &Caller) -> Origin {
     Origin { principal: Arc::clone(&caller.token_id), door: DOOR, revoked: caller.revoked.clone() }
 }
 
-/// Whether events are asked for, and not the answer alone.
+/// Whether the client accepts an event stream (`Accept: text/event-stream`).
 pub struct WantsEvents(bool);
 
 impl FromRequestParts<App> for WantsEvents {
@@ -117,10 +118,11 @@ impl FromRequestParts<App> for WantsEvents {
     }
 }
 
-/// Ask what became of a call.
+/// Get the outcome of a call.
 ///
-/// With `Accept: text/event-stream` its events come as they happen, and at last the answer. While it runs its `status` is `running`. Answers are kept for a time; after that, and after a restart of the
-/// daemon, what is known is whether it ended, and the answer is `EXPIRED`.
+/// With `Accept: text/event-stream` the response is a stream of the call's events, followed by the outcome. The
+/// `status` of an unfinished call is `running`. Outcomes are kept for a limited time; after that, and after a restart
+/// of the daemon, only the fact that the call ended is known, and the outcome is the error `EXPIRED`.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "get_call",
     params(CallAddress),
@@ -146,7 +148,7 @@ pub async fn get(
     }
 }
 
-/// The outcome of a call, or its present state with the approval's.
+/// Returns the outcome of a call, or its current state with the state of its approval.
 async fn present_outcome(app: &App, session: &Arc<Session>, call: &str) -> Result<Arc<CallOutcome>, Problem> {
     let find = || session.calls.find(call, now_ms()).ok_or_else(|| Problem::not_found("call"));
     let state = find()?;
@@ -169,19 +171,19 @@ async fn present_outcome(app: &App, session: &Arc<Session>, call: &str) -> Resul
     Ok(known_outcome(call, &"".into(), &find()?))
 }
 
-/// What a client says came of its part of a call.
+/// The client's result of a call.
 #[derive(ToSchema)]
 #[schema(as = ClientResult)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub enum ClientResultForm {
-    /// It was done.
+    /// The client performed the call.
     Done(ClientDone),
-    /// It could not be done.
+    /// The client failed to perform the call.
     Failed(ClientFailed),
 }
 
-/// A client's part of a call that was done.
+/// Result of a call that the client performed.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
@@ -189,11 +191,11 @@ pub struct ClientDone {
     /// `ok`.
     #[schema(pattern = "^ok$", example = "ok")]
     status: String,
-    /// What came out; it must fit the tool's output schema.
+    /// The output; it must match the tool's output schema.
     output: serde_json::Value,
 }
 
-/// A client's part of a call that could not be done.
+/// Result of a call that the client failed to perform.
 #[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
@@ -201,17 +203,17 @@ pub struct ClientFailed {
     /// `error`.
     #[schema(pattern = "^error$", example = "error")]
     status: String,
-    /// Why not, for the model.
+    /// The error message, for the model.
     #[schema(min_length = 1)]
     message: String,
 }
 
-/// Both of these, as they are read.
+/// Both results, as they are deserialized.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientResultRequest {
     status: ClientStatus,
-    /// `null` is an output like any other.
+    /// `null` is a valid output.
     #[serde(default, deserialize_with = "some_json")]
     output: Option<Box<RawValue>>,
     message: Option<String>,
@@ -230,8 +232,9 @@ fn some_json<'de, D: serde::Deserializer<'de>>(json: D) -> Result<Option<Box<Raw
 
 /// Post the result of a call that the client performs.
 ///
-/// For calls that were answered with `client_required`. The output is held against the tool's output schema; one that
-/// does not fit is refused, and the call stays open. The same result posted again is answered the same.
+/// Applies to calls with the status `client_required`. The output is validated against the tool's output schema; an
+/// invalid output is refused and the call stays open. The request is idempotent: the same result gets the same
+/// response.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/calls/{call}/result", tag = "calls", operation_id = "post_client_result",
     params(CallAddress),
@@ -282,8 +285,8 @@ pub async fn result(
 
 /// Cancel a call.
 ///
-/// One that runs is stopped, and one that waits for a person or for its client waits no longer: it ends with `CANCELLED`.
-/// One that has ended stays as it ended.
+/// A running call is stopped; a call that waits for an approval or for its client stops waiting. Both end with
+/// `CANCELLED`. A call that has ended keeps its outcome.
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "cancel_call",
     params(CallAddress),
