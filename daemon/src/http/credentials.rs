@@ -1,7 +1,7 @@
-//! Credentials over HTTP: secrets go in, and what comes out is what they are for.
+//! Handlers of credentials. A secret is accepted in requests and never returned in responses.
 //!
-//! A write replaces a credential whole, its secret included. A new place to send it to without the secret itself would
-//! let whoever may write, and does not know it, have it sent to themselves.
+//! A write replaces a credential whole, its secret included. If the bindings could be changed without the secret, a
+//! caller with write access who does not know the secret could redirect it to a server of their own.
 
 mod form;
 
@@ -29,7 +29,7 @@ use form::{CredentialRequest, CredentialView, Rotation, view};
 
 /// List the credentials of an organization.
 ///
-/// By name, those of its users among them. Never a secret.
+/// The list is sorted by name and includes the credentials of the organization's users. Secrets are never returned.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/credentials", tag = "credentials", operation_id = "list_credentials",
     params(OrganizationAddress, Page),
@@ -53,7 +53,7 @@ pub async fn list(
 
 /// Get a credential.
 ///
-/// What it is for, where it may go and how it stands. Never the secret.
+/// The response has the provider, the bindings and the state. The secret is never returned.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/credentials/{name}", tag = "credentials", operation_id = "get_credential",
     params(CredentialAddress),
@@ -71,12 +71,12 @@ pub async fn get(
     Ok(answered(&app, StatusCode::OK, &*app.parts().credentials.find(&organization, &credential)?))
 }
 
-/// Make or replace a credential.
+/// Create or replace a credential.
 ///
-/// Its secret is sent as `secret`, or stays in the operator's vault at the place that `vault` names, one of the two. It is
-/// replaced whole, its secret included: what it is bound to cannot be changed without having the secret. It
-/// holds at once: an integration that it connects is there for open sessions too. One of kind
-/// `oauth2_authorization_code` waits until a person connects it.
+/// The request has either `secret`, or `vault` with the secret's path in the operator's vault. The credential is
+/// replaced whole, its secret included: the bindings cannot be changed without sending the secret. It takes effect at
+/// once: an integration that it connects is available in open sessions too. A credential of the kind
+/// `oauth2_authorization_code` is pending until a person connects it.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/credentials/{name}", tag = "credentials", operation_id = "put_credential",
     params(CredentialAddress, OptionalTags),
@@ -105,7 +105,8 @@ pub async fn put(
 
 /// Delete a credential.
 ///
-/// It holds at once. What its provider handed out stays good there: revoke it there too.
+/// The deletion takes effect at once. OAuth2 tokens and keys that the provider issued stay valid there: revoke them
+/// at the provider too.
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/credentials/{name}", tag = "credentials", operation_id = "delete_credential",
     params(CredentialAddress, OptionalTags),
@@ -125,10 +126,10 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Put a new secret into a credential.
+/// Rotate the secret of a credential.
 ///
-/// Requests that leave from now on have the new one. What it is for and where it may go stays as it is. Not for one
-/// whose secret is in a vault: it is changed there.
+/// Outgoing requests use the new secret from now on. The provider and the bindings stay the same. A credential whose
+/// secret is in a vault is refused: rotate the secret in the vault.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/credentials/{name}/rotate", tag = "credentials", operation_id = "rotate_credential",
     params(CredentialAddress, OptionalTags),
@@ -161,7 +162,7 @@ pub async fn rotate(
     Ok(answered(&app, StatusCode::OK, &stored))
 }
 
-/// The organization, if it is there and the caller's.
+/// Returns the organization if it exists and is the caller's.
 fn own(app: &App, caller: &Caller, organization: &str) -> Result<Name, Problem> {
     let organization = name(organization)?;
     caller.may_own(&organization)?;
@@ -183,7 +184,7 @@ pub(super) fn address(
     Ok((own(app, caller, organization)?, name(credential)?))
 }
 
-/// As the audit log names it.
+/// Returns the credential's name in the audit log.
 pub(super) fn target(organization: &Name, credential: &Name) -> String {
     format!("{organization}/{credential}")
 }

@@ -1,4 +1,4 @@
-//! Tools that an organization makes without code, over HTTP: of an API by a definition, of an MCP server by its address.
+//! Handlers of custom tools: an organization defines them without code, for an HTTP API or an MCP server.
 
 mod form;
 pub mod grant;
@@ -30,29 +30,29 @@ use crate::custom::CustomToolView;
 use crate::documents::{DocumentKey, ToolKey};
 use crate::identity::Caller;
 
-/// A tool that was made or replaced.
+/// A tool that was created or replaced.
 #[derive(Serialize, ToSchema)]
 #[schema(as = CustomToolAccepted)]
 pub struct Accepted {
     #[serde(flatten)]
     tool: CustomToolView,
-    /// Why agents may not be able to call it: `NO_CREDENTIAL`, `NOT_ENABLED`.
+    /// Reasons why agents may not be able to call the tool: `NO_CREDENTIAL`, `NOT_ENABLED`.
     warnings: Vec<DocumentWarning>,
 }
 
-/// Consent to what waits.
+/// Consent to a server's changed tools.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = Consent)]
 #[serde(deny_unknown_fields)]
 pub struct ConsentRequest {
-    /// The digest of what waits, so that nothing else is consented to.
+    /// The digest of the waiting tool list; a list with another digest is not accepted.
     #[schema(pattern = "^sha256:[0-9a-f]{64}$")]
     digest: String,
 }
 
-/// List the tools that an organization made.
+/// List the custom tools of an organization.
 ///
-/// By namespace: what each is made of, its actions, and what waits for consent.
+/// The list is sorted by namespace. An entry has the tool's kind, its actions and the changes that wait for consent.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/tools", tag = "custom tools", operation_id = "list_custom_tools",
     params(OrganizationAddress, Page),
@@ -77,9 +77,9 @@ pub async fn list(
     Ok(axum::Json(List { items, next_cursor }))
 }
 
-/// Get the definition of a tool.
+/// Get the definition of a custom tool.
 ///
-/// As it was put. Its `ETag` is what `PUT` and `DELETE` ask for in `If-Match`.
+/// The response is the definition as it was put. Its `ETag` is the tag that `PUT` and `DELETE` require in `If-Match`.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "get_custom_tool",
     params(CustomToolAddress),
@@ -93,11 +93,12 @@ pub async fn get(
     stored(&app, &DocumentKey::Tool(owned(&caller, &organization, &namespace)?)).await
 }
 
-/// Make or replace a tool of an HTTP API or an MCP server.
+/// Create or replace a custom tool.
 ///
-/// Its actions are called by this namespace, by this organization's agents alone, as soon as a policy enables them. It
-/// reaches the host that the definition names, with the credentials of the provider that it names. A server of kind `mcp`
-/// is asked what it has first, which is thereby consented to; replacing the definition of the same server keeps what was.
+/// Agents of this organization only can call its actions, under this namespace, once a policy enables them. The tool
+/// sends requests to the host in its definition, with credentials of the provider in its definition. For the kind
+/// `mcp`, the daemon first requests the server's tool list and thereby consents to it; replacing the definition of
+/// the same server keeps the consented list.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "put_custom_tool",
     params(CustomToolAddress, WriteHeaders),
@@ -131,9 +132,9 @@ pub async fn put(
     Ok(tagged(status(written.created), written.revision, accepted))
 }
 
-/// Remove a tool.
+/// Delete a custom tool.
 ///
-/// Its actions are gone at once; calls in flight end as they began.
+/// Its actions are removed at once; running calls finish with the old definition.
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "delete_custom_tool",
     params(CustomToolAddress, DeleteHeaders),
@@ -151,9 +152,9 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Ask a mounted server what it has now.
+/// Refresh the tool list of a mounted MCP server.
 ///
-/// What differs from what was consented to waits, and is shown as `waiting`; calls go on by what was consented to.
+/// Changes since the last consent are returned as `waiting` and have no effect on calls until they are approved.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/tools/{namespace}/refresh", tag = "custom tools", operation_id = "refresh_custom_tool",
     params(CustomToolAddress),
@@ -170,9 +171,9 @@ pub async fn refresh(
     Ok(axum::Json(acted(&app, &caller, &key, "tool.refresh", refreshing).await?))
 }
 
-/// Consent to what a mounted server has now.
+/// Consent to the changed tools of a mounted MCP server.
 ///
-/// Names the digest that `refresh` showed, so that nothing else comes into force.
+/// The request has the digest that `refresh` returned, so that no other tool list takes effect.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/tools/{namespace}/approve", tag = "custom tools", operation_id = "approve_custom_tool",
     params(CustomToolAddress),
@@ -190,7 +191,7 @@ pub async fn approve(
     Ok(axum::Json(acted(&app, &caller, &key, "tool.approve", approving).await?))
 }
 
-/// The tool of that address, if the caller may have it.
+/// Returns the tool's key if the caller may access its organization.
 pub(super) fn owned(caller: &Caller, organization: &str, namespace: &str) -> Result<ToolKey, Problem> {
     let key = ToolKey { organization: name(organization)?, namespace: named(namespace)? };
     caller.may_own(&key.organization)?;

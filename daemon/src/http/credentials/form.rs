@@ -1,7 +1,7 @@
-//! Credentials as requests write them and answers show them.
+//! Request and response types of credentials.
 //!
-//! A request is read into types that cannot be printed, and what is wrong with one is told without quoting it: a secret
-//! in the wrong field is still a secret.
+//! Requests are deserialized into types without `Debug`, and validation errors never quote values: a secret in the
+//! wrong field is still a secret.
 
 use serde::de::{Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
@@ -16,80 +16,82 @@ use crate::credentials::{
     Authentication, Credential, CredentialDocument, NewCredential, OauthClient, SECRET_BYTES, is_sendable,
 };
 
-/// Most bindings and scopes of one credential, and the longest word among its settings.
+/// Limits of one credential: bindings, scopes, and the length of its text fields.
 const BINDINGS: usize = 64;
 const SCOPES: usize = 100;
 const WORD_BYTES: usize = 500;
-/// Longest name of a user: as long as a session may have.
+/// Maximum length of a user's name, in bytes: the same as in a session.
 const USER_BYTES: usize = 200;
 
-/// A credential with its secret. Which fields there are depends on the kind; others are refused.
+/// A credential with its secret. The valid fields depend on the kind; other fields are refused.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CredentialRequest {
-    /// What it is for: the name that plugins ask for and tools need as an integration.
+    /// The provider: the name that plugins request and that tools require as an integration.
     #[schema(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "stripe")]
     provider: String,
-    /// How it is shown to the provider.
+    /// How the secret authenticates a request to the provider.
     kind: CredentialKind,
-    /// The requests that it is put into, at least one.
+    /// The requests that the credential is added to, at least one.
     #[schema(min_items = 1, max_items = 64)]
     #[serde(deserialize_with = "objects")]
     bound_to: Vec<BindingForm>,
-    /// The user whose it is. Left out: the organization's.
+    /// The user that owns the credential. Default: the organization owns it.
     #[schema(min_length = 1, max_length = 200)]
     user: Option<String>,
-    /// Whether the organization's serves sessions of a user who has none of this provider. Left out: it does. Not for
-    /// one of a user.
+    /// Whether sessions of users without a credential of this provider use the organization's. Default: true. Not
+    /// valid for a user's credential.
     shared: Option<bool>,
-    /// When the secret is no longer good, in milliseconds since 1970. Not for OAuth2, where the provider says so.
+    /// When the secret expires, in milliseconds since 1970. Not valid for OAuth2, where the token response has the
+    /// lifetime.
     #[schema(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     expires_ms: Option<u64>,
-    /// The key, token, password or client secret. Needed but for a public client of `oauth2_authorization_code`, and
-    /// unless `vault` says where it is. It is never shown again.
+    /// The key, token, password or client secret. Required, except for a public client of `oauth2_authorization_code`
+    /// and with `vault`. It is never returned.
     #[schema(value_type = Option<String>, write_only, required = false, pattern = "^[!-~]([ -~]*[!-~])?$", max_length = 12_288)]
     secret: Option<SecretText>,
-    /// In place of `secret`: where in the operator's vault it is, as `MOUNT/PATH#FIELD` of a KV engine of version 2. It
-    /// begins with what `credentials.vault_references` of the daemon's settings has for the organization. The secret is
-    /// read when a request needs it. Not for `oauth2_authorization_code`.
+    /// The secret's path in the operator's vault, in place of `secret`: `MOUNT/PATH#FIELD` of a KV engine of version
+    /// 2. The path must start with the organization's prefix in `credentials.vault_references` of the daemon's
+    /// configuration. The daemon reads the secret when a request needs it. Not valid for `oauth2_authorization_code`.
     #[schema(
         max_length = 500,
         pattern = "^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)+#[A-Za-z0-9._-]+$",
         example = "kv/tenants/acme/stripe#key"
     )]
     vault: Option<String>,
-    /// `api_key`: the header that it goes into.
+    /// `api_key`: the header field that carries the key.
     #[schema(min_length = 1, max_length = 100, example = "x-api-key")]
     header: Option<String>,
-    /// `api_key` in a header: what stands before it, the space included.
+    /// `api_key` in a header: the prefix of the field's value, including the space.
     #[schema(max_length = 100, example = "Key ")]
     prefix: Option<String>,
-    /// `api_key`: the parameter of the query that it goes into, in place of a header.
+    /// `api_key`: the query parameter that carries the key, in place of a header.
     #[schema(min_length = 1, max_length = 100, example = "api_key")]
     query: Option<String>,
-    /// `basic`: the user's name there.
+    /// `basic`: the user name at the provider.
     #[schema(min_length = 1, max_length = 500)]
     username: Option<String>,
-    /// OAuth2: the client's id.
+    /// OAuth2: the client id.
     #[schema(min_length = 1, max_length = 500)]
     client_id: Option<String>,
-    /// OAuth2: where tokens are to be had, over HTTPS.
+    /// OAuth2: the token endpoint, over HTTPS.
     #[schema(min_length = 1, max_length = 500, example = "https://accounts.example.com/token")]
     token_url: Option<String>,
-    /// `oauth2_authorization_code`: where the person says yes, over HTTPS.
+    /// `oauth2_authorization_code`: the authorization endpoint, over HTTPS.
     #[schema(min_length = 1, max_length = 500, example = "https://accounts.example.com/authorize")]
     authorization_url: Option<String>,
-    /// OAuth2: what is asked for. As little as will do.
+    /// OAuth2: the requested scopes. Request as few as possible.
     #[schema(max_items = 100)]
     scopes: Option<Vec<String>>,
-    /// OAuth2: the client's secret goes into the body of a request for a token and not into its header.
+    /// OAuth2: whether the client secret is sent in the body of a token request instead of its `Authorization`
+    /// header.
     secret_in_body: Option<bool>,
 }
 
-/// How a credential is shown to its provider.
+/// How a credential authenticates a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 pub enum CredentialKind {
-    /// A key, in a header or the query.
+    /// A key in a header field or a query parameter.
     #[serde(rename = "api_key")]
     ApiKey,
     /// `Authorization: Bearer …`.
@@ -98,51 +100,51 @@ pub enum CredentialKind {
     /// `Authorization: Basic …`.
     #[serde(rename = "basic")]
     Basic,
-    /// A client of its own right (RFC 6749, section 4.4).
+    /// OAuth2 client credentials grant (RFC 6749, section 4.4).
     #[serde(rename = "oauth2_client_credentials")]
     ClientCredentials,
-    /// A person says yes (RFC 6749, section 4.1), with PKCE (RFC 7636).
+    /// OAuth2 authorization code grant (RFC 6749, section 4.1) with PKCE (RFC 7636).
     #[serde(rename = "oauth2_authorization_code")]
     AuthorizationCode,
 }
 
-/// Requests that a credential is put into.
+/// Requests that a credential is added to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = CredentialBinding)]
 #[serde(deny_unknown_fields)]
 pub struct BindingForm {
-    /// `https`, as if it were left out. `http` is refused: a credential never goes over it.
+    /// `https`, which is the default. `http` is refused: a credential is never sent without TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = BindingScheme, required = false)]
     scheme: Option<BindingScheme>,
-    /// The host, in full and never a pattern.
+    /// The full host name; patterns are not supported.
     #[schema(min_length = 1, max_length = 253, example = "api.stripe.com")]
     host: String,
-    /// The port. Left out: that of the scheme.
+    /// The port. Default: the scheme's port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 65_535)]
     port: Option<u16>,
-    /// The methods, in upper case. Left out: every one.
+    /// The methods, in upper case. Default: all methods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_items = 1)]
     methods: Option<Vec<String>>,
-    /// What the path begins with, by whole segments. Left out: every path.
+    /// The path prefix, compared by whole segments. Default: all paths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(max_length = 1_000, example = "/v1/")]
     path: Option<String>,
 }
 
-/// With TLS or without.
+/// The URL scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BindingScheme {
     /// With TLS.
     Https,
-    /// Without.
+    /// Without TLS.
     Http,
 }
 
-/// Another secret.
+/// Request to rotate a secret.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = CredentialRotation)]
 #[serde(deny_unknown_fields)]
@@ -150,59 +152,59 @@ pub struct Rotation {
     /// The new key, token, password or client secret.
     #[schema(value_type = String, write_only, pattern = "^[!-~]([ -~]*[!-~])?$", max_length = 12_288)]
     secret: SecretText,
-    /// When it is no longer good, in milliseconds since 1970. Left out: never by itself.
+    /// When the secret expires, in milliseconds since 1970. Default: it does not expire.
     #[schema(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     expires_ms: Option<u64>,
 }
 
-/// A credential as it is shown: everything but its secret.
+/// A credential without its secret.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Credential)]
 pub struct CredentialView {
-    /// Its name.
+    /// The credential's name.
     name: String,
-    /// What it is for.
+    /// The provider.
     provider: String,
-    /// How it is shown to the provider.
+    /// How the secret authenticates a request to the provider.
     kind: &'static str,
-    /// `connected`: it can be used. `pending`: nobody has connected it yet. `expired`: its time is over. `revoked`: its
-    /// provider takes it no longer. `sealed`: the daemon has no root key.
+    /// `connected`: the credential can be used. `pending`: it is not connected yet. `expired`: its secret has
+    /// expired. `revoked`: the provider rejects it. `sealed`: the daemon has no root key.
     #[schema(pattern = "^(connected|pending|expired|revoked|sealed)$")]
     state: &'static str,
-    /// The requests that it is put into.
+    /// The requests that the credential is added to.
     bound_to: Vec<BindingForm>,
-    /// The user whose it is; null for the organization's.
+    /// The user that owns the credential; null for the organization's.
     #[schema(required)]
     user: Option<String>,
-    /// Whether the organization's serves sessions of a user who has none of this provider.
+    /// Whether sessions of users without a credential of this provider use the organization's.
     shared: bool,
-    /// What was asked for; only of OAuth2.
+    /// The requested scopes; OAuth2 only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<String>, required = false)]
     scopes: Option<Vec<String>>,
-    /// Where in a vault its secret is; only where it is not stored here.
+    /// The secret's path in the operator's vault; absent if the daemon stores the secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     vault: Option<String>,
-    /// Counts its secrets, those that were renewed by themselves too; not those that a vault has one after another.
+    /// Version of the stored secret, incremented by every write and every OAuth2 token refresh. Changes of a secret
+    /// in a vault are not counted.
     #[schema(minimum = 1)]
     version: u64,
-    /// When it was made, in milliseconds since 1970.
+    /// When the credential was created, in milliseconds since 1970.
     #[schema(minimum = 0)]
     created_ms: u64,
-    /// When somebody last wrote it, in milliseconds since 1970.
+    /// When a caller last changed the credential, in milliseconds since 1970.
     #[schema(minimum = 0)]
     changed_ms: u64,
-    /// When a request last had it, in milliseconds since 1970; null where none ever had.
+    /// When a request last used the credential, in milliseconds since 1970; null if it was never used.
     #[schema(required, minimum = 0)]
     last_used_ms: Option<u64>,
-    /// When its secret ends by itself, in milliseconds since 1970; null where that is not known. One of OAuth2 is
-    /// renewed before.
+    /// When the secret expires, in milliseconds since 1970; null if unknown. An OAuth2 token is refreshed earlier.
     #[schema(required, minimum = 0)]
     expires_ms: Option<u64>,
 }
 
-/// A secret on its way in.
+/// A secret in a request.
 pub struct SecretText(pub(in crate::http) Secret);
 
 impl<'de> Deserialize<'de> for SecretText {
@@ -250,7 +252,7 @@ impl Rotation {
 }
 
 impl CredentialRequest {
-    /// The credential, if it is sound.
+    /// Validates the request and returns the credential.
     pub(super) fn read(mut self, plain_http: &[String]) -> Result<NewCredential, CallError> {
         Name::parse(&self.provider)
             .map_err(|error| wrong("provider", "the provider has no sound name", error.hint))?;
@@ -279,7 +281,7 @@ impl CredentialRequest {
         Ok(NewCredential { document, secret })
     }
 
-    /// A field that this kind has no use for was meant for something.
+    /// Refuses fields that are not valid for the kind: the client expects an effect that they do not have.
     fn refuse_strangers(&self) -> Result<(), CallError> {
         use CredentialKind::{ApiKey, AuthorizationCode, Basic, Bearer, ClientCredentials};
         const OAUTH: &[CredentialKind] = &[ClientCredentials, AuthorizationCode];
@@ -362,7 +364,7 @@ impl CredentialRequest {
 
     fn username(&self) -> Result<String, CallError> {
         let username = self.username.clone().unwrap_or_default();
-        // RFC 7617, section 2: a colon would begin the password.
+        // RFC 7617, section 2: the first colon separates the user name from the password.
         if username.is_empty() || !is_word(&username) || username.contains(':') {
             return Err(wrong(
                 "username",
@@ -405,7 +407,7 @@ impl CredentialRequest {
         }
         let rules: Vec<CredentialBinding> = self.bound_to.iter().map(BindingForm::rule).collect();
         if let Some(at) = rules.iter().position(|rule| rule.scheme == NetworkScheme::Http) {
-            // K4, whatever `plain_http` allows the requests for tokens.
+            // K4: credentials require TLS, even for the hosts of token requests that `plain_http` lists.
             let hint = "leave `scheme` out: a credential goes over HTTPS alone";
             return Err(wrong(
                 &format!("bound_to/{at}/scheme"),
@@ -458,7 +460,7 @@ impl BindingForm {
     }
 }
 
-/// Everything of a credential that may be seen.
+/// Returns the credential without its secret.
 pub(super) fn view(credential: &Credential, state: &'static str) -> CredentialView {
     let (row, document) = (&credential.row, &credential.document);
     CredentialView {
@@ -475,12 +477,12 @@ pub(super) fn view(credential: &Credential, state: &'static str) -> CredentialVi
         created_ms: row.created_ms,
         changed_ms: row.changed_ms,
         last_used_ms: credential.last_used_ms(),
-        // A client's first token is yet to come.
+        // The value is 0 until the client requests its first token.
         expires_ms: row.expires_ms.filter(|time| *time > 0),
     }
 }
 
-/// A URL that secrets may be sent to: over HTTPS, or to a host that the operator named (K4).
+/// Parses a URL that receives secrets: it must use HTTPS, unless the operator listed its host in `plain_http` (K4).
 fn address(field: &str, text: Option<&str>, plain_http: &[String]) -> Result<String, CallError> {
     let url = text.filter(|text| text.len() <= WORD_BYTES).and_then(|text| Url::parse(text).ok());
     let Some(url) = url.filter(|url| url.has_host() && url.fragment().is_none()) else {
@@ -513,7 +515,7 @@ fn address(field: &str, text: Option<&str>, plain_http: &[String]) -> Result<Str
     Ok(url.into())
 }
 
-/// A name of a header or a parameter (RFC 9110, section 5.6.2, without what is special in a URL).
+/// Whether the text is a token (RFC 9110, section 5.6.2) without characters that are special in a URL.
 fn is_token(text: &str) -> bool {
     let in_token = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     !text.is_empty() && text.len() <= 100 && text.bytes().all(in_token)

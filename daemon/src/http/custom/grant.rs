@@ -1,4 +1,4 @@
-//! What an operator lets a tool of an organization reach, in place of what its definition names.
+//! Handlers of the grants of custom tools: an operator's network access, in place of the host in the definition.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -17,9 +17,9 @@ use super::super::{App, Authenticated};
 use super::owned;
 use crate::documents::DocumentKey;
 
-/// Get what a tool of an organization is granted.
+/// Get the grant of a custom tool.
 ///
-/// One without a grant reaches the host that its definition names, over HTTPS, at its public addresses.
+/// A tool without a grant can send requests to the host in its definition, over HTTPS, at public addresses.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/tools/{namespace}/grant", tag = "custom tools", operation_id = "get_custom_tool_grant",
     params(CustomToolAddress),
@@ -33,10 +33,10 @@ pub async fn get(
     stored(&app, &DocumentKey::ToolGrant(owned(&caller, &organization, &namespace)?)).await
 }
 
-/// Grant a tool of an organization what its calls may reach.
+/// Grant network access to a custom tool.
 ///
-/// In place of what its definition names: a private network or plain HTTP, or less. It may come before the tool, and goes with
-/// it.
+/// The grant replaces the access from the tool's definition: it can add a private network or plain HTTP, or allow
+/// less. It may be created before the tool, and is deleted with it.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/tools/{namespace}/grant", tag = "custom tools", operation_id = "put_custom_tool_grant",
     params(CustomToolAddress, WriteHeaders, Strictness),

@@ -1,4 +1,5 @@
-//! An OpenAPI document becomes a tool of an organization (C2). What is taken of it is decided in `toolgate_openapi`.
+//! Handler of OpenAPI imports: an OpenAPI document becomes a custom tool (C2). `toolgate_openapi` decides which parts
+//! are imported.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -24,58 +25,61 @@ use super::{acted, owned};
 use crate::custom::CustomToolView;
 use crate::documents::Precondition;
 
-/// Most selectors of one import.
+/// Maximum number of selectors of one import.
 const SELECTORS: usize = 100;
 
-/// Imports at once. A large document takes a processor for a second, and ten times its size while it is read.
+/// Limit on concurrent imports. A large document uses a processor for a second, and ten times its size in memory
+/// while it is parsed.
 static TURNS: Semaphore = Semaphore::const_new(2);
 
-/// What to import, and how.
+/// Request to import an OpenAPI document.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = ImportRequest)]
 #[serde(deny_unknown_fields)]
 pub struct ImportRequest {
-    /// What the tool's actions are called by.
+    /// The namespace of the tool's actions.
     #[schema(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40, example = "shop")]
     namespace: String,
-    /// The document: JSON as it is, or JSON or YAML as a string.
+    /// The document: a JSON value, or a string with JSON or YAML.
     #[schema(value_type = Value)]
     document: Box<RawValue>,
-    /// Where the API is, in place of what the document says.
+    /// The base URL of the API, in place of the document's server.
     base_url: Option<String>,
-    /// Which operations: `tag:pets`, `path:/users`, `operation:users.*`, `method:GET`. Those of one kind widen each
-    /// other, those of different kinds narrow. Left out: all.
+    /// Selectors of operations: `tag:pets`, `path:/users`, `operation:users.*`, `method:GET`. Selectors of the same
+    /// kind are combined with OR, different kinds with AND. Default: all operations.
     #[schema(max_items = 100)]
     select: Option<Vec<String>>,
-    /// Take operations that the document advises against, too. Left out: not.
+    /// Whether to import deprecated operations. Default: false.
     deprecated: Option<bool>,
-    /// The security scheme to use, where the document has several.
+    /// The security scheme to use if the document has several.
     scheme: Option<String>,
-    /// The API keeps to HTTP: GET, HEAD and OPTIONS change nothing, so their actions are read-only. Left out: not.
+    /// Whether the API follows HTTP's method semantics, so that actions of GET, HEAD and OPTIONS are read-only.
+    /// Default: false.
     safe_methods: Option<bool>,
-    /// Hold answers to what the document says of them. Left out: not, since documents are often wrong there.
+    /// Whether to validate responses against the document's schemas. Default: false, because these schemas are often
+    /// wrong.
     output_schemas: Option<bool>,
-    /// Only show what would be made. Left out: it is made.
+    /// Whether to return the definition without creating the tool. Default: false.
     dry_run: Option<bool>,
 }
 
-/// What an import made, and what it did not.
+/// Result of an import.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Import)]
 pub struct ImportView {
     /// The definition.
     #[schema(value_type = ToolDefinitionForm)]
     definition: Value,
-    /// The tool that was made of it; null where it is only shown.
+    /// The tool that was created; null in a dry run.
     #[schema(required)]
     tool: Option<CustomToolView>,
-    /// Operations that are not in the definition, with the reason.
+    /// Operations that were not imported, with the reason.
     left_out: Vec<LeftOutView>,
-    /// What is in the definition and differs from the document.
+    /// Differences between the definition and the document.
     notes: Vec<NoteView>,
 }
 
-/// An operation that was not taken.
+/// An operation that was not imported.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ImportLeftOut)]
 struct LeftOutView {
@@ -85,20 +89,21 @@ struct LeftOutView {
     why: String,
 }
 
-/// Something that was taken otherwise than the document says it.
+/// A difference between the definition and the document.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ImportNote)]
 struct NoteView {
     /// The operation, or the part of the document.
     about: String,
-    /// What is otherwise.
+    /// The difference.
     text: String,
 }
 
-/// Make a tool of an OpenAPI document.
+/// Import a custom tool from an OpenAPI document.
 ///
-/// Each operation that can be called becomes an action; what cannot is told with the reason. A namespace that the
-/// organization has a tool of already is refused: replace that one with the definition that a dry run shows.
+/// Each callable operation becomes an action; the response lists the other operations with the reason. The request is
+/// refused if the organization already has a tool in this namespace: replace that tool with the definition from a dry
+/// run.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/tools/import", tag = "custom tools", operation_id = "import_custom_tool",
     params(OrganizationAddress),
@@ -122,7 +127,8 @@ pub async fn post(
         return Err(Problem::not_found("organization"));
     }
     let is_dry = request.dry_run.unwrap_or(false);
-    // Whoever hangs up leaves the work to its end, and the turn with it.
+    // A blocking task cannot be aborted: if the client disconnects, it runs to its end and keeps its permit until
+    // then.
     let turn = TURNS.acquire().await;
     let importing = tokio::task::spawn_blocking(move || {
         let _turn = turn;
@@ -191,7 +197,7 @@ impl ImportView {
     }
 }
 
-/// Why nothing could be made, with the operations that were looked at.
+/// Returns the error of an import without actions; it lists the operations that were not imported.
 fn unsound(error: ImportError) -> CallError {
     let left_out: Vec<String> = error.left_out.iter().take(SELECTORS).map(ToString::to_string).collect();
     CallError::new(ErrorType::InvalidPolicy, error.message, error.hint)

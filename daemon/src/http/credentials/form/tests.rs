@@ -21,7 +21,7 @@ fn read(request: &Value) -> Result<NewCredential, CallError> {
     request.read(&["idp.local:8080".to_owned()])
 }
 
-/// Where a request is wrong.
+/// Returns the field that the error names.
 fn refused(request: &Value) -> String {
     let error = read(request).err().unwrap_or_else(|| panic!("{request} is accepted"));
     assert!(!error.hint.is_empty() && !error.message.contains(CANARY) && !error.hint.contains(CANARY));
