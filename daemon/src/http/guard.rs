@@ -1,11 +1,11 @@
-//! Who may use a route: asked before anything else of a request is read, and said in the document.
+//! Guards of routes: authentication and role checks before the request is parsed, and their OpenAPI description.
 //!
-//! A route is added with the access that it needs. From that one word come the layer that lets callers in,
-//! and the operation's `security`, its roles (`x-toolgate-roles`) and its 401 and 403, so that the document
-//! cannot promise what the daemon does not hold. Nobody gets at a caller but through a guard: a route that
-//! was added without one answers `INTERNAL` as soon as its handler asks who is calling.
+//! A route is registered with the access that it requires. The middleware, the operation's `security`, its roles
+//! (`x-toolgate-roles`) and its 401 and 403 responses all derive from that value, so the document matches the
+//! daemon's behaviour. A handler gets the caller only through a guard: a route without one fails with `INTERNAL` when
+//! its handler extracts the caller.
 //!
-//! The role alone is looked at here. Whose a thing is, is the handler's question to `identity::caller`.
+//! The guard checks the role only. Handlers check the ownership of a resource with `identity::caller`.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};

@@ -101,7 +101,7 @@ pub async fn serve(
         () = over.cancelled() => {}
     }
     over.cancel();
-    // Whoever waits for such a call is told that it was cancelled.
+    // Clients that wait for a cancelled call still get its response.
     if tokio::time::timeout(LAST_ANSWERS, connections.wait()).await.is_err() {
         tracing::warn!(open = connections.len(), "connections were still open when the time to drain ended");
     }

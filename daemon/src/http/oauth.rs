@@ -168,7 +168,7 @@ fn code(answer: Answer) -> Result<String, CallError> {
     match (answer.code, answer.error) {
         (Some(code), None) => Ok(code),
         (_, error) => {
-            // RFC 6749, section 4.1.2.1; whoever makes up another says nothing here.
+            // RFC 6749, section 4.1.2.1; an error code in another form is not repeated.
             let told = |error: &String| {
                 error.len() <= 40 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
             };

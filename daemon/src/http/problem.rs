@@ -90,7 +90,7 @@ impl Problem {
         Self(CallError::new(error_type, message, hint))
     }
 
-    /// What does not exist, and what belongs to somebody else: one path, one text (requirements 9.5).
+    /// Returns the same error for a missing resource and for another organization's (requirements 9.5).
     pub fn not_found(what: &str) -> Self {
         Self::new(
             ErrorType::NotFound,

@@ -23,9 +23,9 @@ pub(super) const SAFE_INTEGER: u64 = (1 << 53) - 1;
 pub(super) struct PlatformForm {
     /// The tools that there are for anybody. Left out: every loaded one.
     allowed: Option<ToolPatterns>,
-    /// The tools that nobody may call, whatever else says so.
+    /// The tools that cannot be called, regardless of every other rule.
     blocked: Option<ToolPatterns>,
-    /// Read-only tools that stay available whatever profiles, `enabled` lists and the broker leave out.
+    /// Read-only tools that stay available regardless of profiles, `enabled` lists and the broker.
     universal: Option<ToolPatterns>,
     /// Sets of tools by name, for agents.
     profiles: Option<BTreeMap<String, ToolPatterns>>,
@@ -177,7 +177,7 @@ pub(super) struct AgentForm {
     name: Option<String>,
     /// The tools that it may call. Left out: what its profile gives, and without a profile none.
     enabled: Option<ToolPatterns>,
-    /// The tools that it may not call, whatever else says so.
+    /// The tools that the agent cannot call, regardless of every other rule.
     disabled: Option<ToolPatterns>,
     /// The namespace of the one plugin that it is bound to; `enabled` then names no other.
     #[schema(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40)]
@@ -205,7 +205,7 @@ pub(super) struct AgentForm {
 pub(super) enum AutonomyForm {
     /// It has read-only tools alone.
     DraftOnly,
-    /// A person approves what `require_approval_for` names, or without that list whatever is not read-only.
+    /// A person approves the tools in `require_approval_for`; without that list, every tool that is not read-only.
     Supervised,
     /// A person approves what `require_approval_for` names, and nothing else.
     Autonomous,

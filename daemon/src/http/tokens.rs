@@ -89,10 +89,10 @@ pub async fn list(
     Ok(axum::Json(List { items, next_cursor }))
 }
 
-/// Make a token.
+/// Create a token.
 ///
-/// Its text is in this answer and nowhere else; the daemon keeps a hash. Nobody gives away more than they
-/// have: owners make tokens for their organization alone.
+/// The response has the token's text, which is never returned again; the daemon stores a hash. Callers cannot grant
+/// more access than they have: owners create tokens for their own organization only.
 #[utoipa::path(
     post, path = "/v1/tokens", tag = "tokens", operation_id = "create_token",
     request_body(content = TokenRequest, example = json!({"role": "orchestrator", "organization": "acme", "agents": ["support"], "label": "chat backend"})),
@@ -147,8 +147,8 @@ fn unknown_agents(snapshot: &Snapshot, token: &TokenSummary) -> Vec<DocumentWarn
 
 /// Revoke a token.
 ///
-/// It ends with this request; calls that run for it are cancelled. One can revoke the token one asks with, but not the
-/// last operator's: nobody could make another.
+/// The token becomes invalid with this request; calls that run for it are cancelled. A caller can revoke its own
+/// token, but not the last operator token, because no token could then create another.
 #[utoipa::path(
     delete, path = "/v1/tokens/{id}", tag = "tokens", operation_id = "revoke_token",
     params(TokenAddress),
