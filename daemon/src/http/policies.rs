@@ -52,10 +52,10 @@ pub async fn put_platform(
     documents::put(&app, &caller, DocumentKey::Platform, &strictness, &headers, body).await
 }
 
-/// What is odd about the policy of the platform now.
+/// Get the current warnings of the policy of the platform.
 ///
-/// Names that no loaded tool answers to, and what has no effect: the warnings that it was accepted with, as they are
-/// with the plugins of today.
+/// Reports names that match no loaded tool, and fields without effect: the warnings of the `PUT` response, for the
+/// plugins that are loaded now.
 #[utoipa::path(
     get, path = "/v1/platform/policy/warnings", tag = "policies", operation_id = "get_platform_policy_warnings",
     responses((status = 200, description = "The warnings.", body = DocumentWarnings), NoPlatformPolicy, Unreadable),
@@ -112,9 +112,9 @@ pub async fn put(
     documents::put(&app, &caller, key, &strictness, &headers, body).await
 }
 
-/// What is odd about the policy of an organization now.
+/// Get the current warnings of the policy of an organization.
 ///
-/// Names that no loaded tool answers to, and what has no effect.
+/// Reports names that match no loaded tool, and fields without effect.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/policy/warnings", tag = "policies", operation_id = "get_organization_policy_warnings",
     params(OrganizationAddress),

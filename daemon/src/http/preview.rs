@@ -16,7 +16,7 @@ use super::{App, Authenticated};
 use crate::admin::Preview;
 use crate::documents::RuleKey;
 
-/// What a policy of the platform would change.
+/// Preview the changes of a policy of the platform.
 ///
 /// For every agent there is. Nothing is put in force.
 #[utoipa::path(
@@ -33,7 +33,7 @@ pub async fn platform(
     preview(&app, RuleKey::Platform, caller.organization.is_none(), &headers, body).await
 }
 
-/// What a policy of an organization would change.
+/// Preview the changes of a policy of an organization.
 ///
 /// For its agents. Nothing is put in force.
 #[utoipa::path(
@@ -53,9 +53,9 @@ pub async fn organization(
     preview(&app, RuleKey::Policy(organization), caller.organization.is_none(), &headers, body).await
 }
 
-/// What a document of an agent would change.
+/// Preview the changes of the document of an agent.
 ///
-/// Of one that does not exist yet: what it would have. Nothing is put in force.
+/// For an agent that does not exist yet, the response has the tools that it would have. Nothing is put in force.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/agents/{agent}/policy/diff", tag = "agents", operation_id = "preview_agent",
     params(AgentAddress),

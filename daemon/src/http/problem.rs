@@ -45,11 +45,11 @@ pub struct ProblemBody {
     /// The stable code.
     #[schema(value_type = ErrorTypeForm)]
     error_type: &'static str,
-    /// What to do about it.
+    /// How to resolve the error.
     hint: String,
     /// Whether the same request can succeed later, unchanged.
     retryable: bool,
-    /// More, in a form that depends on the `error_type`: `pointer` into an unsound document, `precondition`
+    /// Details, with a schema that depends on the `error_type`: `pointer` into an unsound document, `precondition`
     /// (`required` or `failed`), `retry_after_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]

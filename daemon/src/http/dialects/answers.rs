@@ -186,11 +186,11 @@ pub struct CallResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = ApprovalStamp, required = false)]
     approval: Option<&'a ApprovalStamp>,
-    /// What the client is to perform, any JSON, where the status is `client_required`.
+    /// The payload for the client to perform, any JSON, if the status is `client_required`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     payload: Option<&'a RawValue>,
-    /// Until when the client can post the result, in milliseconds since 1970.
+    /// Deadline for the client to post the result, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     expires_at: Option<u64>,
@@ -204,11 +204,11 @@ pub struct CallResultError<'a> {
     error_type: &'static str,
     /// What happened, for a model.
     message: &'a str,
-    /// What to do about it.
+    /// How to resolve the error.
     hint: &'a str,
     /// Whether the same call can succeed later.
     retryable: bool,
-    /// More, in a form that depends on the `error_type`.
+    /// Details, with a schema that depends on the `error_type`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     details: Option<&'a Details>,
@@ -250,11 +250,11 @@ pub struct CallState<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = bool, required = false)]
     retryable: Option<bool>,
-    /// More, in a form that depends on the `error_type`.
+    /// Details, with a schema that depends on the `error_type`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     details: Option<&'a Details>,
-    /// What the client is to perform, where the status is `client_required`.
+    /// The payload for the client to perform, if the status is `client_required`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     payload: Option<&'a RawValue>,
@@ -262,7 +262,7 @@ pub struct CallState<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     approval: Option<&'a ApprovalStamp>,
-    /// Until when the client can post the result, in milliseconds since 1970.
+    /// Deadline for the client to post the result, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     expires_at: Option<u64>,

@@ -71,7 +71,7 @@ request! {
 request! {
     /// Calls as OpenAI's responses have them.
     ResponsesRequest as OpenAiResponsesCalls {
-        /// The output items. Those of the type `function_call` are carried out; others are passed over.
+        /// The output items. Items of the type `function_call` are executed; others are ignored.
         #[schema(min_items = 1)]
         openai_responses: Vec<ResponsesItem>
     }
@@ -80,7 +80,7 @@ request! {
 request! {
     /// Calls as Anthropic's messages have them.
     AnthropicRequest as AnthropicCalls {
-        /// The content blocks. Those of the type `tool_use` are carried out; others are passed over.
+        /// The content blocks. Items of the type `tool_use` are executed; others are ignored.
         #[schema(min_items = 1)]
         anthropic: Vec<AnthropicBlock>
     }
@@ -89,7 +89,7 @@ request! {
 request! {
     /// Calls as Gemini has them.
     GeminiRequest as GeminiCalls {
-        /// The parts of the content. Those with a `functionCall` are carried out; others are passed over.
+        /// The parts of the content. Parts with a `functionCall` are executed; others are ignored.
         #[schema(min_items = 1)]
         gemini: Vec<GeminiPart>
     }
@@ -119,7 +119,7 @@ request! {
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct OpenAiMessage {
-    /// The calls. Those of functions are carried out; others are passed over.
+    /// The calls. Function calls are executed; others are ignored.
     #[schema(min_items = 1)]
     tool_calls: Vec<OpenAiToolCall>,
 }
@@ -154,7 +154,7 @@ pub struct OpenAiFunction {
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct ResponsesItem {
-    /// What it is; `function_call` is a call.
+    /// The type; `function_call` is a call.
     #[schema(example = "function_call")]
     r#type: String,
     /// The call's id.
@@ -172,7 +172,7 @@ pub struct ResponsesItem {
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct AnthropicBlock {
-    /// What it is; `tool_use` is a call.
+    /// The type; `tool_use` is a call.
     #[schema(example = "tool_use")]
     r#type: String,
     /// The call's id.

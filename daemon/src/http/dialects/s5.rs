@@ -77,7 +77,7 @@ pub struct FlatResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     message: Option<&'a str>,
-    /// What to do about it.
+    /// How to resolve the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     hint: Option<&'a str>,
@@ -85,11 +85,11 @@ pub struct FlatResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = bool, required = false)]
     retryable: Option<bool>,
-    /// More, in a form that depends on the `error_type`.
+    /// Details, with a schema that depends on the `error_type`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     details: Option<&'a Details>,
-    /// What the client is to perform, where the status is `client_required`.
+    /// The payload for the client to perform, if the status is `client_required`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     payload: Option<&'a RawValue>,
@@ -97,7 +97,7 @@ pub struct FlatResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     approval: Option<&'a ApprovalStamp>,
-    /// Until when the client can post the result, in milliseconds since 1970.
+    /// Deadline for the client to post the result, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     expires_at: Option<u64>,
