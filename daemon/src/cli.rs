@@ -1,14 +1,12 @@
-//! The command line: one binary for those who run the daemon and those who use it.
+//! Command line: one binary for operators of the daemon and for its clients.
 //!
-//! `serve`, `quickstart` and the hidden `compile-worker` hand on to the rooms that
-//! do the work. All others are clients of a running daemon and reach nothing but
-//! its HTTP interface, so that what they do passes the same checks, and stands in
-//! the same audit log, as what a program does.
+//! `serve`, `quickstart` and the hidden `compile-worker` delegate to their own modules. All other commands are
+//! clients of a running daemon and use only its HTTP interface, so their requests pass the same checks, and appear in
+//! the same audit log, as those of any program.
 //!
-//! Results go to standard output, everything else to standard error. The exit
-//! status is 0 when it was done, 1 when it was refused or failed, 2 for a command
-//! that was not understood. A token is never an argument: those can be read by
-//! every user of the machine.
+//! Results go to standard output, everything else to standard error. The exit status is 0 for success, 1 for a
+//! refusal or a failure, 2 for a usage error. A token is never an argument, since every user of the machine can read
+//! the arguments of a process.
 
 mod agent;
 mod approval;
@@ -61,7 +59,7 @@ Examples:
   toolgate quickstart             four calls, then a daemon to try things with
   toolgate quickstart --once      the calls alone";
 
-/// Runs the tools of AI agents: gated, checked, sandboxed, recorded.
+/// Runs the tools of AI agents: gated, validated, sandboxed, audited.
 #[derive(Parser)]
 #[command(name = "toolgate", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Arguments {
@@ -71,46 +69,46 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Start a daemon in a temporary folder and show real calls through it
+    /// Start a daemon in a temporary folder and make example calls through it
     #[command(after_help = QUICKSTART_EXAMPLES)]
     Quickstart {
-        /// End after the calls; exit status 0 if all came out as they should
+        /// Exit after the calls; status 0 if all results are as expected
         #[arg(long)]
         once: bool,
     },
     /// Run the daemon
     Serve(serve::ServeOptions),
-    /// Write a plugin to begin with
+    /// Create a plugin project from a template
     New(new::NewOptions),
-    /// Hold a plugin file against the contract
+    /// Validate a plugin file
     Check(check::CheckOptions),
     /// Call a tool of a plugin file, without a daemon
     Run(run::RunOptions),
     /// Call a tool as an agent
     Call(call::CallOptions),
-    /// Load, list, switch and remove plugins
+    /// Load, list, enable, disable and remove plugins
     Plugin(plugin::PluginOptions),
-    /// Make tools of HTTP APIs and MCP servers without code, and try them
+    /// Create tools from HTTP APIs and MCP servers without code, and test them
     Tool(tool::ToolOptions),
-    /// Make and list organizations
+    /// Create, show, list and delete organizations
     Org(organization::OrganizationOptions),
-    /// Make and list the agents of an organization
+    /// Create, show, list and delete the agents of an organization
     Agent(agent::AgentOptions),
-    /// Show, replace, explain and try out what decides about calls
+    /// Show, replace, explain and compare the policies that decide calls
     Policy(policy::PolicyOptions),
-    /// List and decide about calls that wait for a person
+    /// List, approve and deny calls that wait for approval
     Approval(approval::ApprovalOptions),
-    /// Open, look at and end sessions, and switch their tools
+    /// Open, show and end sessions, and enable or disable their tools
     Session(session::SessionOptions),
-    /// Follow what happens to calls, as it happens
+    /// Follow the events of calls as a stream
     Events(events::EventsOptions),
-    /// Store, rotate, connect and remove secrets
+    /// Store, rotate, connect and remove credentials
     Credential(credential::CredentialOptions),
-    /// Make, list and revoke tokens
+    /// Create, list and revoke tokens
     Token(token::TokenOptions),
     /// Search and verify the audit log
     Audit(audit::AuditOptions),
-    /// Compile a plugin from standard input to standard output, under limits
+    /// Compile a plugin from standard input to standard output, with resource limits
     #[command(hide = true)]
     CompileWorker {
         #[arg(value_enum)]
@@ -120,7 +118,7 @@ enum Command {
     },
 }
 
-/// The whole program: reads the command line and the environment, once, and runs.
+/// Reads the command line and the environment once, then runs the command.
 pub fn main() -> ExitCode {
     let environment_token = std::env::var_os("TOOLGATE_TOKEN");
     let arguments = match parse(std::env::args_os()) {
@@ -142,15 +140,15 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, cla
 }
 
 fn command_line() -> clap::Command {
-    // The table of settings is long: it is in `serve --help`, not in `serve -h`.
+    // The table of settings is long, so only `serve --help` shows it, not `serve -h`.
     let command = Arguments::command().mut_subcommand("serve", |serve| {
         serve.after_long_help(format!("{}\n{}", serve::EXAMPLES, config::help_text()))
     });
     examples::hand_down(command)
 }
 
-/// Help and version are answers, a command that was not understood is an error; clap
-/// knows which goes where.
+/// Prints a clap error. Help and version are successes on standard output, a usage error goes to standard error; clap
+/// selects the stream.
 fn explain(error: &clap::Error) -> ExitCode {
     let printed = error.print();
     match (error.use_stderr(), printed) {
@@ -188,7 +186,7 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
     }
 }
 
-/// Does what needs no daemon.
+/// Runs a command that needs no daemon.
 fn here(json: bool, act: impl AsyncFnOnce(&mut Printer<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
     let (mut out, mut notes) = (anstream::stdout().lock(), anstream::stderr().lock());
     let mut printer = Printer::new(&mut out, &mut notes, json);
@@ -198,7 +196,7 @@ fn here(json: bool, act: impl AsyncFnOnce(&mut Printer<'_>) -> Result<(), Failur
     done
 }
 
-/// What is asked of a running daemon.
+/// A command that sends requests to a running daemon.
 enum Task {
     Call(call::CallCommand),
     Plugin(plugin::PluginCommand),
@@ -355,7 +353,7 @@ mod tests {
         assert!(!short.contains("header_bytes"), "{short}");
     }
 
-    /// Every command that is shown, with the words that lead to it.
+    /// Returns every visible command with its path of names.
     fn commands(command: &clap::Command, before: &[&str]) -> Vec<(Vec<String>, clap::Command)> {
         let path = [before, &[command.get_name()]].concat();
         let below = command.get_subcommands().filter(|below| !below.is_hide_set());

@@ -1,4 +1,4 @@
-//! `toolgate agent`: the agents of an organization.
+//! `toolgate agent`: manages the agents of an organization.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
@@ -31,7 +31,7 @@ pub struct AgentOptions {
 
 #[derive(Subcommand)]
 pub enum AgentCommand {
-    /// Make an agent, or replace its document whole
+    /// Create an agent, or replace its whole document
     Put {
         /// The agent
         #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
@@ -42,19 +42,19 @@ pub enum AgentCommand {
             conflicts_with_all = ["enabled", "disabled", "profile", "subtype", "autonomy"]
         )]
         file: Option<String>,
-        /// A tool that it may call: `namespace/tool`, `namespace/*` or `*`
+        /// A tool that the agent may call: `namespace/tool`, `namespace/*` or `*`
         #[arg(long, value_name = "TOOL")]
         enabled: Vec<String>,
-        /// A tool that it may not call, whatever else says so
+        /// A tool that the agent may not call; overrides every allow rule
         #[arg(long, value_name = "TOOL")]
         disabled: Vec<String>,
-        /// The named set of tools that it has
+        /// The profile: a named set of tools
         #[arg(long, value_name = "NAME")]
         profile: Option<String>,
-        /// What kind of agent it is, which gives it a profile
+        /// The kind of agent, which selects a profile
         #[arg(long, value_name = "NAME")]
         subtype: Option<String>,
-        /// How far it goes without a person; without it, `supervised`
+        /// How far the agent acts without a person [default: supervised]
         #[arg(long, value_parser = PossibleValuesParser::new(["draft_only", "supervised", "autonomous"]))]
         autonomy: Option<String>,
     },
@@ -78,7 +78,7 @@ pub enum AgentCommand {
     },
 }
 
-/// `ORG/AGENT`, taken apart. Whether the names are sound is the daemon's to say.
+/// A parsed `ORG/AGENT`. The daemon validates the two names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentName {
     pub organization: String,
@@ -108,7 +108,7 @@ pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'
             let body = match file {
                 Some(file) => document_from(&file)?,
                 None => {
-                    // Without a list an agent has what its profile gives.
+                    // Without an explicit list, the profile decides the tools of the agent.
                     let enabled = (!enabled.is_empty()).then(|| json!(enabled));
                     let said = [("profile", profile), ("subtype", subtype), ("autonomy", autonomy)];
                     let said = said.into_iter().map(|(name, value)| (name, value.map(Value::String)));

@@ -1,8 +1,8 @@
-//! `toolgate approval`: calls that wait for a person (G11).
+//! `toolgate approval`: lists and decides calls that wait for approval (G11).
 //!
-//! What is shown is what would run. The arguments are never read and written anew: of a number, of two members of one
-//! name, of the order, a reader and the tool could then think differently. Only characters that a reader would not see
-//! are written out.
+//! The printed arguments are exactly those that would run. They are never parsed and serialized again: that could
+//! change the text of a number, a duplicate key or the order of keys, and the reader and the tool would then
+//! interpret different arguments. Only hidden characters are escaped.
 
 mod view;
 
@@ -42,27 +42,27 @@ pub struct ApprovalOptions {
 
 #[derive(Subcommand)]
 pub enum ApprovalCommand {
-    /// List approvals, the oldest first
+    /// List approvals, oldest first
     List {
-        /// Those of this organization
+        /// Only approvals of this organization
         #[arg(long, alias = "org", value_name = "ORG")]
         organization: Option<String>,
-        /// Those in this state
+        /// Only approvals in this state
         #[arg(long, value_parser = PossibleValuesParser::new(ApprovalState::ALL.map(ApprovalState::as_str)))]
         state: Option<String>,
     },
     /// Show an approval with everything that it is bound to
     Show {
-        /// The approval, as the call that waits for it names it
+        /// The id of the approval, as in the response to the waiting call
         id: String,
     },
-    /// Show what would run, and let it run
+    /// Show the call, and approve it
     Approve(Approve),
-    /// Refuse a call
+    /// Deny a call
     Deny {
         /// The approval
         id: String,
-        /// Why; the model is told
+        /// The reason, which the model receives
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
@@ -72,21 +72,21 @@ pub enum ApprovalCommand {
 pub struct Approve {
     /// The approval
     id: String,
-    /// Why
+    /// The reason
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Calls that it allows; without it, one
+    /// Number of calls that it allows [default: 1]
     #[arg(long, value_name = "N")]
     uses: Option<u64>,
-    /// Until when it allows them, from now on; without it, as long as the operator has set
+    /// Seconds until it expires [default: the operator's setting]
     #[arg(long, value_name = "SECONDS")]
     expires_in: Option<u64>,
-    /// Places of the arguments that may vary: JSON pointers, each with a JSON Schema; JSON, @FILE, or -
+    /// Arguments that may vary: JSON pointers, each with a JSON Schema; JSON, @FILE, or -
     #[arg(long, value_name = "JSON")]
     arguments: Option<String>,
 }
 
-/// What is decided, as it is sent.
+/// Request body of a decision.
 #[derive(Serialize)]
 struct Decision {
     decision: &'static str,
@@ -149,7 +149,7 @@ async fn approve(client: &Client, printer: &mut Printer<'_>, wanted: Approve) ->
     let arguments = wanted.arguments.as_deref().map(shape).transpose()?;
     let lifetime_ms = wanted.expires_in.map(|seconds| seconds.saturating_mul(1000));
     let shown = client.get(&path(&wanted.id)).send().await?;
-    // A machine gets one document, which says all this as well.
+    // With `--json`, the one document of the response contains all of this.
     if !printer.json() {
         show(printer, &shown)?;
     }
@@ -167,7 +167,7 @@ async fn approve(client: &Client, printer: &mut Printer<'_>, wanted: Approve) ->
     .await
 }
 
-/// The places that may vary. What they may be is the daemon's to say, which knows the arguments.
+/// Parses the arguments that may vary. The daemon, which knows the arguments, validates the schemas.
 fn shape(word: &str) -> Result<Box<RawValue>, Failure> {
     RawValue::from_string(arguments_from(word)?).map_err(|error| {
         Failure::wrong_usage(
@@ -184,7 +184,7 @@ async fn decide(
     decision: &Decision,
     outcome: impl FnOnce(&Approval) -> String,
 ) -> Result<(), Failure> {
-    // Strings, numbers and JSON text: nothing of it can fail.
+    // Serialization cannot fail: the fields are strings, numbers and raw JSON.
     let body = serde_json::to_string(decision).unwrap_or_else(|_| json!({}).to_string());
     let answer = client.post(&path(id)).body("application/json", body.into()).send().await?;
     if printer.json() {

@@ -1,4 +1,4 @@
-//! `toolgate audit`: the log of what agents and operators did.
+//! `toolgate audit`: searches and verifies the audit log.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -35,57 +35,57 @@ pub struct AuditOptions {
 pub enum AuditCommand {
     /// Show a page of the log, newest first
     Search(Box<Search>),
-    /// Read the whole log again and say whether all is there as it was written
+    /// Verify the whole log: every record is present and unchanged
     Verify,
 }
 
 #[derive(Args)]
 pub struct Search {
-    /// Of this organization
+    /// Only rows of this organization
     #[arg(long, value_name = "ORG")]
     organization: Option<String>,
-    /// Of this agent
+    /// Only rows of this agent
     #[arg(long)]
     agent: Option<String>,
-    /// Of this session
+    /// Only rows of this session
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// `namespace/tool`
+    /// Only rows of this tool, `namespace/tool`
     #[arg(long)]
     tool: Option<String>,
-    /// Whom sessions act for
+    /// Only rows of sessions on behalf of this user
     #[arg(long)]
     user: Option<String>,
-    /// What the token of this id asked for or did; `toolgate` is the daemon itself
+    /// Only requests and changes by the token of this id; `toolgate` is the daemon itself
     #[arg(long, value_name = "TOKEN_ID")]
     principal: Option<String>,
-    /// What an act of administration did, like `agent.put`
+    /// Only changes of this administrative action, like `agent.put`
     #[arg(long)]
     action: Option<String>,
-    /// `ok`, `error`, `cancelled`, `unknown`, …
+    /// Only rows with this status: `ok`, `error`, `cancelled`, `unknown`, …
     #[arg(long, value_parser = one_of::<Status>)]
     status: Option<String>,
-    /// One of the error types, like `ACCESS_DENIED`
+    /// Only rows with this error type, like `ACCESS_DENIED`
     #[arg(long, hide_possible_values = true, value_parser = error_types())]
     error_type: Option<String>,
-    /// `call`, `effect`, `admin`, `recovery` or `damaged`
+    /// Only rows of this kind: `call`, `effect`, `admin`, `recovery` or `damaged`
     #[arg(long, value_parser = one_of::<Kind>)]
     kind: Option<String>,
-    /// Not before: an age like `30m`, `2h`, `7d`, or milliseconds since 1970
+    /// Only rows at or after this time: an age like `30m`, `2h`, `7d`, or milliseconds since 1970
     #[arg(long, value_name = "TIME")]
     since: Option<When>,
-    /// Before: the same
+    /// Only rows before this time, in the same format
     #[arg(long, value_name = "TIME")]
     until: Option<When>,
-    /// Rows of the page, at most 500
+    /// Rows per page, at most 500
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_ROWS_MAX)))]
     limit: Option<u32>,
-    /// Go on where a page ended
+    /// The cursor of the next page, from the page before
     #[arg(long)]
     cursor: Option<String>,
 }
 
-/// A word that the log knows as well.
+/// Parses a word that `T`, a type of the audit log, deserializes; clap rejects any other word.
 fn one_of<T: DeserializeOwned>(word: &str) -> Result<String, serde_json::Error> {
     serde_json::from_value::<T>(word.into()).map(|_| word.to_owned())
 }
@@ -94,7 +94,7 @@ fn error_types() -> PossibleValuesParser {
     ErrorType::ALL.iter().map(|error_type| error_type.as_str()).collect::<Vec<_>>().into()
 }
 
-/// A moment, or how long ago it was.
+/// A point in time, or an age relative to now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     At(u64),
@@ -151,7 +151,8 @@ async fn show_page(search: &Search, client: &Client, printer: &mut Printer<'_>) 
     Ok(())
 }
 
-/// What recoveries noted is told beside a log that is whole, since it may not be all that there was.
+/// Verifies the log. The findings of recoveries are reported even if the log is intact, since records may have been
+/// lost before them.
 async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let report = client.get("/v1/audit/verify").send().await?.json()?;
     let (records, segments) = (field(&report, "/records"), field(&report, "/segments"));
@@ -247,7 +248,7 @@ fn time_of(item: &Value) -> String {
     item.get("at_ms").and_then(Value::as_u64).map_or_else(|| "-".into(), time_text)
 }
 
-/// What a start found of a log that was not closed in order, the worst first.
+/// Describes what the recovery at start-up found in a log without a clean shutdown, the most serious finding first.
 fn found_by(recovery: &Value) -> String {
     let text = |pointer| field(recovery, pointer);
     let mut found = Vec::new();
@@ -268,8 +269,8 @@ fn found_by(recovery: &Value) -> String {
     if found.is_empty() { "-".into() } else { found.join("; ") }
 }
 
-/// What of a row can no longer be read, and where that stood; tenants are not shown where. Of a call whose intent is
-/// there it is the outcome.
+/// Describes which part of a row is unreadable, and its position, which tenants do not see. For a call with a
+/// readable intent the unreadable part is its outcome.
 fn lost(item: &Value, damaged: &Value, what: &str) -> String {
     let lost = match (item.get("kind").and_then(Value::as_str), item.get("call")) {
         (Some("damaged"), _) => format!("damaged records: {}", field(damaged, "/records")),
@@ -375,7 +376,7 @@ mod tests {
         assert_eq!(run.notes, "there is more: add `--cursor 7`\n");
     }
 
-    /// What tenants see of a damaged place has no segment, whatever was lost there.
+    /// Tenants see a damaged row without its segment, for every kind of loss.
     #[test]
     fn a_damaged_row_says_what_was_lost_and_where_if_that_is_known() {
         let what = |item: Value| row(&item)[4].clone();
@@ -417,7 +418,7 @@ mod tests {
         );
     }
 
-    /// A script that asks must not take such a log for whole, nor must a person miss what it says.
+    /// A script must not treat such a log as intact, and the message must be visible to a person.
     #[tokio::test]
     async fn a_log_that_lost_what_it_acknowledged_is_a_failure_that_says_what_is_gone() {
         let noted = |recovery: Value| json!([{"sequence": 7, "at_ms": 0, "recovery": recovery}]);

@@ -1,7 +1,7 @@
-//! `toolgate call`: one call of one tool, as an agent would make it.
+//! `toolgate call`: makes one call of one tool, as an agent would.
 //!
-//! Without a session it opens one and ends it afterwards, its files with it; where the call waits for somebody the session
-//! stays open, since what waits in it would end with it.
+//! Without `--session` the command opens a session and ends it afterwards, which also deletes its files. If the call
+//! waits for approval or for a client result, the session stays open, since ending it would cancel the call.
 
 use clap::Args;
 use serde_json::value::RawValue;
@@ -34,16 +34,16 @@ pub struct CallCommand {
     /// The agent (without --session), the tool, and its arguments: JSON, @FILE, or - for standard input
     #[arg(required = true, num_args = 1..=3, value_name = "WHAT")]
     what: Vec<String>,
-    /// Call in this session instead of a new one
+    /// Make the call in this session instead of a new one
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Leave the new session open, and say its id
+    /// Keep the new session open, and print its id
     #[arg(long, conflicts_with = "session")]
     keep: bool,
-    /// The user that the agent acts for
+    /// The user on whose behalf the agent acts
     #[arg(long, value_name = "TEXT", conflicts_with = "session")]
     user: Option<String>,
-    /// The channel that the conversation takes place in
+    /// The channel of the conversation
     #[arg(long, value_name = "TEXT", conflicts_with = "session")]
     channel: Option<String>,
 }
@@ -68,9 +68,9 @@ pub async fn run(options: CallCommand, client: &Client, printer: &mut Printer<'_
     Ok(())
 }
 
-/// What is to be called, by whom.
+/// Parsed arguments of the command.
 struct Call {
-    /// None where the session says it.
+    /// `None` if `--session` is given, since the session has an agent.
     agent: Option<AgentName>,
     tool: String,
     arguments: Box<RawValue>,
@@ -103,7 +103,7 @@ impl Call {
     }
 
     async fn post(&self, client: &Client, session: &str) -> Result<Value, Failure> {
-        // Put together as text: the tool gets the arguments byte for byte as they were given.
+        // The body is built as text, so the tool receives the arguments byte for byte as given.
         let body = format!(r#"{{"calls":[{{"tool":{},"arguments":{}}}]}}"#, json!(self.tool), self.arguments);
         let post = client.post(&format!("{}/calls", session_path(session)));
         Ok(post.body("application/json", body.into()).send().await?.json()?)
@@ -120,7 +120,7 @@ impl Call {
         if ok { Ok(()) } else { Err(self.failure_of(result, session, printer)?) }
     }
 
-    /// Why a call has no result, or none yet.
+    /// Returns why the call has no result, or no result yet.
     fn failure_of(
         &self,
         result: &Value,
@@ -142,7 +142,7 @@ impl Call {
                         "somebody with another token, like one from `toolgate token create --role owner`, runs `toolgate \
                          approval approve {approval}`; then make the call again with `toolgate call --session {session} {} '{}'`",
                         self.tool,
-                        // As a shell takes it.
+                        // Escapes single quotes for a POSIX shell.
                         self.arguments.get().replace('\'', r"'\''")
                     ),
                 )

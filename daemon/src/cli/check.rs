@@ -1,4 +1,4 @@
-//! `toolgate check`: a plugin file held against the contract, on its author's machine.
+//! `toolgate check`: validates a plugin file locally, without a daemon.
 
 use std::path::PathBuf;
 
@@ -19,10 +19,10 @@ Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CheckOptions {
-    /// The component
+    /// The WebAssembly component
     #[arg(value_name = "FILE.wasm")]
     file: PathBuf,
-    /// A folder that each example gets a copy of as its workspace, if the plugin asks for files
+    /// A folder that is copied for each example as its workspace, if the plugin requests files
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
     /// Print JSON

@@ -1,6 +1,8 @@
-//! `toolgate credential`: secrets go in from a file, standard input or the environment, and never out.
+//! `toolgate credential`: manages credentials. A secret is read from a file, standard input or an environment
+//! variable, and never printed.
 //!
-//! A secret is no argument: those can be read by every user of the machine, and shells keep them.
+//! A secret is never an argument, since every user of the machine can read the arguments of a process and shells
+//! store them in their history.
 
 use std::path::PathBuf;
 
@@ -45,14 +47,14 @@ pub enum CredentialCommand {
         #[arg(value_name = "ORG")]
         organization: String,
     },
-    /// Show what a credential is for, where it may go and how it stands
+    /// Show the provider, the allowed destinations and the state of a credential
     Show {
         /// `organization/credential`
         name: String,
     },
-    /// Make a credential, or replace it whole
+    /// Create a credential, or replace it whole
     Put(Box<Put>),
-    /// Put a new secret into a credential
+    /// Replace the secret of a credential
     Rotate {
         /// `organization/credential`
         name: String,
@@ -64,17 +66,18 @@ pub enum CredentialCommand {
         /// `organization/credential`
         name: String,
     },
-    /// Print the address where a person connects a credential, and what is asked for there
+    /// Print the URL where a person connects a credential, and the requested scopes
     Connect {
         /// `organization/credential`
         name: String,
     },
-    /// Give a sealed daemon its root key
+    /// Unseal a daemon with its root key
     Unseal {
         #[command(flatten)]
         secret: SecretSource,
     },
-    /// Rotate the root key: to one that is given, to what its source holds now, or to a new one of the daemon's own
+    /// Rotate the root key: to the given key, to the current key of its source, or to a new key that the daemon
+    /// generates
     RotateRoot {
         #[command(flatten)]
         secret: SecretSource,
@@ -85,51 +88,51 @@ pub enum CredentialCommand {
 pub struct Put {
     /// `organization/credential`
     name: String,
-    /// A file with the credential as JSON, without its secret; `-` is standard input
+    /// A file with the credential as JSON, without its secret; `-` for standard input
     #[arg(conflicts_with_all = ["provider", "kind", "to", "header", "query", "username"])]
     document: Option<String>,
-    /// What it is for, like `stripe`
+    /// The provider, like `stripe`
     #[arg(long, required_unless_present = "document")]
     provider: Option<String>,
     /// `api_key`, `bearer` or `basic`; OAuth2 needs a document
     #[arg(long, required_unless_present = "document", value_parser = ["api_key", "bearer", "basic"])]
     kind: Option<String>,
-    /// Where it may go: scheme, host, port and the beginning of the path
+    /// An allowed destination: scheme, host, port and path prefix
     #[arg(long, value_name = "URL", required_unless_present = "document")]
     to: Vec<String>,
-    /// The header that an API key goes into
+    /// The header for an API key
     #[arg(long)]
     header: Option<String>,
-    /// The parameter of the query that an API key goes into
+    /// The query parameter for an API key
     #[arg(long)]
     query: Option<String>,
-    /// The user's name for Basic authentication
+    /// The user name for Basic authentication
     #[arg(long)]
     username: Option<String>,
-    /// The user whose it is; without one, the organization's
+    /// The user who owns the credential; without it, the organization owns it
     #[arg(long)]
     user: Option<String>,
-    /// Where in the daemon's vault its secret is, in place of the secret itself
+    /// Path of the secret in the daemon's vault, instead of the secret itself
     #[arg(long, value_name = "MOUNT/PATH#FIELD", conflicts_with_all = ["secret_file", "secret_env"])]
     vault: Option<String>,
     #[command(flatten)]
     secret: SecretSource,
 }
 
-/// Where a secret comes from.
+/// Source of a secret.
 #[derive(Args)]
 #[group(multiple = false)]
 pub struct SecretSource {
-    /// A file that holds the secret and nothing else; `-` is standard input
+    /// A file that contains only the secret; `-` for standard input
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// A variable of the environment that holds the secret
+    /// An environment variable that contains the secret
     #[arg(long, value_name = "VARIABLE")]
     secret_env: Option<String>,
 }
 
 impl SecretSource {
-    /// The secret, without the line break that files end with; none where none was named.
+    /// Reads the secret, without its trailing line break; `None` if no source is given.
     fn read(&self) -> Result<Option<String>, Failure> {
         let text = match (&self.secret_file, &self.secret_env) {
             (Some(file), _) => text_from(&file.to_string_lossy())?,
@@ -149,7 +152,7 @@ impl SecretSource {
         self.secret_file.is_some() || self.secret_env.is_some()
     }
 
-    /// A root key: as text, or a file of its bytes as the daemon itself writes one.
+    /// Reads a root key: text, or the raw bytes of a key file as the daemon writes it.
     fn root_key(&self) -> Result<String, Failure> {
         if let Some(file) = &self.secret_file
             && let Ok(bytes) = std::fs::read(file)
@@ -221,7 +224,7 @@ async fn list(client: &Client, printer: &mut Printer<'_>, organization: &str) ->
     Ok(printer.table(["NAME", "PROVIDER", "KIND", "USER", "STATE", "VERSION", "LAST USED"], &rows)?)
 }
 
-/// The address alone on standard output, so that it can go straight into a browser.
+/// Prints only the URL on standard output, so it can be piped to a browser.
 async fn connect(client: &Client, printer: &mut Printer<'_>, name: &str) -> Result<(), Failure> {
     let asked = client.post(&format!("{}/connect", path(name)?)).json(&json!({})).send().await?.json()?;
     if printer.json() {
@@ -245,13 +248,13 @@ async fn rotate_root(client: &Client, printer: &mut Printer<'_>, key: Option<Str
 }
 
 impl Put {
-    /// What is sent: the document with the secret in it.
+    /// Returns the request body: the document with the secret in it.
     fn body(&self) -> Result<String, Failure> {
         let mut body = match &self.document {
             Some(place) => serde_json::from_str(&document_from(place)?).unwrap_or_default(),
             None => self.named()?,
         };
-        // Each of the kinds that can be named on a command line has one; what a document says is the daemon's to read.
+        // Every kind that has a command-line option has a secret; the daemon validates a document.
         let secret = match self.document.is_none() && self.vault.is_none() {
             true => Some(self.secret.needed()?),
             false => self.secret.read()?,
@@ -283,13 +286,13 @@ impl Put {
     }
 }
 
-/// What a URL says of where a credential may go.
+/// Converts a URL to the allowed destination of a credential.
 fn binding(text: &str) -> Result<Value, Failure> {
     let url = url::Url::parse(text).ok().filter(|url| url.has_host() && url.query().is_none());
     let url = url.ok_or_else(|| {
         Failure::wrong_usage(format!("`{text}` is no address"), "write it like `https://api.stripe.com/v1/`")
     })?;
-    // Of `/v1/../` a URL's reader makes the whole host, which whoever wrote it did not mean.
+    // A URL parser normalizes `/v1/../` to `/`, the whole host, which was not the intent.
     if text.splitn(4, '/').nth(3).is_some_and(|path| url.path()[1..] != *path) {
         let message = format!("the path of `{text}` would be `{}`", url.path());
         return Err(Failure::wrong_usage(message, "write it as it is meant"));

@@ -1,5 +1,5 @@
-//! Documents from the command line: read from a file or standard input, written
-//! over exactly what was read.
+//! Documents on the command line: read from a file or standard input, and written with the entity tag that was read
+//! before (optimistic locking).
 
 use std::io::Read;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::print::{Printer, time_text};
 use crate::client::{Answer, Client, ClientError, escaped};
 
-/// Text from `place`: `-` is standard input, everything else a file.
+/// Reads text from `place`: standard input for `-`, else a file.
 pub fn text_from(place: &str) -> Result<String, Failure> {
     let read = match place {
         "-" => {
@@ -27,7 +27,7 @@ pub fn text_from(place: &str) -> Result<String, Failure> {
     })
 }
 
-/// The arguments of a call: JSON as it was given, from `@FILE`, or from standard input for `-`.
+/// Reads the arguments of a call: JSON text as given, `@FILE`, or `-` for standard input.
 pub fn arguments_from(word: &str) -> Result<String, Failure> {
     match (word, word.strip_prefix('@')) {
         ("-", _) => text_from("-"),
@@ -36,8 +36,8 @@ pub fn arguments_from(word: &str) -> Result<String, Failure> {
     }
 }
 
-/// A document from `place`. Its text is sent as it is: the daemon's check of it is
-/// stricter than a parser here would be.
+/// Reads a document from `place`. The text is sent unchanged: the daemon's validation is stricter than a parser here
+/// would be.
 pub fn document_from(place: &str) -> Result<String, Failure> {
     let text = text_from(place)?;
     match serde_json::from_str::<Value>(&text) {
@@ -52,8 +52,8 @@ pub fn document_from(place: &str) -> Result<String, Failure> {
     }
 }
 
-/// Puts a document at `path` in place of the one that is there now, if any; what
-/// somebody else writes in between is not overwritten.
+/// Creates or replaces the document at `path`. The `If-Match` header of the write has the current entity tag, so a
+/// concurrent change is not overwritten.
 pub async fn put(
     client: &Client,
     path: &str,
@@ -62,7 +62,7 @@ pub async fn put(
     put_with(client, path, "", body).await
 }
 
-/// The same, with a query like `?strict=true` for the write.
+/// Like [`put`], with a query like `?strict=true` on the write.
 pub async fn put_with(
     client: &Client,
     path: &str,
@@ -81,14 +81,14 @@ pub async fn put_with(
     Ok(put.send().await?)
 }
 
-/// Deletes the document at `path` as it is now.
+/// Deletes the document at `path`, if it is still the revision that was just read.
 pub async fn delete(client: &Client, path: &str) -> Result<(), Failure> {
     let current = client.get(path).send().await?;
     client.delete(path).replacing(current.etag.as_deref()).send().await?;
     Ok(())
 }
 
-/// Says what is odd about a document, with the place and the nearest right name.
+/// Prints the warnings of a response, each with its JSON pointer and a hint.
 pub fn warn(printer: &mut Printer<'_>, answer: &Value) -> Result<(), Failure> {
     for warning in answer.get("warnings").and_then(Value::as_array).into_iter().flatten() {
         let mut text = field(warning, "/message");
@@ -104,7 +104,7 @@ pub fn warn(printer: &mut Printer<'_>, answer: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A page of a list.
+/// One page of a list response.
 #[derive(Deserialize)]
 struct ListPage<T> {
     items: Vec<T>,
@@ -112,12 +112,12 @@ struct ListPage<T> {
     next_cursor: Option<String>,
 }
 
-/// All items of a list, page after page.
+/// Returns all items of a list, following the cursor from page to page.
 pub async fn all_items(client: &Client, path: &str) -> Result<Vec<Value>, ClientError> {
     all_items_as(client, path).await
 }
 
-/// The same, each read as a `T`.
+/// Like [`all_items`], with each item deserialized as a `T`.
 pub async fn all_items_as<T: DeserializeOwned>(client: &Client, path: &str) -> Result<Vec<T>, ClientError> {
     let mut items = Vec::new();
     let mut cursor = None::<String>;
@@ -130,31 +130,31 @@ pub async fn all_items_as<T: DeserializeOwned>(client: &Client, path: &str) -> R
         let page: ListPage<T> = read(&client.get(&target).send().await?)?;
         items.extend(page.items);
         match page.next_cursor {
-            // A server that never ends its list would be followed for ever.
+            // A cursor that repeats would make this loop endless.
             Some(next) if cursor.as_ref() != Some(&next) => cursor = Some(next),
             _ => return Ok(items),
         }
     }
 }
 
-/// The body of an answer, read as what it should be.
+/// Deserializes the body of a response.
 pub fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, ClientError> {
     serde_json::from_slice(&answer.body).map_err(|_| ClientError::strange(answer.status, &answer.body))
 }
 
-/// A query of what was said, each value escaped; nothing where nothing was.
+/// Builds a query string from the parameters that have a value, each escaped; empty if none has.
 pub fn query(asked: &[(&str, Option<&str>)]) -> String {
     let said = asked.iter().filter_map(|(name, value)| Some(format!("{name}={}", escaped((*value)?))));
     let said = said.collect::<Vec<_>>().join("&");
     if said.is_empty() { said } else { format!("?{said}") }
 }
 
-/// A moment, in milliseconds since 1970, as text for a table; `-` where there is none.
+/// Formats a time in milliseconds since 1970 for a table cell; `-` if absent.
 pub fn moment(value: &Value, pointer: &str) -> String {
     value.pointer(pointer).and_then(Value::as_u64).map_or_else(|| "-".into(), time_text)
 }
 
-/// A field as text for a table; `-` where there is none.
+/// Formats a field for a table cell; `-` if absent.
 pub fn field(value: &Value, pointer: &str) -> String {
     match value.pointer(pointer) {
         Some(Value::String(text)) => text.clone(),

@@ -1,4 +1,4 @@
-//! `toolgate events`: what happens to calls, a line each, until Ctrl-C or the daemon ends it.
+//! `toolgate events`: prints the events of calls, one per line, until Ctrl-C or the end of the stream.
 
 use clap::Args;
 use serde_json::Value;
@@ -20,7 +20,7 @@ Examples:
 pub struct EventsOptions {
     #[command(flatten)]
     pub remote: Remote,
-    /// The organization; without one, all
+    /// The organization [default: all]
     #[arg(value_name = "ORG")]
     pub organization: Option<String>,
 }

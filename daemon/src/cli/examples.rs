@@ -1,9 +1,9 @@
-//! Examples in the help of commands. Each is written once, with its group, and the help of the command that it is about
-//! shows it as well.
+//! Examples in the help of commands. Each is written once, in the help of its command group; the subcommand that it
+//! is about shows it as well.
 
 use clap::Command;
 
-/// Gives each command below `group` that has no examples of its own those of the group that are about it.
+/// Adds to each subcommand of `group` without own examples the group's examples that are about it.
 pub fn hand_down(group: Command) -> Command {
     let path = group.get_name().to_owned();
     hand_down_from(group, &path)
@@ -30,13 +30,14 @@ fn is_about(line: &str, path: &str) -> bool {
 pub mod tests {
     use super::*;
 
-    /// The examples of a help, each as the words that a shell would hand to the program.
+    /// Parses the examples of a help text, each into the arguments that a shell would pass to the program.
     pub fn examples(help: &str) -> Vec<Vec<String>> {
         let commands = help.lines().filter(|line| line.starts_with("  "));
         commands.filter_map(|line| line.find("toolgate ").map(|at| words(&line[at..]))).collect()
     }
 
-    /// Single quotes hold words together. What is explained stands behind two spaces, and a redirection is the shell's.
+    /// Splits an example into words. Single quotes group words; two spaces begin the explanation, and a redirection
+    /// belongs to the shell.
     fn words(line: &str) -> Vec<String> {
         let mut words = vec![String::new()];
         let mut quoted = false;

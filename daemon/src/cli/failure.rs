@@ -1,4 +1,4 @@
-//! How a command ends when it does not succeed: a message, a hint, an exit status.
+//! Failure of a command: a message, a hint and an exit status.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use crate::store::{FolderError, StoreError, UnavailableReason};
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default();
 
-/// Why a command did not succeed.
+/// Failure of a command.
 #[derive(Debug)]
 pub struct Failure {
     kind: Kind,
@@ -32,17 +32,17 @@ pub struct Failure {
 enum Kind {
     Failed,
     WrongUsage,
-    /// Whoever read our output has gone, as `head` does. There is nobody to tell.
+    /// The reader closed standard output, as `head` does; nothing is reported.
     OutputClosed,
 }
 
 impl Failure {
-    /// Refused or failed: exit status 1.
+    /// Creates a refusal or failure: exit status 1.
     pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { kind: Kind::Failed, message: message.into(), hint: hint.into() }
     }
 
-    /// A command that makes no sense: exit status 2.
+    /// Creates a usage error: exit status 2.
     pub fn wrong_usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { kind: Kind::WrongUsage, ..Self::new(message, hint) }
     }
@@ -51,10 +51,10 @@ impl Failure {
         &self.hint
     }
 
-    /// Writes message and hint, and answers the exit status.
+    /// Writes the message and the hint, and returns the exit status.
     pub fn report(&self, out: &mut dyn Write) -> ExitCode {
         if self.kind != Kind::OutputClosed {
-            // Where standard error is closed too, the exit status still says it.
+            // If standard error is closed too, the exit status still reports the failure.
             let _ = self.write(out);
         }
         ExitCode::from(self.status())
@@ -101,7 +101,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// Where in a document the fault is, if the message does not say it.
+/// Returns the JSON pointer of the error, unless the message contains it.
 fn place_of(error: &ClientError) -> Option<&str> {
     let ClientError::Refused(problem) = error else { return None };
     let place = problem.details.as_ref()?.get("pointer")?.as_str()?;
@@ -124,8 +124,8 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What the start of the daemon ran into: the chain of causes in one line, and the hint of the
-/// first cause that has one.
+/// Converts an error of the daemon's start-up: the chain of causes in one line, and the hint of the first cause that
+/// has one.
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Self {
         match error.downcast::<Self>() {
@@ -135,7 +135,7 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// A cause that those above it have in their own words already is not told again.
+/// Joins the chain of causes. A cause whose text the message already contains is skipped.
 fn message_of(error: &anyhow::Error) -> String {
     error.chain().map(ToString::to_string).fold(String::new(), |told, cause| match told.as_str() {
         "" => cause,
@@ -144,7 +144,7 @@ fn message_of(error: &anyhow::Error) -> String {
     })
 }
 
-/// A full disk has one way out, whichever file found it full.
+/// Returns the hint. A full disk has the same fix for every file.
 fn hint_of(error: &anyhow::Error) -> String {
     if error.chain().any(is_full_disk) {
         return UnavailableReason::DiskFull.hint().to_owned();

@@ -1,6 +1,6 @@
-//! `toolgate plugin import`: a tool of an OpenAPI document, without code.
+//! `toolgate plugin import`: creates a tool from an OpenAPI document, without code.
 //!
-//! The document is read here, so it may be larger than what a daemon takes in one request; only the definition is sent.
+//! The document is parsed here, so it may be larger than the body limit of the daemon; only the definition is sent.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -12,12 +12,12 @@ use super::print::Printer;
 use super::tool;
 use crate::client::Client;
 
-/// What plugins are called by before anybody says it.
+/// Default namespace of a definition that is printed.
 const NAMESPACE: &str = "imported";
 
 #[derive(Subcommand)]
 pub enum ImportCommand {
-    /// Make a tool of an OpenAPI document (3.0 or 3.1, JSON or YAML)
+    /// Create a tool from an OpenAPI document (3.0 or 3.1, JSON or YAML)
     Openapi(Box<OpenApi>),
 }
 
@@ -25,33 +25,33 @@ pub enum ImportCommand {
 pub struct OpenApi {
     /// The document, or `-` for standard input
     file: String,
-    /// Where to make the tool, `organization/namespace`; without it the definition is printed
+    /// The tool to create, `organization/namespace`; without it the definition is printed
     name: Option<String>,
     /// The namespace of a definition that is printed
     #[arg(long, value_name = "NS", conflicts_with = "name")]
     namespace: Option<String>,
-    /// Where the API is, in place of what the document says
+    /// The base URL of the API, instead of the one in the document
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// Which operations: `tag:pets`, `path:/users`, `operation:users.*`, `method:GET`; several may be given
+    /// Operations to include: `tag:pets`, `path:/users`, `operation:users.*`, `method:GET`; several may be given
     #[arg(long, value_name = "WHICH")]
     select: Vec<Selector>,
-    /// Take operations that the document advises against, too
+    /// Include deprecated operations
     #[arg(long)]
     deprecated: bool,
-    /// The security scheme to use, where the document has several
+    /// The security scheme to use, if the document has several
     #[arg(long, value_name = "NAME")]
     scheme: Option<String>,
-    /// The API keeps to HTTP: GET, HEAD and OPTIONS change nothing, so their actions are read-only
+    /// Treat GET, HEAD and OPTIONS as safe methods (RFC 9110): their actions are read-only
     #[arg(long)]
     safe_methods: bool,
-    /// Hold answers to what the document says of them
+    /// Validate responses against the schemas of the document
     #[arg(long)]
     output_schemas: bool,
 }
 
 impl ImportCommand {
-    /// Whether a daemon is asked for it.
+    /// Returns whether the command sends requests to a daemon.
     pub fn needs_daemon(&self) -> bool {
         let Self::Openapi(options) = self;
         options.name.is_some()
@@ -65,7 +65,7 @@ pub fn run_here(command: &ImportCommand, printer: &mut Printer<'_>) -> Result<()
     Ok(printer.value(&imported.definition)?)
 }
 
-/// Makes the tool.
+/// Creates the tool.
 pub async fn run(command: ImportCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let ImportCommand::Openapi(options) = &command;
     let Some(name) = &options.name else { return run_here(&command, printer) };
@@ -94,7 +94,7 @@ fn import(options: &OpenApi, namespace: &str, printer: &mut Printer<'_>) -> Resu
     Ok(imported)
 }
 
-/// What was left out and why, and what is otherwise than the document says.
+/// Reports the operations that were skipped, with the reason, and the deviations from the document.
 fn tell(printer: &mut Printer<'_>, imported: &Imported) -> Result<(), Failure> {
     if printer.json() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `toolgate new`: a plugin to begin with.
+//! `toolgate new`: creates a plugin project from a template.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ Examples:
   toolgate new weather
   toolgate new weather --into plugins/weather";
 
-/// Words of the language, and the packages that a plugin is built with.
+/// Rust keywords, and the crates that a plugin depends on: no package may have such a name.
 const NO_PACKAGES: &[&str] = &[
     "abstract",
     "alloc",
@@ -84,15 +84,15 @@ const NO_PACKAGES: &[&str] = &[
 pub struct NewOptions {
     /// The plugin's name: lower-case letters and digits in words joined by `-`
     name: String,
-    /// The language that it is written in
+    /// The programming language
     #[arg(long, value_enum, default_value_t = Language::Rust)]
     lang: Language,
-    /// The folder to make [default: the name]
+    /// The folder to create [default: the name]
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
 }
 
-/// The languages that there is a beginning for.
+/// Languages with a template.
 #[derive(Clone, Copy, ValueEnum)]
 enum Language {
     Rust,

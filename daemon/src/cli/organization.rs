@@ -1,4 +1,4 @@
-//! `toolgate org`: organizations.
+//! `toolgate org`: manages organizations.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -29,17 +29,17 @@ pub struct OrganizationOptions {
 
 #[derive(Subcommand)]
 pub enum OrganizationCommand {
-    /// Make an organization, or change what is named of it
+    /// Create an organization, or change the given fields of it
     Put {
         /// The organization
         name: String,
-        /// What people call it
+        /// The display name
         #[arg(long, value_name = "TEXT")]
         display_name: Option<String>,
-        /// An integration whose credentials live elsewhere; these take the place of all before
+        /// An integration whose credentials are stored elsewhere; replaces the whole list
         #[arg(long, value_name = "INTEGRATION")]
         connected: Option<Vec<String>>,
-        /// A tool that the organization has: `namespace/tool`, `namespace/*` or `*`; these take the place of all before
+        /// A tool that the organization has: `namespace/tool`, `namespace/*` or `*`; replaces the whole list
         #[arg(long, value_name = "TOOL")]
         enabled: Option<Vec<String>>,
     },
@@ -84,7 +84,7 @@ pub async fn run(
     }
 }
 
-/// Writes the list into the organization's policy, and leaves the rest of that as it was.
+/// Writes the list into the organization's policy and keeps its other fields.
 async fn enable(
     client: &Client,
     printer: &mut Printer<'_>,
@@ -112,7 +112,7 @@ async fn list(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure>
     Ok(printer.table(["NAME", "DISPLAY NAME", "CONNECTED"], &rows)?)
 }
 
-/// The document with what was named changed and the rest as it was.
+/// Returns the document with the given fields changed and the others kept.
 fn changed(current: Option<&Value>, display_name: Option<String>, connected: Option<Vec<String>>) -> String {
     let kept = |field: &str| current.and_then(|current| current.get(field)).cloned();
     let display_name = display_name.map(Value::String).or_else(|| kept("display_name"));
@@ -120,7 +120,7 @@ fn changed(current: Option<&Value>, display_name: Option<String>, connected: Opt
     json!({"display_name": display_name, "connected": connected.unwrap_or_else(|| json!([]))}).to_string()
 }
 
-/// The result for a machine, or a line for a person.
+/// Prints the result as JSON, or as one line for people.
 pub(super) fn done(printer: &mut Printer<'_>, value: &Value, line: &str) -> Result<(), Failure> {
     if printer.json() {
         printer.value(value)?

@@ -1,4 +1,4 @@
-//! `toolgate plugin`: plugins of a running daemon.
+//! `toolgate plugin`: manages the plugins of a running daemon.
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ Examples:
   toolgate plugin import openapi shop.yaml --select tag:orders
   toolgate plugin import openapi shop.yaml acme/shop";
 
-/// Above the ceiling of `http.plugin_bytes`; a larger file is not worth reading.
+/// Size limit of a plugin file, above the ceiling of `http.plugin_bytes`; a larger file is not read.
 const FILE_BYTES: u64 = 512 << 20;
 
 #[derive(Args)]
@@ -47,28 +47,28 @@ pub enum PluginCommand {
     List,
     /// Load a plugin file, or a new version of a loaded plugin
     Load {
-        /// The component
+        /// The WebAssembly component
         file: PathBuf,
-        /// The namespace that it describes itself with [default: the file's name]
+        /// The namespace in its description [default: from the file name]
         #[arg(long, value_name = "NS")]
         namespace: Option<String>,
     },
-    /// Show a plugin: its tools, what it asks for, its versions
+    /// Show a plugin: its tools, its requested capabilities, its versions
     Show {
         /// The plugin
         namespace: String,
     },
-    /// Grant a plugin what its calls may reach, in place of what it was granted before; without a file, show what it is granted
+    /// Replace the grant of a plugin, which limits what its calls may reach; without a file, show the grant
     Grant {
         /// The plugin
         namespace: String,
         /// A JSON file, or `-` for standard input
         file: Option<String>,
-        /// Add to what it was granted before, instead
+        /// Add to the current grant instead of replacing it
         #[arg(long, requires = "file")]
         add: bool,
     },
-    /// Make a tool of an API without code
+    /// Create a tool from an API without code
     Import {
         #[command(subcommand)]
         from: ImportCommand,
@@ -78,17 +78,17 @@ pub enum PluginCommand {
         /// The plugin
         namespace: String,
     },
-    /// Serve the version before the current one again
+    /// Return to the version before the current one
     Rollback {
         /// The plugin
         namespace: String,
     },
-    /// Let the tools of a disabled plugin back in
+    /// Enable the tools of a disabled plugin
     Enable {
         /// The plugin
         namespace: String,
     },
-    /// Keep a plugin and take its tools out of reach
+    /// Disable the tools of a plugin, which stays loaded
     Disable {
         /// The plugin
         namespace: String,
@@ -149,13 +149,13 @@ async fn load(
     show(printer, &plugin)
 }
 
-/// Shows what whatever is at an address is granted.
+/// Prints the grant of the plugin or tool at a path.
 pub async fn show_grant(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result<(), Failure> {
     let answer = client.get(&format!("{path}/grant")).send().await?;
     Ok(printer.value(&answer.json()?)?)
 }
 
-/// Grants whatever is at an address what a file says, or that as well.
+/// Replaces the grant of the plugin or tool at a path with the document of a file, or merges that into it.
 pub async fn grant(
     client: &Client,
     printer: &mut Printer<'_>,
@@ -173,7 +173,7 @@ pub async fn grant(
     Ok(answer)
 }
 
-/// A grant with another one added: lists are joined, and what else the other says holds.
+/// Merges two grants: lists are joined, and other fields of the added grant replace those of the first.
 fn with(before: &Value, added: &str) -> String {
     let Ok(Value::Object(added_members)) = serde_json::from_str(added) else { return added.to_owned() };
     let mut grant = before.as_object().cloned().unwrap_or_default();
@@ -214,7 +214,7 @@ fn row(plugin: &Value) -> [String; 5] {
     ]
 }
 
-/// What a plugin asks for, in words; nothing where it asks for nothing.
+/// Describes the capabilities that a plugin requests; empty if it requests none.
 pub fn asks(plugin: &Value) -> String {
     let list = |pointer: &str| plugin.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
     let files = (field(plugin, "/capabilities/filesystem") == "workspace").then(|| "files".to_owned());
@@ -229,12 +229,12 @@ pub fn asks(plugin: &Value) -> String {
     files.into_iter().chain(rules).chain(credentials).collect::<Vec<_>>().join(", ")
 }
 
-/// Its tools, as the interface shows them.
+/// Returns the tools of a plugin response.
 pub fn tools(plugin: &Value) -> impl Iterator<Item = &Value> {
     plugin.get("tools").and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The component in a file.
+/// Reads the component from a file.
 pub fn read_component(file: &Path) -> Result<Vec<u8>, Failure> {
     let cannot = |reason: String| {
         let hint = "give the component that `cargo build --target wasm32-wasip2 --release` made";
@@ -247,7 +247,7 @@ pub fn read_component(file: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).map_err(|error| cannot(error.to_string()))
 }
 
-/// Cargo writes `my_plugin.wasm` for the package whose plugin is `my-plugin`.
+/// Derives the namespace from a file name: Cargo writes `my_plugin.wasm` for the package of the plugin `my-plugin`.
 fn namespace_of(file: &Path) -> Result<String, Failure> {
     let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('_', "-");
     match Namespace::parse(&stem) {

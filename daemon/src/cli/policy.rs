@@ -1,5 +1,5 @@
-//! `toolgate policy`: what decides about calls. The documents of the three layers, why a tool is in or out, and what a
-//! document would change before it is put in force.
+//! `toolgate policy`: the documents of the three policy layers, the explanation of a decision, and the difference
+//! that a new document would make.
 
 mod diff;
 mod explain;
@@ -36,28 +36,28 @@ pub struct PolicyOptions {
 
 #[derive(Subcommand)]
 pub enum PolicyCommand {
-    /// Show a document, and what is odd about it with the plugins of today
+    /// Show a document, and its warnings with the current plugins
     Show {
-        /// Whose document
+        /// The layer
         #[arg(value_name = "platform|ORG|ORG/AGENT")]
         layer: LayerName,
     },
-    /// Make a document, or replace it whole
+    /// Create a document, or replace it whole
     Put {
-        /// Whose document
+        /// The layer
         #[arg(value_name = "platform|ORG|ORG/AGENT")]
         layer: LayerName,
         /// The document, as JSON; `-` for standard input
         file: String,
-        /// Refuse what would only be warned of
+        /// Treat warnings as errors
         #[arg(long)]
         strict: bool,
     },
-    /// Say what an agent may call, and which layer and rule decides
+    /// Explain what an agent may call, and which layer and rule decides
     Explain(explain::Explain),
-    /// Show what a document would change for whom; nothing is put in force
+    /// Show which decisions a document would change; nothing is written
     Diff {
-        /// Whose document
+        /// The layer
         #[arg(value_name = "platform|ORG|ORG/AGENT")]
         layer: LayerName,
         /// The document, as JSON; `-` for standard input
@@ -65,7 +65,7 @@ pub enum PolicyCommand {
     },
 }
 
-/// Whose document is meant. An organization of the name `platform` cannot be named here.
+/// The layer of a document. An organization with the name `platform` cannot be addressed here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayerName {
     Platform,
@@ -122,7 +122,7 @@ pub async fn run(command: PolicyCommand, client: &Client, printer: &mut Printer<
     }
 }
 
-/// The document alone on standard output, so that it can be changed and put again.
+/// Prints only the document on standard output, so it can be edited and written back.
 async fn show(client: &Client, printer: &mut Printer<'_>, layer: &LayerName) -> Result<(), Failure> {
     let answer = client.get(&layer.path()).send().await?;
     let (document, etag) = (answer.json()?, answer.etag);

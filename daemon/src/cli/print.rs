@@ -1,9 +1,8 @@
-//! What commands print: tables and lines for people, one JSON document for machines.
+//! Output of commands: tables and lines for people, one JSON document for machines.
 //!
-//! Much of it was written by others (tool output, a plugin's description), so
-//! characters that steer a terminal or hide what stands there are written out.
-//! Styles are always written here; the stream takes them away where nobody sees
-//! them or `NO_COLOR` is set.
+//! Much of the text comes from untrusted sources (tool output, a plugin's description), so control and hidden
+//! characters are escaped. Styles are always written; the stream (`anstream`) strips them without a terminal or if
+//! `NO_COLOR` is set.
 
 use std::io::{self, Write};
 
@@ -19,11 +18,11 @@ const WAITING: Style = AnsiColor::Yellow.on_default();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const GAP: &str = "  ";
 
-/// Most characters of a cell: wider than a terminal, so that a sentence has room, while no name or reason that somebody
-/// else wrote can push the other columns out of sight. `--json` shows all of it.
+/// Limit of characters per cell: wider than a terminal, which suffices for a sentence, while no untrusted name or
+/// reason can push the other columns off the screen. `--json` prints the whole text.
 const CELL_CHARS: usize = 200;
 
-/// Where results and notes go.
+/// Output streams for results and notes.
 pub struct Printer<'out> {
     out: &'out mut dyn Write,
     notes: &'out mut dyn Write,
@@ -31,22 +30,22 @@ pub struct Printer<'out> {
 }
 
 impl<'out> Printer<'out> {
-    /// Results go to `out`, as JSON if so wished; notes for people go to `notes`.
+    /// Creates a printer: results go to `out`, as JSON if `json` is set; notes for people go to `notes`.
     pub fn new(out: &'out mut dyn Write, notes: &'out mut dyn Write, json: bool) -> Self {
         Self { out, notes, json }
     }
 
-    /// Whether the reader is a machine.
+    /// Whether the output is JSON.
     pub fn json(&self) -> bool {
         self.json
     }
 
-    /// A line of the result.
+    /// Prints a line of the result.
     pub fn line(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.out, "{}", visible(text))
     }
 
-    /// JSON as the result.
+    /// Prints JSON as the result.
     pub fn value(&mut self, value: &Value) -> io::Result<()> {
         let text = serde_json::to_string_pretty(value).unwrap_or_default();
         for line in text.lines() {
@@ -55,16 +54,16 @@ impl<'out> Printer<'out> {
         Ok(())
     }
 
-    /// JSON as the result, as somebody else wrote it: numbers, spaces and the order of members stay as they are.
+    /// Prints raw JSON of another author as the result: numbers, spaces and the order of keys stay unchanged.
     pub fn json_text(&mut self, text: &str) -> io::Result<()> {
-        // Between tokens a carriage return means nothing, and on a terminal it writes over its line.
+        // Between tokens a carriage return has no meaning, and on a terminal it overwrites its line.
         for line in text.lines() {
             writeln!(self.out, "{}", escaped_in_json(&line.replace('\r', "")))?;
         }
         Ok(())
     }
 
-    /// What is known of one thing, a line each; what has no value is left out.
+    /// Prints the fields of one object, one per line; a field without a value is skipped.
     pub fn fields(&mut self, fields: &[(&str, Option<String>)]) -> io::Result<()> {
         let width = fields.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
         for (name, value) in fields {
@@ -76,22 +75,22 @@ impl<'out> Printer<'out> {
         Ok(())
     }
 
-    /// Something to know, beside the result.
+    /// Prints a note to the notes stream.
     pub fn note(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.notes, "{}", visible(text))
     }
 
-    /// Something that is wrong, beside the result.
+    /// Prints an error to the notes stream.
     pub fn error(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.notes, "{ERROR}error:{ERROR:#} {}", visible(text))
     }
 
-    /// Something to mend, beside the result.
+    /// Prints a warning to the notes stream.
     pub fn warning(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.notes, "{WARNING}warning:{WARNING:#} {}", visible(text))
     }
 
-    /// Rows under their headings, each column as wide as its widest cell; a cell that is far too long is cut.
+    /// Prints rows below their headings, each column as wide as its widest cell; a cell over the limit is truncated.
     pub fn table<const N: usize>(&mut self, headings: [&str; N], rows: &[[String; N]]) -> io::Result<()> {
         let rows: Vec<[String; N]> =
             rows.iter().map(|row| row.each_ref().map(|cell| cut(visible(cell)))).collect();
@@ -126,7 +125,7 @@ impl<'out> Printer<'out> {
     }
 }
 
-/// At most [`CELL_CHARS`] of it, with an ellipsis in place of the rest.
+/// Truncates a cell to [`CELL_CHARS`] with an ellipsis at the end.
 fn cut(mut cell: String) -> String {
     if let Some((end, _)) = cell.char_indices().nth(CELL_CHARS) {
         let last = cell[..end].char_indices().next_back().map_or(0, |(at, _)| at);
@@ -135,7 +134,7 @@ fn cut(mut cell: String) -> String {
     cell
 }
 
-/// States and outcomes that are good or bad to see; all else is plain.
+/// Returns the style of a state or outcome: good, bad, or plain for all others.
 fn style_of(cell: &str) -> Style {
     match cell {
         "ok" | "active" | "allowed" | "approved" | "✔" => GOOD,
@@ -145,15 +144,15 @@ fn style_of(cell: &str) -> Style {
     }
 }
 
-/// Text with everything written out that a reader would not see as it is.
+/// Escapes control and hidden characters.
 pub fn visible(text: &str) -> String {
     written_out(text, |letter| letter.escape_unicode().to_string())
 }
 
-/// The same inside JSON, where only JSON's own escapes keep it readable by machines.
+/// Escapes control and hidden characters in JSON with JSON's own escapes, so the text stays parseable.
 fn escaped_in_json(text: &str) -> String {
     written_out(text, |letter| {
-        // It stands between tokens: inside a string of sound JSON it is escaped already.
+        // A tab stands between tokens: inside a valid JSON string it is escaped already.
         if letter == '\t' {
             return letter.to_string();
         }
@@ -170,12 +169,12 @@ fn written_out(text: &str, write: impl Fn(char) -> String) -> String {
     shown
 }
 
-/// Control characters, those of the bidirectional algorithm and of no width, and what else a reader does not see.
+/// Whether a character is a control character, a bidirectional control, of zero width, or otherwise hidden.
 fn is_hidden(letter: char) -> bool {
     letter.is_control() || admission::is_hidden(letter)
 }
 
-/// Milliseconds since 1970 as a date and time in UTC (RFC 3339).
+/// Formats milliseconds since 1970 as a date and time in UTC (RFC 3339).
 pub fn time_text(at_ms: u64) -> String {
     let (days, of_day_ms) = (at_ms / 86_400_000, at_ms % 86_400_000);
     let (year, month, day) = civil(days);
@@ -184,9 +183,8 @@ pub fn time_text(at_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z")
 }
 
-/// The date of a day counted from 1970-01-01. Years are counted from March, so that
-/// the leap day is the last of its year (H. Hinnant, "chrono-compatible low-level
-/// date algorithms").
+/// Returns the date of a day counted from 1970-01-01. The year starts in March, so the leap day is its last day (H.
+/// Hinnant, "chrono-compatible low-level date algorithms").
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
@@ -218,7 +216,7 @@ mod tests {
         assert_eq!(text, "NAME    STATE\na       ok\nlonger  failed\n");
     }
 
-    /// Padding is at most 65,535 wide, and nobody reads a line of that length.
+    /// A format width is at most 65,535, and a line of that length is unreadable anyway.
     #[test]
     fn a_cell_that_is_far_too_long_is_cut_and_one_that_fits_is_not() {
         let rows = [200, 201, 66_000].map(|letters| ["é".repeat(letters), "ok".to_owned()]);
@@ -250,7 +248,7 @@ mod tests {
         assert_eq!(shown, "{\"b\":1.0,\n\t\"a\": 1E2, \"c\": \"x\\u202e\\u3164\"}\n");
         let as_it_was: Value = serde_json::from_str(text).expect("json");
         assert_eq!(serde_json::from_str::<Value>(&shown).expect("json"), as_it_was);
-        // Where it could hide what stands before it.
+        // A carriage return could overwrite the text before it.
         assert!(!printed(true, |printer| printer.json_text("{\"a\": 1,\r \"b\": 2}")).contains('\r'));
     }
 

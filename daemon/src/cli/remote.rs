@@ -1,8 +1,8 @@
-//! Which daemon a command talks to, and with which token.
+//! Address and token of the daemon that a command connects to.
 //!
-//! The token comes from a file or the environment. Without either, a daemon on
-//! this machine gets the operator token of `./toolgate-data`, where `serve` puts
-//! it by default; a daemon elsewhere never gets that one unasked.
+//! The token comes from a file or the environment. Without either, a daemon on this machine gets the operator token
+//! of `./toolgate-data`, the default data folder of `serve`; a daemon on another host never gets that token
+//! implicitly.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,25 +18,25 @@ use crate::client::{Client, Server};
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7300";
 const DEFAULT_TOKEN_FILE: &str = "toolgate-data/operator.token";
 
-/// Far more than a token takes; the wrong file is noticed before it is read whole.
+/// Size limit of a token file, far above the length of a token; a wrong file is rejected before it is read whole.
 const TOKEN_FILE_BYTES: u64 = 4096;
 
-/// The options of every command that talks to a daemon.
+/// Options of every command that connects to a daemon.
 #[derive(Args, Clone, Debug)]
 pub struct Remote {
-    /// The daemon's address
+    /// The daemon's URL
     #[arg(long, global = true, env = "TOOLGATE_SERVER", value_name = "URL", default_value = DEFAULT_SERVER)]
     server: String,
-    /// The file that holds the token; else TOOLGATE_TOKEN, else ./toolgate-data/operator.token
+    /// The file that contains the token; else TOOLGATE_TOKEN, else ./toolgate-data/operator.token
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Print JSON, for machines
+    /// Print JSON
     #[arg(long, global = true)]
     pub json: bool,
 }
 
 impl Remote {
-    /// A client of the daemon that is meant.
+    /// Returns a client for the configured daemon.
     pub fn connect(
         &self,
         environment_token: Option<OsString>,
@@ -48,7 +48,7 @@ impl Remote {
         if token.is_some() && !server.is_loopback() {
             printer.warning("the token travels unencrypted; anybody on the way can read it")?;
         }
-        // Not by the printer, which is the command's while it waits.
+        // The printer belongs to the command, which is waiting, so the message goes straight to standard error.
         let client = Client::new(server, token.as_deref())?.on_wait(|server| {
             let _ = writeln!(anstream::stderr(), "no answer yet from {server}; waiting (Ctrl-C stops that)");
         });

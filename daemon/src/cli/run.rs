@@ -1,4 +1,4 @@
-//! `toolgate run`: one call of a plugin file, without a daemon.
+//! `toolgate run`: makes one call of a plugin file, without a daemon.
 
 use std::path::PathBuf;
 
@@ -21,19 +21,18 @@ Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RunOptions {
-    /// The component
+    /// The WebAssembly component
     #[arg(value_name = "FILE.wasm")]
     file: PathBuf,
-    /// The tool: its name, `namespace/tool`, or what a model calls it
+    /// The tool: its name, `namespace/tool`, or its wire name
     tool: String,
-    /// Its arguments: JSON, @FILE, or - for standard input
+    /// The arguments: JSON, @FILE, or - for standard input
     #[arg(value_name = "JSON", default_value = "{}")]
     arguments: String,
-    /// A folder that the tool sees as /workspace, if its plugin asks for files; an empty one that is thrown away unless
-    /// named
+    /// The folder that the tool sees as /workspace, if its plugin requests files [default: an empty temporary folder]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
-    /// A limit other than the default; can be given several times
+    /// A limit that overrides its default; can be given several times
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     limits: Vec<(LimitName, u64)>,
     /// Print JSON
@@ -47,7 +46,7 @@ fn parse_limit(text: &str) -> Result<(LimitName, u64), String> {
     let value = value.replace('_', "").parse().map_err(|_| format!("`{value}` is not a whole number"))?;
     let most = Limits::CEILING.get(name);
     if value > most {
-        // It would be cut to that, and what was tried would not be what was meant.
+        // A higher value would be reduced to the ceiling, and the run would not have the requested limit.
         return Err(format!("no operator can give more than {most}"));
     }
     Ok((name, value))
@@ -59,9 +58,9 @@ pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), F
     options.workspace.as_deref().map_or(Ok(()), check_workspace)?;
     let harness = PluginHarness::open(&file, std::env::current_exe()?).await?;
     let descriptor = Descriptor::parse(&harness.describe().await?).map_err(CallError::from)?;
-    // No daemon would load it either.
+    // No daemon would load such a component either.
     harness.component().check_manifest(&descriptor.capabilities).map_err(CallError::from)?;
-    // Whoever names a folder wants to see what the tool does with it.
+    // An explicit `--workspace` that the tool cannot use is an error.
     if let Some(unused) = options.workspace.as_ref().and_then(|_| unused_workspace(&descriptor)) {
         return Err(Failure::new(unused.message, unused.hint));
     }
@@ -82,7 +81,7 @@ pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), F
     })
 }
 
-/// The result on standard output; what there is to know of the call beside it.
+/// Prints the result on standard output, and logs and measurements of the call on standard error.
 fn print(ran: &HarnessResult, printer: &mut Printer<'_>) -> Result<(), Failure> {
     for line in &ran.log {
         let fields: Vec<String> =

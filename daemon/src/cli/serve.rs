@@ -1,4 +1,4 @@
-//! The options of `serve`: a settings file, and overrides of it.
+//! Options of `serve`: a settings file, and overrides of its values.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeOptions {
-    /// The settings, as TOML; `--help` lists them
+    /// The settings file (TOML); `--help` lists the settings
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The data folder [default: toolgate-data]
@@ -26,7 +26,7 @@ pub struct ServeOptions {
     /// The IP address and port to listen on [default: 127.0.0.1:7300]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// The store of documents, tokens and sessions [default: sqlite:DIR/state.db]
+    /// The database of documents, tokens and sessions [default: sqlite:DIR/state.db]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
 }

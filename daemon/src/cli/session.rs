@@ -1,4 +1,4 @@
-//! `toolgate session`: where calls are made. Opened for an agent, looked at, ended; and which tools are in them.
+//! `toolgate session`: opens, shows and ends sessions, and enables or disables their tools.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
@@ -28,7 +28,7 @@ Examples:
   toolgate session show s_…
   toolgate session end s_…";
 
-/// The forms that lists of tools come in.
+/// Formats of a tool list.
 const FORMATS: [&str; 6] = ["toolgate", "openai", "openai_responses", "anthropic", "gemini", "mcp"];
 
 #[derive(Args)]
@@ -44,42 +44,42 @@ pub struct SessionOptions {
 pub enum SessionCommand {
     /// Open a session for an agent, and show its tools
     Open(Open),
-    /// Show a session and the tools that can be called in it now
+    /// Show a session and its callable tools
     Show {
         /// The session
         id: String,
     },
-    /// End a session: its running calls are cancelled, its files removed
+    /// End a session: its running calls are cancelled, its files deleted
     End {
         /// The session
         id: String,
     },
-    /// List the tools that can be called, or those that matter for a message
+    /// List the callable tools, or those relevant to a message
     Tools {
         /// The session
         id: String,
-        /// Print them as this provider takes them
+        /// The format of this provider
         #[arg(long, value_parser = PossibleValuesParser::new(FORMATS))]
         format: Option<String>,
-        /// Those that matter for this message, and why
+        /// Only tools relevant to this message, with the reason
         #[arg(long, value_name = "TEXT")]
         message: Option<String>,
     },
-    /// Take a tool out of a session
+    /// Disable a tool in a session
     Disable {
         /// The session
         id: String,
         /// The tool, like `files/write`
         tool: String,
     },
-    /// Let a tool in again, also one that was stopped because it kept failing
+    /// Enable a tool again, also after the circuit breaker stopped it for repeated failures
     Enable {
         /// The session
         id: String,
         /// The tool, like `files/write`
         tool: String,
     },
-    /// Ask how a call stands
+    /// Show the state of a call
     Call {
         /// The session
         id: String,
@@ -93,20 +93,20 @@ pub enum SessionCommand {
         /// The call
         call: String,
     },
-    /// Hand in what a client did for a call that waits for it
+    /// Submit the client's result of a call that waits for it
     Result {
         /// The session
         id: String,
         /// The call
         call: String,
-        /// What came out, as JSON, `@FILE`, or `-` for standard input
+        /// The output, as JSON, `@FILE`, or `-` for standard input
         #[arg(required_unless_present = "failed")]
         output: Option<String>,
-        /// It could not be done, and why
+        /// Report a failure instead, with its reason
         #[arg(long, value_name = "WHY", conflicts_with = "output")]
         failed: Option<String>,
     },
-    /// Follow what happens to the calls of a session; ends with Ctrl-C
+    /// Follow the events of a session's calls; ends with Ctrl-C
     Events {
         /// The session
         id: String,
@@ -118,13 +118,13 @@ pub struct Open {
     /// The agent
     #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
     agent: AgentName,
-    /// The user that the agent acts for
+    /// The user on whose behalf the agent acts
     #[arg(long, value_name = "TEXT")]
     user: Option<String>,
     /// The orchestrator's conversation
     #[arg(long, value_name = "TEXT")]
     conversation: Option<String>,
-    /// The channel that the conversation takes place in
+    /// The channel of the conversation
     #[arg(long, value_name = "TEXT")]
     channel: Option<String>,
 }
@@ -153,7 +153,7 @@ pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer
         }
         SessionCommand::Result { id, call, output, failed } => {
             let body = match (output, failed) {
-                // As text: a client's output stays as it is.
+                // The body is built as text, so the client's output stays byte for byte as given.
                 (Some(output), _) => format!(r#"{{"status":"ok","output":{}}}"#, arguments_from(&output)?),
                 (None, why) => json!({"status": "error", "message": why}).to_string(),
             };
@@ -241,7 +241,7 @@ fn reasons(chosen: &Value) -> String {
     if reasons.is_empty() { "-".to_owned() } else { reasons.join(", ") }
 }
 
-/// The tools of an answer, each with the first line of what a model is told.
+/// Prints the tools of a response, each with the first line of its description.
 fn table(printer: &mut Printer<'_>, answer: &Value) -> Result<(), Failure> {
     let row = |tool: &Value| {
         let approval = if tool["requires_approval"] == true { "needed" } else { "-" };

@@ -1,11 +1,11 @@
-//! Runs a command against a daemon that answers what it was told to.
+//! Runs a command against a fake daemon with canned responses.
 
 use super::failure::Failure;
 use super::print::Printer;
 use crate::client::Client;
 use crate::client::testing::{Asked, Canned, FakeDaemon};
 
-/// What a command did.
+/// Result and output of a command.
 pub struct Run {
     pub result: Result<(), Failure>,
     pub out: String,

@@ -1,4 +1,4 @@
-//! `toolgate token`: tokens, each shown once, when it is made.
+//! `toolgate token`: manages tokens. A token is printed once, when it is created.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
@@ -30,30 +30,30 @@ pub struct TokenOptions {
 
 #[derive(Subcommand)]
 pub enum TokenCommand {
-    /// Make a token and print it; it is not shown again
+    /// Create a token and print it; it is not shown again
     Create {
-        /// What it may do
+        /// The role
         #[arg(long, value_parser = PossibleValuesParser::new(Role::ALL.map(Role::as_str)))]
         role: String,
-        /// The organization that it is for
+        /// The organization
         #[arg(
             long,
             value_name = "ORG",
             required_if_eq_any = [("role", Role::Owner.as_str()), ("role", Role::Orchestrator.as_str())]
         )]
         organization: Option<String>,
-        /// An agent that it may speak for; without one, all of the organization
+        /// An agent that the token may act for [default: all agents of the organization]
         #[arg(long, value_name = "AGENT")]
         agent: Vec<String>,
-        /// What people know it by
+        /// A label for people
         #[arg(long, value_name = "TEXT", default_value = "")]
         label: String,
     },
     /// List the tokens that are not revoked
     List,
-    /// End a token, at once and for good; not the last operator's
+    /// Revoke a token permanently; the last operator token cannot be revoked
     Revoke {
-        /// The token, as `list` shows it
+        /// The token's id, as in `list`
         id: String,
     },
 }
@@ -74,7 +74,7 @@ pub async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'
     }
 }
 
-/// The token alone on standard output, so that it can go straight into a file.
+/// Prints only the token on standard output, so it can be redirected to a file.
 async fn create(client: &Client, printer: &mut Printer<'_>, wanted: &Value) -> Result<(), Failure> {
     let made = client.post("/v1/tokens").json(wanted).send().await?.json()?;
     if printer.json() {

@@ -1,4 +1,4 @@
-//! `toolgate tool`: tools that an organization makes without code, of an HTTP API or of an MCP server.
+//! `toolgate tool`: manages an organization's tools without code, from an HTTP API or an MCP server.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub struct ToolOptions {
 
 #[derive(Subcommand)]
 pub enum ToolCommand {
-    /// List the tools that an organization made
+    /// List the custom tools of an organization
     List {
         /// The organization
         #[arg(value_name = "ORG")]
@@ -50,9 +50,9 @@ pub enum ToolCommand {
         /// `organization/namespace`
         name: String,
     },
-    /// Make a tool, or replace it whole
+    /// Create a tool, or replace it whole
     Put {
-        /// `organization/namespace`, or the organization alone: the namespace is then made of the `display_name`
+        /// `organization/namespace`, or only the organization: the namespace is then derived from the `display_name`
         name: String,
         /// A JSON file, or `-` for standard input
         file: String,
@@ -62,39 +62,39 @@ pub enum ToolCommand {
         /// `organization/namespace`
         name: String,
     },
-    /// Ask a mounted server what it has now
+    /// Fetch the current tools of a mounted server
     Refresh {
         /// `organization/namespace`
         name: String,
     },
-    /// Consent to what a mounted server has now
+    /// Consent to the current tools of a mounted server
     Approve {
         /// `organization/namespace`
         name: String,
-        /// The digest that `refresh` showed
+        /// The digest from `refresh`
         digest: String,
     },
-    /// Grant a tool what its calls may reach, in place of what its definition names; without a file, show what it is granted
+    /// Replace the grant of a tool, which limits what its calls may reach; without a file, show the grant
     Grant {
         /// `organization/namespace`
         name: String,
         /// A JSON file, or `-` for standard input
         file: Option<String>,
-        /// Add to what it was granted before, instead
+        /// Add to the current grant instead of replacing it
         #[arg(long, requires = "file")]
         add: bool,
     },
-    /// Try an action once, and see the requests that it makes
+    /// Run an action once, and show its requests and responses
     Try {
         /// `organization/namespace/action`
         name: String,
         /// The arguments as JSON, `@FILE`, or `-` for standard input
         #[arg(default_value = "{}")]
         arguments: String,
-        /// A definition that need not be saved
+        /// A file with a definition, which need not be saved
         #[arg(long, value_name = "FILE")]
         definition: Option<String>,
-        /// For whom it is tried
+        /// The user on whose behalf the action runs
         #[arg(long)]
         user: Option<String>,
     },
@@ -137,7 +137,7 @@ pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_
     }
 }
 
-/// Makes or replaces the tool at an address.
+/// Creates or replaces the tool at a path.
 pub async fn put(
     client: &Client,
     printer: &mut Printer<'_>,
@@ -183,7 +183,7 @@ fn show(printer: &mut Printer<'_>, tool: &Value) -> Result<(), Failure> {
     done(printer, tool, &format!("{namespace} is {state}: {}; asks for {}", actions.join(", "), asks(tool)))
 }
 
-/// What waits for consent, and all that a model would read of it: nobody consents to what was not shown.
+/// Prints the tools that wait for consent, with all the text that a model would read: consent must be informed.
 fn waiting(printer: &mut Printer<'_>, tool: &Value) -> Result<(), Failure> {
     let list = |name: &str| {
         tool.pointer(&format!("/waiting/{name}"))
@@ -221,7 +221,7 @@ fn waiting(printer: &mut Printer<'_>, tool: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every value that holds no others, by its place; what a reader would not see is written out.
+/// Returns every scalar and empty container by its JSON pointer, with hidden characters escaped.
 fn leaves(value: &Value) -> BTreeMap<String, String> {
     fn walk(value: &Value, place: String, found: &mut BTreeMap<String, String>) {
         match value {
@@ -240,7 +240,7 @@ fn leaves(value: &Value) -> BTreeMap<String, String> {
     found
 }
 
-/// A trial, as it is asked for: of what was typed nothing is read and written anew.
+/// Request body of a trial. The arguments are raw JSON and are never serialized again.
 #[derive(Serialize)]
 struct Trial<'a> {
     organization: &'a str,
@@ -306,10 +306,11 @@ async fn try_out(client: &Client, printer: &mut Printer<'_>, request: &Trial<'_>
     }
 }
 
-/// Characters of an answer that are shown; `--json` has more.
+/// Limit of printed characters per response body; `--json` prints the whole body.
 const SHOWN: usize = 4_000;
 
-/// As a person reads HTTP: what was sent behind `>`, what came back behind `<`, and before both what let it leave.
+/// Prints an exchange as HTTP: the request behind `>`, the response behind `<`, and before both the rule that allowed
+/// it.
 fn exchange(printer: &mut Printer<'_>, exchange: &Value) -> Result<(), Failure> {
     let mut lines = Vec::new();
     if let Some(rule) = exchange.get("rule").filter(|rule| !rule.is_null()) {
@@ -345,7 +346,7 @@ fn message(lines: &mut Vec<String>, mark: char, exchange: &Value, head: &str, bo
     }
 }
 
-/// The address of the tool that a definition makes, by what people call it (C1).
+/// Returns the path of the tool that a definition creates, from its display name (C1).
 fn path_for(organization: &str, definition: &str) -> Result<String, Failure> {
     let definition: Value = serde_json::from_str(definition).unwrap_or_default();
     let display_name = definition.get("display_name").and_then(Value::as_str);
@@ -358,7 +359,7 @@ fn path_for(organization: &str, definition: &str) -> Result<String, Failure> {
     path(&format!("{organization}/{namespace}"))
 }
 
-/// The address of `organization/namespace`.
+/// Returns the path of `organization/namespace`.
 pub fn path(name: &str) -> Result<String, Failure> {
     let parts = name.split_once('/').filter(|(_, namespace)| !namespace.contains('/'));
     let (organization, namespace) = parts.ok_or_else(|| {
@@ -416,7 +417,7 @@ mod tests {
         assert_eq!(run.out, "wiki is active: call_wiki_search; asks for https://wiki.example/mcp\n");
     }
 
-    /// C1: an id, made of the name for people where there is none.
+    /// C1: the namespace is derived from the display name if none is given.
     #[tokio::test]
     async fn c1_a_tool_has_a_namespace_made_of_its_display_name() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -17,7 +17,7 @@ async fn typed(words: &[&str], answers: Vec<Canned>) -> Run {
     run_with(answers, json, async |client, printer| run(line.options.command, client, printer).await).await
 }
 
-/// Numbers, order and spaces that reading and writing anew would change, and characters that nobody sees.
+/// Numbers, key order and spaces that a parse and a serialization would change, and hidden characters.
 const ARGUMENTS: &str = "{\"z\":1.0,  \"a\":1E2,\"to\":\"me\u{202e}\u{200b}\"}";
 
 fn body(state: &str, uses_left: u64) -> String {

@@ -1,4 +1,4 @@
-//! An approval as people read it.
+//! Output of one approval for people.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::super::print::time_text;
 use crate::client::ClientError;
 
-/// An approval as the daemon shows it; what somebody else wrote stays the text that it is.
+/// An approval as in the response of the daemon. Text of other authors stays raw JSON.
 #[derive(Deserialize)]
 pub struct Approval {
     id: String,
@@ -44,7 +44,7 @@ impl Approval {
         [self.id.clone(), self.state.clone(), agent, self.tool.clone(), asked_at, expires_at]
     }
 
-    /// What would run first, then who wants it, then how it stands.
+    /// Returns the rows of the output: first the call, then its origin, then its state.
     pub fn fields(&self) -> [(&'static str, Option<String>); 19] {
         let text = |text: &str| Some(text.to_owned());
         let token = |id: &String| format!("token {id}");

@@ -1,4 +1,4 @@
-//! What a document would change for whom. Nothing is put in force, and that something would change is no failure.
+//! Decisions that a document would change, per agent. Nothing is written, and a difference is not a failure.
 
 use serde_json::Value;
 
@@ -45,10 +45,10 @@ pub async fn run(
     Ok(())
 }
 
-/// Tools that a row names.
+/// Limit of tool names per row.
 const NAMED: usize = 6;
 
-/// A row for each kind of change, with the tools that it befalls: a policy seldom changes one.
+/// Returns a row for each kind of change, with the affected tools: a policy seldom changes a single one.
 fn rows(agent: &Value) -> Vec<[String; 7]> {
     let tools = agent.get("tools").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let mut kinds: Vec<([String; 5], Vec<String>)> = Vec::new();

@@ -1,7 +1,7 @@
-//! Why an agent may call a tool, or may not (G16), so that it can be read at a glance.
+//! Explains why an agent may call a tool, or may not (G16), as a table.
 //!
-//! The daemon's answer is that of the function which decides about calls. Of the platform's layer it tells an owner no
-//! rule, and then there is a `-` here.
+//! The response of the daemon comes from the same function that decides calls. It hides the rules of the platform's
+//! layer from an owner; the table then has a `-`.
 
 use clap::Args;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use super::super::failure::Failure;
 use super::super::print::Printer;
 use crate::client::{Client, ClientError};
 
-/// What becomes of a call, as the daemon says it and as people read it, in the order of the table.
+/// Verdicts as in the response and as printed, in the order of the table.
 const VERDICTS: [(&str, &str); 3] =
     [("allowed", "allowed"), ("needs_approval", "needs approval"), ("refused", "refused")];
 
@@ -21,12 +21,12 @@ pub struct Explain {
     /// The agent
     #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
     agent: AgentName,
-    /// One tool, with every question that is asked about it; without it, all tools in short
+    /// One tool, with every check; without it, a summary of all tools
     tool: Option<String>,
     /// In a conversation on this channel
     #[arg(long, value_name = "TEXT")]
     channel: Option<String>,
-    /// In this session, with its channel and the tools that are out for it
+    /// In this session, with its channel and its disabled tools
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 }
@@ -51,7 +51,7 @@ pub async fn run(asked: &Explain, client: &Client, printer: &mut Printer<'_>) ->
     }
 }
 
-/// What becomes of a call, in words.
+/// Returns the printed form of a verdict.
 pub(super) fn verdict(value: &Value, pointer: &str) -> String {
     let said = field(value, pointer);
     VERDICTS.iter().find(|(name, _)| *name == said).map_or(said, |(_, words)| (*words).to_owned())
@@ -94,7 +94,7 @@ fn one(explanation: &Value, tool: &Value, printer: &mut Printer<'_>) -> Result<(
     Ok(printer.table(["", "", "LAYER", "RULE", "WHY"], &rows)?)
 }
 
-/// The first that does not let the tool through, or else the one that the verdict names.
+/// Returns the index of the first step that does not pass, or else of the step that the verdict names.
 fn deciding(tool: &Value, steps: &[Value]) -> Option<usize> {
     let stops = |step: &Value| step.get("verdict").and_then(Value::as_str) != Some("passes");
     let named = |step: &Value| ["layer", "rule", "why"].iter().all(|part| step.get(part) == tool.get(part));
