@@ -1,12 +1,10 @@
-//! A client of the daemon's HTTP interface, for the command line and `quickstart`.
+//! HTTP client of the daemon, for the command line and `quickstart`.
 //!
-//! It speaks plain HTTP/1 to one server, keeps its connection, follows no
-//! redirect and reads no proxy from the environment: the token goes to the server
-//! that was named and nowhere else. Encrypted connections come with the outgoing
-//! HTTP of the sandbox; until then `https` is refused in words.
+//! The client speaks plain HTTP/1 to one server and keeps its connection. It follows no redirects and reads no proxy
+//! settings from the environment, so the token is sent only to the configured server. There is no TLS here: `https`
+//! is refused with an error that says so.
 //!
-//! An answer that is not a success is an error with the daemon's own message and
-//! hint.
+//! A response without a success status is an error with the daemon's own message and hint.
 
 mod error;
 mod events;
@@ -31,36 +29,36 @@ use tokio::time::timeout;
 pub use error::{ClientError, Problem};
 pub use events::{Events, Told};
 
-/// A server on the network answers a connection within this, or is not there.
+/// Timeout of a connection attempt; a reachable server accepts within it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Longer than the longest thing a request waits for, the compiling of a large plugin.
+/// Timeout of a response, longer than the slowest request, the compilation of a large plugin.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
-/// After this somebody at a terminal wants to know why nothing happens.
+/// Delay before the user at the terminal is told that the request still waits for its response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Far above the largest answer, a page of the audit log with its arguments.
+/// Size limit of a response body, far above the largest one, a page of the audit log with its arguments.
 const ANSWER_BYTES: usize = 1 << 30;
 
-/// A daemon to talk to.
+/// Client of one daemon. Clones share the connection pool.
 #[derive(Clone)]
 pub struct Client {
     server: Server,
     token: Option<HeaderValue>,
     http: legacy::Client<HttpConnector, Full<Bytes>>,
-    /// Told once for each request that has no answer after [`PATIENCE`].
+    /// Callback for each request that has no response after [`PATIENCE`].
     on_wait: fn(&Server),
 }
 
-/// Where a daemon is: scheme, host and port, without a path.
+/// Address of a daemon: scheme, host and port, without a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     authority: String,
     host: String,
 }
 
-/// A request being made.
+/// Builder of a request.
 #[must_use = "nothing is sent before `send`"]
 pub struct Ask<'client> {
     client: &'client Client,
@@ -68,17 +66,17 @@ pub struct Ask<'client> {
     body: Bytes,
 }
 
-/// A success.
+/// Response with a success status.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub status: u16,
-    /// The entity tag of a document.
+    /// Entity tag of a document.
     pub etag: Option<String>,
     pub body: Bytes,
 }
 
 impl Server {
-    /// Reads an address like `http://127.0.0.1:7300`.
+    /// Parses an address like `http://127.0.0.1:7300`.
     pub fn parse(text: &str) -> Result<Self, ClientError> {
         let bad = || ClientError::BadServer { server: text.to_owned() };
         let uri: Uri = text.trim().trim_end_matches('/').parse().map_err(|_| bad())?;
@@ -89,14 +87,14 @@ impl Server {
         }
         let authority = uri.authority().ok_or_else(bad)?;
         let only_host_and_port = uri.path() == "/" && uri.query().is_none();
-        // Userinfo would be a password on the command line.
+        // User-info would be a password on the command line.
         if !only_host_and_port || authority.as_str().contains('@') || authority.host().is_empty() {
             return Err(bad());
         }
         Ok(Self { authority: authority.to_string(), host: authority.host().to_owned() })
     }
 
-    /// Whether what is sent there stays on this machine.
+    /// Whether the server is on this machine (a loopback address).
     pub fn is_loopback(&self) -> bool {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         let address = host.parse::<std::net::IpAddr>();
@@ -111,7 +109,7 @@ impl std::fmt::Display for Server {
 }
 
 impl Client {
-    /// A client of `server` that shows `token`, where there is one, with each request.
+    /// Creates a client of `server` that sends `token`, if any, with each request.
     pub fn new(server: Server, token: Option<&str>) -> Result<Self, ClientError> {
         let token = token.map(bearer).transpose()?;
         let mut connector = HttpConnector::new();
@@ -121,7 +119,7 @@ impl Client {
         Ok(Self { server, token, http, on_wait: |_| () })
     }
 
-    /// Has `tell` told of requests that are not answered for a while.
+    /// Sets the callback for requests that wait long for their response.
     pub fn on_wait(self, tell: fn(&Server)) -> Self {
         Self { on_wait: tell, ..self }
     }
@@ -156,18 +154,19 @@ impl Client {
 }
 
 impl Ask<'_> {
-    /// Sends `value` as JSON.
+    /// Sets `value` as the JSON body.
     pub fn json(self, value: &Value) -> Self {
         self.body("application/json", value.to_string().into())
     }
 
-    /// Sends `body` as it is.
+    /// Sets `body` unchanged as the body.
     pub fn body(mut self, content_type: &'static str, body: Bytes) -> Self {
         self.body = body;
         self.header(CONTENT_TYPE, content_type)
     }
 
-    /// Replaces the document that has this entity tag; none for a document that must be new.
+    /// Makes the write conditional: `If-Match` with this entity tag, or `If-None-Match: *` for `None`, a new
+    /// document.
     pub fn replacing(self, etag: Option<&str>) -> Self {
         match etag {
             Some(etag) => self.header(IF_MATCH, etag),
@@ -175,13 +174,13 @@ impl Ask<'_> {
         }
     }
 
-    /// Sends the request and reads the whole answer.
+    /// Sends the request and reads the whole response.
     pub async fn send(self) -> Result<Answer, ClientError> {
         let client = self.client;
         in_time(client, async { read(self.response().await?).await }).await
     }
 
-    /// Sends the request and gives the events of its answer as they come, for as long as they do.
+    /// Sends the request and returns the event stream of its response.
     pub async fn follow(self) -> Result<Events, ClientError> {
         let asked = self.header(ACCEPT, events::CONTENT_TYPE);
         let client = asked.client;
@@ -202,14 +201,14 @@ impl Ask<'_> {
 }
 
 impl Answer {
-    /// The body as JSON.
+    /// Parses the body as JSON.
     pub fn json(&self) -> Result<Value, ClientError> {
         serde_json::from_slice(&self.body).map_err(|_| ClientError::strange(self.status, &self.body))
     }
 }
 
-/// A name as one segment of a path, or one value of a query: all but the
-/// unreserved characters of RFC 3986 are escaped, the slash too.
+/// Percent-encodes a name as one path segment or one query value: all characters but the unreserved ones of RFC 3986,
+/// including the slash.
 pub fn escaped(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -237,7 +236,7 @@ async fn in_time<T>(
     within([PATIENCE, ANSWER_TIMEOUT], tell, exchange).await
 }
 
-/// Waits for the first time and, after telling of it, for the second.
+/// Waits for the future with two timeouts: the first one calls `on_wait`, the second one fails.
 async fn within<T>(
     [patience, longest]: [Duration; 2],
     tell: impl FnOnce(),
@@ -360,8 +359,8 @@ mod tests {
         assert!(matches!(error, ClientError::Lost { .. }), "{error:?}");
     }
 
-    /// What a client gets that sends 16 MiB to a server which answers this without reading them, and then reads what is
-    /// still sent or closes.
+    /// Sends 16 MiB to a server that sends this response without reading the body, and then reads the rest or closes
+    /// the connection. Returns the error of the client.
     async fn sent_too_much(answer: &'static str, reads_on: bool) -> ClientError {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let server = format!("http://{}", listener.local_addr().expect("an address"));
@@ -371,7 +370,7 @@ mod tests {
             stream.read_exact(&mut [0; 16]).await.expect("the beginning of a request");
             stream.write_all(answer.as_bytes()).await.expect("an answer");
             if reads_on {
-                // Until the client closes, in its way.
+                // Reads until the client closes the connection.
                 let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
             }
         });

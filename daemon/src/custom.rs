@@ -1,11 +1,12 @@
-//! Tools that an organization makes without code: of an HTTP API by a definition (C1), of an MCP server by its address (M4).
+//! Custom tools: tools of an organization without code, from the definition of an HTTP API (C1) or the address of an
+//! MCP server (M4).
 //!
-//! A definition becomes a plugin that this organization alone has, made by a built-in component and served beside everybody's.
-//! It goes the way of every plugin: same sandbox, same gate. What it may reach is what its definition names, until an
-//! operator grants it something else.
+//! A built-in component turns a definition into a plugin of this organization alone, which is served beside the
+//! shared plugins with the same sandbox and the same gate. It may reach what its definition names, unless an operator
+//! grants something else.
 //!
-//! What a mounted server has is found out by a call like any other, never while describing. Its owner consents to what was
-//! found by putting the definition; what is found later waits ([`mount`]).
+//! The tools of a mounted server are discovered by an ordinary call, never during `describe`. By writing the
+//! definition its owner consents to the tools found then; tools found later wait for consent ([`mount`]).
 
 mod definition;
 mod mount;
@@ -36,57 +37,57 @@ use definition::Read;
 use mount::Mount;
 pub use view::{CustomState, CustomToolView, WaitingView};
 
-/// Locks that organizations share: more than change tools at the same time.
+/// Number of locks (sharded by organization), more than the expected concurrent writes.
 const LOCKS: usize = 64;
-/// How long a definition waits for a place in the sandbox, which calls have too.
+/// Timeout for a place in the sandbox queue, which a definition shares with calls.
 const PLACE_PATIENCE: Duration = Duration::from_secs(30);
-/// Tools of one server that can be left out for what is wrong with them; each costs making the others anew.
+/// Limit of invalid tools that are left out per server; each one costs another run of `describe` for the rest.
 const LEFT_OUT: usize = 20;
 
-/// Most tools of one organization. Each change numbers all of them anew, and its rules are compiled again.
+/// Limit of tools per organization. Each change renumbers all of them and recompiles the rules.
 const TOOLS: usize = 200;
 
-/// The tools that organizations made, and what is held while one is written down and put in force, so that both happen in
-/// the same order: one of these for each organization, by a hash of its name. Cheap to clone.
+/// The custom tools of all organizations. A lock per organization, sharded by a hash of its name, covers writing a
+/// tool to the store and serving it, so both happen in the same order. Cheap to clone.
 #[derive(Clone)]
 pub struct CustomTools(Arc<Parts>, Arc<[Mutex<()>]>);
 
-/// What they are made with.
+/// Dependencies of [`CustomTools`].
 pub struct Parts {
-    /// Makes plugins of definitions.
+    /// Builds plugins from definitions.
     pub plugins: Plugins,
-    /// Where they come into force.
+    /// Serves the plugins.
     pub registry: Registry,
-    /// Where they are written down.
+    /// Stores the documents.
     pub store: Store,
-    /// Carries out the calls that find out what a server has.
+    /// Runs the calls that discover a server's tools.
     pub dispatcher: Dispatcher,
-    /// Such calls have a session each.
+    /// Each discovery call has a session of its own.
     pub sessions: Arc<Sessions>,
 }
 
-/// What is tried.
+/// Subject of a trial.
 pub enum Tryout<'a> {
-    /// A tool that the organization has, by name.
+    /// A saved tool, by name.
     Saved(&'a str),
     /// An action of a definition that need not be saved.
     Unsaved {
-        /// What its tools are called by.
+        /// Key of the tool that the definition would have.
         key: &'a ToolKey,
         /// The definition.
         definition: &'a str,
-        /// The name of the action.
+        /// Name of the action.
         action: &'a str,
     },
 }
 
 impl CustomTools {
-    /// Nothing is served before [`CustomTools::restore`].
+    /// Creates the set without any tool; [`CustomTools::restore`] serves the stored ones.
     pub fn new(parts: Parts) -> Self {
         Self(Arc::new(parts), (0..LOCKS).map(|_| Mutex::default()).collect())
     }
 
-    /// Serves again what was made before the last stop. What cannot be made any more is left out, and the log says so.
+    /// Serves the stored tools after a restart. A tool that can no longer be built is skipped and logged.
     pub async fn restore(&self, documents: Vec<Document>) {
         for document in documents {
             let DocumentKey::Tool(key) = document.key else { continue };
@@ -105,7 +106,7 @@ impl CustomTools {
         self.make(key, &read, mount.as_ref(), self.granted(key).await?).await
     }
 
-    /// Makes a tool, or replaces one, and serves it.
+    /// Creates or replaces a tool, and serves it.
     pub async fn put(
         &self,
         key: &ToolKey,
@@ -120,8 +121,8 @@ impl CustomTools {
             true => Some(self.discover(key, &read, origin).await?),
             false => None,
         };
-        // INVARIANT: what is read and what is put in force is of one moment. A grant, a consent or another definition that
-        // comes meanwhile comes before or after all of it.
+        // INVARIANT: the lock covers the read and the switch, so a concurrent grant, consent or definition takes
+        // effect entirely before or entirely after this one.
         let _in_order = self.in_order(key).await;
         self.check_place(key)?;
         let mount = match (read.kind, found) {
@@ -140,7 +141,7 @@ impl CustomTools {
         Ok((written, view))
     }
 
-    /// Takes a tool away.
+    /// Deletes a tool.
     pub async fn remove(&self, key: &ToolKey, precondition: &Precondition) -> Result<(), CallError> {
         let document = DocumentKey::Tool(key.clone());
         let _in_order = self.in_order(key).await;
@@ -149,8 +150,8 @@ impl CustomTools {
         Ok(())
     }
 
-    /// What an operator lets a tool reach in place of what its definition names. It may come before the tool, whose server
-    /// can only then be asked what it has.
+    /// Sets the operator's grant of a tool, which replaces the hosts that its definition names. The grant may precede
+    /// the tool, for a server whose tools can be listed only with it.
     pub async fn grant(
         &self,
         key: &ToolKey,
@@ -167,12 +168,12 @@ impl CustomTools {
         Ok(written)
     }
 
-    /// What a tool asks for.
+    /// Returns the capabilities that a tool requests.
     pub fn asked(&self, key: &ToolKey) -> Option<Capabilities> {
         Some(self.plugin(key)?.descriptor.capabilities.clone())
     }
 
-    /// Asks the server of a mounted tool what it has now. What differs from what was consented to waits for consent.
+    /// Fetches the current tools of a mounted server. A difference from the consented tools waits for consent.
     pub async fn refresh(&self, key: &ToolKey, origin: &Origin) -> Result<CustomToolView, CallError> {
         let (asked, _) = self.mounted(key).await?;
         let found = self.discover(key, &asked, origin).await?;
@@ -192,7 +193,7 @@ impl CustomTools {
         self.view(key).await
     }
 
-    /// Consents to what waits, which must be what the digest names.
+    /// Consents to the waiting tools, if `digest` identifies them.
     pub async fn approve(&self, key: &ToolKey, digest: &str) -> Result<CustomToolView, CallError> {
         let _in_order = self.in_order(key).await;
         let (read, mount) = self.mounted(key).await?;
@@ -206,7 +207,7 @@ impl CustomTools {
         self.view(key).await
     }
 
-    /// The tools of an organization by namespace, those after `after`; at most `limit`.
+    /// Lists the tools of an organization by namespace, after `after`, at most `limit`.
     pub async fn list(
         &self,
         organization: &Name,
@@ -223,7 +224,7 @@ impl CustomTools {
         Ok(views)
     }
 
-    /// Tries a tool once (C3).
+    /// Runs a tool once as a trial (C3).
     pub async fn try_out(
         &self,
         organization: &Name,
@@ -239,7 +240,8 @@ impl CustomTools {
                 (snapshot.rules_with(organization, AgentDocument::allow_all()), tool.to_owned())
             }
             Tryout::Unsaved { key, definition, action } => {
-                // Rules go by names: under that of another plugin it would have what is allowed to that one.
+                // Rules refer to names: under the name of another plugin, the trial would have that plugin's
+                // permissions.
                 self.check_name(key)?;
                 let read = Read::parse(definition)?;
                 let mount = match read.kind {
@@ -262,7 +264,7 @@ impl CustomTools {
         result
     }
 
-    /// What is odd about a tool that is in force.
+    /// Returns the warnings about a served tool.
     pub fn warnings(&self, key: &ToolKey) -> Vec<toolgate_admission::Warning> {
         self.plugin(key)
             .map_or_else(Vec::new, |plugin| view::warnings(&self.0.registry.snapshot(), key, &plugin))
@@ -283,7 +285,7 @@ impl CustomTools {
             document: &read.text,
             discovered,
         };
-        // Its component runs in the sandbox, so it waits in the line of its organization like every call.
+        // The built-in component runs in the sandbox, so it waits in the queue of its organization like a call.
         let queue = &self.0.dispatcher.parts().queue;
         let place = queue.enter(key.organization.as_str(), || Instant::now() + PLACE_PATIENCE).await;
         let place = place.map_err(|error| {
@@ -292,7 +294,7 @@ impl CustomTools {
         self.0.plugins.build_from_definition(&definition, granted, place).await
     }
 
-    /// Forgets what was kept of the making of what is not in force.
+    /// Drops the cached build of a plugin that is not served.
     async fn forget_unserved(&self, key: &ToolKey, digest: &Digest) {
         if self.plugin(key).is_none_or(|plugin| plugin.digest != *digest) {
             self.0.plugins.forget_built(digest).await;
@@ -306,7 +308,7 @@ impl CustomTools {
         self.1[at].lock().await
     }
 
-    /// What the server has, by a call to it.
+    /// Discovers the tools of a server by a call to it.
     async fn discover(
         &self,
         key: &ToolKey,
@@ -325,7 +327,7 @@ impl CustomTools {
         let result = self.0.dispatcher.test_call(&self.0.sessions, test, call, origin).await;
         self.forget_unserved(key, &digest).await;
         let mut discovered = mount::discovered(&result?.outcome)?;
-        // One tool that cannot be mounted is left out, with the reason, and keeps none of the others away.
+        // An invalid tool is left out, with its reason, and does not block the others.
         for _ in 0..=LEFT_OUT {
             let mount = Mount::consented(discovered.clone());
             let Err(error) = self.make(key, read, Some(&mount), granted.clone()).await else {
@@ -340,7 +342,7 @@ impl CustomTools {
         ))
     }
 
-    /// Whether the same tools of the same server are mounted here, so that it need not be asked.
+    /// Whether the same tools of the same server are mounted already, so that no discovery is needed.
     async fn is_mounted_already(&self, key: &ToolKey, read: &Read<'_>) -> Result<bool, CallError> {
         let before = match self.document(key).await {
             Ok(document) => document.body,
@@ -351,7 +353,8 @@ impl CustomTools {
         Ok(same && self.mount(key).await?.is_some())
     }
 
-    /// What was consented to of the same server. What waits was made with the definition that is replaced.
+    /// Returns the consented tools of the same server. The waiting ones are dropped, since they were built with the
+    /// definition that is replaced.
     async fn same_mount(&self, key: &ToolKey, read: &Read<'_>) -> Result<Mount, CallError> {
         match self.is_mounted_already(key, read).await? {
             true => self.mount(key).await?.map(|mount| Mount::consented(mount.discovered)),
@@ -394,7 +397,7 @@ impl CustomTools {
         self.0.store.document(&DocumentKey::Tool(key.clone())).await
     }
 
-    /// What an operator granted, if anything.
+    /// Returns the operator's grant, if any.
     async fn granted(&self, key: &ToolKey) -> Result<Option<Arc<Grant>>, CallError> {
         match self.0.store.document(&DocumentKey::ToolGrant(key.clone())).await {
             Ok(document) => Ok(Some(Arc::new(Grant::parse(&document.body)?))),
@@ -423,12 +426,12 @@ impl CustomTools {
         own.find(|plugin| plugin.descriptor.namespace == key.namespace).cloned()
     }
 
-    /// Puts a plugin in the place of the one of that namespace, or takes that one away.
+    /// Serves a plugin in its namespace in place of the current one, or none for `None`.
     fn serve(&self, key: &ToolKey, plugin: Option<Plugin<Component>>) {
         self.0.registry.serve_to(&key.organization, &key.namespace, plugin.map(Arc::new));
     }
 
-    /// The same, and forgets what was kept of the making of the one before.
+    /// Like `serve`, and drops the cached build of the previous plugin.
     async fn serve_instead(&self, key: &ToolKey, plugin: Option<Plugin<Component>>) {
         let before = self.plugin(key);
         self.serve(key, plugin);
@@ -437,7 +440,7 @@ impl CustomTools {
         }
     }
 
-    /// The same answer that writing would give, before anything is asked of a server.
+    /// Checks the precondition as the write would, before a request is sent to a server.
     async fn judge(&self, key: &ToolKey, precondition: &Precondition) -> Result<(), CallError> {
         let document = DocumentKey::Tool(key.clone());
         let current = match self.0.store.document(&document).await {
@@ -453,7 +456,7 @@ impl CustomTools {
         }
     }
 
-    /// That the organization is there and has room, and nobody else has the name.
+    /// Checks that the organization exists and is below its limit of tools, and that no other plugin has the name.
     fn check_place(&self, key: &ToolKey) -> Result<(), CallError> {
         let snapshot = self.0.registry.snapshot();
         if !snapshot.knows(&key.organization) {
@@ -472,7 +475,7 @@ impl CustomTools {
         Ok(())
     }
 
-    /// That no plugin of the platform has the name.
+    /// Checks that no plugin of the platform has the name.
     fn check_name(&self, key: &ToolKey) -> Result<(), CallError> {
         match self.0.registry.snapshot().catalogue().plugin(&key.namespace) {
             None => Ok(()),
@@ -485,7 +488,7 @@ impl CustomTools {
     }
 }
 
-/// Rules of one plugin that need not be in force: what the operator says holds, and the organization has it.
+/// Compiles rules for one plugin that is not served, under the operator's policy, enabled for the organization.
 fn alone(
     snapshot: &Snapshot,
     organization: &Name,
@@ -493,7 +496,7 @@ fn alone(
     limits: LimitsPatch,
 ) -> Rules<Component> {
     let catalogue = Catalogue::new(limits, vec![Arc::new(plugin)]);
-    // That agents must be bound is said of agents, and here is none.
+    // `server_required` is about the binding of agents, and no agent is involved.
     let platform = PlatformDocument { server_required: false, ..PlatformDocument::clone(snapshot.policy()) };
     Rules::compile(
         Arc::new(catalogue),

@@ -1,12 +1,10 @@
-//! What documents there are, and the rules by which they are replaced.
+//! Keys of stored documents, and the preconditions of their writes (optimistic locking).
 //!
-//! A document is replaced whole and carries an entity tag (RFC 9110, section
-//! 8.8.3) made from its revision. Whoever writes must say what is being
-//! replaced: `If-Match` with the tag, or `If-None-Match: *` for a new document.
-//! A write that says neither is refused, since it would undo somebody's change
-//! unseen.
+//! A document is replaced whole and carries an entity tag (RFC 9110, section 8.8.3) made from its revision. Each
+//! write states the revision that it replaces: `If-Match` with the tag, or `If-None-Match: *` for a new document. A
+//! write without either header is refused, since it could silently overwrite a concurrent change.
 //!
-//! Nothing here touches the store; `store::documents` does.
+//! This module does not access the store; `store::documents` does.
 
 mod reading;
 
@@ -17,50 +15,50 @@ use toolgate_admission::{CallError, ErrorType, Name, Namespace, is_hidden};
 
 pub use reading::{RuleKey, Sound, left_with_nothing};
 
-/// The platform has one policy, as has an organization; their rows need a name all the same.
+/// The platform and each organization have one policy; the key of its row needs a constant name.
 const PLATFORM_NAME: &str = "platform";
 const POLICY_NAME: &str = "organization";
 
-/// Longest `display_name` of an organization: a line of a list. The same as an agent's.
+/// Longest `display_name` of an organization, in characters, as for an agent: a line of a list.
 const DISPLAY_CHARS: usize = 200;
-/// Most integrations that are called connected: as many as a policy can name, and each is in memory.
+/// Limit of connected integrations: as many as a policy can name, since each is held in memory.
 const CONNECTED: usize = 10_000;
-/// Longest name of an integration: no tool can need one with a longer name.
+/// Longest name of an integration, in characters: no tool can require a longer one.
 const INTEGRATION_CHARS: usize = 100;
 
-/// The way out for whoever asks for something by a name that nothing has.
+/// Hint for an unknown name.
 pub const NOT_MADE: &str = "check the name, and that it was made before";
 
-/// Which document is meant.
+/// Key of a document.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentKey {
-    /// The policy of the platform.
+    /// Policy of the platform.
     Platform,
     Organization(Name),
-    /// The policy of an organization.
+    /// Policy of an organization.
     Policy(Name),
     Agent {
         organization: Name,
         agent: Name,
     },
-    /// What the operator grants to a plugin.
+    /// The operator's grant of a plugin.
     Grant(Namespace),
-    /// The definition of a tool that an organization made (C1, M4).
+    /// Definition of a custom tool (C1, M4).
     Tool(ToolKey),
-    /// What a mounted server said that it has: what was consented to, and what waits for that.
+    /// Discovered tools of a mounted server: the consented list, and one that waits for consent.
     Mount(ToolKey),
-    /// What the operator grants to an organization's tool.
+    /// The operator's grant of a custom tool.
     ToolGrant(ToolKey),
 }
 
-/// A tool of an organization, by the namespace of its actions.
+/// Key of a custom tool: the organization and the namespace of its actions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ToolKey {
     pub organization: Name,
     pub namespace: Namespace,
 }
 
-/// A kind of document; its text is what the store keeps.
+/// Kind of a document, with its text form in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentKind {
     Platform,
@@ -73,7 +71,7 @@ pub enum DocumentKind {
     ToolGrant,
 }
 
-/// The number of the change that wrote a document; never used twice.
+/// Number of the change that wrote a document; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(pub u64);
 
@@ -86,31 +84,31 @@ pub struct Document {
     pub updated_ms: u64,
 }
 
-/// What a writer says about the document to be replaced.
+/// Precondition of a write, from its request headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Precondition {
-    /// Nothing was said. No write is done on such terms.
+    /// No header was sent; every write is refused.
     Missing,
-    /// `If-None-Match: *`: there is none yet.
+    /// `If-None-Match: *`: no document exists.
     Absent,
-    /// `If-Match: *`: there is one, whichever.
+    /// `If-Match: *`: a document exists, of any revision.
     Present,
-    /// `If-Match: "17", …`: it is one of these.
+    /// `If-Match: "17", …`: the document has one of these revisions.
     OneOf(Vec<Revision>),
 }
 
-/// Why a precondition does not hold.
+/// Reason why a precondition fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unmet {
-    /// It is there, and was to be new.
+    /// The document exists and should be new.
     Exists,
-    /// It is not there, and was to be replaced or deleted.
+    /// The document to replace or delete does not exist.
     Gone,
-    /// It is another revision than the one that was read.
+    /// The document has another revision than the one that was read.
     Changed,
 }
 
-/// What became of a precondition.
+/// Result of a precondition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
     Holds,
@@ -122,16 +120,17 @@ pub enum Judgement {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OrganizationDocument {
-    /// What people call it: 1 to 200 visible characters.
+    /// Display name, 1 to 200 visible characters.
     #[schema(min_length = 1, max_length = 200, example = "Acme Inc.")]
     pub display_name: Option<String>,
-    /// Integrations whose credentials live elsewhere; an operator's word. At most 10,000 names of 1 to 100 characters.
+    /// Integrations whose credentials are stored elsewhere, as the operator states. At most 10,000 names of 1 to 100
+    /// characters.
     #[schema(max_items = 10_000, example = json!(["stripe"]))]
     pub connected: Vec<String>,
 }
 
 impl OrganizationDocument {
-    /// Refuses what is longer than anybody needs. One that is stored already is not asked.
+    /// Validates the lengths. Stored documents are not validated again.
     pub fn check(&self) -> Result<(), CallError> {
         self.display_name.as_deref().map_or(Ok(()), check_display_name)?;
         if self.connected.len() > CONNECTED {
@@ -200,7 +199,7 @@ impl DocumentKey {
         }
     }
 
-    /// The organization that must be there for the document to be.
+    /// The organization that must exist before the document can.
     pub fn organization(&self) -> Option<&Name> {
         match self {
             Self::Platform | Self::Organization(_) | Self::Grant(_) => None,
@@ -220,7 +219,7 @@ impl DocumentKey {
         }
     }
 
-    /// The way out for whoever asks for the document and it is not there, without a word on whether others are.
+    /// Hint for a document that does not exist, without a disclosure of other documents.
     pub fn hint_without(&self) -> &'static str {
         match self {
             Self::Platform => "none is in force, so every plugin is allowed; a `PUT` there makes one",
@@ -231,7 +230,7 @@ impl DocumentKey {
         }
     }
 
-    /// The key of a stored row, if such a row makes sense.
+    /// Parses the key of a stored row; `None` if the row is invalid.
     pub fn from_row(kind: &str, scope: &str, name: &str) -> Option<Self> {
         if kind == "grant" {
             return Namespace::parse(name).ok().filter(|_| scope.is_empty()).map(Self::Grant);
@@ -257,7 +256,7 @@ impl DocumentKey {
     }
 }
 
-/// As messages name it: ``agent `acme/support` ``.
+/// Formats the key for messages: ``agent `acme/support` ``.
 impl fmt::Display for DocumentKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -295,12 +294,12 @@ impl DocumentKind {
 }
 
 impl Revision {
-    /// The entity tag, quotes included.
+    /// The entity tag, including its quotes.
     pub fn etag(self) -> String {
         format!("\"{}\"", self.0)
     }
 
-    /// The revision behind a strong entity tag of ours.
+    /// Parses a strong entity tag of this daemon.
     fn from_etag(tag: &str) -> Option<Self> {
         let digits = tag.strip_prefix('"')?.strip_suffix('"')?;
         let number: u64 = digits.parse().ok()?;
@@ -310,7 +309,7 @@ impl Revision {
 }
 
 impl Precondition {
-    /// Reads the two headers as they came, several of one kind joined by commas.
+    /// Parses the two header values as received; several header lines are joined by commas.
     pub fn from_headers(if_match: Option<&str>, if_none_match: Option<&str>) -> Result<Self, CallError> {
         match (if_match.map(str::trim), if_none_match.map(str::trim)) {
             (None, None) => Ok(Self::Missing),
@@ -322,7 +321,7 @@ impl Precondition {
         }
     }
 
-    /// Whether a write may go on where the document has revision `current`, or is not there.
+    /// Returns whether a write may proceed if the document has revision `current`, or does not exist for `None`.
     pub fn judge(&self, current: Option<Revision>) -> Judgement {
         match (self, current) {
             (Self::Missing, _) => Judgement::Required,
@@ -335,13 +334,13 @@ impl Precondition {
     }
 }
 
-/// A tag that is none of ours can match nothing, as a weak one never matches
-/// here (RFC 9110, section 13.1.1); only what is no tag at all is an error.
+/// Parses a list of tags. A foreign or weak tag is valid and never matches (RFC 9110, section 13.1.1); only a syntax
+/// error is an error.
 fn read_tags(tags: &str) -> Result<Precondition, CallError> {
     let mut revisions = Vec::new();
     let mut left = tags.trim_start_matches([' ', '\t', ',']);
     while !left.is_empty() {
-        // A tag may hold commas, but no quotes.
+        // A tag may contain commas, but no quotes.
         let opaque = left.strip_prefix("W/").unwrap_or(left);
         let end = opaque.strip_prefix('"').and_then(|inner| inner.find('"'));
         let end = end.ok_or_else(|| unusable("`If-Match` takes entity tags in double quotes"))?;

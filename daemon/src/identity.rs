@@ -1,12 +1,11 @@
-//! Who is calling: a bearer token becomes a [`Caller`].
+//! Authentication: maps a bearer token to a [`Caller`].
 //!
-//! The tokens that are not revoked are held in memory, so that a request costs a
-//! look-up and one hash and no round trip to the store. Making and revoking go
-//! to the store first and then into memory; whoever reads meanwhile sees the
-//! state before or the state after, and never waits.
+//! All tokens that are not revoked are held in memory, so a request costs one lookup and one hash, and no round trip
+//! to the store. Creation and revocation update the store first and then the in-memory snapshot; a concurrent reader
+//! sees the snapshot before or after the change, and never blocks.
 //!
-//! A token that is unknown, revoked or wrong gets one and the same answer. What a
-//! caller may do is in `caller`; the form of a token is in `token`.
+//! An unknown, a revoked and a wrong token get the same response. `caller` defines the permissions, `token` the
+//! format of a token.
 
 mod caller;
 mod token;
@@ -28,14 +27,14 @@ use crate::store::{Store, StoreError, TokenRow};
 pub use caller::{Access, Caller, Role, one_of};
 pub use token::{Secret, TokenHash};
 
-/// A label is for people; this is plenty, and keeps a row small.
+/// Longest label, in bytes; a label is for people, and the limit keeps a row small.
 const LABEL_BYTES: usize = 200;
 
-/// Every token that may be used, and the way to make and revoke them.
+/// Every valid token, with creation and revocation.
 pub struct Identity {
     store: Store,
     live: ArcSwap<HashMap<String, Arc<Live>>>,
-    /// Held while store and memory are brought in step.
+    /// Lock held while the store and the snapshot are updated together.
     changing: Mutex<()>,
 }
 
@@ -46,7 +45,7 @@ struct Live {
     created_ms: u64,
 }
 
-/// What is asked for when a token is made.
+/// Parameters of a new token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewToken {
     pub role: Role,
@@ -55,14 +54,14 @@ pub struct NewToken {
     pub label: String,
 }
 
-/// A token just made. Its text is shown this once.
+/// A new token. Its text is returned only once.
 #[derive(Debug)]
 pub struct MadeToken {
     pub summary: TokenSummary,
     pub secret: Secret,
 }
 
-/// A token as lists show it.
+/// A token as shown in lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenSummary {
     pub id: String,
@@ -73,7 +72,7 @@ pub struct TokenSummary {
     pub created_ms: u64,
 }
 
-/// Why the first operator token could not be made.
+/// Error of the creation of the first operator token.
 #[derive(Debug, thiserror::Error)]
 pub enum FirstTokenError {
     #[error(transparent)]
@@ -85,7 +84,7 @@ pub enum FirstTokenError {
 }
 
 impl FirstTokenError {
-    /// The way out.
+    /// Returns the hint.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Store(error) => error.hint(),
@@ -98,7 +97,7 @@ impl FirstTokenError {
 }
 
 impl Identity {
-    /// Reads the tokens of `store`.
+    /// Loads the tokens of `store`.
     pub async fn load(store: Store) -> Result<Self, StoreError> {
         let rows = store.live_tokens().await?;
         let live = rows.into_iter().map(|row| Ok((row.id.clone(), Arc::new(read(row)?))));
@@ -106,7 +105,7 @@ impl Identity {
         Ok(Self { store, live: ArcSwap::from_pointee(live), changing: Mutex::new(()) })
     }
 
-    /// The caller behind the `Authorization` header of a request.
+    /// Returns the caller for the `Authorization` header of a request.
     pub fn authenticate(&self, authorization: Option<&str>) -> Result<Arc<Caller>, CallError> {
         let Some(authorization) = authorization else {
             return Err(unauthenticated("no token was sent"));
@@ -115,7 +114,7 @@ impl Identity {
         caller.ok_or_else(|| unauthenticated("the token is not valid"))
     }
 
-    /// Makes a token, if `maker` may give away that much.
+    /// Creates a token, if `maker` has the permission to grant its role.
     pub async fn create(
         &self,
         maker: &Caller,
@@ -131,7 +130,7 @@ impl Identity {
         })
     }
 
-    /// Revokes a token, which ends with this call. One of another organization is not found.
+    /// Revokes a token, effective when this call returns. A token of another organization is not found.
     pub async fn revoke(&self, caller: &Caller, id: &str, now_ms: u64) -> Result<(), CallError> {
         let organization = self.live.load().get(id).map(|live| live.caller.organization.clone());
         caller.may_see_token(id, organization.as_ref().map(Option::as_ref))?;
@@ -141,13 +140,13 @@ impl Identity {
         Ok(())
     }
 
-    /// Drops tokens from memory that the store has revoked together with something else.
+    /// Removes tokens from memory that the store has revoked in another transaction.
     pub async fn drop_revoked(&self, ids: &[String]) {
         let _changing = self.changing.lock().await;
         self.forget(ids);
     }
 
-    /// The tokens that `caller` may see, oldest first; those after the id `after`, at most `limit`.
+    /// Lists the tokens that `caller` may see, oldest first, after the id `after`, at most `limit`.
     pub fn list(
         &self,
         caller: &Caller,
@@ -166,9 +165,9 @@ impl Identity {
         Ok(summaries.into_iter().skip(start).take(limit).collect())
     }
 
-    /// On the first start, makes an operator token and writes it to `file`; answers
-    /// whether it did. Once a token was made, losing all of them makes no new one:
-    /// whoever can delete a file must not become operator by that.
+    /// On the first start, creates an operator token and writes it to `file`; returns whether it did. If any token
+    /// was ever created, this creates none: otherwise the permission to delete a file would be enough to become
+    /// operator.
     pub async fn make_first_token(&self, file: &Path, now_ms: u64) -> Result<bool, FirstTokenError> {
         if self.store.has_tokens().await? {
             return Ok(false);
@@ -180,8 +179,7 @@ impl Identity {
             label: "made at the first start".into(),
         };
         let fresh = Fresh::new(wanted, now_ms)?;
-        // The file first: a token in the store that nobody was given would be the
-        // last one ever made by itself.
+        // The file is written first: a stored token that no file contains could not be created again.
         write_token(file, &fresh.secret)
             .map_err(|source| FirstTokenError::File { path: file.to_owned(), source })?;
         self.add(fresh).await?;
@@ -192,7 +190,7 @@ impl Identity {
         let secret = Secret::parse(text)?;
         let live = self.live.load();
         let found = live.get(secret.id());
-        // An unknown id is hashed and compared as well, so that time tells nothing.
+        // An unknown id is hashed and compared as well, so that timing reveals nothing.
         let expected = found.map_or(TokenHash::NOBODYS, |live| live.hash);
         let matches = secret.hash().equals(&expected);
         found.filter(|_| matches).map(|live| Arc::clone(&live.caller))
@@ -277,7 +275,7 @@ fn read(row: TokenRow) -> Result<Live, StoreError> {
     Ok(Live { hash, caller: Arc::new(caller), label: row.label, created_ms: row.created_ms })
 }
 
-/// The token of a `Bearer` header (RFC 6750); the scheme's case does not count.
+/// Parses a `Bearer` header (RFC 6750); the scheme is case-insensitive.
 fn bearer(authorization: &str) -> Option<&str> {
     let (scheme, token) = authorization.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
@@ -318,11 +316,11 @@ fn check(wanted: &NewToken) -> Result<(), CallError> {
     }
 }
 
-/// Written under another name and then linked, so that the file is there with the
-/// whole token or not at all, and what was there before is never overwritten.
+/// Writes the token to a temporary file and links it, so that the file appears with the whole token or not at all,
+/// and an existing file is never overwritten.
 fn write_token(file: &Path, secret: &Secret) -> io::Result<()> {
     let draft = file.with_extension("token.new");
-    // A draft can only be left over from a start that ended before it gave its token.
+    // A leftover draft comes from a start that ended before it linked its token.
     match std::fs::remove_file(&draft) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

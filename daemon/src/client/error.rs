@@ -1,4 +1,4 @@
-//! Why a request brought no success, in words for the person at the terminal.
+//! Errors of client requests, worded for the user at the terminal.
 
 use std::error::Error;
 use std::io;
@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use super::Server;
 
-/// A connection that closes on a request from this size on is likely closed for that size: less fits the buffers on the
-/// way, and the daemon's answer comes back.
+/// If a connection closes during a request of at least this size, the size is the likely cause: a smaller body fits
+/// the socket buffers, so the daemon's response arrives.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// As much of a strange answer as shows what it is.
+/// Excerpt of an unexpected response, in characters.
 const EXCERPT_CHARS: usize = 80;
 
-/// Why a request brought no success.
+/// Error of a client request.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     #[error("`{server}` is no address of a daemon")]
@@ -38,7 +38,7 @@ pub enum ClientError {
     Strange { status: u16, excerpt: String },
 }
 
-/// What a daemon says about a request that it refuses.
+/// Error body of the daemon's response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
     pub status: u16,
@@ -49,7 +49,7 @@ pub struct Problem {
 }
 
 impl ClientError {
-    /// The way out.
+    /// Returns the hint.
     pub fn hint(&self) -> &str {
         match self {
             Self::BadServer { .. } => "write it like `http://127.0.0.1:7300`",
@@ -74,7 +74,7 @@ impl ClientError {
         }
     }
 
-    /// The HTTP status, where an answer came.
+    /// Returns the HTTP status, if a response arrived.
     pub fn status(&self) -> Option<u16> {
         match self {
             Self::Refused(problem) => Some(problem.status),
@@ -83,7 +83,7 @@ impl ClientError {
         }
     }
 
-    /// What went wrong with a request whose body has `bytes`.
+    /// Converts the error of a request whose body has `bytes`.
     pub(super) fn of_request(server: &Server, bytes: usize, error: &legacy::Error) -> Self {
         let reason = reason(error);
         if error.is_connect() {
@@ -102,7 +102,7 @@ impl ClientError {
         }
     }
 
-    /// An answer that no daemon of ours gives.
+    /// Error for a response that does not come from a daemon.
     pub fn strange(status: u16, body: &[u8]) -> Self {
         let excerpt = String::from_utf8_lossy(body).chars().take(EXCERPT_CHARS).collect();
         Self::Strange { status, excerpt }
@@ -121,7 +121,7 @@ fn problem(status: u16, body: &[u8]) -> Option<Problem> {
     })
 }
 
-/// The cause at the bottom: what is above it says no more than "client error".
+/// Returns the innermost cause: the outer errors say no more than "client error".
 fn reason(error: &legacy::Error) -> String {
     let mut cause: &dyn Error = error;
     loop {
@@ -137,7 +137,7 @@ fn reason(error: &legacy::Error) -> String {
     }
 }
 
-/// The usual ones without the system's numbers.
+/// Describes common I/O errors without the error numbers of the system.
 fn of_kind(kind: io::ErrorKind) -> Option<&'static str> {
     match kind {
         io::ErrorKind::ConnectionRefused => Some("connection refused"),

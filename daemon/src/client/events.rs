@@ -1,7 +1,8 @@
-//! A stream of server-sent events (WHATWG HTML, section 9.2), as the daemon writes them: a name, one line of data.
+//! Parser for a stream of server-sent events (WHATWG HTML, section 9.2) as the daemon writes them: a name and one
+//! line of data.
 //!
-//! Comments, which only say that the stream lives, are passed over. There is no going on where a broken stream ended:
-//! the daemon keeps no events, so what was missed is in the audit log.
+//! Keep-alive comments are skipped. A broken stream cannot be resumed: the daemon buffers no events, and missed ones
+//! are in the audit log.
 
 use http_body_util::BodyExt;
 use hyper::Response;
@@ -12,28 +13,28 @@ use super::{ClientError, read};
 
 pub(super) const CONTENT_TYPE: &str = "text/event-stream";
 
-/// Far above the longest event, which names a call and has no arguments and no results in it.
+/// Limit of a line, far above the longest event, which names a call and contains no arguments and no results.
 const LINE_BYTES: usize = 16 << 20;
 
-/// Events as they come.
+/// Stream of server-sent events.
 #[derive(Debug)]
 pub struct Events {
     body: Incoming,
-    /// What came and was not yet told.
+    /// Received bytes that are not parsed yet.
     come: Vec<u8>,
 }
 
-/// An event.
+/// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// What happened, in a word.
+    /// The event name.
     pub event: String,
-    /// JSON text.
+    /// The data, as JSON text.
     pub data: String,
 }
 
 impl Events {
-    /// The events of an answer, if it is one that has them.
+    /// Returns the event stream of a response, or an error if its content type is another one.
     pub(super) async fn of(response: Response<Incoming>) -> Result<Self, ClientError> {
         let kind = response.headers().get(CONTENT_TYPE_HEADER).and_then(|kind| kind.to_str().ok());
         if response.status().is_success() && kind.is_some_and(|kind| kind.starts_with(CONTENT_TYPE)) {
@@ -43,7 +44,7 @@ impl Events {
         Err(ClientError::strange(answer.status, &answer.body))
     }
 
-    /// Waits for the next event; none where the daemon has ended the stream.
+    /// Waits for the next event; `None` once the daemon has ended the stream.
     pub async fn next(&mut self) -> Result<Option<Told>, ClientError> {
         let mut told = Told::default();
         while let Some(line) = self.line().await? {
@@ -51,7 +52,7 @@ impl Events {
                 ("event", name) => told.event = value(name).to_owned(),
                 ("data", data) if told.data.is_empty() => told.data = value(data).to_owned(),
                 ("data", data) => told.data += &format!("\n{}", value(data)),
-                // An empty line ends an event, and one without data is none.
+                // An empty line ends an event; an event without data is discarded.
                 ("", _) if line.is_empty() && !told.data.is_empty() => return Ok(Some(told)),
                 ("", _) if line.is_empty() => told = Told::default(),
                 _ => {}

@@ -1,5 +1,4 @@
-//! A daemon that answers what it was told to, one answer a request, and keeps
-//! what it was asked.
+//! Fake daemon: sends one canned response per request and records the requests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +22,7 @@ pub struct FakeDaemon {
     _tasks: JoinSet<()>,
 }
 
-/// A request as it came.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub method: String,
@@ -32,7 +31,7 @@ pub struct Asked {
     pub body: String,
 }
 
-/// An answer to give.
+/// A canned response.
 #[derive(Clone, Debug)]
 pub struct Canned {
     pub status: u16,
@@ -54,7 +53,7 @@ impl Canned {
         Self { etag: Some(etag), ..self }
     }
 
-    /// No answer: the connection is closed.
+    /// Closes the connection without a response.
     pub fn hang_up() -> Self {
         Self { status: 0, content_type: "", etag: None, body: String::new() }
     }
@@ -65,7 +64,7 @@ impl Asked {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// `METHOD target`, as tests compare it.
+    /// `METHOD target`, the form that tests compare.
     pub fn line(&self) -> String {
         format!("{} {}", self.method, self.target)
     }
@@ -88,7 +87,7 @@ impl FakeDaemon {
         Self { server, seen, _tasks: tasks }
     }
 
-    /// An address at which nobody listens.
+    /// Returns an address without a listener.
     pub async fn nobody() -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         server_of(&listener)
@@ -98,7 +97,7 @@ impl FakeDaemon {
         self.server.clone()
     }
 
-    /// What was asked so far.
+    /// Returns the requests so far.
     pub fn asked(&self) -> Vec<Asked> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,5 +1,5 @@
-//! The little of a definition that the daemon itself looks at. All the rest is read by the component that makes a plugin of
-//! it, which says what is wrong with it and where.
+//! The fields of a definition that the daemon itself parses. The built-in component that builds the plugin parses the
+//! rest, and reports errors with their JSON pointer.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use toolgate_admission::{CallError, ErrorType, nearest, parse_strict};
 
 use crate::plugins::DefinitionKind;
 
-/// Deepest nesting of a definition: a schema in it may have 32 subschemas inside each other, at two levels each.
+/// Depth limit of a definition: a schema may nest 32 subschemas, at two levels each.
 const DEPTH: u64 = 96;
 
-/// The fields that say which tools of which server are mounted.
+/// Fields that identify the server and its mounted tools.
 const OF_THE_SERVER: [&str; 3] = ["url", "protocol", "tools"];
 
-/// A definition as far as it is read here.
+/// The parsed part of a definition.
 pub(super) struct Read<'a> {
     pub kind: DefinitionKind,
     pub text: Cow<'a, str>,
@@ -41,7 +41,7 @@ impl<'a> Read<'a> {
         Read { kind, text: text.into_owned().into(), server }
     }
 
-    /// Whether both are about the same tools of the same server.
+    /// Whether both definitions mount the same tools of the same server.
     pub fn mounts_the_same_as(&self, other: &Read<'_>) -> bool {
         self.kind == DefinitionKind::Mcp && other.kind == DefinitionKind::Mcp && self.server == other.server
     }

@@ -1,7 +1,7 @@
-//! What a mounted server said that it has: what its owner consented to, and what was found since and waits.
+//! Tools of a mounted server: the list that its owner consented to, and a newer list that waits for consent.
 //!
-//! A server can change its list, a description, or a schema at any time, and a description is what steers a model. So calls go
-//! by the list that somebody saw, and a changed one is another version of the tool.
+//! A server can change its list, a description or a schema at any time, and a description is an instruction to the
+//! model (prompt injection). Calls therefore use the consented list, and a changed one is a new version of the tool.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -10,31 +10,31 @@ use toolgate_admission::{CallError, ErrorType, LimitName, LimitsPatch};
 use crate::call::CallOutcome;
 use crate::documents::ToolKey;
 
-/// What `discover` may answer, and hand over with its answer: a list of tools as large as a description can be. The call is
-/// the daemon's own, and its limits are no agent's.
+/// Limits of the output and of the attachments of `discover`: a tool list as large as a description may be. The
+/// daemon makes this call itself, so no agent's limits apply.
 const LIST_BYTES: u64 = 4 * 1024 * 1024;
 const HANDED_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The stored document.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Mount {
-    /// What is served.
+    /// The served list.
     pub discovered: Box<RawValue>,
-    /// What was found since and differs.
+    /// A newer list that differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
 }
 
-/// What waits for consent.
+/// A list that waits for consent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Waiting {
-    /// The digest that the tool would have.
+    /// Digest that the tool would have.
     pub digest: String,
     pub discovered: Box<RawValue>,
 }
 
 impl Mount {
-    /// Nothing waits.
+    /// Creates a mount without a waiting list.
     pub fn consented(discovered: Box<RawValue>) -> Self {
         Self { discovered, waiting: None }
     }
@@ -47,13 +47,14 @@ impl Mount {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Takes down what was found: it waits where it differs, under the digest that `make` says.
+    /// Records a discovered list: if it differs, it waits under the digest that `make` returns.
     pub async fn note(
         &mut self,
         found: Box<RawValue>,
         make: impl AsyncFnOnce(Box<RawValue>) -> Result<String, CallError>,
     ) -> Result<(), CallError> {
-        // What is left out and the server's own version change without changing what a model is told, or how it is asked.
+        // The left-out tools and the server's own version can change without an effect on what a model reads or how
+        // the server is called.
         self.waiting = match seen_of(&found)? == seen_of(&self.discovered)? {
             true => None,
             false => Some(Waiting { digest: make(found.clone()).await?, discovered: found }),
@@ -61,7 +62,7 @@ impl Mount {
         Ok(())
     }
 
-    /// The same with what waited in force.
+    /// Returns the mount with the waiting list as the served one.
     pub fn with_consent(self, key: &ToolKey, digest: &str) -> Result<Self, CallError> {
         match self.waiting {
             Some(waiting) if waiting.digest == digest => Ok(Self::consented(waiting.discovered)),
@@ -75,13 +76,13 @@ impl Mount {
     }
 }
 
-/// Room for the answer of `discover`.
+/// Raises the limits for the output of `discover`.
 pub(super) fn widen(limits: &mut LimitsPatch) {
     limits.set(LimitName::OutputBytes, LIST_BYTES);
     limits.set(LimitName::HostCallBytes, HANDED_BYTES);
 }
 
-/// The same list without the tool at which its description was refused; none where it was not refused at a tool.
+/// Returns the list without the tool that the error points to; `None` if the error points to no tool.
 pub(super) fn without(discovered: &RawValue, error: &CallError) -> Option<Box<RawValue>> {
     let pointer = error.pointer()?;
     let at: usize = pointer.strip_prefix("/tools/")?.split('/').next()?.parse().ok()?;
@@ -93,7 +94,7 @@ pub(super) fn without(discovered: &RawValue, error: &CallError) -> Option<Box<Ra
     serde_json::value::to_raw_value(&list).ok()
 }
 
-/// The tools, and the family of the protocol that they are called by.
+/// Returns the tools and the protocol family by which they are called.
 fn seen_of(discovered: &RawValue) -> Result<(&str, Option<&str>), CallError> {
     #[derive(Deserialize)]
     struct List<'a> {
@@ -115,7 +116,7 @@ fn unreadable(error: &serde_json::Error) -> CallError {
     )
 }
 
-/// Somebody else changed the tool while its server was asked.
+/// Error of a race: the tool was changed while the request to its server was in flight.
 pub(super) fn replaced(key: &ToolKey) -> CallError {
     CallError::new(
         ErrorType::Conflict,
@@ -124,7 +125,7 @@ pub(super) fn replaced(key: &ToolKey) -> CallError {
     )
 }
 
-/// Something else waits than what was consented to.
+/// Error for a digest other than that of the waiting list.
 pub(super) fn not_that(key: &ToolKey) -> CallError {
     CallError::new(
         ErrorType::Conflict,
@@ -133,7 +134,7 @@ pub(super) fn not_that(key: &ToolKey) -> CallError {
     )
 }
 
-/// The output of the call of `discover`, or the error without one.
+/// Returns the output of a `discover` call, or its error.
 pub(super) fn discovered(outcome: &CallOutcome) -> Result<Box<RawValue>, CallError> {
     if let Some(output) = outcome.output() {
         return Ok(output.to_owned());

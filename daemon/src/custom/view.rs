@@ -1,4 +1,4 @@
-//! How tools of an organization look from outside.
+//! Response types for custom tools.
 
 use std::collections::BTreeMap;
 
@@ -13,89 +13,89 @@ use crate::documents::ToolKey;
 use crate::plugins::{CapabilitiesView, DefinitionKind, ToolView};
 use crate::registry::Snapshot;
 
-/// A tool that an organization made.
+/// A custom tool of an organization.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = CustomTool)]
 pub struct CustomToolView {
-    /// What its actions are called by.
+    /// Namespace of its actions.
     pub namespace: String,
-    /// What it is made of: an `http` API, or a server of the Model Context Protocol (`mcp`).
+    /// Source of the tool: an `http` API, or a server of the Model Context Protocol (`mcp`).
     #[schema(pattern = "^(http|mcp)$")]
     pub kind: &'static str,
-    /// As its definition says.
+    /// Version from the definition.
     pub version: String,
-    /// Of what makes it, its definition, and what its server has: `sha256:` and 64 hexadecimal digits.
+    /// Digest of the built-in component, the definition and the server's tools: `sha256:` and 64 hexadecimal digits.
     pub digest: String,
-    /// Who answers for it, as its definition says.
+    /// Publisher from the definition.
     #[schema(required)]
     pub publisher: Option<String>,
-    /// Where a catalogue lists it.
+    /// Category for catalogues.
     #[schema(required)]
     pub category: Option<String>,
-    /// What it is for.
+    /// Purpose, in a sentence.
     #[schema(required)]
     pub purpose: Option<String>,
     /// Its actions.
     pub tools: Vec<ToolView>,
-    /// What it asks for.
+    /// Requested capabilities.
     pub capabilities: CapabilitiesView,
-    /// What it is doing.
+    /// Current state.
     pub state: CustomState,
-    /// Why, where there is something to say.
+    /// Reason for the state, if any.
     #[schema(required)]
     pub reason: Option<String>,
-    /// What its server has had since, of a mounted one.
+    /// Newer tools of a mounted server that wait for consent.
     #[schema(required)]
     pub waiting: Option<WaitingView>,
-    /// What its server has and is not mounted, with the reason.
+    /// Tools of the server that are not mounted, with the reason.
     #[schema(value_type = Vec<Object>)]
     pub left_out: Vec<LeftOut>,
 }
 
-/// What a tool of an organization is doing.
+/// State of a custom tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CustomState {
-    /// It takes calls.
+    /// The tool accepts calls.
     Active,
-    /// It cannot be made any more; the daemon's log says why.
+    /// The tool can no longer be built; the daemon's log has the reason.
     Failed,
 }
 
-/// A list of tools that waits for consent.
+/// A tool list that waits for consent.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = WaitingTools)]
 pub struct WaitingView {
-    /// What to name when consenting to it.
+    /// Digest to send with the consent.
     pub digest: String,
-    /// Tools that are new, by their server's names.
+    /// New tools, by the server's names.
     pub added: Vec<String>,
-    /// Tools that are gone.
+    /// Removed tools.
     pub removed: Vec<String>,
-    /// Tools that are described in another way.
+    /// Tools whose description or schema changed.
     pub changed: Vec<String>,
-    /// Those that are new or changed, as their server describes them: what is consented to. None in lists.
+    /// New and changed tools as the server describes them, the subject of the consent. Empty in lists.
     #[schema(value_type = Vec<Object>)]
     pub tools: Vec<Box<RawValue>>,
-    /// Those of them that are changed, as they were consented to before. None in lists.
+    /// The changed tools as previously consented to. Empty in lists.
     #[schema(value_type = Vec<Object>)]
     pub before: Vec<Box<RawValue>>,
-    /// What would not be mounted, with the reason.
+    /// Tools that would not be mounted, with the reason.
     #[schema(value_type = Vec<Object>)]
     pub left_out: Vec<LeftOut>,
-    /// The revision of the protocol that it would be asked by, where that is another.
+    /// Protocol revision of future requests, if it differs.
     #[schema(required, value_type = Option<String>)]
     pub protocol: Option<Box<RawValue>>,
 }
 
-/// Something that a server has and nobody here can call.
+/// An item of a server's list that cannot be called here.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LeftOut {
     name: String,
     why: String,
 }
 
-/// What is looked at of what a server has.
+/// The parsed fields of a discovered list.
 #[derive(Default, Deserialize)]
 struct Discovered<'a> {
     #[serde(borrow, default)]
@@ -107,7 +107,7 @@ struct Discovered<'a> {
 }
 
 impl CustomToolView {
-    /// As one of many: without the descriptions of what waits.
+    /// Returns the view as an item of a list: without the descriptions of the waiting tools.
     pub(super) fn in_list(mut self) -> Self {
         if let Some(waiting) = &mut self.waiting {
             waiting.tools.clear();
@@ -206,7 +206,7 @@ fn by_name<'a>(tools: &[&'a RawValue]) -> BTreeMap<String, &'a str> {
     tools.iter().filter_map(named).collect()
 }
 
-/// Why agents may not be able to call a tool that is in force.
+/// Returns the reasons why agents may be unable to call a served tool.
 pub(super) fn warnings(snapshot: &Snapshot, key: &ToolKey, plugin: &Plugin<Component>) -> Vec<Warning> {
     let (organization, namespace) = (&key.organization, &key.namespace);
     let connected = snapshot.connected_integrations(organization);

@@ -1,4 +1,4 @@
-//! A document's text under the rules in force: what it would put in place of what, and what is odd about it.
+//! Validation of a document under the current rules: the replacement that it causes, and its warnings.
 
 use toolgate_admission::{
     AgentDocument, DocumentError, Name, OrgDocument, PlatformDocument, Rules, ToolPattern, Warning,
@@ -8,7 +8,7 @@ use toolgate_sandbox::Component;
 
 use crate::registry::{Replacement, Snapshot};
 
-/// A document that decides about calls.
+/// Key of a document that decides calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleKey {
     Platform,
@@ -16,14 +16,14 @@ pub enum RuleKey {
     Agent(Name, Name),
 }
 
-/// A sound document.
+/// A valid document.
 pub struct Sound {
     pub replacement: Replacement,
     pub warnings: Vec<Warning>,
 }
 
 impl RuleKey {
-    /// The key of a document that decides calls; none for other documents.
+    /// Returns the key of a document that decides calls; `None` for other documents.
     pub fn of(key: &super::DocumentKey) -> Option<Self> {
         match key {
             super::DocumentKey::Platform => Some(Self::Platform),
@@ -35,14 +35,14 @@ impl RuleKey {
         }
     }
 
-    /// Reads a text that is to stand under this key, or says what is wrong with it and where.
+    /// Parses and validates the text of a document with this key; an error has the JSON pointer of the wrong value.
     pub fn read(&self, text: &str, snapshot: &Snapshot) -> Result<Sound, DocumentError> {
         match self {
             Self::Platform => {
                 let document = PlatformDocument::parse(text)?;
                 document.check(snapshot.catalogue())?;
                 let mut warnings = document.warnings(snapshot.catalogue());
-                // What only some organization has, the platform can allow and block all the same.
+                // The platform's policy can also allow and block custom tools, which only some organizations have.
                 let is_somebodys = |tools: &ToolPattern| {
                     snapshot
                         .organizations(None)
@@ -68,13 +68,13 @@ impl RuleKey {
         }
     }
 
-    /// What is odd about a document that is in force. It was sound when it was written, and what it names may be gone
-    /// since.
+    /// Returns the warnings about a stored document. The document was valid when it was written, and may name objects
+    /// that were deleted since.
     pub fn warnings(&self, text: &str, snapshot: &Snapshot) -> Vec<Warning> {
         let now_unsound =
             |error: DocumentError| Warning::new("UNDEFINED", error.place.clone(), error.to_string());
         match self {
-            // An agent says so itself, among the other things that are odd.
+            // For an agent, this warning is among those of its own document.
             Self::Agent(organization, _) => match AgentDocument::parse(text) {
                 Ok(document) => warnings_of_agent(&snapshot.rules_with(organization, document)),
                 Err(error) => vec![now_unsound(error)],
@@ -86,23 +86,23 @@ impl RuleKey {
     }
 }
 
-/// Whether a tool that an organization made for itself is meant.
+/// Whether the pattern matches a custom tool of the organization.
 fn answers(snapshot: &Snapshot, organization: &Name, tools: &ToolPattern) -> bool {
     let own = snapshot.own_plugins(organization).iter();
     own.flat_map(|plugin| &plugin.descriptor.tools).any(|tool| tools.matches(&tool.id))
 }
 
-/// Decisions that are looked at to see whom a policy leaves with nothing.
+/// Limit of decisions evaluated to find agents without a callable tool.
 const DECISIONS: usize = 1_000_000;
-/// Decisions until most agents are known to have something.
+/// Decisions that suffice to find a callable tool for most agents.
 const USUAL: usize = 50;
-/// Agents that a warning names.
+/// Limit of agents that a warning names.
 const NAMED: usize = 10;
 
-/// What is odd about a policy because of the agents under it: some are left without any tool that had one before, or
-/// that might have had one, where nothing is known of before. An agent's own document says so of itself.
+/// Warns of a policy that leaves agents without a callable tool: agents that had one before, or might have had one if
+/// the state before is unknown. The document of a single agent has a warning of its own for this.
 ///
-/// It may look at many decisions, so it is not for a thread that carries out calls.
+/// It may evaluate many decisions, so it must not run on a thread that executes calls.
 pub fn left_with_nothing(key: &RuleKey, before: Option<&Snapshot>, after: &Snapshot) -> Option<Warning> {
     let organization = match key {
         RuleKey::Platform => None,
@@ -140,7 +140,8 @@ fn no_tools(left: usize, named: &[String], of: &str) -> Option<Warning> {
     (left > 0).then(|| Warning::new("NO_TOOLS", "", message))
 }
 
-/// What is odd about the document of these rules' agent: what it says, and then what comes of it.
+/// Returns the warnings about the document of the agent of these rules: first those of its text, then those of its
+/// decisions.
 fn warnings_of_agent(rules: &Rules<Component>) -> Vec<Warning> {
     let mut warnings = rules.agent.document().warnings(rules);
     warnings.extend(no_tools_warning(rules));

@@ -1,10 +1,9 @@
-//! What a caller may do.
+//! Authorization: the permissions of a caller.
 //!
-//! `operator` includes `owner`, which includes `orchestrator` within its
-//! organization; `auditor` stands apart. [`Access`] is the table of that. Each question looks at the role
-//! first and answers `FORBIDDEN`, the same for whatever organization was named. Then it
-//! looks at whose the thing is, and answers for another organization's what it
-//! answers for one that does not exist (requirements, 9.5).
+//! `operator` includes `owner`, which includes `orchestrator` within its organization; `auditor` is separate.
+//! [`Access`] is the table of these roles. Each check first tests the role and returns `FORBIDDEN`, identical for
+//! every organization. It then tests the ownership, and returns for another organization's object the same error as
+//! for one that does not exist (requirements, 9.5).
 
 use std::sync::Arc;
 
@@ -13,30 +12,30 @@ use toolgate_admission::{CallError, ErrorType, Name};
 
 use crate::documents::DocumentKey;
 
-/// Who a token speaks for.
+/// Identity that a token authenticates.
 #[derive(Clone, Debug)]
 pub struct Caller {
     pub token_id: Arc<str>,
     pub role: Role,
-    /// None for the whole platform.
+    /// `None` for the whole platform.
     pub organization: Option<Name>,
-    /// The agents that an orchestrator may speak for; none named means all of its organization.
+    /// The agents that an orchestrator may act for; `None` means all of its organization.
     pub agents: Option<Arc<[Name]>>,
-    /// Cancelled when the token is revoked, for what outlives the request that brought it.
+    /// Cancelled when the token is revoked, for streams and tasks that outlive the request with it.
     pub revoked: CancellationToken,
 }
 
-/// What a token is good for.
+/// Role of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, utoipa::ToSchema)]
 #[schema(rename_all = "lowercase")]
 pub enum Role {
-    /// Everything.
+    /// All permissions.
     Operator,
     /// One organization.
     Owner,
     /// Sessions and calls for agents of one organization.
     Orchestrator,
-    /// Reading the audit log, of one organization or of all.
+    /// Read access to the audit log, of one organization or of all.
     Auditor,
 }
 
@@ -57,27 +56,27 @@ impl Role {
     }
 }
 
-/// What callers come to do, as far as their role decides it.
+/// Kinds of access that a role has or lacks.
 ///
-/// INVARIANT: this is the only place that says which role may do what. The guard of the HTTP interface asks
-/// it before a request is read, the questions below ask it again for whoever comes by another door, and the
-/// OpenAPI document shows it.
+/// INVARIANT: this is the only table of the permissions of each role. The middleware of the HTTP interface checks it
+/// before a request is read, the checks below test it again for callers by other interfaces, and the OpenAPI document
+/// shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// The platform: plugins and organizations.
     Operate,
-    /// What an organization owns: its agents, policies and tokens.
+    /// An organization's own objects: its agents, policies and tokens.
     Own,
     /// Sessions, their calls and their files.
     Orchestrate,
-    /// Reading the audit log.
+    /// Read access to the audit log.
     Audit,
-    /// Verifying the audit log's chain.
+    /// Verification of the audit log's hash chain.
     Verify,
 }
 
 impl Access {
-    /// The roles that have it, the least of them last.
+    /// Returns the roles with this access, the least privileged last.
     pub fn roles(self) -> &'static [Role] {
         match self {
             Self::Operate => &[Role::Operator],
@@ -90,7 +89,7 @@ impl Access {
 }
 
 impl Caller {
-    /// Whether the role is one of those that have this access.
+    /// Checks that the role has this access.
     pub fn may(&self, access: Access) -> Result<(), CallError> {
         let roles = access.roles();
         if roles.contains(&self.role) {
@@ -103,13 +102,13 @@ impl Caller {
         ))
     }
 
-    /// What an organization owns: its agents and policies.
+    /// Checks access to an organization's own objects: its agents and policies.
     pub fn may_own(&self, organization: &Name) -> Result<(), CallError> {
         self.may(Access::Own)?;
         self.need_scope(organization, || DocumentKey::Organization(organization.clone()).to_string())
     }
 
-    /// Opening sessions for an agent.
+    /// Checks that the caller may open sessions for an agent.
     pub fn may_orchestrate(&self, organization: &Name, agent: &Name) -> Result<(), CallError> {
         self.may(Access::Orchestrate)?;
         self.need_scope(organization, || DocumentKey::agent(organization, agent).to_string())?;
@@ -123,8 +122,8 @@ impl Caller {
         ))
     }
 
-    /// Using a session, given whose it is; none for a session that is not there,
-    /// which gets the very answer of one that the caller may not use.
+    /// Checks access to a session, given its owner. `None` stands for a session that does not exist, which gets the
+    /// same error as one that the caller may not use.
     pub fn may_use_session(&self, session: &str, agent: Option<(&Name, &Name)>) -> Result<(), CallError> {
         self.may(Access::Orchestrate)?;
         match agent {
@@ -133,8 +132,8 @@ impl Caller {
         }
     }
 
-    /// Reading the audit log, of one organization or of all that the caller may
-    /// read; answers the organization to search in, none for every one.
+    /// Checks read access to the audit log, of one organization or of all that the caller may read. Returns the
+    /// organization to search in, or `None` for all.
     pub fn may_audit(&self, organization: Option<&Name>) -> Result<Option<Name>, CallError> {
         self.may(Access::Audit)?;
         match organization {
@@ -146,7 +145,8 @@ impl Caller {
         }
     }
 
-    /// Making a token of `role` for `organization`: nobody gives away more than they have.
+    /// Checks that the caller may create a token of `role` for `organization`; a new token never exceeds the
+    /// permissions of its creator.
     pub fn may_issue(&self, role: Role, organization: Option<&Name>) -> Result<(), CallError> {
         match (role, organization) {
             (_, Some(organization)) if role != Role::Operator => self.may_own(organization),
@@ -154,7 +154,8 @@ impl Caller {
         }
     }
 
-    /// Revoking the token `id`, given its organization; none for a token that is not there.
+    /// Checks that the caller may revoke the token `id`, given its organization; the outer `None` stands for a token
+    /// that does not exist.
     pub fn may_see_token(&self, id: &str, organization: Option<Option<&Name>>) -> Result<(), CallError> {
         let scope = self.token_scope()?;
         match organization {
@@ -163,7 +164,7 @@ impl Caller {
         }
     }
 
-    /// The organization whose tokens the caller may list; none for all of them.
+    /// Returns the organization whose tokens the caller may list; `None` for all of them.
     pub fn token_scope(&self) -> Result<Option<&Name>, CallError> {
         self.may(Access::Own)?;
         Ok(self.organization.as_ref())
@@ -182,7 +183,7 @@ impl Caller {
     }
 }
 
-/// `operator`, `owner` or `auditor`: as hints and the document name roles, each in backticks.
+/// Formats roles for hints and for the OpenAPI document, each in backticks: `operator`, `owner` or `auditor`.
 pub fn one_of(roles: &[Role]) -> String {
     let quoted: Vec<String> = roles.iter().map(|role| format!("`{}`", role.as_str())).collect();
     match quoted.split_last() {
@@ -192,7 +193,7 @@ pub fn one_of(roles: &[Role]) -> String {
     }
 }
 
-/// INVARIANT: worded as the store words it, for things that are really not there.
+/// INVARIANT: the wording is that of the store for objects that really do not exist.
 fn not_found(what: &str) -> CallError {
     crate::store::StoreError::not_found(what).into()
 }

@@ -1,9 +1,7 @@
-//! The form of a token: `tg_`, an id that may be shown, `_`, and a secret of 32
-//! random bytes in base64url.
+//! Format of a token: `tg_`, a public id, `_`, and a secret of 32 random bytes in base64url.
 //!
-//! Stored is the SHA-256 of the secret. A slow hash would add nothing: the secret
-//! is no password that could be guessed, and a slow hash on each request would be
-//! a way to burn the daemon's time.
+//! The store has the SHA-256 of the secret. A slow password hash would add nothing, since the secret is not
+//! guessable, and its cost per request would enable a denial of service.
 
 use std::fmt;
 use std::hint::black_box;
@@ -17,18 +15,18 @@ const PREFIX: &str = "tg_";
 const ID_BYTES: usize = 8;
 const SECRET_BYTES: usize = 32;
 
-/// A token with its secret. It does not show itself in debug output.
+/// A token with its secret, which the debug output omits.
 pub struct Secret {
     id: String,
     bytes: [u8; SECRET_BYTES],
 }
 
-/// The SHA-256 of a secret.
+/// SHA-256 of a secret.
 #[derive(Clone, Copy)]
 pub struct TokenHash([u8; 32]);
 
 impl Secret {
-    /// A new token, or none where the system gives no random bytes.
+    /// Generates a new token; `None` if the system provides no random bytes.
     pub fn random() -> Option<Self> {
         let random = SystemRandom::new();
         let mut id = [0; ID_BYTES];
@@ -37,7 +35,7 @@ impl Secret {
         Some(Self { id: to_hex(&id), bytes })
     }
 
-    /// Reads a token as it was sent.
+    /// Parses a token from a request.
     pub fn parse(text: &str) -> Option<Self> {
         let (id, secret) = text.strip_prefix(PREFIX)?.split_once('_')?;
         if id.len() != 2 * ID_BYTES || !id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
@@ -47,7 +45,7 @@ impl Secret {
         Some(Self { id: id.to_owned(), bytes })
     }
 
-    /// The part that may be shown and logged.
+    /// The public part, which may be shown and logged.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -71,11 +69,11 @@ impl fmt::Debug for Secret {
 }
 
 impl TokenHash {
-    /// What an unknown id is compared with. Nobody knows a secret with this hash.
+    /// Hash that an unknown id is compared with. No known secret has this hash.
     pub const NOBODYS: Self = Self([0; 32]);
 
-    /// Compares all bytes, wherever the first difference is. `black_box` keeps the
-    /// compiler from ending the loop early; ring keeps its own comparison to itself.
+    /// Compares all bytes in constant time. `black_box` prevents the compiler from an early exit of the loop; ring's
+    /// own comparison is not public.
     pub fn equals(&self, other: &Self) -> bool {
         let pairs = self.0.iter().zip(&other.0);
         let difference = pairs.fold(0, |difference, (one, other)| black_box(difference | (one ^ other)));
