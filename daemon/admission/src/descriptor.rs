@@ -1,11 +1,10 @@
-//! What a plugin says of itself: the JSON of `describe` as typed data (T1, `wit/describe.schema.json`).
+//! Descriptor of a plugin: the JSON of `describe` as typed data (T1, `wit/describe.schema.json`).
 //!
-//! Most of it is text that a model will read, so text is held to what a person can see. Names, schemas
-//! and limits are parsed into their own types here and nowhere later. A field that this host does not
-//! know is ignored and reported, since newer plugins must load on older hosts; a field that it knows and
-//! cannot use is a refusal, with the JSON pointer of the place.
+//! A model reads most of its text, so the text must not contain hidden characters. Names, schemas and limits are
+//! parsed into their own types here, once. An unknown field is ignored and reported, since newer plugins must load on
+//! older hosts; a known field with an invalid value is an error with its JSON pointer.
 //!
-//! Where to begin: [`Descriptor::parse`] names every field in order. `read.rs` holds what reads one field.
+//! The entry point, [`Descriptor::parse`], parses every field in order; `read.rs` has the parsers of single fields.
 
 mod capabilities;
 mod read;
@@ -54,13 +53,13 @@ pub struct Descriptor {
     pub namespace: Namespace,
     /// Its version, as it says.
     pub version: String,
-    /// Who answers for it, as it says.
+    /// Publisher, as the plugin states.
     pub publisher: Option<String>,
-    /// Where a catalogue lists it.
+    /// Category for catalogues.
     pub category: Option<String>,
-    /// What it is for.
+    /// Purpose, in a sentence.
     pub purpose: Option<String>,
-    /// What it asks for.
+    /// Requested capabilities.
     pub capabilities: Capabilities,
     /// How many calls the service behind it takes.
     pub rate_limit: Option<RateLimit>,
@@ -81,11 +80,11 @@ pub struct ToolDescriptor {
     pub id: ToolId,
     /// Its name within the plugin.
     pub name: ToolName,
-    /// What a model calls it.
+    /// Function name that a model calls.
     pub wire: WireName,
     /// Its name where it comes from, if that is another: no other tool of the plugin is meant by it.
     pub original_name: Option<Arc<str>>,
-    /// What it does, for a model that chooses.
+    /// Description, from which a model chooses a tool.
     pub description: String,
     /// How to call it well, for a model that has chosen.
     pub usage: String,
@@ -93,13 +92,13 @@ pub struct ToolDescriptor {
     pub input: Schema,
     /// The schema of its result; none means any JSON.
     pub output: Option<Schema>,
-    /// Where its calls end.
+    /// Execution mode.
     pub mode: Mode,
-    /// What it says about its effects.
+    /// Hints about its effects.
     pub hints: Hints,
     /// Integrations that the organization must have connected.
     pub required_integrations: Vec<String>,
-    /// What a person must have done first, in words.
+    /// Steps that a person must complete first, in words.
     pub prerequisites: Vec<String>,
     /// Words to find it by.
     pub tags: Vec<String>,
@@ -120,7 +119,7 @@ pub struct RateLimit {
     pub seconds: u32,
 }
 
-/// Where a call ends (T3).
+/// Execution mode of a tool: the place where its calls end (T3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// In the sandbox: the result is final.
@@ -139,7 +138,7 @@ impl Mode {
     }
 }
 
-/// What a tool says about its effects. The default is the careful answer.
+/// Hints of a tool about its effects. The default is the cautious value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Hints {
     /// Changes nothing.
@@ -161,7 +160,7 @@ impl Default for Hints {
 /// One sample call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {
-    /// What it shows.
+    /// Subject of the example.
     pub description: Option<String>,
     /// The arguments.
     pub input: Value,
@@ -177,9 +176,9 @@ pub struct DescriptorError {
     pub code: ErrorType,
     /// JSON pointer into the description; empty for the whole.
     pub place: String,
-    /// What is wrong.
+    /// The error, in one line.
     pub message: String,
-    /// What to write instead.
+    /// The fix.
     pub hint: String,
 }
 
@@ -227,7 +226,7 @@ impl Descriptor {
         Ok(Self { unknown_fields, ..descriptor })
     }
 
-    /// What is accepted and probably not meant, under the limits of the platform.
+    /// Returns warnings about valid values that are probably mistakes, under the limits of the platform.
     pub fn warnings(&self, platform: &Limits) -> Vec<Warning> {
         limits_without_effect(&self.limits, platform).collect()
     }

@@ -1,12 +1,11 @@
 //! The limits of one call (B2): a default, a ceiling and a reason for each, in one table.
 //!
-//! A limit is set by the operator's configuration, up to its ceiling, and from there every layer (plugin,
-//! organization, agent) can only take away. [`Limits::narrow`] is the one way to apply a layer and it
-//! takes the smaller value, so "a layer widens" cannot be written down by mistake.
+//! The operator's configuration sets a limit, up to its ceiling; every further layer (plugin, organization, agent)
+//! can only lower it. [`Limits::narrow`] is the only way to apply a layer, and takes the smaller value, so no layer
+//! can raise a limit by mistake.
 //!
-//! The numbers are starting values that worked. What is large beside what a tool needs is
-//! no protection: the runtime's own defaults (128 MiB for one host call, a million resources) are set on
-//! purpose here.
+//! The numbers are initial values that proved workable. A limit far above the needs of a tool protects nothing, so
+//! the runtime's own defaults (128 MiB for one host call, a million resources) are overridden here.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,7 +24,7 @@ const MIB: u64 = 1024 * KIB;
 pub struct LimitTableRow {
     /// The key in documents and configuration; the unit is its last word.
     pub name: &'static str,
-    /// The value when nobody says anything.
+    /// The value without any configuration.
     pub default: u64,
     /// The most that an operator can set.
     pub ceiling: u64,
@@ -58,7 +57,7 @@ macro_rules! limits {
         }
 
         impl Limits {
-            /// What holds when nobody says anything.
+            /// The limits without any configuration.
             pub const DEFAULT: Limits = Limits { $($field: $default,)* };
             /// The most that an operator can set.
             pub const CEILING: Limits = Limits { $($field: $ceiling,)* };
@@ -150,9 +149,9 @@ const NAME_CHARS: usize = 64;
 /// A key that is no limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct LimitsError {
-    /// What was written.
+    /// The unknown name.
     pub name: String,
-    /// What was probably meant.
+    /// The nearest known name.
     pub nearest: Option<&'static str>,
 }
 
@@ -223,12 +222,12 @@ impl LimitsPatch {
         self.0.insert(name, value);
     }
 
-    /// What this layer says about one limit.
+    /// Returns this layer's value of one limit.
     pub fn get(&self, name: LimitName) -> Option<u64> {
         self.0.get(&name).copied()
     }
 
-    /// What this layer says, in the order of the table.
+    /// Iterates over this layer's values, in the order of the table.
     pub fn iter(&self) -> impl Iterator<Item = (LimitName, u64)> + '_ {
         self.0.iter().map(|(name, value)| (*name, *value))
     }

@@ -203,7 +203,7 @@ pub struct CallError {
     pub error_type: ErrorType,
     /// What went wrong, in one line.
     pub message: String,
-    /// What to do about it, in one line; empty when there is nothing to do.
+    /// The fix, in one line; empty if there is none.
     pub hint: String,
     /// Facts for programs.
     pub details: Option<Details>,
@@ -211,7 +211,7 @@ pub struct CallError {
     pub retryable: bool,
 }
 
-/// Facts about a failure for programs. What the daemon itself reads is typed; everything else is [`Details::Other`].
+/// Facts about a failure for programs. Details that the daemon reads are typed; all others are [`Details::Other`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Details {
@@ -251,11 +251,11 @@ pub struct PluginFailureDetails {
     pub retry_after_ms: Option<u64>,
     /// JSON pointer into the definition, from a component that reads definitions.
     pub pointer: Option<String>,
-    /// What to write instead, likewise.
+    /// The fix, likewise.
     pub hint: Option<String>,
 }
 
-/// What is wrong with the precondition of a write.
+/// Failure of the precondition of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precondition {

@@ -35,7 +35,7 @@ pub struct JsonError {
 pub enum JsonErrorKind {
     /// Not JSON.
     Syntax {
-        /// What the grammar expects.
+        /// Token expected by the grammar.
         expected: &'static str,
         /// The next character.
         found: String,
@@ -76,7 +76,7 @@ impl JsonErrorKind {
         }
     }
 
-    /// What to send instead.
+    /// The fix, as a hint.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Syntax { .. } => "send the arguments as one JSON object, with nothing before or after it",
@@ -126,8 +126,7 @@ struct Parser<'a> {
     at: usize,
     depth: u64,
     max_depth: u64,
-    /// Where a failure happened, innermost first: filled while the failure travels up, so that a text
-    /// without one pays nothing.
+    /// Path of an error, innermost key first: filled while the error propagates, so that a valid text costs nothing.
     path: Vec<String>,
 }
 
@@ -410,8 +409,8 @@ fn float(text: &str) -> Parsed<Number> {
 /// Below it a double holds each integer.
 const INTEGERS_OF_DOUBLES: f64 = 9_007_199_254_740_992.0;
 
-/// Whether a number that was not zero is, or whether a whole one has other digits, which programs do not expect: `0.1` is
-/// no double either, and everybody knows.
+/// Whether a nonzero number becomes zero, or an integer gets other digits, which programs do not expect. Fractions
+/// are exempt: `0.1` is not exact as a double either, which is common knowledge.
 fn becomes_another(text: &str, double: f64) -> bool {
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
     if double == 0.0 {

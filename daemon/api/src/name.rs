@@ -341,7 +341,7 @@ mod tests {
             prop_assert_eq!(left == right, left_wire.as_str().eq_ignore_ascii_case(right_wire.as_str()));
         }
 
-        /// G4: a wire name reads back as the tool it was made from, whatever its case.
+        /// G4: a wire name in any case parses to the tool that it was made from.
         #[test]
         fn a_wire_name_reads_back(tool in any_id(), upper in any::<bool>()) {
             let wire = tool.wire().unwrap().to_string();

@@ -26,9 +26,9 @@ const NAMES_LISTED: usize = 40;
 pub struct ReadError {
     /// JSON pointer (RFC 6901) into the document; empty for the whole.
     pub place: String,
-    /// What is wrong, with an excerpt of the value.
+    /// The error, with an excerpt of the value.
     pub message: String,
-    /// What to write instead.
+    /// The fix.
     pub hint: String,
 }
 

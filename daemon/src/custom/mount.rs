@@ -10,8 +10,8 @@ use toolgate_admission::{CallError, ErrorType, LimitName, LimitsPatch};
 use crate::call::CallOutcome;
 use crate::documents::ToolKey;
 
-/// Limits of the output and of the attachments of `discover`: a tool list as large as a description may be. The
-/// daemon makes this call itself, so no agent's limits apply.
+/// Limits of `discover` for its output and its host calls, enough for a tool list as large as a descriptor may be.
+/// The daemon makes this call itself, so no agent's limits apply.
 const LIST_BYTES: u64 = 4 * 1024 * 1024;
 const HANDED_BYTES: u64 = 8 * 1024 * 1024;
 

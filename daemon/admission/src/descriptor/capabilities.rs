@@ -1,7 +1,7 @@
-//! What a plugin asks for beyond computing (B5).
+//! Capabilities that a plugin requests beyond computation (B5).
 //!
-//! Asking and granting have the same form for requests, so that a grant can be the asking, copied. What a call gets is
-//! what both say, and is decided request by request (`egress`).
+//! A requested network rule has the same form as a granted one, so a grant can be a copy of the request. A call gets
+//! the intersection of both, decided per request (`egress`).
 
 use serde::Serialize;
 use toolgate_api::network::{HostPattern, NetworkRule, NetworkScheme, validate_method, validate_rule_path};
@@ -27,7 +27,7 @@ pub enum FilesystemAccess {
     /// None.
     #[default]
     None,
-    /// Those of the session's workspace.
+    /// Files of the session's workspace.
     Workspace,
 }
 

@@ -307,7 +307,7 @@ fn a_rate_and_a_part_of_a_definition_are_read() {
     }
 }
 
-/// 9.4: an original name is a way to call a tool, so nobody else's name can be one.
+/// 9.4: an original name can be called, so it must not equal the name of another tool.
 #[test]
 fn g4_an_original_name_is_nobody_elses() {
     let named = |tools: &[(&str, &str)]| {

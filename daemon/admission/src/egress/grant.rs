@@ -16,7 +16,7 @@ use crate::descriptor::{Capabilities, FilesystemAccess};
 use crate::limits::{Limits, LimitsPatch};
 use crate::rules::{DocumentError, Fields, Part, Warning, limits_without_effect, read};
 
-/// Most entries of a list. Whoever needs more hosts than this grants something else than a list of hosts.
+/// Limit of entries in a list. A need for more hosts calls for another mechanism than a list.
 const ENTRIES: usize = 256;
 /// Longest certificate as PEM, in bytes. Common ones have two thousand.
 const CERTIFICATE_BYTES: usize = 16 * 1024;
@@ -46,7 +46,7 @@ const RULE_FIELDS: Fields = Fields {
     to_come: &[],
 };
 
-/// What an operator grants to a plugin.
+/// The operator's grant of a plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Grant {
     /// Which files.
@@ -113,7 +113,8 @@ impl Grant {
         Ok(grant)
     }
 
-    /// What is accepted and probably not meant, for a plugin that asks for this.
+    /// Returns warnings about valid entries that are probably mistakes, for a plugin with these requested
+    /// capabilities.
     pub fn warnings(&self, asked: &Capabilities) -> Vec<Warning> {
         let unasked = |path: &str, what: &str| {
             Warning::new("NO_EFFECT", path, format!("the plugin asks for no {what}, so its calls get none"))
@@ -230,7 +231,7 @@ fn read_plain_http(part: &Part<'_>) -> Result<PlainHttp, DocumentError> {
     }
 }
 
-/// The form alone: what is in it is looked at by whoever can.
+/// Checks only the PEM format; code with a TLS library validates the certificate itself.
 fn read_certificate(part: &Part<'_>) -> Result<String, DocumentError> {
     let text = part.text()?;
     let is_certificate = text.len() <= CERTIFICATE_BYTES

@@ -28,9 +28,9 @@ const ENTRIES: usize = 10_000;
 pub struct DocumentError {
     /// JSON pointer into the document; empty for the whole.
     pub place: String,
-    /// What is wrong.
+    /// The error, in one line.
     pub message: String,
-    /// What to write instead.
+    /// The fix.
     pub hint: String,
 }
 
@@ -70,7 +70,7 @@ impl From<DocumentError> for CallError {
     }
 }
 
-/// What a document says that is accepted and probably not meant.
+/// A warning about a valid part of a document that is probably a mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`, `NOTHING_RUNS`, `NO_EFFECT`,
@@ -78,11 +78,11 @@ pub struct Warning {
     pub code: &'static str,
     /// JSON pointer into the document.
     pub path: String,
-    /// What is odd.
+    /// The finding, in one line.
     pub message: String,
-    /// What was probably meant.
+    /// The nearest known name.
     pub nearest: Option<String>,
-    /// The tools that nothing here answers to, for whoever knows of more.
+    /// The pattern that matches no tool here; the receiver may know further tools.
     pub unresolved: Option<ToolPattern>,
 }
 
@@ -95,10 +95,10 @@ impl Warning {
 
 /// The fields of one kind of object.
 pub(crate) struct Fields {
-    /// Whose it is, for messages: "an agent's document".
+    /// The kind of document, for messages: "an agent's document".
     pub whose: &'static str,
     pub known: &'static [&'static str],
-    /// Fields that are published and not enforced yet: accepting what they say would promise what nobody holds.
+    /// Published fields that are not enforced yet: accepting a value would promise a protection that does not exist.
     pub to_come: &'static [&'static str],
 }
 
@@ -330,7 +330,7 @@ fn pattern(text: &str, place: &str) -> Result<ToolPattern, DocumentError> {
     })
 }
 
-/// What says nothing promises nothing.
+/// An empty value promises nothing, so it is accepted.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,

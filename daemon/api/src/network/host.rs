@@ -30,9 +30,9 @@ pub enum Host {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct HostError {
-    /// What is wrong.
+    /// The error, in one line.
     pub message: String,
-    /// What to write instead.
+    /// The fix.
     pub hint: &'static str,
 }
 

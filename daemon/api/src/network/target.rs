@@ -33,9 +33,9 @@ pub struct Target {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TargetError {
-    /// What is wrong.
+    /// The error, in one line.
     pub message: String,
-    /// What to write instead.
+    /// The fix.
     pub hint: &'static str,
 }
 

@@ -1,8 +1,9 @@
-//! `wit/describe.schema.json` beside what reads descriptions: authors in other languages have the schema alone, so what
-//! it takes must load, and what it refuses must not.
+//! Compares `wit/describe.schema.json` with the parser of descriptors. Authors in other languages have only the
+//! schema, so a descriptor that it accepts must load, and one that it rejects must not.
 //!
-//! A description that says everything is changed at each of its places to each of many values. Both must say the same to
-//! all of that. Where a schema cannot say what is asked, its own description does, and these cases are here by name.
+//! The test mutates a descriptor with every field: each field gets many values, and schema and parser must agree on
+//! each. Rules that JSON Schema cannot express are in the schema's own descriptions, and their cases are listed here
+//! by name.
 
 use std::sync::LazyLock;
 
@@ -39,7 +40,7 @@ fn whole() -> Value {
     })
 }
 
-/// What is put at every place: each kind of JSON, and both sides of every bound and form that some field has.
+/// Values for every field: each JSON type, and both sides of every bound and format of the schema.
 fn values() -> Vec<Value> {
     let texts = "| |\n\t|a|é|A|a b|a-b|a_b|a--b|1a|a\n|none|http|server|GET|get|CONNECT|TRACES|*|\
         *.a|*.a.b|*.A.b-c|a.*|a.b|a.b.|a..b|-a|1.2.3.4|[::1]|[::1|[a b]|https://a|a:1|/|/a/b|/a b|/é|/%41|/%4|/~0~1|/~2|/a~|~0|a/b|/?a"
@@ -139,7 +140,7 @@ fn the_schema_and_the_reader_bound_the_same_lists() {
     }
 }
 
-/// What the schema says of itself that it cannot say, and nothing else.
+/// Exactly the rules that the schema states in its descriptions and cannot express.
 #[test]
 fn what_the_schema_cannot_say_is_refused_all_the_same() {
     let rule = |field: &str, value: &str| {
