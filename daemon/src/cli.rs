@@ -1,8 +1,8 @@
 //! Command line: one binary for operators of the daemon and for its clients.
 //!
-//! `serve`, `quickstart` and the hidden `compile-worker` delegate to their own modules. All other commands are
-//! clients of a running daemon and use only its HTTP interface, so their requests pass the same checks, and appear in
-//! the same audit log, as those of any program.
+//! `serve`, `quickstart` and the hidden `compile-worker` delegate to their own modules; `new`, `check` and `run` work
+//! without a daemon. All other commands are clients of a running daemon and use only its HTTP interface, so their
+//! requests pass the same checks, and appear in the same audit log, as those of any program.
 //!
 //! Results go to standard output, everything else to standard error. The exit status is 0 for success, 1 for a
 //! refusal or a failure, 2 for a usage error. A token is never an argument, since every user of the machine can read
