@@ -316,8 +316,7 @@ impl Credentials {
             let wait = Duration::from_millis(next_ms.unwrap_or(u64::MAX).saturating_sub(now_ms));
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = self.0.changed.notified() => {}
-                () = tokio::time::sleep(wait.min(LONGEST_WAIT)) => {}
+                _ = tokio::time::timeout(wait.min(LONGEST_WAIT), self.0.changed.notified()) => {}
             }
         }
     }

@@ -39,7 +39,7 @@ fn invalid_options_are_usage_errors() {
         (&["serve", "--listen", "nonsense"][..], "127.0.0.1:7300"),
         (&["serve", "--listen", "127.0.0.1:80000"], "ports end at 65535"),
         (&["serve", "--listen", "localhost:7813"], "names are not looked up"),
-        (&["serve", "--store", "postgres://x"], "only SQLite"),
+        (&["serve", "--store", "postgres://x"], "use SQLite"),
         (&["plugin", "list", "--server", "nonsense"], "http://127.0.0.1:7300"),
     ] {
         let ended = run_to_end(PROGRAM, words, folder.path());

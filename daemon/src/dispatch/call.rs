@@ -134,13 +134,7 @@ impl Dispatcher {
             Err(error) => return withdraw(running, call, events, record::unrecordable(&error)),
         };
         record::log_refusal(session, call, &verdict);
-        if let Some(pending) = &running.waited_for
-            && !matches!(verdict, Verdict::NeedsApproval(_))
-            && let Some(approval) = pending.approval()
-            && let Err(error) = Box::pin(self.withdraw_approval(session, approval)).await
-        {
-            tracing::warn!(%error, approval, "an approval that is no longer needed cannot be withdrawn");
-        }
+        self.withdraw_unneeded(session, &running, &verdict).await;
         let exchanges = options.test.as_ref().map(|test| &test.exchanges);
         let attempt = Attempt { session, call, origin, entry: &entry, arrived, exchanges };
         let (performed, on) = match stop.is_requested() {
@@ -150,27 +144,40 @@ impl Dispatcher {
         drop(permits);
         session.touch(now_ms());
         let outcome = CallOutcome { duration: arrived.elapsed(), ..performed };
-        match parts.audit.close(entry, record::outcome(&outcome)).await {
-            Ok(()) => match on {
-                None => {
-                    events.end(&outcome);
-                    running.end(outcome, now_ms())
-                }
-                Some(on) => {
-                    let cancelled = running.cancelled.clone();
-                    let outcome = running.suspend(outcome, on, sha256.0);
-                    events.end(&outcome);
-                    let raced = self.reconcile_races(session, origin, &outcome, &cancelled);
-                    Box::pin(raced).await.unwrap_or(outcome)
-                }
-            },
+        match (parts.audit.close(entry, record::outcome(&outcome)).await, on) {
+            (Ok(()), None) => {
+                events.end(&outcome);
+                running.end(outcome, now_ms())
+            }
+            (Ok(()), Some(on)) => {
+                let cancelled = running.cancelled.clone();
+                let outcome = running.suspend(outcome, on, sha256.0);
+                events.end(&outcome);
+                let raced = self.reconcile_races(session, origin, &outcome, &cancelled);
+                Box::pin(raced).await.unwrap_or(outcome)
+            }
             // A call that ran and could not be recorded is not shown as done.
-            Err(error) => {
+            (Err(error), _) => {
                 let state = OutcomeState::Error(record::unrecordable(&error));
                 let outcome = CallOutcome { state, ..outcome };
                 events.end(&outcome);
                 running.end(outcome, now_ms())
             }
+        }
+    }
+
+    /// Withdraws the approval of a call that waited for one and needs none any more.
+    async fn withdraw_unneeded(
+        &self,
+        session: &Session,
+        running: &RunningCall,
+        verdict: &Verdict<Component>,
+    ) {
+        if let Some(approval) = running.waited_for.as_ref().and_then(|pending| pending.approval())
+            && !matches!(verdict, Verdict::NeedsApproval(_))
+            && let Err(error) = Box::pin(self.withdraw_approval(session, approval)).await
+        {
+            tracing::warn!(%error, approval, "an approval that is no longer needed cannot be withdrawn");
         }
     }
 

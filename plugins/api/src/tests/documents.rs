@@ -397,7 +397,7 @@ fn c1_a_path_is_text_and_arguments_that_are_always_there() {
         (path("/a b"), "/path", "`%`"),
         (path("/a#b"), "/path", "`%`"),
         (path("/a%"), "/path", "`%`"),
-        (path("/a\\b"), "/path", "`%`"),
+        (path("/a\\b"), "/path", "backslash"),
         (path("/a?q={id}"), "/path", "`arguments`"),
         (path("/a?q=a b"), "/path", "`%`"),
         (path("/a?q=#b"), "/path", "`%`"),

@@ -202,7 +202,7 @@ fn a_pending_call_has_words_for_the_model_and_fields_for_the_program() {
             "waits for the client to carry it out",
             json!({"payload": null, "expires_at": 9}),
         ),
-        (OutcomeState::Running, "running", "The call still runs.", json!({})),
+        (OutcomeState::Running, "running", "The call still runs;", json!({})),
     ] {
         let request = json!({"openai": {"tool_calls": [{"id": "c1", "function": {"name": "a/b"}}]}});
         let answer = answer(&request, [outcome("c1", "a/b", Executed::No, state)]);
