@@ -316,7 +316,7 @@ mod tests {
         Queue::new(QueueSettings {
             running,
             running_per_organization: per_organization,
-            waiting_per_organization: waiting_per_organization,
+            waiting_per_organization,
             waiting: 10_000,
         })
     }

@@ -126,7 +126,7 @@ impl FindingKind {
     }
 
     /// A finding with the message and hint of an error.
-    fn from_error(&self, place: impl Into<String>, error: &CallError) -> Finding {
+    fn error_finding(&self, place: impl Into<String>, error: &CallError) -> Finding {
         Finding { hint: error.hint.clone(), ..self.at(place, error.message.clone()) }
     }
 }
@@ -162,7 +162,7 @@ pub async fn check(file: &[u8], worker: PathBuf, workspace: Option<&Path>) -> Re
     let harness = match PluginHarness::open(file, worker).await {
         Ok(harness) => harness,
         Err(error) if error.error_type == ErrorType::InvalidPlugin => {
-            return Ok(Report::of(vec![NOT_A_PLUGIN.from_error("", &error)]));
+            return Ok(Report::of(vec![NOT_A_PLUGIN.error_finding("", &error)]));
         }
         Err(error) => return Err(error),
     };
@@ -224,7 +224,7 @@ fn descriptor_errors(described: &str, first: &DescriptorError) -> Vec<Finding> {
 fn plugin_findings(component: &Component, descriptor: &Descriptor) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Err(error) = component.check_manifest(&descriptor.capabilities) {
-        findings.push(UNDECLARED_IMPORT.from_error("/capabilities", &error.into()));
+        findings.push(UNDECLARED_IMPORT.error_finding("/capabilities", &error.into()));
     }
     let asked = [
         ("filesystem", asks_for_files(descriptor)),
