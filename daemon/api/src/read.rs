@@ -1,6 +1,6 @@
 //! Reads JSON into typed documents with serde. An error names the place as a JSON pointer and the nearest known name.
 //!
-//! [`read`] deserializes from a parsed [`Value`], so the text has passed [`parse_strict`](crate::json::parse_strict) before.
+//! [`read`] deserializes from a parsed [`Value`], so the text has passed [`crate::json::parse_strict`] before.
 //! In objects with known fields an absent member and `null` are the same.
 
 use std::fmt::{self, Display};
