@@ -1,4 +1,4 @@
-//! The OpenAPI document around what guards and handlers say of themselves.
+//! The OpenAPI document: general description, tags and security scheme. Guards and handlers add the operations.
 
 use utoipa::OpenApi;
 use utoipa::openapi::path::Operation;
@@ -67,22 +67,23 @@ impl utoipa::Modify for BearerToken {
     }
 }
 
-/// The document without its operations.
+/// Returns the document without operations.
 pub(super) fn outline() -> utoipa::openapi::OpenApi {
     Outline::openapi()
 }
 
-/// The whole document as JSON text.
+/// Serializes the complete document as JSON.
 pub(super) fn text(mut document: utoipa::openapi::OpenApi) -> String {
-    // `{*path}` is how the router says that a part has slashes in it. OpenAPI cannot say so.
+    // The router writes a parameter that may contain slashes as `{*path}`, a syntax that OpenAPI does not have.
     let paths = std::mem::take(&mut document.paths.paths);
     document.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
     document.paths.paths.values_mut().filter_map(|item| item.put.as_mut()).for_each(allow_no_bytes);
-    // Strings, numbers and maps with text keys: nothing of it can fail.
+    // The document has only strings, numbers and maps with string keys, so serialization cannot fail.
     document.to_json().unwrap_or_default()
 }
 
-/// A file can be empty, which in HTTP is no body at all. The derive takes every body for required.
+/// Marks the body of a file upload as optional: an empty file is a request without a body. The derive marks every
+/// body as required.
 fn allow_no_bytes(operation: &mut Operation) {
     if let Some(RefOr::T(body)) = &mut operation.request_body
         && body.content.contains_key("application/octet-stream")

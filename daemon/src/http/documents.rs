@@ -1,4 +1,4 @@
-//! What documents have in common over HTTP: they are listed, shown and replaced whole, with entity tags.
+//! Shared handlers of documents: they are listed, shown and replaced as a whole, with entity tags.
 
 use axum::body::Body;
 use axum::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
@@ -15,7 +15,7 @@ use crate::admin::{DocumentWrite, DocumentWritten};
 use crate::documents::{DocumentKey, DocumentKind, Precondition, Revision, RuleKey};
 use crate::identity::Caller;
 
-/// A document in a list.
+/// An entry in a list of documents.
 #[derive(Serialize)]
 pub struct DocumentView {
     name: String,
@@ -23,44 +23,45 @@ pub struct DocumentView {
     document: serde_json::Value,
 }
 
-/// How a [`DocumentView`] looks. Documents are kept as they came, so they are not read into `T` to be shown.
+/// The schema of a [`DocumentView`]. Documents are stored as they were sent, and are not parsed into `T` for a
+/// response.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct DocumentEntry<T> {
-    /// The organization's or the agent's name.
+    /// The name of the organization or agent.
     name: String,
-    /// The tag to replace or delete it by, its quotes included.
+    /// The entity tag, quotes included, for `If-Match` when the document is replaced or deleted.
     #[schema(example = "\"17\"")]
     etag: String,
     /// The document.
     document: T,
 }
 
-/// What came of putting a document in force.
+/// The result of putting a document in force.
 #[derive(Serialize, ToSchema)]
 pub struct DocumentAccepted {
-    /// What the document names and nothing answers to, and the like. It is in force all the same.
+    /// Warnings about the document, such as a name that resolves to nothing. The document is in force all the same.
     warnings: Vec<DocumentWarning>,
 }
 
-/// What is odd about a document that is in force.
+/// Warnings about a document that is in force.
 #[derive(Serialize, ToSchema)]
 pub struct DocumentWarnings {
-    /// What the document names and nothing answers to, and the like.
+    /// The warnings, such as a name that resolves to nothing.
     warnings: Vec<DocumentWarning>,
 }
 
-/// Something about a document that its author may not have meant.
+/// A warning: the author of the document may not have intended this.
 #[derive(Serialize, ToSchema)]
 pub struct DocumentWarning {
-    /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `UNDEFINED`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`, `NOTHING_RUNS`,
-    /// `NO_EFFECT`; `UNRESOLVED_AGENT` of a token.
+    /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `UNDEFINED`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`,
+    /// `NOTHING_RUNS`, `NO_EFFECT`; for a token, `UNRESOLVED_AGENT`.
     code: &'static str,
-    /// Where in the document: a JSON pointer.
+    /// The position in the document, as a JSON pointer.
     path: String,
-    /// What about it.
+    /// The message.
     message: String,
-    /// What was probably meant.
+    /// The nearest known name, which was probably intended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     nearest: Option<String>,
@@ -72,18 +73,18 @@ impl From<Warning> for DocumentWarning {
     }
 }
 
-/// How strictly a document is read.
+/// Strictness of the validation of a document.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct Strictness {
-    /// Refuse with `INVALID_POLICY` what would only be warned of.
+    /// Rejects the document with `INVALID_POLICY` where it would only cause warnings.
     #[serde(default)]
     #[param(required = false, default = false)]
     pub(super) strict: bool,
 }
 
-/// A document's body, whole: it is kept as it came, so it is read as text.
+/// Reads the body of a document as text, since documents are stored as they were sent.
 pub(super) async fn body_text(app: &App, body: Body) -> Result<String, Problem> {
     let settings = &app.settings().http;
     let timeout = std::time::Duration::from_millis(settings.body_timeout_ms);
@@ -93,7 +94,7 @@ pub(super) async fn body_text(app: &App, body: Body) -> Result<String, Problem> 
     })
 }
 
-/// Takes the whole body of a document and writes it.
+/// Reads the request body as a document and stores it.
 pub(super) async fn put(
     app: &App,
     caller: &Caller,
@@ -111,7 +112,7 @@ pub(super) async fn put(
     Ok(tagged(status(created), revision, axum::Json(accepted).into_response()))
 }
 
-/// The present warnings of a document in force.
+/// Returns the current warnings of a document in force.
 pub(super) async fn stored_warnings(
     app: &App,
     key: RuleKey,

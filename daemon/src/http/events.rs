@@ -37,9 +37,9 @@ use crate::sessions::{CallState, Session};
 /// Interval of keep-alive comments, so that proxies do not close a quiet stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// Listen to everything.
+/// Stream all events.
 ///
-/// Every event of every organization, from now on.
+/// Streams the events of every organization from now on.
 #[utoipa::path(
     get, path = "/v1/events", tag = "events", operation_id = "follow_events",
     responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream")))),
@@ -48,9 +48,9 @@ pub async fn all(State(app): State<App>, Authenticated(caller): Authenticated) -
     follow(&app, Scope::All, Filter::Everything, caller.revoked.clone())
 }
 
-/// Listen to an organization.
+/// Stream the events of an organization.
 ///
-/// Every event of its agents' calls, from now on.
+/// Streams every event of the calls of its agents from now on.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/events", tag = "events", operation_id = "follow_organization_events",
     params(OrganizationAddress),
@@ -69,9 +69,9 @@ pub async fn of_organization(
     follow(&app, Scope::Organization(organization), Filter::Everything, caller.revoked.clone())
 }
 
-/// Listen to a session.
+/// Stream the events of a session.
 ///
-/// Every event of its calls, from now on. The stream ends with the session.
+/// Streams every event of its calls from now on. The stream ends with the session.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/events", tag = "events", operation_id = "follow_session_events",
     params(SessionAddress),
@@ -87,7 +87,8 @@ pub async fn of_session(
     follow(&app, scope, Filter::Session(session), caller.revoked.clone())
 }
 
-/// The events of these calls as they happen, and then their answer as the event `answer`. Hanging up cancels the calls.
+/// Streams the events of these calls as they happen, and then the response as the event `answer`. The calls are
+/// cancelled if the client disconnects.
 pub(super) fn of_calls(
     app: App,
     session: Arc<Session>,
@@ -99,7 +100,8 @@ pub(super) fn of_calls(
     let ids = calls.iter().map(|call| call.id.clone()).collect();
     let filter = Filter::Calls(Arc::clone(&session), ids);
     let dispatcher = app.dispatcher().clone();
-    // A task of its own: a body is not polled while its subscriber takes nothing, and a call goes on to its deadline.
+    // Runs in a separate task: a body is not polled while its subscriber reads nothing, and a call runs until its
+    // deadline.
     let answering = async move {
         let outcome = dispatcher.batch(&session, turn.as_deref(), calls, &origin).await;
         render(&session, &dialect, turn.as_deref(), &outcome)
@@ -114,7 +116,7 @@ pub(super) fn of_calls(
     Ok(stream_of(Body::from_stream(events)))
 }
 
-/// The stream of running calls: their events, then their answer.
+/// The stream of running calls: their events, then the response.
 struct Calls {
     subscriber: Subscriber,
     filter: Filter,
@@ -126,7 +128,7 @@ impl Calls {
     async fn next(&mut self) -> Option<String> {
         loop {
             let Some(answering) = &mut self.answering else {
-                // Events from before the answer come first.
+                // Events from before the response are sent first.
                 return match self.subscriber.try_next() {
                     Some(received) => match self.filter.text(received) {
                         Some(text) => Some(text),
@@ -151,7 +153,7 @@ impl Calls {
     }
 }
 
-/// The events of a call that was made before, from now on to its end, and then its answer as the event `answer`.
+/// Streams the events of an earlier call from now until it ends, and then the response as the event `answer`.
 pub(super) fn of_call(
     app: &App,
     session: Arc<Session>,
@@ -170,7 +172,7 @@ pub(super) fn of_call(
     Ok(stream_of(Body::from_stream(events)))
 }
 
-/// The stream of one call: its events until its end, then its answer.
+/// The stream of one call: its events until it ends, then the response.
 struct Follower {
     subscriber: Subscriber,
     filter: Filter,
@@ -187,7 +189,7 @@ impl Follower {
             if self.is_over {
                 return None;
             }
-            // Enabled before the look-up, so that no end is missed.
+            // Enabled before the look-up, so that the end of a call is not missed.
             let mut next_end = pin!(self.session.calls.next_end());
             next_end.as_mut().enable();
             let state = self.session.calls.find(&self.call, now_ms());
@@ -260,7 +262,7 @@ impl Filter {
             Self::Calls(session, ids) => *event.session == *session.setup.id && ids.contains(&*event.call),
         };
         passes.then(|| {
-            // JSON text has no line ends, so one line holds it. Strings and numbers always serialize.
+            // JSON text has no line breaks, so it fits one `data` line. Strings and numbers always serialize.
             let json = serde_json::to_string(&*event).unwrap_or_default();
             format!("event: {}\ndata: {json}\n\n", event.event.as_str())
         })
@@ -289,7 +291,7 @@ fn follow(app: &App, scope: Scope, filter: Filter, revoked: CancellationToken) -
             }
         }
     });
-    // A first comment at once, so that the client knows that the subscription has begun.
+    // Sends a comment at once, so that the client knows that the subscription has started.
     let opened = stream::once(async { Ok(": listening\n\n".to_owned()) });
     Ok(stream_of(Body::from_stream(futures_util::StreamExt::chain(opened, events))))
 }

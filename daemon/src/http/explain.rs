@@ -13,22 +13,22 @@ use super::refusal::NoAgent;
 use super::{App, Authenticated};
 use crate::admin::{Explanation, explain};
 
-/// What to explain.
+/// The query of an explanation.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ExplainQuery {
-    /// One tool, as it is called or as documents write it. Without it every loaded tool is explained in short.
+    /// The tool, by the name used in calls or in documents. Default: every loaded tool, in short form.
     tool: Option<String>,
-    /// On this channel.
+    /// The channel for which access is evaluated.
     channel: Option<String>,
-    /// In this session, with its channel and the tools that are out for it.
+    /// The session for which access is evaluated, with its channel and its unavailable tools.
     session: Option<String>,
 }
 
 /// Explain what an agent may call.
 ///
-/// Which layer lets each tool in or keeps it out, and by which rule: the same function as decides about calls.
+/// Returns, for each tool, the layer that allows or denies it and the rule. The same function decides about calls.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/agents/{agent}/explain", tag = "agents", operation_id = "explain_agent",
     params(AgentAddress, ExplainQuery),

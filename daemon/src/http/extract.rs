@@ -1,4 +1,4 @@
-//! Addresses and queries as types, with refusals in the interface's own form.
+//! Extractors of path and query parameters, which reject with a problem response.
 
 use std::error::Error;
 
@@ -11,10 +11,10 @@ use super::App;
 use super::problem::Problem;
 use super::schema::SAFE_INTEGER;
 
-/// The variable parts of an address.
+/// The path parameters.
 pub struct Path<T>(pub T);
 
-/// What stands behind the `?` of an address.
+/// The query parameters.
 pub struct Query<T>(pub T);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
@@ -38,7 +38,7 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
 }
 
 fn unreadable(what: &str, refused: &dyn Error) -> Problem {
-    // The last of the causes names the member; those around it name the library's steps.
+    // The innermost error names the parameter; the outer errors name steps of the library.
     let mut why = refused;
     while let Some(source) = why.source() {
         why = source;
@@ -50,7 +50,7 @@ fn unreadable(what: &str, refused: &dyn Error) -> Problem {
     )
 }
 
-/// How many entries a page may have: from 1 to `MOST`. More is refused rather than quietly cut.
+/// Parses the limit of a page, from 1 to `MOST` entries. A greater limit is an error; it is not silently reduced.
 pub(super) fn page_limit<'de, const MOST: u32, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<u32>, D::Error> {
@@ -60,7 +60,7 @@ pub(super) fn page_limit<'de, const MOST: u32, D: Deserializer<'de>>(
     }
 }
 
-/// A time in milliseconds since 1970, as far as every JSON reader keeps it exactly.
+/// Parses a time in milliseconds since 1970, at most the greatest integer that every JSON parser keeps exactly.
 pub(super) fn time_ms<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     match u64::deserialize(from)? {
         time if time <= SAFE_INTEGER => Ok(Some(time)),

@@ -1,4 +1,4 @@
-//! A session's workspace over HTTP: put files in, take them out, under the same quota as the guests.
+//! The workspace of a session over HTTP: upload, download, list and delete files, under the same quota as the guests.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -22,19 +22,19 @@ use super::{App, Authenticated, body, header};
 use crate::clock::now_ms;
 use crate::identity::Caller;
 
-/// What is in a workspace.
+/// The content of a workspace.
 #[derive(Serialize, ToSchema)]
 pub struct FileList {
-    /// Files and folders, by path.
+    /// Files and folders, sorted by path.
     items: Vec<FileView>,
-    /// Whether there is more than what is listed.
+    /// Whether the list is incomplete.
     truncated: bool,
 }
 
 /// A file or a folder.
 #[derive(Serialize, ToSchema)]
 pub struct FileView {
-    /// From the top of the workspace.
+    /// The path relative to the root of the workspace.
     path: String,
     /// `file` or `folder`.
     #[schema(pattern = "^(file|folder)$")]
@@ -45,7 +45,7 @@ pub struct FileView {
 
 /// List the workspace of a session.
 ///
-/// Every file and folder in it, at most 10,000 of them.
+/// Returns every file and folder in it, at most 10,000 entries.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/files", tag = "files", operation_id = "list_files",
     params(SessionAddress),
@@ -67,7 +67,8 @@ pub async fn list(
 
 /// Read a file of the workspace.
 ///
-/// The bytes as they are, whatever the guest that wrote them says they are: never to be shown as a page.
+/// Returns the raw bytes, regardless of the content type that a guest claims. Browsers must never render them as a
+/// page.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "read_file",
     params(FileAddress),
@@ -92,7 +93,7 @@ pub async fn get(
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
         (header::CONTENT_LENGTH, length.to_string()),
-        // A browser must not take a guest's file for a page of ours.
+        // Prevents a browser from rendering a file of a guest as a page of the daemon's origin.
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
         (header::CONTENT_DISPOSITION, "attachment".to_owned()),
     ];
@@ -101,8 +102,9 @@ pub async fn get(
 
 /// Put a file into the workspace.
 ///
-/// Whole, with the folders on its way, in place of a file that is there; with `If-None-Match: *` only where nothing
-/// is. It counts against the same quota as what tools write.
+/// Writes the whole file, creates missing parent folders, and replaces an existing file. With `If-None-Match: *`,
+/// writes only where nothing exists at the path. The file counts against the same quota as the files that tools
+/// write.
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "write_file",
     params(FileAddress, FileHeaders),
@@ -159,7 +161,8 @@ async fn workspace(app: &App, caller: &Caller, id: &str) -> Result<Workspace, Pr
     session.workspace(quota).await.map_err(refused)
 }
 
-/// Whether a write may replace nothing. Who compares tags wants to keep something, and would not if that were ignored.
+/// Returns whether the write must not replace a file. Every other precondition is refused: ignoring one could
+/// overwrite a file that the client wants to keep.
 fn must_be_new(headers: &HeaderMap) -> Result<bool, Problem> {
     match (header(headers, &IF_MATCH)?, header(headers, &IF_NONE_MATCH)?) {
         (None, None) => Ok(false),

@@ -1,6 +1,7 @@
-//! What operators grant to plugins, over HTTP.
+//! Grants of operators to plugins, over HTTP.
 //!
-//! A grant holds for calls that begin from now on; what is under way ends as it began. It goes with its plugin.
+//! A grant applies to calls that start after it was written; running calls end under the previous one. It is removed
+//! with its plugin.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -17,10 +18,10 @@ use super::schema::GrantForm;
 use super::{App, Authenticated};
 use crate::documents::DocumentKey;
 
-/// Get what a plugin is granted.
+/// Get the grant of a plugin.
 ///
-/// Its `ETag` is what `PUT` asks for in `If-Match`. A plugin without a grant has the files that it asks for and reaches
-/// nothing else.
+/// `PUT` takes the `ETag` of the response in `If-Match`. A plugin without a grant has the file access that it
+/// requests and reaches nothing else.
 #[utoipa::path(
     get, path = "/v1/plugins/{namespace}/grant", tag = "plugins", operation_id = "get_plugin_grant",
     params(PluginAddress),
@@ -36,9 +37,9 @@ pub async fn get(
 
 /// Grant a plugin what its calls may reach.
 ///
-/// It is replaced whole and holds at once. A call gets what the plugin asks for, this grants, and `network` of the
-/// organization's policy and of the agent's document leave; what the plugin does not ask for is warned of. Removing the
-/// plugin removes it.
+/// The grant is replaced as a whole and applies at once. A call may reach what the plugin requests, the grant allows,
+/// and `network` of the organization's policy and of the agent's document permit. A permission that the plugin does
+/// not request causes a warning. The grant is removed with the plugin.
 #[utoipa::path(
     put, path = "/v1/plugins/{namespace}/grant", tag = "plugins", operation_id = "put_plugin_grant",
     params(PluginAddress, WriteHeaders, Strictness),

@@ -1,4 +1,4 @@
-//! Whether the daemon lives, whether it takes work, and what it serves. No token is needed, no tenant named.
+//! Liveness, readiness and the OpenAPI document. These routes need no token and name no tenant.
 
 use std::sync::atomic::Ordering;
 
@@ -14,10 +14,10 @@ use super::problem::Problem;
 use super::refusal::NotReady;
 use crate::admin::audit_failure;
 
-/// That the daemon lives.
+/// The liveness of the daemon.
 #[derive(Serialize, ToSchema)]
 pub struct Health {
-    /// `ok`.
+    /// Always `ok`.
     #[schema(pattern = "^ok$")]
     status: &'static str,
     /// The daemon's version (semver.org).
@@ -26,11 +26,11 @@ pub struct Health {
 
 const HEALTHY: Health = Health { status: "ok", version: env!("CARGO_PKG_VERSION") };
 
-/// That the daemon takes work.
+/// The readiness of the daemon.
 #[derive(Serialize, ToSchema)]
 pub struct Readiness {
-    /// `ok`, or `sealed` where there is no root key: what needs no secret is served, what needs one is refused with
-    /// `UNAVAILABLE`.
+    /// `ok`, or `sealed` without a root key: requests that need no secret are served, requests that need one are
+    /// refused with `UNAVAILABLE`.
     #[schema(pattern = "^(ok|sealed)$")]
     status: &'static str,
     /// The daemon's version (semver.org).
@@ -39,8 +39,8 @@ pub struct Readiness {
 
 /// Tell that the daemon lives.
 ///
-/// For a supervisor that restarts what does not answer. It looks at nothing else: a daemon that lives may
-/// still take no work.
+/// Liveness probe for a supervisor that restarts a process without a response. Nothing else is checked: a live daemon
+/// may still be unable to take work.
 #[utoipa::path(
     get, path = "/healthz", tag = "health", operation_id = "get_health",
     responses((status = 200, description = "It lives.", body = Health)),
@@ -51,8 +51,9 @@ pub async fn healthz() -> axum::Json<Health> {
 
 /// Tell whether the daemon takes work.
 ///
-/// It does while its store answers and has room on its disk, its audit log has room for calls and it is not stopping. For
-/// a load balancer. A daemon without its root key says so and takes work all the same: most calls need no secret.
+/// Readiness probe for a load balancer. The daemon takes work while its store responds and has space on its disk, its
+/// audit log has space for calls, and it is not stopping. A daemon without its root key reports `sealed` and takes
+/// work all the same, since most calls need no secret.
 #[utoipa::path(
     get, path = "/readyz", tag = "health", operation_id = "get_readiness",
     responses((status = 200, description = "It takes work.", body = Readiness), NotReady),
@@ -67,9 +68,9 @@ pub async fn readyz(State(app): State<App>) -> Result<axum::Json<Readiness>, Pro
     Ok(axum::Json(Readiness { status, version: HEALTHY.version }))
 }
 
-/// Get this document.
+/// Get the OpenAPI document.
 ///
-/// It is made from the routes that this very daemon serves.
+/// The document is generated from the routes that this daemon serves.
 #[utoipa::path(
     get, path = "/openapi.json", tag = "health", operation_id = "get_openapi",
     responses((status = 200, description = "OpenAPI 3.1.", body = Object)),

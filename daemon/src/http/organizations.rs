@@ -15,7 +15,7 @@ use crate::documents::{DocumentKey, DocumentKind, OrganizationDocument};
 
 /// List the organizations.
 ///
-/// By name.
+/// The list is sorted by name.
 #[utoipa::path(
     get, path = "/v1/orgs", tag = "organizations", operation_id = "list_organizations", params(Page),
     responses((status = 200, description = "A page of the organizations.", body = List<DocumentEntry<OrganizationDocument>>), Unreadable),
@@ -30,7 +30,7 @@ pub async fn list(
 
 /// Get one organization.
 ///
-/// Its `ETag` is what `PUT` and `DELETE` ask for in `If-Match`.
+/// `PUT` and `DELETE` take the `ETag` of the response in `If-Match`.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "get_organization",
     params(OrganizationAddress),
@@ -49,8 +49,8 @@ pub async fn get(
 
 /// Make or replace an organization.
 ///
-/// The document is replaced whole. `If-None-Match: *` makes a new one, `If-Match` with the `ETag` that was
-/// read replaces one.
+/// The document is replaced as a whole. `If-None-Match: *` creates an organization; `If-Match` with the `ETag` that
+/// was read replaces one.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "put_organization",
     params(OrganizationAddress, WriteHeaders),
@@ -77,7 +77,8 @@ pub async fn put(
 
 /// Delete an organization with its agents, sessions, credentials and tokens.
 ///
-/// Running calls are cancelled, and nothing of it can be used any more. Its records in the audit log stay.
+/// Running calls are cancelled, and none of its resources can be used any more. Its records in the audit log are
+/// kept.
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "delete_organization",
     params(OrganizationAddress, DeleteHeaders),

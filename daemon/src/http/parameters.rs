@@ -1,7 +1,8 @@
-//! Query parameters: an operation takes those that its description names, and refuses others.
+//! Query parameters: a parameter that the description of an operation does not list is refused.
 //!
-//! A misspelt one would otherwise be ignored, and the caller told of more, or of something else, than was asked for.
-//! Read once, when the routes are made; a request without a query costs a look.
+//! A misspelt parameter would otherwise be ignored, and the response would show more than the client asked for, or
+//! something else. The descriptions are read once, when the routes are built; a request without a query costs one
+//! check.
 
 use axum::http::{Method, Uri};
 use toolgate_admission::ErrorType;
@@ -12,14 +13,14 @@ use utoipa::openapi::path::{Operation, ParameterIn, PathItem, Paths};
 
 use super::problem::Problem;
 
-/// Longest name of a parameter that a refusal repeats, in characters.
+/// Longest parameter name that a message repeats, in characters.
 const NAME_CHARS: usize = 100;
 
-/// The query parameters that the operations of one address take, by their methods.
+/// The query parameters of the operations of one route, by method.
 pub(super) struct Parameters(Vec<(Method, Vec<String>)>);
 
 impl Parameters {
-    /// As these operations describe them.
+    /// Collects the query parameters that these operations describe.
     pub(super) fn of(paths: &Paths) -> Self {
         let operations = paths.paths.values().flat_map(|item| {
             let PathItem { get, put, post, delete, .. } = item;
@@ -30,7 +31,7 @@ impl Parameters {
         Self(described.collect())
     }
 
-    /// Refuses a request with a parameter that its operation does not take.
+    /// Refuses a request with a query parameter that its operation does not describe.
     pub(super) fn expect_known(&self, method: &Method, address: &Uri) -> Result<(), Problem> {
         let Some(query) = address.query() else { return Ok(()) };
         let taken = self.taken(method);
@@ -40,7 +41,7 @@ impl Parameters {
             .map_or(Ok(()), |name| Err(unknown(&name, taken)))
     }
 
-    /// A `HEAD` is answered as a `GET`.
+    /// The parameters of a method. `HEAD` has those of `GET`.
     fn taken(&self, method: &Method) -> &[String] {
         let method = if method == Method::HEAD { &Method::GET } else { method };
         self.0.iter().find(|(known, _)| known == method).map_or(&[], |(_, names)| names)
@@ -112,7 +113,7 @@ mod tests {
         let (message, hint) = asked(&Method::GET, "/?cursor=x&limitt=1").unwrap_err();
         assert_eq!(message, "there is no query parameter `limitt` here");
         assert!(hint.ends_with(": `cursor`, `limit`"), "{hint}");
-        // Parts of the address and headers are no parameters of the query.
+        // Path parameters and headers are not query parameters.
         for address in ["/?id=1", "/?If-Match=1", "/?limit=1", "/?=1"] {
             let (_, hint) = asked(&Method::PUT, address).unwrap_err();
             assert!(hint.ends_with(": none"), "{address}: {hint}");
