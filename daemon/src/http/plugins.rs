@@ -1,4 +1,4 @@
-//! Plugins over HTTP: hot load, list, replace, roll back, switch off, remove.
+//! Plugins over HTTP: load, list, replace, roll back, disable, enable and remove.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::schema::ComponentFile;
 use super::{App, Authenticated, List, Page, body};
 use crate::plugins::{ExpectedPlugin, PluginView};
 
-/// What the address of an upload may add.
+/// The query parameters of an upload.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -27,14 +27,14 @@ pub struct UploadQuery {
     version: Option<String>,
 }
 
-/// A plugin, with what its author may not have meant.
+/// A plugin with warnings: its author may not have intended these.
 #[derive(Serialize, ToSchema)]
 #[schema(as = PluginWithWarnings)]
 pub struct Warned {
     #[serde(flatten)]
     plugin: PluginView,
-    /// Limits of its description that are above the platform's (`LIMIT_WITHOUT_EFFECT`), or with which no call runs
-    /// (`NOTHING_RUNS`).
+    /// Limits in its description that are above the platform's (`LIMIT_WITHOUT_EFFECT`), or too low for any call to
+    /// run (`NOTHING_RUNS`).
     warnings: Vec<DocumentWarning>,
 }
 
@@ -48,8 +48,8 @@ impl Warned {
 
 /// List the loaded plugins.
 ///
-/// By namespace, the built-in ones too. What is still being loaded, or could not be, is only at its own
-/// address.
+/// The list is sorted by namespace and includes the built-in plugins. A plugin that is still loading, or that failed
+/// to load, is shown only at its own URL.
 #[utoipa::path(
     get, path = "/v1/plugins", tag = "plugins", operation_id = "list_plugins", params(Page),
     responses((status = 200, description = "A page of the loaded plugins.", body = List<PluginView>)),
@@ -75,9 +75,9 @@ pub async fn list(
     Ok(axum::Json(List { items, next_cursor }))
 }
 
-/// Get one plugin with the versions that are kept of it.
+/// Get one plugin with its kept versions.
 ///
-/// Also shows one that is being loaded with `Prefer: respond-async`, and why it failed.
+/// The response also shows a plugin that is loading with `Prefer: respond-async`, and the error if the load failed.
 #[utoipa::path(
     get, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "get_plugin",
     params(PluginAddress),
@@ -95,10 +95,10 @@ pub async fn get(
 
 /// Load a plugin, or a new version of one.
 ///
-/// The body is the component itself. The daemon compiles it, checks its imports, asks it what it is, and
-/// holds that against the contract; a file that fails anywhere leaves what served before serving on. It waits
-/// until that is decided, or answers 202 at once where `Prefer: respond-async` is sent; `GET` then shows
-/// what became of it. Calls in flight end on the version they began with.
+/// The request body is the component. The daemon compiles it, checks its imports, calls `describe`, and validates the
+/// description against the contract. If any step fails, the previous version continues to serve. The request waits
+/// for the result; with `Prefer: respond-async` it returns 202 at once, and `GET` shows the result later. Running
+/// calls end on the version that they started with.
 #[utoipa::path(
     put, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "put_plugin",
     params(PluginAddress, UploadQuery,
@@ -145,8 +145,8 @@ pub async fn put(
 
 /// Remove a plugin and its versions.
 ///
-/// Its tools are gone at once; calls in flight end as they began. What is being loaded with `Prefer: respond-async` is
-/// taken back, and ends without being served. A built-in plugin can only be disabled.
+/// Its tools are removed at once; running calls end on the version that they started with. A load started with
+/// `Prefer: respond-async` is cancelled, and its version never serves. A built-in plugin can only be disabled.
 #[utoipa::path(
     delete, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "delete_plugin",
     params(PluginAddress),
@@ -163,9 +163,9 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Serve the version before this one again.
+/// Serve the previous version again.
 ///
-/// Four versions are kept. What is rolled back from stays until something newer is loaded.
+/// Four versions are kept. The version that is rolled back from is kept until a newer one is loaded.
 #[utoipa::path(
     post, path = "/v1/plugins/{namespace}/rollback", tag = "plugins", operation_id = "rollback_plugin",
     params(PluginAddress),
@@ -181,9 +181,10 @@ pub async fn rollback(
     Ok(axum::Json(app.act(&caller, None, "plugin.rollback", namespace.as_str(), rolling).await?))
 }
 
-/// Keep a plugin and take its tools out of every agent's reach.
+/// Disable the tools of a plugin for every agent.
 ///
-/// Their calls get `TOOL_DISABLED`, in open sessions too. Doing it again changes nothing.
+/// The plugin stays loaded. Calls of its tools get `TOOL_DISABLED`, in open sessions too. The operation is
+/// idempotent.
 #[utoipa::path(
     post, path = "/v1/plugins/{namespace}/disable", tag = "plugins", operation_id = "disable_plugin",
     params(PluginAddress),
@@ -199,9 +200,9 @@ pub async fn disable(
     Ok(axum::Json(app.act(&caller, None, "plugin.disable", namespace.as_str(), switching).await?))
 }
 
-/// Let the tools of a disabled plugin back in.
+/// Enable the tools of a disabled plugin.
 ///
-/// Doing it again changes nothing.
+/// The operation is idempotent.
 #[utoipa::path(
     post, path = "/v1/plugins/{namespace}/enable", tag = "plugins", operation_id = "enable_plugin",
     params(PluginAddress),
@@ -227,7 +228,7 @@ pub(super) fn named(namespace: &str) -> Result<Namespace, Problem> {
     })
 }
 
-/// Whether the caller would rather not wait (RFC 7240).
+/// Whether the client prefers an asynchronous response (`Prefer: respond-async`, RFC 7240).
 fn prefers_async(request: &Request) -> Result<bool, Problem> {
     let preferences = super::header(request.headers(), &HeaderName::from_static("prefer"))?.unwrap_or("");
     Ok(preferences.split(',').any(|preference| preference.trim().eq_ignore_ascii_case("respond-async")))

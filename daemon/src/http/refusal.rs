@@ -1,8 +1,7 @@
-//! What an operation can be refused with, as the OpenAPI document says it: a status, a code, and when.
+//! Error responses of an operation in the OpenAPI document: status, code, and condition.
 //!
-//! Status and code come from the table of error types, so the document cannot give a code another status
-//! than the daemon does. Several refusals of one operation can have the same status: they become one
-//! response, whose `x-toolgate-error-types` lists the codes.
+//! Status and code come from the table of error types, so the document gives a code the same status as the daemon.
+//! Errors of one operation that share a status become one response, whose `x-toolgate-error-types` lists the codes.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +13,10 @@ use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::{ContentBuilder, Header, Ref, RefOr, Response, Responses};
 
-/// The list of codes in a response.
+/// The extension that lists the error codes of a response.
 const CODES: &str = "x-toolgate-error-types";
 
-/// One way in which an operation refuses.
+/// An error that an operation can return.
 pub(super) struct Refusal {
     status: u16,
     error_type: ErrorType,
@@ -25,22 +24,22 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// Under the status that the error type has.
+    /// An error with the status of its type.
     pub(super) fn new(error_type: ErrorType, when: impl Into<String>) -> Self {
         Self { status: error_type.http_status(), error_type, when: when.into() }
     }
 
-    /// Under a status that HTTP has and the closed list has not.
+    /// An error with an HTTP status that differs from the one of its type, such as 412 or 428.
     pub(super) fn under(status: u16, error_type: ErrorType, when: &str) -> Self {
         Self { status, error_type, when: when.into() }
     }
 
-    /// Adds it to the responses of an operation, to the one of the same status where there is one.
+    /// Adds the error to the responses of an operation; merges it into an existing response of the same status.
     pub(super) fn add_to(&self, responses: &mut Responses) {
         let known = responses.responses.entry(self.status.to_string());
         match known.or_insert_with(|| RefOr::T(self.response())) {
             RefOr::T(response) => self.join(response),
-            // None of ours is a reference; one that were would say what it says elsewhere.
+            // The daemon's own responses are never references, and a referenced response is described elsewhere.
             RefOr::Ref(_) => {}
         }
     }
@@ -75,7 +74,7 @@ impl Refusal {
         response
     }
 
-    /// The header that goes with such a refusal.
+    /// The response header that the error requires.
     fn headers(&self) -> Option<(&'static str, Header)> {
         match self.error_type {
             ErrorType::Unauthenticated => {
@@ -91,7 +90,7 @@ pub(super) fn text_header(description: &str) -> Header {
     HeaderBuilder::new().schema(Some(schema)).description(Some(description)).build()
 }
 
-/// Makes a type for each refusal, for `responses(…)` of the handlers.
+/// Declares a type for each error, for `responses(…)` of the handlers.
 macro_rules! refusals {
     ($($name:ident = $error_type:ident $(as $status:literal)?, $when:literal;)*) => {
         $(

@@ -1,4 +1,4 @@
-//! The root key over HTTP: an operator brings it, or rotates it.
+//! The root key over HTTP: an operator provides or rotates it.
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use super::{App, Authenticated};
 use crate::clock::now_ms;
 use crate::credentials::RootKey;
 
-/// A root key to unseal with.
+/// A request to unseal the daemon.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Unsealing {
@@ -23,41 +23,41 @@ pub struct Unsealing {
     key: SecretText,
 }
 
-/// What to rotate to.
+/// A request to rotate the root key.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RootKeyRotation {
-    /// The new root key: 64 hexadecimal digits, or base64. Left out: what the key's source holds now, or a new one where
-    /// the daemon makes its own.
+    /// The new root key: 64 hexadecimal digits, or base64. Default: the key that the configured source holds now, or
+    /// a new key where the daemon generates its own.
     #[schema(value_type = Option<String>, write_only, required = false, pattern = "^([0-9a-fA-F]{64}|[A-Za-z0-9+/]{43}=)$")]
     key: Option<SecretText>,
 }
 
-/// That secrets can be used.
+/// The response after unsealing: secrets can be used.
 #[derive(Serialize, ToSchema)]
 pub struct Unsealed {
-    /// `ok`.
+    /// Always `ok`.
     #[schema(pattern = "^ok$")]
     status: &'static str,
 }
 
-/// What became of a rotation.
+/// The result of a rotation.
 #[derive(Serialize, ToSchema)]
 pub struct RootKeyRotated {
-    /// The id of the root key that serves now; it tells nothing of the key.
+    /// The id of the current root key; it reveals nothing about the key.
     #[schema(pattern = "^[0-9a-f]{16}$")]
     serving: String,
-    /// How many secrets were wrapped anew.
+    /// The number of secrets that were rewrapped.
     rewrapped: usize,
-    /// The id of the root key before, which opens everything until the new one is where starts look for it; null where it
-    /// opens nothing any more.
+    /// The id of the previous root key, which can still open every secret until the new key is stored where the
+    /// daemon reads it at a start; null once it is no longer needed.
     #[schema(required, pattern = "^[0-9a-f]{16}$")]
     going: Option<String>,
 }
 
 /// Give the daemon its root key.
 ///
-/// For a daemon that started without. It keeps the key in memory alone: the next start needs it again.
+/// For a daemon that started without its root key. The key is kept in memory only: the next start needs it again.
 #[utoipa::path(
     post, path = "/v1/unseal", tag = "credentials", operation_id = "unseal",
     request_body(content = Unsealing, example = json!({"key": "3f2a…"})),
@@ -76,8 +76,8 @@ pub async fn unseal(
 
 /// Rotate the root key.
 ///
-/// Secrets are wrapped anew while calls go on, and both keys are good until that is done and the new one is where starts
-/// look for it. Asked again, it goes on with what was left.
+/// Secrets are rewrapped while calls run. Both keys are valid until every secret is rewrapped and the new key is
+/// stored where the daemon reads it at a start. A repeated request resumes an unfinished rotation.
 #[utoipa::path(
     post, path = "/v1/keys/rotate", tag = "credentials", operation_id = "rotate_root_key",
     request_body(content = RootKeyRotation, example = json!({})),
@@ -96,7 +96,7 @@ pub async fn rotate(
     Ok(axum::Json(RootKeyRotated { serving: done.serving, rewrapped: done.rewrapped, going: done.previous }))
 }
 
-/// Another key than the one that everything is sealed with opens nothing, so nobody is told to make one.
+/// The hint for a wrong key. It does not suggest a new key: only the key that sealed the store can unseal it.
 const THE_OLD_ONE: &str =
     "give the key that the store is sealed with, as it is kept: 64 hexadecimal digits, or base64";
 const A_NEW_ONE: &str = "make one with `openssl rand -hex 32`";

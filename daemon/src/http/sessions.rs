@@ -1,4 +1,4 @@
-//! Sessions over HTTP: open, look at, end. The tools that can be called there are in `tools`.
+//! Sessions over HTTP: open, read, end. The tools of a session are in `tools`.
 
 use std::collections::BTreeMap;
 
@@ -23,30 +23,30 @@ use crate::prompt::system_prompt;
 use crate::sessions::{InitialState, Session, SessionSetup};
 use crate::store::SessionRow;
 
-/// Longest `user`, `conversation` and `channel`, in bytes. They are ids of the orchestrator's.
+/// Longest `user`, `conversation` and `channel`, in bytes. They are ids that the orchestrator assigns.
 const LABEL_BYTES: usize = 200;
 
-/// Tools that the daemon's log names of a session that is opened; an agent may have thousands.
+/// Maximum number of tools in the log message of an opened session; an agent may have thousands.
 const LOGGED_TOOLS: usize = 50;
 
-/// Whom a session is for.
+/// A request to open a session.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SessionRequest {
-    /// `ORGANIZATION/AGENT`.
+    /// The agent, as `ORGANIZATION/AGENT`.
     #[schema(
         pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?/[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$",
         max_length = 129,
         example = "acme/support"
     )]
     agent: String,
-    /// Whom the orchestrator acts for: an id of its own, at most 200 bytes.
+    /// The user for whom the orchestrator acts: an id that it assigns, at most 200 bytes.
     #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "u-17")]
     user: Option<String>,
-    /// The orchestrator's conversation: an id of its own, at most 200 bytes.
+    /// The conversation of the orchestrator: an id that it assigns, at most 200 bytes.
     #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     conversation: Option<String>,
-    /// Where it takes place: `sms`, `email`, `webchat`, …
+    /// The channel of the conversation: `sms`, `email`, `webchat`, …
     #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "webchat")]
     channel: Option<String>,
 }
@@ -54,32 +54,33 @@ pub struct SessionRequest {
 /// An open session.
 #[derive(Serialize, ToSchema)]
 pub struct SessionView {
-    /// Its id.
+    /// The id of the session.
     session: String,
-    /// `ORGANIZATION/AGENT`.
+    /// The agent, as `ORGANIZATION/AGENT`.
     agent: String,
-    /// Whom the orchestrator acts for.
+    /// The user for whom the orchestrator acts.
     #[schema(required)]
     user: Option<String>,
-    /// The orchestrator's conversation.
+    /// The conversation of the orchestrator.
     #[schema(required)]
     conversation: Option<String>,
-    /// Where it takes place.
+    /// The channel of the conversation.
     #[schema(required)]
     channel: Option<String>,
-    /// The tools that can be called.
+    /// The callable tools.
     #[schema(value_type = Vec<ToolDefinition>)]
     tools: serde_json::Value,
-    /// What binds a model to these tools. It is advice to the model; the gate holds without it.
+    /// The system prompt that restricts a model to these tools. It only advises the model; the gate enforces access
+    /// without it.
     system_prompt: String,
-    /// When it ends unless it is used, in milliseconds since 1970.
+    /// The time at which an unused session ends, in milliseconds since 1970.
     expires_at: u64,
 }
 
 /// Open a session for an agent.
 ///
-/// Calls are made in a session, which has a workspace of its own and ends when it is not used for long. None
-/// is opened for an agent that could call nothing.
+/// Calls are made in a session. A session has its own workspace and ends after a period without use. The request is
+/// refused for an agent without a callable tool.
 #[utoipa::path(
     post, path = "/v1/sessions", tag = "sessions", operation_id = "open_session",
     request_body(content = SessionRequest, example = json!({"agent": "acme/support", "user": "u-17", "channel": "webchat"})),
@@ -139,9 +140,9 @@ pub async fn post(
     Ok(response)
 }
 
-/// Look at a session.
+/// Get a session.
 ///
-/// With the tools that can be called in it now, which follow every change of plugins and policies.
+/// The response lists the tools that can be called now; the list follows every change of plugins and policies.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "get_session",
     params(SessionAddress),
@@ -159,7 +160,7 @@ pub async fn get(
 
 /// End a session.
 ///
-/// Running calls are cancelled and its files removed.
+/// Running calls are cancelled, and the files of the session are removed.
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "end_session",
     params(SessionAddress),
@@ -206,7 +207,7 @@ fn label(field: &str, text: Option<String>) -> Result<Option<String>, Problem> {
     }
 }
 
-/// A channel is one that the platform or the organization has in its table.
+/// Checks that the channel is declared by the platform or the organization.
 pub(super) fn check_channel(rules: &OrgRules, channel: Option<&str>) -> Result<(), Problem> {
     let Some(channel) = channel else { return Ok(()) };
     if rules.channels().any(|known| known == channel) {
@@ -220,8 +221,7 @@ pub(super) fn check_channel(rules: &OrgRules, channel: Option<&str>) -> Result<(
     Err(Problem::new(ErrorType::InvalidRequest, message, hint))
 }
 
-/// G1, word for word.
-/// The first tools of a session, by the names that a model calls.
+/// The first tools of a session, by the names that a model calls, for the log.
 struct Names<'a>(&'a [Shown]);
 
 impl std::fmt::Display for Names<'_> {
@@ -233,6 +233,7 @@ impl std::fmt::Display for Names<'_> {
     }
 }
 
+/// G1 specifies the message word for word.
 fn no_tools() -> Problem {
     Problem::new(
         ErrorType::NoTools,

@@ -1,7 +1,7 @@
-//! All that a connection is answered by: every route, behind the question whether the request is for us.
+//! The HTTP service of a connection: every route, behind the check of the `Host` and `Origin` headers.
 //!
-//! The question is asked here and not in a layer around the routes: a layer of the framework allocates for each
-//! request, and this one would stand in front of them all.
+//! The check is not a tower layer around the routes: an axum layer allocates for each request, and this one would
+//! cover every route.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use tower::ServiceExt;
 use super::header;
 use super::problem::Problem;
 
-/// Every route, for the hosts that the daemon serves. Cheap to clone.
+/// The router, for the hosts that the daemon serves. Cheap to clone.
 #[derive(Clone)]
 pub struct Site {
     router: Router,
@@ -28,7 +28,7 @@ impl Site {
         Self { router, hosts: hosts.into() }
     }
 
-    /// Answers a request.
+    /// Returns the response to a request.
     pub async fn answer(self, request: Request) -> Response {
         if let Err(problem) = expect_host(&request, &self.hosts) {
             return problem.into_response();
@@ -38,7 +38,7 @@ impl Site {
     }
 }
 
-/// Refuses requests for a host that is not ours, and those that a web page of another origin made.
+/// Refuses a request for a foreign host (DNS rebinding), and a request from a web page of another origin.
 fn expect_host(request: &Request, hosts: &[String]) -> Result<(), Problem> {
     expect_named(request, hosts)?;
     let origin = header(request.headers(), &ORIGIN)?;
@@ -52,8 +52,8 @@ fn expect_host(request: &Request, hosts: &[String]) -> Result<(), Problem> {
     }
 }
 
-/// The host that a request is for: what its target names, and its `Host` field. Both are looked at where both are
-/// there, since a proxy may have gone by the other one.
+/// Checks the authority of the request target and the `Host` header. Both are checked where both are present, since a
+/// proxy may have routed by either.
 fn expect_named(request: &Request, hosts: &[String]) -> Result<(), Problem> {
     let field = header(request.headers(), &HOST)?;
     let target = request.uri().authority().map(Authority::as_str);
@@ -73,7 +73,7 @@ fn is_our_origin(origin: &str, hosts: &[String]) -> bool {
     origin.split_once("://").is_some_and(|(_, named)| is_ours(named, hosts))
 }
 
-/// `127.0.0.1:7300` → `127.0.0.1`, `[::1]:7300` → `[::1]`. Nothing where what follows the host is no port: in
+/// `127.0.0.1:7300` → `127.0.0.1`, `[::1]:7300` → `[::1]`. `None` if the text after the host is not a port: in
 /// `localhost:x@example.com` the host comes last.
 fn without_port(named: &str) -> Option<&str> {
     let end = match named.find(']') {
@@ -87,7 +87,7 @@ fn without_port(named: &str) -> Option<&str> {
     (is_port && (rest.is_empty() || rest.starts_with(':'))).then_some(host)
 }
 
-/// RFC 9112, section 3.2.
+/// A request without a host (RFC 9112, section 3.2).
 fn no_host() -> Problem {
     Problem::new(
         ErrorType::InvalidRequest,

@@ -1,4 +1,4 @@
-//! Test calls over HTTP (C3): the requests as they were sent, the raw responses, and the outcome.
+//! Test calls over HTTP (C3): the requests as sent, the raw responses, and the outcome.
 
 use std::sync::Arc;
 
@@ -34,24 +34,24 @@ const NAMESPACE: &str = "tryout";
 #[schema(as = TrialRequest)]
 #[serde(deny_unknown_fields)]
 pub struct TrialRequest {
-    /// Whose credentials and tools it has. Left out: the token's organization.
+    /// The organization whose credentials and tools are used. Default: the organization of the token.
     #[schema(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64)]
     organization: Option<String>,
-    /// A tool that the organization has, by either of its names; or, with `definition`, the name of an action in it.
+    /// A tool of the organization, by either of its names; with `definition`, the name of one of its actions.
     #[schema(min_length = 1, max_length = 200, example = "weather/current")]
     tool: String,
-    /// A definition that need not be saved.
+    /// A definition, which need not be saved.
     #[serde(default)]
     #[schema(value_type = Option<ToolDefinitionForm>, required = false)]
     definition: Option<Box<RawValue>>,
-    /// What the namespace of `definition` would be. Left out: `tryout`.
+    /// The namespace of `definition`. Default: `tryout`.
     #[schema(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40)]
     namespace: Option<String>,
-    /// The arguments. Left out: none.
+    /// The arguments. Default: none.
     #[serde(default)]
     #[schema(value_type = Option<Object>, required = false)]
     arguments: Option<Box<RawValue>>,
-    /// For whom it is tried: their credentials are used where they have any.
+    /// The user of the call: credentials of this user are preferred where they exist.
     #[schema(min_length = 1, max_length = 200)]
     user: Option<String>,
 }
@@ -60,9 +60,9 @@ pub struct TrialRequest {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Trial)]
 pub struct TrialView<'a> {
-    /// The outcome, as an agent's call gets it.
+    /// The outcome, as in a call of an agent.
     result: CallResult<'a>,
-    /// The requests that were made or refused, in order.
+    /// The requests that were sent or refused, in order.
     requests: Vec<ExchangeView>,
 }
 
@@ -70,26 +70,26 @@ pub struct TrialView<'a> {
 #[derive(Serialize, ToSchema)]
 #[schema(as = TriedRequest)]
 struct ExchangeView {
-    /// Method and URL as they were sent, `***` for a secret.
+    /// Method and URL as sent, with secrets as `***`.
     request: String,
-    /// The fields of its head, `***` for a secret.
+    /// The request headers, with secrets as `***`.
     headers: Vec<FieldView>,
-    /// Its content.
+    /// The request body.
     body: ExcerptView,
-    /// The rule of the grant that let it leave; null where none did.
+    /// The rule of the grant that allowed the request; null if none did.
     #[schema(required, value_type = Option<Object>)]
     rule: Option<NetworkRule>,
-    /// The credential that went with it, by name.
+    /// The name of the credential in the request.
     #[schema(required)]
     credential: Option<String>,
-    /// The status of the answer; null where there was none.
+    /// The status of the response; null without a response.
     #[schema(required)]
     status: Option<u16>,
-    /// The fields of the answer's head.
+    /// The response headers.
     answer_headers: Vec<FieldView>,
-    /// The answer's content as it came, decoded, without secrets.
+    /// The response body, decoded, without secrets.
     answer: ExcerptView,
-    /// Why it was not sent, or not answered whole.
+    /// The reason why the request was not sent, or its response is incomplete.
     #[schema(required)]
     failed: Option<String>,
 }
@@ -98,26 +98,27 @@ struct ExchangeView {
 #[derive(Serialize, ToSchema)]
 #[schema(as = HeaderField)]
 struct FieldView {
-    /// Its name, in lower case.
+    /// The name, in lower case.
     name: String,
-    /// Its value, `***` for a secret.
+    /// The value, with secrets as `***`.
     value: String,
 }
 
-/// The beginning of some content.
+/// The beginning of a body.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ContentExcerpt)]
 struct ExcerptView {
-    /// At most 256 KiB of it, as UTF-8; what is none stands as `�`.
+    /// At most 256 KiB as UTF-8; invalid bytes are replaced by `�`.
     text: String,
-    /// How many bytes all of it has, as far as it was read.
+    /// The size of the body in bytes, as far as it was read.
     bytes: u64,
 }
 
 /// Try a tool once.
 ///
-/// One that is saved is decided about by the organization's policy; a definition that is not saved by the platform's alone.
-/// It is a real call: what it changes is changed, it counts against rates, and the audit log has it.
+/// The policy of the organization decides about a saved tool; the policy of the platform alone decides about an
+/// unsaved definition. The call is real: its changes are permanent, it counts against rate limits, and the audit log
+/// records it.
 #[utoipa::path(
     post, path = "/v1/try", tag = "custom tools", operation_id = "try_tool",
     request_body(content = TrialRequest, example = json!({"tool": "arithmetic/evaluate", "arguments": {"expression": "6 * 7"}})),

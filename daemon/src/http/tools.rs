@@ -1,4 +1,4 @@
-//! The tools of a session over HTTP: all that can be called, those that matter for a message, and which are out.
+//! The tools of a session over HTTP: list the callable tools, select those relevant to a message, disable and enable.
 
 use std::collections::HashMap;
 
@@ -21,16 +21,16 @@ use crate::prompt::system_prompt;
 use crate::registry::Shortlist;
 use crate::sessions::Session;
 
-/// A tool as a model is told of it.
+/// The definition of a tool for a model.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct ToolDefinition {
     /// The name that a model calls.
     name: String,
-    /// Its name where it comes from, if that is another.
+    /// The name at its source, if it differs.
     #[schema(required)]
     original_name: Option<String>,
-    /// What it does, and how to call it well.
+    /// The description of the tool, with advice on its use.
     description: String,
     /// JSON Schema of the arguments.
     #[schema(value_type = Object)]
@@ -38,11 +38,11 @@ pub struct ToolDefinition {
     /// JSON Schema of the result, where the tool declares one.
     #[schema(value_type = Option<Object>, required)]
     output_schema: Option<Value>,
-    /// Whether it changes nothing.
+    /// Whether the tool changes nothing.
     read_only: bool,
     /// Whether a person must approve each call.
     requires_approval: bool,
-    /// Where its calls end: `server`, or `client`, which then performs a prepared payload.
+    /// The place of execution: `server`, or `client`, which then executes a prepared payload.
     #[schema(pattern = "^(server|client)$")]
     mode: String,
 }
@@ -50,24 +50,23 @@ pub struct ToolDefinition {
 /// The tools of a session.
 #[derive(Serialize, ToSchema)]
 pub struct ToolList {
-    /// The tools that can be called, in the form that was asked for: what stands under `tools` in a request to that
-    /// provider.
+    /// The callable tools, in the requested format: the value of `tools` in a request to that provider.
     #[schema(value_type = Vec<Value>)]
     tools: Value,
 }
 
-/// The form of a list.
+/// The query of a list.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ListQuery {
-    /// Left out: our own.
+    /// The format. Default: Toolgate's own.
     #[serde(default)]
     #[param(required = false, inline)]
     format: Format,
 }
 
-/// What a model is about to answer.
+/// A request to select tools for a message.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SelectRequest {
@@ -79,38 +78,38 @@ pub struct SelectRequest {
 /// The tools that matter for a message.
 #[derive(Serialize, ToSchema)]
 pub struct SelectedTools {
-    /// The tools to show, the best first, in the form that was asked for.
+    /// The selected tools, the most relevant first, in the requested format.
     #[schema(value_type = Vec<Value>)]
     tools: Value,
-    /// Why each is there, in the same order.
+    /// The reasons for each tool, in the same order.
     why: Vec<SelectedTool>,
-    /// Whether anything was left out. Not where the organization's broker is off, too little fits the message, or there
-    /// are few tools anyhow.
+    /// Whether a tool was left out. False if the broker of the organization is disabled, too few tools match the
+    /// message, or the session has few tools.
     narrowed: bool,
     /// The system prompt that names these tools.
     system_prompt: String,
 }
 
-/// Why a tool is shown.
+/// The reasons for a selected tool.
 #[derive(Serialize, ToSchema)]
 pub struct SelectedTool {
     /// The name that a model calls.
     name: String,
-    /// Intents and words that led to it, or why it is there whatever the message says.
+    /// Intents and words of the message that match the tool, or the reason why it is always selected.
     why: Vec<String>,
 }
 
-/// Whether a tool is out for a session.
+/// A request to disable or enable a tool in a session.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ToolSwitch {
-    /// `true` takes it out; `false` lets it in again, also one that was stopped because it kept failing.
+    /// `true` disables the tool; `false` enables it, also after it was disabled for repeated failures.
     disabled: bool,
 }
 
-/// List the tools that can be called in a session now.
+/// List the callable tools of a session.
 ///
-/// With names, descriptions and JSON Schemas as a model is told of them, in the form of its provider.
+/// Returns the names, descriptions and JSON Schemas for a model, in the format of its provider.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/tools", tag = "sessions", operation_id = "list_session_tools",
     params(SessionAddress, ListQuery),
@@ -129,9 +128,9 @@ pub async fn list(
 
 /// Select the tools that matter for a message.
 ///
-/// From the callable tools, by the intents of the platform's policy and by words; recently used and universal tools and
-/// those that the organization always shows stay in. It narrows what is shown and never what is allowed: every callable
-/// tool can still be called.
+/// Selects from the callable tools, by the intents of the platform's policy and by words. Recently used tools,
+/// universal tools and the tools that the organization always shows are included. The selection does not restrict
+/// access: every callable tool can still be called.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/tools/select", tag = "sessions", operation_id = "select_session_tools",
     params(SessionAddress, ListQuery),
@@ -172,9 +171,9 @@ pub async fn select(
     }))
 }
 
-/// Take a tool out of a session, or let it in again.
+/// Disable a tool in a session, or enable it again.
 ///
-/// A tool that was stopped because it kept failing is let in again in the same way. Open calls of it go on.
+/// The operation also enables a tool that was disabled for repeated failures. Open calls of the tool continue.
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/tools/{tool}", tag = "sessions", operation_id = "switch_session_tool",
     params(ToolAddress),
@@ -208,7 +207,7 @@ pub async fn switch(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A tool that can be called, with what a model is told of it.
+/// A callable tool with its description for a model.
 pub(super) struct Shown {
     tool: Tool<Component>,
     description: String,
@@ -248,7 +247,7 @@ impl Shown {
     }
 }
 
-/// The tools of an open session. Of an agent that is gone, none.
+/// Returns the callable tools of an open session; none if its agent was deleted.
 pub(super) fn tools_of(app: &App, session: &Session) -> Vec<Shown> {
     let setup = &session.setup;
     let rules = app.parts().registry.snapshot().rules(&setup.organization, &setup.agent);
