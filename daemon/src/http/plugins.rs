@@ -33,8 +33,8 @@ pub struct UploadQuery {
 pub struct Warned {
     #[serde(flatten)]
     plugin: PluginView,
-    /// Limits in its description that are above the platform's (`LIMIT_WITHOUT_EFFECT`), or too low for any call to
-    /// run (`NOTHING_RUNS`).
+    /// Limits in its description that are above the platform's (`LIMIT_WITHOUT_EFFECT`), or with which no call can run
+    /// (`NOTHING_RUNS`).
     warnings: Vec<DocumentWarning>,
 }
 

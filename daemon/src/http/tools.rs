@@ -95,7 +95,7 @@ pub struct SelectedTools {
 pub struct SelectedTool {
     /// The name that a model calls.
     name: String,
-    /// Intents and words of the message that match the tool, or the reason why it is always selected.
+    /// Intents and words of the message that match the tool, or the reason for a selection regardless of the message.
     why: Vec<String>,
 }
 
