@@ -2,8 +2,8 @@
 //!
 //! A route is registered with the access that it requires. The middleware, the operation's `security`, its roles
 //! (`x-toolgate-roles`) and its 401 and 403 responses all derive from that value, so the document matches the
-//! daemon's behaviour. A handler gets the caller only through a guard: a route without one fails with `INTERNAL` when
-//! its handler extracts the caller.
+//! daemon's behaviour. A handler gets the caller only through a guard: a route without a guard fails with `INTERNAL`
+//! when its handler extracts the caller.
 //!
 //! The guard checks the role only. Handlers check the ownership of a resource with `identity::caller`.
 
@@ -39,28 +39,29 @@ pub(super) const SCHEME: &str = "token";
 /// The caller behind a valid token, whose role has the access that the route needs.
 pub struct Authenticated(pub Arc<Caller>);
 
-/// What hanging up does to a request.
+/// The effect of a client disconnect on a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum HangingUp {
-    /// It stops at once.
+    /// The request is cancelled at once.
     Stops,
-    /// It goes on to its end.
+    /// The request runs to completion.
     ChangesNothing,
 }
 
-/// What stands in front of a route.
+/// The authentication and query checks of a route.
 struct Guard {
     app: App,
     access: Access,
-    /// None where hanging up stops a request.
+    /// `None` if a disconnect cancels the request.
     changes: Option<Arc<Semaphore>>,
     parameters: Parameters,
 }
 
-/// Routes, each with who may use it.
+/// The router, with a guard on each route.
 pub(super) struct Routes {
     app: App,
-    /// Changes at once: those whose callers hung up count too, so that hanging up makes no room for more.
+    /// Limits concurrent changes. A change whose client disconnected keeps its permit, so disconnecting does not
+    /// bypass the limit.
     changes: Arc<Semaphore>,
     router: OpenApiRouter<App>,
 }
@@ -80,10 +81,11 @@ impl Routes {
         self.open_to_providers((schemas, paths, methods))
     }
 
-    /// The same for what providers send people to: what they add to the query is ignored (RFC 6749, section 4.1.2).
+    /// Adds routes that providers redirect browsers to; unknown query parameters are ignored (RFC 6749, section
+    /// 4.1.2).
     pub(super) fn open_to_providers(mut self, mut routes: UtoipaMethodRouter<App>) -> Self {
         for operation in operations(&mut routes) {
-            // Said in so many words, for readers who would take silence for an oversight.
+            // An explicit empty list: without it, the operation would inherit the document's default.
             operation.security = Some(Vec::new());
             describe_common_refusals(operation);
         }
@@ -91,13 +93,14 @@ impl Routes {
         self
     }
 
-    /// Adds routes that only callers with this access reach. What changes something goes on to its end where the caller
-    /// hangs up: between the store and what is in force, or what is done and its record, is no place to stop.
+    /// Adds routes for callers with this access. A change runs to completion if its client disconnects: cancellation
+    /// between the store and the state in memory, or between an action and its audit record, would leave them
+    /// inconsistent.
     pub(super) fn guarded(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
         self.with_guard(access, HangingUp::ChangesNothing, routes)
     }
 
-    /// The same for what stops where its caller hangs up, at any place: calls.
+    /// Adds routes for calls, which a client disconnect cancels at any point.
     pub(super) fn guarded_calls(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
         self.with_guard(access, HangingUp::Stops, routes)
     }
@@ -145,7 +148,7 @@ impl FromRequestParts<App> for Authenticated {
 }
 
 impl Guard {
-    /// Lets a request in if the caller's role has the access, and its query is one that the route takes.
+    /// Admits a request if the caller's role has the access and the route takes its query parameters.
     fn admit(&self, request: &mut Request) -> Result<(), Problem> {
         let authorization = header(request.headers(), &AUTHORIZATION)?;
         let caller = self.app.parts().identity.authenticate(authorization)?;
@@ -155,14 +158,14 @@ impl Guard {
         Ok(())
     }
 
-    /// The line for a request that goes on to its end where its caller hangs up.
+    /// Returns the semaphore for a request that runs to completion if its client disconnects.
     fn line(&self, request: &Request) -> Option<Arc<Semaphore>> {
         self.changes.as_ref().filter(|_| !request.method().is_safe()).map(Arc::clone)
     }
 }
 
-/// Puts a guard in front of a route. A service of its own, since what the framework makes of a function allocates for each
-/// request, and calls pass here.
+/// The tower layer that guards a route. It is a `Service` because `middleware::from_fn` allocates for each request,
+/// and calls are on the hot path.
 #[derive(Clone)]
 struct Guarding(Arc<Guard>);
 
@@ -172,7 +175,7 @@ struct Guarded<S> {
     route: S,
 }
 
-/// Refused, let in, or let in and carried to its end.
+/// The future of a refused request, of one that a disconnect cancels, or of one that runs to completion.
 type Admitted<F> =
     Either<Ready<Result<Response, Infallible>>, Either<F, BoxFuture<'static, Result<Response, Infallible>>>>;
 
@@ -209,7 +212,7 @@ where
     }
 }
 
-/// Waits for a place among the changes, and carries the request on to its end.
+/// Acquires a permit for a change and runs the request to completion.
 async fn in_line(
     app: App,
     line: Arc<Semaphore>,
@@ -217,14 +220,14 @@ async fn in_line(
 ) -> Result<Response, Infallible> {
     let permit = line.acquire_owned().await;
     let carried = app.run_to_completion(async move {
-        // None where the line is closed, which it never is.
+        // `None` only if the semaphore is closed, which never happens.
         let _permit = permit.ok();
         answer.await
     });
     carried.await.unwrap_or_else(|problem| Ok(problem.into_response()))
 }
 
-/// Lets a request through if its query is one that the route takes.
+/// Passes a request on if the route takes its query parameters.
 async fn expect_known(
     State(parameters): State<Arc<Parameters>>,
     request: Request,
@@ -241,7 +244,7 @@ fn operations(routes: &mut UtoipaMethodRouter<App>) -> impl Iterator<Item = &mut
     })
 }
 
-/// What is refused in front of every handler, and while a body is read.
+/// Describes the refusals that precede every handler, and those while a body is read.
 fn describe_common_refusals(operation: &mut Operation) {
     let responses = &mut operation.responses;
     Refusal::new(

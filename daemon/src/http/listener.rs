@@ -1,7 +1,7 @@
-//! The accept loop: connections are counted, heads and bodies are bounded in size and time, stopping drains.
+//! The accept loop, with limits on connections, on the size and time of heads and bodies, and a graceful drain.
 //!
-//! The loop is our own because the framework's has no limit on the time a client takes to send a request's
-//! head or to take an answer, and none on the number of connections.
+//! `axum::serve` has no timeout for reading a request's head or for writing a response, and no limit on the number of
+//! connections.
 
 mod refused;
 mod taken;
@@ -32,35 +32,35 @@ use taken::TakenInTime;
 use unreadable::Unreadable;
 use withheld::{AnswerBody, Answering, Requests, Withheld};
 
-/// Pause after the system refused to accept, most often for want of file descriptors.
+/// Pause after `accept` failed, most often for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long the answers of calls may take that were stopped because the time to drain ended.
+/// Time for the responses of calls that were cancelled at the end of the drain.
 pub(super) const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
-/// How long a client may go on sending that was refused before it had sent all.
+/// Time that a client may continue to send after its request was refused early.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Header fields of one request. Clients send about ten.
+/// Limit of header fields in one request. Clients send about ten.
 pub(super) const HEADER_FIELDS: usize = 100;
 
-/// What a connection may take.
+/// Limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct ListenerSettings {
-    /// Connections open at the same time.
+    /// Concurrent connections.
     pub connections: usize,
-    /// Request line and header fields together.
+    /// Size of the request line and the header fields together, in bytes.
     pub header_bytes: usize,
-    /// How long a client may take to send them; an idle connection is closed after it too.
+    /// Timeout for receiving the head of a request; an idle connection is closed after it too.
     pub header_timeout: Duration,
-    /// How long a client may take nothing of what it is sent.
+    /// Timeout for a write of which the client reads no byte.
     pub write_timeout: Duration,
-    /// How long running requests may take to end once stopping began.
+    /// Time for running requests to complete after a stop began.
     pub drain: Duration,
 }
 
-/// Serves `site` until `stop`, then lets running requests end, as long as the settings say or until `over`, which
-/// stops the calls that still run then.
+/// Serves `site` until `stop`, then drains running requests until `settings.drain` has passed or `over` is cancelled,
+/// and then cancels the calls that still run.
 pub async fn serve(
     listener: TcpListener,
     site: Site,
@@ -107,8 +107,8 @@ pub async fn serve(
     }
 }
 
-/// Where a timer is the first to come, the runtime is told of it by a system call. Without one that is nearer, that would
-/// be so for the time in which each request's head must come: once a request.
+/// Keeps a short timer registered. Tokio wakes its driver with a system call when a new timer becomes the earliest
+/// one; without this timer, each request's header timeout would cause that system call.
 async fn keep_a_timer_near(distance: Duration) {
     let mut near = tokio::time::interval(distance.max(Duration::from_millis(1)));
     loop {
@@ -122,12 +122,12 @@ async fn accept(
 ) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
     let permit = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, _) = listener.accept().await?;
-    // Answers are small and complete; waiting to fill a packet would only add to their latency.
+    // Responses are small and complete; Nagle's algorithm would only add latency.
     stream.set_nodelay(true)?;
     Ok((stream, permit))
 }
 
-/// Answers the requests of one connection until it ends; after `stop`, until the one under way is answered.
+/// Serves the requests of one connection until it ends; after `stop`, completes only the current request.
 pub async fn connection<S>(stream: S, site: Site, settings: ListenerSettings, stop: CancellationToken)
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -143,7 +143,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(settings.header_timeout)
         .max_buf_size(settings.header_bytes)
-        // The buffer alone can turn out larger, and a head that comes in one piece with it.
+        // hyper's buffer can grow beyond this limit, and with it a head that arrives in one read.
         .max_header_size(settings.header_bytes)
         .max_headers(HEADER_FIELDS)
         .serve_connection(TokioIo::new(stream), service);
@@ -159,7 +159,7 @@ where
     let answering = stream.is_answering();
     let (mut stream, status) = stream.into_parts();
     if let Err(error) = ended {
-        // Clients hang up, send nonsense and time out all day; none of it is this daemon's trouble.
+        // Clients disconnect, send malformed requests and time out routinely; these are not errors of the daemon.
         tracing::debug!(%error, "a connection ended early");
         let unreadable = Unreadable { error, status, head: parts.read_buf };
         if !answering {
@@ -171,10 +171,10 @@ where
     }
 }
 
-/// Takes what a client still sends that has its answer: were the connection closed upon it, the kernel would throw away
-/// the answer as well, and the client would see nothing but that it broke off.
+/// Reads and discards the remaining bytes of a client that has its response. Closing a socket with unread data sends
+/// a TCP reset, which makes the client lose the response.
 async fn swallow<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
-    // It need not wait for the end of ours to see that its answer is whole.
+    // The FIN tells the client that the response is complete.
     let _ = stream.shutdown().await;
     let mut piece = vec![0; 16 * 1024];
     while stream.read(&mut piece).await.is_ok_and(|read| read > 0) {}

@@ -1,7 +1,7 @@
-//! A person connects a credential of OAuth2: the address where they say yes, and the page that they come back to.
+//! OAuth 2.0 authorization code flow: starts the authorization of a credential, and serves the redirect endpoint.
 //!
-//! The page is asked for by a browser, without a token. It does nothing unless it brings a `state` that the daemon handed
-//! out in the last ten minutes, and each does one thing once; everything else is answered without looking anything up.
+//! A browser requests the redirect endpoint without a token. The handler acts only on a `state` that the daemon
+//! issued within the last ten minutes, and on each `state` once; it refuses every other request without a lookup.
 
 use axum::extract::{RawQuery, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
@@ -23,48 +23,49 @@ use super::{App, Authenticated, DOOR};
 use crate::admin::AuditedAction;
 use crate::clock::now_ms;
 
-/// Longest query of the page: codes and states have some hundred bytes, and some providers send more along.
+/// Longest query of the redirect, in bytes. A `code` and a `state` have some hundred bytes; some providers add
+/// parameters.
 const QUERY_BYTES: usize = 8 * 1024;
 
-/// Nothing is said yet about how to connect.
+/// The request to connect a credential. It has no fields yet.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectRequest {}
 
-/// Where a person says yes, and to what.
+/// The authorization request of a credential.
 #[derive(Serialize, ToSchema)]
 pub struct Connect {
-    /// The address to open in a browser.
+    /// The URL of the authorization request, to open in a browser.
     #[schema(example = "https://accounts.example.com/authorize?response_type=code&client_id=…")]
     url: String,
-    /// What is asked for there.
+    /// The scopes that the authorization request asks for.
     scopes: Vec<String>,
-    /// Until when the answer is taken, in milliseconds since 1970.
+    /// When the `state` expires, in milliseconds since 1970.
     #[schema(minimum = 0)]
     expires_ms: u64,
 }
 
-/// What a provider sends a person back with. More is ignored: providers send what they like.
+/// The query parameters of a provider's redirect. Unknown parameters are ignored, since providers add their own.
 #[derive(Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[allow(dead_code, reason = "described by the derive")]
 pub struct Answer {
-    /// What the daemon handed out with the address.
+    /// The `state` of the authorization request.
     #[param(required = true)]
     state: Option<String>,
-    /// What tokens are to be had for.
+    /// The authorization code, which the daemon exchanges for tokens.
     code: Option<String>,
-    /// Why there are none.
+    /// The error code, if the provider refused the authorization.
     error: Option<String>,
-    /// Of the address that clients without a secret come back to.
+    /// The organization, in the redirect URI of a public client (a client without a secret).
     organization: Option<String>,
 }
 
-/// Ask a person to connect a credential.
+/// Start the authorization of a credential.
 ///
-/// Answers an address to open in a browser, and the scopes that are asked for there. The answer is taken once, within ten
-/// minutes; asking again makes the address of before worthless. Open only addresses that you asked for yourself: whoever
-/// says yes gives their account to this organization.
+/// Returns the URL of the authorization request, to open in a browser, and the scopes that it asks for. The redirect
+/// is accepted once, within ten minutes; a new request for the same credential invalidates the earlier URL. Open only
+/// URLs that you requested yourself: the person who consents gives this organization access to their account.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/credentials/{name}/connect", tag = "credentials", operation_id = "connect_credential",
     params(CredentialAddress),
@@ -90,9 +91,10 @@ pub async fn connect(
     Ok(axum::Json(Connect { url: link.url, scopes: link.scopes, expires_ms: link.expires_ms }))
 }
 
-/// Take a person's answer.
+/// Accept the redirect of an authorization.
 ///
-/// For browsers, which providers send here; it needs no token. Query parameters that are not described here are ignored.
+/// For browsers, which the provider redirects to this endpoint; it needs no token. Query parameters that are not
+/// described here are ignored.
 #[utoipa::path(
     get, path = "/v1/oauth/callback", tag = "credentials", operation_id = "finish_connecting", params(Answer),
     responses(
@@ -109,7 +111,7 @@ pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Resu
     };
     let (organization, target) = (flow.organization.clone(), target(&flow.organization, &flow.name));
     let principal = flow.principal.clone();
-    // To its end and its record, where the browser hangs up as well.
+    // The exchange of the code and its audit record complete even if the browser disconnects.
     let (acting, place) = (app.clone(), target.clone());
     let finished = app.run_to_completion(async move {
         let finishing = async {
@@ -136,7 +138,7 @@ pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Resu
     Ok((headers, format!("The credential {target} is connected. You can close this page.\n")).into_response())
 }
 
-/// Each parameter once, or not at all.
+/// Parses the query; a repeated parameter is an error.
 fn read(query: &str) -> Result<Answer, Problem> {
     let unsound = || {
         Problem::new(
@@ -168,7 +170,7 @@ fn code(answer: Answer) -> Result<String, CallError> {
     match (answer.code, answer.error) {
         (Some(code), None) => Ok(code),
         (_, error) => {
-            // RFC 6749, section 4.1.2.1; an error code in another form is not repeated.
+            // RFC 6749, section 4.1.2.1. An error code with other characters is not repeated to the client.
             let told = |error: &String| {
                 error.len() <= 40 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
             };

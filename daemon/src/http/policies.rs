@@ -19,7 +19,7 @@ use crate::documents::{DocumentKey, RuleKey};
 
 /// Get the policy of the platform.
 ///
-/// Its `ETag` is what `PUT` asks for in `If-Match`. Without one every loaded tool is allowed.
+/// The `ETag` is the value that `PUT` requires in `If-Match`. Without a policy, every loaded tool is allowed.
 #[utoipa::path(
     get, path = "/v1/platform/policy", tag = "policies", operation_id = "get_platform_policy",
     responses((status = 200, description = "The document.", body = PlatformForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoPlatformPolicy, Unreadable),
@@ -28,10 +28,11 @@ pub async fn get_platform(State(app): State<App>, _: Authenticated) -> Result<Re
     stored(&app, &DocumentKey::Platform).await
 }
 
-/// Make or replace the policy of the platform.
+/// Create or replace the policy of the platform.
 ///
-/// It holds at once, for every organization and for open sessions too: which tools there are for anybody, which are
-/// blocked or universal, and the profiles, subtypes, channels and integrations that the layers below name.
+/// The policy applies at once, to every organization and to open sessions. It sets the tools that are allowed,
+/// blocked or universal, and the profiles, subtypes, channels and integrations that the policies of organizations and
+/// agents name.
 #[utoipa::path(
     put, path = "/v1/platform/policy", tag = "policies", operation_id = "put_platform_policy",
     params(WriteHeaders, Strictness),
@@ -69,7 +70,7 @@ pub async fn platform_warnings(
 
 /// Get the policy of an organization.
 ///
-/// Its `ETag` is what `PUT` asks for in `If-Match`.
+/// The `ETag` is the value that `PUT` requires in `If-Match`.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/policy", tag = "policies", operation_id = "get_organization_policy",
     params(OrganizationAddress),
@@ -85,11 +86,12 @@ pub async fn get(
     stored(&app, &DocumentKey::Policy(organization)).await
 }
 
-/// Make or replace the policy of an organization.
+/// Create or replace the policy of an organization.
 ///
-/// It holds at once, for open sessions too: which of the platform's tools the organization has (`enabled`; without it
-/// none), which its agents may not call, and what it adds to the platform's tables. A field that nothing enforces is
-/// refused; a tool that nothing loaded answers to is warned of, since policies come before plugins.
+/// The policy applies at once, also to open sessions. It sets the tools of the platform that the organization has
+/// (`enabled`; none without it), the tools that its agents cannot call, and additions to the platform's tables. A
+/// field without enforcement is refused; a tool that is not loaded causes a warning, since a policy can precede its
+/// plugins.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/policy", tag = "policies", operation_id = "put_organization_policy",
     params(OrganizationAddress, WriteHeaders, Strictness),

@@ -1,7 +1,7 @@
-//! Errors of the interface itself, as `application/problem+json` (RFC 9457).
+//! Errors of the HTTP interface as `application/problem+json` (RFC 9457).
 //!
-//! What becomes of a call is not here: it is part of a 200. These are for requests that were not sound, not
-//! allowed, or came at a bad time.
+//! The outcome of a call is not a problem: it is part of a 200 response. A problem reports a request that was
+//! invalid, not allowed, or refused in the daemon's current state.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -12,7 +12,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-/// Longest text of a problem, in characters.
+/// Longest `detail` of a problem, in characters.
 const DETAIL_CHARS: usize = 2_000;
 
 /// A refused request.
@@ -35,21 +35,21 @@ pub struct ProblemBody {
     #[serde(rename = "type")]
     #[schema(pattern = "^urn:toolgate:error:[A-Z_]+$")]
     kind: String,
-    /// The `error_type` in words.
+    /// The `error_type` in lower case words.
     title: String,
     /// The HTTP status.
     #[schema(minimum = 400, maximum = 599)]
     status: u16,
-    /// What happened, for a person or a model. It can be worded anew; programs look at `error_type`.
+    /// The message, for a person or a model. Its wording can change; programs use `error_type`.
     detail: String,
     /// The stable code.
     #[schema(value_type = ErrorTypeForm)]
     error_type: &'static str,
     /// How to resolve the error.
     hint: String,
-    /// Whether the same request can succeed later, unchanged.
+    /// Whether the same request can succeed later without a change.
     retryable: bool,
-    /// Details, with a schema that depends on the `error_type`: `pointer` into an unsound document, `precondition`
+    /// Details, with a schema that depends on the `error_type`: `pointer` into an invalid document, `precondition`
     /// (`required` or `failed`), `retry_after_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
@@ -85,12 +85,12 @@ impl ToSchema for ErrorTypeForm {
 }
 
 impl Problem {
-    /// A refusal with its way out.
+    /// Creates a problem with a hint on how to resolve it.
     pub fn new(error_type: ErrorType, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self(CallError::new(error_type, message, hint))
     }
 
-    /// Returns the same error for a missing resource and for another organization's (requirements 9.5).
+    /// Returns the same error for a missing resource and for a resource of another organization (requirements 9.5).
     pub fn not_found(what: &str) -> Self {
         Self::new(
             ErrorType::NotFound,
@@ -114,7 +114,7 @@ impl IntoResponse for Problem {
 }
 
 impl Problem {
-    /// The response, under a status that HTTP has and the closed list has not.
+    /// Returns the response with the given status, which can be one that the closed list of error types does not use.
     pub fn with_status(self, status: StatusCode) -> Response {
         let error_type = self.0.error_type.as_str();
         let retry_after_ms = self.0.retry_after_ms();
@@ -122,7 +122,7 @@ impl Problem {
             kind: format!("urn:toolgate:error:{error_type}"),
             title: error_type.to_ascii_lowercase().replace('_', " "),
             status: status.as_u16(),
-            // It may quote the request, and people read it in terminals.
+            // The message can quote the request, and people read it in terminals.
             detail: escape_for_display(&self.0.message, DETAIL_CHARS),
             error_type,
             hint: self.0.hint,

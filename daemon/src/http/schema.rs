@@ -1,7 +1,7 @@
-//! Schemas of what is no plain struct here: documents that are kept as they came, and raw bytes.
+//! Schemas of documents and of raw bytes, which have no plain struct in this crate.
 //!
-//! Documents are read by `toolgate-admission`, which knows nothing of OpenAPI. What is said of them here is
-//! held against that reader by the tests below; limits come from its table.
+//! `toolgate-admission` parses documents and does not depend on OpenAPI. The tests below compare these schemas with
+//! its parser; limits come from its table.
 
 use std::collections::BTreeMap;
 
@@ -15,32 +15,33 @@ use utoipa::{PartialSchema, ToSchema};
 /// The largest integer that every JSON reader keeps exactly: 2^53 - 1 (RFC 8259, section 6).
 pub(super) const SAFE_INTEGER: u64 = (1 << 53) - 1;
 
-/// The policy of the platform. Every field may be left out, and `null` is the same.
+/// The policy of the platform. Every field is optional; `null` equals an absent field.
 #[derive(ToSchema)]
 #[schema(as = PlatformPolicy)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub(super) struct PlatformForm {
-    /// The tools that there are for anybody. Left out: every loaded one.
+    /// The tools that the platform allows. Default: every loaded tool.
     allowed: Option<ToolPatterns>,
     /// The tools that cannot be called, regardless of every other rule.
     blocked: Option<ToolPatterns>,
     /// Read-only tools that stay available regardless of profiles, `enabled` lists and the broker.
     universal: Option<ToolPatterns>,
-    /// Sets of tools by name, for agents.
+    /// Named sets of tools for agents.
     profiles: Option<BTreeMap<String, ToolPatterns>>,
-    /// Subtypes of agents, and the profile that each has unless it names another.
+    /// Subtypes of agents, each with the profile of an agent that names no profile.
     subtypes: Option<BTreeMap<String, String>>,
-    /// The channels on which sessions can be opened, and the tools that each blocks. A session without a channel may
-    /// not call what any of them blocks.
+    /// The channels on which sessions can be opened, each with the tools that it blocks. A session without a channel
+    /// cannot call a tool that any channel blocks.
     channels: Option<BTreeMap<String, ChannelForm>>,
-    /// Tools (`namespace/tool`, `namespace/*`) and the integration that each needs besides what its plugin says.
+    /// Tools (`namespace/tool`, `namespace/*`), each with an integration that it requires in addition to its plugin's
+    /// manifest.
     integrations: Option<BTreeMap<String, String>>,
-    /// What a message can be about, and the tools for it: the broker prefers them.
+    /// Intents of a message, each with the tools that the broker prefers for it.
     intents: Option<BTreeMap<String, IntentForm>>,
-    /// What every call may use at most. Layers only take away: the smallest of all values holds.
+    /// Limits of every call. The smallest value of all layers applies; a layer cannot raise a limit.
     limits: Option<LimitsForm>,
-    /// Whether every agent must be bound to one plugin by `server`. Left out: `optional`.
+    /// Whether `server` must bind every agent to one plugin. Default: `optional`.
     server_binding: Option<ServerBinding>,
 }
 
@@ -53,174 +54,178 @@ pub(super) enum ServerBinding {
     Required,
 }
 
-/// What a message can be about.
+/// An intent of a message.
 #[derive(ToSchema)]
 #[schema(as = Intent)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub(super) struct IntentForm {
-    /// Regular expressions of the Rust crate `regex`, without regard to case: a message that one of them matches has
-    /// this intent.
+    /// Regular expressions in the syntax of the Rust crate `regex`, matched without regard to case. A message that
+    /// matches one of them has this intent.
     patterns: Option<Vec<String>>,
-    /// The tools for it.
+    /// The tools for the intent.
     tools: Option<ToolPatterns>,
 }
 
-/// A channel.
+/// A channel of sessions.
 #[derive(ToSchema)]
 #[schema(as = Channel)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub(super) struct ChannelForm {
-    /// The tools that cannot be called there.
+    /// The tools that cannot be called on the channel.
     blocked: Option<ToolPatterns>,
 }
 
-/// The policy of an organization. Every field may be left out, and `null` is the same.
+/// The policy of an organization. Every field is optional; `null` equals an absent field.
 #[derive(ToSchema)]
 #[schema(as = OrganizationPolicy)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub(super) struct PolicyForm {
-    /// The tools that the organization has. Left out: none.
+    /// The tools of the organization. Default: none.
     enabled: Option<ToolPatterns>,
-    /// The tools that none of its agents may call.
+    /// The tools that the organization's agents cannot call.
     disabled: Option<ToolPatterns>,
-    /// Sets of tools by name, for agents; one hides the platform's of that name.
+    /// Named sets of tools for agents. A profile hides the platform's profile of the same name.
     profiles: Option<BTreeMap<String, ToolPatterns>>,
-    /// Channels of its own, and what it blocks on the platform's besides.
+    /// Channels of the organization, and the tools that it also blocks on the platform's channels.
     channels: Option<BTreeMap<String, ChannelForm>>,
-    /// Tools (`namespace/tool`, `namespace/*`) and the integration that each needs besides what is needed anyway.
+    /// Tools (`namespace/tool`, `namespace/*`), each with an integration that it requires in addition to those of the
+    /// platform's policy and of its plugin.
     integrations: Option<BTreeMap<String, String>>,
-    /// How tools are narrowed to those that matter for a message.
+    /// The tool broker, which reduces the list of tools to those that match a message.
     broker: Option<BrokerForm>,
-    /// What calls for the organization may use at most. Layers only take away: the smallest of all values holds.
+    /// Limits of the organization's calls. The smallest value of all layers applies; a layer cannot raise a limit.
     limits: Option<LimitsForm>,
-    /// The requests that are left of what its tools were granted, for all its agents. Left out: all of them; an empty
-    /// list: none.
+    /// Network rules that restrict the grants of the tools, for all agents of the organization. Default: no
+    /// restriction. An empty list allows no request.
     #[schema(max_items = 256)]
     network: Option<Vec<NetworkRuleForm>>,
 }
 
-/// How tools are narrowed to those that matter for a message.
+/// The tool broker, which reduces the list of tools to those that match a message.
 #[derive(ToSchema)]
 #[schema(as = Broker)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub(super) struct BrokerForm {
-    /// Whether they are. Left out: not.
+    /// Whether the broker is enabled. Default: `false`.
     enabled: Option<bool>,
-    /// The tools that are shown in any case.
+    /// The tools that are listed for every message.
     always_show: Option<ToolPatterns>,
 }
 
-/// What a plugin is granted. Every field may be left out, and `null` is the same: nothing of it is granted.
+/// A grant to a plugin. Every field is optional; `null` equals an absent field, which grants nothing.
 #[derive(ToSchema)]
 #[schema(as = Grant)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub(super) struct GrantForm {
-    /// Which files its calls see: `none`, or those of the session's `workspace`.
+    /// The files that calls of the plugin can access: `none`, or those of the session's `workspace`.
     #[schema(pattern = "^(none|workspace)$")]
     filesystem: Option<String>,
-    /// Which requests its calls may send.
+    /// Rules for the requests that calls can send.
     #[schema(max_items = 256)]
     network: Option<Vec<NetworkRuleForm>>,
-    /// Networks whose addresses they may reach beside the public ones, like `10.1.0.0/16`. Each lies in one private network.
+    /// Private networks whose addresses calls can reach in addition to public addresses, in CIDR notation such as
+    /// `10.1.0.0/16`. Each entry lies within one private network.
     #[schema(max_items = 256)]
     private_networks: Option<Vec<String>>,
-    /// Hosts and ports that they may reach without TLS, like `printer.local:631`.
+    /// Hosts and ports that calls can reach without TLS, such as `printer.local:631`.
     #[schema(max_items = 256)]
     plain_http: Option<Vec<String>>,
-    /// Certificates that they trust beside the public ones, each as PEM.
+    /// CA certificates that calls trust in addition to the public ones, each in PEM.
     #[schema(max_items = 16)]
     extra_ca: Option<Vec<String>>,
-    /// The providers whose credentials they may use.
+    /// The providers whose credentials calls can use.
     #[schema(max_items = 256)]
     credentials: Option<Vec<String>>,
-    /// Whether they may use credentials of the session's user. Left out: not.
+    /// Whether calls can use credentials of the session's user. Default: `false`.
     user_credentials: Option<bool>,
-    /// What they may use at most. Layers only take away: the smallest of all values holds.
+    /// Limits of the plugin's calls. The smallest value of all layers applies; a layer cannot raise a limit.
     limits: Option<LimitsForm>,
 }
 
-/// One kind of outgoing request. All that is said must fit.
+/// A rule for outgoing requests. A request must match every field of the rule.
 #[derive(ToSchema)]
 #[schema(as = NetworkRule)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub(super) struct NetworkRuleForm {
-    /// `https`, or `http` for hosts that `plain_http` of the grant names. Left out: `https`.
+    /// `https`, or `http` for hosts in the grant's `plain_http`. Default: `https`.
     #[schema(pattern = "^https?$")]
     scheme: Option<String>,
-    /// A host name, an address (IPv6 in brackets), or `*.` and a name for exactly one label in place of the `*`.
+    /// A host name, an IP address (IPv6 in brackets), or `*.` and a name, where `*` stands for exactly one label.
     #[schema(max_length = 255)]
     host: String,
-    /// The port. Left out: that of the scheme.
+    /// The port. Default: the port of the scheme.
     #[schema(minimum = 1, maximum = 65535)]
     port: Option<u16>,
-    /// The methods, in capitals. Left out: every one; an empty list: none.
+    /// The methods, in upper case. Default: every method. An empty list allows no method.
     #[schema(max_items = 256)]
     methods: Option<Vec<String>>,
-    /// What the path is or lies below, ending between segments. Left out: every path.
+    /// A path prefix, matched at segment boundaries. Default: every path.
     #[schema(max_length = 1000)]
     path: Option<String>,
 }
 
-/// The rules of an agent. Every field may be left out, and `null` is the same.
+/// The policy of an agent. Every field is optional; `null` equals an absent field.
 #[derive(ToSchema)]
 #[schema(as = AgentDocument)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub(super) struct AgentForm {
-    /// What people call it: at most 200 visible characters.
+    /// The display name, at most 200 visible characters.
     name: Option<String>,
-    /// The tools that it may call. Left out: what its profile gives, and without a profile none.
+    /// The tools that the agent can call. Default: the tools of its profile, and none without a profile.
     enabled: Option<ToolPatterns>,
     /// The tools that the agent cannot call, regardless of every other rule.
     disabled: Option<ToolPatterns>,
-    /// The namespace of the one plugin that it is bound to; `enabled` then names no other.
+    /// The namespace of the one plugin that the agent is bound to; `enabled` then names no other namespace.
     #[schema(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40)]
     server: Option<String>,
-    /// The set of tools that it has, defined by the organization or the platform.
+    /// The profile of the agent, which the organization or the platform defines.
     profile: Option<String>,
-    /// What kind of agent it is, which gives it a profile where it names none. Subtypes are the platform's.
+    /// The subtype of the agent. It selects a profile if `profile` is absent. The platform's policy defines the
+    /// subtypes.
     subtype: Option<String>,
-    /// How far it may go without a person. Left out: `supervised`.
+    /// Which calls run without a person's approval. Default: `supervised`.
     autonomy: Option<AutonomyForm>,
-    /// The tools whose calls a person must approve. Left out, a `supervised` agent needs approval for every tool
-    /// that is not read-only.
+    /// The tools whose calls require a person's approval. If absent, a `supervised` agent requires approval for every
+    /// tool that is not read-only.
     require_approval_for: Option<ToolPatterns>,
-    /// What its calls may use at most. Layers only take away: the smallest of all values holds.
+    /// Limits of the agent's calls. The smallest value of all layers applies; a layer cannot raise a limit.
     limits: Option<LimitsForm>,
-    /// The requests that are left of what its tools were granted. Left out: all of them; an empty list: none.
+    /// Network rules that restrict the grants of the tools. Default: no restriction. An empty list allows no request.
     #[schema(max_items = 256)]
     network: Option<Vec<NetworkRuleForm>>,
 }
 
-/// How far an agent may go without a person.
+/// Which calls of an agent run without a person's approval.
 #[derive(ToSchema)]
 #[schema(as = Autonomy, rename_all = "snake_case")]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub(super) enum AutonomyForm {
-    /// It has read-only tools alone.
+    /// The agent can call read-only tools only.
     DraftOnly,
-    /// A person approves the tools in `require_approval_for`; without that list, every tool that is not read-only.
+    /// Calls of the tools in `require_approval_for` require approval; without that list, calls of every tool that is
+    /// not read-only.
     Supervised,
-    /// A person approves what `require_approval_for` names, and nothing else.
+    /// Calls of the tools in `require_approval_for` require approval; no other call does.
     Autonomous,
 }
 
-/// `"*"`, or a list of `namespace/tool`, `namespace/*` and `*`.
+/// `"*"`, or a list of the patterns `namespace/tool`, `namespace/*` and `*`.
 pub(super) struct ToolPatterns;
 
-/// Limits by name.
+/// Limits of calls, by name.
 pub(super) struct LimitsForm;
 
-/// A WebAssembly component, as bytes.
+/// A WebAssembly component, as raw bytes.
 pub(super) struct ComponentFile;
 
-/// A file, as bytes.
+/// The content of a file, as raw bytes.
 pub(super) struct FileBytes;
 
 impl PartialSchema for ToolPatterns {
@@ -293,7 +298,7 @@ impl PartialSchema for FileBytes {
 
 impl ToSchema for FileBytes {}
 
-/// Raw bytes. 3.1 needs no schema for them, but generators know this form as a stream of bytes.
+/// Returns a schema of raw bytes. OpenAPI 3.1 requires none, but code generators read this form as a byte stream.
 fn bytes(description: &str) -> RefOr<Schema> {
     ObjectBuilder::new()
         .schema_type(Type::String)
@@ -313,7 +318,7 @@ mod tests {
         schema["properties"].as_object().expect("properties").keys().cloned().collect()
     }
 
-    /// What a reader refuses with lists every field that it knows.
+    /// Returns the fields that the parser's error lists: all fields that it accepts.
     fn known(error: toolgate_admission::DocumentError) -> Vec<String> {
         error.hint.split('`').skip(1).step_by(2).map(str::to_owned).collect()
     }

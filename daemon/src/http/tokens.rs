@@ -1,4 +1,4 @@
-//! Tokens over HTTP. The text of a token is shown once, in the answer that made it.
+//! Tokens over HTTP. Only the response that created a token has its text.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -17,60 +17,60 @@ use crate::clock::now_ms;
 use crate::identity::{NewToken, Role, TokenSummary};
 use crate::registry::Snapshot;
 
-/// What a token is to be good for.
+/// The role and scope of a new token.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
-    /// What it is good for. An `operator` has no organization, an `owner` and an `orchestrator` need one, an
-    /// `auditor` without one reads the whole log.
+    /// The role. An `operator` has no organization, an `owner` and an `orchestrator` require one, and an `auditor`
+    /// without one reads the whole audit log.
     #[schema(value_type = Role)]
     role: String,
-    /// The organization; needed for all but operators and auditors of the whole platform.
+    /// The organization; required for all roles but `operator` and an `auditor` of the whole platform.
     #[schema(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
     organization: Option<String>,
-    /// The agents that an orchestrator may speak for; absent means all of the organization. One that is not there is warned
-    /// of: it may be made later.
+    /// The agents that an orchestrator can act for; if absent, all agents of the organization. An unknown agent
+    /// causes a warning, since it can be created later.
     #[schema(min_items = 1)]
     agents: Option<Vec<String>>,
-    /// For people: at most 200 bytes.
+    /// A label for people, at most 200 bytes.
     #[serde(default)]
     #[schema(max_length = 200)]
     label: String,
 }
 
-/// A token as lists show it.
+/// A token, as lists return it.
 #[derive(Serialize, ToSchema)]
 pub struct TokenView {
-    /// Its id.
+    /// The token's id.
     id: String,
-    /// What it is good for.
+    /// The role.
     #[schema(value_type = Role)]
     role: &'static str,
-    /// The organization; null for the whole platform.
+    /// The organization; `null` for the whole platform.
     #[schema(required)]
     organization: Option<String>,
-    /// The agents that it may speak for; null where it is not for single agents.
+    /// The agents that the token can act for; `null` if it is not restricted to certain agents.
     #[schema(required)]
     agents: Option<Vec<String>>,
-    /// For people.
+    /// The label for people.
     label: String,
-    /// When it was made, in milliseconds since 1970.
+    /// When the token was created, in milliseconds since 1970.
     #[schema(minimum = 0)]
     created_ms: u64,
-    /// The token itself, in the answer that made it and never again.
+    /// The text of the token, only in the response that created it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     token: Option<String>,
-    /// Agents that are not there, in the answer that made it.
+    /// Warnings about unknown agents, only in the response that created the token.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<DocumentWarning>, required = false)]
     warnings: Option<Vec<DocumentWarning>>,
 }
 
-/// List the tokens that the caller may see.
+/// List the tokens that the caller can see.
 ///
-/// Oldest first. Operators see all, owners those of their organization. Those that were revoked are not in
-/// it, and never the token itself.
+/// Oldest first. Operators see all tokens, owners those of their organization. The list has no revoked tokens, and
+/// never the text of a token.
 #[utoipa::path(
     get, path = "/v1/tokens", tag = "tokens", operation_id = "list_tokens", params(Page),
     responses((status = 200, description = "A page of the tokens.", body = List<TokenView>)),
@@ -112,7 +112,7 @@ pub async fn post(
     let role = Role::parse(&request.role).ok_or_else(|| unknown_role(&request.role))?;
     let wanted = NewToken { role, organization: organization.clone(), agents, label: request.label };
     let may_issue = caller.may_issue(role, organization.as_ref());
-    // What strangers ask of an organization stands in their own log and not in that one.
+    // A refused request from another organization is recorded in the caller's own audit log, not in the target's.
     let whose = if may_issue.is_ok() { &organization } else { &caller.organization };
     let making = async {
         may_issue?;
@@ -129,7 +129,8 @@ pub async fn post(
     Ok((StatusCode::CREATED, axum::Json(TokenView { token, warnings, ..view(made.summary) })))
 }
 
-/// A token for an agent that is not there opens no session, and nothing else would say that its name is misspelt.
+/// Warns of unknown agents. A token for an unknown agent opens no session, and no other check reports the misspelt
+/// name.
 fn unknown_agents(snapshot: &Snapshot, token: &TokenSummary) -> Vec<DocumentWarning> {
     let (Some(organization), Some(agents)) = (&token.organization, &token.agents) else { return Vec::new() };
     let known = snapshot.agents(organization);

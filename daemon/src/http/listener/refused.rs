@@ -1,14 +1,14 @@
-//! Connections that the system does not accept, told of once in a while.
+//! Rate-limited log of failed `accept` calls.
 //!
-//! It goes on for as long as its cause does, most often a want of file descriptors, and twenty times a second: a line
-//! for each would fill the disk with the log.
+//! The error persists as long as its cause, most often a lack of file descriptors, and recurs twenty times a second:
+//! a log line for each would fill the disk.
 
 use std::time::{Duration, Instant};
 
-/// Between two lines of it.
+/// Minimum time between two log lines.
 const BETWEEN: Duration = Duration::from_secs(10);
 
-/// What was not told yet.
+/// The failures since the last log line.
 #[derive(Debug, Default)]
 pub(super) struct Refused {
     told: Option<Instant>,
@@ -16,7 +16,7 @@ pub(super) struct Refused {
 }
 
 impl Refused {
-    /// Counts one more. How many there were since it was told last, where it is time to tell.
+    /// Counts a failure. Returns the number of failures since the last log line, if the next line is due.
     pub(super) fn count(&mut self, now: Instant) -> Option<u64> {
         self.times += 1;
         let is_time = self.told.is_none_or(|told| now.duration_since(told) >= BETWEEN);

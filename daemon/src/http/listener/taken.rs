@@ -1,8 +1,8 @@
-//! A connection that ends when its client takes nothing of what it is sent.
+//! A write timeout: closes a connection whose client does not read its responses.
 //!
-//! Who asks and does not read would otherwise hold a connection, and the answers made for it, for as long as it likes.
-//! The time runs only while a write waits, and begins anew with every byte taken: a slow client is served, and a
-//! stream of events on which nothing happens stays open.
+//! Such a client would otherwise hold a connection, and the memory of its responses, without a limit. The timer runs
+//! only while a write is pending and restarts with every byte written, so a slow client is served and an idle event
+//! stream stays open.
 
 use std::io;
 use std::pin::Pin;
@@ -12,11 +12,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A connection with a limit on how long its other end takes nothing.
+/// A connection with a timeout for writes that make no progress.
 pub(super) struct TakenInTime<S> {
     connection: S,
     patience: Duration,
-    /// Runs while a write waits. Made only then, which for most connections is never.
+    /// The timer of a pending write. It is allocated on the first pending write, which most connections never have.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
@@ -25,7 +25,7 @@ impl<S> TakenInTime<S> {
         Self { connection, patience, waiting: None }
     }
 
-    /// What a write came to, or that it has waited for too long.
+    /// Returns the result of a write, or `TimedOut` if it was pending for too long.
     fn in_time<T>(&mut self, context: &mut Context<'_>, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if wrote.is_ready() {
             self.waiting = None;

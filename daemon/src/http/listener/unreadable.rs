@@ -1,6 +1,7 @@
-//! What a client is told whose request cannot be read: why, in the form of every refusal, before the connection ends.
+//! Responses to malformed requests: sends a problem document before the connection is closed.
 //!
-//! There is no request to answer, so the answer is sent as that to one made up, by the library that frames all others.
+//! hyper gives no request to answer, so the problem is served by a second hyper connection that reads a fixed, valid
+//! request; hyper thus frames this response like all others.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -18,27 +19,27 @@ use toolgate_api::error::{CallError, Details, ErrorType};
 use super::{HEADER_FIELDS, ListenerSettings};
 use crate::http::problem::Problem;
 
-/// What the answer is to.
+/// The fixed request that the problem answers.
 const MADE_UP: &[u8] = b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n";
 
-/// The same where what came was a `HEAD`, as far as that can be seen: the answer then has no body.
+/// The fixed request if the client sent a `HEAD`, as far as the bytes show: the response then has no body.
 const MADE_UP_HEAD: &[u8] = b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n";
 
-/// Longest target of a request, in bytes; the library's own bound.
+/// Longest target of a request, in bytes; the limit is hyper's.
 const TARGET_BYTES: usize = 65_534;
 
-/// A head that the library gave up on.
+/// A request head that hyper could not parse.
 pub(super) struct Unreadable {
-    /// Why it did.
+    /// The error of the parser.
     pub error: hyper::Error,
-    /// The status that it would have answered, if any.
+    /// The status of hyper's own response, if any.
     pub status: Option<StatusCode>,
-    /// What came of the head. The library has dropped one that it read to its end.
+    /// The received bytes of the head. hyper has dropped a head that it read to its end.
     pub head: Bytes,
 }
 
 impl Unreadable {
-    /// Tells the client, where there is something to tell, and that the connection ends with it.
+    /// Sends the problem, if there is one, with `Connection: close`.
     pub(super) async fn refuse<S>(&self, stream: S, settings: &ListenerSettings) -> S
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -48,16 +49,16 @@ impl Unreadable {
         let service = service_fn(move |_| ready(Ok::<_, Infallible>(answer.take().unwrap_or_default())));
         let asked = if self.head.starts_with(b"HEAD ") { MADE_UP_HEAD } else { MADE_UP };
         let stream = TokioIo::new(tokio::io::join(asked, stream));
-        // What was made up is over at once, which is no hanging up.
+        // The fixed request ends with EOF, which hyper would treat as a disconnect.
         let mut serving = http1::Builder::new().half_close(true).serve_connection(stream, service);
-        // Who has hung up by now is told nothing.
+        // A write error means that the client disconnected.
         let _ = (&mut serving).await;
         serving.into_parts().io.into_inner().into_inner().1
     }
 
-    /// An idle connection ends without a word, and one that broke has nobody to tell.
+    /// Returns no problem for an idle connection and for one with an I/O error.
     fn refusal(&self, settings: &ListenerSettings) -> Option<(StatusCode, Problem)> {
-        // Empty lines in front of a request are nothing yet (RFC 9112, section 2.2).
+        // Empty lines before a request line are ignored (RFC 9112, section 2.2).
         let has_begun = self.head.iter().any(|byte| !matches!(byte, b'\r' | b'\n'));
         Some(match self.status {
             Some(status @ StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) => {

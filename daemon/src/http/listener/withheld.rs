@@ -1,9 +1,10 @@
-//! The library's own answers, held back: to a head that it cannot read it writes a status and nothing else.
+//! Suppresses hyper's own responses: to a malformed head, hyper writes a status without a body.
 //!
-//! It has no hook for them, but an order: an answer is flushed whole before the next head is read. So what it writes
-//! while no request is being answered is its own word. Requests are counted where they begin and where the bodies of
-//! their answers are dropped, and a flush that finds the two equal ends the answer. (Where thousands of requests came in one
-//! piece and nobody reads, it may read on before the last answer is out; then its own word is what the client gets.)
+//! hyper has no hook for these responses, but it flushes a response before it parses the next head. Bytes that it
+//! writes while no request is in flight are therefore its own. Requests are counted when they begin and when their
+//! response body is dropped, and a flush with equal counts ends the response. (If thousands of pipelined requests
+//! arrive in one read and the client does not read, hyper can parse ahead of the last flush; the client then gets
+//! hyper's own response.)
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -16,30 +17,31 @@ use axum::http::StatusCode;
 use hyper::body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Where the status stands in an answer.
+/// The position of the status code in a response.
 const STATUS: std::ops::Range<usize> = "HTTP/1.1 ".len().."HTTP/1.1 400".len();
 
-/// A connection on which only requests are answered.
+/// A connection that passes on only the responses to requests.
 pub(super) struct Withheld<S> {
     connection: S,
     requests: Arc<Requests>,
-    /// Requests whose answers are written whole.
+    /// Requests whose responses are fully written.
     written: u64,
-    /// The status of the answer that was held back.
+    /// The status of the suppressed response.
     status: Option<StatusCode>,
 }
 
-/// The requests of a connection. Counted in its task alone; atomic since that may change its thread.
+/// Request counters of a connection. Only its task uses them; they are atomic since the task can move between
+/// threads.
 #[derive(Default)]
 pub(super) struct Requests {
     begun: AtomicU64,
     answered: AtomicU64,
 }
 
-/// A request that is being answered, until it is dropped.
+/// A request in flight; dropping it counts the request as answered.
 pub(super) struct Answering(Arc<Requests>);
 
-/// The body of an answer.
+/// The body of a response.
 pub(super) struct AnswerBody {
     body: Body,
     _answering: Answering,
@@ -50,12 +52,12 @@ impl<S> Withheld<S> {
         Self { connection, requests, written: 0, status: None }
     }
 
-    /// The connection, and the status that was held back.
+    /// Returns the connection and the status of the suppressed response.
     pub(super) fn into_parts(self) -> (S, Option<StatusCode>) {
         (self.connection, self.status)
     }
 
-    /// Whether a request came whose answer is not written whole.
+    /// Returns true if a request's response is not fully written.
     pub(super) fn is_answering(&self) -> bool {
         self.requests.begun.load(Ordering::Relaxed) != self.written
     }
@@ -72,7 +74,7 @@ impl Answering {
         Self(Arc::clone(requests))
     }
 
-    /// This body, with whose end the request is answered.
+    /// Returns the body, whose drop ends the request.
     pub(super) fn with(self, body: Body) -> AnswerBody {
         AnswerBody { body, _answering: self }
     }
@@ -152,7 +154,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Withheld<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// What was held back is followed by what is said in its place.
+    /// Keeps the connection open after a suppressed response, since the problem document follows it.
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.status {
             Some(_) => Poll::Ready(Ok(())),
