@@ -1,14 +1,15 @@
-//! The dialects of calls: Toolgate's own, S5's, and those of model providers (R1). A request is parsed into calls here, and
-//! their outcomes are rendered in the same dialect.
+//! The dialects of calls: Toolgate's own, S5's, and those of model providers (R1). This module parses a request into
+//! calls and renders their outcomes in the same dialect.
 //!
-//! The member that carries the calls chooses the dialect; a request with two of them is refused. Fields of the provider's
-//! published types are accepted, so that a message can be posted as it came; other fields are refused. In lists that mix a
-//! model's text, thoughts and calls, the items that are not calls are skipped, since providers add kinds of them.
+//! The member that carries the calls selects the dialect; a request with two such members is refused. Fields of the
+//! provider's published types are accepted, so that a client can post a message unchanged; other fields are refused.
+//! In lists that mix a model's text, thoughts and calls, items that are not calls are skipped, since providers add
+//! new item types.
 //!
-//! Arguments stay the bytes that they were. This module decides nothing and knows no tools.
+//! Arguments keep their original bytes. This module makes no policy decisions and knows no tools.
 //!
-//! Answers in a provider's dialect are lists that its client libraries take unchanged. The orchestrator's program finds
-//! status, approval and payload beside them, under `calls`.
+//! Responses in a provider's dialect are lists that its client libraries accept unchanged. The orchestrator's program
+//! reads status, approval and payload in the `calls` member beside the list.
 
 mod answers;
 mod anthropic;
@@ -37,15 +38,15 @@ pub use request_schemas::CallsRequest;
 /// A parsed request.
 #[derive(Debug)]
 pub struct ParsedRequest {
-    /// The dialect of its calls, and so of the answer.
+    /// The dialect of the calls, and of the response.
     pub dialect: Dialect,
-    /// The model's turn that the calls belong to.
+    /// The model's turn, to which the calls belong.
     pub turn: Option<String>,
     /// The calls, in the order of the request.
     pub calls: Vec<RequestedCall>,
 }
 
-/// The dialect of a request, with the parts of it that its answer repeats.
+/// The dialect of a request, with the parts of it that the response repeats.
 #[derive(Debug)]
 pub enum Dialect {
     /// `calls`: Toolgate's own.
@@ -54,11 +55,11 @@ pub enum Dialect {
     OpenAi,
     /// `openai_responses`: OpenAI's responses.
     Responses(Vec<responses::ResponseEnvelope>),
-    /// `anthropic`: content blocks.
+    /// `anthropic`: Anthropic's content blocks.
     Anthropic,
-    /// `gemini`: parts.
+    /// `gemini`: Gemini's parts.
     Gemini(Vec<gemini::ResponseEnvelope>),
-    /// `tool_call`: one call in S5's form.
+    /// `tool_call`: one call as S5's flat object.
     Flat(s5::ResponseEnvelope),
     /// `text`: one call as a string.
     Text(text::ResponseEnvelope),
@@ -80,10 +81,10 @@ pub fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
     Ok(ParsedRequest { dialect, turn, calls: calls.into_list(calls_max)? })
 }
 
-/// Renders the outcomes of the calls in the dialect of their request, in its order.
+/// Renders the outcomes of the calls in the dialect of their request and in its order.
 pub fn render(dialect: &Dialect, context: ReplyContext<'_>, outcomes: &[Arc<CallOutcome>]) -> String {
     let states = || outcomes.iter().map(|outcome| (&**outcome).into()).collect();
-    // The dialects with one call have one outcome.
+    // A dialect with one call has one outcome.
     let first = outcomes.first();
     let answer = match (dialect, first) {
         (Dialect::Native, _) => {
@@ -123,7 +124,7 @@ pub fn render_one(outcome: &CallOutcome) -> String {
 }
 
 fn json<T: serde::Serialize>(value: &T) -> String {
-    // Strings, numbers and raw JSON always serialize.
+    // Serialization of strings, numbers and raw JSON cannot fail.
     serde_json::to_string(value).unwrap_or_default()
 }
 

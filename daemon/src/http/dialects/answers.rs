@@ -1,4 +1,4 @@
-//! Answers in every dialect: the types that are serialized, and that the OpenAPI document describes.
+//! Responses in every dialect: the serialized types, which the OpenAPI document describes.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::http::problem::ErrorTypeForm;
 #[serde(untagged)]
 #[allow(clippy::large_enum_variant, reason = "one value for each request")]
 pub enum CallsAnswer<'a> {
-    /// Toolgate's own.
+    /// Toolgate's own dialect.
     Native(NativeAnswer<'a>),
     /// OpenAI's chat completions.
     OpenAi(OpenAiAnswer<'a>),
@@ -27,7 +27,7 @@ pub enum CallsAnswer<'a> {
     Responses(ResponsesAnswer<'a>),
     /// Anthropic's messages.
     Anthropic(AnthropicAnswer<'a>),
-    /// Gemini.
+    /// Gemini's parts.
     Gemini(GeminiAnswer<'a>),
     /// One call as a flat object.
     Flat(FlatAnswer<'a>),
@@ -35,16 +35,16 @@ pub enum CallsAnswer<'a> {
     Text(TextAnswer<'a>),
 }
 
-/// The members that every answer has beside the results.
+/// The members of every response beside the results.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyContext<'a> {
-    /// The session.
+    /// The session's id.
     pub session: &'a str,
-    /// The orchestrator's conversation, where the session has one.
+    /// The orchestrator's conversation id, if the session has one.
     pub conversation: Option<&'a str>,
-    /// The turn, where the request named one.
+    /// The turn, if the request has one.
     pub turn: Option<&'a str>,
-    /// The next step of the orchestrator.
+    /// The next action of the orchestrator.
     pub next: &'static str,
 }
 
@@ -53,19 +53,19 @@ macro_rules! answer {
         $(#[$about])*
         #[derive(Serialize, ToSchema)]
         pub struct $name<'a> {
-            /// The session.
+            /// The session's id.
             session: &'a str,
-            /// The orchestrator's conversation, where the session has one.
+            /// The orchestrator's conversation id, if the session has one.
             #[serde(skip_serializing_if = "Option::is_none")]
             #[schema(value_type = String, required = false)]
             conversation: Option<&'a str>,
-            /// The turn, where the request named one.
+            /// The turn, if the request has one.
             #[serde(skip_serializing_if = "Option::is_none")]
             #[schema(value_type = String, required = false)]
             turn: Option<&'a str>,
             $($(#[$member_about])* $member: $type,)*
-            /// The next step of the orchestrator: wait for an `approval`, hand payloads to the `client`, `wait` for calls that
-            /// still run, or give the results to the `model`.
+            /// The next action of the orchestrator: obtain an `approval`, pass payloads to the `client`, `wait` for
+            /// calls that still run, or pass the results to the `model`.
             #[schema(pattern = "^(approval|client|wait|model)$")]
             next: &'static str,
         }
@@ -82,68 +82,68 @@ macro_rules! answer {
 answer! {
     /// The outcomes of calls in Toolgate's own dialect.
     NativeAnswer {
-        /// One result a call, in the order of the request.
+        /// One result per call, in the order of the request.
         results: Vec<CallResult<'a>>
     }
 }
 
 answer! {
-    /// The outcomes of calls of OpenAI's chat completions.
+    /// The outcomes of calls in the format of OpenAI's chat completions.
     OpenAiAnswer {
-        /// The messages that answer the calls; they follow the assistant's.
+        /// The tool messages, to append after the assistant message.
         openai: Vec<openai::OpenAiToolMessage<'a>>,
-        /// The state of each call, for a program.
+        /// The state of each call, for the orchestrator's program.
         calls: Vec<CallState<'a>>
     }
 }
 
 answer! {
-    /// The outcomes of calls of OpenAI's responses.
+    /// The outcomes of calls in the format of OpenAI's responses.
     ResponsesAnswer {
-        /// The items that answer the calls, for the next `input`.
+        /// The output items, for the next request's `input`.
         openai_responses: Vec<responses::ResponsesOutput<'a>>,
-        /// The state of each call, for a program.
+        /// The state of each call, for the orchestrator's program.
         calls: Vec<CallState<'a>>
     }
 }
 
 answer! {
-    /// The outcomes of calls of Anthropic's messages.
+    /// The outcomes of calls in the format of Anthropic's messages.
     AnthropicAnswer {
-        /// The blocks that answer the calls, for the content of the next message of the user.
+        /// The `tool_result` blocks, for the content of the next user message.
         anthropic: Vec<anthropic::AnthropicToolResult<'a>>,
-        /// The state of each call, for a program.
+        /// The state of each call, for the orchestrator's program.
         calls: Vec<CallState<'a>>
     }
 }
 
 answer! {
-    /// The outcomes of calls of Gemini.
+    /// The outcomes of calls in the format of Gemini.
     GeminiAnswer {
-        /// The parts that answer the calls, for the next content of the user.
+        /// The response parts, for the next user content.
         gemini: Vec<gemini::GeminiResponsePart<'a>>,
-        /// The state of each call, for a program.
+        /// The state of each call, for the orchestrator's program.
         calls: Vec<CallState<'a>>
     }
 }
 
 answer! {
-    /// The outcome of the call of a flat object.
+    /// The outcome of a call that was sent as a flat object.
     FlatAnswer {
-        /// The result, the error, or what the call waits for.
+        /// The result, the error, or the pending state of the call.
         tool_call: s5::FlatResult<'a>,
-        /// The state of the call, for a program.
+        /// The state of the call, for the orchestrator's program.
         calls: Vec<CallState<'a>>
     }
 }
 
 answer! {
-    /// The outcome of the call of a string.
+    /// The outcome of a call that was sent as a string.
     TextAnswer {
-        /// `[[TOOL_RESPONSE: name(…) -> …]]`: a string as a literal in single quotes, other output as JSON, or `error`
-        /// with its type and message.
+        /// `[[TOOL_RESPONSE: name(…) -> …]]`, with a string result as a literal in single quotes, other results as
+        /// JSON, or `error` with its type and message.
         text: String,
-        /// The state of the call, for a program.
+        /// The state of the call, for the orchestrator's program.
         calls: Vec<CallState<'a>>
     }
 }
@@ -153,36 +153,36 @@ answer! {
 pub struct CallResult<'a> {
     /// The call's id.
     id: &'a str,
-    /// The tool as the model named it.
+    /// The tool name as the model called it.
     tool: &'a str,
-    /// The namespace; the tool as the model named it, where that is no tool name.
+    /// The namespace; if the called name is no valid tool name, the name as the model called it.
     #[schema(value_type = String)]
     tool_name: Cow<'a, str>,
-    /// The tool in its namespace.
+    /// The tool's name within its namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     action: Option<Cow<'a, str>>,
-    /// How the call ended, or that it has not.
+    /// The status of the call: its outcome, or the state that it waits in.
     status: Status,
-    /// Whether guest code began to run.
+    /// Whether guest code started to run.
     executed: Executed,
-    /// The result, any JSON, where the status is `ok`.
+    /// The result, any JSON, if the status is `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     output: Option<&'a RawValue>,
-    /// The error, where the status is `error`.
+    /// The error, if the status is `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = CallResultError, required = false)]
     error: Option<CallResultError<'a>>,
-    /// The result as text for a model's context, marked as data.
+    /// The result as text for a model's context, framed as data.
     text: String,
-    /// Resources that the call used.
+    /// The resources that the call used.
     usage: CallUsage,
-    /// The plugin that ran, or would have run.
+    /// The plugin version that ran, or that would have run.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = PluginStamp, required = false)]
     plugin: Option<&'a PluginStamp>,
-    /// The approval that the call waits for, where the status is `approval_required`.
+    /// The pending approval, if the status is `approval_required`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = ApprovalStamp, required = false)]
     approval: Option<&'a ApprovalStamp>,
@@ -199,10 +199,10 @@ pub struct CallResult<'a> {
 /// The error of a call.
 #[derive(Serialize, ToSchema)]
 pub struct CallResultError<'a> {
-    /// The stable code.
+    /// The stable error code.
     #[schema(value_type = ErrorTypeForm)]
     error_type: &'static str,
-    /// What happened, for a model.
+    /// The error message, for a model.
     message: &'a str,
     /// How to resolve the error.
     hint: &'a str,
@@ -214,18 +214,18 @@ pub struct CallResultError<'a> {
     details: Option<&'a Details>,
 }
 
-/// Resources that a call used.
+/// The resources that a call used.
 #[derive(Serialize, ToSchema)]
 pub struct CallUsage {
-    /// Guest instructions.
+    /// Guest instructions, in wasmtime fuel units.
     fuel: u64,
     /// Peak memory of the guest, in bytes.
     memory_bytes: u64,
     /// Time in the sandbox, in microseconds.
     duration_us: u64,
-    /// Calls of the guest into the host.
+    /// Number of calls from the guest to host functions.
     host_calls: u64,
-    /// Bytes over the network, both directions together.
+    /// Bytes sent and received over the network.
     egress_bytes: u64,
     /// Size of the result as JSON text, in bytes.
     output_bytes: u64,
@@ -233,16 +233,16 @@ pub struct CallUsage {
     log_bytes: u64,
 }
 
-/// The state of a call, for the orchestrator's program, beside the list for the model.
+/// The state of a call for the orchestrator's program, beside the list for the model.
 #[derive(Serialize, ToSchema)]
 pub struct CallState<'a> {
     /// The call's id.
     id: &'a str,
-    /// How the call ended, or that it has not.
+    /// The status of the call: its outcome, or the state that it waits in.
     status: Status,
-    /// Whether guest code began to run.
+    /// Whether guest code started to run.
     executed: Executed,
-    /// The stable code, where the status is `error`.
+    /// The stable error code, if the status is `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = ErrorTypeForm, required = false)]
     error_type: Option<&'static str>,
@@ -258,7 +258,7 @@ pub struct CallState<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     payload: Option<&'a RawValue>,
-    /// The approval that the call waits for.
+    /// The pending approval.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     approval: Option<&'a ApprovalStamp>,
@@ -268,7 +268,7 @@ pub struct CallState<'a> {
     expires_at: Option<u64>,
 }
 
-/// The namespace and the tool; the name as the model called it, where that is no tool name.
+/// Returns the namespace and the tool; if the called name is no valid tool name, returns that name alone.
 pub(super) fn tool_names(outcome: &CallOutcome) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
     match (&outcome.tool, read_called_name(&outcome.called)) {
         (Some(id), _) => (id.namespace.as_str().into(), Some(id.tool.as_str().into())),

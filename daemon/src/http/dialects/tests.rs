@@ -1,4 +1,4 @@
-//! Every dialect with the fields of its published types; each refusal beside an accepted twin.
+//! Every dialect with the fields of its published types; each refused request has an accepted counterpart.
 
 mod answers;
 
@@ -13,18 +13,18 @@ fn parsed(body: &str) -> ParsedRequest {
     parse(body.as_bytes(), 32).unwrap_or_else(|problem| panic!("{body}: {problem:?}"))
 }
 
-/// The id, tool and arguments of the calls of a sound request.
+/// Returns the id, tool and arguments of the calls of a valid request.
 fn calls(body: &str) -> Vec<(String, String, String)> {
     let calls = parsed(body).calls.into_iter();
     calls.map(|call| (call.id, call.tool.to_string(), call.arguments.to_string())).collect()
 }
 
-/// What a request that is not sound is told.
+/// Returns the message of an invalid request.
 fn refusal(body: &str) -> String {
     refused_as(ErrorType::InvalidRequest, body)
 }
 
-/// What a request is told that has too much of something.
+/// Returns the message of a request over a limit.
 fn too_large(body: &str) -> String {
     refused_as(ErrorType::TooLarge, body)
 }
@@ -80,7 +80,8 @@ fn a_turn_is_a_short_id() {
     }
 }
 
-/// A model that repeats itself costs its other calls nothing, and fills neither the audit log nor the answer.
+/// A model that repeats itself in a tool name does not fail its other calls, and fills neither the audit log nor the
+/// response.
 #[test]
 fn a_name_that_no_tool_can_have_is_cut_in_every_form() {
     let named = |name: &str| {
@@ -114,7 +115,7 @@ fn a_request_has_at_least_one_call_and_no_more_than_allowed() {
     assert_eq!(refusal(&body(0)), "the request has no calls that are run here");
 }
 
-/// Two bytes of the request are one item, which takes more than that here.
+/// An item of two bytes in the request takes far more memory once parsed.
 #[test]
 fn a_list_has_no_more_items_than_anybody_sends() {
     let text = json!({"type": "text", "text": "-"});
@@ -177,7 +178,7 @@ fn openai_a_whole_message_of_an_assistant_is_taken() {
     assert_eq!(read, [call("call_abc", "call_a_b", "{\"x\": 1}"), call("call_ghi", "call_a_c", "{}")]);
 }
 
-/// A call's own fault, for the model to read; not the request's.
+/// The error belongs to the call, for the model to read, and not to the request.
 #[test]
 fn openai_arguments_that_are_no_json_are_passed_on() {
     let body = |text: &str| json!({"openai": {"tool_calls": [{"id": "c", "function": {"name": "a", "arguments": text}}]}});
@@ -354,7 +355,7 @@ fn an_id_stands_beside_a_form_that_has_no_place_for_it_only() {
     assert_eq!(refusal(calls), "`id` is not allowed beside calls that have ids of their own");
 }
 
-/// The arguments of the string form, as JSON text.
+/// Returns the arguments of the string form, as JSON text.
 fn arguments(text: &str) -> String {
     parsed(&json!({ "text": text }).to_string()).calls[0].arguments.to_string()
 }
@@ -437,7 +438,7 @@ fn text_is_nested_only_so_deep() {
     assert!(refusal(&json!({"text": nested(1_000_000)}).to_string()).contains("expected at most 128 levels"));
 }
 
-/// JSON text with space in places, as outsiders write it.
+/// Generates JSON text with whitespace between tokens, as clients can send it.
 fn any_json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
@@ -459,11 +460,11 @@ fn any_json() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Requirements 9.8: what comes in is what is checked and what the plugin gets, byte for byte.
+    /// Requirements 9.8: the received arguments are checked and passed to the plugin byte for byte.
     #[test]
     fn arguments_pass_byte_for_byte_in_every_form(arguments in any_json()) {
         let quoted = json!(arguments).to_string();
-        // `null` is the same as an argument that is left out.
+        // `null` equals an absent argument.
         let expected = if arguments == "null" { "{}" } else { arguments.as_str() };
         for body in [
             format!(r#"{{"calls":[{{"tool":"a","arguments":{arguments}}}]}}"#),
@@ -481,7 +482,7 @@ proptest! {
         }
     }
 
-    /// A literal of the string form says what it says in JSON, in either quotes.
+    /// A literal of the string form has its JSON value, in single or double quotes.
     #[test]
     fn text_arguments_say_what_they_say_in_json(literal in any_json(), text in any::<String>()) {
         let single = json!(text).to_string();

@@ -1,8 +1,9 @@
-//! Lists of tools in the forms that model providers and MCP take (M3).
+//! Lists of tools in the formats of model providers and of MCP (M3).
 //!
-//! Each list is what stands under `tools` in a request to that provider. What is advertised can be less than what is
-//! enforced: providers refuse a whole request for one schema with a union at its root, so such a root is made plain
-//! here, with the properties of its alternatives side by side; the check of arguments goes on by the schema itself.
+//! Each list is the value of `tools` in a request to that provider. The advertised schema can be weaker than the
+//! enforced one: providers refuse a whole request for one schema with a union at its root, so such a root is
+//! flattened here into one object with the properties of all alternatives. Arguments are still validated against the
+//! original schema.
 
 mod root;
 
@@ -11,12 +12,12 @@ use serde_json::{Value, json};
 use toolgate_admission::{Hints, Mode};
 use utoipa::ToSchema;
 
-/// The form of a list.
+/// The format of a tool list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ToolFormat)]
 pub enum Format {
-    /// Our own.
+    /// Toolgate's own format.
     #[default]
     Toolgate,
     /// OpenAI's chat completions.
@@ -25,34 +26,34 @@ pub enum Format {
     OpenaiResponses,
     /// Anthropic's messages.
     Anthropic,
-    /// Gemini.
+    /// Gemini's function declarations.
     Gemini,
     /// The Model Context Protocol.
     Mcp,
 }
 
-/// A tool as a list tells of it.
+/// A tool as an entry of a list.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed<'a> {
-    /// What a model calls it.
+    /// The wire name, which a model calls.
     pub name: &'a str,
-    /// Its name where it comes from, if that is another.
+    /// The tool's name in its original system, if different.
     pub original: Option<&'a str>,
-    /// What it does, and how to call it well.
+    /// The description: its effect and how to call it.
     pub description: &'a str,
     /// JSON Schema of the arguments.
     pub input: &'a Value,
-    /// JSON Schema of the result, where it declares one.
+    /// JSON Schema of the result, if the tool declares one.
     pub output: Option<&'a Value>,
-    /// What is confirmed of its effects.
+    /// The confirmed hints on its effects.
     pub hints: Hints,
     /// Whether a person must approve each call.
     pub requires_approval: bool,
-    /// Where its calls end.
+    /// Whether its calls complete on the server or on the client.
     pub mode: Mode,
 }
 
-/// What stands under `tools`.
+/// Returns the value of `tools` in the given format.
 pub fn list<'a>(format: Format, tools: impl IntoIterator<Item = Listed<'a>>) -> Value {
     let entry = match format {
         Format::Toolgate => toolgate,
@@ -64,7 +65,7 @@ pub fn list<'a>(format: Format, tools: impl IntoIterator<Item = Listed<'a>>) -> 
     };
     let entries: Vec<Value> = tools.into_iter().map(entry).collect();
     if format == Format::Gemini && !entries.is_empty() {
-        // One tool that has all functions.
+        // Gemini takes one tool with all function declarations.
         return json!([{"functionDeclarations": entries}]);
     }
     entries.into()
@@ -83,7 +84,7 @@ fn toolgate(tool: Listed<'_>) -> Value {
     })
 }
 
-/// Not `strict`: that takes only schemas in which every property is required and nothing else may be there.
+/// Without `strict`, which takes only schemas that require every property and forbid additional ones.
 fn openai(tool: Listed<'_>) -> Value {
     json!({
         "type": "function",
@@ -91,7 +92,7 @@ fn openai(tool: Listed<'_>) -> Value {
     })
 }
 
-/// `strict` is on here unless it is switched off.
+/// `strict` is set to false, since the responses API enables it by default.
 fn openai_responses(tool: Listed<'_>) -> Value {
     json!({
         "type": "function",
@@ -110,7 +111,7 @@ fn gemini(tool: Listed<'_>) -> Value {
     json!({"name": tool.name, "description": tool.description, "parametersJsonSchema": root::plain(tool.input)})
 }
 
-/// An output schema that is not of an object is left out: a client would refuse the whole list for it.
+/// Omits an output schema whose type is not `object`: an MCP client would refuse the whole list for it.
 fn mcp(tool: Listed<'_>) -> Value {
     let mut entry = json!({
         "name": tool.name,

@@ -1,4 +1,4 @@
-//! The document describes what the parsers accept.
+//! The schemas describe the members that the parsers accept.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use utoipa::PartialSchema;
 
 use super::*;
 
-/// The members that a schema knows, of one that is written out and not referred to.
+/// Returns the property names of an inline schema.
 fn described<T: PartialSchema>() -> BTreeSet<String> {
     let schema = serde_json::to_value(T::schema()).expect("a schema");
     keys(&schema["properties"])
@@ -22,7 +22,7 @@ fn expect_parsed(request: &Value) {
     assert!(parsed.is_ok(), "{request}: {:?}", parsed.err());
 }
 
-/// A request with every member that is described, each with a value that fits its description.
+/// Parses a request with every described member, each with a value that matches its schema.
 fn parse_with_all(members: &BTreeSet<String>, carrier: &str, calls: &Value) {
     let mut request = json!({});
     for member in members {

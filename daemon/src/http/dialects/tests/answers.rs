@@ -1,4 +1,4 @@
-//! The answer in each dialect.
+//! The response in each dialect.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn pending(id: &str, tool: &str) -> CallOutcome {
     outcome(id, tool, Executed::No, OutcomeState::ApprovalRequired(None))
 }
 
-/// The answer to a request with these outcomes.
+/// Renders the response to a request with these outcomes.
 fn answer<const N: usize>(request: &Value, outcomes: [CallOutcome; N]) -> Value {
     let dialect = parsed(&request.to_string()).dialect;
     let outcomes = outcomes.map(Arc::new);
@@ -217,7 +217,7 @@ fn a_pending_call_has_words_for_the_model_and_fields_for_the_program() {
 }
 
 proptest! {
-    /// R9: neither what the model wrote nor what the tool answered ends or opens a frame.
+    /// R9: no bytes of the model's arguments or of the tool's output end or open a frame.
     #[test]
     fn no_output_breaks_the_string_form(argument in "[\\[\\]>)'\"\\\\a-]{0,12}", output in "[\\[\\]>)'\"\\\\<a-]{0,12}", list in any::<bool>()) {
         let quoted = argument.replace('\\', "\\\\").replace('\'', "\\'");

@@ -1,23 +1,23 @@
-//! The root of a schema as providers want it: an object, and no union of several.
+//! The root of a JSON Schema as providers accept it: an object without a union.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-/// What stands at the root of no schema that OpenAI or Anthropic take.
+/// Keywords that OpenAI and Anthropic refuse at the root of a schema.
 const REFUSED: &[&str] = &["oneOf", "anyOf", "allOf", "not", "enum", "const", "if", "then", "else"];
-/// Longest chain of references that is followed at the root.
+/// Longest chain of `$ref` that is followed at the root.
 const MOST_REFERENCES: usize = 8;
 
-/// The schema of an object, as it is but for the type.
+/// Returns the schema with `type` set to `object`.
 pub fn of_an_object(schema: &Value) -> Value {
     let mut root = schema.as_object().cloned().unwrap_or_default();
     root.insert("type".into(), "object".into());
     root.into()
 }
 
-/// The schema of an object with its properties in one place. It lets more pass than the one it is made from, never
-/// less: a property that some alternative has may be there, and one that all require must be.
+/// Returns an object schema with all properties at its root. It accepts every value that the original accepts: a
+/// property of any alternative is optional, and a property that all alternatives require is required.
 pub fn plain(schema: &Value) -> Value {
     let mut root = resolved(schema, schema);
     let alternatives: Vec<Vec<Map<String, Value>>> =
@@ -35,7 +35,7 @@ pub fn plain(schema: &Value) -> Value {
         required.extend(common(parts.iter().map(|part| names(part, "required"))));
     }
     if !(all.is_empty() && alternatives.iter().all(Vec::is_empty)) {
-        // It may forbid what only an alternative allows.
+        // These keywords can forbid a property that only an alternative declares.
         root.remove("additionalProperties");
         root.remove("unevaluatedProperties");
     }
@@ -48,14 +48,14 @@ pub fn plain(schema: &Value) -> Value {
     root.into()
 }
 
-/// The members of a schema, with what it refers to in place of the reference.
+/// Returns the members of a schema, with its `$ref` resolved.
 fn resolved(whole: &Value, schema: &Value) -> Map<String, Value> {
     let mut members = schema.as_object().cloned().unwrap_or_default();
     for _ in 0..MOST_REFERENCES {
         let Some(Value::String(reference)) = members.remove("$ref") else { break };
         let target = reference.strip_prefix('#').and_then(|pointer| whole.pointer(pointer));
         for (keyword, value) in target.and_then(Value::as_object).into_iter().flatten() {
-            // What stands beside a reference holds as well; of two of one kind the nearer is shown.
+            // Keywords beside a `$ref` apply too; of two equal keywords, the nearer one is kept.
             members.entry(keyword).or_insert_with(|| value.clone());
         }
     }
@@ -63,7 +63,7 @@ fn resolved(whole: &Value, schema: &Value) -> Map<String, Value> {
     members
 }
 
-/// The schemas under a keyword of the root.
+/// Returns the schemas under a keyword of the root.
 fn parts(whole: &Value, root: &Map<String, Value>, keyword: &str) -> Vec<Map<String, Value>> {
     let parts = root.get(keyword).and_then(Value::as_array);
     parts.into_iter().flatten().map(|part| resolved(whole, part)).collect()
@@ -76,7 +76,7 @@ fn taken_properties(root: &mut Map<String, Value>) -> Map<String, Value> {
     }
 }
 
-/// Adds a property of an alternative; of one that differs from another's, both are shown.
+/// Adds a property of an alternative; two different schemas of one property become an `anyOf`.
 fn add_property(properties: &mut Map<String, Value>, name: &str, property: &Value) {
     let Some(known) = properties.get_mut(name) else {
         properties.insert(name.to_owned(), property.clone());
@@ -85,7 +85,7 @@ fn add_property(properties: &mut Map<String, Value>, name: &str, property: &Valu
     if known == property {
         return;
     }
-    // A union with nothing beside it can have one more.
+    // Only an `anyOf` without other keywords can take one more schema.
     let is_union =
         known.as_object().is_some_and(|members| members.len() == 1 && members.contains_key("anyOf"));
     match known.get_mut("anyOf").and_then(Value::as_array_mut).filter(|_| is_union) {
@@ -100,7 +100,7 @@ fn names(schema: &Map<String, Value>, keyword: &str) -> BTreeSet<String> {
     names.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// What is in each of the sets.
+/// Returns the intersection of the sets.
 fn common(mut sets: impl Iterator<Item = BTreeSet<String>>) -> BTreeSet<String> {
     let first = sets.next().unwrap_or_default();
     sets.fold(first, |common, set| common.intersection(&set).cloned().collect())

@@ -75,7 +75,7 @@ fn mcp_has_output_schemas_of_objects_only() {
     assert_eq!(listed(&json!({"type": "string"})), None);
 }
 
-/// One such schema makes a provider refuse the whole request.
+/// A provider refuses the whole request for one such schema.
 #[test]
 fn a_union_at_the_root_becomes_one_object_for_providers() {
     let input = json!({
