@@ -1,5 +1,5 @@
-//! Anthropic's messages: content blocks, of which `tool_use` is a call. The answer has `tool_result` blocks for the next
-//! user message.
+//! Anthropic's messages: content blocks, of which a `tool_use` is a call. The response has `tool_result` blocks for
+//! the next user message.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ struct Call<'a> {
     toolset_name: Option<IgnoredAny>,
 }
 
-/// Adds the `tool_use` blocks. Anthropic answers those of its own servers (`server_tool_use`) itself.
+/// Adds the `tool_use` blocks. Anthropic executes the calls of its own server tools (`server_tool_use`) itself.
 pub fn parse(blocks: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem> {
     for (at, block) in blocks.iter().enumerate() {
         let place = format_args!("/anthropic/{at}");
@@ -45,23 +45,23 @@ pub fn parse(blocks: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem
     Ok(Dialect::Anthropic)
 }
 
-/// A block that answers a call.
+/// A result block for a call.
 #[derive(Serialize, ToSchema)]
 pub struct AnthropicToolResult<'a> {
-    /// `tool_result`.
+    /// The type, `tool_result`.
     #[schema(pattern = "^tool_result$")]
     r#type: &'static str,
     /// The call's id.
     tool_use_id: &'a str,
-    /// The result as text, marked as data.
+    /// The result as text, framed as data.
     content: String,
-    /// True where the call was refused or failed.
+    /// `true` if the call was refused or failed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(value_type = bool, required = false)]
     is_error: bool,
 }
 
-/// One block a call.
+/// Returns one block per call.
 pub fn answer<'a>(outcomes: &'a [Arc<CallOutcome>]) -> Vec<AnthropicToolResult<'a>> {
     let block = |outcome: &'a CallOutcome| AnthropicToolResult {
         r#type: "tool_result",

@@ -1,4 +1,4 @@
-//! The envelope of a request, and the checks of every call in any dialect.
+//! The envelope of a request, and the validation of calls that all dialects share.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -18,29 +18,30 @@ use crate::http::body::Object;
 use crate::http::problem::Problem;
 use crate::identifier;
 
-/// Longest id of a call, in bytes. Providers' ids have about thirty.
+/// Longest id of a call, in bytes. Providers' ids have about thirty bytes.
 const CALL_ID_BYTES: usize = 128;
-/// Longest tool name that is kept, in bytes: several times the longest valid one, so that a wrong name is repeated whole. It
-/// stands in the audit log, in events and in answers, which a model that repeats itself must not fill.
+/// Longest tool name that is kept, in bytes: several times the longest valid name, so that most invalid names are
+/// repeated whole. The name is written to the audit log, to events and to responses; a model that repeats itself must
+/// not fill them.
 const TOOL_NAME_BYTES: usize = 256;
-/// Longest turn, in bytes. It is an id of the orchestrator and is kept with the session.
+/// Longest turn, in bytes. The orchestrator's id of the turn is kept with the session.
 const TURN_BYTES: usize = 200;
-/// Most items of a list. A request has far fewer calls, beside a model's text and thoughts.
+/// Most items of a list. A request has far fewer calls, even with a model's text and thoughts.
 const ITEMS_MAX: usize = 4096;
-/// The beginning of the message about longer lists.
+/// Prefix of the error message for longer lists.
 const TOO_MANY_ITEMS: &str = "a list of more than";
-/// Longest excerpt of a refused text in a message, in characters.
+/// Longest excerpt of refused text in an error message, in characters.
 const SHOWN_CHARS: usize = 80;
 
 /// A request, with the one member that carries its calls.
 pub struct Envelope<'a> {
     pub turn: Option<String>,
-    /// The id of the call in a dialect without ids.
+    /// The id of the call, in a dialect whose calls have no id.
     pub id: Option<String>,
     pub body: RequestBody<'a>,
 }
 
-/// The calls as they were written.
+/// The unvalidated calls of a request.
 pub enum RequestBody<'a> {
     Native(Items<Object<native::Call<'a>>>),
     OpenAi(openai::Message<'a>),
@@ -51,7 +52,7 @@ pub enum RequestBody<'a> {
     Text(String),
 }
 
-/// The members of a request. An absent member and `null` are the same.
+/// The members of a request. `null` equals an absent member.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Members<'a> {
@@ -72,7 +73,7 @@ struct Members<'a> {
     text: Option<String>,
 }
 
-/// Parses the envelope. An error in it fails the whole request, unlike an error in arguments.
+/// Parses the envelope. An error in it fails the whole request, unlike an error in the arguments of a call.
 pub fn parse(body: &[u8]) -> Result<Envelope<'_>, Problem> {
     let text = std::str::from_utf8(body).map_err(|error| {
         let at = error.valid_up_to();
@@ -92,7 +93,7 @@ pub fn parse(body: &[u8]) -> Result<Envelope<'_>, Problem> {
     Ok(Envelope { turn, id, body })
 }
 
-/// A list with too many items is `TOO_LARGE`, like too many calls; other errors are `INVALID_REQUEST`.
+/// Maps a list with too many items to `TOO_LARGE`, like too many calls, and other errors to `INVALID_REQUEST`.
 fn unfit(error: &str) -> Problem {
     let error_type = match error.starts_with(TOO_MANY_ITEMS) {
         true => ErrorType::TooLarge,
@@ -103,7 +104,7 @@ fn unfit(error: &str) -> Problem {
 }
 
 impl<'a> Members<'a> {
-    /// The one member that carries calls.
+    /// Returns the one member that carries calls.
     fn only(self) -> Result<RequestBody<'a>, Problem> {
         let all = [
             ("calls", self.calls.map(RequestBody::Native)),
@@ -130,14 +131,15 @@ impl<'a> Members<'a> {
     }
 }
 
-/// The calls of a request.
+/// The calls of a request, while they are parsed.
 #[derive(Default)]
 pub struct Calls(Vec<RequestedCall>);
 
 impl Calls {
-    /// Adds a call, with a new id where it has none. Absent arguments are an empty object.
+    /// Adds a call, with a new id if it has none. Absent arguments equal an empty object.
     ///
-    /// A name that is too long for any tool is cut, so that the call gets `TOOL_NOT_FOUND` and the other calls run.
+    /// A name that is too long for any tool is truncated, so that the call gets `TOOL_NOT_FOUND` and the other calls
+    /// run.
     pub fn add(&mut self, id: Option<String>, tool: &str, arguments: Option<&str>) -> Result<(), Problem> {
         let id_is_new = id.is_none();
         let id = match id {
@@ -149,7 +151,7 @@ impl Calls {
         Ok(())
     }
 
-    /// The calls: at least one, at most `calls_max`, with distinct ids.
+    /// Returns the calls: at least one, at most `calls_max`, with distinct ids.
     pub fn into_list(self, calls_max: u64) -> Result<Vec<RequestedCall>, Problem> {
         let count = self.0.len() as u64;
         if count == 0 {
@@ -176,7 +178,7 @@ impl Calls {
     }
 }
 
-/// The name, cut to the limit. The ellipsis of a cut name is in no tool name, so a cut name never names a tool.
+/// Truncates a tool name to the limit. No tool name has an ellipsis, so a truncated name never matches a tool.
 pub fn bounded(tool: &str) -> Cow<'_, str> {
     if tool.len() <= TOOL_NAME_BYTES {
         return tool.into();
@@ -185,7 +187,7 @@ pub fn bounded(tool: &str) -> Cow<'_, str> {
     format!("{}…", &tool[..end]).into()
 }
 
-/// The `type` of an item, where it has one.
+/// Returns the `type` of an item, if it has one.
 pub fn kind<'a>(item: &'a RawValue, place: fmt::Arguments<'_>) -> Result<Option<Cow<'a, str>>, Problem> {
     #[derive(Deserialize)]
     struct Kind<'a> {
@@ -195,13 +197,13 @@ pub fn kind<'a>(item: &'a RawValue, place: fmt::Arguments<'_>) -> Result<Option<
     Ok(fitting::<Kind<'_>>(item, place)?.kind.0)
 }
 
-/// Whether an item has the `type` `wanted`.
+/// Returns true if the item has the `type` `wanted`.
 pub fn is_a(wanted: &str, item: &RawValue, place: fmt::Arguments<'_>) -> Result<bool, Problem> {
     let kind = kind(item, place)?;
     let kind = kind.ok_or_else(|| {
         invalid(format!("`{place}` has no `type`"), "send it as the model gave it").at(&place)
     })?;
-    // A misspelled type would be skipped, and its call would get no answer.
+    // An item with a misspelled type would be skipped, and its call would get no response.
     if kind != wanted
         && kind.len().abs_diff(wanted.len()) <= 2
         && nearest(&kind, [wanted].into_iter()).is_some()
@@ -211,13 +213,13 @@ pub fn is_a(wanted: &str, item: &RawValue, place: fmt::Arguments<'_>) -> Result<
     Ok(kind == wanted)
 }
 
-/// The error of an item with an unknown `type`.
+/// Returns the error of an item with an unknown `type`.
 pub fn unknown_kind(kind: &str, meant: &str, place: fmt::Arguments<'_>) -> Problem {
     let message = format!("`{place}/type` is `{}`", escape_for_display(kind, SHOWN_CHARS));
     invalid(message, format!("did you mean `{meant}`?")).at(&place)
 }
 
-/// Text that is borrowed where possible; `null` is the same as absent.
+/// Text that is borrowed where possible; `null` equals an absent string.
 #[derive(Default)]
 pub struct MaybeText<'a>(pub Option<Cow<'a, str>>);
 
@@ -233,7 +235,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for MaybeText<'a> {
 pub fn fitting<'a, T: Deserialize<'a>>(item: &'a RawValue, place: fmt::Arguments<'_>) -> Result<T, Problem> {
     let parsed = serde_json::from_str::<Object<T>>(item.get());
     parsed.map(|Object(item)| item).map_err(|error| {
-        // The position counts from the start of the item and would be misread as one in the body.
+        // The position counts from the start of the item and would be misread as a position in the body.
         let message = error.to_string();
         let position = format!(" at line {} column {}", error.line(), error.column());
         let message = message.strip_suffix(&position).unwrap_or(&message);
@@ -245,7 +247,7 @@ pub fn fitting<'a, T: Deserialize<'a>>(item: &'a RawValue, place: fmt::Arguments
     })
 }
 
-/// A list with a limited number of items, since an item of two bytes takes hundreds in memory.
+/// A list with a limited number of items, since an item of two bytes takes hundreds of bytes in memory.
 pub struct Items<T>(pub Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Items<T> {
@@ -275,7 +277,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ItemsVisitor<T> {
     }
 }
 
-/// Ids stand in paths, logs and the audit log, so they are short and plain.
+/// Validates a call id. Ids are part of paths, logs and the audit log, so they are short and plain ASCII.
 fn checked_id(id: String) -> Result<String, Problem> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
     if !id.is_empty() && id.len() <= CALL_ID_BYTES && id.bytes().all(plain) {
@@ -297,18 +299,18 @@ fn checked_turn(turn: String) -> Result<String, Problem> {
     ))
 }
 
-/// The error of a whole request.
+/// Returns the error of a whole request.
 pub fn invalid(message: impl Into<String>, hint: impl Into<String>) -> Problem {
     Problem::new(ErrorType::InvalidRequest, message, hint)
 }
 
-/// An excerpt of a refused text for a message.
+/// Returns an excerpt of refused text for an error message.
 pub fn excerpt(text: &str) -> String {
     escape_for_display(text, SHOWN_CHARS)
 }
 
 impl Problem {
-    /// Adds the JSON pointer of the error's place in the request.
+    /// Adds the JSON pointer of the error in the request.
     pub(super) fn at(self, pointer: &dyn fmt::Display) -> Self {
         Self(self.0.with_pointer(pointer.to_string()))
     }

@@ -1,7 +1,7 @@
-//! Gemini: parts of a content, of which one with `functionCall` is a call. The answer has `functionResponse` parts.
+//! Gemini: content parts, of which a part with `functionCall` is a call. The response has `functionResponse` parts.
 //!
-//! A call need not have an id. An id that the daemon makes then stands under `calls` alone, since the model does not know
-//! it. Field names are accepted in both spellings of the JSON form of protocol buffers.
+//! A call can lack an id. The id that the daemon then creates is in the `calls` member only, since the model does not
+//! know it. Field names are accepted in both spellings of the JSON mapping of Protocol Buffers.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,20 +23,20 @@ use crate::http::problem::Problem;
 /// The two spellings of the field of a call.
 const CALL_FIELDS: [&str; 2] = ["functionCall", "function_call"];
 
-/// The part of a call that its answer repeats.
+/// The field of a call that the response depends on.
 #[derive(Debug)]
 pub struct ResponseEnvelope {
     has_id: bool,
 }
 
-/// A part, for the question whether it is a call.
+/// The fields of a part that tell whether it is a call.
 #[derive(Deserialize)]
 struct Peek {
     #[serde(rename = "functionCall", alias = "function_call")]
     call: Option<IgnoredAny>,
 }
 
-/// A part that is a call.
+/// A part with a call.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[allow(dead_code, reason = "most fields are accepted because the published type has them")]
@@ -96,7 +96,7 @@ pub fn parse(parts: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem>
         let place = format_args!("/gemini/{at}");
         if fitting::<Peek>(part, place)?.call.is_none() {
             let fields: BTreeMap<Cow<'_, str>, IgnoredAny> = fitting(part, place)?;
-            // A misspelled call would be skipped like the model's text, without a notice.
+            // A misspelled field name would be skipped like the model's text, without an error.
             match fields.keys().find(|field| nearest(field, CALL_FIELDS.into_iter()).is_some()) {
                 Some(field) => {
                     let message =
@@ -116,7 +116,7 @@ pub fn parse(parts: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem>
             )
             .at(&place));
         }
-        // In protocol buffers an empty string is the same as an absent one.
+        // In Protocol Buffers an empty string equals an absent one.
         let id = call.id.filter(|id| !id.is_empty());
         envelopes.push(ResponseEnvelope { has_id: id.is_some() });
         calls.add(id, &call.name, call.args.map(RawValue::get))?;
@@ -124,41 +124,41 @@ pub fn parse(parts: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem>
     Ok(Dialect::Gemini(envelopes))
 }
 
-/// A part that answers a call.
+/// A response part for a call.
 #[derive(Serialize, ToSchema)]
 pub struct GeminiResponsePart<'a> {
-    /// The response.
+    /// The response to the call.
     #[serde(rename = "functionResponse")]
     function_response: GeminiFunctionResponse<'a>,
 }
 
-/// The response to a call of Gemini.
+/// The response to a function call of Gemini.
 #[derive(Serialize, ToSchema)]
 struct GeminiFunctionResponse<'a> {
-    /// The call's id, where Gemini gave it one.
+    /// The call's id, if Gemini sent one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     id: Option<&'a str>,
-    /// The function as the model named it.
+    /// The function name as the model called it.
     name: &'a str,
-    /// The result or error.
+    /// The result or the error.
     response: GeminiResponse,
 }
 
-/// The result or error of a call of Gemini.
+/// The result or the error of a function call of Gemini.
 #[derive(Serialize, ToSchema)]
 struct GeminiResponse {
-    /// The result as text, marked as data.
+    /// The result as text, framed as data.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     output: Option<String>,
-    /// The error as text, where the call was refused or failed.
+    /// The error as text, if the call was refused or failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     error: Option<String>,
 }
 
-/// One part a call.
+/// Returns one part per call.
 pub fn answer<'a>(
     envelopes: &'a [ResponseEnvelope],
     outcomes: &'a [Arc<CallOutcome>],

@@ -10,7 +10,7 @@ use super::envelope::Calls;
 use crate::http::body::Object;
 use crate::http::problem::Problem;
 
-/// One call.
+/// A call of the list.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call<'a> {
@@ -21,7 +21,7 @@ pub struct Call<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// Adds the calls.
+/// Adds the calls of the list.
 pub fn parse(requested: Vec<Object<Call<'_>>>, calls: &mut Calls) -> Result<Dialect, Problem> {
     for Object(call) in requested {
         calls.add(call.id, &call.tool, call.arguments.map(RawValue::get))?;

@@ -1,7 +1,7 @@
-//! OpenAI's chat completions: an assistant message with `tool_calls`, answered with messages of the role `tool`.
+//! OpenAI's chat completions: an assistant message with `tool_calls`, answered by messages of the role `tool`.
 //!
-//! `arguments` is a string of the model's text. If it is not JSON, the call gets `INVALID_ARGUMENTS` for the model to read,
-//! since the program that posts it cannot fix it.
+//! `arguments` is a string that the model wrote. If it is not valid JSON, the call gets `INVALID_ARGUMENTS` for the
+//! model to read, since the client that posts it cannot fix it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Message<'a> {
     parsed: Option<IgnoredAny>,
 }
 
-/// A call of a function. Chunks of a stream have `index`.
+/// A function call. Chunks of a stream have `index`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "some fields are accepted because the published type has them")]
@@ -59,7 +59,7 @@ struct Function<'a> {
     parsed_arguments: Option<IgnoredAny>,
 }
 
-/// Adds the message's function calls. Calls of custom tools are not for Toolgate.
+/// Adds the message's function calls. Calls of custom tools are not Toolgate's and are skipped.
 pub fn parse(message: &Message<'_>, calls: &mut Calls) -> Result<Dialect, Problem> {
     if message.function_call.is_some() {
         return Err(invalid(
@@ -81,24 +81,24 @@ pub fn parse(message: &Message<'_>, calls: &mut Calls) -> Result<Dialect, Proble
     Ok(Dialect::OpenAi)
 }
 
-/// The text of the arguments. Models write an empty string where a function takes none.
+/// Returns the text of the arguments. Models write an empty string for a function without parameters.
 pub fn arguments<'a>(text: &'a MaybeText<'_>) -> Option<&'a str> {
     text.0.as_deref().filter(|text| !text.is_empty())
 }
 
-/// A message that answers a call.
+/// A tool message for a call.
 #[derive(Serialize, ToSchema)]
 pub struct OpenAiToolMessage<'a> {
-    /// `tool`.
+    /// The role, `tool`.
     #[schema(pattern = "^tool$")]
     role: &'static str,
     /// The call's id.
     tool_call_id: &'a str,
-    /// The result as text, marked as data.
+    /// The result as text, framed as data.
     content: String,
 }
 
-/// One message a call.
+/// Returns one message per call.
 pub fn answer<'a>(outcomes: &'a [Arc<CallOutcome>]) -> Vec<OpenAiToolMessage<'a>> {
     let message = |outcome: &'a CallOutcome| OpenAiToolMessage {
         role: "tool",

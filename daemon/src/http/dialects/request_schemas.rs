@@ -1,19 +1,19 @@
-//! Requests in every dialect, as the OpenAPI document describes them.
+//! Schemas of requests in every dialect, for the OpenAPI document.
 //!
-//! The parsers beside this file check more than a schema can say, such as that a list has a call among its items. Of the
-//! providers' types the document has the fields of a call; the providers document the others.
+//! The parsers in this folder enforce more than a schema can express, such as that a list has a call among its items.
+//! For the providers' types the document has the fields of a call; the providers document the others.
 
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::http::calls::CallRequest;
 
-/// Calls to carry out. The member that carries them chooses the dialect; there is exactly one.
+/// Calls to execute. The request has exactly one member that carries calls, which selects the dialect.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub enum CallsRequest {
-    /// Toolgate's own.
+    /// Toolgate's own dialect.
     Native(NativeRequest),
     /// The chat completions of OpenAI.
     OpenAi(OpenAiRequest),
@@ -21,7 +21,7 @@ pub enum CallsRequest {
     Responses(ResponsesRequest),
     /// The messages of Anthropic.
     Anthropic(AnthropicRequest),
-    /// Gemini.
+    /// Gemini's parts.
     Gemini(GeminiRequest),
     /// One call as a flat object.
     Flat(FlatRequest),
@@ -37,11 +37,12 @@ macro_rules! request {
         #[serde(deny_unknown_fields)]
         #[allow(dead_code, reason = "read by the derive alone")]
         pub struct $name {
-            /// The model's turn: an id of the orchestrator's, at most 200 bytes. Rounds are counted for each.
+            /// The model's turn: an id of the orchestrator, at most 200 bytes. Rounds are counted per turn.
             #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "t1")]
             turn: Option<String>,
             $(
-                /// The call's id, unique in the session; the same id answers the same call again. Made where absent.
+                /// The call's id, unique in the session. A repeated id returns the response of the same call.
+                /// Default: a new id.
                 #[schema(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:-]+$", example = "c1")]
                 id: $id,
             )?
@@ -54,22 +55,22 @@ macro_rules! request {
 request! {
     /// Calls in Toolgate's own dialect.
     NativeRequest as NativeCalls {
-        /// The calls, at most 32 unless the operator allows more. They run at the same time.
+        /// The calls, at most 32 unless the operator allows more. They run concurrently.
         #[schema(min_items = 1)]
         calls: Vec<CallRequest>
     }
 }
 
 request! {
-    /// Calls as OpenAI's chat completions have them.
+    /// Calls in the format of OpenAI's chat completions.
     OpenAiRequest as OpenAiCalls {
-        /// The message of the assistant, or its `tool_calls` alone.
+        /// The assistant message, or its `tool_calls` alone.
         openai: OpenAiMessage
     }
 }
 
 request! {
-    /// Calls as OpenAI's responses have them.
+    /// Calls in the format of OpenAI's responses.
     ResponsesRequest as OpenAiResponsesCalls {
         /// The output items. Items of the type `function_call` are executed; others are ignored.
         #[schema(min_items = 1)]
@@ -78,7 +79,7 @@ request! {
 }
 
 request! {
-    /// Calls as Anthropic's messages have them.
+    /// Calls in the format of Anthropic's messages.
     AnthropicRequest as AnthropicCalls {
         /// The content blocks. Items of the type `tool_use` are executed; others are ignored.
         #[schema(min_items = 1)]
@@ -87,7 +88,7 @@ request! {
 }
 
 request! {
-    /// Calls as Gemini has them.
+    /// Calls in the format of Gemini.
     GeminiRequest as GeminiCalls {
         /// The parts of the content. Parts with a `functionCall` are executed; others are ignored.
         #[schema(min_items = 1)]
@@ -107,78 +108,78 @@ request! {
 request! {
     /// One call as a string.
     TextRequest as TextCall {
-        /// The whole of `[[TOOL_CALL: name(argument='value', other=3)]]` with nothing around it. The arguments are named
-        /// JSON literals, of which strings can be in single quotes too.
+        /// Exactly `[[TOOL_CALL: name(argument='value', other=3)]]` without surrounding text. The arguments are named
+        /// JSON literals, whose strings can also be in single quotes.
         #[schema(pattern = r"^\[\[TOOL_CALL:\s*[A-Za-z0-9_/.-]+\([\s\S]*\)\]\]$", example = "[[TOOL_CALL: call_arithmetic_evaluate(expression='6*7')]]")]
         text: String,
         id: Option<String>
     }
 }
 
-/// A message of an assistant. Its other fields can be there.
+/// An assistant message. Its other fields are allowed.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct OpenAiMessage {
-    /// The calls. Function calls are executed; others are ignored.
+    /// The tool calls. Function calls are executed; others are ignored.
     #[schema(min_items = 1)]
     tool_calls: Vec<OpenAiToolCall>,
 }
 
-/// A tool call of OpenAI's. Its other fields can be there.
+/// A tool call of OpenAI's chat completions. Its other fields are allowed.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct OpenAiToolCall {
     /// The call's id.
     #[schema(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:-]+$", example = "call_1")]
     id: String,
-    /// `function`.
+    /// The type, `function`.
     #[schema(pattern = "^function$")]
     r#type: String,
-    /// The function.
+    /// The function to call.
     function: OpenAiFunction,
 }
 
-/// A function that is called.
+/// The function of a tool call.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct OpenAiFunction {
-    /// `call_NAMESPACE_TOOL`, as the tool is listed.
+    /// The wire name, `call_NAMESPACE_TOOL`, from the tool list.
     #[schema(example = "call_arithmetic_evaluate")]
     name: String,
-    /// The arguments as the model wrote them: the text of a JSON object.
+    /// The arguments as the model wrote them: a JSON object as a string.
     #[schema(example = "{\"expression\":\"6*7\"}")]
     arguments: String,
 }
 
-/// An output item of OpenAI's responses. Its other fields can be there.
+/// An output item of OpenAI's responses. Its other fields are allowed.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct ResponsesItem {
-    /// The type; `function_call` is a call.
+    /// The type; an item of the type `function_call` is a call.
     #[schema(example = "function_call")]
     r#type: String,
     /// The call's id.
     #[schema(required = false, value_type = String, example = "call_1")]
     call_id: Option<String>,
-    /// `call_NAMESPACE_TOOL`, as the tool is listed.
+    /// The wire name, `call_NAMESPACE_TOOL`, from the tool list.
     #[schema(required = false, value_type = String, example = "call_arithmetic_evaluate")]
     name: Option<String>,
-    /// The arguments as the model wrote them: the text of a JSON object.
+    /// The arguments as the model wrote them: a JSON object as a string.
     #[schema(required = false, value_type = String, example = "{\"expression\":\"6*7\"}")]
     arguments: Option<String>,
 }
 
-/// A content block of Anthropic's. Its other fields can be there.
+/// A content block of Anthropic's messages. Its other fields are allowed.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct AnthropicBlock {
-    /// The type; `tool_use` is a call.
+    /// The type; a block of the type `tool_use` is a call.
     #[schema(example = "tool_use")]
     r#type: String,
     /// The call's id.
     #[schema(required = false, value_type = String, example = "toolu_1")]
     id: Option<String>,
-    /// `call_NAMESPACE_TOOL`, as the tool is listed.
+    /// The wire name, `call_NAMESPACE_TOOL`, from the tool list.
     #[schema(required = false, value_type = String, example = "call_arithmetic_evaluate")]
     name: Option<String>,
     /// The arguments.
@@ -186,23 +187,23 @@ pub struct AnthropicBlock {
     input: Option<Value>,
 }
 
-/// A part of a content of Gemini's. Its other fields can be there.
+/// A part of a Gemini content. Its other fields are allowed.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct GeminiPart {
-    /// The call, where it is one.
+    /// The call, if the part is one.
     #[schema(required = false, value_type = GeminiFunctionCall)]
     #[serde(rename = "functionCall")]
     function_call: Option<GeminiFunctionCall>,
 }
 
-/// A call of Gemini's.
+/// A function call of Gemini.
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct GeminiFunctionCall {
-    /// The call's id, where it has one.
+    /// The call's id, if it has one.
     id: Option<String>,
-    /// `call_NAMESPACE_TOOL`, as the tool is listed.
+    /// The wire name, `call_NAMESPACE_TOOL`, from the tool list.
     #[schema(example = "call_arithmetic_evaluate")]
     name: String,
     /// The arguments.
@@ -215,10 +216,10 @@ pub struct GeminiFunctionCall {
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct FlatToolCall {
-    /// A namespace, or without `action` what a model calls the tool.
+    /// The namespace, or the wire name if `action` is absent.
     #[schema(example = "arithmetic")]
     tool_name: String,
-    /// The tool in that namespace.
+    /// The tool's name within the namespace.
     #[schema(example = "evaluate")]
     action: Option<String>,
     /// The arguments.

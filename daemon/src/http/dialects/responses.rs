@@ -1,5 +1,5 @@
-//! OpenAI's responses: output items, of which `function_call` is a call. The answer has `function_call_output` items for
-//! the next request's `input`.
+//! OpenAI's responses: output items, of which a `function_call` is a call. The response has `function_call_output`
+//! items for the next request's `input`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::call::CallOutcome;
 use crate::frame;
 use crate::http::problem::Problem;
 
-/// The part of a call that its answer repeats: the caller, where that is not the model itself.
+/// The field of a call that the response repeats: the caller, if it is not the model itself.
 #[derive(Debug)]
 pub struct ResponseEnvelope {
     caller: Option<Box<RawValue>>,
@@ -39,7 +39,7 @@ struct Call<'a> {
     #[serde(rename = "type")]
     kind: IgnoredAny,
     id: Option<IgnoredAny>,
-    // `async_` is what the Python client calls it.
+    // The Python client library serializes the field as `async_`.
     #[serde(alias = "async_")]
     r#async: Option<IgnoredAny>,
     namespace: Option<IgnoredAny>,
@@ -56,7 +56,7 @@ pub fn parse(items: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem>
             continue;
         }
         let call: Call<'_> = fitting(item, place)?;
-        // The first chunk of a stream has no arguments yet, and the call would run without them.
+        // The first chunk of a stream has no arguments yet; the call would run without them.
         if let Some(status) = call.status.0.as_deref().filter(|status| *status != "completed") {
             return Err(invalid(
                 format!("`{place}` is not complete: its status is `{}`", super::envelope::excerpt(status)),
@@ -70,23 +70,23 @@ pub fn parse(items: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem>
     Ok(Dialect::Responses(envelopes))
 }
 
-/// An item that answers a call.
+/// An output item for a call.
 #[derive(Serialize, ToSchema)]
 pub struct ResponsesOutput<'a> {
-    /// `function_call_output`.
+    /// The type, `function_call_output`.
     #[schema(pattern = "^function_call_output$")]
     r#type: &'static str,
     /// The call's id.
     call_id: &'a str,
-    /// The result as text, marked as data.
+    /// The result as text, framed as data.
     output: String,
-    /// The caller, as the call has it.
+    /// The caller, copied from the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     caller: Option<&'a RawValue>,
 }
 
-/// One item a call.
+/// Returns one item per call.
 pub fn answer<'a>(
     envelopes: &'a [ResponseEnvelope],
     outcomes: &'a [Arc<CallOutcome>],

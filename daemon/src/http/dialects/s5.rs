@@ -1,7 +1,7 @@
 //! S5's dialect: one call as `tool_name`, `action` and `parameters`, and its result or error as one flat object.
 //!
-//! `tool_name` is a plugin's namespace and `action` its tool, both accepted by their original names too. Without `action`,
-//! `tool_name` is the name that a model calls.
+//! `tool_name` is a plugin's namespace and `action` its tool; both are also accepted by their original names. Without
+//! `action`, `tool_name` is the wire name.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use super::envelope::{Calls, MaybeText};
 use crate::call::{ApprovalStamp, CallOutcome, Executed, Status};
 use crate::http::problem::{ErrorTypeForm, Problem};
 
-/// The call.
+/// The call of the request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Call<'a> {
@@ -28,16 +28,16 @@ pub struct Call<'a> {
     parameters: Option<&'a RawValue>,
 }
 
-/// The names of the request, which the answer repeats; none for a wire name, which the answer splits.
+/// The names of the request, which the response repeats; `None` for a wire name, which the response splits.
 #[derive(Debug)]
 pub struct ResponseEnvelope(Option<(String, String)>);
 
-/// Adds the call.
+/// Adds the call of the request.
 pub fn parse(call: Call<'_>, id: Option<String>, calls: &mut Calls) -> Result<Dialect, Problem> {
     let parameters = call.parameters.map(RawValue::get);
     let envelope = match call.action.0 {
         Some(action) => {
-            // `weather_service` becomes a namespace by the published rule for names from elsewhere.
+            // `weather_service` becomes a namespace by the published rule for names from other systems.
             let namespace = toolgate_api::name::derive_namespace(&call.tool_name);
             let namespace = namespace.as_deref().unwrap_or(&call.tool_name);
             calls.add(id, &format!("{namespace}/{action}"), parameters)?;
@@ -51,29 +51,29 @@ pub fn parse(call: Call<'_>, id: Option<String>, calls: &mut Calls) -> Result<Di
     Ok(Dialect::Flat(envelope))
 }
 
-/// The result of a call, its error, or what it waits for, as one flat object.
+/// The result, the error or the pending state of a call, as one flat object.
 #[derive(Serialize, ToSchema)]
 pub struct FlatResult<'a> {
-    /// The namespace, as it was called.
+    /// The namespace as the request named it.
     #[schema(value_type = String)]
     tool_name: Cow<'a, str>,
-    /// The tool in its namespace.
+    /// The tool's name within its namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     action: Option<Cow<'a, str>>,
-    /// How the call ended, or that it has not.
+    /// The status of the call: its outcome, or the state that it waits in.
     status: Status,
-    /// Whether guest code began to run.
+    /// Whether guest code started to run.
     executed: Executed,
-    /// The result, any JSON, where the status is `ok`.
+    /// The result, any JSON, if the status is `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     output: Option<&'a RawValue>,
-    /// The stable code, where the status is `error`.
+    /// The stable error code, if the status is `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = ErrorTypeForm, required = false)]
     error_type: Option<&'static str>,
-    /// What happened, or what the call waits for.
+    /// The error message, or the reason that the call is pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     message: Option<&'a str>,
@@ -93,7 +93,7 @@ pub struct FlatResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     payload: Option<&'a RawValue>,
-    /// The approval that the call waits for.
+    /// The pending approval.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     approval: Option<&'a ApprovalStamp>,
@@ -103,7 +103,7 @@ pub struct FlatResult<'a> {
     expires_at: Option<u64>,
 }
 
-/// The answer of the call.
+/// Returns the response to the call.
 pub fn answer<'a>(envelope: &'a ResponseEnvelope, outcome: &'a CallOutcome) -> FlatResult<'a> {
     let (tool_name, action) = match &envelope.0 {
         Some((tool_name, action)) => (tool_name.into(), Some(action.into())),

@@ -1,8 +1,9 @@
-//! The string form: `[[TOOL_CALL: name(argument='value', other=3)]]`, answered `[[TOOL_RESPONSE: name(…) -> …]]`.
+//! The string form: `[[TOOL_CALL: name(argument='value', other=3)]]`, with the response `[[TOOL_RESPONSE: name(…) ->
+//! …]]`.
 //!
-//! The string must be the whole field (requirements 9.7): a longer text that contains one may quote a web page or a user.
-//! The arguments are named JSON literals, whose strings may be in single quotes too; they become the text of one JSON
-//! object, in which every literal stays as it was written.
+//! The string must be the whole field (requirements 9.7): a longer text that contains a call may quote a web page or
+//! a user. The arguments are named JSON literals, whose strings can also be in single quotes. They become the text of
+//! one JSON object, in which literals are not reformatted.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,17 +18,17 @@ use crate::http::problem::Problem;
 
 const OPENING: &str = "[[TOOL_CALL:";
 const CLOSING: &str = "]]";
-/// Deepest nesting of a literal. No policy allows arguments that are deeper.
+/// Deepest nesting of a literal. No policy allows deeper arguments.
 const MOST_LEVELS: usize = 128;
 
-/// The call as it was written, which the answer repeats.
+/// The name and arguments of the call as written, which the response repeats.
 #[derive(Debug)]
 pub struct ResponseEnvelope {
     name: String,
     arguments: String,
 }
 
-/// Adds the call.
+/// Parses the string and adds its call.
 pub fn parse(text: &str, id: Option<String>, calls: &mut Calls) -> Result<Dialect, Problem> {
     let mut parser = Parser { text, at: 0, levels: 0, json: String::with_capacity(text.len()) };
     match parser.call() {
@@ -39,12 +40,12 @@ pub fn parse(text: &str, id: Option<String>, calls: &mut Calls) -> Result<Dialec
     }
 }
 
-/// The answer of the call.
+/// Renders the response to the call.
 pub fn answer(envelope: &ResponseEnvelope, outcome: &CallOutcome) -> String {
     frame::tool_response(&envelope.name, &envelope.arguments, &literal(outcome))
 }
 
-/// The result as a literal, so that no output reads as one of the unquoted words.
+/// Returns the result as a literal, so that no output is parsed as one of the unquoted words.
 fn literal(outcome: &CallOutcome) -> Cow<'_, str> {
     if let Some(error) = outcome.error() {
         return format!("error {}: {} ({})", error.error_type, error.message, error.hint).into();
@@ -59,17 +60,17 @@ fn literal(outcome: &CallOutcome) -> Cow<'_, str> {
     }
 }
 
-/// What was expected at the parser's position.
+/// A syntax error: the token that was expected at the parser's position.
 struct Unfit(Cow<'static, str>);
 
 type Fits<T = ()> = Result<T, Unfit>;
 
 struct Parser<'a> {
     text: &'a str,
-    /// In bytes. INVARIANT: on a character boundary whenever a slice is taken.
+    /// The position in bytes. INVARIANT: on a character boundary whenever a slice is taken.
     at: usize,
     levels: usize,
-    /// The arguments so far, as JSON text.
+    /// The arguments parsed so far, as JSON text.
     json: String,
 }
 
@@ -122,7 +123,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A JSON value, with strings in either quotes.
+    /// Parses a JSON value, with strings in single or double quotes.
     fn literal(&mut self) -> Fits {
         self.skip_space();
         match self.peek() {
@@ -139,7 +140,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An object or an array: what `item` reads, between commas.
+    /// Parses an object or an array: `item` parses each element, with commas between.
     fn nested(&mut self, closing: u8, item: fn(&mut Self) -> Fits) -> Fits {
         if self.levels >= MOST_LEVELS {
             return unfit(format!("at most {MOST_LEVELS} levels"));
@@ -199,7 +200,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The escapes of JSON, which stay as they are, and that of a single quote within single quotes.
+    /// Parses an escape: those of JSON are copied unchanged; an escaped single quote is allowed within single quotes.
     fn escape(&mut self, quote: u8) -> Fits {
         let rest = self.text.as_bytes().get(self.at + 1..).unwrap_or_default();
         let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
@@ -276,7 +277,7 @@ impl<'a> Parser<'a> {
         self.at += 1;
     }
 
-    /// Takes one or more characters of a class.
+    /// Parses one or more characters of a class.
     fn run(&mut self, is_of_it: fn(char) -> bool, expected: &'static str) -> Fits<&'a str> {
         let rest = self.rest();
         let end = rest.find(|letter| !is_of_it(letter)).unwrap_or(rest.len());
@@ -329,7 +330,7 @@ fn unfit<T>(expected: impl Into<Cow<'static, str>>) -> Fits<T> {
     Err(Unfit(expected.into()))
 }
 
-/// The characters of wire names, of `namespace/tool`, and of names from elsewhere.
+/// Returns true for the characters of wire names, of `namespace/tool`, and of tool names from other systems.
 fn is_tool_character(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '/' | '.')
 }
