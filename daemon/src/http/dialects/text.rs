@@ -1,5 +1,5 @@
-//! The string form: `[[TOOL_CALL: name(argument='value', other=3)]]`, with the response `[[TOOL_RESPONSE: name(…) ->
-//! …]]`.
+//! The string form: `[[TOOL_CALL: name(argument='value', other=3)]]`, answered by
+//! `[[TOOL_RESPONSE: name(…) -> …]]`.
 //!
 //! The string must be the whole field (requirements 9.7): a longer text that contains a call may quote a web page or
 //! a user. The arguments are named JSON literals, whose strings can also be in single quotes. They become the text of
