@@ -214,7 +214,7 @@ fn openai_what_its_types_do_not_have_is_refused() {
         "the request has no calls that are run here"
     );
     let old = r#"{"openai":{"function_call":{"name":"a","arguments":"{}"}}}"#;
-    assert!(refusal(old).starts_with("`/openai/function_call` is the form that `tool_calls` replaced"));
+    assert!(refusal(old).starts_with("`/openai/function_call` was replaced by `tool_calls`"));
 }
 
 #[test]
