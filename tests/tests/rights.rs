@@ -1,7 +1,7 @@
 //! Access rights: every operation of the OpenAPI document, with every kind of token.
 //!
 //! Expectations come from the document (`security`, `x-toolgate-roles`), which the daemon derives from its guards. The
-//! test finds a guard without effect, a handler that ignores ownership and, through the reviewed_path file
+//! test finds a guard without effect, a handler that ignores ownership and, through the reviewed file
 //! `rights/matrix.txt`, every change of rights. `TOOLGATE_BLESS=1` rewrites that file.
 //!
 //! - No token or an unknown token: 401. A role that the document does not list: 403.
@@ -464,7 +464,7 @@ fn heading(callers: &[Caller]) -> String {
     text
 }
 
-/// Asserts that the text equals the reviewed_path file.
+/// Asserts that the text equals the reviewed file.
 fn assert_reviewed(file: &str, text: &str) {
     let path = reviewed_path(file);
     if std::env::var_os("TOOLGATE_BLESS").is_some() {

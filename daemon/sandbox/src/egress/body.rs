@@ -21,14 +21,14 @@ pub(super) struct GuestBody {
     taken_bytes: Option<Arc<AtomicUsize>>,
 }
 
-/// A body of this size is sent once hyper has taken_bytes it: the send buffer of an unused socket holds it.
+/// A body of this size is sent once hyper has taken it: the send buffer of an unused socket holds it.
 const SOCKET_BUFFER_BYTES: usize = 16 * 1024;
 
 /// Progress of a request body, after hyper took ownership of the body.
 pub(super) struct SendProgress(Option<Arc<AtomicUsize>>);
 
 impl SendProgress {
-    /// Whether content may be buffered or not taken_bytes yet. hyper drops a body once it has taken_bytes all of it.
+    /// Whether content may be buffered or not taken yet. hyper drops a body once it has taken all of it.
     pub(super) fn may_be_unsent(&self) -> bool {
         self.0.as_ref().is_some_and(|taken_bytes| {
             Arc::strong_count(taken_bytes) > 1 || taken_bytes.load(Ordering::Relaxed) > SOCKET_BUFFER_BYTES
