@@ -5,7 +5,7 @@
 //! serializes the result. The OpenAPI document is generated from the same guards and handlers. Every request's host
 //! is validated, because a web page can make a browser send requests to loopback (DNS rebinding).
 
-mod address;
+mod path_params;
 mod agents;
 mod approvals;
 mod audit;
@@ -31,11 +31,11 @@ mod plugins;
 mod policies;
 mod preview;
 mod problem;
-mod refusal;
+mod error_responses;
 mod root_key;
 mod schema;
 mod sessions;
-mod site;
+mod service;
 mod tokens;
 mod tools;
 mod test_call;
@@ -65,7 +65,7 @@ use problem::Problem;
 
 pub use documents::DocumentWarning;
 pub use problem::ErrorTypeForm;
-pub use site::Site;
+pub use service::RootService;
 
 /// Time that running changes get after the drain deadline: the same as the last responses.
 const LAST_CHANGES: Duration = listener::LAST_ANSWERS;
@@ -106,12 +106,12 @@ impl App {
     }
 
     /// Builds every route, with the OpenAPI document.
-    pub fn site(self) -> Site {
+    pub fn into_service(self) -> RootService {
         let (router, document) = routes(&self).into_parts();
         self.0.openapi.get_or_init(|| document::text(document));
         let hosts = self.settings().hosts();
         let router = router.fallback(no_address).method_not_allowed_fallback(wrong_method).with_state(self);
-        Site::new(router, hosts)
+        RootService::new(router, hosts)
     }
 
     /// Waits for running tasks, then closes the store. Changes may run until `drained` and `LAST_CHANGES` longer.

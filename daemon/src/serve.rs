@@ -209,7 +209,13 @@ impl PreparedDaemon {
             background: TaskTracker::new(),
         });
         let tasks = [
-            tokio::spawn(listener::serve(tcp, app.clone().site(), settings, stop.clone(), shutdown.clone())),
+            tokio::spawn(listener::serve(
+                tcp,
+                app.clone().into_service(),
+                settings,
+                stop.clone(),
+                shutdown.clone(),
+            )),
             tokio::spawn(sweeper.run(stop.clone())),
             tokio::spawn(refreshing),
         ];

@@ -5,16 +5,17 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
-use super::address::{AgentAddress, DeleteHeaders, OrganizationAddress, WriteHeaders};
 use super::documents::{
     DocumentAccepted, DocumentEntry, DocumentView, DocumentWarnings, Strictness, documents, name,
     precondition, stored, stored_warnings,
 };
-use super::extract::{Path, Query};
-use super::problem::Problem;
-use super::refusal::{
-    Changed, NoAgent, NoOrganization, NothingSaid, Unreadable, Unrecordable, UnsoundDocument,
+use super::error_responses::{
+    AuditUnavailable, InvalidDocument, NoAgent, NoOrganization, PreconditionFailed, PreconditionRequired,
+    StoreUnreadable,
 };
+use super::extract::{Path, Query};
+use super::path_params::{AgentPath, DeleteHeaders, OrgPath, WriteHeaders};
+use super::problem::Problem;
 use super::schema::AgentForm;
 use super::{App, Authenticated, List, Page};
 use crate::documents::{DocumentKey, DocumentKind, RuleKey};
@@ -24,10 +25,10 @@ use crate::documents::{DocumentKey, DocumentKind, RuleKey};
 /// The list is sorted by name.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/agents", tag = "agents", operation_id = "list_agents",
-    params(OrganizationAddress, Page),
+    params(OrgPath, Page),
     responses(
         (status = 200, description = "A page of the agents.", body = List<DocumentEntry<AgentForm>>),
-        NoOrganization, Unreadable,
+        NoOrganization, StoreUnreadable,
     ),
 )]
 pub async fn list(
@@ -49,8 +50,8 @@ pub async fn list(
 /// The response has the `ETag` that `PUT` and `DELETE` require in `If-Match`.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/agents/{agent}", tag = "agents", operation_id = "get_agent",
-    params(AgentAddress),
-    responses((status = 200, description = "The document.", body = AgentForm, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoAgent, Unreadable),
+    params(AgentPath),
+    responses((status = 200, description = "The document.", body = AgentForm, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoAgent, StoreUnreadable),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -69,12 +70,12 @@ pub async fn get(
 /// only, because policies can be written before plugins are loaded.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/agents/{agent}", tag = "agents", operation_id = "put_agent",
-    params(AgentAddress, WriteHeaders, Strictness),
+    params(AgentPath, WriteHeaders, Strictness),
     request_body(content = AgentForm, example = json!({"name": "Helper", "enabled": ["arithmetic/*", "files/read"], "limits": {"deadline_ms": 5000}})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NoOrganization, Changed, UnsoundDocument, NothingSaid, Unrecordable,
+        NoOrganization, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
     ),
 )]
 pub async fn put(
@@ -95,8 +96,8 @@ pub async fn put(
 /// tools.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/agents/{agent}/warnings", tag = "agents", operation_id = "get_agent_warnings",
-    params(AgentAddress),
-    responses((status = 200, description = "The warnings.", body = DocumentWarnings), NoAgent, Unreadable),
+    params(AgentPath),
+    responses((status = 200, description = "The warnings.", body = DocumentWarnings), NoAgent, StoreUnreadable),
 )]
 pub async fn warnings(
     State(app): State<App>,
@@ -113,8 +114,8 @@ pub async fn warnings(
 /// Its sessions end and their running calls are cancelled.
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/agents/{agent}", tag = "agents", operation_id = "delete_agent",
-    params(AgentAddress, DeleteHeaders),
-    responses((status = 204, description = "It is gone."), NoAgent, Changed, NothingSaid, Unrecordable),
+    params(AgentPath, DeleteHeaders),
+    responses((status = 204, description = "It is gone."), NoAgent, PreconditionFailed, PreconditionRequired, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,

@@ -6,13 +6,13 @@ use serde_json::value::RawValue;
 use toolgate_admission::{CallError, ErrorType};
 use utoipa::{IntoParams, ToSchema};
 
-use super::address::ApprovalAddress;
 use super::body::Json;
-use super::extract::{Path, Query};
-use super::problem::Problem;
-use super::refusal::{
-    ApprovalOver, Decided, NoApproval, NoOrganization, OwnSession, Unreadable, Unrecordable,
+use super::error_responses::{
+    AlreadyDecided, ApprovalStale, AuditUnavailable, NoApproval, NoOrganization, OwnSession, StoreUnreadable,
 };
+use super::extract::{Path, Query};
+use super::path_params::ApprovalPath;
+use super::problem::Problem;
 use super::{App, Authenticated, List};
 use crate::admin::DecisionRequest;
 use crate::approvals::refusal;
@@ -104,7 +104,7 @@ pub struct ApprovalQuery {
 /// The list starts with the oldest approval. Owners see the approvals of their organization.
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "approvals", operation_id = "list_approvals", params(ApprovalQuery),
-    responses((status = 200, description = "A page of approvals.", body = List<ApprovalView>), NoOrganization, Unreadable),
+    responses((status = 200, description = "A page of approvals.", body = List<ApprovalView>), NoOrganization, StoreUnreadable),
 )]
 pub async fn list(
     State(app): State<App>,
@@ -136,8 +136,8 @@ pub async fn list(
 ///
 /// The response includes the arguments, byte for byte, as the call would run with them.
 #[utoipa::path(
-    get, path = "/v1/approvals/{id}", tag = "approvals", operation_id = "get_approval", params(ApprovalAddress),
-    responses((status = 200, description = "The approval.", body = ApprovalView), NoApproval, Unreadable),
+    get, path = "/v1/approvals/{id}", tag = "approvals", operation_id = "get_approval", params(ApprovalPath),
+    responses((status = 200, description = "The approval.", body = ApprovalView), NoApproval, StoreUnreadable),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -154,9 +154,9 @@ pub async fn get(
 /// and the rules in the request for approval; a change of any of them makes it void. The call runs when the client
 /// posts it again: once, or as often and with such other arguments as the decision allows.
 #[utoipa::path(
-    post, path = "/v1/approvals/{id}", tag = "approvals", operation_id = "decide_approval", params(ApprovalAddress),
+    post, path = "/v1/approvals/{id}", tag = "approvals", operation_id = "decide_approval", params(ApprovalPath),
     request_body(content = DecisionRequest, example = json!({"decision": "approve", "reason": "agreed by phone"})),
-    responses((status = 200, description = "It is decided.", body = ApprovalView), NoApproval, OwnSession, Decided, ApprovalOver, Unrecordable),
+    responses((status = 200, description = "It is decided.", body = ApprovalView), NoApproval, OwnSession, AlreadyDecided, ApprovalStale, AuditUnavailable),
 )]
 pub async fn post(
     State(app): State<App>,

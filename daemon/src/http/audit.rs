@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use toolgate_admission::{ErrorType, Layer, Name};
 use utoipa::{IntoParams, ToSchema};
 
+use super::error_responses::{NoOrganization, StoreUnreadable};
 use super::extract::Query;
 use super::problem::{ErrorTypeForm, Problem};
-use super::refusal::{NoOrganization, Unreadable};
 use super::{App, Authenticated};
 use crate::admin::audit_failure;
 use crate::audit::{self, Kind, Order, Row, Status, VerifyReport};
@@ -84,7 +84,7 @@ pub struct AuditPage {
     get, path = "/v1/audit", tag = "audit", operation_id = "search_audit", params(AuditQuery),
     responses(
         (status = 200, description = "A page of records.", body = AuditPage),
-        NoOrganization, Unreadable,
+        NoOrganization, StoreUnreadable,
     ),
 )]
 pub async fn search(
@@ -153,7 +153,7 @@ fn error_type(text: &str) -> Result<String, Problem> {
 /// remaining records is intact.
 #[utoipa::path(
     get, path = "/v1/audit/verify", tag = "audit", operation_id = "verify_audit",
-    responses((status = 200, description = "What was found: `ok`, or the first bad place and what recoveries noted.", body = VerifyReport), Unreadable),
+    responses((status = 200, description = "What was found: `ok`, or the first bad place and what recoveries noted.", body = VerifyReport), StoreUnreadable),
 )]
 pub async fn verify(State(app): State<App>, _: Authenticated) -> Result<Response, Problem> {
     let report = app.audit().verify().await.map_err(|error| audit_failure(&error))?;

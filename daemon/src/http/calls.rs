@@ -13,15 +13,15 @@ use serde_json::value::RawValue;
 use toolgate_admission::ErrorType;
 use utoipa::ToSchema;
 
-use super::address::{CallAddress, SessionAddress};
 use super::body::{Json, JsonText};
 use super::dialects::{self, CallResult, CallsAnswer, CallsRequest, Dialect, ParsedRequest, ReplyContext};
-use super::extract::Path;
-use super::problem::Problem;
-use super::refusal::{
-    Decided, NoCall, NoSession, NotInTime, SessionEnded, TooManyCalls, TooManyStreams, UnfitResult,
-    Unreadable, Unrecordable,
+use super::error_responses::{
+    AlreadyDecided, AuditUnavailable, NoCall, NoSession, ResultMismatch, ResultTooLate, SessionEnded,
+    StoreUnreadable, TooManyCalls, TooManyStreams,
 };
+use super::extract::Path;
+use super::path_params::{CallPath, SessionPath};
+use super::problem::Problem;
 use super::{App, Authenticated, DOOR, events};
 use crate::approvals::ApprovalStatus;
 use crate::call::CallOutcome;
@@ -55,7 +55,7 @@ pub struct CallRequest {
 /// with `CONFLICT`. Closing the connection cancels the calls that still run.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/calls", tag = "calls", operation_id = "call_tools",
-    params(SessionAddress),
+    params(SessionPath),
     request_body(content = CallsRequest, example = json!({"calls": [{"id": "c1", "tool": "call_arithmetic_evaluate", "arguments": {"expression": "6*7"}}]})),
     responses(
         (status = 200, description = "What became of each call. With `Accept: text/event-stream` the events of these calls come as they happen, and this answer at last as the event `answer`.", content((CallsAnswer<'static> = "application/json"), (String = "text/event-stream")),
@@ -125,8 +125,8 @@ impl FromRequestParts<App> for WantsEvents {
 /// of the daemon, only the fact that the call ended is known, and the outcome is the error `EXPIRED`.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "get_call",
-    params(CallAddress),
-    responses((status = 200, description = "What is known of the call.", content((CallResult<'static> = "application/json"), (String = "text/event-stream"))), NoCall, SessionEnded, Unreadable, TooManyStreams),
+    params(CallPath),
+    responses((status = 200, description = "What is known of the call.", content((CallResult<'static> = "application/json"), (String = "text/event-stream"))), NoCall, SessionEnded, StoreUnreadable, TooManyStreams),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -237,11 +237,11 @@ fn some_json<'de, D: serde::Deserializer<'de>>(json: D) -> Result<Option<Box<Raw
 /// response.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/calls/{call}/result", tag = "calls", operation_id = "post_client_result",
-    params(CallAddress),
+    params(CallPath),
     request_body(content = ClientResultForm, example = json!({"status": "ok", "output": {"done": true}})),
     responses(
         (status = 200, description = "The call as it ended.", body = CallResult<'static>),
-        NoCall, Decided, NotInTime, UnfitResult, Unrecordable,
+        NoCall, AlreadyDecided, ResultTooLate, ResultMismatch, AuditUnavailable,
     ),
 )]
 pub async fn result(
@@ -289,8 +289,8 @@ pub async fn result(
 /// `CANCELLED`. A call that has ended keeps its outcome.
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "cancel_call",
-    params(CallAddress),
-    responses((status = 204, description = "It does not run any more."), NoCall, SessionEnded, Unrecordable),
+    params(CallPath),
+    responses((status = 204, description = "It does not run any more."), NoCall, SessionEnded, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,

@@ -10,14 +10,15 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use toolgate_admission::{CallError, Name};
 
-use super::address::{CredentialAddress, OptionalTags, OrganizationAddress};
 use super::body::SecretJson;
 use super::documents::{name, precondition, status, tagged};
-use super::extract::{Path, Query};
-use super::problem::Problem;
-use super::refusal::{
-    Changed, KeptInVault, NoCredential, NoOrganization, Sealed, TooManyCredentials, Unrecordable,
+use super::error_responses::{
+    AuditUnavailable, KeptInVault, NoCredential, NoOrganization, PreconditionFailed, Sealed,
+    TooManyCredentials,
 };
+use super::extract::{Path, Query};
+use super::path_params::{CredentialPath, OptionalTags, OrgPath};
+use super::problem::Problem;
 use super::{App, Authenticated, List, Page};
 use crate::clock::now_ms;
 use crate::credentials::Credential;
@@ -32,7 +33,7 @@ use form::{CredentialRequest, CredentialView, Rotation, view};
 /// The list is sorted by name and includes the credentials of the organization's users. Secrets are never returned.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/credentials", tag = "credentials", operation_id = "list_credentials",
-    params(OrganizationAddress, Page),
+    params(OrgPath, Page),
     responses((status = 200, description = "A page of the credentials.", body = List<CredentialView>), NoOrganization),
 )]
 pub async fn list(
@@ -56,7 +57,7 @@ pub async fn list(
 /// The response has the provider, the bindings and the state. The secret is never returned.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/credentials/{name}", tag = "credentials", operation_id = "get_credential",
-    params(CredentialAddress),
+    params(CredentialPath),
     responses(
         (status = 200, description = "The credential.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         NoCredential,
@@ -79,12 +80,12 @@ pub async fn get(
 /// `oauth2_authorization_code` is pending until a person connects it.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/credentials/{name}", tag = "credentials", operation_id = "put_credential",
-    params(CredentialAddress, OptionalTags),
+    params(CredentialPath, OptionalTags),
     request_body(content = CredentialRequest, example = json!({"provider": "stripe", "kind": "bearer", "secret": "sk_live_…", "bound_to": [{"host": "api.stripe.com", "path": "/v1/"}]})),
     responses(
         (status = 200, description = "It is replaced.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         (status = 201, description = "It is made.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NoOrganization, Changed, Sealed, TooManyCredentials, Unrecordable,
+        NoOrganization, PreconditionFailed, Sealed, TooManyCredentials, AuditUnavailable,
     ),
 )]
 pub async fn put(
@@ -109,8 +110,8 @@ pub async fn put(
 /// at the provider too.
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/credentials/{name}", tag = "credentials", operation_id = "delete_credential",
-    params(CredentialAddress, OptionalTags),
-    responses((status = 204, description = "It is gone."), NoCredential, Changed, Unrecordable),
+    params(CredentialPath, OptionalTags),
+    responses((status = 204, description = "It is gone."), NoCredential, PreconditionFailed, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -132,11 +133,11 @@ pub async fn delete(
 /// secret is in a vault is refused: rotate the secret in the vault.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/credentials/{name}/rotate", tag = "credentials", operation_id = "rotate_credential",
-    params(CredentialAddress, OptionalTags),
+    params(CredentialPath, OptionalTags),
     request_body(content = Rotation, example = json!({"secret": "sk_live_…"})),
     responses(
         (status = 200, description = "It is rotated.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NoCredential, Changed, KeptInVault, Sealed, Unrecordable,
+        NoCredential, PreconditionFailed, KeptInVault, Sealed, AuditUnavailable,
     ),
 )]
 pub async fn rotate(

@@ -12,17 +12,18 @@ use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, Warning};
 use utoipa::ToSchema;
 
-use super::address::{CustomToolAddress, DeleteHeaders, OrganizationAddress, WriteHeaders};
 use super::body::{Json, expect_json};
 use super::calls::origin;
 use super::documents::{DocumentWarning, body_text, name, precondition, status, stored, tagged};
+use super::error_responses::{
+    AuditUnavailable, InvalidDocument, NoConsentPending, NoCustomTool, NoOrganization, PlatformNamespace,
+    PreconditionFailed, PreconditionRequired, ServerDenied, ServerProtocolError, ServerUnavailable,
+    StoreUnreadable, TooManyTools,
+};
 use super::extract::{Path, Query};
+use super::path_params::{CustomToolPath, DeleteHeaders, OrgPath, WriteHeaders};
 use super::plugins::named;
 use super::problem::Problem;
-use super::refusal::{
-    Changed, NamespaceOfThePlatform, NoCustomTool, NoOrganization, NothingSaid, NothingWaits, ServerDenied,
-    ServerSilent, ServerUnsound, TooManyTools, Unreadable, Unrecordable, UnsoundDocument,
-};
 use super::{App, Authenticated, List, Page};
 pub use form::ToolDefinitionForm;
 
@@ -55,8 +56,8 @@ pub struct ConsentRequest {
 /// The list is sorted by namespace. An entry has the tool's kind, its actions and the changes that wait for consent.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/tools", tag = "custom tools", operation_id = "list_custom_tools",
-    params(OrganizationAddress, Page),
-    responses((status = 200, description = "A page of the tools.", body = List<CustomToolView>), NoOrganization, Unreadable),
+    params(OrgPath, Page),
+    responses((status = 200, description = "A page of the tools.", body = List<CustomToolView>), NoOrganization, StoreUnreadable),
 )]
 pub async fn list(
     State(app): State<App>,
@@ -82,8 +83,8 @@ pub async fn list(
 /// The response is the definition as it was put. Its `ETag` is the tag that `PUT` and `DELETE` require in `If-Match`.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "get_custom_tool",
-    params(CustomToolAddress),
-    responses((status = 200, description = "The definition.", body = ToolDefinitionForm, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoCustomTool, Unreadable),
+    params(CustomToolPath),
+    responses((status = 200, description = "The definition.", body = ToolDefinitionForm, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoCustomTool, StoreUnreadable),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -101,7 +102,7 @@ pub async fn get(
 /// the same server keeps the consented list.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "put_custom_tool",
-    params(CustomToolAddress, WriteHeaders),
+    params(CustomToolPath, WriteHeaders),
     request_body(content = ToolDefinitionForm, example = json!({
         "description": "Weather by place.", "base_url": "https://api.example.com/v1",
         "actions": [{"name": "current", "description": "The weather now.", "method": "GET", "path": "/points/{city}",
@@ -110,7 +111,7 @@ pub async fn get(
     responses(
         (status = 200, description = "It is replaced.", body = Accepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         (status = 201, description = "It is made.", body = Accepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NoOrganization, NamespaceOfThePlatform, TooManyTools, ServerSilent, ServerDenied, ServerUnsound, Changed, UnsoundDocument, NothingSaid, Unrecordable,
+        NoOrganization, PlatformNamespace, TooManyTools, ServerUnavailable, ServerDenied, ServerProtocolError, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
     ),
 )]
 pub async fn put(
@@ -137,8 +138,8 @@ pub async fn put(
 /// Its actions are removed at once; running calls finish with the old definition.
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "delete_custom_tool",
-    params(CustomToolAddress, DeleteHeaders),
-    responses((status = 204, description = "It is gone."), NoCustomTool, Changed, NothingSaid, Unrecordable),
+    params(CustomToolPath, DeleteHeaders),
+    responses((status = 204, description = "It is gone."), NoCustomTool, PreconditionFailed, PreconditionRequired, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -157,8 +158,8 @@ pub async fn delete(
 /// Changes since the last consent are returned as `waiting` and have no effect on calls until they are approved.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/tools/{namespace}/refresh", tag = "custom tools", operation_id = "refresh_custom_tool",
-    params(CustomToolAddress),
-    responses((status = 200, description = "The tool, with what waits.", body = CustomToolView), NoCustomTool, NothingWaits, ServerSilent, ServerDenied, ServerUnsound, UnsoundDocument, Unrecordable),
+    params(CustomToolPath),
+    responses((status = 200, description = "The tool, with what waits.", body = CustomToolView), NoCustomTool, NoConsentPending, ServerUnavailable, ServerDenied, ServerProtocolError, InvalidDocument, AuditUnavailable),
 )]
 pub async fn refresh(
     State(app): State<App>,
@@ -176,9 +177,9 @@ pub async fn refresh(
 /// The request has the digest that `refresh` returned, so that no other tool list takes effect.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/tools/{namespace}/approve", tag = "custom tools", operation_id = "approve_custom_tool",
-    params(CustomToolAddress),
+    params(CustomToolPath),
     request_body(content = ConsentRequest),
-    responses((status = 200, description = "It is in force.", body = CustomToolView), NoCustomTool, NothingWaits, UnsoundDocument, Unrecordable),
+    responses((status = 200, description = "It is in force.", body = CustomToolView), NoCustomTool, NoConsentPending, InvalidDocument, AuditUnavailable),
 )]
 pub async fn approve(
     State(app): State<App>,

@@ -20,13 +20,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use toolgate_admission::{CallError, ErrorType};
 
-use super::address::{OrganizationAddress, SessionAddress};
 use super::calls::render;
 use super::dialects::{self, ParsedRequest};
 use super::documents::name;
+use super::error_responses::{NoOrganization, NoSession, SessionEnded, TooManyStreams};
 use super::extract::Path;
+use super::path_params::{OrgPath, SessionPath};
 use super::problem::Problem;
-use super::refusal::{NoOrganization, NoSession, SessionEnded, TooManyStreams};
 use super::{App, Authenticated};
 use crate::clock::now_ms;
 use crate::dispatch::{Origin, known_outcome};
@@ -53,7 +53,7 @@ pub async fn all(State(app): State<App>, Authenticated(caller): Authenticated) -
 /// Streams every event of the calls of its agents from now on.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/events", tag = "events", operation_id = "follow_organization_events",
-    params(OrganizationAddress),
+    params(OrgPath),
     responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream"))), NoOrganization, TooManyStreams),
 )]
 pub async fn of_organization(
@@ -74,7 +74,7 @@ pub async fn of_organization(
 /// Streams every event of its calls from now on. The stream ends with the session.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/events", tag = "events", operation_id = "follow_session_events",
-    params(SessionAddress),
+    params(SessionPath),
     responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream"))), NoSession, SessionEnded, TooManyStreams),
 )]
 pub async fn of_session(

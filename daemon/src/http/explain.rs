@@ -5,11 +5,11 @@ use serde::Deserialize;
 use toolgate_admission::SessionFacts;
 use utoipa::IntoParams;
 
-use super::address::AgentAddress;
 use super::documents::name;
+use super::error_responses::NoAgent;
 use super::extract::{Path, Query};
+use super::path_params::AgentPath;
 use super::problem::Problem;
-use super::refusal::NoAgent;
 use super::{App, Authenticated};
 use crate::admin::{Explanation, explain};
 
@@ -31,7 +31,7 @@ pub struct ExplainQuery {
 /// Returns, for each tool, the layer that allows or denies it and the rule. The same function decides about calls.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/agents/{agent}/explain", tag = "agents", operation_id = "explain_agent",
-    params(AgentAddress, ExplainQuery),
+    params(AgentPath, ExplainQuery),
     responses((status = 200, description = "The explanation.", body = Explanation), NoAgent),
 )]
 pub async fn get(

@@ -13,10 +13,12 @@ use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 
 use utoipa::ToSchema;
 
-use super::address::{FileAddress, FileHeaders, SessionAddress};
+use super::error_responses::{
+    FileExists, NoFile, NoSession, NotEmpty, SessionEnded, StoreUnreadable, WorkspaceFull,
+};
 use super::extract::Path;
+use super::path_params::{FileHeaders, FilePath, SessionPath};
 use super::problem::Problem;
-use super::refusal::{FileThere, NoFile, NoRoom, NoSession, NotEmpty, SessionEnded, Unreadable};
 use super::schema::FileBytes;
 use super::{App, Authenticated, body, header};
 use crate::clock::now_ms;
@@ -48,8 +50,8 @@ pub struct FileView {
 /// Returns every file and folder in it, at most 10,000 entries.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/files", tag = "files", operation_id = "list_files",
-    params(SessionAddress),
-    responses((status = 200, description = "What is in it.", body = FileList), NoSession, SessionEnded, Unreadable),
+    params(SessionPath),
+    responses((status = 200, description = "What is in it.", body = FileList), NoSession, SessionEnded, StoreUnreadable),
 )]
 pub async fn list(
     State(app): State<App>,
@@ -71,12 +73,12 @@ pub async fn list(
 /// page.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "read_file",
-    params(FileAddress),
+    params(FilePath),
     responses(
         (status = 200, description = "The file's bytes.", body = FileBytes, content_type = "application/octet-stream",
             headers(("Content-Disposition" = String, description = "`attachment`: a browser must not show it as a page."),
                 ("X-Content-Type-Options" = String, description = "`nosniff`"))),
-        NoFile, SessionEnded, Unreadable,
+        NoFile, SessionEnded, StoreUnreadable,
     ),
 )]
 pub async fn get(
@@ -107,9 +109,9 @@ pub async fn get(
 /// write.
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "write_file",
-    params(FileAddress, FileHeaders),
+    params(FilePath, FileHeaders),
     request_body(content = FileBytes, content_type = "application/octet-stream", description = "The file's bytes, any at all. No body is an empty file."),
-    responses((status = 204, description = "It is there."), NoSession, SessionEnded, FileThere, NoRoom, Unreadable),
+    responses((status = 204, description = "It is there."), NoSession, SessionEnded, FileExists, WorkspaceFull, StoreUnreadable),
 )]
 pub async fn put(
     State(app): State<App>,
@@ -136,8 +138,8 @@ pub async fn put(
 /// A folder that is not empty is refused.
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}/files/{*path}", tag = "files", operation_id = "delete_file",
-    params(FileAddress),
-    responses((status = 204, description = "It is gone."), NoFile, NotEmpty, SessionEnded, Unreadable),
+    params(FilePath),
+    responses((status = 204, description = "It is gone."), NoFile, NotEmpty, SessionEnded, StoreUnreadable),
 )]
 pub async fn delete(
     State(app): State<App>,

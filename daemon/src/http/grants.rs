@@ -8,12 +8,15 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::address::{PluginAddress, WriteHeaders};
 use super::documents::{self, DocumentAccepted, Strictness, stored};
+use super::error_responses::{
+    AuditUnavailable, InvalidDocument, NoGrant, NoPlugin, PreconditionFailed, PreconditionRequired,
+    StoreUnreadable,
+};
 use super::extract::{Path, Query};
+use super::path_params::{PluginPath, WriteHeaders};
 use super::plugins::named;
 use super::problem::Problem;
-use super::refusal::{Changed, NoGrant, NoPlugin, NothingSaid, Unreadable, Unrecordable, UnsoundDocument};
 use super::schema::GrantForm;
 use super::{App, Authenticated};
 use crate::documents::DocumentKey;
@@ -24,8 +27,8 @@ use crate::documents::DocumentKey;
 /// requests and reaches nothing else.
 #[utoipa::path(
     get, path = "/v1/plugins/{namespace}/grant", tag = "plugins", operation_id = "get_plugin_grant",
-    params(PluginAddress),
-    responses((status = 200, description = "The document.", body = GrantForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoGrant, Unreadable),
+    params(PluginPath),
+    responses((status = 200, description = "The document.", body = GrantForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoGrant, StoreUnreadable),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -42,12 +45,12 @@ pub async fn get(
 /// not request causes a warning. The grant is removed with the plugin.
 #[utoipa::path(
     put, path = "/v1/plugins/{namespace}/grant", tag = "plugins", operation_id = "put_plugin_grant",
-    params(PluginAddress, WriteHeaders, Strictness),
+    params(PluginPath, WriteHeaders, Strictness),
     request_body(content = GrantForm, example = json!({"filesystem": "workspace", "network": [{"host": "api.example.com", "methods": ["GET"], "path": "/points/"}]})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        NoPlugin, Changed, UnsoundDocument, NothingSaid, Unrecordable,
+        NoPlugin, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
     ),
 )]
 pub async fn put(

@@ -26,10 +26,10 @@ use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::SecurityRequirement;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
+use super::error_responses::ErrorResponse;
 use super::listener::HEADER_FIELDS;
 use super::parameters::Parameters;
 use super::problem::Problem;
-use super::refusal::Refusal;
 use super::{App, header};
 use crate::identity::{Access, Caller, one_of};
 
@@ -87,7 +87,7 @@ impl Routes {
         for operation in operations(&mut routes) {
             // An explicit empty list: without it, the operation would inherit the document's default.
             operation.security = Some(Vec::new());
-            describe_common_refusals(operation);
+            describe_common_errors(operation);
         }
         self.router = self.router.routes(routes);
         self
@@ -116,11 +116,14 @@ impl Routes {
             let roles: Vec<&str> = access.roles().iter().map(|role| role.as_str()).collect();
             let extensions = ExtensionsBuilder::new().add("x-toolgate-roles", roles).build();
             operation.extensions.get_or_insert_default().merge(extensions);
-            describe_common_refusals(operation);
-            Refusal::new(ErrorType::Unauthenticated, "no token was sent, or it is not known or was revoked")
-                .add_to(&mut operation.responses);
+            describe_common_errors(operation);
+            ErrorResponse::new(
+                ErrorType::Unauthenticated,
+                "no token was sent, or it is not known or was revoked",
+            )
+            .add_to(&mut operation.responses);
             let text = format!("the token's role is not {}", one_of(access.roles()));
-            Refusal::new(ErrorType::Forbidden, text).add_to(&mut operation.responses);
+            ErrorResponse::new(ErrorType::Forbidden, text).add_to(&mut operation.responses);
         }
         let (schemas, paths, methods) = routes;
         let changes = Some(Arc::clone(&self.changes)).filter(|_| hanging_up == HangingUp::ChangesNothing);
@@ -245,14 +248,14 @@ fn operations(routes: &mut UtoipaMethodRouter<App>) -> impl Iterator<Item = &mut
 }
 
 /// Describes the refusals that precede every handler, and those while a body is read.
-fn describe_common_refusals(operation: &mut Operation) {
+fn describe_common_errors(operation: &mut Operation) {
     let responses = &mut operation.responses;
-    Refusal::new(
+    ErrorResponse::new(
         ErrorType::InvalidRequest,
         "the address, the query, a header or the body is not what this operation takes; `detail` says which",
     )
     .add_to(responses);
-    Refusal::new(
+    ErrorResponse::new(
         ErrorType::Forbidden,
         "the request asks for a host that the daemon does not serve, or was made by a web page of another origin",
     )
@@ -260,11 +263,17 @@ fn describe_common_refusals(operation: &mut Operation) {
     let text = format!(
         "the head has more than {HEADER_FIELDS} header fields, or more bytes than the operator allows"
     );
-    Refusal::under(431, ErrorType::TooLarge, &text).add_to(responses);
-    Refusal::under(408, ErrorType::DeadlineExceeded, "the head of the request did not arrive in time")
-        .add_to(responses);
+    ErrorResponse::with_status(431, ErrorType::TooLarge, &text).add_to(responses);
+    ErrorResponse::with_status(
+        408,
+        ErrorType::DeadlineExceeded,
+        "the head of the request did not arrive in time",
+    )
+    .add_to(responses);
     if operation.request_body.is_some() {
-        Refusal::new(ErrorType::TooLarge, "the body is larger than the operator allows").add_to(responses);
-        Refusal::under(408, ErrorType::DeadlineExceeded, "the body did not arrive in time").add_to(responses);
+        ErrorResponse::new(ErrorType::TooLarge, "the body is larger than the operator allows")
+            .add_to(responses);
+        ErrorResponse::with_status(408, ErrorType::DeadlineExceeded, "the body did not arrive in time")
+            .add_to(responses);
     }
 }

@@ -10,8 +10,8 @@ use toolgate_admission::ErrorType;
 use utoipa::ToSchema;
 
 use super::App;
+use super::error_responses::ShuttingDown;
 use super::problem::Problem;
-use super::refusal::NotReady;
 use crate::admin::audit_failure;
 
 /// The liveness of the daemon.
@@ -56,7 +56,7 @@ pub async fn healthz() -> axum::Json<Health> {
 /// work all the same, since most calls need no secret.
 #[utoipa::path(
     get, path = "/readyz", tag = "health", operation_id = "get_readiness",
-    responses((status = 200, description = "It takes work.", body = Readiness), NotReady),
+    responses((status = 200, description = "It takes work.", body = Readiness), ShuttingDown),
 )]
 pub async fn readyz(State(app): State<App>) -> Result<axum::Json<Readiness>, Problem> {
     if !app.0.serving.load(Ordering::Acquire) {

@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use super::Site;
+use super::RootService;
 use refused::Refused;
 use taken::TakenInTime;
 use unreadable::Unreadable;
@@ -59,11 +59,11 @@ pub struct ListenerSettings {
     pub drain: Duration,
 }
 
-/// Serves `site` until `stop`, then drains running requests until `settings.drain` has passed or `over` is cancelled,
+/// Serves `service` until `stop`, then drains running requests until `settings.drain` has passed or `over` is cancelled,
 /// and then cancels the calls that still run.
 pub async fn serve(
     listener: TcpListener,
-    site: Site,
+    service: RootService,
     settings: ListenerSettings,
     stop: CancellationToken,
     over: CancellationToken,
@@ -79,7 +79,7 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, permit)) => {
-                let connection = connection(stream, site.clone(), settings, stop.clone());
+                let connection = connection(stream, service.clone(), settings, stop.clone());
                 connections.spawn(async move {
                     connection.await;
                     drop(permit);
@@ -128,15 +128,19 @@ async fn accept(
 }
 
 /// Serves the requests of one connection until it ends; after `stop`, completes only the current request.
-pub async fn connection<S>(stream: S, site: Site, settings: ListenerSettings, stop: CancellationToken)
-where
+pub async fn connection<S>(
+    stream: S,
+    service: RootService,
+    settings: ListenerSettings,
+    stop: CancellationToken,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let requests = Arc::<Requests>::default();
     let begun = Arc::clone(&requests);
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let (site, answering) = (site.clone(), Answering::begin(&begun));
-        async move { answer(site, request.map(Body::new), answering).await }
+        let (service, answering) = (service.clone(), Answering::begin(&begun));
+        async move { answer(service, request.map(Body::new), answering).await }
     });
     let stream = Withheld::new(TakenInTime::new(stream, settings.write_timeout), requests);
     let mut serving = http1::Builder::new()
@@ -181,9 +185,9 @@ async fn swallow<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
 }
 
 async fn answer(
-    site: Site,
+    service: RootService,
     request: Request,
     answering: Answering,
 ) -> Result<Response<AnswerBody>, Infallible> {
-    Ok(site.answer(request).await.map(|body| answering.with(body)))
+    Ok(service.answer(request).await.map(|body| answering.with(body)))
 }

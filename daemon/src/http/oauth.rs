@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, ErrorType};
 use utoipa::{IntoParams, ToSchema};
 
-use super::address::CredentialAddress;
 use super::body::Json;
 use super::credentials::{address, target};
-use super::extract::Path;
-use super::problem::Problem;
-use super::refusal::{
-    ConsentDenied, NoCredential, NoPendingFlow, NoUserConsentNeeded, ProviderUnavailable, Sealed,
-    TooManyPendingFlows, Unrecordable,
+use super::error_responses::{
+    AuditUnavailable, ConsentDenied, NoCredential, NoPendingFlow, NoUserConsentNeeded, ProviderUnavailable,
+    Sealed, TooManyPendingFlows,
 };
+use super::extract::Path;
+use super::path_params::CredentialPath;
+use super::problem::Problem;
 use super::{App, Authenticated, DOOR};
 use crate::admin::AuditedAction;
 use crate::clock::now_ms;
@@ -68,11 +68,11 @@ pub struct Answer {
 /// URLs that you requested yourself: the person who consents gives this organization access to their account.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/credentials/{name}/connect", tag = "credentials", operation_id = "connect_credential",
-    params(CredentialAddress),
+    params(CredentialPath),
     request_body(content = ConnectRequest, example = json!({})),
     responses(
         (status = 200, description = "Where a person says yes.", body = Connect),
-        NoCredential, NoUserConsentNeeded, Sealed, TooManyPendingFlows, ProviderUnavailable, Unrecordable,
+        NoCredential, NoUserConsentNeeded, Sealed, TooManyPendingFlows, ProviderUnavailable, AuditUnavailable,
     ),
 )]
 pub async fn connect(
@@ -99,7 +99,7 @@ pub async fn connect(
     get, path = "/v1/oauth/callback", tag = "credentials", operation_id = "finish_connecting", params(Answer),
     responses(
         (status = 200, description = "The credential is connected.", body = String, content_type = "text/plain"),
-        NoPendingFlow, ConsentDenied, ProviderUnavailable, Sealed, Unrecordable,
+        NoPendingFlow, ConsentDenied, ProviderUnavailable, Sealed, AuditUnavailable,
     ),
 )]
 pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Problem> {

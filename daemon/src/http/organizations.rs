@@ -4,12 +4,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 
-use super::address::{DeleteHeaders, OrganizationAddress, WriteHeaders};
 use super::body::Json;
 use super::documents::{DocumentEntry, DocumentView, documents, name, precondition, status, stored, tagged};
+use super::error_responses::{
+    AuditUnavailable, NoOrganization, PreconditionFailed, PreconditionRequired, StoreUnreadable,
+};
 use super::extract::{Path, Query};
+use super::path_params::{DeleteHeaders, OrgPath, WriteHeaders};
 use super::problem::Problem;
-use super::refusal::{Changed, NoOrganization, NothingSaid, Unreadable, Unrecordable};
 use super::{App, Authenticated, List, Page};
 use crate::documents::{DocumentKey, DocumentKind, OrganizationDocument};
 
@@ -18,7 +20,7 @@ use crate::documents::{DocumentKey, DocumentKind, OrganizationDocument};
 /// The list is sorted by name.
 #[utoipa::path(
     get, path = "/v1/orgs", tag = "organizations", operation_id = "list_organizations", params(Page),
-    responses((status = 200, description = "A page of the organizations.", body = List<DocumentEntry<OrganizationDocument>>), Unreadable),
+    responses((status = 200, description = "A page of the organizations.", body = List<DocumentEntry<OrganizationDocument>>), StoreUnreadable),
 )]
 pub async fn list(
     State(app): State<App>,
@@ -33,10 +35,10 @@ pub async fn list(
 /// `PUT` and `DELETE` take the `ETag` of the response in `If-Match`.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "get_organization",
-    params(OrganizationAddress),
+    params(OrgPath),
     responses(
         (status = 200, description = "The document.", body = OrganizationDocument, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NoOrganization, Unreadable,
+        NoOrganization, StoreUnreadable,
     ),
 )]
 pub async fn get(
@@ -53,12 +55,12 @@ pub async fn get(
 /// was read replaces one.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "put_organization",
-    params(OrganizationAddress, WriteHeaders),
+    params(OrgPath, WriteHeaders),
     request_body = OrganizationDocument,
     responses(
         (status = 200, description = "It is replaced.", headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         (status = 201, description = "It is made.", headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        Changed, NothingSaid, Unrecordable,
+        PreconditionFailed, PreconditionRequired, AuditUnavailable,
     ),
 )]
 pub async fn put(
@@ -81,8 +83,8 @@ pub async fn put(
 /// kept.
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "delete_organization",
-    params(OrganizationAddress, DeleteHeaders),
-    responses((status = 204, description = "It is gone."), NoOrganization, Changed, NothingSaid, Unrecordable),
+    params(OrgPath, DeleteHeaders),
+    responses((status = 204, description = "It is gone."), NoOrganization, PreconditionFailed, PreconditionRequired, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,

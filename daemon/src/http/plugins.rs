@@ -9,11 +9,13 @@ use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, ErrorType, Namespace};
 use utoipa::{IntoParams, ToSchema};
 
-use super::address::PluginAddress;
 use super::documents::DocumentWarning;
+use super::error_responses::{
+    AuditUnavailable, BuiltInPlugin, InvalidPlugin, NamespaceTaken, NoPlugin, NoPreviousVersion,
+};
 use super::extract::{Path, Query};
+use super::path_params::PluginPath;
 use super::problem::Problem;
-use super::refusal::{BuiltIn, NamespaceTaken, NoPlugin, NoneBefore, Unrecordable, UnsoundPlugin};
 use super::schema::ComponentFile;
 use super::{App, Authenticated, List, Page, body};
 use crate::plugins::{ExpectedPlugin, PluginView};
@@ -80,7 +82,7 @@ pub async fn list(
 /// The response also shows a plugin that is loading with `Prefer: respond-async`, and the error if the load failed.
 #[utoipa::path(
     get, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "get_plugin",
-    params(PluginAddress),
+    params(PluginPath),
     responses((status = 200, description = "The plugin.", body = Warned), NoPlugin),
 )]
 pub async fn get(
@@ -101,13 +103,13 @@ pub async fn get(
 /// calls end on the version that they started with.
 #[utoipa::path(
     put, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "put_plugin",
-    params(PluginAddress, UploadQuery,
+    params(PluginPath, UploadQuery,
         ("Prefer" = Option<String>, Header, description = "`respond-async` not to wait (RFC 7240).", example = "respond-async")),
     request_body(content = ComponentFile, content_type = "application/wasm", description = "The component. How large it may be is a setting, 64 MiB by default."),
     responses(
         (status = 200, description = "It serves.", body = Warned),
         (status = 202, description = "It is being loaded.", body = PluginView),
-        NamespaceTaken, UnsoundPlugin, Unrecordable,
+        NamespaceTaken, InvalidPlugin, AuditUnavailable,
     ),
 )]
 pub async fn put(
@@ -149,8 +151,8 @@ pub async fn put(
 /// `Prefer: respond-async` is cancelled, and its version never serves. A built-in plugin can only be disabled.
 #[utoipa::path(
     delete, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "delete_plugin",
-    params(PluginAddress),
-    responses((status = 204, description = "It is gone."), NoPlugin, BuiltIn, Unrecordable),
+    params(PluginPath),
+    responses((status = 204, description = "It is gone."), NoPlugin, BuiltInPlugin, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -168,8 +170,8 @@ pub async fn delete(
 /// Four versions are kept. The version that is rolled back from is kept until a newer one is loaded.
 #[utoipa::path(
     post, path = "/v1/plugins/{namespace}/rollback", tag = "plugins", operation_id = "rollback_plugin",
-    params(PluginAddress),
-    responses((status = 200, description = "The version before serves.", body = PluginView), NoPlugin, NoneBefore, Unrecordable),
+    params(PluginPath),
+    responses((status = 200, description = "The version before serves.", body = PluginView), NoPlugin, NoPreviousVersion, AuditUnavailable),
 )]
 pub async fn rollback(
     State(app): State<App>,
@@ -187,8 +189,8 @@ pub async fn rollback(
 /// idempotent.
 #[utoipa::path(
     post, path = "/v1/plugins/{namespace}/disable", tag = "plugins", operation_id = "disable_plugin",
-    params(PluginAddress),
-    responses((status = 200, description = "It takes no calls.", body = PluginView), NoPlugin, Unrecordable),
+    params(PluginPath),
+    responses((status = 200, description = "It takes no calls.", body = PluginView), NoPlugin, AuditUnavailable),
 )]
 pub async fn disable(
     State(app): State<App>,
@@ -205,8 +207,8 @@ pub async fn disable(
 /// The operation is idempotent.
 #[utoipa::path(
     post, path = "/v1/plugins/{namespace}/enable", tag = "plugins", operation_id = "enable_plugin",
-    params(PluginAddress),
-    responses((status = 200, description = "It takes calls.", body = PluginView), NoPlugin, Unrecordable),
+    params(PluginPath),
+    responses((status = 200, description = "It takes calls.", body = PluginView), NoPlugin, AuditUnavailable),
 )]
 pub async fn enable(
     State(app): State<App>,

@@ -5,14 +5,14 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::address::{OrganizationAddress, WriteHeaders};
 use super::documents::{self, DocumentAccepted, DocumentWarnings, Strictness, name, stored, stored_warnings};
-use super::extract::{Path, Query};
-use super::problem::Problem;
-use super::refusal::{
-    Changed, NoOrganization, NoPlatformPolicy, NoPolicy, NothingSaid, Unreadable, Unrecordable,
-    UnsoundDocument,
+use super::error_responses::{
+    AuditUnavailable, InvalidDocument, NoOrganization, NoPlatformPolicy, NoPolicy, PreconditionFailed,
+    PreconditionRequired, StoreUnreadable,
 };
+use super::extract::{Path, Query};
+use super::path_params::{OrgPath, WriteHeaders};
+use super::problem::Problem;
 use super::schema::{PlatformForm, PolicyForm};
 use super::{App, Authenticated};
 use crate::documents::{DocumentKey, RuleKey};
@@ -22,7 +22,7 @@ use crate::documents::{DocumentKey, RuleKey};
 /// The `ETag` is the value that `PUT` requires in `If-Match`. Without a policy, every loaded tool is allowed.
 #[utoipa::path(
     get, path = "/v1/platform/policy", tag = "policies", operation_id = "get_platform_policy",
-    responses((status = 200, description = "The document.", body = PlatformForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoPlatformPolicy, Unreadable),
+    responses((status = 200, description = "The document.", body = PlatformForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoPlatformPolicy, StoreUnreadable),
 )]
 pub async fn get_platform(State(app): State<App>, _: Authenticated) -> Result<Response, Problem> {
     stored(&app, &DocumentKey::Platform).await
@@ -40,7 +40,7 @@ pub async fn get_platform(State(app): State<App>, _: Authenticated) -> Result<Re
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        Changed, UnsoundDocument, NothingSaid, Unrecordable,
+        PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
     ),
 )]
 pub async fn put_platform(
@@ -59,7 +59,7 @@ pub async fn put_platform(
 /// plugins that are loaded now.
 #[utoipa::path(
     get, path = "/v1/platform/policy/warnings", tag = "policies", operation_id = "get_platform_policy_warnings",
-    responses((status = 200, description = "The warnings.", body = DocumentWarnings), NoPlatformPolicy, Unreadable),
+    responses((status = 200, description = "The warnings.", body = DocumentWarnings), NoPlatformPolicy, StoreUnreadable),
 )]
 pub async fn platform_warnings(
     State(app): State<App>,
@@ -73,8 +73,8 @@ pub async fn platform_warnings(
 /// The `ETag` is the value that `PUT` requires in `If-Match`.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/policy", tag = "policies", operation_id = "get_organization_policy",
-    params(OrganizationAddress),
-    responses((status = 200, description = "The document.", body = PolicyForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoPolicy, Unreadable),
+    params(OrgPath),
+    responses((status = 200, description = "The document.", body = PolicyForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoPolicy, StoreUnreadable),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -94,12 +94,12 @@ pub async fn get(
 /// plugins.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/policy", tag = "policies", operation_id = "put_organization_policy",
-    params(OrganizationAddress, WriteHeaders, Strictness),
+    params(OrgPath, WriteHeaders, Strictness),
     request_body(content = PolicyForm, example = json!({"enabled": ["arithmetic/*", "files/*"], "disabled": ["files/delete"], "limits": {"deadline_ms": 5000}})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        NoOrganization, Changed, UnsoundDocument, NothingSaid, Unrecordable,
+        NoOrganization, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
     ),
 )]
 pub async fn put(
@@ -119,8 +119,8 @@ pub async fn put(
 /// Reports names that match no loaded tool, and fields without effect.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/policy/warnings", tag = "policies", operation_id = "get_organization_policy_warnings",
-    params(OrganizationAddress),
-    responses((status = 200, description = "The warnings.", body = DocumentWarnings), NoPolicy, Unreadable),
+    params(OrgPath),
+    responses((status = 200, description = "The warnings.", body = DocumentWarnings), NoPolicy, StoreUnreadable),
 )]
 pub async fn warnings(
     State(app): State<App>,

@@ -5,12 +5,12 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use toolgate_admission::Name;
 
-use super::address::{AgentAddress, OrganizationAddress};
 use super::body::expect_json;
 use super::documents::{body_text, name};
+use super::error_responses::{InvalidDocument, NoOrganization};
 use super::extract::Path;
+use super::path_params::{AgentPath, OrgPath};
 use super::problem::Problem;
-use super::refusal::{NoOrganization, UnsoundDocument};
 use super::schema::{AgentForm, PlatformForm, PolicyForm};
 use super::{App, Authenticated};
 use crate::admin::Preview;
@@ -22,7 +22,7 @@ use crate::documents::RuleKey;
 #[utoipa::path(
     post, path = "/v1/platform/policy/diff", tag = "policies", operation_id = "preview_platform_policy",
     request_body(content = PlatformForm, example = json!({"blocked": ["files/delete"]})),
-    responses((status = 200, description = "What would change.", body = Preview), UnsoundDocument),
+    responses((status = 200, description = "What would change.", body = Preview), InvalidDocument),
 )]
 pub async fn platform(
     State(app): State<App>,
@@ -38,9 +38,9 @@ pub async fn platform(
 /// For its agents. Nothing is put in force.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/policy/diff", tag = "policies", operation_id = "preview_organization_policy",
-    params(OrganizationAddress),
+    params(OrgPath),
     request_body(content = PolicyForm, example = json!({"enabled": ["arithmetic/*"]})),
-    responses((status = 200, description = "What would change.", body = Preview), NoOrganization, UnsoundDocument),
+    responses((status = 200, description = "What would change.", body = Preview), NoOrganization, InvalidDocument),
 )]
 pub async fn organization(
     State(app): State<App>,
@@ -58,9 +58,9 @@ pub async fn organization(
 /// For an agent that does not exist yet, the response has the tools that it would have. Nothing is put in force.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/agents/{agent}/policy/diff", tag = "agents", operation_id = "preview_agent",
-    params(AgentAddress),
+    params(AgentPath),
     request_body(content = AgentForm, example = json!({"enabled": ["arithmetic/*"]})),
-    responses((status = 200, description = "What would change.", body = Preview), NoOrganization, UnsoundDocument),
+    responses((status = 200, description = "What would change.", body = Preview), NoOrganization, InvalidDocument),
 )]
 pub async fn agent(
     State(app): State<App>,

@@ -8,8 +8,8 @@ use utoipa::ToSchema;
 
 use super::body::SecretJson;
 use super::credentials::SecretText;
+use super::error_responses::{AuditUnavailable, NoOtherKey, Sealed, WrongRootKey};
 use super::problem::Problem;
-use super::refusal::{NoOtherKey, Sealed, Unrecordable, WrongRootKey};
 use super::{App, Authenticated};
 use crate::clock::now_ms;
 use crate::credentials::RootKey;
@@ -61,7 +61,7 @@ pub struct RootKeyRotated {
 #[utoipa::path(
     post, path = "/v1/unseal", tag = "credentials", operation_id = "unseal",
     request_body(content = Unsealing, example = json!({"key": "3f2a…"})),
-    responses((status = 200, description = "Secrets can be used.", body = Unsealed), WrongRootKey, NoOtherKey, Unrecordable),
+    responses((status = 200, description = "Secrets can be used.", body = Unsealed), WrongRootKey, NoOtherKey, AuditUnavailable),
 )]
 pub async fn unseal(
     State(app): State<App>,
@@ -81,7 +81,7 @@ pub async fn unseal(
 #[utoipa::path(
     post, path = "/v1/keys/rotate", tag = "credentials", operation_id = "rotate_root_key",
     request_body(content = RootKeyRotation, example = json!({})),
-    responses((status = 200, description = "The new key serves.", body = RootKeyRotated), NoOtherKey, Sealed, Unrecordable),
+    responses((status = 200, description = "The new key serves.", body = RootKeyRotated), NoOtherKey, Sealed, AuditUnavailable),
 )]
 pub async fn rotate(
     State(app): State<App>,

@@ -372,14 +372,14 @@ mod tests {
 
     #[test]
     fn the_lengths_of_addresses_are_those_of_names() {
-        use super::super::address::{AgentAddress, PluginAddress};
+        use super::super::path_params::{AgentPath, PluginPath};
         use utoipa::IntoParams;
         let longest = |parameters: Vec<utoipa::openapi::path::Parameter>, at: usize| {
             let parameter: Value = serde_json::to_value(&parameters[at]).expect("a parameter");
             usize::try_from(parameter["schema"]["maxLength"].as_u64().expect("a length")).expect("a length")
         };
-        let name = longest(AgentAddress::into_params(|| None), 1);
-        let namespace = longest(PluginAddress::into_params(|| None), 0);
+        let name = longest(AgentPath::into_params(|| None), 1);
+        let namespace = longest(PluginPath::into_params(|| None), 0);
         let text = |length| "x".repeat(length);
         assert!(Name::parse(&text(name)).is_ok() && Name::parse(&text(name + 1)).is_err());
         assert!(

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use toolgate_admission::{self as admission, CallError, ErrorType, Name, OrgRules, SessionFacts};
 use utoipa::ToSchema;
 
-use super::address::SessionAddress;
 use super::body::Json;
 use super::dialects::tools::{Format, list};
+use super::error_responses::{AuditUnavailable, NoAgent, NoSession, NoTools, SessionEnded, UnknownChannel};
 use super::extract::Path;
+use super::path_params::SessionPath;
 use super::problem::Problem;
-use super::refusal::{NoAgent, NoSession, NoTools, SessionEnded, UnknownChannel, Unrecordable};
 use super::tools::{Shown, ToolDefinition, tools_of};
 use super::{App, Authenticated};
 use crate::clock::now_ms;
@@ -94,7 +94,7 @@ pub struct SessionView {
                 ("calls" = (operation_id = "call_tools", parameters(("id" = "$response.body#/session")), description = "Call tools in it.")),
                 ("files" = (operation_id = "list_files", parameters(("id" = "$response.body#/session")), description = "Its workspace.")),
             )),
-        NoAgent, NoTools, UnknownChannel, Unrecordable,
+        NoAgent, NoTools, UnknownChannel, AuditUnavailable,
     ),
 )]
 pub async fn post(
@@ -145,7 +145,7 @@ pub async fn post(
 /// The response lists the tools that can be called now; the list follows every change of plugins and policies.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "get_session",
-    params(SessionAddress),
+    params(SessionPath),
     responses((status = 200, description = "The session.", body = SessionView), NoSession, SessionEnded),
 )]
 pub async fn get(
@@ -163,8 +163,8 @@ pub async fn get(
 /// Running calls are cancelled, and the files of the session are removed.
 #[utoipa::path(
     delete, path = "/v1/sessions/{id}", tag = "sessions", operation_id = "end_session",
-    params(SessionAddress),
-    responses((status = 204, description = "It has ended."), NoSession, SessionEnded, Unrecordable),
+    params(SessionPath),
+    responses((status = 204, description = "It has ended."), NoSession, SessionEnded, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,

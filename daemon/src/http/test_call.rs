@@ -15,11 +15,11 @@ use super::calls::origin;
 use super::custom::ToolDefinitionForm;
 use super::dialects::{self, CallResult};
 use super::documents::name;
+use super::error_responses::{
+    AuditUnavailable, InvalidDocument, NoOrganization, ServerDenied, ServerProtocolError, ServerUnavailable,
+};
 use super::plugins::named;
 use super::problem::Problem;
-use super::refusal::{
-    NoOrganization, ServerDenied, ServerSilent, ServerUnsound, Unrecordable, UnsoundDocument,
-};
 use super::{App, Authenticated};
 use crate::custom::Tryout;
 use crate::dispatch::TestCallResult;
@@ -122,7 +122,7 @@ struct ExcerptView {
 #[utoipa::path(
     post, path = "/v1/try", tag = "custom tools", operation_id = "try_tool",
     request_body(content = TrialRequest, example = json!({"tool": "arithmetic/evaluate", "arguments": {"expression": "6 * 7"}})),
-    responses((status = 200, description = "What came of it, whatever that was.", body = TrialView<'static>), NoOrganization, UnsoundDocument, ServerSilent, ServerDenied, ServerUnsound, Unrecordable),
+    responses((status = 200, description = "What came of it, whatever that was.", body = TrialView<'static>), NoOrganization, InvalidDocument, ServerUnavailable, ServerDenied, ServerProtocolError, AuditUnavailable),
 )]
 pub async fn post(
     State(app): State<App>,

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, ErrorType, Name, Warning, nearest};
 use utoipa::ToSchema;
 
-use super::address::TokenAddress;
 use super::body::Json;
 use super::documents::DocumentWarning;
+use super::error_responses::{AuditUnavailable, LastOperator, NoOrganization, NoToken};
 use super::extract::{Path, Query};
+use super::path_params::TokenPath;
 use super::problem::Problem;
-use super::refusal::{LastOperator, NoOrganization, NoToken, Unrecordable};
 use super::{App, Authenticated, List, Page};
 use crate::clock::now_ms;
 use crate::identity::{NewToken, Role, TokenSummary};
@@ -99,7 +99,7 @@ pub async fn list(
     responses(
         (status = 201, description = "The token, shown this once.", body = TokenView,
             links(("revoke" = (operation_id = "revoke_token", parameters(("id" = "$response.body#/id")), description = "The `id` is what revokes it.")))),
-        NoOrganization, Unrecordable,
+        NoOrganization, AuditUnavailable,
     ),
 )]
 pub async fn post(
@@ -152,8 +152,8 @@ fn unknown_agents(snapshot: &Snapshot, token: &TokenSummary) -> Vec<DocumentWarn
 /// token, but not the last operator token, because no token could then create another.
 #[utoipa::path(
     delete, path = "/v1/tokens/{id}", tag = "tokens", operation_id = "revoke_token",
-    params(TokenAddress),
-    responses((status = 204, description = "It is no longer good."), NoToken, LastOperator, Unrecordable),
+    params(TokenPath),
+    responses((status = 204, description = "It is no longer good."), NoToken, LastOperator, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,

@@ -10,12 +10,12 @@ use toolgate_admission::{self as admission, Rules, SessionFacts, Tool};
 use toolgate_sandbox::Component;
 use utoipa::{IntoParams, ToSchema};
 
-use super::address::{SessionAddress, ToolAddress};
 use super::body::Json;
 use super::dialects::tools::{Format, Listed, list as list_as};
+use super::error_responses::{AuditUnavailable, NoSession, NoTool, SessionEnded};
 use super::extract::{Path, Query};
+use super::path_params::{SessionPath, ToolPath};
 use super::problem::Problem;
-use super::refusal::{NoSession, NoTool, SessionEnded, Unrecordable};
 use super::{App, Authenticated};
 use crate::prompt::system_prompt;
 use crate::registry::Shortlist;
@@ -112,7 +112,7 @@ pub struct ToolSwitch {
 /// Returns the names, descriptions and JSON Schemas for a model, in the format of its provider.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/tools", tag = "sessions", operation_id = "list_session_tools",
-    params(SessionAddress, ListQuery),
+    params(SessionPath, ListQuery),
     responses((status = 200, description = "The callable tools.", body = ToolList), NoSession, SessionEnded),
 )]
 pub async fn list(
@@ -133,7 +133,7 @@ pub async fn list(
 /// access: every callable tool can still be called.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/tools/select", tag = "sessions", operation_id = "select_session_tools",
-    params(SessionAddress, ListQuery),
+    params(SessionPath, ListQuery),
     request_body = SelectRequest,
     responses((status = 200, description = "The tools to show.", body = SelectedTools), NoSession, SessionEnded),
 )]
@@ -176,9 +176,9 @@ pub async fn select(
 /// The operation also enables a tool that was disabled for repeated failures. Open calls of the tool continue.
 #[utoipa::path(
     put, path = "/v1/sessions/{id}/tools/{tool}", tag = "sessions", operation_id = "switch_session_tool",
-    params(ToolAddress),
+    params(ToolPath),
     request_body(content = ToolSwitch, example = json!({"disabled": true})),
-    responses((status = 204, description = "It is as asked."), NoTool, SessionEnded, Unrecordable),
+    responses((status = 204, description = "It is as asked."), NoTool, SessionEnded, AuditUnavailable),
 )]
 pub async fn switch(
     State(app): State<App>,

@@ -5,13 +5,14 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::super::address::{CustomToolAddress, WriteHeaders};
 use super::super::documents::{self, DocumentAccepted, Strictness, stored};
-use super::super::extract::{Path, Query};
-use super::super::problem::Problem;
-use super::super::refusal::{
-    Changed, NoCustomToolGrant, NoOrganization, NothingSaid, Unreadable, Unrecordable, UnsoundDocument,
+use super::super::error_responses::{
+    AuditUnavailable, InvalidDocument, NoCustomToolGrant, NoOrganization, PreconditionFailed,
+    PreconditionRequired, StoreUnreadable,
 };
+use super::super::extract::{Path, Query};
+use super::super::path_params::{CustomToolPath, WriteHeaders};
+use super::super::problem::Problem;
 use super::super::schema::GrantForm;
 use super::super::{App, Authenticated};
 use super::owned;
@@ -22,8 +23,8 @@ use crate::documents::DocumentKey;
 /// A tool without a grant can send requests to the host in its definition, over HTTPS, at public addresses.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/tools/{namespace}/grant", tag = "custom tools", operation_id = "get_custom_tool_grant",
-    params(CustomToolAddress),
-    responses((status = 200, description = "The document.", body = GrantForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoCustomToolGrant, Unreadable),
+    params(CustomToolPath),
+    responses((status = 200, description = "The document.", body = GrantForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoCustomToolGrant, StoreUnreadable),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -39,12 +40,12 @@ pub async fn get(
 /// less. It may be created before the tool, and is deleted with it.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/tools/{namespace}/grant", tag = "custom tools", operation_id = "put_custom_tool_grant",
-    params(CustomToolAddress, WriteHeaders, Strictness),
+    params(CustomToolPath, WriteHeaders, Strictness),
     request_body(content = GrantForm, example = json!({"network": [{"host": "api.example.com"}], "private_networks": ["10.1.0.0/16"]})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        NoOrganization, Changed, UnsoundDocument, NothingSaid, Unrecordable,
+        NoOrganization, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
     ),
 )]
 pub async fn put(

@@ -11,14 +11,14 @@ use toolgate_admission::{CallError, ErrorType};
 use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
 use utoipa::ToSchema;
 
-use super::super::address::OrganizationAddress;
 use super::super::body::Json;
 use super::super::calls::origin;
-use super::super::extract::Path;
-use super::super::problem::Problem;
-use super::super::refusal::{
-    NamespaceOfThePlatform, NoOrganization, Taken, TooManyTools, Unrecordable, UnsoundDocument,
+use super::super::error_responses::{
+    AuditUnavailable, InvalidDocument, NoOrganization, PlatformNamespace, TooManyTools, ToolExists,
 };
+use super::super::extract::Path;
+use super::super::path_params::OrgPath;
+use super::super::problem::Problem;
 use super::super::{App, Authenticated};
 use super::form::ToolDefinitionForm;
 use super::{acted, owned};
@@ -106,14 +106,14 @@ struct NoteView {
 /// run.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/tools/import", tag = "custom tools", operation_id = "import_custom_tool",
-    params(OrganizationAddress),
+    params(OrgPath),
     request_body(content = ImportRequest, example = json!({"namespace": "shop", "document": {
         "openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "servers": [{"url": "https://api.example.com"}],
         "paths": {"/items": {"get": {"operationId": "listItems", "responses": {}}}}}})),
     responses(
         (status = 200, description = "What would be made.", body = ImportView),
         (status = 201, description = "It is made.", body = ImportView),
-        NoOrganization, NamespaceOfThePlatform, Taken, TooManyTools, UnsoundDocument, Unrecordable,
+        NoOrganization, PlatformNamespace, ToolExists, TooManyTools, InvalidDocument, AuditUnavailable,
     ),
 )]
 pub async fn post(

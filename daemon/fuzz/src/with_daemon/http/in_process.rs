@@ -75,7 +75,7 @@ impl InProcessDaemon {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let folder = scratch::folder();
         let (app, operator) = runtime.block_on(app(folder.path()));
-        let site = app.site();
+        let service = app.into_service();
         let settings = ListenerSettings {
             connections: 1,
             header_bytes: 32 * 1024,
@@ -84,7 +84,7 @@ impl InProcessDaemon {
             drain: TIMEOUT,
         };
         let serve: Serving = Box::new(move |pipe| {
-            Box::pin(connection(pipe, site.clone(), settings, CancellationToken::new()))
+            Box::pin(connection(pipe, service.clone(), settings, CancellationToken::new()))
         });
         let mut daemon = Self { runtime, serve, placeholders: BTreeMap::new(), _folder: folder };
         daemon.create_fixtures(&operator);

@@ -10,7 +10,7 @@ use utoipa::IntoParams;
 /// Path of an organization.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct OrganizationAddress {
+pub(super) struct OrgPath {
     /// The organization's name.
     #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
     org: String,
@@ -19,7 +19,7 @@ pub(super) struct OrganizationAddress {
 /// Path of an agent.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct AgentAddress {
+pub(super) struct AgentPath {
     /// The organization's name.
     #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
     org: String,
@@ -31,7 +31,7 @@ pub(super) struct AgentAddress {
 /// Path of a credential.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct CredentialAddress {
+pub(super) struct CredentialPath {
     /// The organization's name.
     #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
     org: String,
@@ -43,7 +43,7 @@ pub(super) struct CredentialAddress {
 /// Path of a plugin.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct PluginAddress {
+pub(super) struct PluginPath {
     /// The plugin's namespace: lower-case words joined by hyphens.
     #[param(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40, example = "arithmetic")]
     namespace: String,
@@ -52,7 +52,7 @@ pub(super) struct PluginAddress {
 /// Path of a custom tool.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct CustomToolAddress {
+pub(super) struct CustomToolPath {
     /// The organization's name.
     #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
     org: String,
@@ -64,7 +64,7 @@ pub(super) struct CustomToolAddress {
 /// Path of a token.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct TokenAddress {
+pub(super) struct TokenPath {
     /// The token's id; it is not the token's secret text.
     #[param(min_length = 1, example = "2eee2cedbf97cb68")]
     id: String,
@@ -73,7 +73,7 @@ pub(super) struct TokenAddress {
 /// Path of a session.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct SessionAddress {
+pub(super) struct SessionPath {
     /// The session's id.
     #[param(min_length = 1)]
     id: String,
@@ -82,7 +82,7 @@ pub(super) struct SessionAddress {
 /// Path of a tool in a session.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct ToolAddress {
+pub(super) struct ToolPath {
     /// The session's id.
     #[param(min_length = 1)]
     id: String,
@@ -94,7 +94,7 @@ pub(super) struct ToolAddress {
 /// Path of an approval.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct ApprovalAddress {
+pub(super) struct ApprovalPath {
     /// The approval's id.
     #[param(min_length = 1)]
     id: String,
@@ -103,7 +103,7 @@ pub(super) struct ApprovalAddress {
 /// Path of a call in a session.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct CallAddress {
+pub(super) struct CallPath {
     /// The session's id.
     #[param(min_length = 1)]
     id: String,
@@ -115,7 +115,7 @@ pub(super) struct CallAddress {
 /// Path of a file in a session's workspace.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct FileAddress {
+pub(super) struct FilePath {
     /// The session's id.
     #[param(min_length = 1)]
     id: String,

@@ -18,12 +18,12 @@ use super::problem::Problem;
 
 /// The router, for the hosts that the daemon serves. Cheap to clone.
 #[derive(Clone)]
-pub struct Site {
+pub struct RootService {
     router: Router,
     hosts: Arc<[String]>,
 }
 
-impl Site {
+impl RootService {
     pub(super) fn new(router: Router, hosts: Vec<String>) -> Self {
         Self { router, hosts: hosts.into() }
     }

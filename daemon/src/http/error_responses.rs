@@ -17,20 +17,20 @@ use utoipa::openapi::{ContentBuilder, Header, Ref, RefOr, Response, Responses};
 const CODES: &str = "x-toolgate-error-types";
 
 /// An error that an operation can return.
-pub(super) struct Refusal {
+pub(super) struct ErrorResponse {
     status: u16,
     error_type: ErrorType,
     when: String,
 }
 
-impl Refusal {
+impl ErrorResponse {
     /// An error with the status of its type.
     pub(super) fn new(error_type: ErrorType, when: impl Into<String>) -> Self {
         Self { status: error_type.http_status(), error_type, when: when.into() }
     }
 
     /// An error with an HTTP status that differs from the one of its type, such as 412 or 428.
-    pub(super) fn under(status: u16, error_type: ErrorType, when: &str) -> Self {
+    pub(super) fn with_status(status: u16, error_type: ErrorType, when: &str) -> Self {
         Self { status, error_type, when: when.into() }
     }
 
@@ -38,13 +38,13 @@ impl Refusal {
     pub(super) fn add_to(&self, responses: &mut Responses) {
         let known = responses.responses.entry(self.status.to_string());
         match known.or_insert_with(|| RefOr::T(self.response())) {
-            RefOr::T(response) => self.join(response),
+            RefOr::T(response) => self.merge_into(response),
             // The daemon's own responses are never references, and a referenced response is described elsewhere.
             RefOr::Ref(_) => {}
         }
     }
 
-    fn join(&self, response: &mut Response) {
+    fn merge_into(&self, response: &mut Response) {
         let sentence = self.sentence();
         if !response.description.contains(&sentence) {
             response.description = format!("{}\n{sentence}", response.description);
@@ -91,82 +91,82 @@ pub(super) fn text_header(description: &str) -> Header {
 }
 
 /// Declares a type for each error, for `responses(…)` of the handlers.
-macro_rules! refusals {
+macro_rules! error_responses {
     ($($name:ident = $error_type:ident $(as $status:literal)?, $when:literal;)*) => {
         $(
             pub(super) struct $name;
 
             impl IntoResponses for $name {
                 fn responses() -> BTreeMap<String, RefOr<Response>> {
-                    let refusal = refusals!(@make $error_type $(as $status)?, $when);
-                    BTreeMap::from([(refusal.status.to_string(), RefOr::T(refusal.response()))])
+                    let error = error_responses!(@new $error_type $(as $status)?, $when);
+                    BTreeMap::from([(error.status.to_string(), RefOr::T(error.response()))])
                 }
             }
         )*
     };
-    (@make $error_type:ident, $when:literal) => { Refusal::new(ErrorType::$error_type, $when) };
-    (@make $error_type:ident as $status:literal, $when:literal) => {
-        Refusal::under($status, ErrorType::$error_type, $when)
+    (@new $error_type:ident, $when:literal) => { ErrorResponse::new(ErrorType::$error_type, $when) };
+    (@new $error_type:ident as $status:literal, $when:literal) => {
+        ErrorResponse::with_status($status, ErrorType::$error_type, $when)
     };
 }
 
-refusals! {
-    NoOrganization = NotFound, "there is no such organization, or it is not the token's";
+error_responses! {
+    NoOrganization = NotFound, "no such organization, or it is not the token's";
     NoPlatformPolicy = NotFound, "the platform has no policy; every loaded tool is allowed";
-    NoPolicy = NotFound, "there is no such organization, it is not the token's, or it has no policy";
-    NoAgent = NotFound, "there is no such agent, or its organization is not the token's";
+    NoPolicy = NotFound, "no such organization, it is not the token's, or it has no policy";
+    NoAgent = NotFound, "no such agent, or its organization is not the token's";
     NoGrant = NotFound, "no such plugin is loaded, or nothing was granted to it";
-    NoCustomTool = NotFound, "there is no such tool, or its organization is not the token's";
+    NoCustomTool = NotFound, "no such tool, or its organization is not the token's";
     NoCustomToolGrant = NotFound, "the organization has no such tool, or nothing was granted to it";
-    Taken = Conflict as 412, "the organization has a tool of that namespace already";
-    NamespaceOfThePlatform = Conflict, "a plugin of the platform has the namespace";
-    TooManyTools = QuotaExceeded, "the organization has as many tools of its own as are kept";
-    ServerSilent = ApiUnavailable, "the server to be mounted did not answer";
+    ToolExists = Conflict as 412, "the organization already has a tool of that namespace";
+    PlatformNamespace = Conflict, "a plugin of the platform has the namespace";
+    TooManyTools = QuotaExceeded, "the organization has the maximum number of custom tools";
+    ServerUnavailable = ApiUnavailable, "the server to be mounted did not respond";
     ServerDenied = NetworkDenied, "the server to be mounted may not be reached";
-    ServerUnsound = ToolFailed, "the server to be mounted does not speak the protocol";
-    NothingWaits = Conflict, "nothing waits for consent, or something else does, or the tool is not mounted";
-    TooManyStreams = QuotaExceeded, "the organization follows as many streams of events as it may";
+    ServerProtocolError = ToolFailed, "the server to be mounted does not speak the protocol";
+    NoConsentPending = Conflict, "no consent is pending, another one is, or the tool is not mounted";
+    TooManyStreams = QuotaExceeded, "the organization follows the maximum number of event streams";
     NoPlugin = NotFound, "no such plugin is loaded";
-    NoSession = NotFound, "there is no such session, or the token may not use it";
-    NoCall = NotFound, "there is no such call or session, or the token may not use the session";
-    NoTool = NotFound, "there is no such tool or session, or the token may not use the session";
+    NoSession = NotFound, "no such session, or the token may not use it";
+    NoCall = NotFound, "no such call or session, or the token may not use the session";
+    NoTool = NotFound, "no such tool or session, or the token may not use the session";
     UnknownChannel = InvalidRequest, "the channel is not one of the platform's or the organization's";
-    NoApproval = NotFound, "there is no such approval, or it is not of the token's organization";
-    OwnSession = Forbidden, "the token opened the session that the call was made in";
-    Decided = Conflict, "somebody has decided already, or the call's result was posted already";
-    ApprovalOver = ApprovalExpired, "its time is over, or what it was bound to has changed";
-    NotInTime = Expired, "the result came too late, or the session has ended";
-    UnfitResult = InvalidOutput as 422, "the result does not fit the tool's output schema; the call stays open";
-    NoCredential = NotFound, "there is no such credential or organization, or it is not the token's";
+    NoApproval = NotFound, "no such approval, or it is not of the token's organization";
+    OwnSession = Forbidden, "the token opened the session of the call";
+    AlreadyDecided = Conflict, "the approval was decided before, or the call's result was posted before";
+    ApprovalStale = ApprovalExpired, "the approval expired, or what it was bound to has changed";
+    ResultTooLate = Expired, "the result came too late, or the session has ended";
+    ResultMismatch = InvalidOutput as 422, "the result does not match the tool's output schema; the call stays open";
+    NoCredential = NotFound, "no such credential or organization, or it is not the token's";
     KeptInVault = Conflict, "the secret is in a vault, and must be changed there";
     Sealed = Unavailable, "the daemon has no root key to seal or open secrets with";
-    TooManyCredentials = QuotaExceeded, "the organization has as many credentials as it can have";
+    TooManyCredentials = QuotaExceeded, "the organization has the maximum number of credentials";
     NoUserConsentNeeded = Conflict, "a credential of this kind needs no user's consent";
     TooManyPendingFlows = Overloaded, "too many credentials are being connected";
     NoPendingFlow = Expired, "no authorization is pending for this response: it is unknown, too late, or already used";
     ConsentDenied = CredentialMissing, "the user denied consent, or the provider rejects the client or the code";
     ProviderUnavailable = ApiUnavailable, "the provider does not respond, or not as OAuth2 specifies";
-    NoOtherKey = Conflict, "there is no other root key to rotate to, a rotation before this one is not finished, or a stored secret does not open";
+    NoOtherKey = Conflict, "there is no other root key to rotate to, an earlier rotation is not finished, or a stored secret does not open";
     WrongRootKey = InvalidRequest, "that is not the root key of this store";
-    NoFile = NotFound, "there is no such file or session, or the token may not use the session";
-    FileThere = Conflict as 412, "something of that name is there, and `If-None-Match: *` says that nothing is";
-    NoToken = NotFound, "there is no such token, or it is not of the organization of the one that asks";
+    NoFile = NotFound, "no such file or session, or the token may not use the session";
+    FileExists = Conflict as 412, "the path exists, and `If-None-Match: *` requires that it does not";
+    NoToken = NotFound, "no such token, or it is not of the caller's organization";
     LastOperator = Conflict, "it is the last token of an operator";
     SessionEnded = Expired, "the session was not used for too long and has ended";
-    Changed = Conflict as 412, "the document is not the one that the header names: it was changed, made or deleted in between";
-    NothingSaid = InvalidRequest as 428, "neither `If-Match` nor `If-None-Match` says what the write replaces";
-    UnsoundDocument = InvalidPolicy, "the document is not sound; `details.pointer` is where";
-    UnsoundPlugin = InvalidPlugin, "the file is not a plugin that keeps the contract";
+    PreconditionFailed = Conflict as 412, "the document does not match the header's tag: it was changed, created or deleted since";
+    PreconditionRequired = InvalidRequest as 428, "neither `If-Match` nor `If-None-Match` says what the write replaces";
+    InvalidDocument = InvalidPolicy, "the document is not valid; `details.pointer` is the position of the error";
+    InvalidPlugin = InvalidPlugin, "the file is not a plugin that follows the contract";
     NamespaceTaken = Conflict, "the namespace is held by another publisher or by a built-in plugin";
-    BuiltIn = Conflict, "the plugin is built in, and can only be disabled";
-    NoneBefore = Conflict, "no version before this one is kept";
+    BuiltInPlugin = Conflict, "the plugin is built in, and can only be disabled";
+    NoPreviousVersion = Conflict, "no earlier version is kept";
     NotEmpty = Conflict, "the folder is not empty";
     NoTools = NoTools, "the agent has no tool that it could call";
     TooManyCalls = TooLarge, "the request has more calls than the operator allows in one";
-    NoRoom = TooLarge, "the file does not fit into what is left of the workspace";
-    Unrecordable = Unavailable, "the store or the audit log cannot be reached, so nothing was done";
-    NotReady = Unavailable, "it does not take work";
-    Unreadable = Unavailable, "the store, the audit log or the workspace cannot be read";
+    WorkspaceFull = TooLarge, "the file does not fit into the space that is left in the workspace";
+    AuditUnavailable = Unavailable, "the store or the audit log cannot be reached, so nothing was done";
+    ShuttingDown = Unavailable, "the daemon is shutting down, or a component is not ready";
+    StoreUnreadable = Unavailable, "the store, the audit log or the workspace cannot be read";
 }
 
 #[cfg(test)]
@@ -174,11 +174,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_of_one_status_become_one_response_with_all_their_codes() {
+    fn errors_of_one_status_become_one_response_with_all_their_codes() {
         let mut responses = Responses::new();
-        Refusal::new(ErrorType::Conflict, "taken").add_to(&mut responses);
-        Refusal::new(ErrorType::NoTools, "nothing to call").add_to(&mut responses);
-        Refusal::new(ErrorType::Conflict, "taken").add_to(&mut responses);
+        ErrorResponse::new(ErrorType::Conflict, "taken").add_to(&mut responses);
+        ErrorResponse::new(ErrorType::NoTools, "nothing to call").add_to(&mut responses);
+        ErrorResponse::new(ErrorType::Conflict, "taken").add_to(&mut responses);
         let document = serde_json::to_value(&responses).expect("responses");
         assert_eq!(document["409"][CODES], json!(["CONFLICT", "NO_TOOLS"]));
         assert_eq!(document["409"]["description"], "- `CONFLICT`: taken.\n- `NO_TOOLS`: nothing to call.");
