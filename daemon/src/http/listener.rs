@@ -3,10 +3,8 @@
 //! `axum::serve` has no timeout for reading a request's head or for writing a response, and no limit on the number of
 //! connections.
 
-mod refused;
-mod taken;
-mod unreadable;
-mod withheld;
+mod bad_request;
+mod client_stream;
 
 use std::convert::Infallible;
 use std::io;
@@ -14,8 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::extract::Request;
-use axum::http::Response;
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -26,17 +23,18 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
-use super::RootService;
-use refused::Refused;
-use taken::TakenInTime;
-use unreadable::Unreadable;
-use withheld::{AnswerBody, Answering, Requests, Withheld};
+use super::service::RootService;
+use bad_request::BadRequest;
+use client_stream::{ClientStream, RequestCounts, RequestInFlight};
 
 /// Pause after `accept` failed, most often for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Minimum time between two log lines about `accept`.
+const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(10);
+
 /// Time for the responses of calls that were cancelled at the end of the drain.
-pub(super) const LAST_ANSWERS: Duration = Duration::from_secs(2);
+pub(super) const LAST_RESPONSES: Duration = Duration::from_secs(2);
 
 /// Time that a client may continue to send after its request was refused early.
 const LINGER: Duration = Duration::from_secs(2);
@@ -68,14 +66,14 @@ pub async fn serve(
     stop: CancellationToken,
     over: CancellationToken,
 ) {
-    let room = Arc::new(Semaphore::new(settings.connections));
-    let _near = AbortOnDropHandle::new(tokio::spawn(keep_a_timer_near(settings.header_timeout / 8)));
+    let permits = Arc::new(Semaphore::new(settings.connections));
+    let _timer = AbortOnDropHandle::new(tokio::spawn(keep_short_timer(settings.header_timeout / 8)));
     let connections = TaskTracker::new();
-    let mut refused = Refused::default();
+    let mut accept_errors = AcceptErrors::default();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = accept(&listener, &room) => accepted,
+            accepted = accept(&listener, &permits) => accepted,
         };
         match accepted {
             Ok((stream, permit)) => {
@@ -86,7 +84,7 @@ pub async fn serve(
                 });
             }
             Err(error) => {
-                if let Some(times) = refused.count(Instant::now()) {
+                if let Some(times) = accept_errors.count(Instant::now()) {
                     tracing::warn!(%error, times, "a connection cannot be accepted");
                 }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -102,25 +100,25 @@ pub async fn serve(
     }
     over.cancel();
     // Clients that wait for a cancelled call still get its response.
-    if tokio::time::timeout(LAST_ANSWERS, connections.wait()).await.is_err() {
+    if tokio::time::timeout(LAST_RESPONSES, connections.wait()).await.is_err() {
         tracing::warn!(open = connections.len(), "connections were still open when the time to drain ended");
     }
 }
 
 /// Keeps a short timer registered. Tokio wakes its driver with a system call when a new timer becomes the earliest
 /// one; without this timer, each request's header timeout would cause that system call.
-async fn keep_a_timer_near(distance: Duration) {
-    let mut near = tokio::time::interval(distance.max(Duration::from_millis(1)));
+async fn keep_short_timer(period: Duration) {
+    let mut timer = tokio::time::interval(period.max(Duration::from_millis(1)));
     loop {
-        near.tick().await;
+        timer.tick().await;
     }
 }
 
 async fn accept(
     listener: &TcpListener,
-    room: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
 ) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let permit = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
+    let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, _) = listener.accept().await?;
     // Responses are small and complete; Nagle's algorithm would only add latency.
     stream.set_nodelay(true)?;
@@ -136,13 +134,21 @@ pub async fn connection<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let requests = Arc::<Requests>::default();
-    let begun = Arc::clone(&requests);
+    let requests = Arc::<RequestCounts>::default();
+    let stream = ClientStream::new(stream, settings.write_timeout, Arc::clone(&requests));
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let (service, answering) = (service.clone(), Answering::begin(&begun));
-        async move { answer(service, request.map(Body::new), answering).await }
+        let (service, in_flight) = (service.clone(), RequestInFlight::begin(&requests));
+        async move {
+            let response = service.answer(request.map(Body::new)).await;
+            // The body owns `in_flight`, so that dropping the body ends the request.
+            Ok::<_, Infallible>(response.map(|body| {
+                body.map_err(move |error| {
+                    let _ = &in_flight;
+                    error
+                })
+            }))
+        }
     });
-    let stream = Withheld::new(TakenInTime::new(stream, settings.write_timeout), requests);
     let mut serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(settings.header_timeout)
@@ -159,35 +165,63 @@ pub async fn connection<S>(
         }
     };
     let parts = serving.into_parts();
-    let stream = parts.io.into_inner();
-    let answering = stream.is_answering();
-    let (mut stream, status) = stream.into_parts();
+    let mut stream = parts.io.into_inner();
+    let is_responding = stream.is_responding();
+    let status = stream.end_suppression();
     if let Err(error) = ended {
         // Clients disconnect, send malformed requests and time out routinely; these are not errors of the daemon.
         tracing::debug!(%error, "a connection ended early");
-        let unreadable = Unreadable { error, status, head: parts.read_buf };
-        if !answering {
-            stream = unreadable.refuse(stream, &settings).await;
+        if !is_responding {
+            BadRequest { error, status, head: parts.read_buf }.reply(&mut stream, &settings).await;
         }
     }
     if !stop.is_cancelled() {
-        let _ = tokio::time::timeout(LINGER, swallow(stream)).await;
+        let _ = tokio::time::timeout(LINGER, discard_input(stream)).await;
     }
 }
 
 /// Reads and discards the remaining bytes of a client that has its response. Closing a socket with unread data sends
 /// a TCP reset, which makes the client lose the response.
-async fn swallow<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
+async fn discard_input<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     // The FIN tells the client that the response is complete.
     let _ = stream.shutdown().await;
-    let mut piece = vec![0; 16 * 1024];
-    while stream.read(&mut piece).await.is_ok_and(|read| read > 0) {}
+    let mut buffer = vec![0; 16 * 1024];
+    while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
 }
 
-async fn answer(
-    service: RootService,
-    request: Request,
-    answering: Answering,
-) -> Result<Response<AnswerBody>, Infallible> {
-    Ok(service.answer(request).await.map(|body| answering.with(body)))
+/// Rate-limited log of failed `accept` calls. The error persists as long as its cause, most often a lack of file
+/// descriptors, and recurs twenty times a second: a log line for each would fill the disk.
+#[derive(Debug, Default)]
+struct AcceptErrors {
+    logged: Option<Instant>,
+    count: u64,
+}
+
+impl AcceptErrors {
+    /// Counts an error. Returns the number of errors since the last log line, if the next line is due.
+    fn count(&mut self, now: Instant) -> Option<u64> {
+        self.count += 1;
+        let is_due = self.logged.is_none_or(|logged| now.duration_since(logged) >= ACCEPT_LOG_INTERVAL);
+        is_due.then(|| {
+            self.logged = Some(now);
+            std::mem::take(&mut self.count)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_accept_error_is_logged_at_once_and_later_ones_by_their_number() {
+        let (mut errors, start) = (AcceptErrors::default(), Instant::now());
+        assert_eq!(errors.count(start), Some(1));
+        for at in 1..200 {
+            assert_eq!(errors.count(start + ACCEPT_LOG_INTERVAL / 200 * at), None);
+        }
+        assert_eq!(errors.count(start + ACCEPT_LOG_INTERVAL), Some(200));
+        assert_eq!(errors.count(start + ACCEPT_LOG_INTERVAL), None);
+        assert_eq!(errors.count(start + ACCEPT_LOG_INTERVAL * 3), Some(2));
+    }
 }

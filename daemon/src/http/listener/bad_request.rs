@@ -16,20 +16,20 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use toolgate_api::error::{CallError, Details, ErrorType};
 
+use super::super::problem::Problem;
 use super::{HEADER_FIELDS, ListenerSettings};
-use crate::http::problem::Problem;
 
 /// The fixed request that the problem answers.
-const MADE_UP: &[u8] = b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n";
+const FIXED_GET: &[u8] = b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n";
 
 /// The fixed request if the client sent a `HEAD`, as far as the bytes show: the response then has no body.
-const MADE_UP_HEAD: &[u8] = b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n";
+const FIXED_HEAD: &[u8] = b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n";
 
 /// Longest target of a request, in bytes; the limit is hyper's.
 const TARGET_BYTES: usize = 65_534;
 
 /// A request head that hyper could not parse.
-pub(super) struct Unreadable {
+pub(super) struct BadRequest {
     /// The error of the parser.
     pub error: hyper::Error,
     /// The status of hyper's own response, if any.
@@ -38,26 +38,25 @@ pub(super) struct Unreadable {
     pub head: Bytes,
 }
 
-impl Unreadable {
+impl BadRequest {
     /// Sends the problem, if there is one, with `Connection: close`.
-    pub(super) async fn refuse<S>(&self, stream: S, settings: &ListenerSettings) -> S
-    where
-        S: AsyncRead + AsyncWrite + Unpin,
-    {
-        let Some((status, problem)) = self.refusal(settings) else { return stream };
-        let answer = Cell::new(Some(problem.with_status(status)));
-        let service = service_fn(move |_| ready(Ok::<_, Infallible>(answer.take().unwrap_or_default())));
-        let asked = if self.head.starts_with(b"HEAD ") { MADE_UP_HEAD } else { MADE_UP };
-        let stream = TokioIo::new(tokio::io::join(asked, stream));
-        // The fixed request ends with EOF, which hyper would treat as a disconnect.
-        let mut serving = http1::Builder::new().half_close(true).serve_connection(stream, service);
-        // A write error means that the client disconnected.
-        let _ = (&mut serving).await;
-        serving.into_parts().io.into_inner().into_inner().1
+    pub(super) async fn reply(
+        &self,
+        stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+        settings: &ListenerSettings,
+    ) {
+        let Some((status, problem)) = self.problem(settings) else { return };
+        let response = Cell::new(Some(problem.with_status(status)));
+        let service = service_fn(move |_| ready(Ok::<_, Infallible>(response.take().unwrap_or_default())));
+        let request = if self.head.starts_with(b"HEAD ") { FIXED_HEAD } else { FIXED_GET };
+        let stream = TokioIo::new(tokio::io::join(request, stream));
+        // The fixed request ends with EOF, which hyper would treat as a disconnect. A write error means that the
+        // client disconnected.
+        let _ = http1::Builder::new().half_close(true).serve_connection(stream, service).await;
     }
 
     /// Returns no problem for an idle connection and for one with an I/O error.
-    fn refusal(&self, settings: &ListenerSettings) -> Option<(StatusCode, Problem)> {
+    fn problem(&self, settings: &ListenerSettings) -> Option<(StatusCode, Problem)> {
         // Empty lines before a request line are ignored (RFC 9112, section 2.2).
         let has_begun = self.head.iter().any(|byte| !matches!(byte, b'\r' | b'\n'));
         Some(match self.status {
@@ -69,19 +68,19 @@ impl Unreadable {
                 (StatusCode::REQUEST_TIMEOUT, too_slow(settings.header_timeout))
             }
             None if self.error.is_incomplete_message() && has_begun => {
-                (StatusCode::BAD_REQUEST, malformed("it ended early"))
+                (StatusCode::BAD_REQUEST, unreadable("it ended early"))
             }
             None if !self.error.is_parse() => return None,
-            _ => (StatusCode::BAD_REQUEST, malformed(&self.error.to_string())),
+            _ => (StatusCode::BAD_REQUEST, unreadable(&self.error.to_string())),
         })
     }
 }
 
-fn malformed(why: &str) -> Problem {
+fn unreadable(why: &str) -> Problem {
     Problem::new(
         ErrorType::InvalidRequest,
         format!("the head of the request cannot be read: {why}"),
-        "send HTTP/1.1 as RFC 9112 has it; what came behind this head was not read",
+        "send HTTP/1.1 as RFC 9112 specifies it; the bytes after this head were not read",
     )
 }
 
