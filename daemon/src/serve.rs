@@ -42,7 +42,7 @@ use crate::dispatch::{Dispatcher, Parts};
 use crate::documents::{Document, DocumentKey, OrganizationDocument};
 use crate::events::Events;
 use crate::http::listener::ListenerSettings;
-use crate::http::{App, AppParts, listener};
+use crate::http::{self, App, AppParts, listener};
 use crate::identity::Identity;
 use crate::keys;
 use crate::logging;
@@ -211,7 +211,7 @@ impl PreparedDaemon {
         let tasks = [
             tokio::spawn(listener::serve(
                 tcp,
-                app.clone().into_service(),
+                http::root_service(app.clone()),
                 settings,
                 stop.clone(),
                 shutdown.clone(),

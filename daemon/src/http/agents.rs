@@ -13,11 +13,12 @@ use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoAgent, NoOrganization, PreconditionFailed, PreconditionRequired,
     StoreUnreadable,
 };
-use super::extract::{Path, Query};
+use super::extract::{Authenticated, Path, Query};
+use super::paging::{List, Page};
 use super::path_params::{AgentPath, DeleteHeaders, OrgPath, WriteHeaders};
 use super::problem::Problem;
 use super::schema::AgentForm;
-use super::{App, Authenticated, List, Page};
+use super::state::App;
 use crate::documents::{DocumentKey, DocumentKind, RuleKey};
 
 /// List the agents of an organization.

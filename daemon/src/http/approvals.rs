@@ -10,10 +10,11 @@ use super::body::Json;
 use super::error_responses::{
     AlreadyDecided, ApprovalStale, AuditUnavailable, NoApproval, NoOrganization, OwnSession, StoreUnreadable,
 };
-use super::extract::{Path, Query};
+use super::extract::{Authenticated, Path, Query};
+use super::paging::List;
 use super::path_params::ApprovalPath;
 use super::problem::Problem;
-use super::{App, Authenticated, List};
+use super::state::App;
 use crate::admin::DecisionRequest;
 use crate::approvals::refusal;
 use crate::clock::now_ms;
@@ -94,7 +95,7 @@ pub struct ApprovalQuery {
     /// The `next_cursor` of the previous page.
     cursor: Option<String>,
     /// Maximum number of entries on a page.
-    #[serde(default, deserialize_with = "super::extract::page_limit::<1000, _>")]
+    #[serde(default, deserialize_with = "super::paging::page_limit::<1000, _>")]
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u32>,
 }

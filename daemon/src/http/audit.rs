@@ -7,9 +7,9 @@ use toolgate_admission::{ErrorType, Layer, Name};
 use utoipa::{IntoParams, ToSchema};
 
 use super::error_responses::{NoOrganization, StoreUnreadable};
-use super::extract::Query;
+use super::extract::{Authenticated, Query};
 use super::problem::{ErrorTypeForm, Problem};
-use super::{App, Authenticated};
+use super::state::App;
 use crate::admin::audit_failure;
 use crate::audit::{self, Kind, Order, Row, Status, VerifyReport};
 
@@ -58,7 +58,7 @@ pub struct AuditQuery {
     /// The `next_cursor` of the previous page.
     cursor: Option<String>,
     /// Maximum number of records on a page.
-    #[serde(default, deserialize_with = "super::extract::page_limit::<500, _>")]
+    #[serde(default, deserialize_with = "super::paging::page_limit::<500, _>")]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u32>,
 }

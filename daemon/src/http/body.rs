@@ -14,8 +14,8 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor}
 use toolgate_api::error::{CallError, Details, ErrorType};
 use zeroize::Zeroize;
 
-use super::App;
 use super::problem::Problem;
+use super::state::App;
 
 /// Extractor of a JSON body.
 pub struct Json<T>(pub T);
@@ -166,7 +166,7 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
 /// Refuses a `Content-Encoding`: a compressed body would be parsed as invalid JSON, an invalid component or another
 /// file.
 pub(super) fn expect_unencoded(headers: &HeaderMap) -> Result<(), Problem> {
-    match super::header(headers, &header::CONTENT_ENCODING)? {
+    match super::extract::header(headers, &header::CONTENT_ENCODING)? {
         Some(coding) if !coding.eq_ignore_ascii_case("identity") => Err(Problem::new(
             ErrorType::InvalidRequest,
             format!("the body is encoded as `{coding}`, and encoded bodies are not taken"),

@@ -19,10 +19,11 @@ use super::error_responses::{
     AlreadyDecided, AuditUnavailable, NoCall, NoSession, ResultMismatch, ResultTooLate, SessionEnded,
     StoreUnreadable, TooManyCalls, TooManyStreams,
 };
-use super::extract::Path;
+use super::events;
+use super::extract::{Authenticated, Path};
 use super::path_params::{CallPath, SessionPath};
 use super::problem::Problem;
-use super::{App, Authenticated, DOOR, events};
+use super::state::{AUDIT_SOURCE, App};
 use crate::approvals::ApprovalStatus;
 use crate::call::CallOutcome;
 use crate::clock::now_ms;
@@ -102,7 +103,7 @@ pub(super) fn render(
 }
 
 pub(super) fn origin(caller: &Caller) -> Origin {
-    Origin { principal: Arc::clone(&caller.token_id), door: DOOR, revoked: caller.revoked.clone() }
+    Origin { principal: Arc::clone(&caller.token_id), door: AUDIT_SOURCE, revoked: caller.revoked.clone() }
 }
 
 /// Whether the client accepts an event stream (`Accept: text/event-stream`).

@@ -16,10 +16,11 @@ use super::error_responses::{
     AuditUnavailable, KeptInVault, NoCredential, NoOrganization, PreconditionFailed, Sealed,
     TooManyCredentials,
 };
-use super::extract::{Path, Query};
+use super::extract::{Authenticated, Path, Query};
+use super::paging::{List, Page};
 use super::path_params::{CredentialPath, OptionalTags, OrgPath};
 use super::problem::Problem;
-use super::{App, Authenticated, List, Page};
+use super::state::App;
 use crate::clock::now_ms;
 use crate::credentials::Credential;
 use crate::documents::{DocumentKey, Revision};

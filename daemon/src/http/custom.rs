@@ -20,11 +20,12 @@ use super::error_responses::{
     PreconditionFailed, PreconditionRequired, ServerDenied, ServerProtocolError, ServerUnavailable,
     StoreUnreadable, TooManyTools,
 };
-use super::extract::{Path, Query};
+use super::extract::{Authenticated, Path, Query};
+use super::paging::{List, Page};
 use super::path_params::{CustomToolPath, DeleteHeaders, OrgPath, WriteHeaders};
 use super::plugins::named;
 use super::problem::Problem;
-use super::{App, Authenticated, List, Page};
+use super::state::App;
 pub use form::ToolDefinitionForm;
 
 use crate::custom::CustomToolView;

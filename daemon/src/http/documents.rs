@@ -8,9 +8,12 @@ use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, ErrorType, Name, Warning};
 use utoipa::{IntoParams, ToSchema};
 
+use super::body;
 use super::body::expect_json;
+use super::extract::header;
+use super::paging::{List, Page};
 use super::problem::Problem;
-use super::{App, List, Page, body, header};
+use super::state::App;
 use crate::admin::{DocumentWrite, DocumentWritten};
 use crate::documents::{DocumentKey, DocumentKind, Precondition, Revision, RuleKey};
 use crate::identity::Caller;

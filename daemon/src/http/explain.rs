@@ -7,10 +7,10 @@ use utoipa::IntoParams;
 
 use super::documents::name;
 use super::error_responses::NoAgent;
-use super::extract::{Path, Query};
+use super::extract::{Authenticated, Path, Query};
 use super::path_params::AgentPath;
 use super::problem::Problem;
-use super::{App, Authenticated};
+use super::state::App;
 use crate::admin::{Explanation, explain};
 
 /// The query of an explanation.

@@ -1,15 +1,21 @@
-//! Extractors of path and query parameters, which reject with a problem response.
+//! Extractors of the caller and of path and query parameters, which reject with a problem response.
 
 use std::error::Error;
+use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName};
 use serde::de::{self, Deserialize, DeserializeOwned, Deserializer};
 use toolgate_admission::ErrorType;
 
-use super::App;
 use super::problem::Problem;
 use super::schema::SAFE_INTEGER;
+use super::state::App;
+use crate::identity::Caller;
+
+/// The caller behind a valid token, whose role has the access that the route needs.
+pub struct Authenticated(pub Arc<Caller>);
 
 /// The path parameters.
 pub struct Path<T>(pub T);
@@ -37,6 +43,32 @@ impl<T: DeserializeOwned> FromRequestParts<App> for Query<T> {
     }
 }
 
+impl FromRequestParts<App> for Authenticated {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        let caller = parts.extensions.get::<Arc<Caller>>();
+        caller.map(|caller| Self(Arc::clone(caller))).ok_or_else(|| {
+            tracing::error!(path = parts.uri.path(), "a route that asks who is calling has no guard");
+            Problem::new(ErrorType::Internal, "the daemon does not know who is calling", "tell the operator")
+        })
+    }
+}
+
+/// Returns a header field as text; a repeated field or a value that is not text is an error.
+pub(super) fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Problem> {
+    let mut values = headers.get_all(name).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    match (value.to_str(), values.next()) {
+        (Ok(text), None) => Ok(Some(text)),
+        _ => Err(Problem::new(
+            ErrorType::InvalidRequest,
+            format!("the header `{name}` is there twice or is not plain text"),
+            "send it once, in plain text",
+        )),
+    }
+}
+
 fn unreadable(what: &str, refused: &dyn Error) -> Problem {
     // The innermost error names the parameter; the outer errors name steps of the library.
     let mut why = refused;
@@ -48,16 +80,6 @@ fn unreadable(what: &str, refused: &dyn Error) -> Problem {
         format!("the {what} is not what this route takes: {why}"),
         "compare it with `/openapi.json`",
     )
-}
-
-/// Parses the limit of a page, from 1 to `MOST` entries. A greater limit is an error; it is not silently reduced.
-pub(super) fn page_limit<'de, const MOST: u32, D: Deserializer<'de>>(
-    from: D,
-) -> Result<Option<u32>, D::Error> {
-    match u32::deserialize(from)? {
-        limit if (1..=MOST).contains(&limit) => Ok(Some(limit)),
-        limit => Err(de::Error::custom(format!("a page has 1 to {MOST} entries, not {limit}"))),
-    }
 }
 
 /// Parses a time in milliseconds since 1970, at most the greatest integer that every JSON parser keeps exactly.

@@ -13,14 +13,15 @@ use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 
 use utoipa::ToSchema;
 
+use super::body;
 use super::error_responses::{
     FileExists, NoFile, NoSession, NotEmpty, SessionEnded, StoreUnreadable, WorkspaceFull,
 };
-use super::extract::Path;
+use super::extract::{Authenticated, Path, header};
 use super::path_params::{FileHeaders, FilePath, SessionPath};
 use super::problem::Problem;
 use super::schema::FileBytes;
-use super::{App, Authenticated, body, header};
+use super::state::App;
 use crate::clock::now_ms;
 use crate::identity::Caller;
 

@@ -13,12 +13,12 @@ use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoGrant, NoPlugin, PreconditionFailed, PreconditionRequired,
     StoreUnreadable,
 };
-use super::extract::{Path, Query};
+use super::extract::{Authenticated, Path, Query};
 use super::path_params::{PluginPath, WriteHeaders};
 use super::plugins::named;
 use super::problem::Problem;
 use super::schema::GrantForm;
-use super::{App, Authenticated};
+use super::state::App;
 use crate::documents::DocumentKey;
 
 /// Get the grant of a plugin.

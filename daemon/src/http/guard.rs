@@ -12,9 +12,8 @@ use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{Request, State};
 use axum::http::header::AUTHORIZATION;
-use axum::http::request::Parts as RequestParts;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::{BoxFuture, Either};
@@ -27,17 +26,15 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::error_responses::ErrorResponse;
+use super::extract::header;
 use super::listener::HEADER_FIELDS;
 use super::parameters::Parameters;
 use super::problem::Problem;
-use super::{App, header};
-use crate::identity::{Access, Caller, one_of};
+use super::state::App;
+use crate::identity::{Access, one_of};
 
 /// The name of the security scheme in the document.
 pub(super) const SCHEME: &str = "token";
-
-/// The caller behind a valid token, whose role has the access that the route needs.
-pub struct Authenticated(pub Arc<Caller>);
 
 /// The effect of a client disconnect on a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -135,18 +132,6 @@ impl Routes {
 
     pub(super) fn into_parts(self) -> (axum::Router<App>, utoipa::openapi::OpenApi) {
         self.router.split_for_parts()
-    }
-}
-
-impl FromRequestParts<App> for Authenticated {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut RequestParts, _: &App) -> Result<Self, Problem> {
-        let caller = parts.extensions.get::<Arc<Caller>>();
-        caller.map(|caller| Self(Arc::clone(caller))).ok_or_else(|| {
-            tracing::error!(path = parts.uri.path(), "a route that asks who is calling has no guard");
-            Problem::new(ErrorType::Internal, "the daemon does not know who is calling", "tell the operator")
-        })
     }
 }
 

@@ -9,9 +9,9 @@ use serde::Serialize;
 use toolgate_admission::ErrorType;
 use utoipa::ToSchema;
 
-use super::App;
 use super::error_responses::ShuttingDown;
 use super::problem::Problem;
+use super::state::App;
 use crate::admin::audit_failure;
 
 /// The liveness of the daemon.

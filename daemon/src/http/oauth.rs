@@ -16,10 +16,10 @@ use super::error_responses::{
     AuditUnavailable, ConsentDenied, NoCredential, NoPendingFlow, NoUserConsentNeeded, ProviderUnavailable,
     Sealed, TooManyPendingFlows,
 };
-use super::extract::Path;
+use super::extract::{Authenticated, Path};
 use super::path_params::CredentialPath;
 use super::problem::Problem;
-use super::{App, Authenticated, DOOR};
+use super::state::{AUDIT_SOURCE, App};
 use crate::admin::AuditedAction;
 use crate::clock::now_ms;
 
@@ -124,7 +124,7 @@ pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Resu
             action: "credential.connected",
             target: &place,
             details: None,
-            source: DOOR,
+            source: AUDIT_SOURCE,
         };
         acting.admin().audited(action, finishing).await
     });

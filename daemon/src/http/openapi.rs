@@ -73,7 +73,7 @@ pub(super) fn outline() -> utoipa::openapi::OpenApi {
 }
 
 /// Serializes the complete document as JSON.
-pub(super) fn text(mut document: utoipa::openapi::OpenApi) -> String {
+pub(super) fn to_json(mut document: utoipa::openapi::OpenApi) -> String {
     // The router writes a parameter that may contain slashes as `{*path}`, a syntax that OpenAPI does not have.
     let paths = std::mem::take(&mut document.paths.paths);
     document.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();

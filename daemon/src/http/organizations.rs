@@ -9,10 +9,11 @@ use super::documents::{DocumentEntry, DocumentView, documents, name, preconditio
 use super::error_responses::{
     AuditUnavailable, NoOrganization, PreconditionFailed, PreconditionRequired, StoreUnreadable,
 };
-use super::extract::{Path, Query};
+use super::extract::{Authenticated, Path, Query};
+use super::paging::{List, Page};
 use super::path_params::{DeleteHeaders, OrgPath, WriteHeaders};
 use super::problem::Problem;
-use super::{App, Authenticated, List, Page};
+use super::state::App;
 use crate::documents::{DocumentKey, DocumentKind, OrganizationDocument};
 
 /// List the organizations.

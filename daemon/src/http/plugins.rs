@@ -9,15 +9,17 @@ use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, ErrorType, Namespace};
 use utoipa::{IntoParams, ToSchema};
 
+use super::body;
 use super::documents::DocumentWarning;
 use super::error_responses::{
     AuditUnavailable, BuiltInPlugin, InvalidPlugin, NamespaceTaken, NoPlugin, NoPreviousVersion,
 };
-use super::extract::{Path, Query};
+use super::extract::{Authenticated, Path, Query};
+use super::paging::{List, Page};
 use super::path_params::PluginPath;
 use super::problem::Problem;
 use super::schema::ComponentFile;
-use super::{App, Authenticated, List, Page, body};
+use super::state::App;
 use crate::plugins::{ExpectedPlugin, PluginView};
 
 /// The query parameters of an upload.
@@ -232,12 +234,13 @@ pub(super) fn named(namespace: &str) -> Result<Namespace, Problem> {
 
 /// Whether the client prefers an asynchronous response (`Prefer: respond-async`, RFC 7240).
 fn prefers_async(request: &Request) -> Result<bool, Problem> {
-    let preferences = super::header(request.headers(), &HeaderName::from_static("prefer"))?.unwrap_or("");
+    let preferences =
+        super::extract::header(request.headers(), &HeaderName::from_static("prefer"))?.unwrap_or("");
     Ok(preferences.split(',').any(|preference| preference.trim().eq_ignore_ascii_case("respond-async")))
 }
 
 fn expect_wasm(request: &Request) -> Result<(), Problem> {
-    let content_type = super::header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or("");
+    let content_type = super::extract::header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or("");
     if content_type.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/wasm") {
         return Ok(());
     }

@@ -10,11 +10,11 @@ use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoOrganization, NoPlatformPolicy, NoPolicy, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
 };
-use super::extract::{Path, Query};
+use super::extract::{Authenticated, Path, Query};
 use super::path_params::{OrgPath, WriteHeaders};
 use super::problem::Problem;
 use super::schema::{PlatformForm, PolicyForm};
-use super::{App, Authenticated};
+use super::state::App;
 use crate::documents::{DocumentKey, RuleKey};
 
 /// Get the policy of the platform.

@@ -8,11 +8,11 @@ use toolgate_admission::Name;
 use super::body::expect_json;
 use super::documents::{body_text, name};
 use super::error_responses::{InvalidDocument, NoOrganization};
-use super::extract::Path;
+use super::extract::{Authenticated, Path};
 use super::path_params::{AgentPath, OrgPath};
 use super::problem::Problem;
 use super::schema::{AgentForm, PlatformForm, PolicyForm};
-use super::{App, Authenticated};
+use super::state::App;
 use crate::admin::Preview;
 use crate::documents::RuleKey;
 

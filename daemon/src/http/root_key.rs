@@ -9,8 +9,9 @@ use utoipa::ToSchema;
 use super::body::SecretJson;
 use super::credentials::SecretText;
 use super::error_responses::{AuditUnavailable, NoOtherKey, Sealed, WrongRootKey};
+use super::extract::Authenticated;
 use super::problem::Problem;
-use super::{App, Authenticated};
+use super::state::App;
 use crate::clock::now_ms;
 use crate::credentials::RootKey;
 

@@ -18,9 +18,10 @@ use super::documents::name;
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoOrganization, ServerDenied, ServerProtocolError, ServerUnavailable,
 };
+use super::extract::Authenticated;
 use super::plugins::named;
 use super::problem::Problem;
-use super::{App, Authenticated};
+use super::state::App;
 use crate::custom::Tryout;
 use crate::dispatch::TestCallResult;
 use crate::documents::ToolKey;

@@ -10,11 +10,11 @@ use super::super::error_responses::{
     AuditUnavailable, InvalidDocument, NoCustomToolGrant, NoOrganization, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
 };
-use super::super::extract::{Path, Query};
+use super::super::extract::{Authenticated, Path, Query};
 use super::super::path_params::{CustomToolPath, WriteHeaders};
 use super::super::problem::Problem;
 use super::super::schema::GrantForm;
-use super::super::{App, Authenticated};
+use super::super::state::App;
 use super::owned;
 use crate::documents::DocumentKey;
 

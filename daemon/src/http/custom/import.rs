@@ -16,10 +16,10 @@ use super::super::calls::origin;
 use super::super::error_responses::{
     AuditUnavailable, InvalidDocument, NoOrganization, PlatformNamespace, TooManyTools, ToolExists,
 };
-use super::super::extract::Path;
+use super::super::extract::{Authenticated, Path};
 use super::super::path_params::OrgPath;
 use super::super::problem::Problem;
-use super::super::{App, Authenticated};
+use super::super::state::App;
 use super::form::ToolDefinitionForm;
 use super::{acted, owned};
 use crate::custom::CustomToolView;

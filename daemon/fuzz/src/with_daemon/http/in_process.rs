@@ -24,7 +24,7 @@ use toolgate::custom::{CustomTools, Parts as CustomParts};
 use toolgate::dispatch::{Dispatcher, Parts};
 use toolgate::events::Events;
 use toolgate::http::listener::{ListenerSettings, connection};
-use toolgate::http::{App, AppParts};
+use toolgate::http::{App, AppParts, root_service};
 use toolgate::identity::Identity;
 use toolgate::plugins::{PluginParts, Plugins};
 use toolgate::registry::Registry;
@@ -75,7 +75,7 @@ impl InProcessDaemon {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let folder = scratch::folder();
         let (app, operator) = runtime.block_on(app(folder.path()));
-        let service = app.into_service();
+        let service = root_service(app);
         let settings = ListenerSettings {
             connections: 1,
             header_bytes: 32 * 1024,

@@ -1,0 +1,233 @@
+//! State that all handlers share: the components of the API, the lookup of sessions, and shutdown.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use toolgate_admission::{CallError, ErrorType, Name};
+
+use super::listener;
+use super::problem::Problem;
+use crate::admin::{Actor, Admin, AdminParts, audit_failure};
+use crate::audit::Audit;
+use crate::call::CallOutcome;
+use crate::clock::now_ms;
+use crate::config::Config;
+use crate::dispatch::Dispatcher;
+use crate::identity::Caller;
+use crate::sessions::Session;
+
+/// Time that running changes get after the drain deadline: the same as the last responses.
+const LAST_CHANGES: Duration = listener::LAST_RESPONSES;
+
+/// Source of this API's actions in the audit log.
+pub(super) const AUDIT_SOURCE: &str = "http";
+
+/// Shared state of all handlers; cheap to clone.
+#[derive(Clone)]
+pub struct App(pub(super) Arc<AppParts>);
+
+/// Components of the HTTP API.
+pub struct AppParts {
+    /// The configuration.
+    pub config: Config,
+    /// The administration layer, with the components that it administers.
+    pub admin: Admin,
+    /// Whether new work is accepted; cleared when shutdown begins.
+    pub serving: AtomicBool,
+    /// Background tasks that outlive their requests.
+    pub background: TaskTracker,
+    /// The OpenAPI document as JSON text; set when the routes are built.
+    pub openapi: OnceLock<String>,
+}
+
+impl App {
+    /// Creates the API from its components.
+    pub fn new(parts: AppParts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// Makes `/readyz` fail and ends event streams after the last events of running calls. Returns the drain
+    /// deadline.
+    pub fn stop_serving(&self) -> Instant {
+        self.0.serving.store(false, Ordering::Release);
+        self.dispatcher().parts().events.pending().close();
+        Instant::now() + Duration::from_secs(self.settings().drain_seconds)
+    }
+
+    /// Waits for running tasks, then closes the store. Changes may run until `drained` and `LAST_CHANGES` longer.
+    pub async fn close(&self, drained: Instant) {
+        let (background, detached) = (&self.0.background, &self.parts().dispatcher.parts().detached);
+        background.close();
+        if !end_in_time(background, drained, detached.shutdown()).await {
+            let left = background.len();
+            tracing::warn!(left, "changes were still being made when the time to drain ended");
+        }
+        detached.close().await;
+        self.parts().credentials.close().await;
+        self.parts().store.close().await;
+    }
+
+    pub(super) fn settings(&self) -> &Config {
+        &self.0.config
+    }
+
+    pub(super) fn admin(&self) -> &Admin {
+        &self.0.admin
+    }
+
+    pub(super) fn parts(&self) -> &AdminParts {
+        self.0.admin.parts()
+    }
+
+    pub(super) fn dispatcher(&self) -> &Dispatcher {
+        &self.parts().dispatcher
+    }
+
+    pub(super) fn audit(&self) -> &Audit {
+        &self.dispatcher().parts().audit
+    }
+
+    /// Returns the session. An unknown session and another caller's session get the same response.
+    pub(super) async fn session_of(&self, caller: &Caller, id: &str) -> Result<Arc<Session>, Problem> {
+        let Some(session) = self.parts().sessions.find(id) else {
+            return Err(self.no_session(caller, id).await);
+        };
+        caller.may_use_session(id, Some((&session.setup.organization, &session.setup.agent)))?;
+        let idle_ms = now_ms().saturating_sub(session.last_used_ms());
+        if idle_ms > self.settings().sessions.idle_seconds.saturating_mul(1000) {
+            return Err(session_ended("was not used for too long and has ended"));
+        }
+        Ok(session)
+    }
+
+    /// Returns the error for a missing session. An ended session is remembered for a limited time and reported as
+    /// ended to callers that may know of it.
+    async fn no_session(&self, caller: &Caller, id: &str) -> Problem {
+        let row = self.parts().store.session(id).await;
+        let agent = row.as_ref().ok().map(|row| (&row.organization, &row.agent));
+        match (caller.may_use_session(id, agent), row) {
+            (Err(refused), _) => refused.into(),
+            (Ok(()), _) => session_ended("has ended"),
+        }
+    }
+
+    /// Reads the outcome of a call of an earlier daemon run from the audit log.
+    pub(super) async fn outcome_from_audit(
+        &self,
+        session: &Session,
+        call: &str,
+    ) -> Result<CallOutcome, Problem> {
+        let found = self
+            .audit()
+            .lookup(&session.setup.id, session.setup.created_ms, call)
+            .await
+            .map_err(|error| audit_failure(&error))?;
+        let row = found.ok_or_else(|| Problem::not_found("call"))?;
+        let called = row.call.as_ref().map_or("", |intent| &intent.wire_name).into();
+        Ok(CallOutcome::from_audit(call, &called, &row))
+    }
+
+    /// Spawns a task that runs to completion, even if the client disconnects.
+    pub(super) async fn run_to_completion<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Problem> {
+        self.0.background.spawn(work).await.map_err(|_| {
+            Problem::new(
+                ErrorType::Internal,
+                "the request ended early",
+                "look at what it changed before you try again",
+            )
+        })
+    }
+
+    /// Performs an administrative action of the caller and records its outcome.
+    pub(super) async fn act<T>(
+        &self,
+        caller: &Caller,
+        organization: Option<&Name>,
+        action: &'static str,
+        target: &str,
+        act: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, Problem> {
+        let action = self.actor(caller).action(organization, action, target);
+        Ok(self.admin().audited(action, act).await?)
+    }
+
+    /// Converts the caller to the administration layer's type.
+    pub(super) fn actor<'a>(&self, caller: &'a Caller) -> Actor<'a> {
+        Actor { caller, source: AUDIT_SOURCE }
+    }
+}
+
+/// Waits for running changes until `drained` or until `over`, plus `LAST_CHANGES`; returns whether they ended.
+///
+/// The extra time is for `over`: it is cancelled by a second signal, and by the listener when connections used up the
+/// drain time. A change that one of those connections requested is usually about to end and would otherwise be
+/// aborted.
+async fn end_in_time(changes: &TaskTracker, drained: Instant, over: &CancellationToken) -> bool {
+    let patience = async {
+        let _ = timeout_at(drained, over.cancelled()).await;
+        sleep(LAST_CHANGES).await;
+    };
+    tokio::select! {
+        () = changes.wait() => true,
+        () = patience => false,
+    }
+}
+
+fn session_ended(how: &str) -> Problem {
+    Problem::new(ErrorType::Expired, format!("the session {how}"), "open a new session")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::sync::oneshot;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    /// Longer than any timeout in these tests.
+    const LONG: Duration = Duration::from_secs(600);
+
+    fn change(work: impl Future<Output = ()> + Send + 'static) -> TaskTracker {
+        let changes = TaskTracker::new();
+        changes.spawn(work);
+        changes.close();
+        changes
+    }
+
+    #[tokio::test]
+    async fn a_stop_does_not_wait_for_changes_when_it_is_over_or_drained() {
+        let changes = change(pending());
+        let (over, running) = (CancellationToken::new(), CancellationToken::new());
+        over.cancel();
+        let now = Instant::now();
+        let waits = async {
+            tokio::join!(end_in_time(&changes, now + LONG, &over), end_in_time(&changes, now, &running))
+        };
+        assert_eq!(timeout(LAST_CHANGES * 10, waits).await, Ok((false, false)));
+    }
+
+    #[tokio::test]
+    async fn a_change_that_is_about_to_end_is_waited_for() {
+        for (is_over, left) in [(false, LONG), (true, LONG), (false, Duration::ZERO)] {
+            let (end, ended) = oneshot::channel();
+            let changes = change(async { ended.await.unwrap() });
+            let over = CancellationToken::new();
+            if is_over {
+                over.cancel();
+            }
+            let mut waiting = Box::pin(end_in_time(&changes, Instant::now() + left, &over));
+            assert!(futures_util::poll!(&mut waiting).is_pending());
+            end.send(()).unwrap();
+            assert!(waiting.await, "over: {is_over}, left: {left:?}");
+        }
+    }
+}
