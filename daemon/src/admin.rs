@@ -22,10 +22,8 @@ use crate::registry::Registry;
 use crate::sessions::Sessions;
 use crate::store::Store;
 
-pub use approvals::{Choice, DecisionRequest};
 pub use documents::{DocumentWrite, DocumentWritten};
-pub use explain::{ExplainedTool, Explanation, StepAnswer, ToolVerdict, explain};
-pub use policy_diff::Preview;
+pub use explain::explain;
 
 /// Administers the daemon. Cheap to clone.
 #[derive(Clone)]

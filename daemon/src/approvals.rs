@@ -16,7 +16,8 @@ use toolgate_sandbox::Component;
 
 use crate::identifier;
 use crate::sessions::Session;
-use crate::store::{ApprovalRow, ApprovalState, Store, StoreError};
+use crate::store::{ApprovalRow, Store, StoreError};
+use toolgate_api::approval::ApprovalState;
 
 /// Deepest nesting of constraints, the same as of arguments.
 const CONSTRAINTS_DEPTH: u64 = 128;

@@ -42,25 +42,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
+use toolgate_api::audit::LostRecords;
 
-pub use anchor::{Anchor, AnchorSource};
 pub use error::{AuditError, StartError};
 pub use group_commit::Durable;
 pub use record::{
-    AdminRecord, CallIntent, CallOutcome, EffectRecord, Executed, Kind, LostRecords, OutputStamp,
-    PluginStamp, Reason, Recovery, Sha256, Status, TornEnd, Usage, Verdict,
+    AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, EffectRecord, Executed, Kind,
+    NotedRecovery, Order, OutputStamp, PluginStamp, Reason, Recovery, Row, Sha256, Status, Usage, Verdict,
+    VerifyReport, sha256,
 };
 #[doc(hidden)]
 pub use recover::recover_folder;
-pub use search::{EarlierCalls, Order, PAGE_ROWS, PAGE_ROWS_MAX, Page, Query, Row};
-pub use verify::{Corruption, NotedRecovery, VerifyReport, verify_folder};
+pub use search::{EarlierCalls, PAGE_ROWS, PAGE_ROWS_MAX, Page, Query};
+pub use verify::verify_folder;
 
 use anchor::Sealer;
 use folder::{Folder, FolderLock};
 use format::RecordKind;
 use group_commit::{CommitQueue, SpaceBudget};
 use index::{Index, IndexProgress};
-use record::{EFFECT_DETAIL_BYTES, EFFECT_NAME_BYTES, ERROR_TYPE_BYTES};
+use record::{EFFECT_DETAIL_BYTES, EFFECT_NAME_BYTES, ERROR_TYPE_BYTES, implicit_outcome};
 use recover::Recovered;
 use writer::{SegmentPreallocator, Writer, WriterThread};
 
@@ -313,8 +314,7 @@ impl Drop for Entry {
             false => (Status::Cancelled, "CANCELLED"),
         };
         let duration_us = u64::try_from(self.opened.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let outcome =
-            CallOutcome { duration_us, ..CallOutcome::implicit(status, error_type, Executed::Unknown) };
+        let outcome = CallOutcome { duration_us, ..implicit_outcome(status, error_type, Executed::Unknown) };
         let record = self.encode_outcome(outcome);
         if let Err(error) = self.queue.append(RecordKind::CallClose, self.sequence, &record) {
             let sequence = self.sequence;
@@ -420,7 +420,7 @@ impl OpenLog {
                 "acknowledged records of the audit log are lost, and their calls may run again: to restore them, stop the daemon and restore the audit folder from a backup",
             );
         }
-        let outcome = CallOutcome::implicit(Status::Unknown, "UNKNOWN", Executed::Unknown);
+        let outcome = implicit_outcome(Status::Unknown, "UNKNOWN", Executed::Unknown);
         for sequence in &self.unknown {
             let record = encode(RecordKind::CallClose, *sequence, &outcome);
             self.queue.append(RecordKind::CallClose, *sequence, &record)?;

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 use std::time::Duration;
+use toolgate_api::approval::ApprovalStamp;
+use toolgate_api::call::{CallStatus, Executed, PluginStamp};
 
-use serde::Serialize;
 use serde_json::value::RawValue;
 use toolgate_admission::{Admitted, CallError, ErrorType, Refusal, ToolId};
 use toolgate_sandbox::{Component, Usage};
-use utoipa::ToSchema;
 
 use crate::audit::{self, Row};
-use crate::store::{ApprovalRow, ApprovalState};
+use crate::store::ApprovalRow;
 
 /// A call as a request carries it.
 #[derive(Clone, Debug)]
@@ -62,57 +62,6 @@ pub enum OutcomeState {
     ApprovalRequired(Option<ApprovalStamp>),
     /// The call has not ended.
     Running,
-}
-
-/// The status of a call, as every dialect writes it. The audit log has a list of its own, with `cancelled`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = CallStatus)]
-pub enum Status {
-    /// The tool returned a result.
-    Ok,
-    /// The call was refused, or failed.
-    Error,
-    /// The tool prepared a payload that the client performs.
-    ClientRequired,
-    /// A person must approve the call first.
-    ApprovalRequired,
-    /// The call has not ended.
-    Running,
-    /// The daemon stopped while the call ran.
-    Unknown,
-}
-
-/// Whether guest code began to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Executed {
-    /// Guest code ran.
-    Yes,
-    /// No guest code ran.
-    No,
-    /// The daemon cannot tell.
-    Unknown,
-}
-
-/// The approval that a call waits for.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct ApprovalStamp {
-    /// Its id, under `/v1/approvals`.
-    id: String,
-    /// Its state.
-    state: ApprovalState,
-    /// When it expires, in milliseconds since 1970.
-    expires_at: u64,
-}
-
-/// The plugin that a call ran, or would have run.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct PluginStamp {
-    /// The plugin's own version.
-    version: String,
-    /// SHA-256 of the component: `sha256:` and 64 hexadecimal digits.
-    digest: String,
 }
 
 impl CallOutcome {
@@ -173,7 +122,7 @@ impl CallOutcome {
             }
             Some(_) => OutcomeState::Error(no_longer_held(executed)),
         };
-        let usage = outcome.map(|outcome| (&outcome.usage).into()).unwrap_or_default();
+        let usage = outcome.map(|outcome| recorded_usage(&outcome.usage)).unwrap_or_default();
         Self { usage, ..Self::new(id, called, executed, state) }
     }
 
@@ -199,14 +148,14 @@ impl CallOutcome {
     }
 
     /// The status that every dialect writes.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> CallStatus {
         match self.state {
-            OutcomeState::Ok(_) => Status::Ok,
-            OutcomeState::Error(_) => Status::Error,
-            OutcomeState::Unknown(_) => Status::Unknown,
-            OutcomeState::ClientRequired { .. } => Status::ClientRequired,
-            OutcomeState::ApprovalRequired(_) => Status::ApprovalRequired,
-            OutcomeState::Running => Status::Running,
+            OutcomeState::Ok(_) => CallStatus::Ok,
+            OutcomeState::Error(_) => CallStatus::Error,
+            OutcomeState::Unknown(_) => CallStatus::Unknown,
+            OutcomeState::ClientRequired { .. } => CallStatus::ClientRequired,
+            OutcomeState::ApprovalRequired(_) => CallStatus::ApprovalRequired,
+            OutcomeState::Running => CallStatus::Running,
         }
     }
 
@@ -279,60 +228,16 @@ impl CallOutcome {
     }
 }
 
-impl ApprovalStamp {
-    /// The approval's id.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
+/// The usage as the audit log has it, which records the size of the output beside its digest.
+pub fn usage_record(usage: &Usage) -> audit::Usage {
+    let Usage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes, .. } = *usage;
+    audit::Usage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes }
 }
 
-impl Status {
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Error => "error",
-            Self::ClientRequired => "client_required",
-            Self::ApprovalRequired => "approval_required",
-            Self::Running => "running",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-impl From<Executed> for audit::Executed {
-    fn from(executed: Executed) -> Self {
-        match executed {
-            Executed::Yes => Self::Yes,
-            Executed::No => Self::No,
-            Executed::Unknown => Self::Unknown,
-        }
-    }
-}
-
-impl From<audit::Executed> for Executed {
-    fn from(executed: audit::Executed) -> Self {
-        match executed {
-            audit::Executed::Yes => Self::Yes,
-            audit::Executed::No => Self::No,
-            audit::Executed::Unknown => Self::Unknown,
-        }
-    }
-}
-
-impl From<&Usage> for audit::Usage {
-    fn from(usage: &Usage) -> Self {
-        let Usage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes, .. } = *usage;
-        Self { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes }
-    }
-}
-
-/// The size of the output is missing: the log has it beside the output's digest.
-impl From<&audit::Usage> for Usage {
-    fn from(usage: &audit::Usage) -> Self {
-        let audit::Usage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes } = *usage;
-        Self { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes, output_bytes: 0 }
-    }
+/// The usage of a recorded call, without the size of its output.
+fn recorded_usage(usage: &audit::Usage) -> Usage {
+    let audit::Usage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes } = *usage;
+    Usage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes, output_bytes: 0 }
 }
 
 /// The hints differ because a model sees only the text, and the call that it is told to repeat may be a payment.

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use toolgate_admission::{CallError, Digest, ErrorType};
 use toolgate_sandbox::{Component, Sandbox};
 
-use crate::audit::Sha256;
+use crate::audit;
 use crate::keys::KEY_BYTES;
 use cache::EntryKind;
 
@@ -83,7 +83,7 @@ impl Compiler {
     /// Compiles the schemas of a description in the worker and discards the result: schemas that exceed the worker's
     /// limits must not be compiled in the daemon. The check runs once per file and description.
     pub async fn check_schemas(&self, digest: &Digest, described: &str) -> Result<(), CallError> {
-        let hash = Sha256::of(described.as_bytes()).0;
+        let hash = audit::sha256(described.as_bytes()).0;
         let (cache, key) = (self.cache.clone(), digest.clone());
         let known = tokio::task::spawn_blocking(move || {
             cache.read(EntryKind::Schemas, &key).is_some_and(|checked| checked.content() == hash)

@@ -15,6 +15,7 @@ mod view;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
+use toolgate_api::custom_tool::CustomToolView;
 
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
@@ -35,7 +36,6 @@ use crate::store::{Store, StoreError, WriteResult};
 
 use definition::Read;
 use mount::Mount;
-pub use view::{CustomState, CustomToolView, WaitingView};
 
 /// Number of locks (sharded by organization), more than the expected concurrent writes.
 const LOCKS: usize = 64;
@@ -131,7 +131,7 @@ impl CustomTools {
             (DefinitionKind::Mcp, None) => Some(self.same_mount(key, &read).await?),
         };
         let plugin = self.make(key, &read, mount.as_ref(), self.granted(key).await?).await?;
-        let view = CustomToolView::of(key, read.kind, &plugin, mount.as_ref());
+        let view = view::tool_view(key, read.kind, &plugin, mount.as_ref());
         let mount = mount.map(|mount| (DocumentKey::Mount(key.clone()), mount.text()));
         let beside = mount.as_ref().map(|(key, text)| (key, text.as_str()));
         let document = DocumentKey::Tool(key.clone());
@@ -218,7 +218,7 @@ impl CustomTools {
         let mut views = Vec::with_capacity(found.len());
         for document in found {
             if let DocumentKey::Tool(key) = document.key {
-                views.push(self.view_of(&key, &document.body).await?.in_list());
+                views.push(view::in_list(self.view_of(&key, &document.body).await?));
             }
         }
         Ok(views)
@@ -415,8 +415,8 @@ impl CustomTools {
         let kind = Read::parse(body).map(|read| read.kind).unwrap_or(DefinitionKind::Http);
         let mount = self.mount(key).await?;
         Ok(match self.plugin(key) {
-            Some(plugin) => CustomToolView::of(key, kind, &plugin, mount.as_ref()),
-            None => CustomToolView::failed(key, kind),
+            Some(plugin) => view::tool_view(key, kind, &plugin, mount.as_ref()),
+            None => view::failed_tool_view(key, kind),
         })
     }
 

@@ -9,8 +9,9 @@
 mod reading;
 
 use std::fmt;
+use toolgate_admission::Warning;
+use toolgate_api::document::{DocumentWarning, OrganizationDocument};
 
-use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, ErrorType, Name, Namespace, is_hidden};
 
 pub use reading::{RuleKey, Sound, left_with_nothing};
@@ -116,30 +117,20 @@ pub enum Judgement {
     Required,
 }
 
-/// The body of `/v1/orgs/{org}`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct OrganizationDocument {
-    /// Display name, 1 to 200 visible characters.
-    #[schema(min_length = 1, max_length = 200, example = "Acme Inc.")]
-    pub display_name: Option<String>,
-    /// Integrations whose credentials are stored elsewhere, as the operator states. At most 10,000 names of 1 to 100
-    /// characters.
-    #[schema(max_items = 10_000, example = json!(["stripe"]))]
-    pub connected: Vec<String>,
+/// Returns the view of a warning.
+pub fn warning_view(Warning { code, path, message, nearest, .. }: Warning) -> DocumentWarning {
+    DocumentWarning { code: code.into(), path, message, nearest }
 }
 
-impl OrganizationDocument {
-    /// Validates the lengths. Stored documents are not validated again.
-    pub fn check(&self) -> Result<(), CallError> {
-        self.display_name.as_deref().map_or(Ok(()), check_display_name)?;
-        if self.connected.len() > CONNECTED {
-            let message =
-                format!("`connected` has {} entries and may have {CONNECTED}", self.connected.len());
-            return Err(unsound(message, "leave some out".to_owned()));
-        }
-        self.connected.iter().enumerate().try_for_each(|(index, name)| check_integration(index, name))
+/// Validates the lengths. Stored documents are not validated again.
+pub fn check_organization(document: &OrganizationDocument) -> Result<(), CallError> {
+    document.display_name.as_deref().map_or(Ok(()), check_display_name)?;
+    if document.connected.len() > CONNECTED {
+        let message =
+            format!("`connected` has {} entries and may have {CONNECTED}", document.connected.len());
+        return Err(unsound(message, "leave some out".to_owned()));
     }
+    document.connected.iter().enumerate().try_for_each(|(index, name)| check_integration(index, name))
 }
 
 fn check_display_name(name: &str) -> Result<(), CallError> {
@@ -464,7 +455,7 @@ mod tests {
     #[test]
     fn texts_of_an_organization_are_bounded_and_what_they_had_is_said() {
         for sound in [named(&"é".repeat(200)), connected(vec!["x".repeat(100); 10_000])] {
-            sound.check().expect("at the bound");
+            check_organization(&sound).expect("at the bound");
         }
         let cases = [
             (named(&"é".repeat(201)), "`display_name` has 201 characters and may have 200"),
@@ -479,7 +470,7 @@ mod tests {
             (connected(vec!["two words".into()]), "entry 0 of `connected` is not a word"),
         ];
         for (document, message) in cases {
-            let error = document.check().expect_err(message);
+            let error = check_organization(&document).expect_err(message);
             assert_eq!((error.error_type, error.message.as_str()), (ErrorType::InvalidRequest, message));
         }
     }

@@ -10,133 +10,14 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use toolgate_api::event::Event;
 
-use serde::Serialize;
 use tokio::sync::broadcast::{self, Receiver, Sender};
 use tokio_util::task::TaskTracker;
 use toolgate_admission::Name;
-use utoipa::ToSchema;
 
 /// Events of one organization that a subscriber can lag behind.
 const RING_EVENTS: usize = 1_024;
-
-/// The kind of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum EventKind {
-    /// A call was attempted.
-    ToolCall,
-    /// The tool reported progress.
-    Progress,
-    /// The call waits for a person, or a person has decided.
-    Approval,
-    /// The tool prepared a payload for the client.
-    Client,
-    /// The call ran, with or without success.
-    ToolResult,
-    /// The call did not run.
-    ToolError,
-}
-
-impl EventKind {
-    /// The name in a stream.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ToolCall => "tool_call",
-            Self::Progress => "progress",
-            Self::Approval => "approval",
-            Self::Client => "client",
-            Self::ToolResult => "tool_result",
-            Self::ToolError => "tool_error",
-        }
-    }
-}
-
-/// An event of a call.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct Event {
-    /// The kind.
-    pub event: EventKind,
-    /// The time, in milliseconds since 1970.
-    pub at_ms: u64,
-    /// The organization.
-    pub organization: String,
-    /// The agent.
-    pub agent: String,
-    /// The session.
-    pub session: String,
-    /// The orchestrator's conversation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    pub conversation: Option<String>,
-    /// The call's id.
-    pub call: String,
-    /// The tool as the model named it.
-    pub tool: String,
-    /// The call's status.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    pub status: Option<&'static str>,
-    /// The error's code, where the call ended in one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    pub error_type: Option<&'static str>,
-    /// The error's message.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    pub message: Option<String>,
-    /// The approval's id and state.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = EventApproval, required = false)]
-    pub approval: Option<EventApproval>,
-    /// The tool's progress.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = EventProgress, required = false)]
-    pub progress: Option<EventProgress>,
-}
-
-/// An item of a stream. The stream of a call ends with the event `answer`, which is the call's result.
-#[derive(ToSchema)]
-#[serde(untagged)]
-#[allow(dead_code, reason = "read by the derive alone")]
-pub enum StreamEvent {
-    /// The event named by its member `event`.
-    Event(Box<Event>),
-    /// The event `dropped`: the subscriber lagged behind.
-    Dropped(EventsDropped),
-}
-
-/// The number of events that a subscriber missed.
-#[derive(Serialize, ToSchema)]
-pub struct EventsDropped {
-    /// Events of the organization.
-    pub dropped: u64,
-}
-
-/// An approval in an event.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct EventApproval {
-    /// Its id.
-    pub id: String,
-    /// `pending`, `approved`, `denied`, …
-    #[schema(value_type = String)]
-    pub state: &'static str,
-}
-
-/// The progress of a tool, as it reports it.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct EventProgress {
-    /// The amount done.
-    pub done: u64,
-    /// The whole amount.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
-    pub total: Option<u64>,
-    /// The progress in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    pub message: Option<String>,
-}
 
 /// The scope of a subscription.
 #[derive(Clone, Debug)]
@@ -304,6 +185,7 @@ mod tests {
     use std::sync::Barrier;
 
     use super::*;
+    use toolgate_api::event::EventKind;
 
     /// Often enough that two threads meet in between.
     const ROUNDS: usize = 500;

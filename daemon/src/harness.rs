@@ -20,7 +20,7 @@ use toolgate_sandbox::{
     PagemapScan, Sandbox, SandboxSettings, Upstreams, Usage, Workspace,
 };
 
-use crate::audit::Sha256;
+use crate::audit;
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
 
 /// Generous compile limits: one plugin has the whole machine.
@@ -69,7 +69,7 @@ impl PluginHarness {
         let command = WorkerCommand { program: worker, limits: WORKER_LIMITS, concurrency: 1 };
         let compiler = Compiler::open(sandbox.clone(), folder.path(), &rand::random(), command)
             .map_err(|error| host_fault(&error))?;
-        let digest = Digest::from_sha256(Sha256::of(file).0);
+        let digest = Digest::from_sha256(audit::sha256(file).0);
         let (component, _) = compiler.component(&digest, file).await?;
         Ok(Self { sandbox, component, digest })
     }

@@ -45,18 +45,14 @@ mod tokens;
 mod audit;
 mod health;
 
-use axum::response::Response;
-use toolgate_admission::ErrorType;
-use utoipa_axum::routes;
-
 use crate::identity::Access;
+use axum::response::Response;
 use guard::Routes;
 use problem::Problem;
-
-pub use documents::DocumentWarning;
-pub use problem::ErrorTypeForm;
 pub use service::RootService;
 pub use state::{App, AppParts};
+use toolgate_admission::ErrorType;
+use utoipa_axum::routes;
 
 /// Builds the service of every route, with the OpenAPI document.
 pub fn root_service(app: App) -> RootService {

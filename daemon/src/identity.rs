@@ -16,6 +16,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use toolgate_api::token::Role;
 
 use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
@@ -24,7 +25,7 @@ use toolgate_admission::{CallError, ErrorType, Name};
 
 use crate::store::{Store, StoreError, TokenRow};
 
-pub use caller::{Access, Caller, Role, one_of};
+pub use caller::{Access, Caller, one_of};
 pub use token::{Secret, TokenHash};
 
 /// Longest label, in bytes; a label is for people, and the limit keeps a row small.

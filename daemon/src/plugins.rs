@@ -13,6 +13,7 @@ mod load;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use toolgate_api::plugin::PluginView;
 
 use toolgate_admission::{
     CallError, Capabilities, ErrorType, Grant, Limits, LimitsPatch, Namespace, Plugin, Warning,
@@ -28,8 +29,8 @@ pub use background_loads::BackgroundLoad;
 use background_loads::BackgroundLoads;
 use files::{FileHandle, PluginFiles};
 pub use from_definition::{Definition, DefinitionKind};
-pub use history::{CapabilitiesView, PluginState, PluginView, ToolView, VersionView};
 use history::{FailedPlugin, History, Version};
+pub use history::{capabilities_view, tool_view};
 pub use load::ExpectedPlugin;
 
 /// A component that the build script compiled and embedded.

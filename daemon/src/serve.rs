@@ -39,7 +39,7 @@ use crate::credentials::{
 };
 use crate::custom::{CustomTools, Parts as CustomParts};
 use crate::dispatch::{Dispatcher, Parts};
-use crate::documents::{Document, DocumentKey, OrganizationDocument};
+use crate::documents::{Document, DocumentKey};
 use crate::events::Events;
 use crate::http::listener::ListenerSettings;
 use crate::http::{self, App, AppParts, listener};
@@ -51,6 +51,7 @@ use crate::registry::{Registry, Replacement};
 use crate::sessions::{Bounds, InitialState, OPEN_MAX, SessionSetup, Sessions};
 use crate::store::{DataFolder, Store};
 use sweep::Sweeper;
+use toolgate_api::document::OrganizationDocument;
 
 /// The resources that are acquired before the runtime: engine, locked data folder, bound address.
 pub struct PreparedDaemon {

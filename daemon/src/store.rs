@@ -28,7 +28,7 @@ use sqlx::sqlite::{
 use sqlx::{Row as _, Sqlite, Transaction};
 use toolgate_admission::Name;
 
-pub use approvals::{ApprovalRow, ApprovalState, Decision};
+pub use approvals::{ApprovalRow, Decision};
 pub use credentials::{CredentialRow, CredentialUse, SealedText};
 pub use documents::{Change, Deleted, WriteResult};
 pub use error::{StoreError, UnavailableReason};

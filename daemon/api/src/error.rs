@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
 /// Whose fault an error is, and so who can fix it.
@@ -195,6 +195,42 @@ impl FromStr for ErrorType {
             .ok_or_else(|| ParseErrorTypeError(text.to_owned()))
     }
 }
+
+impl Serialize for ErrorType {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for ErrorType {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for ErrorType {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        let meanings: Vec<String> = Self::ALL
+            .iter()
+            .map(|error_type| format!("- `{error_type}`, HTTP {}", error_type.http_status()))
+            .collect();
+        let description = format!(
+            "What went wrong, as a stable code. The list is closed. The HTTP status is that of a refused request; an \
+             error of a call is in a 200.\n\n{}",
+            meanings.join("\n")
+        );
+        utoipa::openapi::schema::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::String)
+            .enum_values(Some(Self::ALL.iter().map(|error_type| error_type.as_str())))
+            .description(Some(description))
+            .into()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for ErrorType {}
 
 /// Error of a call or a request, as callers get it (R5).
 #[derive(Clone, Debug, PartialEq)]

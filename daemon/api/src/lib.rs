@@ -13,6 +13,39 @@ pub mod network;
 pub mod read;
 pub mod text;
 
+#[cfg(feature = "openapi")]
+pub mod approval;
+#[cfg(feature = "openapi")]
+pub mod audit;
+#[cfg(feature = "openapi")]
+pub mod call;
+#[cfg(feature = "openapi")]
+pub mod custom_tool;
+#[cfg(feature = "openapi")]
+pub mod document;
+#[cfg(feature = "openapi")]
+pub mod event;
+#[cfg(feature = "openapi")]
+pub mod explain;
+#[cfg(feature = "openapi")]
+pub mod file;
+#[cfg(feature = "openapi")]
+pub mod health;
+#[cfg(feature = "openapi")]
+pub mod page;
+#[cfg(feature = "openapi")]
+pub mod plugin;
+#[cfg(feature = "openapi")]
+pub mod policy_diff;
+#[cfg(feature = "openapi")]
+pub mod root_key;
+#[cfg(feature = "openapi")]
+pub mod session;
+#[cfg(feature = "openapi")]
+pub mod test_call;
+#[cfg(feature = "openapi")]
+pub mod token;
+
 mod nearest;
 
 pub use nearest::nearest;

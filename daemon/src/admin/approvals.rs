@@ -1,15 +1,14 @@
 //! Decisions about approvals (G11).
 
-use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use toolgate_admission::{CallError, ErrorType, parse_strict};
-use utoipa::ToSchema;
+use toolgate_api::approval::{ApprovalState, Choice, DecisionRequest};
 
 use super::{Actor, Admin, AuditedAction};
 use crate::approvals::{self, constraints, is_current, refusal};
 use crate::clock::now_ms;
-use crate::store::{ApprovalRow, ApprovalState, Decision};
+use crate::store::{ApprovalRow, Decision};
 
 /// Most calls that one approval allows.
 const USES_MAX: u64 = 1_000;
@@ -17,37 +16,6 @@ const USES_MAX: u64 = 1_000;
 const REASON_CHARS: usize = 1_000;
 /// Deepest nesting of arguments.
 const ARGUMENTS_DEPTH: u64 = 128;
-
-/// A decision about an approval.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct DecisionRequest {
-    /// `approve` or `deny`.
-    decision: Choice,
-    /// The reason, in words. The model is told the reason of a denial.
-    #[schema(value_type = String, required = false, max_length = 1000)]
-    reason: Option<String>,
-    /// Places of the arguments that may vary: JSON pointers, each with a JSON Schema, or with the value that it must
-    /// have. Other places keep the value that is shown. Without it exactly this call is approved.
-    #[schema(value_type = Object, required = false, example = json!({"/amount": {"type": "integer", "maximum": 100}}))]
-    arguments: Option<Box<RawValue>>,
-    /// Calls that are approved. Left out: 1.
-    #[schema(value_type = u64, required = false, minimum = 1, maximum = 1000)]
-    uses: Option<u64>,
-    /// When the approval expires, in milliseconds since 1970. Left out: after the time that the operator has set.
-    #[schema(value_type = u64, required = false)]
-    expires_at: Option<u64>,
-}
-
-/// Approve or deny.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Choice {
-    /// The call may run.
-    Approve,
-    /// The call ends as denied.
-    Deny,
-}
 
 impl Admin {
     /// Decides an approval.

@@ -7,12 +7,11 @@ use toolgate_admission::{CallError, ErrorType, Grant, Name, Warning};
 
 use super::{Actor, Admin};
 use crate::clock::now_ms;
-use crate::documents::{
-    DocumentKey, OrganizationDocument, Precondition, Revision, RuleKey, ToolKey, left_with_nothing,
-};
+use crate::documents::{DocumentKey, Precondition, Revision, RuleKey, ToolKey, left_with_nothing};
 use crate::identity::Access;
 use crate::registry::Snapshot;
 use crate::store::{Deleted, WriteResult};
+use toolgate_api::document::OrganizationDocument;
 
 /// A document to be written.
 pub struct DocumentWrite {
@@ -68,7 +67,7 @@ impl Admin {
         precondition: &Precondition,
     ) -> Result<WriteResult, CallError> {
         self.audited(actor.action(Some(name), "organization.put", name.as_str()), async {
-            document.check()?;
+            crate::documents::check_organization(document)?;
             let text = serde_json::to_string(document).map_err(|error| {
                 CallError::new(ErrorType::Internal, error.to_string(), "tell the operator")
             })?;

@@ -3,97 +3,9 @@
 //! They come from the function that decides. Owners see of the platform's layer only that it decided; operators see its
 //! rule.
 
-use serde::Serialize;
-use toolgate_admission::{self as admission, ErrorType, Layer, Rules, SessionFacts, Step, StepVerdict};
+use toolgate_admission::{self as admission, Layer, Rules, SessionFacts, Step, StepVerdict};
+use toolgate_api::explain::{ExplainedStep, ExplainedTool, Explanation, StepAnswer, ToolVerdict};
 use toolgate_sandbox::Component;
-use utoipa::ToSchema;
-
-use crate::http::ErrorTypeForm;
-
-/// The tools that an agent may call, with the reasons.
-#[derive(Serialize, ToSchema)]
-pub struct Explanation {
-    /// `ORGANIZATION/AGENT`.
-    pub agent: String,
-    /// The channel of the explanation.
-    #[schema(required)]
-    channel: Option<String>,
-    /// The session of the explanation.
-    #[schema(required)]
-    pub session: Option<String>,
-    /// Counts changes of rules and plugins since the daemon was started.
-    pub revision: u64,
-    /// The tools, those of a plugin beside each other.
-    tools: Vec<ExplainedTool>,
-}
-
-/// Whether an agent may call a tool, and why.
-#[derive(Serialize, ToSchema)]
-pub struct ExplainedTool {
-    /// `namespace/tool`, or the requested name where there is no such tool.
-    tool: String,
-    /// The verdict on a call: `allowed`, `needs_approval`, `refused`.
-    verdict: ToolVerdict,
-    /// The code of a refused call.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = ErrorTypeForm, required = false)]
-    error_type: Option<&'static str>,
-    /// The layer that decided.
-    layer: &'static str,
-    /// The rule that decided. Tenants do not see the platform's rules.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    rule: Option<&'static str>,
-    /// The same in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    why: Option<String>,
-    /// Every rule of the gate in order, with its verdict; only for one requested tool.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Vec<ExplainedStep>, required = false)]
-    steps: Option<Vec<ExplainedStep>>,
-}
-
-/// The verdict on a call.
-#[derive(Clone, Copy, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolVerdict {
-    /// The call runs.
-    Allowed,
-    /// The call waits for a person.
-    NeedsApproval,
-    /// The call is refused.
-    Refused,
-}
-
-/// One rule of the gate.
-#[derive(Serialize, ToSchema)]
-pub struct ExplainedStep {
-    /// The rule's layer.
-    layer: &'static str,
-    /// The rule. Tenants do not see the platform's rules.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    rule: Option<&'static str>,
-    /// The verdict.
-    verdict: StepAnswer,
-    /// The verdict in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    why: Option<String>,
-}
-
-/// The verdict of one rule of the gate.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StepAnswer {
-    /// The rule lets the tool through.
-    Passes,
-    /// The rule asks for a person's approval.
-    NeedsApproval,
-    /// The rule refuses the tool.
-    Refuses,
-}
 
 /// Explains one tool with every step of the gate, or every loaded tool in short. The caller adds agent, session and
 /// revision.
@@ -135,9 +47,9 @@ fn explain_tool(
             Some(StepVerdict::NeedsApproval) => ToolVerdict::NeedsApproval,
             Some(StepVerdict::Passes) => ToolVerdict::Allowed,
         },
-        error_type: decisive.and_then(|step| step.error_type).map(ErrorType::as_str),
-        layer: shown.as_ref().map_or("platform", |step| step.layer),
-        rule: shown.as_ref().and_then(|step| step.rule),
+        error_type: decisive.and_then(|step| step.error_type),
+        layer: shown.as_ref().map_or("platform".into(), |step| step.layer.clone()),
+        rule: shown.as_ref().and_then(|step| step.rule.clone()),
         why: shown.and_then(|step| step.why),
         steps: with_steps.then(|| steps.iter().map(|step| step_view(step, sees_platform)).collect()),
     }
@@ -155,8 +67,8 @@ fn decisive_step(steps: &[Step]) -> Option<&Step> {
 fn step_view(step: &Step, sees_platform: bool) -> ExplainedStep {
     let is_visible = sees_platform || step.reason.layer != Layer::Platform || step.reason.rule == "existence";
     ExplainedStep {
-        layer: step.reason.layer.as_str(),
-        rule: is_visible.then_some(step.reason.rule),
+        layer: step.reason.layer.as_str().into(),
+        rule: is_visible.then_some(step.reason.rule.into()),
         verdict: match step.verdict {
             StepVerdict::Passes => StepAnswer::Passes,
             StepVerdict::NeedsApproval => StepAnswer::NeedsApproval,

@@ -3,70 +3,24 @@
 //! The document is applied to a copy of the snapshot, and the deciding function is asked about every agent and tool that it
 //! concerns, before and after.
 
+use crate::documents::warning_view;
 use std::collections::{BTreeMap, BTreeSet};
+use toolgate_api::policy_diff::{AgentChange, Preview, ToolChange};
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 use toolgate_admission::{self as admission, CallError, Decision, ErrorType, Reason, Rules, SessionFacts};
 use toolgate_sandbox::Component;
-use utoipa::ToSchema;
 
 use super::Admin;
-use super::explain::ToolVerdict;
 use crate::documents::{self, RuleKey};
-use crate::http::DocumentWarning;
 use crate::registry::Snapshot;
 use crate::store::StoreError;
+use toolgate_api::explain::ToolVerdict;
 
 /// Decisions of one preview: a second or two of one processor. Past that it is not complete.
 const DECISIONS_MAX: u64 = 20_000_000;
 /// Changes of tools that one preview lists.
 const CHANGES_MAX: usize = 10_000;
-
-/// The changes that a document would make.
-#[derive(Serialize, ToSchema)]
-pub struct Preview {
-    /// Names that resolve to nothing, and the like.
-    warnings: Vec<DocumentWarning>,
-    /// Members of the document that differ from the one in force, also those that decide no call, such as `limits`.
-    members: Vec<String>,
-    /// The agents with changes, by name.
-    agents: Vec<AgentChange>,
-    /// The number of agents without changes.
-    unchanged: usize,
-    /// Whether every agent and tool was compared, and every change is listed.
-    complete: bool,
-}
-
-/// The changes for one agent.
-#[derive(Serialize, ToSchema)]
-pub struct AgentChange {
-    /// `ORGANIZATION/AGENT`.
-    agent: String,
-    /// The tools that change, by name.
-    tools: Vec<ToolChange>,
-}
-
-/// The change of one tool.
-#[derive(Serialize, ToSchema)]
-pub struct ToolChange {
-    /// `namespace/tool`.
-    tool: String,
-    /// The verdict now.
-    before: ToolVerdict,
-    /// The verdict with the document.
-    after: ToolVerdict,
-    /// The layer that would decide.
-    layer: &'static str,
-    /// The rule that would decide. Tenants do not see the platform's rules.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    rule: Option<&'static str>,
-    /// The channels of the change; left out where it holds on every channel and without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Vec<String>, required = false)]
-    channels: Option<Vec<String>>,
-}
 
 impl Admin {
     /// Computes the changes that a document would make.
@@ -93,7 +47,7 @@ impl Admin {
                 "tell the operator; the daemon's log says more",
             )
         })?;
-        let warnings = sound.warnings.into_iter().chain(left).map(Into::into).collect();
+        let warnings = sound.warnings.into_iter().chain(left).map(warning_view).collect();
         Ok(Preview { warnings, members, agents, unchanged, complete })
     }
 }
@@ -176,8 +130,8 @@ fn changes(
                 tool: called.clone(),
                 before: VERDICTS[usize::from(before)],
                 after: VERDICTS[usize::from(after)],
-                layer: reason.layer.as_str(),
-                rule: is_visible.then_some(reason.rule),
+                layer: reason.layer.as_str().into(),
+                rule: is_visible.then_some(reason.rule.into()),
                 channels: (on.len() < contexts.len())
                     .then(|| on.into_iter().map(|name| name.unwrap_or_else(|| "none".to_owned())).collect()),
             });

@@ -9,13 +9,14 @@
 //! a key, a forged chain with a forged anchor. For more, store the `head` of a `verify` report elsewhere from time to
 //! time: without an index, an empty folder is a new log.
 
+use super::record::Anchor;
+use super::record::sha256;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
 use ring::hmac;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
 
 use super::error::StartError;
 use super::folder::{Folder, create_private};
@@ -23,41 +24,6 @@ use super::record::Sha256;
 
 /// One disk sector, so that a write of the file is atomic.
 const ANCHOR_BYTES: usize = 512;
-
-/// The last record of a chain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[schema(as = AuditHead)]
-pub struct Anchor {
-    /// Sequence of the record in the log.
-    pub sequence: u64,
-    /// Number of its segment.
-    pub segment: u64,
-    /// Offset in the segment at which the next record begins, in bytes.
-    pub offset: u64,
-    /// SHA-256 over the record and the previous hash.
-    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
-    pub hash: Sha256,
-}
-
-impl Anchor {
-    /// The start of an empty log.
-    pub(super) const fn empty(segment: u64) -> Self {
-        Self { sequence: 0, segment, offset: 0, hash: Sha256([0; 32]) }
-    }
-}
-
-/// The source of the anchor that the end of the chain was compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = AuditAnchor)]
-pub enum AnchorSource {
-    /// The memory of the running daemon.
-    Daemon,
-    /// The file `head` in the audit folder.
-    HeadFile,
-    /// No anchor: a missing end cannot be detected.
-    None,
-}
 
 #[derive(Serialize, Deserialize)]
 struct SignedAnchor {
@@ -83,7 +49,7 @@ impl Sealer {
         text[8..16].copy_from_slice(&anchor.segment.to_le_bytes());
         text[16..24].copy_from_slice(&anchor.offset.to_le_bytes());
         text[24..].copy_from_slice(&anchor.hash.0);
-        let Some(key) = &self.key else { return Sha256::of(&text) };
+        let Some(key) = &self.key else { return sha256(&text) };
         let mut seal = [0; 32];
         seal.copy_from_slice(hmac::sign(key, &text).as_ref());
         Sha256(seal)

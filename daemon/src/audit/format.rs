@@ -15,10 +15,9 @@
 //! beyond a damaged record proves that the damaged one was acknowledged: this tells damage from a torn write at the end. No
 //! payload can imitate a record, since JSON text contains no zero bytes and the high byte of `length` is always zero.
 
+use super::record::sha256;
 use ring::digest;
 use serde::Serialize;
-
-use super::record::Sha256;
 
 pub const MAGIC: [u8; 8] = *b"TGAUDIT\n";
 pub const VERSION: u32 = 1;
@@ -180,7 +179,7 @@ impl RecordHeader {
 
     /// Compares the checksum with the payload.
     pub fn has_payload(&self, payload: &[u8]) -> bool {
-        checksum(&Sha256::of(payload).0) == self.checksum
+        checksum(&sha256(payload).0) == self.checksum
     }
 }
 
@@ -197,7 +196,7 @@ pub fn encode(kind: RecordKind, of: u64, at_ms: u64, body: &impl Serialize) -> V
     let _ = serde_json::to_writer(&mut record, body);
     let payload = &record[RECORD_HEADER_BYTES..];
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-    let digest = Sha256::of(payload).0;
+    let digest = sha256(payload).0;
     record.resize(record_bytes(length as usize), 0);
     put(&mut record, 0, &length.to_le_bytes());
     put(&mut record, 4, &(kind as u32).to_le_bytes());

@@ -19,12 +19,12 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use sqlx::{ConnectOptions, Connection, Row as _, SqliteConnection, SqlitePool};
 use tokio::sync::watch;
 
-use super::anchor::Anchor;
 use super::error::{AuditError, StartError};
 use super::folder::{Folder, create_private, remove_if_there};
 use super::format::LogPosition;
 use super::index_batch::{IndexBatch, InsertStatements, RowKeys, RunningCalls};
 use super::reader::{ChainLink, Reader, Step, read_one, resync};
+use super::record::Anchor;
 use super::record::Sha256;
 
 /// Rows of one transaction: more hardly lower the cost of a row, and a search waits for the batch before its own.

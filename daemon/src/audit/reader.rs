@@ -3,16 +3,17 @@
 //! Recovery, `verify` and the indexer share this reader, so that they agree on the validity of a record. In the segment that is
 //! being written, the limit of a reader is the synced offset.
 
+use super::record::sha256;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use super::anchor::Anchor;
 use super::folder::Folder;
 use super::format::{
     self, Hash, HeaderError, LogPosition, ParsedRecord, RECORD_HEADER_BYTES, RecordHeader, SegmentHeader,
 };
+use super::record::Anchor;
 use super::record::Sha256;
 
 const CHUNK_BYTES: usize = 256 * 1024;
@@ -161,7 +162,7 @@ fn validate(header: &RecordHeader, bytes: &[u8], link: &ChainLink) -> Result<(),
     let (payload_end, end) =
         (RECORD_HEADER_BYTES + header.length as usize, format::record_bytes(header.length as usize));
     let payload = &bytes[RECORD_HEADER_BYTES..payload_end];
-    let digest = Sha256::of(payload).0;
+    let digest = sha256(payload).0;
     if format::checksum(&digest) != header.checksum {
         return Err(format!("the content of record {} does not match its checksum", header.sequence));
     }

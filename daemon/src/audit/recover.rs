@@ -21,11 +21,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use super::anchor::{Anchor, AnchorFile, Sealer};
+use super::anchor::{AnchorFile, Sealer};
 use super::error::StartError;
 use super::folder::{Folder, allocate, remove_if_there, write_zeros};
 use super::format::{self, Hash, HeaderError, ParsedRecord, RecordKind};
 use super::reader::{ChainLink, Reader, Step, read_up_to};
+use super::record::Anchor;
 use super::record::{LostRecords, Recovery, TornEnd};
 use super::writer::{CurrentSegment, SpareSegment, begin_segment};
 

@@ -7,6 +7,7 @@
 //! A record is returned only if it is the one that the row was made from, with the same organization and other search columns.
 //! Any other content at its position is reported as damaged.
 
+use super::record::{DamagedRange, Order, Row};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -15,7 +16,6 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqlitePool};
-use utoipa::ToSchema;
 
 use super::error::AuditError;
 use super::folder::Folder;
@@ -23,7 +23,7 @@ use super::format::{LogPosition, RecordHeader, RecordKind};
 use super::index::{integer, natural};
 use super::index_batch::RowKeys;
 use super::reader::read_from;
-use super::record::{AdminRecord, CallIntent, CallOutcome, EffectRecord, Kind, Recovery, Status};
+use super::record::{AdminRecord, CallIntent, CallOutcome, Kind, Status};
 
 /// Default page size in rows.
 pub const PAGE_ROWS: u32 = 50;
@@ -60,95 +60,12 @@ pub struct Query {
     pub order: Order,
 }
 
-/// Order of the rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Order {
-    /// The default.
-    #[default]
-    NewestFirst,
-    /// To follow the log.
-    OldestFirst,
-}
-
 /// A page of rows and the cursor of the next one. With oldest first there always is a cursor, to poll for later records.
 #[derive(Clone, Debug, Serialize)]
 pub struct Page {
     pub rows: Vec<Row>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
-}
-
-/// One call with its outcome, one effect, one administrative act, one recovery, or a range of damaged records. `kind` says
-/// which of the last fields are set.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-#[schema(as = AuditRecord)]
-pub struct Row {
-    /// Sequence in the log; never used twice.
-    pub sequence: u64,
-    /// Type of the record.
-    pub kind: Kind,
-    /// Time of the record, in milliseconds since 1970.
-    pub at_ms: u64,
-    /// Status of the call, `running` before its end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Status, required = false)]
-    pub status: Option<Status>,
-    /// The intent of the call.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = CallIntent<'static>, required = false)]
-    pub call: Option<CallIntent<'static>>,
-    /// Time of the outcome, in milliseconds since 1970.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
-    pub closed_at_ms: Option<u64>,
-    /// The outcome of the call.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = CallOutcome<'static>, required = false)]
-    pub outcome: Option<CallOutcome<'static>>,
-    /// Number of effects that did not fit into the log.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
-    pub effects_lost: Option<u64>,
-    /// Sequence of the call that the effect belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
-    pub of: Option<u64>,
-    /// The effect.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = EffectRecord<'static>, required = false)]
-    pub effect: Option<EffectRecord<'static>>,
-    /// The administrative act.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = AdminRecord<'static>, required = false)]
-    pub admin: Option<AdminRecord<'static>>,
-    /// The findings of a start after a crash.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Recovery, required = false)]
-    pub recovery: Option<Recovery>,
-    /// The damaged part of this row. With the kind `damaged`, unreadable records between the previous and the next row, of
-    /// unknown organizations.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = DamagedRange, required = false)]
-    pub damaged: Option<DamagedRange>,
-}
-
-/// A range of the log that no longer contains what was recorded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = AuditDamaged)]
-pub struct DamagedRange {
-    /// Number of unreadable records, of any organization.
-    pub records: u64,
-    /// Number of the segment; hidden from tenants, and unknown for an outcome that was lost with other records.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
-    pub segment: Option<u64>,
-    /// Offset in the segment, in bytes; present if `segment` is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
-    pub offset: Option<u64>,
-    /// The reason.
-    pub what: &'static str,
 }
 
 #[derive(Deserialize)]
@@ -408,7 +325,7 @@ impl RecordReader {
     }
 
     fn row(&mut self, hit: &Hit) -> io::Result<Row> {
-        let mut row = Row::from_hit(hit);
+        let mut row = row_of(hit);
         let read =
             self.read_content(hit, &mut row).map_err(|error| (hit.open_position, error)).and_then(|()| {
                 let Some(position) = hit.close_position else { return Ok(()) };
@@ -417,14 +334,14 @@ impl RecordReader {
         let records = hit.records.unwrap_or(1);
         match read {
             Ok(()) if hit.status == Some(Status::Unknown) && hit.close_position.is_none() => {
-                let what = "its outcome was in a damaged range";
+                let what = "its outcome was in a damaged range".into();
                 row.damaged = Some(DamagedRange { records, segment: None, offset: None, what });
             }
             Ok(()) => {}
             Err((_, ReadError::Disk(error))) => return Err(error),
             Err((LogPosition { segment, offset }, ReadError::Damaged(what))) => {
                 let (segment, offset) = (Some(segment), Some(offset));
-                row.damaged = Some(DamagedRange { records, segment, offset, what });
+                row.damaged = Some(DamagedRange { records, segment, offset, what: what.into() });
             }
         }
         Ok(row)
@@ -471,23 +388,21 @@ impl RecordReader {
     }
 }
 
-impl Row {
-    /// A row with the columns of the index alone.
-    fn from_hit(hit: &Hit) -> Self {
-        Self {
-            sequence: hit.sequence,
-            kind: hit.kind,
-            at_ms: hit.at_ms,
-            status: hit.status.filter(|_| hit.kind == Kind::Call),
-            call: None,
-            closed_at_ms: None,
-            outcome: None,
-            effects_lost: None,
-            of: hit.of,
-            effect: None,
-            admin: None,
-            recovery: None,
-            damaged: None,
-        }
+/// A row with the columns of the index alone.
+fn row_of(hit: &Hit) -> Row {
+    Row {
+        sequence: hit.sequence,
+        kind: hit.kind,
+        at_ms: hit.at_ms,
+        status: hit.status.filter(|_| hit.kind == Kind::Call),
+        call: None,
+        closed_at_ms: None,
+        outcome: None,
+        effects_lost: None,
+        of: hit.of,
+        effect: None,
+        admin: None,
+        recovery: None,
+        damaged: None,
     }
 }

@@ -6,6 +6,7 @@ mod recovery;
 mod search;
 mod space;
 
+use super::record::sha256;
 use std::borrow::Cow;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -118,7 +119,7 @@ fn intent(call: &str) -> CallIntent<'_> {
         tool: "files/read".into(),
         wire_name: "call_files_read".into(),
         arguments: Some(raw(r#"{"path":"notes.txt"}"#)),
-        arguments_sha256: Sha256::of(br#"{"path":"notes.txt"}"#),
+        arguments_sha256: sha256(br#"{"path":"notes.txt"}"#),
         verdict: Verdict::Run,
         reason: Reason { layer: "agent".into(), rule: "enabled".into() },
         policy_revision: 3,
@@ -143,7 +144,7 @@ fn success() -> CallOutcome<'static> {
         executed: Executed::Yes,
         usage: Usage { fuel: 1000, ..Usage::default() },
         duration_us: 12,
-        output: Some(OutputStamp { sha256: Sha256::of(b"{}"), bytes: 2 }),
+        output: Some(OutputStamp { sha256: sha256(b"{}"), bytes: 2 }),
     }
 }
 

@@ -7,68 +7,17 @@
 //! stay in the chain and are listed. A recovery that lost acknowledged records makes every later report not ok: the chain
 //! continues after the remaining records and is intact without the lost ones.
 
+use super::record::{Anchor, AnchorSource, Corruption, NotedRecovery, VerifyReport};
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
 
-use serde::Serialize;
-use utoipa::ToSchema;
-
-use super::anchor::{Anchor, AnchorSource, Sealer};
+use super::anchor::Sealer;
 use super::error::StartError;
 use super::folder::Folder;
 use super::format::RecordKind;
 use super::reader::{ChainLink, Reader, Step};
 use super::record::{Recovery, Sha256};
 use super::recover::last_data;
-
-/// Result of reading the whole log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = AuditVerification)]
-pub struct VerifyReport {
-    /// Whether the log is intact: no damaged record, and no recovery that lost acknowledged records.
-    pub ok: bool,
-    /// Valid records before the first damaged one.
-    pub records: u64,
-    /// Segment files read.
-    pub segments: u64,
-    /// The last valid record. Store its hash elsewhere to compare the log with it later.
-    pub head: Anchor,
-    /// The source of the anchor that the end of the chain was compared with.
-    pub anchor: AnchorSource,
-    /// The first damaged record.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Corruption, required = false)]
-    pub first_bad: Option<Corruption>,
-    /// Recoveries that a crash does not explain. With `lost`, the log is not `ok`; with a missing `head` file, a loss
-    /// cannot be excluded.
-    pub suspicious: Vec<NotedRecovery>,
-}
-
-/// A position at which the log is not what was written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = AuditBadPlace)]
-pub struct Corruption {
-    /// Path on the daemon's host.
-    #[schema(value_type = String)]
-    pub file: PathBuf,
-    /// Offset in the file, in bytes.
-    pub offset: u64,
-    /// The reason.
-    pub what: String,
-}
-
-/// A recovery that a crash does not explain.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[schema(as = AuditNotedRecovery)]
-pub struct NotedRecovery {
-    /// Sequence of its record in the log.
-    pub sequence: u64,
-    /// Time of the recovery, in milliseconds since 1970.
-    pub at_ms: u64,
-    /// The findings.
-    pub recovery: Recovery,
-}
 
 /// Verifies the log of a stopped daemon, with its key.
 pub fn verify_folder(dir: &std::path::Path, key: Option<&[u8; 32]>) -> Result<VerifyReport, StartError> {
@@ -82,7 +31,7 @@ pub fn verify_folder(dir: &std::path::Path, key: Option<&[u8; 32]>) -> Result<Ve
     let anchor = if goal.is_some() { AnchorSource::HeadFile } else { AnchorSource::None };
     let mut report = verify(&folder, goal, anchor, u64::MAX).map_err(StartError::io("verify", dir))?;
     report.first_bad = unreadable.or(report.first_bad);
-    Ok(report.with_verdict())
+    Ok(with_verdict(report))
 }
 
 /// Verifies the log of this daemon, up to its last durable record.
@@ -115,14 +64,12 @@ fn verify(
         }
     }
     walk.check_goal_reached();
-    Ok(walk.report.with_verdict())
+    Ok(with_verdict(walk.report))
 }
 
-impl VerifyReport {
-    fn with_verdict(self) -> Self {
-        let lost = self.suspicious.iter().any(|noted| noted.recovery.lost.is_some());
-        Self { ok: self.first_bad.is_none() && !lost, ..self }
-    }
+fn with_verdict(report: VerifyReport) -> VerifyReport {
+    let lost = report.suspicious.iter().any(|noted| noted.recovery.lost.is_some());
+    VerifyReport { ok: report.first_bad.is_none() && !lost, ..report }
 }
 
 struct ChainWalk<'a> {

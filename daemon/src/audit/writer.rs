@@ -15,12 +15,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use super::anchor::{Anchor, AnchorFile};
+use super::anchor::AnchorFile;
 use super::error::AuditError;
 use super::folder::{Folder, write_zeros};
 use super::format::{self, Hash, RecordKind, SegmentHeader};
 use super::group_commit::{CommitQueue, Group, PendingRecord};
 use super::index::IndexProgress;
+use super::record::Anchor;
 use super::record::Sha256;
 use super::recover::Recovered;
 

@@ -18,7 +18,7 @@ use super::failure::Failure;
 use super::print::{Printer, time_text};
 use super::remote::Remote;
 use crate::client::{Answer, Client, escaped};
-use crate::store::ApprovalState;
+use toolgate_api::approval::ApprovalState;
 use view::Approval;
 
 const EXAMPLES: &str = "\

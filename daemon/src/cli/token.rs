@@ -10,7 +10,7 @@ use super::organization::done;
 use super::print::{Printer, time_text};
 use super::remote::Remote;
 use crate::client::{Client, escaped};
-use crate::identity::Role;
+use toolgate_api::token::Role;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -12,7 +12,7 @@ use crate::call::{CallOutcome, OutcomeState};
 use crate::clock::now_ms;
 use crate::events::Events;
 use crate::sessions::{CallState, PendingCall, PendingOn, Session, Sessions};
-use crate::store::ApprovalState;
+use toolgate_api::approval::ApprovalState;
 
 /// A use of an approval, consumed for a call that may run.
 pub(super) struct ApprovalUse {
@@ -110,7 +110,7 @@ impl Dispatcher {
             if let Err(error) = self.cancel(session, id, origin).await {
                 tracing::warn!(%error, call = id, "the cancellation of a pending call cannot be recorded");
             }
-        } else if let Some(approval) = outcome.approval().map(|approval| approval.id()) {
+        } else if let Some(approval) = outcome.approval().map(|approval| approval.id.as_str()) {
             match self.0.approvals.status(approval, now_ms()).await {
                 Ok(ApprovalStatus::Over(state, why)) => {
                     self.apply_decision(session, approval, state, Some(&why));
@@ -139,7 +139,7 @@ impl Dispatcher {
         let events = &self.0.events;
         for id in session.calls.pending_on_approval(approval) {
             let Some(CallState::Pending(pending)) = session.calls.find(&id, now_ms()) else { continue };
-            events::emit_decision(events, session, &pending.outcome, approval, state.as_str());
+            events::emit_decision(events, session, &pending.outcome, approval, state);
             if let Some(error) = why {
                 let end = CallOutcome::end_of(&pending.outcome, OutcomeState::Error(error.clone()));
                 if let Some(outcome) = session.calls.end_unapproved(end, now_ms()) {

@@ -9,8 +9,9 @@ use tokio::task::JoinSet;
 use toolgate_admission::{CallError, ErrorType};
 
 use super::{Dispatcher, Origin};
-use crate::call::{CallOutcome, Executed, OutcomeState, RequestedCall, Status};
+use crate::call::{CallOutcome, OutcomeState, RequestedCall};
 use crate::sessions::Session;
+use toolgate_api::call::{CallStatus, Executed};
 
 /// The outcomes of a request.
 #[derive(Debug)]
@@ -49,11 +50,11 @@ impl BatchOutcome {
     /// request.
     pub fn next(&self) -> Next {
         let any = |status| self.results.iter().any(|result| result.status() == status);
-        if any(Status::ApprovalRequired) {
+        if any(CallStatus::ApprovalRequired) {
             Next::Approval
-        } else if any(Status::ClientRequired) {
+        } else if any(CallStatus::ClientRequired) {
             Next::Client
-        } else if any(Status::Running) {
+        } else if any(CallStatus::Running) {
             Next::Wait
         } else {
             Next::Model

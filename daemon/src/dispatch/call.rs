@@ -16,11 +16,12 @@ use super::admit::AdmittedEntry;
 use super::detach::DetachOnDrop;
 use super::events::CallEvents;
 use super::{Attempt, CallOptions, Dispatcher, Origin, Stop, admit, after, client, events, record};
-use crate::audit::{Entry, Sha256, Status};
-use crate::call::{CallOutcome, Executed, OutcomeState, RequestedCall};
+use crate::audit::{self, Entry, Status};
+use crate::call::{CallOutcome, OutcomeState, RequestedCall};
 use crate::clock::{monotonic_ms, now_ms};
 use crate::credentials::{CredentialRefusal, CredentialRequest, Credentials};
 use crate::sessions::{CallState, Lookup, PendingOn, RoundsExceeded, RunningCall, Session};
+use toolgate_api::call::Executed;
 
 impl Dispatcher {
     /// Runs a call, unless its id is known: then the recorded outcome is returned (R7).
@@ -31,7 +32,7 @@ impl Dispatcher {
         origin: &Origin,
         exceeded: Option<RoundsExceeded>,
     ) -> Arc<CallOutcome> {
-        let sha256 = Sha256::of(call.arguments.as_bytes());
+        let sha256 = audit::sha256(call.arguments.as_bytes());
         match session.calls.open(&call.id, &call.tool, sha256.0, now_ms(), session.ended()) {
             Lookup::New(running) => {
                 // A caller that disconnects during the look-up has made no call.
@@ -59,7 +60,7 @@ impl Dispatcher {
         &self,
         session: &Arc<Session>,
         call: RequestedCall,
-        sha256: Sha256,
+        sha256: audit::Sha256,
         origin: &Origin,
         running: RunningCall,
         options: CallOptions,
@@ -75,7 +76,7 @@ impl Dispatcher {
         &self,
         session: &Session,
         call: &RequestedCall,
-        sha256: Sha256,
+        sha256: audit::Sha256,
     ) -> Option<CallOutcome> {
         let (setup, audit) = (&session.setup, &self.0.audit);
         let look_up = async {
@@ -110,7 +111,7 @@ impl Dispatcher {
         &self,
         session: &Arc<Session>,
         call: &RequestedCall,
-        sha256: Sha256,
+        sha256: audit::Sha256,
         origin: &Origin,
         running: RunningCall,
         options: &CallOptions,

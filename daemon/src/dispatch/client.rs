@@ -9,7 +9,7 @@ use toolgate_admission::{Admitted, CallError, ErrorType, Mode};
 use toolgate_sandbox::Component;
 
 use super::{Dispatcher, Origin, call, events, record};
-use crate::audit::Sha256;
+use crate::audit;
 use crate::call::{CallOutcome, OutcomeState};
 use crate::clock::now_ms;
 use crate::sessions::{PendingOn, PostedResult, ResultLookup, Session};
@@ -59,8 +59,8 @@ impl Dispatcher {
         origin: &Origin,
     ) -> Result<Arc<CallOutcome>, ResultRefusal> {
         let fingerprint = match &result {
-            ClientResult::Output(json) => Sha256::of(format!("output {json}").as_bytes()),
-            ClientResult::Failed(message) => Sha256::of(format!("failed {message}").as_bytes()),
+            ClientResult::Output(json) => audit::sha256(format!("output {json}").as_bytes()),
+            ClientResult::Failed(message) => audit::sha256(format!("failed {message}").as_bytes()),
         };
         let posted = match session.calls.open_result(id, fingerprint.0, now_ms()) {
             ResultLookup::Open(posted) => posted,

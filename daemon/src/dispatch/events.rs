@@ -1,15 +1,18 @@
 //! The lifecycle events of a call (G6).
 
 use std::sync::Arc;
+use toolgate_api::approval::ApprovalState;
 
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use toolgate_admission::CallError;
 use toolgate_sandbox::ProgressSink;
 
-use crate::call::{CallOutcome, Executed, OutcomeState, RequestedCall, Status};
+use crate::call::{CallOutcome, OutcomeState, RequestedCall};
 use crate::clock::now_ms;
-use crate::events::{Event, EventApproval, EventKind, EventProgress, Events};
+use crate::events::Events;
 use crate::sessions::Session;
+use toolgate_api::call::{CallStatus, Executed};
+use toolgate_api::event::{Event, EventApproval, EventKind, EventProgress};
 
 /// The events of one call: the attempt, and its end, exactly once, also where its caller disconnects.
 pub(super) struct CallEvents<'a> {
@@ -52,16 +55,16 @@ impl Drop for CallEvents<'_> {
 pub(super) fn emit_end(events: &Events, session: &Session, outcome: &CallOutcome) {
     emit(events, session, &outcome.id, &outcome.called, |event| {
         let status = outcome.status();
-        event.status = Some(status.as_str());
+        event.status = Some(status.as_str().into());
         let error = outcome.error();
-        event.error_type = error.map(|error| error.error_type.as_str());
+        event.error_type = error.map(|error| error.error_type);
         event.message = error.map(|error| error.message.clone());
         event.approval = outcome
             .approval()
-            .map(|approval| EventApproval { id: approval.id().to_owned(), state: "pending" });
+            .map(|approval| EventApproval { id: approval.id.clone(), state: ApprovalState::Pending });
         match (status, outcome.executed) {
-            (Status::ApprovalRequired, _) => EventKind::Approval,
-            (Status::ClientRequired, _) => EventKind::Client,
+            (CallStatus::ApprovalRequired, _) => EventKind::Approval,
+            (CallStatus::ClientRequired, _) => EventKind::Client,
             (_, Executed::No) => EventKind::ToolError,
             // A call that may have run counts as one that ran.
             (_, Executed::Yes | Executed::Unknown) => EventKind::ToolResult,
@@ -75,7 +78,7 @@ pub(super) fn emit_decision(
     session: &Session,
     outcome: &CallOutcome,
     approval: &str,
-    state: &'static str,
+    state: ApprovalState,
 ) {
     emit(events, session, &outcome.id, &outcome.called, |event| {
         event.approval = Some(EventApproval { id: approval.to_owned(), state });

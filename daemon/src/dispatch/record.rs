@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use toolgate_api::call::CallStatus;
 
 use toolgate_admission::{
     Admitted, Arguments, CallError, CallFacts, Catalogue, ErrorType, Fault, Limits, Refusal, ToolDescriptor,
@@ -15,7 +16,7 @@ use crate::audit::{
     self, Audit, AuditError, CallIntent, CallOutcome, EffectRecord, Entry, OutputStamp, PluginStamp, Reason,
     Sha256,
 };
-use crate::call::{self, RequestedCall};
+use crate::call::{self, RequestedCall, usage_record};
 use crate::logging::{AsJson, CAUGHT, GUESTS};
 use crate::redact::{redact, redact_effect, redact_unvalidated, secret_words};
 use crate::sessions::{PendingCall, PendingOn, Session};
@@ -155,19 +156,19 @@ pub(super) fn outcome(outcome: &call::CallOutcome) -> CallOutcome<'static> {
     CallOutcome {
         status: match (outcome.status(), outcome.error().map(|error| error.error_type)) {
             (_, Some(ErrorType::Cancelled)) => audit::Status::Cancelled,
-            (call::Status::Ok, _) => audit::Status::Ok,
-            (call::Status::ClientRequired, _) => audit::Status::ClientRequired,
-            (call::Status::ApprovalRequired, _) => audit::Status::ApprovalRequired,
-            (call::Status::Running, _) => audit::Status::Running,
-            (call::Status::Unknown, _) => audit::Status::Unknown,
-            (call::Status::Error, _) => audit::Status::Error,
+            (CallStatus::Ok, _) => audit::Status::Ok,
+            (CallStatus::ClientRequired, _) => audit::Status::ClientRequired,
+            (CallStatus::ApprovalRequired, _) => audit::Status::ApprovalRequired,
+            (CallStatus::Running, _) => audit::Status::Running,
+            (CallStatus::Unknown, _) => audit::Status::Unknown,
+            (CallStatus::Error, _) => audit::Status::Error,
         },
         error_type: outcome.error().map(|error| error.error_type.as_str().into()),
-        executed: outcome.executed.into(),
-        usage: (&outcome.usage).into(),
+        executed: outcome.executed,
+        usage: usage_record(&outcome.usage),
         duration_us: u64::try_from(outcome.duration.as_micros()).unwrap_or(u64::MAX),
         output: outcome.output().map(|json| OutputStamp {
-            sha256: Sha256::of(json.get().as_bytes()),
+            sha256: audit::sha256(json.get().as_bytes()),
             bytes: json.get().len() as u64,
         }),
     }

@@ -9,7 +9,7 @@ use toolgate_admission::{CallError, ErrorType, Name, Rules, SessionFacts};
 use toolgate_sandbox::{Component, Exchange};
 
 use super::{CallOptions, Dispatcher, Origin, call};
-use crate::audit::Sha256;
+use crate::audit;
 use crate::call::{CallOutcome, RequestedCall};
 use crate::clock::now_ms;
 use crate::identifier;
@@ -78,7 +78,7 @@ impl Dispatcher {
                 runtime.spawn(async move { session.remove_files().await });
             }
         });
-        let sha256 = Sha256::of(call.arguments.as_bytes());
+        let sha256 = audit::sha256(call.arguments.as_bytes());
         let Lookup::New(running) =
             session.calls.open(&call.id, &call.tool, sha256.0, now_ms(), session.ended())
         else {

@@ -1,25 +1,23 @@
 //! Handlers of agents.
 
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
-
-use super::documents::{
-    DocumentAccepted, DocumentEntry, DocumentView, DocumentWarnings, Strictness, documents, name,
-    precondition, stored, stored_warnings,
-};
+use super::documents::{Strictness, documents, name, precondition, stored, stored_warnings};
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoAgent, NoOrganization, PreconditionFailed, PreconditionRequired,
     StoreUnreadable,
 };
 use super::extract::{Authenticated, Path, Query};
-use super::paging::{List, Page};
+use super::paging::Page;
 use super::path_params::{AgentPath, DeleteHeaders, OrgPath, WriteHeaders};
 use super::problem::Problem;
 use super::schema::AgentForm;
 use super::state::App;
 use crate::documents::{DocumentKey, DocumentKind, RuleKey};
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use toolgate_api::document::{DocumentAccepted, DocumentEntry, DocumentWarnings};
+use toolgate_api::page::List;
 
 /// List the agents of an organization.
 ///
@@ -37,7 +35,7 @@ pub async fn list(
     Authenticated(caller): Authenticated,
     Path(organization): Path<String>,
     Query(page): Query<Page>,
-) -> Result<axum::Json<List<DocumentView>>, Problem> {
+) -> Result<axum::Json<List<DocumentEntry<serde_json::Value>>>, Problem> {
     let organization = name(&organization)?;
     caller.may_own(&organization)?;
     if !app.parts().registry.snapshot().knows(&organization) {

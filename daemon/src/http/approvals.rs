@@ -1,86 +1,23 @@
 //! Handlers of approvals: owners of an organization list, read and decide them.
 
-use axum::extract::State;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use toolgate_admission::{CallError, ErrorType};
-use utoipa::{IntoParams, ToSchema};
-
 use super::body::Json;
 use super::error_responses::{
     AlreadyDecided, ApprovalStale, AuditUnavailable, NoApproval, NoOrganization, OwnSession, StoreUnreadable,
 };
 use super::extract::{Authenticated, Path, Query};
-use super::paging::List;
 use super::path_params::ApprovalPath;
 use super::problem::Problem;
 use super::state::App;
-use crate::admin::DecisionRequest;
 use crate::approvals::refusal;
 use crate::clock::now_ms;
-use crate::store::{ApprovalRow, ApprovalState};
-
-/// An approval.
-#[derive(Serialize, ToSchema)]
-pub struct ApprovalView {
-    /// The approval's id.
-    id: String,
-    /// The approval's state.
-    state: ApprovalState,
-    /// The organization.
-    organization: String,
-    /// The agent that made the call.
-    agent: String,
-    /// The session.
-    session: String,
-    /// The id of the call that requires the approval.
-    call: String,
-    /// The user that the orchestrator acts for.
-    #[schema(required)]
-    user: Option<String>,
-    /// The orchestrator's conversation.
-    #[schema(required)]
-    conversation: Option<String>,
-    /// The channel of the conversation.
-    #[schema(required)]
-    channel: Option<String>,
-    /// `namespace/tool`.
-    tool: String,
-    /// The plugin's version, as the plugin declares it.
-    plugin_version: String,
-    /// The hash of the plugin's bytes; the approval is valid for this plugin only.
-    plugin_digest: String,
-    /// The arguments, byte for byte, as an approved call runs with them.
-    #[schema(value_type = Object)]
-    arguments: Box<RawValue>,
-    /// The rules that required the approval and the call's network access; a change of them makes the approval void.
-    #[schema(value_type = Object)]
-    rules: Box<RawValue>,
-    /// The id of the token that made the call.
-    asked_by: String,
-    /// When the approval was requested.
-    created_at: u64,
-    /// The deadline for the decision, or for the use of an approved call.
-    expires_at: u64,
-    /// The number of calls that the approval still allows.
-    uses_left: u64,
-    /// The fields of the arguments that may vary, and how.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
-    constraints: Option<Box<RawValue>>,
-    /// The decider's reason.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    reason: Option<String>,
-    /// The id of the token that decided.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    decided_by: Option<String>,
-    /// When the decision was made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u64, required = false)]
-    decided_at: Option<u64>,
-}
+use crate::store::ApprovalRow;
+use axum::extract::State;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use toolgate_admission::{CallError, ErrorType};
+use toolgate_api::approval::{ApprovalState, ApprovalView, DecisionRequest};
+use toolgate_api::page::List;
+use utoipa::IntoParams;
 
 /// Query parameters of the list of approvals.
 #[derive(Deserialize, IntoParams)]

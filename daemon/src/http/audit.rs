@@ -1,17 +1,17 @@
 //! Handlers of the audit log: search, and verification of the hash chain.
 
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
-use toolgate_admission::{ErrorType, Layer, Name};
-use utoipa::{IntoParams, ToSchema};
-
 use super::error_responses::{NoOrganization, StoreUnreadable};
 use super::extract::{Authenticated, Query};
-use super::problem::{ErrorTypeForm, Problem};
+use super::problem::Problem;
 use super::state::App;
 use crate::admin::audit_failure;
 use crate::audit::{self, Kind, Order, Row, Status, VerifyReport};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use toolgate_admission::{ErrorType, Layer, Name};
+use toolgate_api::audit::AuditPage;
+use utoipa::IntoParams;
 
 /// Filters of a search; a record must match all of them.
 #[derive(Deserialize, IntoParams)]
@@ -38,7 +38,7 @@ pub struct AuditQuery {
     #[param(inline)]
     status: Option<Status>,
     /// Calls that ended with this error code.
-    #[param(value_type = Option<ErrorTypeForm>, inline)]
+    #[param(value_type = Option<ErrorType>, inline)]
     error_type: Option<String>,
     /// Records of this kind.
     #[param(inline)]
@@ -61,16 +61,6 @@ pub struct AuditQuery {
     #[serde(default, deserialize_with = "super::paging::page_limit::<500, _>")]
     #[param(minimum = 1, maximum = 500, default = 50)]
     limit: Option<u32>,
-}
-
-/// A page of the audit log.
-#[derive(Serialize, ToSchema)]
-pub struct AuditPage {
-    /// The records.
-    items: Vec<Row>,
-    /// The `cursor` of the next page; null on the last page.
-    #[schema(required)]
-    next_cursor: Option<String>,
 }
 
 /// Search the audit log.

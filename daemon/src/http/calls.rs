@@ -1,20 +1,8 @@
 //! Handlers of calls: a request becomes calls, and their outcomes become one response. The `dialects` parse and
 //! render both.
 
-use std::convert::Infallible;
-use std::sync::Arc;
-
-use axum::extract::{FromRequestParts, State};
-use axum::http::header;
-use axum::http::request::Parts as RequestParts;
-use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use toolgate_admission::ErrorType;
-use utoipa::ToSchema;
-
 use super::body::{Json, JsonText};
-use super::dialects::{self, CallResult, CallsAnswer, CallsRequest, Dialect, ParsedRequest, ReplyContext};
+use super::dialects::{self, CallsAnswer, CallsRequest, Dialect, ParsedRequest, ReplyContext};
 use super::error_responses::{
     AlreadyDecided, AuditUnavailable, NoCall, NoSession, ResultMismatch, ResultTooLate, SessionEnded,
     StoreUnreadable, TooManyCalls, TooManyStreams,
@@ -30,6 +18,17 @@ use crate::clock::now_ms;
 use crate::dispatch::{BatchOutcome, ClientResult, Origin, ResultRefusal, known_outcome};
 use crate::identity::Caller;
 use crate::sessions::{CallState, Session};
+use axum::extract::{FromRequestParts, State};
+use axum::http::header;
+use axum::http::request::Parts as RequestParts;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::convert::Infallible;
+use std::sync::Arc;
+use toolgate_admission::ErrorType;
+use toolgate_api::call::CallResult;
+use utoipa::ToSchema;
 
 /// A call.
 #[derive(ToSchema)]

@@ -5,11 +5,6 @@
 
 mod form;
 
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use toolgate_admission::{CallError, Name};
-
 use super::body::SecretJson;
 use super::documents::{name, precondition, status, tagged};
 use super::error_responses::{
@@ -17,7 +12,7 @@ use super::error_responses::{
     TooManyCredentials,
 };
 use super::extract::{Authenticated, Path, Query};
-use super::paging::{List, Page};
+use super::paging::Page;
 use super::path_params::{CredentialPath, OptionalTags, OrgPath};
 use super::problem::Problem;
 use super::state::App;
@@ -26,8 +21,13 @@ use crate::credentials::Credential;
 use crate::documents::{DocumentKey, Revision};
 use crate::identity::Caller;
 use crate::store::StoreError;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
 pub use form::SecretText;
 use form::{CredentialRequest, CredentialView, Rotation, view};
+use toolgate_admission::{CallError, Name};
+use toolgate_api::page::List;
 
 /// List the credentials of an organization.
 ///

@@ -1,56 +1,31 @@
 //! Handlers of custom tools: an organization defines them without code, for an HTTP API or an MCP server.
 
-mod form;
 pub mod grant;
 pub mod import;
 
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
-use toolgate_admission::{CallError, Warning};
-use utoipa::ToSchema;
-
 use super::body::{Json, expect_json};
 use super::calls::origin;
-use super::documents::{DocumentWarning, body_text, name, precondition, status, stored, tagged};
+use super::documents::{body_text, name, precondition, status, stored, tagged};
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoConsentPending, NoCustomTool, NoOrganization, PlatformNamespace,
     PreconditionFailed, PreconditionRequired, ServerDenied, ServerProtocolError, ServerUnavailable,
     StoreUnreadable, TooManyTools,
 };
 use super::extract::{Authenticated, Path, Query};
-use super::paging::{List, Page};
+use super::paging::Page;
 use super::path_params::{CustomToolPath, DeleteHeaders, OrgPath, WriteHeaders};
 use super::plugins::named;
 use super::problem::Problem;
 use super::state::App;
-pub use form::ToolDefinitionForm;
-
-use crate::custom::CustomToolView;
-use crate::documents::{DocumentKey, ToolKey};
+use crate::documents::{DocumentKey, ToolKey, warning_view};
 use crate::identity::Caller;
-
-/// A tool that was created or replaced.
-#[derive(Serialize, ToSchema)]
-#[schema(as = CustomToolAccepted)]
-pub struct Accepted {
-    #[serde(flatten)]
-    tool: CustomToolView,
-    /// Reasons why agents may not be able to call the tool: `NO_CREDENTIAL`, `NOT_ENABLED`.
-    warnings: Vec<DocumentWarning>,
-}
-
-/// Consent to a server's changed tools.
-#[derive(Deserialize, ToSchema)]
-#[schema(as = Consent)]
-#[serde(deny_unknown_fields)]
-pub struct ConsentRequest {
-    /// The digest of the waiting tool list; a list with another digest is not accepted.
-    #[schema(pattern = "^sha256:[0-9a-f]{64}$")]
-    digest: String,
-}
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use toolgate_admission::CallError;
+use toolgate_api::custom_tool::{ConsentRequest, CustomToolAccepted, CustomToolView, ToolDefinitionForm};
+use toolgate_api::page::List;
 
 /// List the custom tools of an organization.
 ///
@@ -110,8 +85,8 @@ pub async fn get(
             "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}],
     })),
     responses(
-        (status = 200, description = "It is replaced.", body = Accepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        (status = 201, description = "It is made.", body = Accepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 200, description = "It is replaced.", body = CustomToolAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
+        (status = 201, description = "It is made.", body = CustomToolAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         NoOrganization, PlatformNamespace, TooManyTools, ServerUnavailable, ServerDenied, ServerProtocolError, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
     ),
 )]
@@ -129,8 +104,8 @@ pub async fn put(
     let origin = origin(&caller);
     let putting = app.parts().custom.put(&key, &text, &precondition, &origin);
     let (written, tool) = acted(&app, &caller, &key, "tool.put", putting).await?;
-    let warnings = app.parts().custom.warnings(&key).into_iter().map(Warning::into).collect();
-    let accepted = axum::Json(Accepted { tool, warnings }).into_response();
+    let warnings = app.parts().custom.warnings(&key).into_iter().map(warning_view).collect();
+    let accepted = axum::Json(CustomToolAccepted { tool, warnings }).into_response();
     Ok(tagged(status(written.created), written.revision, accepted))
 }
 

@@ -27,10 +27,9 @@ use std::sync::Arc;
 
 use super::problem::Problem;
 use crate::call::{CallOutcome, RequestedCall};
-use answers::{
-    AnthropicAnswer, FlatAnswer, GeminiAnswer, NativeAnswer, OpenAiAnswer, ResponsesAnswer, TextAnswer,
-};
-pub use answers::{CallResult, CallsAnswer, ReplyContext};
+use answers::{AnthropicAnswer, FlatAnswer, GeminiAnswer, OpenAiAnswer, ResponsesAnswer, TextAnswer};
+pub use answers::{CallsAnswer, ReplyContext, call_result};
+use answers::{call_state, native as native_answer};
 pub use envelope::bounded;
 use envelope::{Envelope, Items, RequestBody};
 pub use request_schemas::CallsRequest;
@@ -83,13 +82,13 @@ pub fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
 
 /// Renders the outcomes of the calls in the dialect of their request and in its order.
 pub fn render(dialect: &Dialect, context: ReplyContext<'_>, outcomes: &[Arc<CallOutcome>]) -> String {
-    let states = || outcomes.iter().map(|outcome| (&**outcome).into()).collect();
+    let states = || outcomes.iter().map(|outcome| call_state(outcome)).collect();
     // A dialect with one call has one outcome.
     let first = outcomes.first();
     let answer = match (dialect, first) {
         (Dialect::Native, _) => {
-            let results = outcomes.iter().map(|outcome| (&**outcome).into()).collect();
-            CallsAnswer::Native(NativeAnswer::new(context, results))
+            let results = outcomes.iter().map(|outcome| call_result(outcome)).collect();
+            CallsAnswer::Native(native_answer(context, results))
         }
         (Dialect::OpenAi, _) => {
             CallsAnswer::OpenAi(OpenAiAnswer::new(context, openai::answer(outcomes), states()))
@@ -112,7 +111,7 @@ pub fn render(dialect: &Dialect, context: ReplyContext<'_>, outcomes: &[Arc<Call
             CallsAnswer::Text(TextAnswer::new(context, text::answer(envelope, outcome), states()))
         }
         (Dialect::Flat(_) | Dialect::Text(_), None) => {
-            CallsAnswer::Native(NativeAnswer::new(context, Vec::new()))
+            CallsAnswer::Native(native_answer(context, Vec::new()))
         }
     };
     json(&answer)
@@ -120,7 +119,7 @@ pub fn render(dialect: &Dialect, context: ReplyContext<'_>, outcomes: &[Arc<Call
 
 /// Renders one outcome in Toolgate's own dialect.
 pub fn render_one(outcome: &CallOutcome) -> String {
-    json(&CallResult::from(outcome))
+    json(&call_result(outcome))
 }
 
 fn json<T: serde::Serialize>(value: &T) -> String {

@@ -1,80 +1,23 @@
 //! Shared handlers of documents: they are listed, shown and replaced as a whole, with entity tags.
 
+use super::body;
+use super::body::expect_json;
+use super::extract::header;
+use super::paging::Page;
+use super::problem::Problem;
+use super::state::App;
+use crate::admin::{DocumentWrite, DocumentWritten};
+use crate::documents::{DocumentKey, DocumentKind, Precondition, Revision, RuleKey, warning_view};
+use crate::identity::Caller;
 use axum::body::Body;
 use axum::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
-use toolgate_admission::{CallError, ErrorType, Name, Warning};
-use utoipa::{IntoParams, ToSchema};
-
-use super::body;
-use super::body::expect_json;
-use super::extract::header;
-use super::paging::{List, Page};
-use super::problem::Problem;
-use super::state::App;
-use crate::admin::{DocumentWrite, DocumentWritten};
-use crate::documents::{DocumentKey, DocumentKind, Precondition, Revision, RuleKey};
-use crate::identity::Caller;
-
-/// An entry in a list of documents.
-#[derive(Serialize)]
-pub struct DocumentView {
-    name: String,
-    etag: String,
-    document: serde_json::Value,
-}
-
-/// The schema of a [`DocumentView`]. Documents are stored as they were sent, and are not parsed into `T` for a
-/// response.
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "read by the derive alone")]
-pub struct DocumentEntry<T> {
-    /// The name of the organization or agent.
-    name: String,
-    /// The entity tag, quotes included, for `If-Match` when the document is replaced or deleted.
-    #[schema(example = "\"17\"")]
-    etag: String,
-    /// The document.
-    document: T,
-}
-
-/// The result of putting a document in force.
-#[derive(Serialize, ToSchema)]
-pub struct DocumentAccepted {
-    /// Warnings about the document, such as a name that resolves to nothing. The document is in force all the same.
-    warnings: Vec<DocumentWarning>,
-}
-
-/// Warnings about a document that is in force.
-#[derive(Serialize, ToSchema)]
-pub struct DocumentWarnings {
-    /// The warnings, such as a name that resolves to nothing.
-    warnings: Vec<DocumentWarning>,
-}
-
-/// A warning: the author of the document may not have intended this.
-#[derive(Serialize, ToSchema)]
-pub struct DocumentWarning {
-    /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `UNDEFINED`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`,
-    /// `NOTHING_RUNS`, `NO_EFFECT`; for a token, `UNRESOLVED_AGENT`.
-    code: &'static str,
-    /// The position in the document, as a JSON pointer.
-    path: String,
-    /// The message.
-    message: String,
-    /// The nearest known name, which was probably intended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    nearest: Option<String>,
-}
-
-impl From<Warning> for DocumentWarning {
-    fn from(Warning { code, path, message, nearest, .. }: Warning) -> Self {
-        Self { code, path, message, nearest }
-    }
-}
+use serde::Deserialize;
+use toolgate_admission::{CallError, ErrorType, Name};
+use toolgate_api::document::{DocumentAccepted, DocumentEntry, DocumentWarnings};
+use toolgate_api::page::List;
+use utoipa::IntoParams;
 
 /// Strictness of the validation of a document.
 #[derive(Deserialize, IntoParams)]
@@ -111,7 +54,7 @@ pub(super) async fn put(
     let write = DocumentWrite { key, text, precondition: precondition(headers)?, strict: strictness.strict };
     let DocumentWritten { created, revision, warnings } =
         app.admin().put_document(app.actor(caller), write).await?;
-    let accepted = DocumentAccepted { warnings: warnings.into_iter().map(Into::into).collect() };
+    let accepted = DocumentAccepted { warnings: warnings.into_iter().map(warning_view).collect() };
     Ok(tagged(status(created), revision, axum::Json(accepted).into_response()))
 }
 
@@ -121,7 +64,7 @@ pub(super) async fn stored_warnings(
     key: RuleKey,
 ) -> Result<axum::Json<DocumentWarnings>, Problem> {
     let warnings = app.admin().document_warnings(key).await?;
-    Ok(axum::Json(DocumentWarnings { warnings: warnings.into_iter().map(Into::into).collect() }))
+    Ok(axum::Json(DocumentWarnings { warnings: warnings.into_iter().map(warning_view).collect() }))
 }
 
 pub(super) async fn documents(
@@ -129,15 +72,15 @@ pub(super) async fn documents(
     kind: DocumentKind,
     scope: &str,
     page: &Page,
-) -> Result<axum::Json<List<DocumentView>>, Problem> {
+) -> Result<axum::Json<List<DocumentEntry<serde_json::Value>>>, Problem> {
     let limit = page.limit();
     let found = app.parts().store.documents(kind, scope, page.cursor.as_deref(), limit + 1).await;
     let mut found = found.map_err(CallError::from)?;
     let more = found.len() > limit as usize;
     found.truncate(limit as usize);
-    let items: Vec<DocumentView> = found
+    let items: Vec<DocumentEntry<serde_json::Value>> = found
         .into_iter()
-        .map(|document| DocumentView {
+        .map(|document| DocumentEntry {
             name: document.key.name().to_owned(),
             etag: document.revision.etag(),
             document: serde_json::from_str(&document.body).unwrap_or_default(),

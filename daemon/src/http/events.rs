@@ -30,9 +30,10 @@ use super::problem::Problem;
 use super::state::App;
 use crate::clock::now_ms;
 use crate::dispatch::{Origin, known_outcome};
-use crate::events::{EventsDropped, Received, Scope, StreamEvent, Subscriber};
+use crate::events::{Received, Scope, Subscriber};
 use crate::identity::Caller;
 use crate::sessions::{CallState, Session};
+use toolgate_api::event::{EventsDropped, StreamEvent};
 
 /// Interval of keep-alive comments, so that proxies do not close a quiet stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

@@ -1,17 +1,17 @@
 //! Explanations over HTTP (G16).
 
-use axum::extract::State;
-use serde::Deserialize;
-use toolgate_admission::SessionFacts;
-use utoipa::IntoParams;
-
 use super::documents::name;
 use super::error_responses::NoAgent;
 use super::extract::{Authenticated, Path, Query};
 use super::path_params::AgentPath;
 use super::problem::Problem;
 use super::state::App;
-use crate::admin::{Explanation, explain};
+use crate::admin::explain;
+use axum::extract::State;
+use serde::Deserialize;
+use toolgate_admission::SessionFacts;
+use toolgate_api::explain::Explanation;
+use utoipa::IntoParams;
 
 /// The query of an explanation.
 #[derive(Deserialize, IntoParams)]

@@ -1,18 +1,5 @@
 //! The workspace of a session over HTTP: upload, download, list and delete files, under the same quota as the guests.
 
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::header::{self, IF_MATCH, IF_NONE_MATCH};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use serde::Serialize;
-use toolgate_admission::Limits;
-use toolgate_api::error::{CallError, ErrorType, Precondition};
-use toolgate_sandbox::Workspace;
-use toolgate_sandbox::workspace::{Quota, WorkspaceError};
-
-use utoipa::ToSchema;
-
 use super::body;
 use super::error_responses::{
     FileExists, NoFile, NoSession, NotEmpty, SessionEnded, StoreUnreadable, WorkspaceFull,
@@ -24,27 +11,16 @@ use super::schema::FileBytes;
 use super::state::App;
 use crate::clock::now_ms;
 use crate::identity::Caller;
-
-/// The content of a workspace.
-#[derive(Serialize, ToSchema)]
-pub struct FileList {
-    /// Files and folders, sorted by path.
-    items: Vec<FileView>,
-    /// Whether the list is incomplete.
-    truncated: bool,
-}
-
-/// A file or a folder.
-#[derive(Serialize, ToSchema)]
-pub struct FileView {
-    /// The path relative to the root of the workspace.
-    path: String,
-    /// `file` or `folder`.
-    #[schema(pattern = "^(file|folder)$")]
-    kind: &'static str,
-    /// Size of a file in bytes; 0 for a folder.
-    bytes: u64,
-}
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{self, IF_MATCH, IF_NONE_MATCH};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use toolgate_admission::Limits;
+use toolgate_api::error::{CallError, ErrorType, Precondition};
+use toolgate_api::file::{FileList, FileView};
+use toolgate_sandbox::Workspace;
+use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 
 /// List the workspace of a session.
 ///
@@ -62,7 +38,7 @@ pub async fn list(
     let listing = workspace(&app, &caller, &id).await?.list().await.map_err(refused)?;
     let items = listing.entries.into_iter().map(|entry| FileView {
         path: entry.path,
-        kind: if entry.is_directory { "folder" } else { "file" },
+        kind: if entry.is_directory { "folder".into() } else { "file".into() },
         bytes: entry.bytes,
     });
     Ok(axum::Json(FileList { items: items.collect(), truncated: listing.truncated }))

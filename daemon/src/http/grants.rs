@@ -3,12 +3,7 @@
 //! A grant applies to calls that start after it was written; running calls end under the previous one. It is removed
 //! with its plugin.
 
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::Response;
-
-use super::documents::{self, DocumentAccepted, Strictness, stored};
+use super::documents::{self, Strictness, stored};
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoGrant, NoPlugin, PreconditionFailed, PreconditionRequired,
     StoreUnreadable,
@@ -20,6 +15,11 @@ use super::problem::Problem;
 use super::schema::GrantForm;
 use super::state::App;
 use crate::documents::DocumentKey;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use toolgate_api::document::DocumentAccepted;
 
 /// Get the grant of a plugin.
 ///

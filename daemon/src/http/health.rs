@@ -1,41 +1,20 @@
 //! Liveness, readiness and the OpenAPI document. These routes need no token and name no tenant.
 
 use std::sync::atomic::Ordering;
+use toolgate_api::health::{Health, Readiness};
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
 use toolgate_admission::ErrorType;
-use utoipa::ToSchema;
 
 use super::error_responses::ShuttingDown;
 use super::problem::Problem;
 use super::state::App;
 use crate::admin::audit_failure;
 
-/// The liveness of the daemon.
-#[derive(Serialize, ToSchema)]
-pub struct Health {
-    /// Always `ok`.
-    #[schema(pattern = "^ok$")]
-    status: &'static str,
-    /// The daemon's version (semver.org).
-    version: &'static str,
-}
-
-const HEALTHY: Health = Health { status: "ok", version: env!("CARGO_PKG_VERSION") };
-
-/// The readiness of the daemon.
-#[derive(Serialize, ToSchema)]
-pub struct Readiness {
-    /// `ok`, or `sealed` without a root key: requests that need no secret are served, requests that need one are
-    /// refused with `UNAVAILABLE`.
-    #[schema(pattern = "^(ok|sealed)$")]
-    status: &'static str,
-    /// The daemon's version (semver.org).
-    version: &'static str,
-}
+const OK: &str = "ok";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Tell that the daemon lives.
 ///
@@ -46,7 +25,7 @@ pub struct Readiness {
     responses((status = 200, description = "It lives.", body = Health)),
 )]
 pub async fn healthz() -> axum::Json<Health> {
-    axum::Json(HEALTHY)
+    axum::Json(Health { status: OK.into(), version: VERSION.into() })
 }
 
 /// Tell whether the daemon takes work.
@@ -64,8 +43,8 @@ pub async fn readyz(State(app): State<App>) -> Result<axum::Json<Readiness>, Pro
     }
     app.audit().takes_calls().map_err(|error| audit_failure(&error))?;
     app.parts().store.ready().await.map_err(toolgate_admission::CallError::from)?;
-    let status = if app.parts().credentials.sealed_reason().is_some() { "sealed" } else { HEALTHY.status };
-    Ok(axum::Json(Readiness { status, version: HEALTHY.version }))
+    let status = if app.parts().credentials.sealed_reason().is_some() { "sealed" } else { OK };
+    Ok(axum::Json(Readiness { status: status.into(), version: VERSION.into() }))
 }
 
 /// Get the OpenAPI document.

@@ -1,20 +1,21 @@
 //! Organizations over HTTP.
 
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-
 use super::body::Json;
-use super::documents::{DocumentEntry, DocumentView, documents, name, precondition, status, stored, tagged};
+use super::documents::{documents, name, precondition, status, stored, tagged};
 use super::error_responses::{
     AuditUnavailable, NoOrganization, PreconditionFailed, PreconditionRequired, StoreUnreadable,
 };
 use super::extract::{Authenticated, Path, Query};
-use super::paging::{List, Page};
+use super::paging::Page;
 use super::path_params::{DeleteHeaders, OrgPath, WriteHeaders};
 use super::problem::Problem;
 use super::state::App;
-use crate::documents::{DocumentKey, DocumentKind, OrganizationDocument};
+use crate::documents::{DocumentKey, DocumentKind};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use toolgate_api::document::{DocumentEntry, OrganizationDocument};
+use toolgate_api::page::List;
 
 /// List the organizations.
 ///
@@ -27,7 +28,7 @@ pub async fn list(
     State(app): State<App>,
     _: Authenticated,
     Query(page): Query<Page>,
-) -> Result<axum::Json<List<DocumentView>>, Problem> {
+) -> Result<axum::Json<List<DocumentEntry<serde_json::Value>>>, Problem> {
     documents(&app, DocumentKind::Organization, "", &page).await
 }
 

@@ -21,16 +21,6 @@ impl Page {
     }
 }
 
-/// A page of a list.
-#[derive(serde::Serialize, utoipa::ToSchema)]
-pub(super) struct List<T> {
-    /// The entries.
-    pub items: Vec<T>,
-    /// The `cursor` of the next page; null on the last page.
-    #[schema(required)]
-    pub next_cursor: Option<String>,
-}
-
 /// Parses the limit of a page, from 1 to `MOST` entries. A greater limit is an error; it is not silently reduced.
 pub(super) fn page_limit<'de, const MOST: u32, D: Deserializer<'de>>(
     from: D,

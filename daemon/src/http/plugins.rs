@@ -1,26 +1,26 @@
 //! Plugins over HTTP: load, list, replace, roll back, disable, enable and remove.
 
-use std::time::Duration;
-
-use axum::extract::{Request, State};
-use axum::http::{HeaderName, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
-use toolgate_admission::{CallError, ErrorType, Namespace};
-use utoipa::{IntoParams, ToSchema};
-
 use super::body;
-use super::documents::DocumentWarning;
 use super::error_responses::{
     AuditUnavailable, BuiltInPlugin, InvalidPlugin, NamespaceTaken, NoPlugin, NoPreviousVersion,
 };
 use super::extract::{Authenticated, Path, Query};
-use super::paging::{List, Page};
+use super::paging::Page;
 use super::path_params::PluginPath;
 use super::problem::Problem;
 use super::schema::ComponentFile;
 use super::state::App;
-use crate::plugins::{ExpectedPlugin, PluginView};
+use crate::documents::warning_view;
+use crate::plugins::ExpectedPlugin;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use std::time::Duration;
+use toolgate_admission::{CallError, ErrorType, Namespace};
+use toolgate_api::page::List;
+use toolgate_api::plugin::{PluginLoaded, PluginView};
+use utoipa::IntoParams;
 
 /// The query parameters of an upload.
 #[derive(Deserialize, IntoParams)]
@@ -31,23 +31,9 @@ pub struct UploadQuery {
     version: Option<String>,
 }
 
-/// A plugin with warnings: its author may not have intended these.
-#[derive(Serialize, ToSchema)]
-#[schema(as = PluginWithWarnings)]
-pub struct Warned {
-    #[serde(flatten)]
-    plugin: PluginView,
-    /// Limits in its description that are above the platform's (`LIMIT_WITHOUT_EFFECT`), or with which no call can run
-    /// (`NOTHING_RUNS`).
-    warnings: Vec<DocumentWarning>,
-}
-
-impl Warned {
-    async fn of(app: &App, namespace: &Namespace, plugin: PluginView) -> Self {
-        let warnings =
-            app.parts().plugins.warnings(namespace, &plugin).await.into_iter().map(Into::into).collect();
-        Self { plugin, warnings }
-    }
+async fn with_warnings(app: &App, namespace: &Namespace, plugin: PluginView) -> PluginLoaded {
+    let warnings = app.parts().plugins.warnings(namespace, &plugin).await.into_iter();
+    PluginLoaded { plugin, warnings: warnings.map(warning_view).collect() }
 }
 
 /// List the loaded plugins.
@@ -85,16 +71,16 @@ pub async fn list(
 #[utoipa::path(
     get, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "get_plugin",
     params(PluginPath),
-    responses((status = 200, description = "The plugin.", body = Warned), NoPlugin),
+    responses((status = 200, description = "The plugin.", body = PluginLoaded), NoPlugin),
 )]
 pub async fn get(
     State(app): State<App>,
     _: Authenticated,
     Path(namespace): Path<String>,
-) -> Result<axum::Json<Warned>, Problem> {
+) -> Result<axum::Json<PluginLoaded>, Problem> {
     let namespace = named(&namespace)?;
     let plugin = app.parts().plugins.find(&namespace).await?;
-    Ok(axum::Json(Warned::of(&app, &namespace, plugin).await))
+    Ok(axum::Json(with_warnings(&app, &namespace, plugin).await))
 }
 
 /// Load a plugin, or a new version of one.
@@ -109,7 +95,7 @@ pub async fn get(
         ("Prefer" = Option<String>, Header, description = "`respond-async` not to wait (RFC 7240).", example = "respond-async")),
     request_body(content = ComponentFile, content_type = "application/wasm", description = "The component. How large it may be is a setting, 64 MiB by default."),
     responses(
-        (status = 200, description = "It serves.", body = Warned),
+        (status = 200, description = "It serves.", body = PluginLoaded),
         (status = 202, description = "It is being loaded.", body = PluginView),
         NamespaceTaken, InvalidPlugin, AuditUnavailable,
     ),
@@ -132,7 +118,7 @@ pub async fn put(
     if wait {
         let loading = app.parts().plugins.load(file, expected);
         let view = app.act(&caller, None, "plugin.load", namespace.as_str(), loading).await?;
-        return Ok(axum::Json(Warned::of(&app, &namespace, view).await).into_response());
+        return Ok(axum::Json(with_warnings(&app, &namespace, view).await).into_response());
     }
     let (load, view) = app.parts().plugins.start_background_load(file, expected);
     let loading = app.clone();

@@ -1,11 +1,6 @@
 //! The policies of the platform and of organizations over HTTP.
 
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::Response;
-
-use super::documents::{self, DocumentAccepted, DocumentWarnings, Strictness, name, stored, stored_warnings};
+use super::documents::{self, Strictness, name, stored, stored_warnings};
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoOrganization, NoPlatformPolicy, NoPolicy, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
@@ -16,6 +11,11 @@ use super::problem::Problem;
 use super::schema::{PlatformForm, PolicyForm};
 use super::state::App;
 use crate::documents::{DocumentKey, RuleKey};
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use toolgate_api::document::{DocumentAccepted, DocumentWarnings};
 
 /// Get the policy of the platform.
 ///

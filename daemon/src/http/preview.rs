@@ -1,10 +1,5 @@
 //! Policy diffs over HTTP (G16).
 
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::HeaderMap;
-use toolgate_admission::Name;
-
 use super::body::expect_json;
 use super::documents::{body_text, name};
 use super::error_responses::{InvalidDocument, NoOrganization};
@@ -13,8 +8,12 @@ use super::path_params::{AgentPath, OrgPath};
 use super::problem::Problem;
 use super::schema::{AgentForm, PlatformForm, PolicyForm};
 use super::state::App;
-use crate::admin::Preview;
 use crate::documents::RuleKey;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use toolgate_admission::Name;
+use toolgate_api::policy_diff::Preview;
 
 /// Preview the changes of a policy of the platform.
 ///

@@ -1,8 +1,9 @@
 //! The root key over HTTP: an operator provides or rotates it.
 
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use toolgate_admission::{CallError, ErrorType};
+use toolgate_api::root_key::{RootKeyRotated, Unsealed};
 use toolgate_sandbox::Secret;
 use utoipa::ToSchema;
 
@@ -34,28 +35,6 @@ pub struct RootKeyRotation {
     key: Option<SecretText>,
 }
 
-/// The response after unsealing: secrets can be used.
-#[derive(Serialize, ToSchema)]
-pub struct Unsealed {
-    /// Always `ok`.
-    #[schema(pattern = "^ok$")]
-    status: &'static str,
-}
-
-/// The result of a rotation.
-#[derive(Serialize, ToSchema)]
-pub struct RootKeyRotated {
-    /// The id of the current root key; it reveals nothing about the key.
-    #[schema(pattern = "^[0-9a-f]{16}$")]
-    serving: String,
-    /// The number of secrets that were rewrapped.
-    rewrapped: usize,
-    /// The id of the previous root key, which can still open every secret until the new key is stored where the
-    /// daemon reads it at a start; null once it is no longer needed.
-    #[schema(required, pattern = "^[0-9a-f]{16}$")]
-    going: Option<String>,
-}
-
 /// Give the daemon its root key.
 ///
 /// For a daemon that started without its root key. The key is kept in memory only: the next start needs it again.
@@ -72,7 +51,7 @@ pub async fn unseal(
     let unsealing =
         async { app.parts().credentials.unseal(read(&request.key.0, THE_OLD_ONE)?, now_ms()).await };
     app.act(&caller, None, "root_key.unseal", "root_key", unsealing).await?;
-    Ok(axum::Json(Unsealed { status: "ok" }))
+    Ok(axum::Json(Unsealed { status: "ok".into() }))
 }
 
 /// Rotate the root key.

@@ -1,81 +1,30 @@
 //! Sessions over HTTP: open, read, end. The tools of a session are in `tools`.
 
-use std::collections::BTreeMap;
-
-use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
-use toolgate_admission::{self as admission, CallError, ErrorType, Name, OrgRules, SessionFacts};
-use utoipa::ToSchema;
-
 use super::body::Json;
-use super::dialects::tools::{Format, list};
+use super::dialects::tools::definition;
 use super::error_responses::{AuditUnavailable, NoAgent, NoSession, NoTools, SessionEnded, UnknownChannel};
 use super::extract::{Authenticated, Path};
 use super::path_params::SessionPath;
 use super::problem::Problem;
 use super::state::App;
-use super::tools::{Shown, ToolDefinition, tools_of};
+use super::tools::{Shown, tools_of};
 use crate::clock::now_ms;
 use crate::identifier;
 use crate::prompt::system_prompt;
 use crate::sessions::{InitialState, Session, SessionSetup};
 use crate::store::SessionRow;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use std::collections::BTreeMap;
+use toolgate_admission::{self as admission, CallError, ErrorType, Name, OrgRules, SessionFacts};
+use toolgate_api::session::{SessionRequest, SessionView};
 
 /// Longest `user`, `conversation` and `channel`, in bytes. They are ids that the orchestrator assigns.
 const LABEL_BYTES: usize = 200;
 
 /// Maximum number of tools in the log message of an opened session; an agent may have thousands.
 const LOGGED_TOOLS: usize = 50;
-
-/// A request to open a session.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SessionRequest {
-    /// The agent, as `ORGANIZATION/AGENT`.
-    #[schema(
-        pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?/[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$",
-        max_length = 129,
-        example = "acme/support"
-    )]
-    agent: String,
-    /// The user for whom the orchestrator acts: an id that it assigns, at most 200 bytes.
-    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "u-17")]
-    user: Option<String>,
-    /// The conversation of the orchestrator: an id that it assigns, at most 200 bytes.
-    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
-    conversation: Option<String>,
-    /// The channel of the conversation: `sms`, `email`, `webchat`, …
-    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "webchat")]
-    channel: Option<String>,
-}
-
-/// An open session.
-#[derive(Serialize, ToSchema)]
-pub struct SessionView {
-    /// The id of the session.
-    session: String,
-    /// The agent, as `ORGANIZATION/AGENT`.
-    agent: String,
-    /// The user for whom the orchestrator acts.
-    #[schema(required)]
-    user: Option<String>,
-    /// The conversation of the orchestrator.
-    #[schema(required)]
-    conversation: Option<String>,
-    /// The channel of the conversation.
-    #[schema(required)]
-    channel: Option<String>,
-    /// The callable tools.
-    #[schema(value_type = Vec<ToolDefinition>)]
-    tools: serde_json::Value,
-    /// The system prompt that restricts a model to these tools. It only advises the model; the gate enforces access
-    /// without it.
-    system_prompt: String,
-    /// The time at which an unused session ends, in milliseconds since 1970.
-    expires_at: u64,
-}
 
 /// Open a session for an agent.
 ///
@@ -252,7 +201,7 @@ fn view(app: &App, session: &Session, tools: &[Shown]) -> SessionView {
         conversation: setup.conversation.clone(),
         channel: setup.channel.clone(),
         system_prompt: system_prompt(tools.iter().map(Shown::name), tools.len()),
-        tools: list(Format::Toolgate, tools.iter().map(Shown::listed)),
+        tools: tools.iter().map(|tool| definition(tool.listed())).collect(),
         expires_at: session.last_used_ms().saturating_add(idle_ms),
     }
 }

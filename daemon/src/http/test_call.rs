@@ -1,19 +1,9 @@
 //! Test calls over HTTP (C3): the requests as sent, the raw responses, and the outcome.
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use toolgate_admission::{ErrorType, Name, NetworkRule};
-use toolgate_sandbox::{Excerpt, Exchange};
-use utoipa::ToSchema;
-
 use super::body::Json;
 use super::calls::origin;
-use super::custom::ToolDefinitionForm;
-use super::dialects::{self, CallResult};
+use super::dialects;
+use super::dialects::call_result;
 use super::documents::name;
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoOrganization, ServerDenied, ServerProtocolError, ServerUnavailable,
@@ -26,94 +16,15 @@ use crate::custom::Tryout;
 use crate::dispatch::TestCallResult;
 use crate::documents::ToolKey;
 use crate::identity::Caller;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+use toolgate_admission::{ErrorType, Name};
+use toolgate_api::test_call::{ExcerptView, ExchangeView, FieldView, TestCallRequest, TestCallView};
+use toolgate_sandbox::{Excerpt, Exchange};
 
 /// The default namespace of a definition that is not saved.
 const NAMESPACE: &str = "tryout";
-
-/// A test call.
-#[derive(Deserialize, ToSchema)]
-#[schema(as = TrialRequest)]
-#[serde(deny_unknown_fields)]
-pub struct TrialRequest {
-    /// The organization whose credentials and tools are used. Default: the organization of the token.
-    #[schema(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64)]
-    organization: Option<String>,
-    /// A tool of the organization, by either of its names; with `definition`, the name of one of its actions.
-    #[schema(min_length = 1, max_length = 200, example = "weather/current")]
-    tool: String,
-    /// A definition, which need not be saved.
-    #[serde(default)]
-    #[schema(value_type = Option<ToolDefinitionForm>, required = false)]
-    definition: Option<Box<RawValue>>,
-    /// The namespace of `definition`. Default: `tryout`.
-    #[schema(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40)]
-    namespace: Option<String>,
-    /// The arguments. Default: none.
-    #[serde(default)]
-    #[schema(value_type = Option<Object>, required = false)]
-    arguments: Option<Box<RawValue>>,
-    /// The user of the call: credentials of this user are preferred where they exist.
-    #[schema(min_length = 1, max_length = 200)]
-    user: Option<String>,
-}
-
-/// The result of a test call.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Trial)]
-pub struct TrialView<'a> {
-    /// The outcome, as in a call of an agent.
-    result: CallResult<'a>,
-    /// The requests that were sent or refused, in order.
-    requests: Vec<ExchangeView>,
-}
-
-/// One HTTP exchange.
-#[derive(Serialize, ToSchema)]
-#[schema(as = TriedRequest)]
-struct ExchangeView {
-    /// Method and URL as sent, with secrets as `***`.
-    request: String,
-    /// The request headers, with secrets as `***`.
-    headers: Vec<FieldView>,
-    /// The request body.
-    body: ExcerptView,
-    /// The rule of the grant that allowed the request; null if none did.
-    #[schema(required, value_type = Option<Object>)]
-    rule: Option<NetworkRule>,
-    /// The name of the credential in the request.
-    #[schema(required)]
-    credential: Option<String>,
-    /// The status of the response; null without a response.
-    #[schema(required)]
-    status: Option<u16>,
-    /// The response headers.
-    answer_headers: Vec<FieldView>,
-    /// The response body, decoded, without secrets.
-    answer: ExcerptView,
-    /// The reason why the request was not sent, or its response is incomplete.
-    #[schema(required)]
-    failed: Option<String>,
-}
-
-/// A header field.
-#[derive(Serialize, ToSchema)]
-#[schema(as = HeaderField)]
-struct FieldView {
-    /// The name, in lower case.
-    name: String,
-    /// The value, with secrets as `***`.
-    value: String,
-}
-
-/// The beginning of a body.
-#[derive(Serialize, ToSchema)]
-#[schema(as = ContentExcerpt)]
-struct ExcerptView {
-    /// At most 256 KiB as UTF-8; invalid bytes are replaced by `�`.
-    text: String,
-    /// The size of the body in bytes, as far as it was read.
-    bytes: u64,
-}
 
 /// Try a tool once.
 ///
@@ -122,13 +33,13 @@ struct ExcerptView {
 /// records it.
 #[utoipa::path(
     post, path = "/v1/try", tag = "custom tools", operation_id = "try_tool",
-    request_body(content = TrialRequest, example = json!({"tool": "arithmetic/evaluate", "arguments": {"expression": "6 * 7"}})),
-    responses((status = 200, description = "What came of it, whatever that was.", body = TrialView<'static>), NoOrganization, InvalidDocument, ServerUnavailable, ServerDenied, ServerProtocolError, AuditUnavailable),
+    request_body(content = TestCallRequest, example = json!({"tool": "arithmetic/evaluate", "arguments": {"expression": "6 * 7"}})),
+    responses((status = 200, description = "What came of it, whatever that was.", body = TestCallView<'static>), NoOrganization, InvalidDocument, ServerUnavailable, ServerDenied, ServerProtocolError, AuditUnavailable),
 )]
 pub async fn post(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    Json(request): Json<TrialRequest>,
+    Json(request): Json<TestCallRequest>,
 ) -> Result<Response, Problem> {
     let organization = organization(&caller, request.organization.as_deref())?;
     caller.may_own(&organization)?;
@@ -146,9 +57,9 @@ pub async fn post(
     let origin = origin(&caller);
     let trying = app.parts().custom.try_out(&organization, request.user.clone(), tryout, arguments, &origin);
     let TestCallResult { outcome, exchanges } = trying.await?;
-    let view = TrialView {
-        result: CallResult::from(&*outcome),
-        requests: exchanges.into_iter().map(Into::into).collect(),
+    let view = TestCallView {
+        result: call_result(&outcome),
+        requests: exchanges.into_iter().map(exchange_view).collect(),
     };
     Ok(axum::Json(view).into_response())
 }
@@ -165,27 +76,23 @@ fn organization(caller: &Caller, named: Option<&str>) -> Result<Name, Problem> {
     }
 }
 
-impl From<Exchange> for ExchangeView {
-    fn from(exchange: Exchange) -> Self {
-        let fields = |fields: Vec<(String, String)>| {
-            fields.into_iter().map(|(name, value)| FieldView { name, value }).collect()
-        };
-        Self {
-            request: exchange.request,
-            headers: fields(exchange.headers),
-            body: exchange.body.into(),
-            rule: exchange.rule,
-            credential: exchange.credential,
-            status: exchange.status,
-            answer_headers: fields(exchange.answer_headers),
-            answer: exchange.answer.into(),
-            failed: exchange.failed,
-        }
+fn exchange_view(exchange: Exchange) -> ExchangeView {
+    let fields = |fields: Vec<(String, String)>| {
+        fields.into_iter().map(|(name, value)| FieldView { name, value }).collect()
+    };
+    ExchangeView {
+        request: exchange.request,
+        headers: fields(exchange.headers),
+        body: excerpt_view(&exchange.body),
+        rule: exchange.rule,
+        credential: exchange.credential,
+        status: exchange.status,
+        answer_headers: fields(exchange.answer_headers),
+        answer: excerpt_view(&exchange.answer),
+        failed: exchange.failed,
     }
 }
 
-impl From<Excerpt> for ExcerptView {
-    fn from(excerpt: Excerpt) -> Self {
-        Self { text: String::from_utf8_lossy(&excerpt.bytes).into_owned(), bytes: excerpt.length }
-    }
+fn excerpt_view(excerpt: &Excerpt) -> ExcerptView {
+    ExcerptView { text: String::from_utf8_lossy(&excerpt.bytes).into_owned(), bytes: excerpt.length }
 }

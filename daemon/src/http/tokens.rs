@@ -1,72 +1,22 @@
 //! Tokens over HTTP. Only the response that created a token has its text.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
-use toolgate_admission::{CallError, ErrorType, Name, Warning, nearest};
-use utoipa::ToSchema;
-
 use super::body::Json;
-use super::documents::DocumentWarning;
 use super::error_responses::{AuditUnavailable, LastOperator, NoOrganization, NoToken};
 use super::extract::{Authenticated, Path, Query};
-use super::paging::{List, Page};
+use super::paging::Page;
 use super::path_params::TokenPath;
 use super::problem::Problem;
 use super::state::App;
 use crate::clock::now_ms;
-use crate::identity::{NewToken, Role, TokenSummary};
+use crate::documents::warning_view;
+use crate::identity::{NewToken, TokenSummary};
 use crate::registry::Snapshot;
-
-/// The role and scope of a new token.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TokenRequest {
-    /// The role. An `operator` has no organization, an `owner` and an `orchestrator` require one, and an `auditor`
-    /// without one reads the whole audit log.
-    #[schema(value_type = Role)]
-    role: String,
-    /// The organization; required for all roles but `operator` and an `auditor` of the whole platform.
-    #[schema(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
-    organization: Option<String>,
-    /// The agents that an orchestrator can act for; if absent, all agents of the organization. An unknown agent
-    /// causes a warning, since it can be created later.
-    #[schema(min_items = 1)]
-    agents: Option<Vec<String>>,
-    /// A label for people, at most 200 bytes.
-    #[serde(default)]
-    #[schema(max_length = 200)]
-    label: String,
-}
-
-/// A token, as lists return it.
-#[derive(Serialize, ToSchema)]
-pub struct TokenView {
-    /// The token's id.
-    id: String,
-    /// The role.
-    #[schema(value_type = Role)]
-    role: &'static str,
-    /// The organization; `null` for the whole platform.
-    #[schema(required)]
-    organization: Option<String>,
-    /// The agents that the token can act for; `null` if it is not restricted to certain agents.
-    #[schema(required)]
-    agents: Option<Vec<String>>,
-    /// The label for people.
-    label: String,
-    /// When the token was created, in milliseconds since 1970.
-    #[schema(minimum = 0)]
-    created_ms: u64,
-    /// The text of the token, only in the response that created it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false)]
-    token: Option<String>,
-    /// Warnings about unknown agents, only in the response that created the token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Vec<DocumentWarning>, required = false)]
-    warnings: Option<Vec<DocumentWarning>>,
-}
+use axum::extract::State;
+use axum::http::StatusCode;
+use toolgate_admission::{CallError, ErrorType, Name, Warning, nearest};
+use toolgate_api::document::DocumentWarning;
+use toolgate_api::page::List;
+use toolgate_api::token::{Role, TokenRequest, TokenView};
 
 /// List the tokens that the caller can see.
 ///
@@ -144,7 +94,7 @@ fn unknown_agents(snapshot: &Snapshot, token: &TokenSummary) -> Vec<DocumentWarn
             format!("the organization `{organization}` has no agent `{agent}`"),
         )
     });
-    warnings.map(DocumentWarning::from).collect()
+    warnings.map(warning_view).collect()
 }
 
 /// Revoke a token.
@@ -169,7 +119,7 @@ pub async fn delete(
 fn view(token: TokenSummary) -> TokenView {
     TokenView {
         id: token.id,
-        role: token.role.as_str(),
+        role: token.role,
         organization: token.organization.map(|name| name.to_string()),
         agents: token.agents.map(|names| names.iter().map(ToString::to_string).collect()),
         label: token.label,

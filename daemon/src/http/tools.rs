@@ -1,14 +1,14 @@
 //! The tools of a session over HTTP: list the callable tools, select those relevant to a message, disable and enable.
 
 use std::collections::HashMap;
+use toolgate_api::session::{SelectRequest, SelectedTool, SelectedTools, ToolList, ToolSwitch};
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Deserialize;
 use toolgate_admission::{self as admission, Rules, SessionFacts, Tool};
 use toolgate_sandbox::Component;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 
 use super::body::Json;
 use super::dialects::tools::{Format, Listed, list as list_as};
@@ -21,40 +21,6 @@ use crate::prompt::system_prompt;
 use crate::registry::Shortlist;
 use crate::sessions::Session;
 
-/// The definition of a tool for a model.
-#[derive(ToSchema)]
-#[allow(dead_code, reason = "read by the derive alone")]
-pub struct ToolDefinition {
-    /// The name that a model calls.
-    name: String,
-    /// The name at its source, if it differs.
-    #[schema(required)]
-    original_name: Option<String>,
-    /// The description of the tool, with advice on its use.
-    description: String,
-    /// JSON Schema of the arguments.
-    #[schema(value_type = Object)]
-    input_schema: Value,
-    /// JSON Schema of the result, where the tool declares one.
-    #[schema(value_type = Option<Object>, required)]
-    output_schema: Option<Value>,
-    /// Whether the tool changes nothing.
-    read_only: bool,
-    /// Whether a person must approve each call.
-    requires_approval: bool,
-    /// The place of execution: `server`, or `client`, which then executes a prepared payload.
-    #[schema(pattern = "^(server|client)$")]
-    mode: String,
-}
-
-/// The tools of a session.
-#[derive(Serialize, ToSchema)]
-pub struct ToolList {
-    /// The callable tools, in the requested format: the value of `tools` in a request to that provider.
-    #[schema(value_type = Vec<Value>)]
-    tools: Value,
-}
-
 /// The query of a list.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -64,47 +30,6 @@ pub struct ListQuery {
     #[serde(default)]
     #[param(required = false, inline)]
     format: Format,
-}
-
-/// A request to select tools for a message.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct SelectRequest {
-    /// The last message of the conversation.
-    #[schema(example = "please refund the last invoice of Ms Bauer")]
-    message: String,
-}
-
-/// The tools that matter for a message.
-#[derive(Serialize, ToSchema)]
-pub struct SelectedTools {
-    /// The selected tools, the most relevant first, in the requested format.
-    #[schema(value_type = Vec<Value>)]
-    tools: Value,
-    /// The reasons for each tool, in the same order.
-    why: Vec<SelectedTool>,
-    /// Whether a tool was left out. False if the broker of the organization is disabled, too few tools match the
-    /// message, or the session has few tools.
-    narrowed: bool,
-    /// The system prompt that names these tools.
-    system_prompt: String,
-}
-
-/// The reasons for a selected tool.
-#[derive(Serialize, ToSchema)]
-pub struct SelectedTool {
-    /// The name that a model calls.
-    name: String,
-    /// Intents and words of the message that match the tool, or the reason for a selection regardless of the message.
-    why: Vec<String>,
-}
-
-/// A request to disable or enable a tool in a session.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ToolSwitch {
-    /// `true` disables the tool; `false` enables it, also after it was disabled for repeated failures.
-    disabled: bool,
 }
 
 /// List the callable tools of a session.

@@ -6,6 +6,7 @@
 //! for one that does not exist (requirements, 9.5).
 
 use std::sync::Arc;
+use toolgate_api::token::Role;
 
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::{CallError, ErrorType, Name};
@@ -23,37 +24,6 @@ pub struct Caller {
     pub agents: Option<Arc<[Name]>>,
     /// Cancelled when the token is revoked, for streams and tasks that outlive the request with it.
     pub revoked: CancellationToken,
-}
-
-/// Role of a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, utoipa::ToSchema)]
-#[schema(rename_all = "lowercase")]
-pub enum Role {
-    /// All permissions.
-    Operator,
-    /// One organization.
-    Owner,
-    /// Sessions and calls for agents of one organization.
-    Orchestrator,
-    /// Read access to the audit log, of one organization or of all.
-    Auditor,
-}
-
-impl Role {
-    pub const ALL: [Self; 4] = [Self::Operator, Self::Owner, Self::Orchestrator, Self::Auditor];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Operator => "operator",
-            Self::Owner => "owner",
-            Self::Orchestrator => "orchestrator",
-            Self::Auditor => "auditor",
-        }
-    }
-
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.as_str() == text)
-    }
 }
 
 /// Kinds of access that a role has or lacks.

@@ -1,4 +1,5 @@
 use std::os::unix::fs::PermissionsExt;
+use toolgate_api::token::Role;
 
 use super::*;
 use crate::documents::{DocumentKey, Precondition};

@@ -10,8 +10,10 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::{CallError, ErrorType, Namespace};
 
+use super::history::compiling_view;
 use super::load::digest_of;
-use super::{ExpectedPlugin, PluginState, PluginView, Plugins};
+use super::{ExpectedPlugin, Plugins};
+use toolgate_api::plugin::{PluginState, PluginView};
 
 /// The background loads of each namespace, oldest first.
 #[derive(Default)]
@@ -40,7 +42,7 @@ impl Plugins {
         file: Bytes,
         expected: ExpectedPlugin,
     ) -> (BackgroundLoad, PluginView) {
-        let view = PluginView::compiling(&expected.namespace, &digest_of(&file));
+        let view = compiling_view(&expected.namespace, &digest_of(&file));
         let load = BackgroundLoad { file, expected, token: LoadToken::default() };
         self.0.background.add(&load, view.clone());
         (load, view)
@@ -56,7 +58,7 @@ impl Plugins {
         let mut all = self.0.background.entries();
         let mut entries = all.get_mut(&load.expected.namespace).into_iter().flatten();
         if let Some(entry) = entries.find(|entry| entry.token.is(&load.token)) {
-            entry.view.fail(error);
+            entry.view.fail(&error.message);
         }
     }
 }

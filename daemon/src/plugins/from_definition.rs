@@ -12,7 +12,7 @@ use toolgate_api::network::{HostPattern, NetworkRule};
 use toolgate_sandbox::{Component, Slot};
 
 use super::{FileHandle, Plugins, lock};
-use crate::audit::Sha256;
+use crate::audit;
 
 /// The kind of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,7 +81,7 @@ impl Plugins {
     ) -> Result<Plugin<Component>, CallError> {
         let (handle, component) = self.definition_component(definition.kind)?;
         let input = definition.component_input();
-        let digest = Sha256::of(format!("{}\n{input}", handle.digest()).as_bytes());
+        let digest = audit::sha256(format!("{}\n{input}", handle.digest()).as_bytes());
         let digest = Digest::from_sha256(digest.0);
         let definition_text = toolgate_sandbox::Definition {
             text: input.into(),

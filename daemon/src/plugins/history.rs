@@ -2,11 +2,10 @@
 
 use std::cmp::Ordering;
 use std::sync::Arc;
+use toolgate_api::plugin::{CapabilitiesView, PluginState, PluginView, ToolView, VersionView};
 
-use serde::Serialize;
-use toolgate_admission::{CallError, Capabilities, Digest, FilesystemAccess, Namespace, Plugin};
+use toolgate_admission::{Capabilities, Digest, FilesystemAccess, Namespace, Plugin};
 use toolgate_sandbox::Component;
-use utoipa::ToSchema;
 
 use super::FileHandle;
 use crate::store::{PluginRow, PluginVersionRow};
@@ -216,8 +215,8 @@ impl History {
             category: descriptor.category.clone(),
             purpose: descriptor.purpose.clone(),
             built_in: self.built_in,
-            tools: descriptor.tools.iter().map(ToolView::of).collect(),
-            capabilities: CapabilitiesView::of(&descriptor.capabilities),
+            tools: descriptor.tools.iter().map(tool_view).collect(),
+            capabilities: capabilities_view(&descriptor.capabilities),
             state,
             reason,
             ignored_fields: descriptor.unknown_fields.clone(),
@@ -282,7 +281,7 @@ impl FailedPlugin {
             state: PluginState::Failed,
             reason: chosen.and_then(|chosen| chosen.reason.clone()),
             versions: versions.into_iter().rev().collect(),
-            ..PluginView::empty(namespace)
+            ..empty_view(namespace)
         }
     }
 }
@@ -292,153 +291,39 @@ fn last_ready(versions: &[KeptVersion]) -> Option<(usize, &Version)> {
     versions.iter().enumerate().rev().find_map(|(at, kept)| Some((at, kept.ready()?)))
 }
 
-/// The state of a version.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum PluginState {
-    /// It is being compiled.
-    #[default]
-    Compiling,
-    /// It serves calls.
-    Active,
-    /// Loading failed; `reason` says why.
-    Failed,
-    /// It is kept and serves no calls.
-    Disabled,
+/// The view of a background load that compiles.
+pub(super) fn compiling_view(namespace: &Namespace, digest: &Digest) -> PluginView {
+    PluginView { digest: digest.to_string(), ..empty_view(namespace) }
 }
 
-/// A plugin and its versions.
-#[derive(Clone, Debug, Default, Serialize, ToSchema)]
-pub struct PluginView {
-    /// Its namespace, the first part of its tools' names.
-    pub namespace: String,
-    /// The serving version, as the plugin declares it; empty while it compiles.
-    pub version: String,
-    /// SHA-256 of the serving component: `sha256:` and 64 hexadecimal digits.
-    pub digest: String,
-    /// The publisher, as the plugin declares it.
-    #[schema(required)]
-    pub publisher: Option<String>,
-    /// Its category in a catalogue.
-    #[schema(required)]
-    pub category: Option<String>,
-    /// Its purpose in a sentence.
-    #[schema(required)]
-    pub purpose: Option<String>,
-    /// Whether it is part of the daemon.
-    pub built_in: bool,
-    /// Its tools.
-    pub tools: Vec<ToolView>,
-    /// The capabilities that it requests.
-    pub capabilities: CapabilitiesView,
-    /// The state of the serving version.
-    pub state: PluginState,
-    /// The reason for the state, if there is one.
-    #[schema(required)]
-    pub reason: Option<String>,
-    /// JSON pointers of description fields that this daemon does not know and ignores.
-    pub ignored_fields: Vec<String>,
-    /// The kept versions, newest first.
-    pub versions: Vec<VersionView>,
-}
-
-impl PluginView {
-    /// The view of a background load that compiles.
-    pub(super) fn compiling(namespace: &Namespace, digest: &Digest) -> Self {
-        Self { digest: digest.to_string(), ..Self::empty(namespace) }
-    }
-
-    fn empty(namespace: &Namespace) -> Self {
-        Self {
-            namespace: namespace.to_string(),
-            capabilities: CapabilitiesView::of(&Capabilities::default()),
-            ..Self::default()
-        }
-    }
-
-    pub(super) fn fail(&mut self, error: &CallError) {
-        self.state = PluginState::Failed;
-        self.reason = Some(error.message.clone());
-    }
-
-    /// The view of a background load as an entry of `versions`.
-    pub(super) fn as_version(&self) -> VersionView {
-        VersionView {
-            version: self.version.clone(),
-            digest: self.digest.clone(),
-            loaded_ms: None,
-            state: self.state,
-            reason: self.reason.clone(),
-        }
+fn empty_view(namespace: &Namespace) -> PluginView {
+    PluginView {
+        namespace: namespace.to_string(),
+        capabilities: capabilities_view(&Capabilities::default()),
+        ..PluginView::default()
     }
 }
 
-/// A tool of a loaded plugin.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct ToolView {
-    /// Its name inside the plugin.
-    pub name: String,
-    /// The name that models call.
-    pub wire_name: String,
-    /// Its name in the source, if it differs.
-    pub original_name: Option<String>,
-    /// Its description.
-    pub description: String,
-    /// Whether it declares that it changes nothing.
-    pub read_only: bool,
-}
-
-impl ToolView {
-    pub fn of(tool: &toolgate_admission::ToolDescriptor) -> Self {
-        Self {
-            name: tool.name.to_string(),
-            wire_name: tool.wire.to_string(),
-            original_name: tool.original_name.as_deref().map(str::to_owned),
-            description: tool.description.clone(),
-            read_only: tool.hints.read_only,
-        }
+/// The view of a tool.
+pub fn tool_view(tool: &toolgate_admission::ToolDescriptor) -> ToolView {
+    ToolView {
+        name: tool.name.to_string(),
+        wire_name: tool.wire.to_string(),
+        original_name: tool.original_name.as_deref().map(str::to_owned),
+        description: tool.description.clone(),
+        read_only: tool.hints.read_only,
     }
 }
 
-/// The capabilities that a plugin requests. Its calls have those that are granted.
-#[derive(Clone, Debug, Default, Serialize, ToSchema)]
-pub struct CapabilitiesView {
-    /// File access: `none`, or the session's `workspace`.
-    #[schema(pattern = "^(none|workspace)$")]
-    pub filesystem: &'static str,
-    /// Network rules, in the form of a grant.
-    #[schema(value_type = Vec<Object>)]
-    pub network: Vec<toolgate_admission::NetworkRule>,
-    /// Providers of the credentials that it uses.
-    pub credentials: Vec<String>,
-}
-
-impl CapabilitiesView {
-    pub fn of(requested: &Capabilities) -> Self {
-        Self {
-            filesystem: match requested.filesystem {
-                FilesystemAccess::None => "none",
-                FilesystemAccess::Workspace => "workspace",
-            },
-            network: requested.network.clone(),
-            credentials: requested.credentials.clone(),
-        }
+/// The view of requested capabilities.
+pub fn capabilities_view(requested: &Capabilities) -> CapabilitiesView {
+    let filesystem = match requested.filesystem {
+        FilesystemAccess::None => "none",
+        FilesystemAccess::Workspace => "workspace",
+    };
+    CapabilitiesView {
+        filesystem: filesystem.into(),
+        network: requested.network.clone(),
+        credentials: requested.credentials.clone(),
     }
-}
-
-/// A version of a plugin.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct VersionView {
-    /// The version, as the plugin declares it; empty while it compiles.
-    pub version: String,
-    /// SHA-256 of the component: `sha256:` and 64 hexadecimal digits.
-    pub digest: String,
-    /// Load time, in milliseconds since 1970; null while it compiles and when its load failed.
-    #[schema(value_type = Option<u64>, required)]
-    pub loaded_ms: Option<u64>,
-    /// Its state.
-    pub state: PluginState,
-    /// The reason for the state, if there is one.
-    #[schema(required)]
-    pub reason: Option<String>,
 }

@@ -10,10 +10,11 @@ use toolgate_sandbox::Component;
 
 use super::background_loads::LoadToken;
 use super::history::{FailedVersion, KeptVersion};
-use super::{BUILT_IN, DefinitionKind, Embedded, FileHandle, History, PluginView, Plugins, Version, lock};
-use crate::audit::Sha256;
+use super::{BUILT_IN, DefinitionKind, Embedded, FileHandle, History, Plugins, Version, lock};
+use crate::audit;
 use crate::clock::now_ms;
 use crate::store::{PluginRow, PluginVersionRow, UnavailableReason};
+use toolgate_api::plugin::PluginView;
 
 /// The plugin that the path and query of an upload name.
 #[derive(Clone, Debug)]
@@ -223,7 +224,7 @@ impl Plugins {
 
 /// The digest of an uploaded plugin. A plugin that is built from a definition has another (see `from_definition`).
 pub(super) fn digest_of(file: &[u8]) -> Digest {
-    Digest::from_sha256(Sha256::of(file).0)
+    Digest::from_sha256(audit::sha256(file).0)
 }
 
 fn check_expected(descriptor: &Descriptor, expected: &ExpectedPlugin) -> Result<(), CallError> {
@@ -291,11 +292,12 @@ fn write_error(error: &io::Error) -> CallError {
 mod tests {
     use toolgate_admission::LimitsPatch;
 
+    use super::super::PluginParts;
     use super::super::files::tests::idle_compiler;
-    use super::super::{PluginParts, PluginState};
     use super::*;
     use crate::registry::Registry;
     use crate::store::testing::empty_store;
+    use toolgate_api::plugin::PluginState;
 
     /// Plugins whose compiler has no worker program, so every compilation fails.
     async fn plugins() -> (tempfile::TempDir, Plugins) {

@@ -12,7 +12,8 @@ use crate::clock::now_ms;
 use crate::credentials::Credentials;
 use crate::dispatch::Dispatcher;
 use crate::sessions::{Session, Sessions};
-use crate::store::{ApprovalState, SessionUse, Store, StoreError};
+use crate::store::{SessionUse, Store, StoreError};
+use toolgate_api::approval::ApprovalState;
 
 /// The interval of the cleanup.
 const SESSION_SWEEP: Duration = Duration::from_secs(60);

@@ -159,7 +159,7 @@ pub struct PostedResult {
 impl PendingCall {
     /// The approval's id, where the call waits for one.
     pub fn approval(&self) -> Option<&str> {
-        self.outcome.approval().map(|approval| approval.id())
+        self.outcome.approval().map(|approval| approval.id.as_str())
     }
 
     fn expires_ms(&self) -> u64 {
@@ -484,7 +484,8 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
-    use crate::call::{Executed, OutcomeState};
+    use crate::call::OutcomeState;
+    use toolgate_api::call::Executed;
 
     const HOUR_MS: u64 = 3_600_000;
 

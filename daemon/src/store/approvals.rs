@@ -3,6 +3,7 @@
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row as _};
 use toolgate_admission::Name;
+use toolgate_api::approval::ApprovalState;
 
 use super::{
     Store, StoreError, StoreTransaction, from_sql, name, natural, optional_natural, parse_column, to_sql,
@@ -10,44 +11,6 @@ use super::{
 
 /// Limit of pending approvals per organization. A person decides dozens; more come from an agent in a loop.
 const PENDING_PER_ORGANIZATION: i64 = 10_000;
-
-/// State of an approval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ApprovalState {
-    /// Not decided yet.
-    Pending,
-    /// Approved, with uses left.
-    Approved,
-    /// Denied.
-    Denied,
-    /// Approved, with all uses consumed.
-    Used,
-    /// Expired before a decision or the last use.
-    Expired,
-    /// The tool, arguments or rules that it was bound to have changed, or the session ended.
-    Void,
-}
-
-impl ApprovalState {
-    pub const ALL: [Self; 6] =
-        [Self::Pending, Self::Approved, Self::Denied, Self::Used, Self::Expired, Self::Void];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Approved => "approved",
-            Self::Denied => "denied",
-            Self::Used => "used",
-            Self::Expired => "expired",
-            Self::Void => "void",
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text)
-    }
-}
 
 /// An approval as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use toolgate::audit::{
     Audit, AuditSettings, CallIntent, CallOutcome, Executed, PluginStamp, Reason, Sha256, Status, Verdict,
+    sha256,
 };
 use toolgate::clock::now_ms;
 use toolgate_admission::{SessionFacts, ToolCall, Verdict as Decision, check, decide};
@@ -191,7 +192,7 @@ fn each(times: u32, mut act: impl FnMut()) -> f64 {
 
 async fn record(audit: &Audit, calls: u64, in_flight: u64) {
     let mut tasks = tokio::task::JoinSet::new();
-    let sha256 = Sha256::of(ARGUMENTS.as_bytes());
+    let sha256 = sha256(ARGUMENTS.as_bytes());
     for task in 0..in_flight {
         let audit = audit.clone();
         tasks.spawn(async move {

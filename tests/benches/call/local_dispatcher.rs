@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use toolgate::approvals::Approvals;
 use toolgate::audit::{Audit, AuditSettings};
-use toolgate::call::{RequestedCall, Status};
+use toolgate::call::RequestedCall;
 use toolgate::clock::now_ms;
 use toolgate::credentials::{self, CredentialSettings, RootKeySource, token_client};
 use toolgate::dispatch::{Dispatcher, Origin, Parts};
@@ -19,6 +19,7 @@ use toolgate_admission::{
     Admitted, AgentDocument, Catalogue, Checked, Descriptor, Digest, Ledger, LimitsPatch, Name, OrgDocument,
     PlatformDocument, Plugin, Rates, Rules, SessionFacts, ToolCall, Verdict, check, decide,
 };
+use toolgate_api::call::CallStatus;
 use toolgate_sandbox::{
     CallClock, CallContext, Component, EgressSettings, HostClient, HostClientSettings, Queue, QueueSettings,
     Sandbox, SandboxSettings, Upstreams, precompile,
@@ -109,7 +110,7 @@ impl LocalDispatcher {
                         id_is_new: true,
                     };
                     let answer = dispatcher.batch(&session, None, vec![call], &origin).await;
-                    assert_eq!(answer.results[0].status(), Status::Ok, "{:?}", answer.results[0]);
+                    assert_eq!(answer.results[0].status(), CallStatus::Ok, "{:?}", answer.results[0]);
                 }
             });
         }

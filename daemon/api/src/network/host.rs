@@ -8,7 +8,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::text::escape_for_display;
 
@@ -161,6 +161,13 @@ impl fmt::Display for HostPattern {
             Self::OneLabelBelow(parent) => write!(formatter, "*.{parent}"),
             Self::Any => formatter.write_str("*"),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for HostPattern {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse_asked(&String::deserialize(deserializer)?)
+            .map_err(|error| de::Error::custom(error.message))
     }
 }
 

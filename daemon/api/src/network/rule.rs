@@ -9,7 +9,7 @@ use super::path::is_within;
 use super::target::Target;
 
 /// One kind of outgoing request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NetworkRule {
     /// The scheme.
     pub scheme: NetworkScheme,

@@ -2,7 +2,8 @@
 
 use std::slice;
 
-use super::super::search::{DamagedRange, UNREADABLE};
+use super::super::search::UNREADABLE;
+use super::record::DamagedRange;
 use super::*;
 
 /// Several segments of calls of two organizations with equally long records, and one administrative act.
@@ -242,7 +243,7 @@ async fn a_damaged_range_is_shown_to_every_organization_that_it_may_concern() {
         records: 3,
         segment: Some(2),
         offset: Some(second[2].offset as u64),
-        what: UNREADABLE,
+        what: UNREADABLE.into(),
     };
     let of = |organization: &str| Query { organization: Some(organization.into()), ..all.clone() };
     let of_session = Query { session: Some("s1".into()), ..of("acme") };

@@ -7,6 +7,7 @@ use super::super::anchor::{AnchorFile, Sealer};
 use super::super::format::SegmentHeader;
 use super::super::recover::recover;
 use super::*;
+use toolgate_api::audit::LostRecords;
 
 /// The segment of a log with calls, an effect, an act and a call without outcome.
 async fn sample_log() -> (Vec<u8>, Vec<StoredRecord>) {

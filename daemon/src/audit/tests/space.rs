@@ -1,5 +1,6 @@
 //! A disk that is full, or fails.
 
+use super::super::record::sha256;
 use proptest::prelude::*;
 
 use super::super::anchor::Sealer;
@@ -52,7 +53,7 @@ fn the_longest_outcome_fits_its_reserved_space() {
             error_type: Some(longest.into()),
             usage,
             duration_us: most,
-            output: Some(OutputStamp { sha256: Sha256::of(b""), bytes: most }),
+            output: Some(OutputStamp { sha256: sha256(b""), bytes: most }),
             executed: Executed::Unknown,
         };
         audit.close(entry, outcome).await.expect("it is on disk");

@@ -1,11 +1,6 @@
 //! Handlers of the grants of custom tools: an operator's network access, in place of the host in the definition.
 
-use axum::body::Body;
-use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::Response;
-
-use super::super::documents::{self, DocumentAccepted, Strictness, stored};
+use super::super::documents::{self, Strictness, stored};
 use super::super::error_responses::{
     AuditUnavailable, InvalidDocument, NoCustomToolGrant, NoOrganization, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
@@ -17,6 +12,11 @@ use super::super::schema::GrantForm;
 use super::super::state::App;
 use super::owned;
 use crate::documents::DocumentKey;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use toolgate_api::document::DocumentAccepted;
 
 /// Get the grant of a custom tool.
 ///

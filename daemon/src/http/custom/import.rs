@@ -1,16 +1,6 @@
 //! Handler of OpenAPI imports: an OpenAPI document becomes a custom tool (C2). `toolgate_openapi` decides which parts
 //! are imported.
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
-use tokio::sync::Semaphore;
-use toolgate_admission::{CallError, ErrorType};
-use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
-use utoipa::ToSchema;
-
 use super::super::body::Json;
 use super::super::calls::origin;
 use super::super::error_responses::{
@@ -20,10 +10,15 @@ use super::super::extract::{Authenticated, Path};
 use super::super::path_params::OrgPath;
 use super::super::problem::Problem;
 use super::super::state::App;
-use super::form::ToolDefinitionForm;
 use super::{acted, owned};
-use crate::custom::CustomToolView;
 use crate::documents::Precondition;
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::json;
+use tokio::sync::Semaphore;
+use toolgate_admission::{CallError, ErrorType};
+use toolgate_api::custom_tool::{ImportRequest, ImportView, LeftOutView, NoteView};
+use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
 
 /// Maximum number of selectors of one import.
 const SELECTORS: usize = 100;
@@ -31,73 +26,6 @@ const SELECTORS: usize = 100;
 /// Limit on concurrent imports. A large document uses a processor for a second, and ten times its size in memory
 /// while it is parsed.
 static TURNS: Semaphore = Semaphore::const_new(2);
-
-/// Request to import an OpenAPI document.
-#[derive(Deserialize, ToSchema)]
-#[schema(as = ImportRequest)]
-#[serde(deny_unknown_fields)]
-pub struct ImportRequest {
-    /// The namespace of the tool's actions.
-    #[schema(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40, example = "shop")]
-    namespace: String,
-    /// The document: a JSON value, or a string with JSON or YAML.
-    #[schema(value_type = Value)]
-    document: Box<RawValue>,
-    /// The base URL of the API, in place of the document's server.
-    base_url: Option<String>,
-    /// Selectors of operations: `tag:pets`, `path:/users`, `operation:users.*`, `method:GET`. Selectors of the same
-    /// kind are combined with OR, different kinds with AND. Default: all operations.
-    #[schema(max_items = 100)]
-    select: Option<Vec<String>>,
-    /// Whether to import deprecated operations. Default: false.
-    deprecated: Option<bool>,
-    /// The security scheme to use if the document has several.
-    scheme: Option<String>,
-    /// Whether the API follows HTTP's method semantics, so that actions of GET, HEAD and OPTIONS are read-only.
-    /// Default: false.
-    safe_methods: Option<bool>,
-    /// Whether to validate responses against the document's schemas. Default: false, because these schemas are often
-    /// wrong.
-    output_schemas: Option<bool>,
-    /// Whether to return the definition without creating the tool. Default: false.
-    dry_run: Option<bool>,
-}
-
-/// Result of an import.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Import)]
-pub struct ImportView {
-    /// The definition.
-    #[schema(value_type = ToolDefinitionForm)]
-    definition: Value,
-    /// The tool that was created; null in a dry run.
-    #[schema(required)]
-    tool: Option<CustomToolView>,
-    /// Operations that were not imported, with the reason.
-    left_out: Vec<LeftOutView>,
-    /// Differences between the definition and the document.
-    notes: Vec<NoteView>,
-}
-
-/// An operation that was not imported.
-#[derive(Serialize, ToSchema)]
-#[schema(as = ImportLeftOut)]
-struct LeftOutView {
-    /// The operation, like `GET /users`.
-    what: String,
-    /// The reason.
-    why: String,
-}
-
-/// A difference between the definition and the document.
-#[derive(Serialize, ToSchema)]
-#[schema(as = ImportNote)]
-struct NoteView {
-    /// The operation, or the part of the document.
-    about: String,
-    /// The difference.
-    text: String,
-}
 
 /// Import a custom tool from an OpenAPI document.
 ///
@@ -132,7 +60,7 @@ pub async fn post(
     let turn = TURNS.acquire().await;
     let importing = tokio::task::spawn_blocking(move || {
         let _turn = turn;
-        request.import()
+        import(&request)
     });
     let imported = importing.await.map_err(|_| {
         Problem::new(
@@ -141,7 +69,7 @@ pub async fn post(
             "tell the operator; the daemon's log says more",
         )
     })??;
-    let mut view = ImportView::of(imported);
+    let mut view = view(imported);
     if is_dry {
         return Ok((StatusCode::OK, axum::Json(view)));
     }
@@ -152,48 +80,40 @@ pub async fn post(
     Ok((StatusCode::CREATED, axum::Json(view)))
 }
 
-impl ImportRequest {
-    fn import(&self) -> Result<Imported, CallError> {
-        let select = self.select.as_deref().unwrap_or_default();
-        if select.len() > SELECTORS {
-            let message = format!("`select` has {} entries and may have {SELECTORS}", select.len());
-            return Err(CallError::new(
-                ErrorType::InvalidRequest,
-                message,
-                "select wider, by `tag:` or `path:`",
-            ));
-        }
-        let select = select
-            .iter()
-            .map(|text| text.parse())
-            .collect::<Result<Vec<Selector>, _>>()
-            .map_err(|error| CallError::new(ErrorType::InvalidRequest, error.to_string(), error.hint))?;
-        let wanted = ImportOptions {
-            base_url: self.base_url.as_deref(),
-            select: &select,
-            deprecated: self.deprecated.unwrap_or(false),
-            scheme: self.scheme.as_deref(),
-            safe_methods: self.safe_methods.unwrap_or(false),
-            output_schemas: self.output_schemas.unwrap_or(false),
-            ..ImportOptions::new(&self.namespace)
-        };
-        // A document in a string can be YAML.
-        let text: Option<String> = serde_json::from_str(self.document.get()).ok();
-        let text = text.as_deref().unwrap_or(self.document.get());
-        toolgate_openapi::import(text, &wanted).map_err(unsound)
+fn import(request: &ImportRequest) -> Result<Imported, CallError> {
+    let select = request.select.as_deref().unwrap_or_default();
+    if select.len() > SELECTORS {
+        let message = format!("`select` has {} entries and may have {SELECTORS}", select.len());
+        return Err(CallError::new(ErrorType::InvalidRequest, message, "select wider, by `tag:` or `path:`"));
     }
+    let select = select
+        .iter()
+        .map(|text| text.parse())
+        .collect::<Result<Vec<Selector>, _>>()
+        .map_err(|error| CallError::new(ErrorType::InvalidRequest, error.to_string(), error.hint))?;
+    let wanted = ImportOptions {
+        base_url: request.base_url.as_deref(),
+        select: &select,
+        deprecated: request.deprecated.unwrap_or(false),
+        scheme: request.scheme.as_deref(),
+        safe_methods: request.safe_methods.unwrap_or(false),
+        output_schemas: request.output_schemas.unwrap_or(false),
+        ..ImportOptions::new(&request.namespace)
+    };
+    // A document in a string can be YAML.
+    let text: Option<String> = serde_json::from_str(request.document.get()).ok();
+    let text = text.as_deref().unwrap_or(request.document.get());
+    toolgate_openapi::import(text, &wanted).map_err(unsound)
 }
 
-impl ImportView {
-    fn of(imported: Imported) -> Self {
-        let left_out = imported.left_out.into_iter();
-        let notes = imported.notes.into_iter();
-        Self {
-            definition: imported.definition,
-            tool: None,
-            left_out: left_out.map(|left| LeftOutView { what: left.what, why: left.why }).collect(),
-            notes: notes.map(|note| NoteView { about: note.about, text: note.text }).collect(),
-        }
+fn view(imported: Imported) -> ImportView {
+    let left_out = imported.left_out.into_iter();
+    let notes = imported.notes.into_iter();
+    ImportView {
+        definition: imported.definition,
+        tool: None,
+        left_out: left_out.map(|left| LeftOutView { what: left.what, why: left.why }).collect(),
+        notes: notes.map(|note| NoteView { about: note.about, text: note.text }).collect(),
     }
 }
 
@@ -219,7 +139,7 @@ mod tests {
             let mut select = vec!["path:/nowhere"; selectors - 1];
             select.push("path:/last");
             let request = json!({"namespace": "shop", "document": document, "select": select});
-            serde_json::from_value::<ImportRequest>(request).expect("a request").import()
+            super::import(&serde_json::from_value(request).expect("a request"))
         };
         let refused = import(SELECTORS + 1).expect_err("too many");
         assert_eq!(refused.message, "`select` has 101 entries and may have 100");

@@ -13,8 +13,11 @@ use utoipa::ToSchema;
 use super::Dialect;
 use super::answers::tool_names;
 use super::envelope::{Calls, MaybeText};
-use crate::call::{ApprovalStamp, CallOutcome, Executed, Status};
-use crate::http::problem::{ErrorTypeForm, Problem};
+use crate::call::CallOutcome;
+use crate::http::problem::Problem;
+use toolgate_api::approval::ApprovalStamp;
+use toolgate_api::call::{CallStatus, Executed};
+use toolgate_api::error::ErrorType;
 
 /// The call of the request.
 #[derive(Deserialize)]
@@ -62,7 +65,7 @@ pub struct FlatResult<'a> {
     #[schema(value_type = String, required = false)]
     action: Option<Cow<'a, str>>,
     /// The status of the call: its outcome, or the state that it waits in.
-    status: Status,
+    status: CallStatus,
     /// Whether guest code started to run.
     executed: Executed,
     /// The result, any JSON, if the status is `ok`.
@@ -71,7 +74,7 @@ pub struct FlatResult<'a> {
     output: Option<&'a RawValue>,
     /// The stable error code, if the status is `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = ErrorTypeForm, required = false)]
+    #[schema(value_type = ErrorType, required = false)]
     error_type: Option<&'static str>,
     /// The error message, or the reason that the call is pending.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,6 +10,7 @@ mod root;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use toolgate_admission::{Hints, Mode};
+use toolgate_api::session::ToolDefinition;
 use utoipa::ToSchema;
 
 /// The format of a tool list.
@@ -71,17 +72,23 @@ pub fn list<'a>(format: Format, tools: impl IntoIterator<Item = Listed<'a>>) -> 
     entries.into()
 }
 
+/// Returns the definition of a tool in Toolgate's own format.
+pub fn definition(tool: Listed<'_>) -> ToolDefinition {
+    ToolDefinition {
+        name: tool.name.to_owned(),
+        original_name: tool.original.map(str::to_owned),
+        description: tool.description.to_owned(),
+        input_schema: tool.input.clone(),
+        output_schema: tool.output.cloned(),
+        read_only: tool.hints.read_only,
+        requires_approval: tool.requires_approval,
+        mode: tool.mode.as_str().to_owned(),
+    }
+}
+
 fn toolgate(tool: Listed<'_>) -> Value {
-    json!({
-        "name": tool.name,
-        "original_name": tool.original,
-        "description": tool.description,
-        "input_schema": tool.input,
-        "output_schema": tool.output,
-        "read_only": tool.hints.read_only,
-        "requires_approval": tool.requires_approval,
-        "mode": tool.mode.as_str(),
-    })
+    // Serialization of strings and JSON cannot fail.
+    serde_json::to_value(definition(tool)).unwrap_or_default()
 }
 
 /// Without `strict`, which takes only schemas that require every property and forbid additional ones.

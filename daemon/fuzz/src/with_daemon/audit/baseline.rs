@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use toolgate::audit::{
-    AdminRecord, Audit, AuditSettings, CallIntent, CallOutcome, EffectRecord, Executed, Reason, Sha256,
-    Status, Usage, Verdict,
+    AdminRecord, Audit, AuditSettings, CallIntent, CallOutcome, EffectRecord, Executed, Reason, Status,
+    Usage, Verdict, sha256,
 };
 
 use super::super::scratch;
@@ -147,7 +147,7 @@ fn intent(call: &str, number: usize) -> CallIntent<'_> {
         channel: None,
         tool: "files/read".into(),
         wire_name: "call_files_read".into(),
-        arguments_sha256: Sha256::of(arguments.as_bytes()),
+        arguments_sha256: sha256(arguments.as_bytes()),
         arguments: Some(Cow::Owned(RawValue::from_string(arguments).expect("JSON"))),
         verdict: Verdict::Run,
         reason: Reason { layer: "agent".into(), rule: "enabled".into() },

@@ -8,7 +8,8 @@ use toolgate_admission::{CallError, ErrorType};
 
 use super::super::{ReplyContext, render};
 use super::parsed;
-use crate::call::{CallOutcome, Executed, OutcomeState};
+use crate::call::{CallOutcome, OutcomeState};
+use toolgate_api::call::Executed;
 
 const CONTEXT: ReplyContext<'_> =
     ReplyContext { session: "s_1", conversation: None, turn: None, next: "model" };

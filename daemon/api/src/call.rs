@@ -1,0 +1,209 @@
+//! Outcomes of calls, in Toolgate's own dialect.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::approval::ApprovalStamp;
+use crate::error::{Details, ErrorType};
+
+/// The status of a call, as every dialect writes it. The audit log has a list of its own, with `cancelled`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CallStatus {
+    /// The tool returned a result.
+    Ok,
+    /// The call was refused, or failed.
+    Error,
+    /// The tool prepared a payload that the client performs.
+    ClientRequired,
+    /// A person must approve the call first.
+    ApprovalRequired,
+    /// The call has not ended.
+    Running,
+    /// The daemon stopped while the call ran.
+    Unknown,
+}
+
+impl CallStatus {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::ClientRequired => "client_required",
+            Self::ApprovalRequired => "approval_required",
+            Self::Running => "running",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Whether guest code began to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Executed {
+    /// Guest code ran.
+    Yes,
+    /// No guest code ran.
+    No,
+    /// The daemon cannot tell.
+    Unknown,
+}
+
+/// The plugin that a call ran, or would have run.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct PluginStamp {
+    /// The plugin's own version.
+    pub version: String,
+    /// SHA-256 of the component: `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+}
+
+/// The outcome of one call.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CallResult<'a> {
+    /// The call's id.
+    #[schema(value_type = String)]
+    pub id: Cow<'a, str>,
+    /// The tool name as the model called it.
+    #[schema(value_type = String)]
+    pub tool: Cow<'a, str>,
+    /// The namespace; if the called name is no valid tool name, the name as the model called it.
+    #[schema(value_type = String)]
+    pub tool_name: Cow<'a, str>,
+    /// The tool's name within its namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub action: Option<Cow<'a, str>>,
+    /// The status of the call: its outcome, or the state that it waits in.
+    pub status: CallStatus,
+    /// Whether guest code started to run.
+    pub executed: Executed,
+    /// The result, any JSON, if the status is `ok`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    pub output: Option<Cow<'a, RawValue>>,
+    /// The error, if the status is `error`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = CallResultError, required = false)]
+    pub error: Option<CallResultError<'a>>,
+    /// The result as text for a model's context, framed as data.
+    pub text: String,
+    /// The resources that the call used.
+    pub usage: CallUsage,
+    /// The plugin version that ran, or that would have run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = PluginStamp, required = false)]
+    pub plugin: Option<Cow<'a, PluginStamp>>,
+    /// The pending approval, if the status is `approval_required`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = ApprovalStamp, required = false)]
+    pub approval: Option<Cow<'a, ApprovalStamp>>,
+    /// The payload for the client to perform, any JSON, if the status is `client_required`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    pub payload: Option<Cow<'a, RawValue>>,
+    /// Deadline for the client to post the result, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub expires_at: Option<u64>,
+}
+
+/// The error of a call.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CallResultError<'a> {
+    /// The stable error code.
+    pub error_type: ErrorType,
+    /// The error message, for a model.
+    #[schema(value_type = String)]
+    pub message: Cow<'a, str>,
+    /// How to resolve the error.
+    #[schema(value_type = String)]
+    pub hint: Cow<'a, str>,
+    /// Whether the same call can succeed later.
+    pub retryable: bool,
+    /// Details, with a schema that depends on the `error_type`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object, required = false)]
+    pub details: Option<Cow<'a, Details>>,
+}
+
+/// The resources that a call used.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CallUsage {
+    /// Guest instructions, in wasmtime fuel units.
+    pub fuel: u64,
+    /// Peak memory of the guest, in bytes.
+    pub memory_bytes: u64,
+    /// Time in the sandbox, in microseconds.
+    pub duration_us: u64,
+    /// Number of calls from the guest to host functions.
+    pub host_calls: u64,
+    /// Bytes sent and received over the network.
+    pub egress_bytes: u64,
+    /// Size of the result as JSON text, in bytes.
+    pub output_bytes: u64,
+    /// Bytes written to the log, standard output and standard error.
+    pub log_bytes: u64,
+}
+
+/// The state of a call for the orchestrator's program, beside the list for the model.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CallState<'a> {
+    /// The call's id.
+    #[schema(value_type = String)]
+    pub id: Cow<'a, str>,
+    /// The status of the call: its outcome, or the state that it waits in.
+    pub status: CallStatus,
+    /// Whether guest code started to run.
+    pub executed: Executed,
+    /// The stable error code, if the status is `error`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = ErrorType, required = false)]
+    pub error_type: Option<ErrorType>,
+    /// Whether the same call can succeed later.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = bool, required = false)]
+    pub retryable: Option<bool>,
+    /// Details, with a schema that depends on the `error_type`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object, required = false)]
+    pub details: Option<Cow<'a, Details>>,
+    /// The payload for the client to perform, if the status is `client_required`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    pub payload: Option<Cow<'a, RawValue>>,
+    /// The pending approval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    pub approval: Option<Cow<'a, ApprovalStamp>>,
+    /// Deadline for the client to post the result, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub expires_at: Option<u64>,
+}
+
+/// The outcomes of calls in Toolgate's own dialect.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct NativeAnswer<'a> {
+    /// The session's id.
+    #[schema(value_type = String)]
+    pub session: Cow<'a, str>,
+    /// The orchestrator's conversation id, if the session has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub conversation: Option<Cow<'a, str>>,
+    /// The turn, if the request has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub turn: Option<Cow<'a, str>>,
+    /// One result per call, in the order of the request.
+    pub results: Vec<CallResult<'a>>,
+    /// The next action of the orchestrator: obtain an `approval`, pass payloads to the `client`, `wait` for calls that
+    /// still run, or pass the results to the `model`.
+    #[schema(value_type = String, pattern = "^(approval|client|wait|model)$")]
+    pub next: Cow<'static, str>,
+}

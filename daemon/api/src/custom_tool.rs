@@ -1,0 +1,260 @@
+//! Tools that an organization defines, and imports.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::document::DocumentWarning;
+use crate::plugin::{CapabilitiesView, ToolView};
+
+/// A custom tool of an organization.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = CustomTool)]
+pub struct CustomToolView {
+    /// Namespace of its actions.
+    pub namespace: String,
+    /// Source of the tool: an `http` API, or a server of the Model Context Protocol (`mcp`).
+    #[schema(pattern = "^(http|mcp)$")]
+    pub kind: Cow<'static, str>,
+    /// Version from the definition.
+    pub version: String,
+    /// Digest of the built-in component, the definition and the server's tools: `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// Publisher from the definition.
+    #[schema(required)]
+    pub publisher: Option<String>,
+    /// Category for catalogues.
+    #[schema(required)]
+    pub category: Option<String>,
+    /// Purpose, in a sentence.
+    #[schema(required)]
+    pub purpose: Option<String>,
+    /// Its actions.
+    pub tools: Vec<ToolView>,
+    /// Requested capabilities.
+    pub capabilities: CapabilitiesView,
+    /// Current state.
+    pub state: CustomState,
+    /// Reason for the state, if any.
+    #[schema(required)]
+    pub reason: Option<String>,
+    /// Newer tools of a mounted server that wait for consent.
+    #[schema(required)]
+    pub waiting: Option<WaitingView>,
+    /// Tools of the server that are not mounted, with the reason.
+    #[schema(value_type = Vec<Object>)]
+    pub left_out: Vec<LeftOut>,
+}
+
+/// State of a custom tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CustomState {
+    /// The tool accepts calls.
+    Active,
+    /// The tool can no longer be built; the daemon's log has the reason.
+    Failed,
+}
+
+/// A tool list that waits for consent.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = WaitingTools)]
+pub struct WaitingView {
+    /// Digest to send with the consent.
+    pub digest: String,
+    /// New tools, by the server's names.
+    pub added: Vec<String>,
+    /// Removed tools.
+    pub removed: Vec<String>,
+    /// Tools whose description or schema changed.
+    pub changed: Vec<String>,
+    /// New and changed tools as the server describes them, the subject of the consent. Empty in lists.
+    #[schema(value_type = Vec<Object>)]
+    pub tools: Vec<Box<RawValue>>,
+    /// The changed tools as previously consented to. Empty in lists.
+    #[schema(value_type = Vec<Object>)]
+    pub before: Vec<Box<RawValue>>,
+    /// Tools that would not be mounted, with the reason.
+    #[schema(value_type = Vec<Object>)]
+    pub left_out: Vec<LeftOut>,
+    /// Protocol revision of future requests, if it differs.
+    #[schema(required, value_type = Option<String>)]
+    pub protocol: Option<Box<RawValue>>,
+}
+
+/// An item of a server's list that cannot be called here.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Its name at the server.
+    pub name: String,
+    /// The reason.
+    pub why: String,
+}
+
+/// A tool that was created or replaced.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CustomToolAccepted {
+    /// The tool.
+    #[serde(flatten)]
+    pub tool: CustomToolView,
+    /// Reasons why agents may not be able to call the tool: `NO_CREDENTIAL`, `NOT_ENABLED`.
+    pub warnings: Vec<DocumentWarning>,
+}
+
+/// Consent to a server's changed tools.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Consent)]
+#[serde(deny_unknown_fields)]
+pub struct ConsentRequest {
+    /// The digest of the waiting tool list; a list with another digest is not accepted.
+    #[schema(pattern = "^sha256:[0-9a-f]{64}$")]
+    pub digest: String,
+}
+
+/// Request to import an OpenAPI document.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ImportRequest {
+    /// The namespace of the tool's actions.
+    #[schema(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40, example = "shop")]
+    pub namespace: String,
+    /// The document: a JSON value, or a string with JSON or YAML.
+    #[schema(value_type = Value)]
+    pub document: Box<RawValue>,
+    /// The base URL of the API, in place of the document's server.
+    pub base_url: Option<String>,
+    /// Selectors of operations: `tag:pets`, `path:/users`, `operation:users.*`, `method:GET`. Selectors of the same
+    /// kind are combined with OR, different kinds with AND. Default: all operations.
+    #[schema(max_items = 100)]
+    pub select: Option<Vec<String>>,
+    /// Whether to import deprecated operations. Default: false.
+    pub deprecated: Option<bool>,
+    /// The security scheme to use if the document has several.
+    pub scheme: Option<String>,
+    /// Whether the API follows HTTP's method semantics, so that actions of GET, HEAD and OPTIONS are read-only.
+    /// Default: false.
+    pub safe_methods: Option<bool>,
+    /// Whether to validate responses against the document's schemas. Default: false, because these schemas are often
+    /// wrong.
+    pub output_schemas: Option<bool>,
+    /// Whether to return the definition without creating the tool. Default: false.
+    pub dry_run: Option<bool>,
+}
+
+/// Result of an import.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Import)]
+pub struct ImportView {
+    /// The definition.
+    #[schema(value_type = ToolDefinitionForm)]
+    pub definition: Value,
+    /// The tool that was created; null in a dry run.
+    #[schema(required)]
+    pub tool: Option<CustomToolView>,
+    /// Operations that were not imported, with the reason.
+    pub left_out: Vec<LeftOutView>,
+    /// Differences between the definition and the document.
+    pub notes: Vec<NoteView>,
+}
+
+/// An operation that was not imported.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = ImportLeftOut)]
+pub struct LeftOutView {
+    /// The operation, like `GET /users`.
+    pub what: String,
+    /// The reason.
+    pub why: String,
+}
+
+/// A difference between the definition and the document.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = ImportNote)]
+pub struct NoteView {
+    /// The operation, or the part of the document.
+    pub about: String,
+    /// The difference.
+    pub text: String,
+}
+
+/// Definition of a custom tool: an HTTP API with its actions, or an MCP server. Unknown fields are refused.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = CustomToolDefinition)]
+pub struct ToolDefinitionForm {
+    /// `http`, or `mcp` for a server of the Model Context Protocol. Default: `http`.
+    #[schema(pattern = "^(http|mcp)$")]
+    pub kind: Option<String>,
+    /// The name for people.
+    #[schema(max_length = 100)]
+    pub display_name: Option<String>,
+    /// The purpose of the tool.
+    #[schema(min_length = 1, max_length = 2_000)]
+    pub description: String,
+    /// The publisher of the tool.
+    #[schema(max_length = 200)]
+    pub publisher: Option<String>,
+    /// The category of the tool in a catalogue.
+    #[schema(max_length = 100)]
+    pub category: Option<String>,
+    /// The version of the tool. Default: `1`.
+    #[schema(max_length = 64)]
+    pub version: Option<String>,
+    /// Kind `http`: the base URL of every action.
+    #[schema(example = "https://api.example.com/v1")]
+    pub base_url: Option<String>,
+    /// Kind `mcp`: the URL of the server.
+    #[schema(example = "https://mcp.example.com/mcp")]
+    pub url: Option<String>,
+    /// Kind `mcp`: the protocol revision. Default: negotiated with the server.
+    #[schema(pattern = "^(2025-11-25|2026-07-28)$")]
+    pub protocol: Option<String>,
+    /// Kind `mcp`: the server's tools to mount, by the server's names. Default: all tools.
+    pub tools: Option<Vec<String>>,
+    /// Kind `mcp`: the server's read-only tools, by the server's names; the server's own hints are ignored. Default:
+    /// none.
+    pub read_only: Option<Vec<String>>,
+    /// How requests are authenticated; the secret is a credential of the provider.
+    pub authentication: Option<AuthenticationForm>,
+    /// Header fields of every request. Fields for authentication or message framing are refused.
+    #[schema(value_type = Option<Object>)]
+    pub headers: Option<Value>,
+    /// The service's rate limit, shared by all agents of the organization.
+    pub rate_limit: Option<RateForm>,
+    /// Kind `http`: whether the API follows HTTP's method semantics: GET, HEAD and OPTIONS are read-only, PUT and
+    /// DELETE are idempotent. Default: false, and every action without hints of its own counts as a change.
+    pub safe_methods: Option<bool>,
+    /// Kind `http`: the actions.
+    #[schema(value_type = Option<Vec<Object>>, max_items = 1_000)]
+    pub actions: Option<Vec<Value>>,
+}
+
+/// How a tool authenticates its requests.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = ToolAuthentication)]
+pub struct AuthenticationForm {
+    /// The kind of the credential.
+    #[schema(pattern = "^(none|api_key|bearer|basic|oauth2_client_credentials|oauth2_authorization_code)$")]
+    pub kind: String,
+    /// The provider of the credential. Required for all kinds except `none`.
+    #[schema(example = "weather")]
+    pub provider: Option<String>,
+    /// OAuth2: the token endpoint, as information for creating the credential.
+    pub token_url: Option<String>,
+    /// OAuth2: the scopes, as information for creating the credential.
+    pub scopes: Option<Vec<String>>,
+}
+
+/// A rate limit: a number of calls in a number of seconds.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = RateLimit)]
+pub struct RateForm {
+    /// The number of calls.
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    pub calls: u32,
+    /// The interval, in seconds.
+    #[schema(minimum = 1, maximum = 86_400)]
+    pub seconds: u32,
+}

@@ -1,0 +1,61 @@
+//! Entries, warnings and responses of stored documents.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// An entry in a list of documents. The daemon returns the document as it was sent.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct DocumentEntry<T> {
+    /// The name of the organization or agent.
+    pub name: String,
+    /// The entity tag, quotes included, for `If-Match` when the document is replaced or deleted.
+    #[schema(example = "\"17\"")]
+    pub etag: String,
+    /// The document.
+    pub document: T,
+}
+
+/// The result of putting a document in force.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct DocumentAccepted {
+    /// Warnings about the document, such as a name that resolves to nothing. The document is in force all the same.
+    pub warnings: Vec<DocumentWarning>,
+}
+
+/// Warnings about a document that is in force.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct DocumentWarnings {
+    /// The warnings, such as a name that resolves to nothing.
+    pub warnings: Vec<DocumentWarning>,
+}
+
+/// A warning: the author of the document may not have intended this.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct DocumentWarning {
+    /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `UNDEFINED`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`,
+    /// `NOTHING_RUNS`, `NO_EFFECT`; for a token, `UNRESOLVED_AGENT`.
+    pub code: Cow<'static, str>,
+    /// The position in the document, as a JSON pointer.
+    pub path: String,
+    /// The message.
+    pub message: String,
+    /// The nearest known name, which was probably intended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub nearest: Option<String>,
+}
+
+/// The body of `/v1/orgs/{org}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct OrganizationDocument {
+    /// Display name, 1 to 200 visible characters.
+    #[schema(min_length = 1, max_length = 200, example = "Acme Inc.")]
+    pub display_name: Option<String>,
+    /// Integrations whose credentials are stored elsewhere, as the operator states. At most 10,000 names of 1 to 100
+    /// characters.
+    #[schema(max_items = 10_000, example = json!(["stripe"]))]
+    pub connected: Vec<String>,
+}

@@ -1,0 +1,126 @@
+//! Lifecycle events of calls, as server-sent events carry them.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::approval::ApprovalState;
+use crate::error::ErrorType;
+
+/// The kind of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// A call was attempted.
+    ToolCall,
+    /// The tool reported progress.
+    Progress,
+    /// The call waits for a person, or a person has decided.
+    Approval,
+    /// The tool prepared a payload for the client.
+    Client,
+    /// The call ran, with or without success.
+    ToolResult,
+    /// The call did not run.
+    ToolError,
+}
+
+impl EventKind {
+    /// The name in a stream.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ToolCall => "tool_call",
+            Self::Progress => "progress",
+            Self::Approval => "approval",
+            Self::Client => "client",
+            Self::ToolResult => "tool_result",
+            Self::ToolError => "tool_error",
+        }
+    }
+}
+
+/// An event of a call.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Event {
+    /// The kind.
+    pub event: EventKind,
+    /// The time, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The organization.
+    pub organization: String,
+    /// The agent.
+    pub agent: String,
+    /// The session.
+    pub session: String,
+    /// The orchestrator's conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub conversation: Option<String>,
+    /// The call's id.
+    pub call: String,
+    /// The tool as the model named it.
+    pub tool: String,
+    /// The call's status.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub status: Option<Cow<'static, str>>,
+    /// The error's code, where the call ended in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub error_type: Option<ErrorType>,
+    /// The error's message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub message: Option<String>,
+    /// The approval's id and state.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = EventApproval, required = false)]
+    pub approval: Option<EventApproval>,
+    /// The tool's progress.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = EventProgress, required = false)]
+    pub progress: Option<EventProgress>,
+}
+
+/// An item of a stream. The stream of a call ends with the event `answer`, which is the call's result.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum StreamEvent {
+    /// The event named by its member `event`.
+    Event(Box<Event>),
+    /// The event `dropped`: the subscriber lagged behind.
+    Dropped(EventsDropped),
+}
+
+/// The number of events that a subscriber missed.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct EventsDropped {
+    /// Events of the organization.
+    pub dropped: u64,
+}
+
+/// An approval in an event.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct EventApproval {
+    /// Its id.
+    pub id: String,
+    /// `pending`, `approved`, `denied`, …
+    #[schema(value_type = String)]
+    pub state: ApprovalState,
+}
+
+/// The progress of a tool, as it reports it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct EventProgress {
+    /// The amount done.
+    pub done: u64,
+    /// The whole amount.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub total: Option<u64>,
+    /// The progress in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub message: Option<String>,
+}

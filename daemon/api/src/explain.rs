@@ -1,0 +1,93 @@
+//! Explanations: why an agent may call a tool, or may not.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::error::ErrorType;
+
+/// The tools that an agent may call, with the reasons.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Explanation {
+    /// `ORGANIZATION/AGENT`.
+    pub agent: String,
+    /// The channel of the explanation.
+    #[schema(required)]
+    pub channel: Option<String>,
+    /// The session of the explanation.
+    #[schema(required)]
+    pub session: Option<String>,
+    /// Counts changes of rules and plugins since the daemon was started.
+    pub revision: u64,
+    /// The tools, those of a plugin beside each other.
+    pub tools: Vec<ExplainedTool>,
+}
+
+/// Whether an agent may call a tool, and why.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ExplainedTool {
+    /// `namespace/tool`, or the requested name where there is no such tool.
+    pub tool: String,
+    /// The verdict on a call: `allowed`, `needs_approval`, `refused`.
+    pub verdict: ToolVerdict,
+    /// The code of a refused call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = ErrorType, required = false)]
+    pub error_type: Option<ErrorType>,
+    /// The layer that decided.
+    pub layer: Cow<'static, str>,
+    /// The rule that decided. Tenants do not see the platform's rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub rule: Option<Cow<'static, str>>,
+    /// The same in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub why: Option<String>,
+    /// Every rule of the gate in order, with its verdict; only for one requested tool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Vec<ExplainedStep>, required = false)]
+    pub steps: Option<Vec<ExplainedStep>>,
+}
+
+/// The verdict on a call.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolVerdict {
+    /// The call runs.
+    Allowed,
+    /// The call waits for a person.
+    NeedsApproval,
+    /// The call is refused.
+    Refused,
+}
+
+/// One rule of the gate.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ExplainedStep {
+    /// The rule's layer.
+    pub layer: Cow<'static, str>,
+    /// The rule. Tenants do not see the platform's rules.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub rule: Option<Cow<'static, str>>,
+    /// The verdict.
+    pub verdict: StepAnswer,
+    /// The verdict in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub why: Option<String>,
+}
+
+/// The verdict of one rule of the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StepAnswer {
+    /// The rule lets the tool through.
+    Passes,
+    /// The rule asks for a person's approval.
+    NeedsApproval,
+    /// The rule refuses the tool.
+    Refuses,
+}

@@ -1,0 +1,27 @@
+//! Liveness and readiness.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The liveness of the daemon.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Health {
+    /// Always `ok`.
+    #[schema(pattern = "^ok$")]
+    pub status: Cow<'static, str>,
+    /// The daemon's version (semver.org).
+    pub version: Cow<'static, str>,
+}
+
+/// The readiness of the daemon.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Readiness {
+    /// `ok`, or `sealed` without a root key: requests that need no secret are served, requests that need one are
+    /// refused with `UNAVAILABLE`.
+    #[schema(pattern = "^(ok|sealed)$")]
+    pub status: Cow<'static, str>,
+    /// The daemon's version (semver.org).
+    pub version: Cow<'static, str>,
+}

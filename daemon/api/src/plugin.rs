@@ -1,0 +1,135 @@
+//! Loaded plugins and their versions.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::document::DocumentWarning;
+use crate::network::NetworkRule;
+
+/// The state of a version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PluginState {
+    /// It is being compiled.
+    #[default]
+    Compiling,
+    /// It serves calls.
+    Active,
+    /// Loading failed; `reason` says why.
+    Failed,
+    /// It is kept and serves no calls.
+    Disabled,
+}
+
+/// A plugin and its versions.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct PluginView {
+    /// Its namespace, the first part of its tools' names.
+    pub namespace: String,
+    /// The serving version, as the plugin declares it; empty while it compiles.
+    pub version: String,
+    /// SHA-256 of the serving component: `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// The publisher, as the plugin declares it.
+    #[schema(required)]
+    pub publisher: Option<String>,
+    /// Its category in a catalogue.
+    #[schema(required)]
+    pub category: Option<String>,
+    /// Its purpose in a sentence.
+    #[schema(required)]
+    pub purpose: Option<String>,
+    /// Whether it is part of the daemon.
+    pub built_in: bool,
+    /// Its tools.
+    pub tools: Vec<ToolView>,
+    /// The capabilities that it requests.
+    pub capabilities: CapabilitiesView,
+    /// The state of the serving version.
+    pub state: PluginState,
+    /// The reason for the state, if there is one.
+    #[schema(required)]
+    pub reason: Option<String>,
+    /// JSON pointers of description fields that this daemon does not know and ignores.
+    pub ignored_fields: Vec<String>,
+    /// The kept versions, newest first.
+    pub versions: Vec<VersionView>,
+}
+
+impl PluginView {
+    /// Sets the state of a load that failed.
+    pub fn fail(&mut self, reason: &str) {
+        self.state = PluginState::Failed;
+        self.reason = Some(reason.to_owned());
+    }
+
+    /// A background load as an entry of `versions`.
+    pub fn as_version(&self) -> VersionView {
+        VersionView {
+            version: self.version.clone(),
+            digest: self.digest.clone(),
+            loaded_ms: None,
+            state: self.state,
+            reason: self.reason.clone(),
+        }
+    }
+}
+
+/// A tool of a loaded plugin.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ToolView {
+    /// Its name inside the plugin.
+    pub name: String,
+    /// The name that models call.
+    pub wire_name: String,
+    /// Its name in the source, if it differs.
+    pub original_name: Option<String>,
+    /// Its description.
+    pub description: String,
+    /// Whether it declares that it changes nothing.
+    pub read_only: bool,
+}
+
+/// The capabilities that a plugin requests. Its calls have those that are granted.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct CapabilitiesView {
+    /// File access: `none`, or the session's `workspace`.
+    #[schema(pattern = "^(none|workspace)$")]
+    pub filesystem: Cow<'static, str>,
+    /// Network rules, in the form of a grant.
+    #[schema(value_type = Vec<Object>)]
+    pub network: Vec<NetworkRule>,
+    /// Providers of the credentials that it uses.
+    pub credentials: Vec<String>,
+}
+
+/// A version of a plugin.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct VersionView {
+    /// The version, as the plugin declares it; empty while it compiles.
+    pub version: String,
+    /// SHA-256 of the component: `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// Load time, in milliseconds since 1970; null while it compiles and when its load failed.
+    #[schema(value_type = Option<u64>, required)]
+    pub loaded_ms: Option<u64>,
+    /// Its state.
+    pub state: PluginState,
+    /// The reason for the state, if there is one.
+    #[schema(required)]
+    pub reason: Option<String>,
+}
+
+/// A plugin with warnings: its author may not have intended these.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = PluginWithWarnings)]
+pub struct PluginLoaded {
+    /// The plugin.
+    #[serde(flatten)]
+    pub plugin: PluginView,
+    /// Limits in its description that are above the platform's (`LIMIT_WITHOUT_EFFECT`), or with which no call can run
+    /// (`NOTHING_RUNS`).
+    pub warnings: Vec<DocumentWarning>,
+}

@@ -1,0 +1,126 @@
+//! Sessions and the tools that can be called in them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// A request to open a session.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SessionRequest {
+    /// The agent, as `ORGANIZATION/AGENT`.
+    #[schema(
+        pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?/[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$",
+        max_length = 129,
+        example = "acme/support"
+    )]
+    pub agent: String,
+    /// The user for whom the orchestrator acts: an id that it assigns, at most 200 bytes.
+    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "u-17")]
+    pub user: Option<String>,
+    /// The conversation of the orchestrator: an id that it assigns, at most 200 bytes.
+    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
+    pub conversation: Option<String>,
+    /// The channel of the conversation: `sms`, `email`, `webchat`, …
+    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "webchat")]
+    pub channel: Option<String>,
+}
+
+/// An open session.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct SessionView {
+    /// The id of the session.
+    pub session: String,
+    /// The agent, as `ORGANIZATION/AGENT`.
+    pub agent: String,
+    /// The user for whom the orchestrator acts.
+    #[schema(required)]
+    pub user: Option<String>,
+    /// The conversation of the orchestrator.
+    #[schema(required)]
+    pub conversation: Option<String>,
+    /// The channel of the conversation.
+    #[schema(required)]
+    pub channel: Option<String>,
+    /// The callable tools.
+    pub tools: Vec<ToolDefinition>,
+    /// The system prompt that restricts a model to these tools. It only advises the model; the gate enforces access
+    /// without it.
+    pub system_prompt: String,
+    /// The time at which an unused session ends, in milliseconds since 1970.
+    pub expires_at: u64,
+}
+
+/// The definition of a tool for a model.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ToolDefinition {
+    /// The name that a model calls.
+    pub name: String,
+    /// The name at its source, if it differs.
+    #[schema(required)]
+    pub original_name: Option<String>,
+    /// The description of the tool, with advice on its use.
+    pub description: String,
+    /// JSON Schema of the arguments.
+    #[schema(value_type = Object)]
+    pub input_schema: Value,
+    /// JSON Schema of the result, where the tool declares one.
+    #[schema(value_type = Option<Object>, required)]
+    pub output_schema: Option<Value>,
+    /// Whether the tool changes nothing.
+    pub read_only: bool,
+    /// Whether a person must approve each call.
+    pub requires_approval: bool,
+    /// The place of execution: `server`, or `client`, which then executes a prepared payload.
+    #[schema(pattern = "^(server|client)$")]
+    pub mode: String,
+}
+
+/// The tools of a session.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ToolList {
+    /// The callable tools, in the requested format: the value of `tools` in a request to that provider.
+    #[schema(value_type = Vec<Value>)]
+    pub tools: Value,
+}
+
+/// A request to select tools for a message.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SelectRequest {
+    /// The last message of the conversation.
+    #[schema(example = "please refund the last invoice of Ms Bauer")]
+    pub message: String,
+}
+
+/// The tools that matter for a message.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct SelectedTools {
+    /// The selected tools, the most relevant first, in the requested format.
+    #[schema(value_type = Vec<Value>)]
+    pub tools: Value,
+    /// The reasons for each tool, in the same order.
+    pub why: Vec<SelectedTool>,
+    /// Whether a tool was left out. False if the broker of the organization is disabled, too few tools match the
+    /// message, or the session has few tools.
+    pub narrowed: bool,
+    /// The system prompt that names these tools.
+    pub system_prompt: String,
+}
+
+/// The reasons for a selected tool.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct SelectedTool {
+    /// The name that a model calls.
+    pub name: String,
+    /// Intents and words of the message that match the tool, or the reason for a selection regardless of the message.
+    pub why: Vec<String>,
+}
+
+/// A request to disable or enable a tool in a session.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolSwitch {
+    /// `true` disables the tool; `false` enables it, also after it was disabled for repeated failures.
+    pub disabled: bool,
+}

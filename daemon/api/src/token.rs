@@ -1,0 +1,89 @@
+//! Tokens: roles, requests and views.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::document::DocumentWarning;
+
+/// Role of a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// All permissions.
+    Operator,
+    /// One organization.
+    Owner,
+    /// Sessions and calls for agents of one organization.
+    Orchestrator,
+    /// Read access to the audit log, of one organization or of all.
+    Auditor,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Self; 4] = [Self::Operator, Self::Owner, Self::Orchestrator, Self::Auditor];
+
+    /// The name, as requests have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::Owner => "owner",
+            Self::Orchestrator => "orchestrator",
+            Self::Auditor => "auditor",
+        }
+    }
+
+    /// Parses a name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.as_str() == text)
+    }
+}
+
+/// The role and scope of a new token.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenRequest {
+    /// The role. An `operator` has no organization, an `owner` and an `orchestrator` require one, and an `auditor`
+    /// without one reads the whole audit log.
+    #[schema(value_type = Role)]
+    pub role: String,
+    /// The organization; required for all roles but `operator` and an `auditor` of the whole platform.
+    #[schema(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
+    pub organization: Option<String>,
+    /// The agents that an orchestrator can act for; if absent, all agents of the organization. An unknown agent
+    /// causes a warning, since it can be created later.
+    #[schema(min_items = 1)]
+    pub agents: Option<Vec<String>>,
+    /// A label for people, at most 200 bytes.
+    #[serde(default)]
+    #[schema(max_length = 200)]
+    pub label: String,
+}
+
+/// A token, as lists return it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct TokenView {
+    /// The token's id.
+    pub id: String,
+    /// The role.
+    pub role: Role,
+    /// The organization; `null` for the whole platform.
+    #[schema(required)]
+    pub organization: Option<String>,
+    /// The agents that the token can act for; `null` if it is not restricted to certain agents.
+    #[schema(required)]
+    pub agents: Option<Vec<String>>,
+    /// The label for people.
+    pub label: String,
+    /// When the token was created, in milliseconds since 1970.
+    #[schema(minimum = 0)]
+    pub created_ms: u64,
+    /// The text of the token, only in the response that created it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub token: Option<String>,
+    /// Warnings about unknown agents, only in the response that created the token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Vec<DocumentWarning>, required = false)]
+    pub warnings: Option<Vec<DocumentWarning>>,
+}
