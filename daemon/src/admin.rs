@@ -105,7 +105,7 @@ impl Admin {
     }
 
     /// Performs an act and records its outcome.
-    pub async fn audited<T>(
+    pub async fn run_audited<T>(
         &self,
         action: AuditedAction<'_>,
         act: impl Future<Output = Result<T, CallError>>,

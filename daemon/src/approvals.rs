@@ -114,7 +114,7 @@ impl Approvals {
     pub async fn status(&self, id: &str, now_ms: u64) -> Result<ApprovalStatus, CallError> {
         let row = match self.store.approval(id, None).await {
             Err(StoreError::NotFound { .. }) => {
-                return Ok(ApprovalStatus::Over(ApprovalState::Expired, expired(false)));
+                return Ok(ApprovalStatus::Over(ApprovalState::Expired, expiry(false)));
             }
             row => row?,
         };
@@ -207,18 +207,18 @@ pub fn constraints(text: &str, shown: &Value) -> Result<ApprovalConstraints, Cal
 /// The reason why an approval lets no call run any more.
 pub fn refusal(row: &ApprovalRow, now_ms: u64) -> Option<CallError> {
     match row.state {
-        ApprovalState::Denied => Some(denied(row.reason.as_deref())),
+        ApprovalState::Denied => Some(denial(row.reason.as_deref())),
         ApprovalState::Void => Some(void()),
-        ApprovalState::Expired => Some(expired(row.decided_ms.is_some())),
+        ApprovalState::Expired => Some(expiry(row.decided_ms.is_some())),
         ApprovalState::Pending | ApprovalState::Approved if row.expires_ms <= now_ms => {
-            Some(expired(row.decided_ms.is_some()))
+            Some(expiry(row.decided_ms.is_some()))
         }
         ApprovalState::Pending | ApprovalState::Approved | ApprovalState::Used => None,
     }
 }
 
 /// The error of a call that a person denied.
-pub fn denied(reason: Option<&str>) -> CallError {
+pub fn denial(reason: Option<&str>) -> CallError {
     let message = match reason {
         Some(reason) => {
             format!("a person denied this call: {}", toolgate_api::text::escape_for_display(reason, 500))
@@ -233,7 +233,7 @@ pub fn denied(reason: Option<&str>) -> CallError {
 }
 
 /// The error of a call that was not decided, or not posted again, in time.
-pub fn expired(is_decided: bool) -> CallError {
+pub fn expiry(is_decided: bool) -> CallError {
     let message = match is_decided {
         true => "this call was approved, and not posted again in time",
         false => "this call was not approved in time",

@@ -80,13 +80,13 @@ impl CallOutcome {
     }
 
     /// The outcome of a call that failed before guest code ran.
-    pub fn refused(call: &RequestedCall, error: CallError) -> Self {
+    pub fn of_error(call: &RequestedCall, error: CallError) -> Self {
         Self::new(&call.id, &call.tool, Executed::No, OutcomeState::Error(error))
     }
 
     /// The outcome of a call that the gate refused.
     pub fn of_refusal(call: &RequestedCall, refusal: Refusal) -> Self {
-        Self { tool: refusal.tool, ..Self::refused(call, refusal.error) }
+        Self { tool: refusal.tool, ..Self::of_error(call, refusal.error) }
     }
 
     /// The state of a call that waits for a person.
@@ -101,7 +101,7 @@ impl CallOutcome {
     }
 
     /// The outcome of a call whose answer the daemon no longer holds.
-    pub fn expired(id: &str, called: &Arc<str>, executed: Executed) -> Self {
+    pub fn of_forgotten(id: &str, called: &Arc<str>, executed: Executed) -> Self {
         Self::new(id, called, executed, OutcomeState::Error(no_longer_held(executed)))
     }
 
@@ -116,7 +116,7 @@ impl CallOutcome {
             Some(audit::Status::Unknown | audit::Status::Running) | None => {
                 OutcomeState::Unknown(unknown_outcome())
             }
-            Some(audit::Status::Cancelled) => OutcomeState::Error(CallError::cancelled()),
+            Some(audit::Status::Cancelled) => OutcomeState::Error(CallError::cancellation()),
             Some(audit::Status::ApprovalRequired) => {
                 return Self::new(id, called, Executed::No, OutcomeState::ApprovalRequired(None));
             }

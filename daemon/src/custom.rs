@@ -28,7 +28,7 @@ use toolgate_sandbox::Component;
 use crate::call::RequestedCall;
 use crate::clock::now_ms;
 use crate::dispatch::{Dispatcher, Origin, TestCall, TestCallResult};
-use crate::documents::{Document, DocumentKey, DocumentKind, Judgement, Precondition, ToolKey};
+use crate::documents::{Document, DocumentKey, DocumentKind, PreconditionResult, Precondition, ToolKey};
 use crate::plugins::{Definition, DefinitionKind, Plugins};
 use crate::registry::{Registry, Snapshot};
 use crate::sessions::Sessions;
@@ -103,7 +103,7 @@ impl CustomTools {
     async fn remade(&self, key: &ToolKey, body: &str) -> Result<Plugin<Component>, CallError> {
         let read = Read::parse(body)?;
         let mount = self.mount(key).await?;
-        self.make(key, &read, mount.as_ref(), self.granted(key).await?).await
+        self.make(key, &read, mount.as_ref(), self.read_grant(key).await?).await
     }
 
     /// Creates or replaces a tool, and serves it.
@@ -116,7 +116,7 @@ impl CustomTools {
     ) -> Result<(WriteResult, CustomToolView), CallError> {
         let read = Read::parse(body)?;
         self.check_place(key)?;
-        self.judge(key, precondition).await?;
+        self.check_precondition(key, precondition).await?;
         let found = match read.kind == DefinitionKind::Mcp && !self.is_mounted_already(key, &read).await? {
             true => Some(self.discover(key, &read, origin).await?),
             false => None,
@@ -127,10 +127,10 @@ impl CustomTools {
         self.check_place(key)?;
         let mount = match (read.kind, found) {
             (DefinitionKind::Http, _) => None,
-            (DefinitionKind::Mcp, Some(found)) => Some(Mount::consented(found)),
+            (DefinitionKind::Mcp, Some(found)) => Some(Mount::with_consent(found)),
             (DefinitionKind::Mcp, None) => Some(self.same_mount(key, &read).await?),
         };
-        let plugin = self.make(key, &read, mount.as_ref(), self.granted(key).await?).await?;
+        let plugin = self.make(key, &read, mount.as_ref(), self.read_grant(key).await?).await?;
         let view = view::tool_view(key, read.kind, &plugin, mount.as_ref());
         let mount = mount.map(|mount| (DocumentKey::Mount(key.clone()), mount.text()));
         let beside = mount.as_ref().map(|(key, text)| (key, text.as_str()));
@@ -169,23 +169,23 @@ impl CustomTools {
     }
 
     /// Returns the capabilities that a tool requests.
-    pub fn asked(&self, key: &ToolKey) -> Option<Capabilities> {
+    pub fn requested_capabilities(&self, key: &ToolKey) -> Option<Capabilities> {
         Some(self.plugin(key)?.descriptor.capabilities.clone())
     }
 
     /// Fetches the current tools of a mounted server. A difference from the consented tools waits for consent.
     pub async fn refresh(&self, key: &ToolKey, origin: &Origin) -> Result<CustomToolView, CallError> {
-        let (asked, _) = self.mounted(key).await?;
+        let (asked, _) = self.read_mount(key).await?;
         let found = self.discover(key, &asked, origin).await?;
         let _in_order = self.in_order(key).await;
-        let (read, mut mount) = self.mounted(key).await?;
+        let (read, mut mount) = self.read_mount(key).await?;
         if !read.mounts_the_same_as(&asked) {
-            return Err(mount::replaced(key));
+            return Err(mount::replacement_error(key));
         }
         mount
             .note(found, async |discovered| {
-                let mount = Mount::consented(discovered);
-                let plugin = self.make(key, &read, Some(&mount), self.granted(key).await?).await?;
+                let mount = Mount::with_consent(discovered);
+                let plugin = self.make(key, &read, Some(&mount), self.read_grant(key).await?).await?;
                 Ok(plugin.digest.to_string())
             })
             .await?;
@@ -196,9 +196,9 @@ impl CustomTools {
     /// Consents to the waiting tools, if `digest` identifies them.
     pub async fn approve(&self, key: &ToolKey, digest: &str) -> Result<CustomToolView, CallError> {
         let _in_order = self.in_order(key).await;
-        let (read, mount) = self.mounted(key).await?;
+        let (read, mount) = self.read_mount(key).await?;
         let mount = mount.with_consent(key, digest)?;
-        let plugin = self.make(key, &read, Some(&mount), self.granted(key).await?).await?;
+        let plugin = self.make(key, &read, Some(&mount), self.read_grant(key).await?).await?;
         if plugin.digest.as_str() != digest {
             return Err(mount::not_that(key));
         }
@@ -246,9 +246,9 @@ impl CustomTools {
                 let read = Read::parse(definition)?;
                 let mount = match read.kind {
                     DefinitionKind::Http => None,
-                    DefinitionKind::Mcp => Some(Mount::consented(self.discover(key, &read, origin).await?)),
+                    DefinitionKind::Mcp => Some(Mount::with_consent(self.discover(key, &read, origin).await?)),
                 };
-                let plugin = self.make(key, &read, mount.as_ref(), self.granted(key).await?).await?;
+                let plugin = self.make(key, &read, mount.as_ref(), self.read_grant(key).await?).await?;
                 let snapshot = self.0.registry.snapshot();
                 let limits = snapshot.limits().clone();
                 made = Some((key, plugin.digest.clone()));
@@ -315,7 +315,7 @@ impl CustomTools {
         read: &Read<'_>,
         origin: &Origin,
     ) -> Result<Box<serde_json::value::RawValue>, CallError> {
-        let granted = self.granted(key).await?;
+        let granted = self.read_grant(key).await?;
         let plugin = self.make(key, read, None, granted.clone()).await?;
         let digest = plugin.digest.clone();
         let mut limits = self.0.registry.snapshot().limits().clone();
@@ -326,10 +326,10 @@ impl CustomTools {
         let test = TestCall::new(key.organization.clone(), None, rules);
         let result = self.0.dispatcher.test_call(&self.0.sessions, test, call, origin).await;
         self.forget_unserved(key, &digest).await;
-        let mut discovered = mount::discovered(&result?.outcome)?;
+        let mut discovered = mount::discovery_output(&result?.outcome)?;
         // An invalid tool is left out, with its reason, and does not block the others.
         for _ in 0..=LEFT_OUT {
-            let mount = Mount::consented(discovered.clone());
+            let mount = Mount::with_consent(discovered.clone());
             let Err(error) = self.make(key, read, Some(&mount), granted.clone()).await else {
                 return Ok(discovered);
             };
@@ -357,13 +357,13 @@ impl CustomTools {
     /// definition that is replaced.
     async fn same_mount(&self, key: &ToolKey, read: &Read<'_>) -> Result<Mount, CallError> {
         match self.is_mounted_already(key, read).await? {
-            true => self.mount(key).await?.map(|mount| Mount::consented(mount.discovered)),
+            true => self.mount(key).await?.map(|mount| Mount::with_consent(mount.discovered)),
             false => None,
         }
-        .ok_or_else(|| mount::replaced(key))
+        .ok_or_else(|| mount::replacement_error(key))
     }
 
-    async fn mounted(&self, key: &ToolKey) -> Result<(Read<'static>, Mount), CallError> {
+    async fn read_mount(&self, key: &ToolKey) -> Result<(Read<'static>, Mount), CallError> {
         let document = self.document(key).await?;
         let read = Read::parse(&document.body)?.into_owned();
         match self.mount(key).await? {
@@ -398,7 +398,7 @@ impl CustomTools {
     }
 
     /// Returns the operator's grant, if any.
-    async fn granted(&self, key: &ToolKey) -> Result<Option<Arc<Grant>>, CallError> {
+    async fn read_grant(&self, key: &ToolKey) -> Result<Option<Arc<Grant>>, CallError> {
         match self.0.store.document(&DocumentKey::ToolGrant(key.clone())).await {
             Ok(document) => Ok(Some(Arc::new(Grant::parse(&document.body)?))),
             Err(StoreError::NotFound { .. }) => Ok(None),
@@ -441,7 +441,7 @@ impl CustomTools {
     }
 
     /// Checks the precondition as the write would, before a request is sent to a server.
-    async fn judge(&self, key: &ToolKey, precondition: &Precondition) -> Result<(), CallError> {
+    async fn check_precondition(&self, key: &ToolKey, precondition: &Precondition) -> Result<(), CallError> {
         let document = DocumentKey::Tool(key.clone());
         let current = match self.0.store.document(&document).await {
             Ok(document) => Some(document.revision),
@@ -449,10 +449,10 @@ impl CustomTools {
             Err(error) => return Err(error.into()),
         };
         let what = document.to_string();
-        match precondition.judge(current) {
-            Judgement::Holds => Ok(()),
-            Judgement::Fails(unmet) => Err(StoreError::PreconditionFailed { what, unmet }.into()),
-            Judgement::Required => Err(StoreError::PreconditionRequired { what }.into()),
+        match precondition.check(current) {
+            PreconditionResult::Holds => Ok(()),
+            PreconditionResult::Fails(failure) => Err(StoreError::PreconditionFailed { what, failure }.into()),
+            PreconditionResult::Required => Err(StoreError::PreconditionRequired { what }.into()),
         }
     }
 

@@ -152,7 +152,7 @@ impl Stop<'_> {
         self.cancelled.is_cancelled() || self.revoked.is_cancelled() || self.shutdown.is_cancelled()
     }
 
-    async fn requested(self) {
+    async fn wait_for_request(self) {
         tokio::select! {
             () = self.cancelled.cancelled() => {}
             () = self.revoked.cancelled() => {}

@@ -14,7 +14,7 @@ use toolgate_api::document::{DocumentWarning, OrganizationDocument};
 
 use toolgate_admission::{CallError, ErrorType, Name, Namespace, is_hidden};
 
-pub use reading::{RuleKey, Sound, left_with_nothing};
+pub use reading::{RuleKey, ValidDocument, left_with_nothing};
 
 /// The platform and each organization have one policy; the key of its row needs a constant name.
 const PLATFORM_NAME: &str = "platform";
@@ -100,7 +100,7 @@ pub enum Precondition {
 
 /// Reason why a precondition fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unmet {
+pub enum PreconditionFailure {
     /// The document exists and should be new.
     Exists,
     /// The document to replace or delete does not exist.
@@ -111,9 +111,9 @@ pub enum Unmet {
 
 /// Result of a precondition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judgement {
+pub enum PreconditionResult {
     Holds,
-    Fails(Unmet),
+    Fails(PreconditionFailure),
     Required,
 }
 
@@ -313,14 +313,14 @@ impl Precondition {
     }
 
     /// Returns whether a write may proceed if the document has revision `current`, or does not exist for `None`.
-    pub fn judge(&self, current: Option<Revision>) -> Judgement {
+    pub fn check(&self, current: Option<Revision>) -> PreconditionResult {
         match (self, current) {
-            (Self::Missing, _) => Judgement::Required,
-            (Self::Absent, None) | (Self::Present, Some(_)) => Judgement::Holds,
-            (Self::Absent, Some(_)) => Judgement::Fails(Unmet::Exists),
-            (Self::Present | Self::OneOf(_), None) => Judgement::Fails(Unmet::Gone),
-            (Self::OneOf(revisions), Some(current)) if revisions.contains(&current) => Judgement::Holds,
-            (Self::OneOf(_), Some(_)) => Judgement::Fails(Unmet::Changed),
+            (Self::Missing, _) => PreconditionResult::Required,
+            (Self::Absent, None) | (Self::Present, Some(_)) => PreconditionResult::Holds,
+            (Self::Absent, Some(_)) => PreconditionResult::Fails(PreconditionFailure::Exists),
+            (Self::Present | Self::OneOf(_), None) => PreconditionResult::Fails(PreconditionFailure::Gone),
+            (Self::OneOf(revisions), Some(current)) if revisions.contains(&current) => PreconditionResult::Holds,
+            (Self::OneOf(_), Some(_)) => PreconditionResult::Fails(PreconditionFailure::Changed),
         }
     }
 }
@@ -361,34 +361,34 @@ mod tests {
 
     #[test]
     fn a_write_that_says_nothing_is_asked_to_say_what_it_replaces() {
-        assert_eq!(read(None, None).judge(None), Judgement::Required);
-        assert_eq!(read(None, None).judge(Some(Revision(1))), Judgement::Required);
+        assert_eq!(read(None, None).check(None), PreconditionResult::Required);
+        assert_eq!(read(None, None).check(Some(Revision(1))), PreconditionResult::Required);
     }
 
     #[test]
     fn a_new_document_must_not_be_there() {
-        assert_eq!(read(None, Some("*")).judge(None), Judgement::Holds);
-        assert_eq!(read(None, Some("*")).judge(Some(Revision(1))), Judgement::Fails(Unmet::Exists));
+        assert_eq!(read(None, Some("*")).check(None), PreconditionResult::Holds);
+        assert_eq!(read(None, Some("*")).check(Some(Revision(1))), PreconditionResult::Fails(PreconditionFailure::Exists));
     }
 
     #[test]
     fn a_star_matches_whatever_is_there() {
-        assert_eq!(read(Some("*"), None).judge(Some(Revision(9))), Judgement::Holds);
-        assert_eq!(read(Some("*"), None).judge(None), Judgement::Fails(Unmet::Gone));
+        assert_eq!(read(Some("*"), None).check(Some(Revision(9))), PreconditionResult::Holds);
+        assert_eq!(read(Some("*"), None).check(None), PreconditionResult::Fails(PreconditionFailure::Gone));
     }
 
     #[test]
     fn a_tag_matches_its_revision_alone() {
         let precondition = read(Some(&Revision(17).etag()), None);
-        assert_eq!(precondition.judge(Some(Revision(17))), Judgement::Holds);
-        assert_eq!(precondition.judge(Some(Revision(18))), Judgement::Fails(Unmet::Changed));
-        assert_eq!(precondition.judge(None), Judgement::Fails(Unmet::Gone));
+        assert_eq!(precondition.check(Some(Revision(17))), PreconditionResult::Holds);
+        assert_eq!(precondition.check(Some(Revision(18))), PreconditionResult::Fails(PreconditionFailure::Changed));
+        assert_eq!(precondition.check(None), PreconditionResult::Fails(PreconditionFailure::Gone));
     }
 
     #[test]
     fn one_of_several_tags_is_enough() {
         for tags in ["\"3\", \"17\"", "\"a,b\",W/\"3\" ,, \"17\""] {
-            assert_eq!(read(Some(tags), None).judge(Some(Revision(17))), Judgement::Holds, "{tags}");
+            assert_eq!(read(Some(tags), None).check(Some(Revision(17))), PreconditionResult::Holds, "{tags}");
         }
     }
 
@@ -396,8 +396,8 @@ mod tests {
     fn weak_and_foreign_tags_match_nothing() {
         for tags in ["W/\"17\"", "\"017\"", "\"+17\"", "\"abc\"", "\"\"", ",", "\"a,b\""] {
             assert_eq!(
-                read(Some(tags), None).judge(Some(Revision(17))),
-                Judgement::Fails(Unmet::Changed),
+                read(Some(tags), None).check(Some(Revision(17))),
+                PreconditionResult::Fails(PreconditionFailure::Changed),
                 "{tags}"
             );
         }
@@ -444,30 +444,30 @@ mod tests {
         assert!(serde_json::from_str::<OrganizationDocument>(r#"{"connected":["stripe"]}"#).is_ok());
     }
 
-    fn named(display_name: &str) -> OrganizationDocument {
+    fn with_display_name(display_name: &str) -> OrganizationDocument {
         OrganizationDocument { display_name: Some(display_name.into()), ..Default::default() }
     }
 
-    fn connected(names: Vec<String>) -> OrganizationDocument {
+    fn with_connections(names: Vec<String>) -> OrganizationDocument {
         OrganizationDocument { connected: names, ..Default::default() }
     }
 
     #[test]
     fn texts_of_an_organization_are_bounded_and_what_they_had_is_said() {
-        for sound in [named(&"é".repeat(200)), connected(vec!["x".repeat(100); 10_000])] {
+        for sound in [with_display_name(&"é".repeat(200)), with_connections(vec!["x".repeat(100); 10_000])] {
             check_organization(&sound).expect("at the bound");
         }
         let cases = [
-            (named(&"é".repeat(201)), "`display_name` has 201 characters and may have 200"),
-            (named(" "), "`display_name` is empty or holds hidden characters"),
-            (named("Ac\nme\u{202e}"), "`display_name` is empty or holds hidden characters"),
-            (connected(vec!["x".into(); 10_001]), "`connected` has 10001 entries and may have 10000"),
+            (with_display_name(&"é".repeat(201)), "`display_name` has 201 characters and may have 200"),
+            (with_display_name(" "), "`display_name` is empty or holds hidden characters"),
+            (with_display_name("Ac\nme\u{202e}"), "`display_name` is empty or holds hidden characters"),
+            (with_connections(vec!["x".into(); 10_001]), "`connected` has 10001 entries and may have 10000"),
             (
-                connected(vec!["x".into(), "é".repeat(101)]),
+                with_connections(vec!["x".into(), "é".repeat(101)]),
                 "entry 1 of `connected` has 101 characters and may have 100",
             ),
-            (connected(vec![String::new()]), "entry 0 of `connected` is not a word"),
-            (connected(vec!["two words".into()]), "entry 0 of `connected` is not a word"),
+            (with_connections(vec![String::new()]), "entry 0 of `connected` is not a word"),
+            (with_connections(vec!["two words".into()]), "entry 0 of `connected` is not a word"),
         ];
         for (document, message) in cases {
             let error = check_organization(&document).expect_err(message);

@@ -212,7 +212,7 @@ mod tests {
         Name::parse(text).expect("a name")
     }
 
-    async fn received(subscriber: &mut Subscriber) -> String {
+    async fn receive(subscriber: &mut Subscriber) -> String {
         match subscriber.next().await {
             Received::Event(event) => event.call.to_string(),
             Received::Missed(missed) => format!("missed {missed}"),
@@ -227,8 +227,8 @@ mod tests {
         let mut all = events.subscribe(Scope::All).expect("room");
         events.emit(&name("other"), || event("theirs"));
         events.emit(&name("acme"), || event("ours"));
-        assert_eq!(received(&mut acme).await, "ours");
-        assert_eq!((received(&mut all).await, received(&mut all).await), ("theirs".into(), "ours".into()));
+        assert_eq!(receive(&mut acme).await, "ours");
+        assert_eq!((receive(&mut all).await, receive(&mut all).await), ("theirs".into(), "ours".into()));
     }
 
     #[test]
@@ -250,8 +250,8 @@ mod tests {
         for number in 0..RING_EVENTS + 3 {
             events.emit(&name("acme"), || event(&number.to_string()));
         }
-        assert_eq!(received(&mut slow).await, "missed 3");
-        assert_eq!(received(&mut slow).await, "3");
+        assert_eq!(receive(&mut slow).await, "missed 3");
+        assert_eq!(receive(&mut slow).await, "3");
     }
 
     #[test]

@@ -22,7 +22,7 @@ const FRAMED_BYTES: usize = 64 * 1024;
 /// The text of an outcome for a model: result, error, or what the call waits for.
 pub fn outcome_text(outcome: &CallOutcome) -> String {
     let content = match (outcome.output(), outcome.error()) {
-        (Some(output), _) => unquoted(output.get()),
+        (Some(output), _) => unquote(output.get()),
         (None, Some(error)) => format!("{}: {} ({})", error.error_type, error.message, error.hint).into(),
         (None, None) => outcome.pending_text().unwrap_or_default().into(),
     };
@@ -30,7 +30,7 @@ pub fn outcome_text(outcome: &CallOutcome) -> String {
 }
 
 /// A JSON string without its quotes and escapes, which reads better; other JSON unchanged.
-fn unquoted(json: &str) -> Cow<'_, str> {
+fn unquote(json: &str) -> Cow<'_, str> {
     match json.starts_with('"').then(|| serde_json::from_str::<String>(json)) {
         Some(Ok(text)) => text.into(),
         _ => json.into(),

@@ -109,10 +109,10 @@ impl Identity {
     /// Returns the caller for the `Authorization` header of a request.
     pub fn authenticate(&self, authorization: Option<&str>) -> Result<Arc<Caller>, CallError> {
         let Some(authorization) = authorization else {
-            return Err(unauthenticated("no token was sent"));
+            return Err(authentication_error("no token was sent"));
         };
         let caller = bearer(authorization).and_then(|text| self.caller_of(text));
-        caller.ok_or_else(|| unauthenticated("the token is not valid"))
+        caller.ok_or_else(|| authentication_error("the token is not valid"))
     }
 
     /// Creates a token, if `maker` has the permission to grant its role.
@@ -334,7 +334,7 @@ fn write_token(file: &Path, secret: &Secret) -> io::Result<()> {
     linked
 }
 
-fn unauthenticated(message: &str) -> CallError {
+fn authentication_error(message: &str) -> CallError {
     CallError::new(
         ErrorType::Unauthenticated,
         message,

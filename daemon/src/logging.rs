@@ -141,15 +141,15 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Written {
+    impl LogBuffer {
         fn text(&self) -> String {
             String::from_utf8(self.0.lock().expect("unbroken").clone()).expect("text")
         }
     }
 
-    impl io::Write for Written {
+    impl io::Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().expect("unbroken").write(bytes)
         }
@@ -159,7 +159,7 @@ mod tests {
         }
     }
 
-    impl MakeWriter<'_> for Written {
+    impl MakeWriter<'_> for LogBuffer {
         type Writer = Self;
 
         fn make_writer(&self) -> Self {
@@ -182,10 +182,10 @@ mod tests {
 
     #[test]
     fn machines_get_what_guests_log_as_it_was_with_its_pairs_in_order() {
-        let written = Written::default();
-        let lines = tracing_subscriber::fmt().with_writer(written.clone()).json();
+        let buffer = LogBuffer::default();
+        let lines = tracing_subscriber::fmt().with_writer(buffer.clone()).json();
         tracing::subscriber::with_default(lines.event_format(JsonLines::new()).finish(), say);
-        let text = written.text();
+        let text = buffer.text();
         let [guests, caught, standard] = text.lines().collect::<Vec<_>>()[..] else {
             panic!("three: {text}")
         };
@@ -209,10 +209,10 @@ mod tests {
 
     #[test]
     fn what_guests_log_is_one_line_that_steers_no_terminal() {
-        let written = Written::default();
-        let lines = tracing_subscriber::fmt().with_writer(written.clone()).with_ansi(false);
+        let buffer = LogBuffer::default();
+        let lines = tracing_subscriber::fmt().with_writer(buffer.clone()).with_ansi(false);
         tracing::subscriber::with_default(lines.finish(), say);
-        let text = written.text();
+        let text = buffer.text();
         assert_eq!(text.lines().count(), 3, "{text:?}");
         assert!(
             !text.contains(|letter: char| letter != '\n' && (letter.is_control() || letter == '\u{202e}'))

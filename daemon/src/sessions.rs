@@ -108,7 +108,7 @@ impl Session {
     }
 
     /// Cancelled when the session ends; running calls end with it.
-    pub fn ended(&self) -> &CancellationToken {
+    pub fn end_signal(&self) -> &CancellationToken {
         &self.ended
     }
 
@@ -193,7 +193,7 @@ impl Sessions {
     }
 
     /// A session that is in no map: for one test call. The caller removes its files.
-    pub fn unlisted(&self, setup: SessionSetup, initial: InitialState) -> Arc<Session> {
+    pub fn make_unlisted(&self, setup: SessionSetup, initial: InitialState) -> Arc<Session> {
         self.make(setup, initial, false)
     }
 

@@ -80,8 +80,8 @@ impl ArgumentsError {
             }
             Self::Json(error) => (
                 error.pointer.clone(),
-                error.kind.expected(),
-                error.kind.found(),
+                error.kind.expected_text(),
+                error.kind.found_text(),
                 error.kind.hint().to_owned(),
             ),
         };

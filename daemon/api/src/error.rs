@@ -314,7 +314,7 @@ impl CallError {
     }
 
     /// The caller cancelled the call or disconnected.
-    pub fn cancelled() -> Self {
+    pub fn cancellation() -> Self {
         Self::new(ErrorType::Cancelled, "the call was cancelled", "use a new id to call again")
     }
 

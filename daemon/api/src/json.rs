@@ -54,7 +54,7 @@ pub enum JsonErrorKind {
 
 impl JsonErrorKind {
     /// The expected text, in a few words.
-    pub fn expected(&self) -> String {
+    pub fn expected_text(&self) -> String {
         match self {
             Self::Syntax { expected, .. } => (*expected).to_owned(),
             Self::DuplicateKey(_) => "each key once".to_owned(),
@@ -66,7 +66,7 @@ impl JsonErrorKind {
     }
 
     /// The text found, in a few words.
-    pub fn found(&self) -> String {
+    pub fn found_text(&self) -> String {
         match self {
             Self::Syntax { found, .. } => found.clone(),
             Self::DuplicateKey(key) => format!("key `{key}` twice"),
@@ -138,25 +138,25 @@ impl<'a> Parser<'a> {
         self.skip_space();
         match self.peek() {
             None => Ok(value),
-            Some(_) => Err(self.unexpected("the end")),
+            Some(_) => Err(self.syntax_error("the end")),
         }
     }
 
     fn value(&mut self) -> Parsed<Value> {
         self.skip_space();
         match self.peek() {
-            Some(b'{') => self.nested(Self::object),
-            Some(b'[') => self.nested(Self::array),
+            Some(b'{') => self.parse_nested(Self::object),
+            Some(b'[') => self.parse_nested(Self::array),
             Some(b'"') => self.string().map(Value::String),
             Some(b'-' | b'0'..=b'9') => self.number().map(Value::Number),
             Some(b't') => self.word("true", Value::Bool(true)),
             Some(b'f') => self.word("false", Value::Bool(false)),
             Some(b'n') => self.word("null", Value::Null),
-            _ => Err(self.unexpected("a value")),
+            _ => Err(self.syntax_error("a value")),
         }
     }
 
-    fn nested(&mut self, inner: fn(&mut Self) -> Parsed<Value>) -> Parsed<Value> {
+    fn parse_nested(&mut self, inner: fn(&mut Self) -> Parsed<Value>) -> Parsed<Value> {
         if self.depth >= self.max_depth {
             return Err(JsonErrorKind::TooDeep(self.max_depth));
         }
@@ -175,7 +175,7 @@ impl<'a> Parser<'a> {
         loop {
             self.skip_space();
             if self.peek() != Some(b'"') {
-                return Err(self.unexpected("a key in double quotes"));
+                return Err(self.syntax_error("a key in double quotes"));
             }
             let key_at = self.at;
             let key = self.string()?;
@@ -186,7 +186,7 @@ impl<'a> Parser<'a> {
                 return Err(JsonErrorKind::DuplicateKey(shown));
             }
             if !self.skip_to(b':') {
-                return Err(self.unexpected("`:`"));
+                return Err(self.syntax_error("`:`"));
             }
             match self.value() {
                 Ok(value) => map.insert(key, value),
@@ -199,7 +199,7 @@ impl<'a> Parser<'a> {
                 return Ok(Value::Object(map));
             }
             if !self.skip_to(b',') {
-                return Err(self.unexpected("`,` or `}`"));
+                return Err(self.syntax_error("`,` or `}`"));
             }
         }
     }
@@ -221,7 +221,7 @@ impl<'a> Parser<'a> {
                 return Ok(Value::Array(items));
             }
             if !self.skip_to(b',') {
-                return Err(self.unexpected("`,` or `]`"));
+                return Err(self.syntax_error("`,` or `]`"));
             }
         }
     }
@@ -241,8 +241,8 @@ impl<'a> Parser<'a> {
                     return Ok(text);
                 }
                 Some(b'\\') => text.push(self.escape()?),
-                Some(_) => return Err(self.unexpected("an escape in place of a control character")),
-                None => return Err(self.unexpected("the closing quote")),
+                Some(_) => return Err(self.syntax_error("an escape in place of a control character")),
+                None => return Err(self.syntax_error("the closing quote")),
             }
         }
     }
@@ -295,7 +295,7 @@ impl<'a> Parser<'a> {
         match self.peek() {
             Some(b'0') => self.at += 1,
             Some(b'1'..=b'9') => self.digits(),
-            _ => return Err(self.unexpected("a digit")),
+            _ => return Err(self.syntax_error("a digit")),
         }
         let mut integral = true;
         if self.skip(|byte| byte == b'.') {
@@ -314,7 +314,7 @@ impl<'a> Parser<'a> {
 
     fn digits_or_fail(&mut self) -> Parsed<()> {
         if !self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            return Err(self.unexpected("a digit"));
+            return Err(self.syntax_error("a digit"));
         }
         self.digits();
         Ok(())
@@ -326,7 +326,7 @@ impl<'a> Parser<'a> {
 
     fn word(&mut self, word: &str, value: Value) -> Parsed<Value> {
         if !self.text.as_bytes().get(self.at..).is_some_and(|rest| rest.starts_with(word.as_bytes())) {
-            return Err(self.unexpected("a value"));
+            return Err(self.syntax_error("a value"));
         }
         self.at += word.len();
         Ok(value)
@@ -356,7 +356,7 @@ impl<'a> Parser<'a> {
         self.text.get(from..to).unwrap_or_default()
     }
 
-    fn unexpected(&self, expected: &'static str) -> JsonErrorKind {
+    fn syntax_error(&self, expected: &'static str) -> JsonErrorKind {
         let found = match self.text.get(self.at..).and_then(|rest| rest.chars().next()) {
             Some(next) => format!("`{}`", excerpt(next.encode_utf8(&mut [0; 4]))),
             None => "the end".to_owned(),
@@ -443,7 +443,7 @@ mod tests {
 
     use super::*;
 
-    fn refused(text: &str) -> JsonError {
+    fn parse_error(text: &str) -> JsonError {
         parse_strict(text, 64).expect_err(text)
     }
 
@@ -458,7 +458,7 @@ mod tests {
 
     #[test]
     fn a_duplicate_key_is_refused_with_its_pointer_even_when_it_is_spelt_otherwise() {
-        let error = refused(r#"{"x":[0,{"a/b":1,"a\u002fb":2}]}"#);
+        let error = parse_error(r#"{"x":[0,{"a/b":1,"a\u002fb":2}]}"#);
         assert_eq!(error.kind, JsonErrorKind::DuplicateKey("a/b".to_owned()));
         assert_eq!(error.pointer, "/x/1/a~1b");
         assert!(parse_strict(r#"{"x":[0,{"a/b":1,"a/c":2}]}"#, 64).is_ok());
@@ -470,21 +470,21 @@ mod tests {
             assert_eq!(parse_strict(text, 0).expect(text).to_string(), text);
         }
         for text in ["18446744073709551616", "-9223372036854775809", "123456789012345678901234567890"] {
-            assert!(matches!(refused(text).kind, JsonErrorKind::IntegerOutOfRange(_)), "{text}");
+            assert!(matches!(parse_error(text).kind, JsonErrorKind::IntegerOutOfRange(_)), "{text}");
         }
     }
 
     #[test]
     fn a_float_that_overflows_is_refused() {
-        assert!(matches!(refused("1e400").kind, JsonErrorKind::FloatOutOfRange(_)));
-        assert!(matches!(refused("-1e400").kind, JsonErrorKind::FloatOutOfRange(_)));
+        assert!(matches!(parse_error("1e400").kind, JsonErrorKind::FloatOutOfRange(_)));
+        assert!(matches!(parse_error("-1e400").kind, JsonErrorKind::FloatOutOfRange(_)));
         assert_eq!(parse_strict("1.7976931348623157e308", 0), Ok(json!(f64::MAX)));
     }
 
     #[test]
     fn a_float_that_would_become_another_number_is_refused() {
         for text in ["9007199254740993.0", "-9007199254740993.00", "1e-400", "-0.1e-400"] {
-            assert!(matches!(refused(text).kind, JsonErrorKind::FloatOutOfRange(_)), "{text}");
+            assert!(matches!(parse_error(text).kind, JsonErrorKind::FloatOutOfRange(_)), "{text}");
         }
         let kept = [
             "9007199254740992.0",
@@ -512,7 +512,7 @@ mod tests {
             r#""\x""#,
             r#""\"#,
         ] {
-            assert!(matches!(refused(text).kind, JsonErrorKind::BadEscape(_)), "{text}");
+            assert!(matches!(parse_error(text).kind, JsonErrorKind::BadEscape(_)), "{text}");
         }
         assert_eq!(parse_strict(r#""\uD83D\uDE00""#, 0), Ok(json!("😀")));
     }
@@ -548,10 +548,10 @@ mod tests {
             "{\"a\":}",
             "[}",
         ] {
-            let error = refused(text);
+            let error = parse_error(text);
             assert!(matches!(error.kind, JsonErrorKind::Syntax { .. }), "{text}: {error}");
         }
-        let error = refused("{\n  \"é\": [1,\n 2 }");
+        let error = parse_error("{\n  \"é\": [1,\n 2 }");
         assert_eq!((error.line, error.column), (3, 4));
         assert_eq!(
             error.to_string(),
@@ -563,15 +563,15 @@ mod tests {
     fn depth_is_counted_in_levels_and_bounded_without_recursion_beyond_it() {
         let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
         assert!(parse_strict(&nested(64), 64).is_ok());
-        assert_eq!(refused(&nested(65)).kind, JsonErrorKind::TooDeep(64));
-        assert_eq!(refused(&"[".repeat(1_000_000)).kind, JsonErrorKind::TooDeep(64));
+        assert_eq!(parse_error(&nested(65)).kind, JsonErrorKind::TooDeep(64));
+        assert_eq!(parse_error(&"[".repeat(1_000_000)).kind, JsonErrorKind::TooDeep(64));
         assert!(parse_strict("1", 0).is_ok());
         assert!(parse_strict("[]", 0).is_err());
     }
 
     #[test]
     fn a_message_shows_only_a_short_piece_of_a_long_number() {
-        let error = refused(&"9".repeat(10_000));
+        let error = parse_error(&"9".repeat(10_000));
         assert!(error.to_string().chars().count() < 120, "{error}");
     }
 

@@ -205,11 +205,11 @@ impl CalledKey {
 
     /// `namespace/tool` in lower case.
     fn as_bytes(&self) -> &[u8] {
-        self.written().split_first().map_or(&[], |(_, text)| text)
+        self.key_bytes().split_first().map_or(&[], |(_, text)| text)
     }
 
     /// The length byte followed by `namespace/tool` in lower case, so that no key is a prefix of another.
-    pub fn written(&self) -> &[u8] {
+    pub fn key_bytes(&self) -> &[u8] {
         let [length, ..] = self.written;
         self.written.get(..1 + usize::from(length)).unwrap_or_default()
     }

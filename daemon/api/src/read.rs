@@ -39,7 +39,7 @@ impl ReadError {
     }
 
     /// A name that is not defined, with the nearest of the defined ones.
-    pub fn undefined<'a>(
+    pub fn undefined_name<'a>(
         place: impl Into<String>,
         kind: &str,
         name: &str,
@@ -110,7 +110,7 @@ struct Reader<'de> {
 }
 
 impl<'de> Reader<'de> {
-    fn unexpected(&self) -> Unexpected<'de> {
+    fn as_unexpected(&self) -> Unexpected<'de> {
         match self.value {
             Value::Null => Unexpected::Unit,
             Value::Bool(flag) => Unexpected::Bool(*flag),
@@ -144,7 +144,7 @@ impl<'de> Reader<'de> {
             Value::Object(members) => {
                 visitor.visit_map(Members { members: members.iter(), skips_null, member: None })
             }
-            _ => Err(de::Error::invalid_type(self.unexpected(), &"an object")),
+            _ => Err(de::Error::invalid_type(self.as_unexpected(), &"an object")),
         }
     }
 }
@@ -247,7 +247,7 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     ) -> Result<V::Value, ReadError> {
         match self.value {
             Value::String(word) => visitor.visit_enum(word.as_str().into_deserializer()),
-            _ => Err(de::Error::invalid_type(self.unexpected(), &"a string")),
+            _ => Err(de::Error::invalid_type(self.as_unexpected(), &"a string")),
         }
     }
 

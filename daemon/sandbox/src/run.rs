@@ -153,7 +153,7 @@ impl Sandbox {
                 ended = tokio::time::timeout_at(stop.deadline, guest) => {
                     ended.map_err(|_| trap::deadline_exceeded(limits))
                 }
-                () = stop.stop => Err(CallError::cancelled()),
+                () = stop.stop => Err(CallError::cancellation()),
             }
         };
         let fuel = store.get_fuel().ok();

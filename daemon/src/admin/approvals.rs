@@ -39,7 +39,7 @@ impl Admin {
         let details = details(&row, &request);
         let action =
             AuditedAction { details: details.as_deref(), ..actor.action(Some(&organization), action, id) };
-        self.audited(action, self.decide(actor, row, request)).await
+        self.run_audited(action, self.decide(actor, row, request)).await
     }
 
     async fn decide(
@@ -63,7 +63,7 @@ impl Admin {
                     let why = approvals::void();
                     parts.dispatcher.apply_decision(session, &row.id, ApprovalState::Void, Some(&why));
                 }
-                return Err(outdated());
+                return Err(stale_approval());
             }
         }
         if !parts.store.decide_approval(&row.id, &decision).await? {
@@ -167,7 +167,7 @@ fn invalid(message: String, hint: &str) -> CallError {
 }
 
 /// The error for the approver, not for the model.
-fn outdated() -> CallError {
+fn stale_approval() -> CallError {
     CallError::new(
         ErrorType::ApprovalExpired,
         "the shown call would not run any more: the tool, the rules or the session have changed since it asked",

@@ -43,9 +43,9 @@ impl Admin {
         write: DocumentWrite,
     ) -> Result<DocumentWritten, CallError> {
         self.check_owner(actor, &write.key)?;
-        let (action, target) = named(&write.key);
+        let (action, target) = action_and_target(&write.key);
         let action = actor.action(write.key.organization(), action, &target);
-        self.audited(action, async {
+        self.run_audited(action, async {
             let _in_order = self.0.documents.lock().await;
             let (written, warnings) = match (&write.key, RuleKey::of(&write.key)) {
                 (_, Some(key)) => self.put_rules(key, &write).await?,
@@ -66,7 +66,7 @@ impl Admin {
         document: &OrganizationDocument,
         precondition: &Precondition,
     ) -> Result<WriteResult, CallError> {
-        self.audited(actor.action(Some(name), "organization.put", name.as_str()), async {
+        self.run_audited(actor.action(Some(name), "organization.put", name.as_str()), async {
             crate::documents::check_organization(document)?;
             let text = serde_json::to_string(document).map_err(|error| {
                 CallError::new(ErrorType::Internal, error.to_string(), "tell the operator")
@@ -93,7 +93,7 @@ impl Admin {
         let key = DocumentKey::agent(organization, agent);
         self.check_owner(actor, &key)?;
         let target = format!("{organization}/{agent}");
-        self.audited(actor.action(Some(organization), "agent.delete", &target), async {
+        self.run_audited(actor.action(Some(organization), "agent.delete", &target), async {
             let _in_order = self.0.documents.lock().await;
             let deleted = self.parts().store.delete_document(&key, precondition, now_ms()).await?;
             self.parts().registry.remove_agent(organization, agent);
@@ -110,7 +110,7 @@ impl Admin {
         name: &Name,
         precondition: &Precondition,
     ) -> Result<(), CallError> {
-        self.audited(actor.action(Some(name), "organization.delete", name.as_str()), async {
+        self.run_audited(actor.action(Some(name), "organization.delete", name.as_str()), async {
             let _in_order = self.0.documents.lock().await;
             let key = DocumentKey::Organization(name.clone());
             let deleted = self.parts().store.delete_document(&key, precondition, now_ms()).await?;
@@ -172,7 +172,7 @@ impl Admin {
         write: &DocumentWrite,
     ) -> Result<(WriteResult, Vec<Warning>), CallError> {
         let grant = parse_grant(&write.text)?;
-        let requested = self.parts().custom.asked(key);
+        let requested = self.parts().custom.requested_capabilities(key);
         let warnings = requested.map(|requested| grant.warnings(&requested)).unwrap_or_default();
         check_strict(&warnings, write.strict)?;
         let written = self.parts().custom.grant(key, &write.text, grant, &write.precondition).await?;
@@ -194,7 +194,7 @@ impl Admin {
 }
 
 /// The action of a write and its target, as the audit log names them.
-fn named(key: &DocumentKey) -> (&'static str, String) {
+fn action_and_target(key: &DocumentKey) -> (&'static str, String) {
     match key {
         DocumentKey::Platform => ("policy.put", "platform".to_owned()),
         DocumentKey::Policy(organization) => ("policy.put", organization.to_string()),

@@ -35,7 +35,7 @@ pub(super) struct Waiting {
 
 impl Mount {
     /// Creates a mount without a waiting list.
-    pub fn consented(discovered: Box<RawValue>) -> Self {
+    pub fn with_consent(discovered: Box<RawValue>) -> Self {
         Self { discovered, waiting: None }
     }
 
@@ -117,7 +117,7 @@ fn unreadable(error: &serde_json::Error) -> CallError {
 }
 
 /// Error of a race: the tool was changed while the request to its server was in flight.
-pub(super) fn replaced(key: &ToolKey) -> CallError {
+pub(super) fn replacement_error(key: &ToolKey) -> CallError {
     CallError::new(
         ErrorType::Conflict,
         format!("the tool `{}` was replaced meanwhile", key.namespace),
@@ -135,7 +135,7 @@ pub(super) fn not_that(key: &ToolKey) -> CallError {
 }
 
 /// Returns the output of a `discover` call, or its error.
-pub(super) fn discovered(outcome: &CallOutcome) -> Result<Box<RawValue>, CallError> {
+pub(super) fn discovery_output(outcome: &CallOutcome) -> Result<Box<RawValue>, CallError> {
     if let Some(output) = outcome.output() {
         return Ok(output.to_owned());
     }
@@ -162,21 +162,21 @@ mod tests {
         serde_json::value::to_raw_value(value).expect("json")
     }
 
-    fn refused(pointer: &str) -> CallError {
+    fn error_at(pointer: &str) -> CallError {
         CallError::new(ErrorType::InvalidPolicy, "no", "no").with_pointer(pointer)
     }
 
     #[test]
     fn m4_the_tool_that_is_refused_is_left_out_with_the_reason() {
         let list = raw(&json!({"tools": [{"name": "a"}, {"name": "b"}], "left_out": []}));
-        let rest = without(&list, &refused("/tools/1/input_schema/type")).expect("another list");
+        let rest = without(&list, &error_at("/tools/1/input_schema/type")).expect("another list");
         let rest: serde_json::Value = serde_json::from_str(rest.get()).expect("json");
         assert_eq!(rest, json!({"tools": [{"name": "a"}], "left_out": [{"name": "b", "why": "no"}]}));
         for elsewhere in ["/url", "/tools", "/tools/2", "/tools/x"] {
-            assert!(without(&list, &refused(elsewhere)).is_none(), "{elsewhere}");
+            assert!(without(&list, &error_at(elsewhere)).is_none(), "{elsewhere}");
         }
         let last = raw(&json!({"tools": [{"name": "a"}], "left_out": []}));
-        assert!(without(&last, &refused("/tools/0")).is_none());
+        assert!(without(&last, &error_at("/tools/0")).is_none());
     }
 
     #[tokio::test]
@@ -184,7 +184,7 @@ mod tests {
         let list = |tools: serde_json::Value, version: u8| {
             raw(&json!({"tools": tools, "server": {"version": version}, "left_out": []}))
         };
-        let mut mount = Mount::consented(list(json!([{"name": "a"}]), 1));
+        let mut mount = Mount::with_consent(list(json!([{"name": "a"}]), 1));
         let digest = async |_| Ok("sha256:ab".to_owned());
         mount.note(list(json!([{"name": "a"}]), 2), digest).await.expect("noted");
         assert!(mount.waiting.is_none());

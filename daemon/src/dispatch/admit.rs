@@ -66,7 +66,7 @@ impl Dispatcher {
                     Some(slot.map_err(queue_refusal)?)
                 }
                 // A stopped call is recorded and does not run, so it needs no slot.
-                () = stop.requested() => None,
+                () = stop.wait_for_request() => None,
             };
             let snapshot = self.0.registry.snapshot();
             let rules = rules_at(&snapshot);
@@ -115,7 +115,7 @@ async fn wait_for_files(
         files = session.changing_files.enter(ONE_ORGANIZATION, || deadline) => {
             files.map(Some).map_err(files_refusal)
         }
-        () = stop.requested() => Ok(None),
+        () = stop.wait_for_request() => Ok(None),
     }
 }
 
@@ -134,19 +134,19 @@ pub(super) async fn open_workspace(
     let opened = tokio::select! {
         biased;
         opened = timeout_at(deadline, session.workspace(quota)) => opened.map_err(|_| files_deadline())?,
-        () = stop.requested() => return Err(CallError::cancelled()),
+        () = stop.wait_for_request() => return Err(CallError::cancellation()),
     };
     match opened {
         Ok(workspace) => Ok(Some(workspace)),
         // The session ended after the call began.
-        Err(WorkspaceError::NotFound) => Err(CallError::cancelled()),
+        Err(WorkspaceError::NotFound) => Err(CallError::cancellation()),
         Err(error) => Err(record::workspace_unavailable(&error)),
     }
 }
 
 fn queue_refusal(error: QueueError) -> CallError {
     match error {
-        QueueError::Full => overloaded("too many calls are waiting", "call again in a moment"),
+        QueueError::Full => overload("too many calls are waiting", "call again in a moment"),
         QueueError::Deadline => CallError::new(
             ErrorType::DeadlineExceeded,
             "the deadline passed while the call waited for a free slot",
@@ -157,7 +157,7 @@ fn queue_refusal(error: QueueError) -> CallError {
 
 fn files_refusal(error: QueueError) -> CallError {
     match error {
-        QueueError::Full => overloaded(
+        QueueError::Full => overload(
             "too many calls wait for the session's files, which one call at a time may change",
             "wait for the answers of the other calls, then call again",
         ),
@@ -165,7 +165,7 @@ fn files_refusal(error: QueueError) -> CallError {
     }
 }
 
-fn overloaded(message: &str, hint: &str) -> CallError {
+fn overload(message: &str, hint: &str) -> CallError {
     CallError::new(ErrorType::Overloaded, message, hint).with_retry_after_ms(1000)
 }
 

@@ -34,13 +34,13 @@ impl Dispatcher {
     ) -> Result<(Checked<Component>, ApprovalUse), Box<(CallOutcome, Option<PendingOn>)>> {
         let parts = &*self.0;
         let Attempt { session, call, origin, .. } = *attempt;
-        let refused = |error| Box::new((CallOutcome::refused(call, error), None));
+        let refused = |error| Box::new((CallOutcome::of_error(call, error), None));
         let found = parts.approvals.find(session, &call.id, &origin.principal, &unapproved, now_ms()).await;
         let approvals::Use { id, approval, is_last } = match found.map_err(refused)? {
             ApprovalLookup::Used(used) => *used,
             ApprovalLookup::Pending(row, expired) => {
                 if let Some(expired) = expired {
-                    let error = approvals::expired(false);
+                    let error = approvals::expiry(false);
                     self.apply_decision(session, &expired, ApprovalState::Expired, Some(&error));
                 }
                 let outcome = CallOutcome::awaiting_approval(&call.id, &call.tool, &row);
@@ -188,7 +188,7 @@ impl Dispatcher {
 fn cancel(events: &Events, session: &Session, id: &str) -> Option<(Arc<PendingCall>, Arc<CallOutcome>)> {
     let mut ended = None;
     session.calls.cancel(id, now_ms(), |pending| {
-        let state = OutcomeState::Error(CallError::cancelled());
+        let state = OutcomeState::Error(CallError::cancellation());
         let outcome = Arc::new(CallOutcome::end_of(&pending.outcome, state));
         ended = Some((pending, Arc::clone(&outcome)));
         outcome

@@ -33,7 +33,7 @@ impl Dispatcher {
         exceeded: Option<RoundsExceeded>,
     ) -> Arc<CallOutcome> {
         let sha256 = audit::sha256(call.arguments.as_bytes());
-        match session.calls.open(&call.id, &call.tool, sha256.0, now_ms(), session.ended()) {
+        match session.calls.open(&call.id, &call.tool, sha256.0, now_ms(), session.end_signal()) {
             Lookup::New(running) => {
                 // A caller that disconnects during the look-up has made no call.
                 let looking_up = scopeguard::guard(running, RunningCall::withdraw);
@@ -50,8 +50,8 @@ impl Dispatcher {
                 self.call_to_end(session, call, sha256, origin, running, options).await
             }
             Lookup::Known(state) => known_outcome(&call.id, &call.tool, &state),
-            Lookup::Conflict => Arc::new(CallOutcome::refused(&call, id_reused(&call.id))),
-            Lookup::Full => Arc::new(CallOutcome::refused(&call, session_full())),
+            Lookup::Conflict => Arc::new(CallOutcome::of_error(&call, id_reused(&call.id))),
+            Lookup::Full => Arc::new(CallOutcome::of_error(&call, session_full())),
         }
     }
 
@@ -88,7 +88,7 @@ impl Dispatcher {
         };
         let row = match look_up.await {
             Ok(row) => row?,
-            Err(error) => return Some(CallOutcome::refused(call, record::unrecordable(&error))),
+            Err(error) => return Some(CallOutcome::of_error(call, record::unrecordable(&error))),
         };
         // A call whose intent cannot be read counts as the same call: it must not run again.
         let is_same = row
@@ -96,7 +96,7 @@ impl Dispatcher {
             .as_ref()
             .is_none_or(|intent| *intent.wire_name == *call.tool && intent.arguments_sha256 == sha256);
         if !is_same {
-            return Some(CallOutcome::refused(call, id_reused(&call.id)));
+            return Some(CallOutcome::of_error(call, id_reused(&call.id)));
         }
         // A call that waited for approval has not run, and is decided again.
         (row.status != Some(Status::ApprovalRequired))
@@ -139,7 +139,7 @@ impl Dispatcher {
         let exchanges = options.test.as_ref().map(|test| &test.exchanges);
         let attempt = Attempt { session, call, origin, entry: &entry, arrived, exchanges };
         let (performed, on) = match stop.is_requested() {
-            true => (CallOutcome::refused(call, CallError::cancelled()), None),
+            true => (CallOutcome::of_error(call, CallError::cancellation()), None),
             false => self.perform(verdict, &attempt, revision, stop).await,
         };
         drop(permits);
@@ -212,7 +212,7 @@ impl Dispatcher {
         let session = attempt.session;
         let context = self.context(&admitted, attempt, deadline, workspace);
         // Pinned here, since each future that it moves into would hold room for it twice.
-        let stopped = pin!(stop.requested());
+        let stopped = pin!(stop.wait_for_request());
         let mut finished = self.0.sandbox.run(&admitted, context, stopped).await;
         if let Some(exchanges) = attempt.exchanges {
             exchanges.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
@@ -239,7 +239,7 @@ impl Dispatcher {
             ledger.charge(&session.setup.organization, checked, monotonic_ms())
         };
         let admitted = charged.map_err(|refusal| Box::new(CallOutcome::of_refusal(call, refusal)))?;
-        let refused = |error| Box::new(CallOutcome::refused(call, error).by(&admitted));
+        let refused = |error| Box::new(CallOutcome::of_error(call, error).by(&admitted));
         client::check_capacity(session, &admitted).map_err(refused)?;
         let deadline = after(attempt.arrived, admitted.limits().deadline_ms);
         let workspace = admit::open_workspace(session, &admitted, deadline, stop).await.map_err(refused)?;
@@ -316,9 +316,9 @@ pub fn known_outcome(id: &str, named: &Arc<str>, state: &CallState) -> Arc<CallO
             CallOutcome::new(id, called, Executed::Unknown, OutcomeState::Running)
         }
         CallState::Cancelled => {
-            CallOutcome::new(id, named, Executed::Unknown, OutcomeState::Error(CallError::cancelled()))
+            CallOutcome::new(id, named, Executed::Unknown, OutcomeState::Error(CallError::cancellation()))
         }
-        CallState::Forgotten => CallOutcome::expired(id, named, Executed::Unknown),
+        CallState::Forgotten => CallOutcome::of_forgotten(id, named, Executed::Unknown),
     })
 }
 
@@ -330,7 +330,7 @@ fn withdraw(
     error: CallError,
 ) -> Arc<CallOutcome> {
     running.withdraw();
-    let outcome = CallOutcome::refused(call, error);
+    let outcome = CallOutcome::of_error(call, error);
     events.end(&outcome);
     Arc::new(outcome)
 }

@@ -83,7 +83,7 @@ impl Dispatcher {
         origin: &Origin,
     ) -> Result<Arc<CallOutcome>, CallError> {
         let pending = Arc::clone(&posted.call);
-        let PendingOn::Client(admitted) = &pending.on else { return Err(CallError::cancelled()) };
+        let PendingOn::Client(admitted) = &pending.on else { return Err(CallError::cancellation()) };
         let state = match result {
             ClientResult::Output(json) => OutcomeState::Ok(call::raw(admitted.check_client_result(json)?)?),
             ClientResult::Failed(message) => OutcomeState::Error(failure(&message)),

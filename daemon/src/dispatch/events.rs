@@ -44,7 +44,7 @@ impl<'a> CallEvents<'a> {
 impl Drop for CallEvents<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            let state = OutcomeState::Error(CallError::cancelled());
+            let state = OutcomeState::Error(CallError::cancellation());
             let outcome = CallOutcome::new(&self.call.id, &self.call.tool, Executed::Unknown, state);
             emit_end(self.events, self.session, &outcome);
         }

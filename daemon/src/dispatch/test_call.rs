@@ -56,7 +56,7 @@ impl TestCall {
             created_ms: now_ms,
         };
         let initial = InitialState { facts: SessionFacts::default(), rounds: 0, last_used_ms: now_ms };
-        sessions.unlisted(setup, initial)
+        sessions.make_unlisted(setup, initial)
     }
 }
 
@@ -80,7 +80,7 @@ impl Dispatcher {
         });
         let sha256 = audit::sha256(call.arguments.as_bytes());
         let Lookup::New(running) =
-            session.calls.open(&call.id, &call.tool, sha256.0, now_ms(), session.ended())
+            session.calls.open(&call.id, &call.tool, sha256.0, now_ms(), session.end_signal())
         else {
             return Err(call::id_reused(&call.id));
         };

@@ -17,7 +17,7 @@ pub enum RuleKey {
 }
 
 /// A valid document.
-pub struct Sound {
+pub struct ValidDocument {
     pub replacement: Replacement,
     pub warnings: Vec<Warning>,
 }
@@ -36,7 +36,7 @@ impl RuleKey {
     }
 
     /// Parses and validates the text of a document with this key; an error has the JSON pointer of the wrong value.
-    pub fn read(&self, text: &str, snapshot: &Snapshot) -> Result<Sound, DocumentError> {
+    pub fn read(&self, text: &str, snapshot: &Snapshot) -> Result<ValidDocument, DocumentError> {
         match self {
             Self::Platform => {
                 let document = PlatformDocument::parse(text)?;
@@ -50,12 +50,12 @@ impl RuleKey {
                         .any(|organization| answers(snapshot, organization, tools))
                 };
                 warnings.retain(|warning| !warning.unresolved.as_ref().is_some_and(is_somebodys));
-                Ok(Sound { replacement: Replacement::Platform(document), warnings })
+                Ok(ValidDocument { replacement: Replacement::Platform(document), warnings })
             }
             Self::Policy(organization) => {
                 let document = OrgDocument::parse(text)?;
                 let warnings = document.warnings(&snapshot.catalogue_of(organization));
-                Ok(Sound { replacement: Replacement::Policy(organization.clone(), document), warnings })
+                Ok(ValidDocument { replacement: Replacement::Policy(organization.clone(), document), warnings })
             }
             Self::Agent(organization, agent) => {
                 let document = AgentDocument::parse(text)?;
@@ -63,7 +63,7 @@ impl RuleKey {
                 document.check(rules.platform.document(), rules.organization.document())?;
                 let warnings = warnings_of_agent(&rules);
                 let replacement = Replacement::Agent(organization.clone(), agent.clone(), document);
-                Ok(Sound { replacement, warnings })
+                Ok(ValidDocument { replacement, warnings })
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Handlers of agents.
 
-use super::documents::{Strictness, documents, name, precondition, stored, stored_warnings};
+use super::documents::{Strictness, documents, name, precondition, document_response, stored_warnings};
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoAgent, NoOrganization, PreconditionFailed, PreconditionRequired,
     StoreUnreadable,
@@ -59,7 +59,7 @@ pub async fn get(
 ) -> Result<Response, Problem> {
     let (organization, agent) = (name(&organization)?, name(&agent)?);
     caller.may_own(&organization)?;
-    stored(&app, &DocumentKey::agent(&organization, &agent)).await
+    document_response(&app, &DocumentKey::agent(&organization, &agent)).await
 }
 
 /// Create or replace an agent.

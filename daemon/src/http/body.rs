@@ -41,7 +41,7 @@ impl<T: DeserializeOwned> FromRequest<App> for SecretJson<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let JsonText(body) = JsonText::from_request(request, app).await?;
         let read = serde_json::from_slice(&body).map(|Object(request)| request);
-        let read = read.map_err(|error| unquoted(&error));
+        let read = read.map_err(|error| error_without_values(&error));
         if let Ok(mut bytes) = body.try_into_mut() {
             bytes.zeroize();
         }
@@ -50,7 +50,7 @@ impl<T: DeserializeOwned> FromRequest<App> for SecretJson<T> {
 }
 
 /// Converts an error without values: the message names only fields and the field names that are expected.
-fn unquoted(error: &serde_json::Error) -> Problem {
+fn error_without_values(error: &serde_json::Error) -> Problem {
     let text = error.to_string();
     let tells_a_name = text.starts_with("unknown field") || text.starts_with("missing field");
     let place = || format!("not what is expected at line {} column {}", error.line(), error.column());
@@ -63,11 +63,7 @@ fn unquoted(error: &serde_json::Error) -> Problem {
         None if tells_a_name => text,
         None => place(),
     };
-    Problem::new(
-        ErrorType::InvalidRequest,
-        format!("the body is not what this address takes: {why}"),
-        "compare it with `/openapi.json`",
-    )
+    mismatch(why)
 }
 
 /// A JSON object. Without this type, serde would also deserialize an array as the struct's fields in order.
@@ -154,13 +150,16 @@ fn too_slow(timeout: Duration) -> Problem {
 
 /// Parses JSON text; an error names its position.
 pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(body).map(|Object(value)| value).map_err(|error| {
-        Problem::new(
-            ErrorType::InvalidRequest,
-            format!("the body is not what this address takes: {error}"),
-            "compare it with `/openapi.json`",
-        )
-    })
+    serde_json::from_slice(body).map(|Object(value)| value).map_err(mismatch)
+}
+
+/// Returns the error of a body that does not match its schema.
+pub fn mismatch(why: impl fmt::Display) -> Problem {
+    Problem::new(
+        ErrorType::InvalidRequest,
+        format!("the body is not what this address takes: {why}"),
+        "compare it with `/openapi.json`",
+    )
 }
 
 /// Refuses a `Content-Encoding`: a compressed body would be parsed as invalid JSON, an invalid component or another
@@ -206,7 +205,7 @@ mod tests {
     fn what_is_wrong_with_a_body_is_told_without_its_values() {
         let told = |text: &str| {
             let error = serde_json::from_str::<Form>(text).expect_err("another form");
-            unquoted(&error).0.message
+            error_without_values(&error).0.message
         };
         assert!(
             told(r#"{"kind":"canary"}"#).ends_with("at line 1 column 16"),

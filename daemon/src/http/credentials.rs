@@ -6,7 +6,7 @@
 mod form;
 
 use super::body::SecretJson;
-use super::documents::{name, precondition, status, tagged};
+use super::documents::{name, own_organization, precondition, status, with_etag};
 use super::error_responses::{
     AuditUnavailable, KeptInVault, NoCredential, NoOrganization, PreconditionFailed, Sealed,
     TooManyCredentials,
@@ -18,15 +18,14 @@ use super::problem::Problem;
 use super::state::App;
 use crate::clock::now_ms;
 use crate::credentials::Credential;
-use crate::documents::{DocumentKey, Revision};
+use crate::documents::Revision;
 use crate::identity::Caller;
-use crate::store::StoreError;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 pub use form::SecretText;
 use form::{CredentialRequest, CredentialView, Rotation, view};
-use toolgate_admission::{CallError, Name};
+use toolgate_admission::Name;
 use toolgate_api::page::List;
 
 /// List the credentials of an organization.
@@ -43,13 +42,13 @@ pub async fn list(
     Path(organization): Path<String>,
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<CredentialView>>, Problem> {
-    let organization = own(&app, &caller, &organization)?;
+    let organization = own_organization(&app, &caller, &organization)?;
     let limit = page.limit() as usize;
     let mut found = app.parts().credentials.list(&organization, page.cursor.as_deref(), limit + 1);
     let more = found.len() > limit;
     found.truncate(limit);
     let next_cursor = found.last().filter(|_| more).map(|credential| credential.row.name.to_string());
-    let items = found.iter().map(|credential| shown(&app, credential)).collect();
+    let items = found.iter().map(|credential| to_view(&app, credential)).collect();
     Ok(axum::Json(List { items, next_cursor }))
 }
 
@@ -70,7 +69,7 @@ pub async fn get(
     Path((organization, credential)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let (organization, credential) = address(&app, &caller, &organization, &credential)?;
-    Ok(answered(&app, StatusCode::OK, &*app.parts().credentials.find(&organization, &credential)?))
+    Ok(view_response(&app, StatusCode::OK, &*app.parts().credentials.find(&organization, &credential)?))
 }
 
 /// Create or replace a credential.
@@ -102,7 +101,7 @@ pub async fn put(
     let target = target(&organization, &credential);
     let writing = app.parts().credentials.put(&organization, &credential, new, &precondition, now_ms());
     let (stored, written) = app.act(&caller, Some(&organization), "credential.put", &target, writing).await?;
-    Ok(answered(&app, status(written.created), &stored))
+    Ok(view_response(&app, status(written.created), &stored))
 }
 
 /// Delete a credential.
@@ -161,20 +160,7 @@ pub async fn rotate(
         now_ms(),
     );
     let stored = app.act(&caller, Some(&organization), "credential.rotate", &target, rotating).await?;
-    Ok(answered(&app, StatusCode::OK, &stored))
-}
-
-/// Returns the organization if it exists and is the caller's.
-fn own(app: &App, caller: &Caller, organization: &str) -> Result<Name, Problem> {
-    let organization = name(organization)?;
-    caller.may_own(&organization)?;
-    match app.parts().registry.snapshot().knows(&organization) {
-        true => Ok(organization),
-        false => {
-            let key = DocumentKey::Organization(organization);
-            Err(CallError::from(StoreError::no_document(&key)).into())
-        }
-    }
+    Ok(view_response(&app, StatusCode::OK, &stored))
 }
 
 pub(super) fn address(
@@ -183,7 +169,7 @@ pub(super) fn address(
     organization: &str,
     credential: &str,
 ) -> Result<(Name, Name), Problem> {
-    Ok((own(app, caller, organization)?, name(credential)?))
+    Ok((own_organization(app, caller, organization)?, name(credential)?))
 }
 
 /// Returns the credential's name in the audit log.
@@ -191,11 +177,11 @@ pub(super) fn target(organization: &Name, credential: &Name) -> String {
     format!("{organization}/{credential}")
 }
 
-fn shown(app: &App, credential: &Credential) -> CredentialView {
+fn to_view(app: &App, credential: &Credential) -> CredentialView {
     view(credential, app.parts().credentials.state(credential, now_ms()))
 }
 
-fn answered(app: &App, status: StatusCode, credential: &Credential) -> Response {
-    let body = axum::Json(shown(app, credential)).into_response();
-    tagged(status, Revision(credential.row.revision), body)
+fn view_response(app: &App, status: StatusCode, credential: &Credential) -> Response {
+    let body = axum::Json(to_view(app, credential)).into_response();
+    with_etag(status, Revision(credential.row.revision), body)
 }

@@ -5,7 +5,7 @@ pub mod import;
 
 use super::body::{Json, expect_json};
 use super::calls::origin;
-use super::documents::{body_text, name, precondition, status, stored, tagged};
+use super::documents::{body_text, name, precondition, status, document_response, with_etag};
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoConsentPending, NoCustomTool, NoOrganization, PlatformNamespace,
     PreconditionFailed, PreconditionRequired, ServerDenied, ServerProtocolError, ServerUnavailable,
@@ -14,7 +14,7 @@ use super::error_responses::{
 use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;
 use super::path_params::{CustomToolPath, DeleteHeaders, OrgPath, WriteHeaders};
-use super::plugins::named;
+use super::plugins::parse_namespace;
 use super::problem::Problem;
 use super::state::App;
 use crate::documents::{DocumentKey, ToolKey, warning_view};
@@ -67,7 +67,7 @@ pub async fn get(
     Authenticated(caller): Authenticated,
     Path((organization, namespace)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    stored(&app, &DocumentKey::Tool(owned(&caller, &organization, &namespace)?)).await
+    document_response(&app, &DocumentKey::Tool(own_tool(&caller, &organization, &namespace)?)).await
 }
 
 /// Create or replace a custom tool.
@@ -97,16 +97,16 @@ pub async fn put(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let key = owned(&caller, &organization, &namespace)?;
+    let key = own_tool(&caller, &organization, &namespace)?;
     expect_json(&headers)?;
     let text = body_text(&app, body).await?;
     let precondition = precondition(&headers)?;
     let origin = origin(&caller);
     let putting = app.parts().custom.put(&key, &text, &precondition, &origin);
-    let (written, tool) = acted(&app, &caller, &key, "tool.put", putting).await?;
+    let (written, tool) = act_on_tool(&app, &caller, &key, "tool.put", putting).await?;
     let warnings = app.parts().custom.warnings(&key).into_iter().map(warning_view).collect();
     let accepted = axum::Json(CustomToolAccepted { tool, warnings }).into_response();
-    Ok(tagged(status(written.created), written.revision, accepted))
+    Ok(with_etag(status(written.created), written.revision, accepted))
 }
 
 /// Delete a custom tool.
@@ -123,9 +123,9 @@ pub async fn delete(
     Path((organization, namespace)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    let key = owned(&caller, &organization, &namespace)?;
+    let key = own_tool(&caller, &organization, &namespace)?;
     let precondition = precondition(&headers)?;
-    acted(&app, &caller, &key, "tool.remove", app.parts().custom.remove(&key, &precondition)).await?;
+    act_on_tool(&app, &caller, &key, "tool.remove", app.parts().custom.remove(&key, &precondition)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -142,10 +142,10 @@ pub async fn refresh(
     Authenticated(caller): Authenticated,
     Path((organization, namespace)): Path<(String, String)>,
 ) -> Result<axum::Json<CustomToolView>, Problem> {
-    let key = owned(&caller, &organization, &namespace)?;
+    let key = own_tool(&caller, &organization, &namespace)?;
     let origin = origin(&caller);
     let refreshing = app.parts().custom.refresh(&key, &origin);
-    Ok(axum::Json(acted(&app, &caller, &key, "tool.refresh", refreshing).await?))
+    Ok(axum::Json(act_on_tool(&app, &caller, &key, "tool.refresh", refreshing).await?))
 }
 
 /// Consent to the changed tools of a mounted MCP server.
@@ -163,14 +163,14 @@ pub async fn approve(
     Path((organization, namespace)): Path<(String, String)>,
     Json(consent): Json<ConsentRequest>,
 ) -> Result<axum::Json<CustomToolView>, Problem> {
-    let key = owned(&caller, &organization, &namespace)?;
+    let key = own_tool(&caller, &organization, &namespace)?;
     let approving = app.parts().custom.approve(&key, &consent.digest);
-    Ok(axum::Json(acted(&app, &caller, &key, "tool.approve", approving).await?))
+    Ok(axum::Json(act_on_tool(&app, &caller, &key, "tool.approve", approving).await?))
 }
 
 /// Returns the tool's key if the caller may access its organization.
-pub(super) fn owned(caller: &Caller, organization: &str, namespace: &str) -> Result<ToolKey, Problem> {
-    let key = ToolKey { organization: name(organization)?, namespace: named(namespace)? };
+pub(super) fn own_tool(caller: &Caller, organization: &str, namespace: &str) -> Result<ToolKey, Problem> {
+    let key = ToolKey { organization: name(organization)?, namespace: parse_namespace(namespace)? };
     caller.may_own(&key.organization)?;
     Ok(key)
 }

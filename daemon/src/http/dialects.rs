@@ -30,8 +30,8 @@ use crate::call::{CallOutcome, RequestedCall};
 use answers::{AnthropicAnswer, FlatAnswer, GeminiAnswer, OpenAiAnswer, ResponsesAnswer, TextAnswer};
 pub use answers::{CallsAnswer, ReplyContext, call_result};
 use answers::{call_state, native as native_answer};
-pub use envelope::bounded;
-use envelope::{Envelope, Items, RequestBody};
+pub use envelope::truncate_name;
+use envelope::{Envelope, RequestBody};
 pub use request_schemas::CallsRequest;
 
 /// A parsed request.
@@ -69,11 +69,11 @@ pub fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
     let Envelope { turn, id, body } = envelope::parse(body)?;
     let mut calls = envelope::Calls::default();
     let dialect = match body {
-        RequestBody::Native(Items(requested)) => native::parse(requested, &mut calls)?,
-        RequestBody::OpenAi(message) => openai::parse(&message, &mut calls)?,
-        RequestBody::Responses(Items(items)) => responses::parse(&items, &mut calls)?,
-        RequestBody::Anthropic(Items(blocks)) => anthropic::parse(&blocks, &mut calls)?,
-        RequestBody::Gemini(Items(parts)) => gemini::parse(&parts, &mut calls)?,
+        RequestBody::Native(requested) => native::parse(requested.into_vec()?, &mut calls)?,
+        RequestBody::OpenAi(message) => openai::parse(message, &mut calls)?,
+        RequestBody::Responses(items) => responses::parse(&items.into_vec()?, &mut calls)?,
+        RequestBody::Anthropic(blocks) => anthropic::parse(&blocks.into_vec()?, &mut calls)?,
+        RequestBody::Gemini(parts) => gemini::parse(&parts.into_vec()?, &mut calls)?,
         RequestBody::Flat(call) => s5::parse(call, id, &mut calls)?,
         RequestBody::Text(text) => text::parse(&text, id, &mut calls)?,
     };

@@ -9,6 +9,7 @@ use super::state::App;
 use crate::admin::{DocumentWrite, DocumentWritten};
 use crate::documents::{DocumentKey, DocumentKind, Precondition, Revision, RuleKey, warning_view};
 use crate::identity::Caller;
+use crate::store::StoreError;
 use axum::body::Body;
 use axum::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -55,7 +56,7 @@ pub(super) async fn put(
     let DocumentWritten { created, revision, warnings } =
         app.admin().put_document(app.actor(caller), write).await?;
     let accepted = DocumentAccepted { warnings: warnings.into_iter().map(warning_view).collect() };
-    Ok(tagged(status(created), revision, axum::Json(accepted).into_response()))
+    Ok(with_etag(status(created), revision, axum::Json(accepted).into_response()))
 }
 
 /// Returns the current warnings of a document in force.
@@ -90,17 +91,17 @@ pub(super) async fn documents(
     Ok(axum::Json(List { items, next_cursor }))
 }
 
-pub(super) async fn stored(app: &App, key: &DocumentKey) -> Result<Response, Problem> {
+pub(super) async fn document_response(app: &App, key: &DocumentKey) -> Result<Response, Problem> {
     let document = app.parts().store.document(key).await.map_err(CallError::from)?;
     let body = ([(axum::http::header::CONTENT_TYPE, "application/json")], document.body).into_response();
-    Ok(tagged(StatusCode::OK, document.revision, body))
+    Ok(with_etag(StatusCode::OK, document.revision, body))
 }
 
 pub(super) fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {
     Ok(Precondition::from_headers(header(headers, &IF_MATCH)?, header(headers, &IF_NONE_MATCH)?)?)
 }
 
-pub(super) fn tagged(status: StatusCode, revision: Revision, mut response: Response) -> Response {
+pub(super) fn with_etag(status: StatusCode, revision: Revision, mut response: Response) -> Response {
     *response.status_mut() = status;
     if let Ok(tag) = HeaderValue::from_str(&revision.etag()) {
         response.headers_mut().insert(ETAG, tag);
@@ -114,4 +115,14 @@ pub(super) fn status(created: bool) -> StatusCode {
 
 pub(super) fn name(text: &str) -> Result<Name, Problem> {
     Name::parse(text).map_err(|error| Problem::new(ErrorType::InvalidRequest, error.message, error.hint))
+}
+
+/// Returns the organization if it exists and is the caller's.
+pub(super) fn own_organization(app: &App, caller: &Caller, organization: &str) -> Result<Name, Problem> {
+    let organization = name(organization)?;
+    caller.may_own(&organization)?;
+    if app.parts().registry.snapshot().knows(&organization) {
+        return Ok(organization);
+    }
+    Err(CallError::from(StoreError::no_document(&DocumentKey::Organization(organization))).into())
 }

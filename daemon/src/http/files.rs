@@ -35,7 +35,7 @@ pub async fn list(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Result<axum::Json<FileList>, Problem> {
-    let listing = workspace(&app, &caller, &id).await?.list().await.map_err(refused)?;
+    let listing = workspace(&app, &caller, &id).await?.list().await.map_err(workspace_problem)?;
     let items = listing.entries.into_iter().map(|entry| FileView {
         path: entry.path,
         kind: if entry.is_directory { "folder".into() } else { "file".into() },
@@ -64,7 +64,7 @@ pub async fn get(
     Path((id, path)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let workspace = workspace(&app, &caller, &id).await?;
-    let file = workspace.read(&path).await.map_err(refused)?;
+    let file = workspace.read(&path).await.map_err(workspace_problem)?;
     let length = file.bytes();
     let pieces = futures_util::stream::try_unfold(file, async |mut file| {
         Ok::<_, WorkspaceError>(file.next().await?.map(|piece| (piece, file)))
@@ -106,7 +106,7 @@ pub async fn put(
         true => workspace.create(&path, bytes).await,
         false => workspace.write(&path, bytes).await,
     };
-    written.map_err(refused)?;
+    written.map_err(workspace_problem)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -128,7 +128,7 @@ pub async fn delete(
         return Err(no_tags());
     }
     let workspace = workspace(&app, &caller, &id).await?;
-    workspace.delete(&path).await.map_err(refused)?;
+    workspace.delete(&path).await.map_err(workspace_problem)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -137,7 +137,7 @@ async fn workspace(app: &App, caller: &Caller, id: &str) -> Result<Workspace, Pr
     session.touch(now_ms());
     let limits = Limits::platform(&app.settings().limits);
     let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
-    session.workspace(quota).await.map_err(refused)
+    session.workspace(quota).await.map_err(workspace_problem)
 }
 
 /// Returns whether the write must not replace a file. Every other precondition is refused: ignoring one could
@@ -158,7 +158,7 @@ fn no_tags() -> Problem {
     )
 }
 
-fn refused(error: WorkspaceError) -> Problem {
+fn workspace_problem(error: WorkspaceError) -> Problem {
     let error_type = match &error {
         WorkspaceError::NotFound => ErrorType::NotFound,
         WorkspaceError::Quota(_) => ErrorType::TooLarge,

@@ -3,14 +3,14 @@
 //! A grant applies to calls that start after it was written; running calls end under the previous one. It is removed
 //! with its plugin.
 
-use super::documents::{self, Strictness, stored};
+use super::documents::{self, Strictness, document_response};
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoGrant, NoPlugin, PreconditionFailed, PreconditionRequired,
     StoreUnreadable,
 };
 use super::extract::{Authenticated, Path, Query};
 use super::path_params::{PluginPath, WriteHeaders};
-use super::plugins::named;
+use super::plugins::parse_namespace;
 use super::problem::Problem;
 use super::schema::GrantForm;
 use super::state::App;
@@ -35,7 +35,7 @@ pub async fn get(
     _: Authenticated,
     Path(namespace): Path<String>,
 ) -> Result<Response, Problem> {
-    stored(&app, &DocumentKey::Grant(named(&namespace)?)).await
+    document_response(&app, &DocumentKey::Grant(parse_namespace(&namespace)?)).await
 }
 
 /// Grant a plugin what its calls may reach.
@@ -61,6 +61,6 @@ pub async fn put(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let key = DocumentKey::Grant(named(&namespace)?);
+    let key = DocumentKey::Grant(parse_namespace(&namespace)?);
     documents::put(&app, &caller, key, &strictness, &headers, body).await
 }

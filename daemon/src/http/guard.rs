@@ -71,16 +71,16 @@ impl Routes {
     }
 
     /// Adds routes that need no token.
-    pub(super) fn open(self, routes: UtoipaMethodRouter<App>) -> Self {
+    pub(super) fn add_open(self, routes: UtoipaMethodRouter<App>) -> Self {
         let (schemas, paths, methods) = routes;
         let parameters = Arc::new(Parameters::of(&paths));
         let methods = methods.route_layer(middleware::from_fn_with_state(parameters, expect_known));
-        self.open_to_providers((schemas, paths, methods))
+        self.add_open_to_providers((schemas, paths, methods))
     }
 
     /// Adds routes that providers redirect browsers to; unknown query parameters are ignored (RFC 6749, section
     /// 4.1.2).
-    pub(super) fn open_to_providers(mut self, mut routes: UtoipaMethodRouter<App>) -> Self {
+    pub(super) fn add_open_to_providers(mut self, mut routes: UtoipaMethodRouter<App>) -> Self {
         for operation in operations(&mut routes) {
             // An explicit empty list: without it, the operation would inherit the document's default.
             operation.security = Some(Vec::new());
@@ -93,12 +93,12 @@ impl Routes {
     /// Adds routes for callers with this access. A change runs to completion if its client disconnects: cancellation
     /// between the store and the state in memory, or between an action and its audit record, would leave them
     /// inconsistent.
-    pub(super) fn guarded(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
+    pub(super) fn add_guarded(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
         self.with_guard(access, HangingUp::ChangesNothing, routes)
     }
 
     /// Adds routes for calls, which a client disconnect cancels at any point.
-    pub(super) fn guarded_calls(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
+    pub(super) fn add_guarded_calls(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
         self.with_guard(access, HangingUp::Stops, routes)
     }
 

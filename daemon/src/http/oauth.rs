@@ -49,7 +49,7 @@ pub struct Connect {
 #[derive(Default, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[allow(dead_code, reason = "described by the derive")]
-pub struct Answer {
+pub struct AuthorizationResponse {
     /// The `state` of the authorization request.
     #[param(required = true)]
     state: Option<String>,
@@ -96,17 +96,17 @@ pub async fn connect(
 /// For browsers, which the provider redirects to this endpoint; it needs no token. Query parameters that are not
 /// described here are ignored.
 #[utoipa::path(
-    get, path = "/v1/oauth/callback", tag = "credentials", operation_id = "finish_connecting", params(Answer),
+    get, path = "/v1/oauth/callback", tag = "credentials", operation_id = "finish_connecting", params(AuthorizationResponse),
     responses(
         (status = 200, description = "The credential is connected.", body = String, content_type = "text/plain"),
         NoPendingFlow, ConsentDenied, ProviderUnavailable, Sealed, AuditUnavailable,
     ),
 )]
 pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Problem> {
-    let answer = read(query.as_deref().unwrap_or(""))?;
+    let response = read(query.as_deref().unwrap_or(""))?;
     let now_ms = now_ms();
     let flow = {
-        let (state, organization) = (answer.state.as_deref(), answer.organization.as_deref());
+        let (state, organization) = (response.state.as_deref(), response.organization.as_deref());
         app.parts().credentials.take_flow(state.unwrap_or(""), organization, now_ms)?
     };
     let (organization, target) = (flow.organization.clone(), target(&flow.organization, &flow.name));
@@ -115,7 +115,7 @@ pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Resu
     let (acting, place) = (app.clone(), target.clone());
     let finished = app.run_to_completion(async move {
         let finishing = async {
-            let code = code(answer)?;
+            let code = code(response)?;
             acting.parts().credentials.finish_authorization(flow, code, now_ms).await
         };
         let action = AuditedAction {
@@ -126,7 +126,7 @@ pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Resu
             details: None,
             source: AUDIT_SOURCE,
         };
-        acting.admin().audited(action, finishing).await
+        acting.admin().run_audited(action, finishing).await
     });
     finished.await??;
     let headers = [
@@ -139,35 +139,35 @@ pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Resu
 }
 
 /// Parses the query; a repeated parameter is an error.
-fn read(query: &str) -> Result<Answer, Problem> {
+fn read(query: &str) -> Result<AuthorizationResponse, Problem> {
     let unsound = || {
         Problem::new(
             ErrorType::InvalidRequest,
-            "that is no answer of a provider",
+            "that is no response of a provider",
             "begin again with `POST …/connect`",
         )
     };
     if query.len() > QUERY_BYTES {
         return Err(unsound());
     }
-    let mut answer = Answer::default();
+    let mut response = AuthorizationResponse::default();
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
         let field = match &*name {
-            "state" => &mut answer.state,
-            "code" => &mut answer.code,
-            "error" => &mut answer.error,
-            "organization" => &mut answer.organization,
+            "state" => &mut response.state,
+            "code" => &mut response.code,
+            "error" => &mut response.error,
+            "organization" => &mut response.organization,
             _ => continue,
         };
         if field.replace(value.into_owned()).is_some() {
             return Err(unsound());
         }
     }
-    if answer.state.is_some() { Ok(answer) } else { Err(unsound()) }
+    if response.state.is_some() { Ok(response) } else { Err(unsound()) }
 }
 
-fn code(answer: Answer) -> Result<String, CallError> {
-    match (answer.code, answer.error) {
+fn code(response: AuthorizationResponse) -> Result<String, CallError> {
+    match (response.code, response.error) {
         (Some(code), None) => Ok(code),
         (_, error) => {
             // RFC 6749, section 4.1.2.1. An error code with other characters is not repeated to the client.
@@ -190,9 +190,9 @@ mod tests {
 
     #[test]
     fn an_answer_has_each_part_once_and_what_providers_add_is_ignored() {
-        let answer = read("state=s&code=a%20b&iss=https%3A%2F%2Fidp.example&session_state=x").unwrap();
-        assert_eq!(answer.state.as_deref(), Some("s"));
-        assert_eq!(code(answer).ok().as_deref(), Some("a b"));
+        let response = read("state=s&code=a%20b&iss=https%3A%2F%2Fidp.example&session_state=x").unwrap();
+        assert_eq!(response.state.as_deref(), Some("s"));
+        assert_eq!(code(response).ok().as_deref(), Some("a b"));
         for query in [
             "",
             "code=a",

@@ -1,7 +1,7 @@
 //! Organizations over HTTP.
 
 use super::body::Json;
-use super::documents::{documents, name, precondition, status, stored, tagged};
+use super::documents::{documents, name, precondition, status, document_response, with_etag};
 use super::error_responses::{
     AuditUnavailable, NoOrganization, PreconditionFailed, PreconditionRequired, StoreUnreadable,
 };
@@ -48,7 +48,7 @@ pub async fn get(
     _: Authenticated,
     Path(organization): Path<String>,
 ) -> Result<Response, Problem> {
-    stored(&app, &DocumentKey::Organization(name(&organization)?)).await
+    document_response(&app, &DocumentKey::Organization(name(&organization)?)).await
 }
 
 /// Make or replace an organization.
@@ -76,7 +76,7 @@ pub async fn put(
     let precondition = precondition(&headers)?;
     let written =
         app.admin().put_organization(app.actor(&caller), &organization, &document, &precondition).await?;
-    Ok(tagged(status(written.created), written.revision, ().into_response()))
+    Ok(with_etag(status(written.created), written.revision, ().into_response()))
 }
 
 /// Delete an organization with its agents, sessions, credentials and tokens.

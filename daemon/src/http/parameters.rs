@@ -34,7 +34,7 @@ impl Parameters {
     /// Refuses a request with a query parameter that its operation does not describe.
     pub(super) fn expect_known(&self, method: &Method, address: &Uri) -> Result<(), Problem> {
         let Some(query) = address.query() else { return Ok(()) };
-        let taken = self.taken(method);
+        let taken = self.names_of(method);
         let mut names = form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
         names
             .find(|name| !taken.iter().any(|taken| taken == name))
@@ -42,7 +42,7 @@ impl Parameters {
     }
 
     /// The parameters of a method. `HEAD` has those of `GET`.
-    fn taken(&self, method: &Method) -> &[String] {
+    fn names_of(&self, method: &Method) -> &[String] {
         let method = if method == Method::HEAD { &Method::GET } else { method };
         self.0.iter().find(|(known, _)| known == method).map_or(&[], |(_, names)| names)
     }
@@ -93,7 +93,7 @@ mod tests {
     #[openapi(paths(things, put))]
     struct Document;
 
-    fn asked(method: &Method, address: &str) -> Result<(), (String, String)> {
+    fn check(method: &Method, address: &str) -> Result<(), (String, String)> {
         let parameters = Parameters::of(&<Document as utoipa::OpenApi>::openapi().paths);
         let told = parameters.expect_known(method, &address.parse().unwrap());
         told.map_err(|Problem(error)| (error.message, error.hint))
@@ -102,20 +102,20 @@ mod tests {
     #[test]
     fn what_an_operation_describes_is_taken_in_any_spelling_and_order() {
         for address in ["/", "/?", "/?limit=1", "/?limit=1&cursor=x", "/?%6cimit=1&&", "/?cursor"] {
-            assert_eq!(asked(&Method::GET, address), Ok(()), "{address}");
-            assert_eq!(asked(&Method::HEAD, address), Ok(()), "{address}");
+            assert_eq!(check(&Method::GET, address), Ok(()), "{address}");
+            assert_eq!(check(&Method::HEAD, address), Ok(()), "{address}");
         }
-        assert_eq!(asked(&Method::PUT, "/?"), Ok(()));
+        assert_eq!(check(&Method::PUT, "/?"), Ok(()));
     }
 
     #[test]
     fn what_it_does_not_describe_is_refused_with_what_it_does() {
-        let (message, hint) = asked(&Method::GET, "/?cursor=x&limitt=1").unwrap_err();
+        let (message, hint) = check(&Method::GET, "/?cursor=x&limitt=1").unwrap_err();
         assert_eq!(message, "there is no query parameter `limitt` here");
         assert!(hint.ends_with(": `cursor`, `limit`"), "{hint}");
         // Path parameters and headers are not query parameters.
         for address in ["/?id=1", "/?If-Match=1", "/?limit=1", "/?=1"] {
-            let (_, hint) = asked(&Method::PUT, address).unwrap_err();
+            let (_, hint) = check(&Method::PUT, address).unwrap_err();
             assert!(hint.ends_with(": none"), "{address}: {hint}");
         }
     }

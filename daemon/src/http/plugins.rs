@@ -78,7 +78,7 @@ pub async fn get(
     _: Authenticated,
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<PluginLoaded>, Problem> {
-    let namespace = named(&namespace)?;
+    let namespace = parse_namespace(&namespace)?;
     let plugin = app.parts().plugins.find(&namespace).await?;
     Ok(axum::Json(with_warnings(&app, &namespace, plugin).await))
 }
@@ -107,7 +107,7 @@ pub async fn put(
     Query(query): Query<UploadQuery>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let namespace = named(&namespace)?;
+    let namespace = parse_namespace(&namespace)?;
     body::expect_unencoded(request.headers())?;
     expect_wasm(&request)?;
     let wait = !prefers_async(&request)?;
@@ -147,7 +147,7 @@ pub async fn delete(
     Authenticated(caller): Authenticated,
     Path(namespace): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    let namespace = named(&namespace)?;
+    let namespace = parse_namespace(&namespace)?;
     let removing = app.parts().plugins.remove(&namespace);
     app.act(&caller, None, "plugin.remove", namespace.as_str(), removing).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -166,7 +166,7 @@ pub async fn rollback(
     Authenticated(caller): Authenticated,
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<PluginView>, Problem> {
-    let namespace = named(&namespace)?;
+    let namespace = parse_namespace(&namespace)?;
     let rolling = app.parts().plugins.roll_back(&namespace);
     Ok(axum::Json(app.act(&caller, None, "plugin.rollback", namespace.as_str(), rolling).await?))
 }
@@ -185,7 +185,7 @@ pub async fn disable(
     Authenticated(caller): Authenticated,
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<PluginView>, Problem> {
-    let namespace = named(&namespace)?;
+    let namespace = parse_namespace(&namespace)?;
     let switching = app.parts().plugins.set_disabled(&namespace, true);
     Ok(axum::Json(app.act(&caller, None, "plugin.disable", namespace.as_str(), switching).await?))
 }
@@ -203,12 +203,12 @@ pub async fn enable(
     Authenticated(caller): Authenticated,
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<PluginView>, Problem> {
-    let namespace = named(&namespace)?;
+    let namespace = parse_namespace(&namespace)?;
     let switching = app.parts().plugins.set_disabled(&namespace, false);
     Ok(axum::Json(app.act(&caller, None, "plugin.enable", namespace.as_str(), switching).await?))
 }
 
-pub(super) fn named(namespace: &str) -> Result<Namespace, Problem> {
+pub(super) fn parse_namespace(namespace: &str) -> Result<Namespace, Problem> {
     Namespace::parse(namespace).map_err(|error| {
         Problem::from(CallError::new(
             ErrorType::InvalidRequest,

@@ -1,6 +1,6 @@
 //! The policies of the platform and of organizations over HTTP.
 
-use super::documents::{self, Strictness, name, stored, stored_warnings};
+use super::documents::{self, Strictness, name, document_response, stored_warnings};
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoOrganization, NoPlatformPolicy, NoPolicy, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
@@ -25,7 +25,7 @@ use toolgate_api::document::{DocumentAccepted, DocumentWarnings};
     responses((status = 200, description = "The document.", body = PlatformForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoPlatformPolicy, StoreUnreadable),
 )]
 pub async fn get_platform(State(app): State<App>, _: Authenticated) -> Result<Response, Problem> {
-    stored(&app, &DocumentKey::Platform).await
+    document_response(&app, &DocumentKey::Platform).await
 }
 
 /// Create or replace the policy of the platform.
@@ -83,7 +83,7 @@ pub async fn get(
 ) -> Result<Response, Problem> {
     let organization = name(&organization)?;
     caller.may_own(&organization)?;
-    stored(&app, &DocumentKey::Policy(organization)).await
+    document_response(&app, &DocumentKey::Policy(organization)).await
 }
 
 /// Create or replace the policy of an organization.

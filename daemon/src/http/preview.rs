@@ -1,7 +1,7 @@
 //! Policy diffs over HTTP (G16).
 
 use super::body::expect_json;
-use super::documents::{body_text, name};
+use super::documents::{body_text, name, own_organization};
 use super::error_responses::{InvalidDocument, NoOrganization};
 use super::extract::{Authenticated, Path};
 use super::path_params::{AgentPath, OrgPath};
@@ -48,7 +48,7 @@ pub async fn organization(
     headers: HeaderMap,
     body: Body,
 ) -> Result<axum::Json<Preview>, Problem> {
-    let organization = owned(&app, &caller, &organization)?;
+    let organization = own_organization(&app, &caller, &organization)?;
     preview(&app, RuleKey::Policy(organization), caller.organization.is_none(), &headers, body).await
 }
 
@@ -68,17 +68,8 @@ pub async fn agent(
     headers: HeaderMap,
     body: Body,
 ) -> Result<axum::Json<Preview>, Problem> {
-    let key = RuleKey::Agent(owned(&app, &caller, &organization)?, name(&agent)?);
+    let key = RuleKey::Agent(own_organization(&app, &caller, &organization)?, name(&agent)?);
     preview(&app, key, caller.organization.is_none(), &headers, body).await
-}
-
-fn owned(app: &App, caller: &crate::identity::Caller, organization: &str) -> Result<Name, Problem> {
-    let organization = name(organization)?;
-    caller.may_own(&organization)?;
-    match app.parts().registry.snapshot().knows(&organization) {
-        true => Ok(organization),
-        false => Err(Problem::not_found("organization")),
-    }
 }
 
 async fn preview(

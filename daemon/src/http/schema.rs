@@ -319,7 +319,7 @@ mod tests {
     }
 
     /// Returns the fields that the parser's error lists: all fields that it accepts.
-    fn known(error: toolgate_admission::DocumentError) -> Vec<String> {
+    fn known_fields(error: toolgate_admission::DocumentError) -> Vec<String> {
         error.hint.split('`').skip(1).step_by(2).map(str::to_owned).collect()
     }
 
@@ -335,14 +335,14 @@ mod tests {
             (PolicyForm::schema(), OrgDocument::parse(unknown).expect_err("unknown")),
             (AgentForm::schema(), AgentDocument::parse(unknown).expect_err("unknown")),
         ] {
-            assert_eq!(sorted(properties(&form)), sorted(known(read)));
+            assert_eq!(sorted(properties(&form)), sorted(known_fields(read)));
         }
         let broker = OrgDocument::parse(r#"{"broker":{"zzzzzzzz":1}}"#).expect_err("unknown");
-        assert_eq!(sorted(properties(&BrokerForm::schema())), sorted(known(broker)));
+        assert_eq!(sorted(properties(&BrokerForm::schema())), sorted(known_fields(broker)));
         let intent = PlatformDocument::parse(r#"{"intents":{"a":{"zzzzzzzz":1}}}"#).expect_err("unknown");
-        assert_eq!(sorted(properties(&IntentForm::schema())), sorted(known(intent)));
+        assert_eq!(sorted(properties(&IntentForm::schema())), sorted(known_fields(intent)));
         let channel = OrgDocument::parse(r#"{"channels":{"sms":{"zzzzzzzz":1}}}"#).expect_err("unknown");
-        assert_eq!(properties(&ChannelForm::schema()), known(channel));
+        assert_eq!(properties(&ChannelForm::schema()), known_fields(channel));
     }
 
     #[test]

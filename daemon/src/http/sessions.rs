@@ -201,7 +201,7 @@ fn view(app: &App, session: &Session, tools: &[Shown]) -> SessionView {
         conversation: setup.conversation.clone(),
         channel: setup.channel.clone(),
         system_prompt: system_prompt(tools.iter().map(Shown::name), tools.len()),
-        tools: tools.iter().map(|tool| definition(tool.listed())).collect(),
+        tools: tools.iter().map(|tool| definition(tool.to_listed())).collect(),
         expires_at: session.last_used_ms().saturating_add(idle_ms),
     }
 }

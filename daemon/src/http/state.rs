@@ -155,7 +155,7 @@ impl App {
         act: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, Problem> {
         let action = self.actor(caller).action(organization, action, target);
-        Ok(self.admin().audited(action, act).await?)
+        Ok(self.admin().run_audited(action, act).await?)
     }
 
     /// Converts the caller to the administration layer's type.

@@ -9,7 +9,7 @@ use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoOrganization, ServerDenied, ServerProtocolError, ServerUnavailable,
 };
 use super::extract::Authenticated;
-use super::plugins::named;
+use super::plugins::parse_namespace;
 use super::problem::Problem;
 use super::state::App;
 use crate::custom::Tryout;
@@ -46,7 +46,7 @@ pub async fn post(
     if !app.parts().registry.snapshot().knows(&organization) {
         return Err(Problem::not_found("organization"));
     }
-    let namespace = named(request.namespace.as_deref().unwrap_or(NAMESPACE))?;
+    let namespace = parse_namespace(request.namespace.as_deref().unwrap_or(NAMESPACE))?;
     let key = ToolKey { organization: organization.clone(), namespace };
     let tool = dialects::bounded(&request.tool);
     let tryout = match &request.definition {

@@ -48,7 +48,7 @@ pub async fn list(
 ) -> Result<axum::Json<ToolList>, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let tools = tools_of(&app, &session);
-    Ok(axum::Json(ToolList { tools: list_as(query.format, tools.iter().map(Shown::listed)) }))
+    Ok(axum::Json(ToolList { tools: list_as(query.format, tools.iter().map(Shown::to_listed)) }))
 }
 
 /// Select the tools that matter for a message.
@@ -86,7 +86,7 @@ pub async fn select(
     let chosen: Vec<(&Shown, Vec<String>)> = shortlist.tools.into_iter().filter_map(picked).collect();
     let names = || chosen.iter().map(|(shown, _)| shown.name());
     Ok(axum::Json(SelectedTools {
-        tools: list_as(query.format, chosen.iter().map(|(shown, _)| shown.listed())),
+        tools: list_as(query.format, chosen.iter().map(|(shown, _)| shown.to_listed())),
         narrowed: chosen.len() < all.len(),
         system_prompt: system_prompt(names(), all.len()),
         why: chosen
@@ -157,7 +157,7 @@ impl Shown {
         self.tool.descriptor().wire.as_str()
     }
 
-    pub fn listed(&self) -> Listed<'_> {
+    pub fn to_listed(&self) -> Listed<'_> {
         let described = self.tool.descriptor();
         Listed {
             name: described.wire.as_str(),

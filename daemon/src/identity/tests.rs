@@ -15,7 +15,7 @@ fn name(text: &str) -> Name {
     Name::parse(text).expect("a name")
 }
 
-fn wanted(role: Role, organization: Option<&str>) -> NewToken {
+fn new_token(role: Role, organization: Option<&str>) -> NewToken {
     NewToken { role, organization: organization.map(name), agents: None, label: "test".into() }
 }
 
@@ -52,7 +52,7 @@ impl House {
 #[tokio::test]
 async fn a_token_that_was_made_speaks_for_its_role_and_organization() {
     let house = house().await;
-    let mut wanted = wanted(Role::Orchestrator, Some("acme"));
+    let mut wanted = new_token(Role::Orchestrator, Some("acme"));
     wanted.agents = Some(vec![name("bot")]);
     let made = house.make(wanted).await;
     let caller = house.caller(&made.secret.text()).expect("a caller");
@@ -64,7 +64,7 @@ async fn a_token_that_was_made_speaks_for_its_role_and_organization() {
 #[tokio::test]
 async fn a_token_outlives_a_restart() {
     let house = house().await;
-    let made = house.make(wanted(Role::Owner, Some("acme"))).await;
+    let made = house.make(new_token(Role::Owner, Some("acme"))).await;
     let again = Identity::load(house.store.clone()).await.expect("tokens");
     let caller = again.authenticate(Some(&format!("Bearer {}", made.secret.text()))).expect("a caller");
     assert_eq!(*caller.token_id, *made.summary.id);
@@ -73,7 +73,7 @@ async fn a_token_outlives_a_restart() {
 #[tokio::test]
 async fn an_unknown_role_in_the_store_is_an_error_and_no_token() {
     let house = house().await;
-    house.make(wanted(Role::Operator, None)).await;
+    house.make(new_token(Role::Operator, None)).await;
     let mut connection = house.store.raw().await;
     sqlx::query("UPDATE tokens SET role = 'god'").execute(&mut *connection).await.expect("damaged");
     assert!(Identity::load(house.store.clone()).await.is_err());
@@ -82,7 +82,7 @@ async fn an_unknown_role_in_the_store_is_an_error_and_no_token() {
 #[tokio::test]
 async fn the_secret_is_not_in_the_store() {
     let house = house().await;
-    let made = house.make(wanted(Role::Operator, None)).await;
+    let made = house.make(new_token(Role::Operator, None)).await;
     house.store.close().await;
     let bytes = std::fs::read(house.folder.path().join("state.db")).expect("the store");
     let text = made.secret.text();
@@ -96,8 +96,8 @@ async fn the_secret_is_not_in_the_store() {
 async fn every_token_that_is_not_valid_gets_the_same_answer() {
     let house = house().await;
     let (one, other) =
-        (house.make(wanted(Role::Operator, None)).await, house.make(wanted(Role::Operator, None)).await);
-    let revoked = house.make(wanted(Role::Operator, None)).await;
+        (house.make(new_token(Role::Operator, None)).await, house.make(new_token(Role::Operator, None)).await);
+    let revoked = house.make(new_token(Role::Operator, None)).await;
     house.identity.revoke(&operator(), &revoked.summary.id, 6).await.expect("revoked");
     let with_id_of = |id: &str, secret: &Secret| secret.text().replace(secret.id(), id);
     let wrong_secret_of_a_right_id = with_id_of(one.secret.id(), &other.secret);
@@ -113,7 +113,7 @@ async fn every_token_that_is_not_valid_gets_the_same_answer() {
 #[tokio::test]
 async fn a_header_that_is_no_bearer_token_is_not_valid() {
     let house = house().await;
-    let text = house.make(wanted(Role::Operator, None)).await.secret.text();
+    let text = house.make(new_token(Role::Operator, None)).await.secret.text();
     for header in
         [text.clone(), format!("Basic {text}"), format!("Bearer{text}"), "Bearer ".into(), String::new()]
     {
@@ -131,7 +131,7 @@ async fn a_header_that_is_no_bearer_token_is_not_valid() {
 #[tokio::test]
 async fn a_revoked_token_ends_at_once_and_for_good() {
     let house = house().await;
-    let made = house.make(wanted(Role::Owner, Some("acme"))).await;
+    let made = house.make(new_token(Role::Owner, Some("acme"))).await;
     let caller = house.caller(&made.secret.text()).expect("a caller");
     assert!(!caller.revoked.is_cancelled());
     house.identity.revoke(&operator(), &made.summary.id, 6).await.expect("revoked");
@@ -144,11 +144,11 @@ async fn a_revoked_token_ends_at_once_and_for_good() {
 #[tokio::test]
 async fn an_owner_makes_lists_and_revokes_tokens_of_its_organization_alone() {
     let house = house().await;
-    let owner = house.make(wanted(Role::Owner, Some("acme"))).await;
+    let owner = house.make(new_token(Role::Owner, Some("acme"))).await;
     let owner = house.caller(&owner.secret.text()).expect("a caller");
-    let foreign = house.make(wanted(Role::Owner, Some("other"))).await.summary.id;
+    let foreign = house.make(new_token(Role::Owner, Some("other"))).await.summary.id;
     let made =
-        house.identity.create(&owner, wanted(Role::Orchestrator, Some("acme")), 7).await.expect("its own");
+        house.identity.create(&owner, new_token(Role::Orchestrator, Some("acme")), 7).await.expect("its own");
 
     let ids: Vec<_> =
         house.identity.list(&owner, None, 10).expect("a list").into_iter().map(|token| token.id).collect();
@@ -166,9 +166,9 @@ async fn a_token_that_makes_no_sense_is_not_made() {
     let house = house().await;
     let of_agents = |role, agents| NewToken { agents: Some(agents), ..wanted(role, Some("acme")) };
     let cases = [
-        wanted(Role::Operator, Some("acme")),
-        wanted(Role::Owner, None),
-        wanted(Role::Orchestrator, None),
+        new_token(Role::Operator, Some("acme")),
+        new_token(Role::Owner, None),
+        new_token(Role::Orchestrator, None),
         of_agents(Role::Owner, vec![name("bot")]),
         of_agents(Role::Orchestrator, vec![]),
     ];
@@ -177,7 +177,7 @@ async fn a_token_that_makes_no_sense_is_not_made() {
         assert_eq!(error.error_type, ErrorType::InvalidRequest, "{wanted:?}");
     }
     house.make(of_agents(Role::Orchestrator, vec![name("bot")])).await;
-    house.make(wanted(Role::Auditor, None)).await;
+    house.make(new_token(Role::Auditor, None)).await;
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn a_label_has_a_bound_and_what_it_had_is_said() {
 async fn a_token_for_an_organization_that_is_not_there_is_not_made() {
     let house = house().await;
     let error =
-        house.identity.create(&operator(), wanted(Role::Owner, Some("ghost")), 5).await.expect_err("none");
+        house.identity.create(&operator(), new_token(Role::Owner, Some("ghost")), 5).await.expect_err("none");
     assert_eq!((error.error_type, error.message.as_str()), (ErrorType::NotFound, "no organization `ghost`"));
     assert_eq!(house.identity.list(&operator(), None, 10).expect("a list"), []);
 }
@@ -202,7 +202,7 @@ async fn a_token_for_an_organization_that_is_not_there_is_not_made() {
 async fn a_list_goes_on_after_the_last_id() {
     let house = house().await;
     for _ in 0..3 {
-        house.make(wanted(Role::Operator, None)).await;
+        house.make(new_token(Role::Operator, None)).await;
     }
     let first = house.identity.list(&operator(), None, 2).expect("a page");
     let rest = house.identity.list(&operator(), Some(&first[1].id), 2).expect("a page");
@@ -213,7 +213,7 @@ async fn a_list_goes_on_after_the_last_id() {
 #[tokio::test]
 async fn tokens_revoked_with_their_organization_are_dropped() {
     let house = house().await;
-    let made = house.make(wanted(Role::Owner, Some("acme"))).await;
+    let made = house.make(new_token(Role::Owner, Some("acme"))).await;
     let key = DocumentKey::Organization(name("acme"));
     let removed = house.store.delete_document(&key, &Precondition::Present, 9).await.expect("deleted");
     house.identity.drop_revoked(&removed.tokens).await;
@@ -232,7 +232,7 @@ async fn the_first_start_writes_an_operator_token_that_works_and_can_be_revoked(
     let refused = house.identity.revoke(&caller, &caller.token_id, 2).await.expect_err("nobody else");
     assert_eq!(refused.error_type, ErrorType::Conflict);
     house.caller(text.trim()).expect("it still works");
-    house.identity.create(&caller, wanted(Role::Operator, None), 2).await.expect("another");
+    house.identity.create(&caller, new_token(Role::Operator, None), 2).await.expect("another");
     house.identity.revoke(&caller, &caller.token_id, 2).await.expect("revoked");
     assert!(house.caller(text.trim()).is_err());
 }
@@ -240,7 +240,7 @@ async fn the_first_start_writes_an_operator_token_that_works_and_can_be_revoked(
 #[tokio::test]
 async fn a_later_start_makes_no_token_even_where_all_are_revoked() {
     let house = house().await;
-    let made = house.make(wanted(Role::Auditor, None)).await;
+    let made = house.make(new_token(Role::Auditor, None)).await;
     house.identity.revoke(&operator(), &made.summary.id, 6).await.expect("revoked");
     let file = house.folder.path().join("operator.token");
     assert!(!house.identity.make_first_token(&file, 7).await.expect("nothing to do"));

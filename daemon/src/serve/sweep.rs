@@ -90,7 +90,7 @@ impl Sweeper {
             Ok(expired) => {
                 for row in expired {
                     if let Some(session) = self.sessions.find(&row.session) {
-                        let why = approvals::expired(row.decided_ms.is_some());
+                        let why = approvals::expiry(row.decided_ms.is_some());
                         self.dispatcher.apply_decision(&session, &row.id, ApprovalState::Expired, Some(&why));
                     }
                 }

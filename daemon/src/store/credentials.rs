@@ -13,7 +13,7 @@ use super::{
     Store, StoreError, StoreTransaction, WriteResult, from_sql, name, natural, optional_natural,
     parse_column, to_sql,
 };
-use crate::documents::{Judgement, Precondition, Revision};
+use crate::documents::{PreconditionResult, Precondition, Revision};
 
 /// A stored credential. The secret is ciphertext.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,10 +188,10 @@ async fn check_precondition(
             .fetch_optional(&mut **change)
             .await?;
     let current = row.map(|revision| Revision(from_sql(revision)));
-    match precondition.judge(current) {
-        Judgement::Holds | Judgement::Required => Ok(current),
-        Judgement::Fails(unmet) => {
-            Err(StoreError::PreconditionFailed { what: what(organization, name), unmet })
+    match precondition.check(current) {
+        PreconditionResult::Holds | PreconditionResult::Required => Ok(current),
+        PreconditionResult::Fails(failure) => {
+            Err(StoreError::PreconditionFailed { what: what(organization, name), failure })
         }
     }
 }

@@ -4,7 +4,7 @@
 use toolgate_admission::Name;
 
 use super::{Store, StoreError, StoreTransaction, from_sql, to_sql};
-use crate::documents::{Document, DocumentKey, DocumentKind, Judgement, Precondition, Revision};
+use crate::documents::{Document, DocumentKey, DocumentKind, PreconditionResult, Precondition, Revision};
 
 /// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,10 +201,10 @@ async fn check_precondition(
     precondition: &Precondition,
 ) -> Result<Option<Revision>, StoreError> {
     let current = current_revision(change, key).await?;
-    match precondition.judge(current) {
-        Judgement::Holds => Ok(current),
-        Judgement::Fails(unmet) => Err(StoreError::PreconditionFailed { what: key.to_string(), unmet }),
-        Judgement::Required => Err(StoreError::PreconditionRequired { what: key.to_string() }),
+    match precondition.check(current) {
+        PreconditionResult::Holds => Ok(current),
+        PreconditionResult::Fails(failure) => Err(StoreError::PreconditionFailed { what: key.to_string(), failure }),
+        PreconditionResult::Required => Err(StoreError::PreconditionRequired { what: key.to_string() }),
     }
 }
 

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use toolgate_api::error::{CallError, ErrorType, Precondition};
 
 use super::folder::with_pid;
-use crate::documents::{DocumentKey, NOT_MADE, Unmet};
+use crate::documents::{DocumentKey, NOT_MADE, PreconditionFailure};
 
 /// An operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    #[error("{what} {}", .unmet.texts().0)]
-    PreconditionFailed { what: String, unmet: Unmet },
+    #[error("{what} {}", .failure.texts().0)]
+    PreconditionFailed { what: String, failure: PreconditionFailure },
     #[error("a write of {what} must say what it replaces")]
     PreconditionRequired { what: String },
     #[error("no {what}")]
@@ -82,7 +82,7 @@ impl StoreError {
     /// How to fix it, for the response.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::PreconditionFailed { unmet, .. } => unmet.texts().1,
+            Self::PreconditionFailed { failure, .. } => failure.texts().1,
             Self::PreconditionRequired { .. } => {
                 "send `If-Match` with the `ETag` of the document, or `If-None-Match: *` for a new document"
             }
@@ -108,7 +108,7 @@ impl StoreError {
     }
 }
 
-impl Unmet {
+impl PreconditionFailure {
     /// Message and hint.
     fn texts(self) -> (&'static str, &'static str) {
         match self {
@@ -226,7 +226,7 @@ mod tests {
         let what = || "agent `acme/bot`".to_owned();
         let required = CallError::from(StoreError::PreconditionRequired { what: what() });
         assert_eq!(required.details_json(), Some(json!({"precondition": "required"})));
-        let failed = CallError::from(StoreError::PreconditionFailed { what: what(), unmet: Unmet::Changed });
+        let failed = CallError::from(StoreError::PreconditionFailed { what: what(), failure: PreconditionFailure::Changed });
         assert_eq!(failed.details_json(), Some(json!({"precondition": "failed"})));
         assert_eq!(CallError::from(StoreError::not_found(what())).details, None);
         assert!(StoreError::no_document(&DocumentKey::Platform).hint().contains("every plugin is allowed"));

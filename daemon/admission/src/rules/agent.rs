@@ -127,13 +127,13 @@ impl AgentDocument {
         if let Some(profile) = &self.profile
             && !profiles.clone().any(|known| known == profile.as_str())
         {
-            return Err(DocumentError::undefined("/profile", "profile", profile.as_str(), profiles));
+            return Err(DocumentError::undefined_name("/profile", "profile", profile.as_str(), profiles));
         }
         let subtypes = platform.subtypes.keys().map(Name::as_str);
         if let Some(subtype) = &self.subtype
             && !platform.subtypes.contains_key(subtype)
         {
-            return Err(DocumentError::undefined("/subtype", "subtype", subtype.as_str(), subtypes));
+            return Err(DocumentError::undefined_name("/subtype", "subtype", subtype.as_str(), subtypes));
         }
         if platform.server_required && self.server.is_none() {
             let hint = "name the one plugin whose tools the agent may call";

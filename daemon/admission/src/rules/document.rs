@@ -49,7 +49,7 @@ impl DocumentError {
     }
 
     /// A name that nothing answers to, with the nearest of those that would do.
-    pub(super) fn undefined<'a>(
+    pub(super) fn undefined_name<'a>(
         place: impl Into<String>,
         what: &str,
         name: &str,

@@ -33,15 +33,15 @@ impl NameTable {
         if self.find(name).is_some() {
             return;
         }
-        self.text.extend_from_slice(name.written());
+        self.text.extend_from_slice(name.key_bytes());
         let (text, hasher) = (&self.text, &self.hasher);
         let hash_of = |entry: &Entry| hasher.hash_one(name_at(text, entry.start));
-        self.entries.insert_unique(hasher.hash_one(name.written()), Entry { index, start }, hash_of);
+        self.entries.insert_unique(hasher.hash_one(name.key_bytes()), Entry { index, start }, hash_of);
     }
 
     /// Returns the index of the tool with this name.
     pub fn find(&self, name: &CalledKey) -> Option<u32> {
-        let written = name.written();
+        let written = name.key_bytes();
         let is_equal = |entry: &Entry| {
             self.text.get(entry.start as usize..).is_some_and(|text| text.starts_with(written))
         };

@@ -91,7 +91,7 @@ impl PlatformDocument {
     fn check_subtypes(&self) -> Result<(), DocumentError> {
         let undefined = self.subtypes.iter().find(|(_, profile)| !self.profiles.contains_key(*profile));
         let Some((subtype, profile)) = undefined else { return Ok(()) };
-        Err(DocumentError::undefined(
+        Err(DocumentError::undefined_name(
             pointer("/subtypes", subtype.as_str()),
             "profile",
             profile.as_str(),

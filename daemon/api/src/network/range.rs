@@ -25,7 +25,7 @@ impl Network {
             let (address, bits) = text.split_once('/')?;
             let network = Self { first: address.parse().ok()?, prefix_bits: bits.parse().ok()? };
             let is_whole =
-                network.prefix_bits <= network.width() && network.masked(network.first) == network.bits();
+                network.prefix_bits <= network.width() && network.mask(network.first) == network.bits();
             (is_whole && network.to_string() == text).then_some(network)
         };
         read().ok_or_else(|| NetworkError(escape_for_display(text, 64)))
@@ -49,7 +49,7 @@ impl Network {
 
     /// Whether the network contains the address. An IPv6 network never contains an IPv4 address, embedded or not.
     pub fn contains(&self, address: IpAddr) -> bool {
-        self.first.is_ipv4() == address.is_ipv4() && self.masked(address) == self.bits()
+        self.first.is_ipv4() == address.is_ipv4() && self.mask(address) == self.bits()
     }
 
     /// Whether the network contains all of the other.
@@ -70,7 +70,7 @@ impl Network {
         number(self.first)
     }
 
-    fn masked(&self, address: IpAddr) -> u128 {
+    fn mask(&self, address: IpAddr) -> u128 {
         let dropped = u32::from(self.width() - self.prefix_bits);
         // A shift by the full width is undefined, so `checked_shr` returns `None`.
         number(address).checked_shr(dropped).and_then(|kept| kept.checked_shl(dropped)).unwrap_or(0)

@@ -1,6 +1,6 @@
 //! Handlers of the grants of custom tools: an operator's network access, in place of the host in the definition.
 
-use super::super::documents::{self, Strictness, stored};
+use super::super::documents::{self, Strictness, document_response};
 use super::super::error_responses::{
     AuditUnavailable, InvalidDocument, NoCustomToolGrant, NoOrganization, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
@@ -10,7 +10,7 @@ use super::super::path_params::{CustomToolPath, WriteHeaders};
 use super::super::problem::Problem;
 use super::super::schema::GrantForm;
 use super::super::state::App;
-use super::owned;
+use super::own_tool;
 use crate::documents::DocumentKey;
 use axum::body::Body;
 use axum::extract::State;
@@ -31,7 +31,7 @@ pub async fn get(
     Authenticated(caller): Authenticated,
     Path((organization, namespace)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    stored(&app, &DocumentKey::ToolGrant(owned(&caller, &organization, &namespace)?)).await
+    document_response(&app, &DocumentKey::ToolGrant(own_tool(&caller, &organization, &namespace)?)).await
 }
 
 /// Grant network access to a custom tool.
@@ -56,6 +56,6 @@ pub async fn put(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let key = DocumentKey::ToolGrant(owned(&caller, &organization, &namespace)?);
+    let key = DocumentKey::ToolGrant(own_tool(&caller, &organization, &namespace)?);
     documents::put(&app, &caller, key, &strictness, &headers, body).await
 }

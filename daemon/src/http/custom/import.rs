@@ -10,7 +10,7 @@ use super::super::extract::{Authenticated, Path};
 use super::super::path_params::OrgPath;
 use super::super::problem::Problem;
 use super::super::state::App;
-use super::{acted, owned};
+use super::{act_on_tool, own_tool};
 use crate::documents::Precondition;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -50,7 +50,7 @@ pub async fn post(
     Path(organization): Path<String>,
     Json(request): Json<ImportRequest>,
 ) -> Result<(StatusCode, axum::Json<ImportView>), Problem> {
-    let key = owned(&caller, &organization, &request.namespace)?;
+    let key = own_tool(&caller, &organization, &request.namespace)?;
     if !app.parts().registry.snapshot().knows(&key.organization) {
         return Err(Problem::not_found("organization"));
     }
@@ -75,7 +75,7 @@ pub async fn post(
     }
     let (text, origin) = (view.definition.to_string(), origin(&caller));
     let putting = app.parts().custom.put(&key, &text, &Precondition::Absent, &origin);
-    let (_, tool) = acted(&app, &caller, &key, "tool.import", putting).await?;
+    let (_, tool) = act_on_tool(&app, &caller, &key, "tool.import", putting).await?;
     view.tool = Some(tool);
     Ok((StatusCode::CREATED, axum::Json(view)))
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use serde::de::{Error, SeqAccess, Visitor};
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use toolgate_admission::{ErrorType, nearest};
@@ -14,7 +14,7 @@ use toolgate_api::text::escape_for_display;
 
 use super::{native, openai, s5};
 use crate::call::RequestedCall;
-use crate::http::body::Object;
+use crate::http::body::{self, Object};
 use crate::http::problem::Problem;
 use crate::identifier;
 
@@ -28,8 +28,6 @@ const TOOL_NAME_BYTES: usize = 256;
 const TURN_BYTES: usize = 200;
 /// Most items of a list. A request has far fewer calls, even with a model's text and thoughts.
 const ITEMS_MAX: usize = 4096;
-/// Prefix of the error message for longer lists.
-const TOO_MANY_ITEMS: &str = "a list of more than";
 /// Longest excerpt of refused text in an error message, in characters.
 const SHOWN_CHARS: usize = 80;
 
@@ -79,8 +77,7 @@ pub fn parse(body: &[u8]) -> Result<Envelope<'_>, Problem> {
         let at = error.valid_up_to();
         invalid(format!("the body is not UTF-8 at byte {at}"), "send JSON in UTF-8")
     })?;
-    let Object(mut members) =
-        serde_json::from_str::<Object<Members<'_>>>(text).map_err(|error| unfit(&error.to_string()))?;
+    let Object(mut members) = serde_json::from_str::<Object<Members<'_>>>(text).map_err(body::mismatch)?;
     let turn = members.turn.take().map(checked_turn).transpose()?;
     let id = members.id.take();
     let body = members.only()?;
@@ -91,16 +88,6 @@ pub fn parse(body: &[u8]) -> Result<Envelope<'_>, Problem> {
         ));
     }
     Ok(Envelope { turn, id, body })
-}
-
-/// Maps a list with too many items to `TOO_LARGE`, like too many calls, and other errors to `INVALID_REQUEST`.
-fn unfit(error: &str) -> Problem {
-    let error_type = match error.starts_with(TOO_MANY_ITEMS) {
-        true => ErrorType::TooLarge,
-        false => ErrorType::InvalidRequest,
-    };
-    let message = format!("the body is not what this address takes: {error}");
-    Problem::new(error_type, message, "compare it with `/openapi.json`")
 }
 
 impl<'a> Members<'a> {
@@ -147,7 +134,7 @@ impl Calls {
             None => identifier::fresh("c"),
         };
         let arguments: Arc<str> = arguments.unwrap_or("{}").into();
-        self.0.push(RequestedCall { id, tool: bounded(tool).as_ref().into(), arguments, id_is_new });
+        self.0.push(RequestedCall { id, tool: truncate_name(tool).as_ref().into(), arguments, id_is_new });
         Ok(())
     }
 
@@ -179,7 +166,7 @@ impl Calls {
 }
 
 /// Truncates a tool name to the limit. No tool name has an ellipsis, so a truncated name never matches a tool.
-pub fn bounded(tool: &str) -> Cow<'_, str> {
+pub fn truncate_name(tool: &str) -> Cow<'_, str> {
     if tool.len() <= TOOL_NAME_BYTES {
         return tool.into();
     }
@@ -247,8 +234,19 @@ pub fn fitting<'a, T: Deserialize<'a>>(item: &'a RawValue, place: fmt::Arguments
     })
 }
 
-/// A list with a limited number of items, since an item of two bytes takes hundreds of bytes in memory.
-pub struct Items<T>(pub Vec<T>);
+/// A list with a limited number of items, since an item of two bytes takes hundreds of bytes in memory; `None` if it
+/// had more.
+pub struct Items<T>(Option<Vec<T>>);
+
+impl<T> Items<T> {
+    /// Returns the items. Too many items are `TOO_LARGE`, like too many calls.
+    pub fn into_vec(self) -> Result<Vec<T>, Problem> {
+        self.0.ok_or_else(|| {
+            let message = format!("the body has a list of more than {ITEMS_MAX} items");
+            Problem::new(ErrorType::TooLarge, message, "send only the calls of one response of the model")
+        })
+    }
+}
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Items<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -269,11 +267,12 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ItemsVisitor<T> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element()? {
             if items.len() == ITEMS_MAX {
-                return Err(A::Error::custom(format_args!("{TOO_MANY_ITEMS} {ITEMS_MAX} items")));
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                return Ok(Items(None));
             }
             items.push(item);
         }
-        Ok(Items(items))
+        Ok(Items(Some(items)))
     }
 }
 

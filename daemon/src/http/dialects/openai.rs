@@ -60,14 +60,14 @@ struct Function<'a> {
 }
 
 /// Adds the message's function calls. Calls of custom tools are not Toolgate's and are skipped.
-pub fn parse(message: &Message<'_>, calls: &mut Calls) -> Result<Dialect, Problem> {
+pub fn parse(message: Message<'_>, calls: &mut Calls) -> Result<Dialect, Problem> {
     if message.function_call.is_some() {
         return Err(invalid(
             "`/openai/function_call` was replaced by `tool_calls`",
             "give the model tools in place of functions, and post what it has in `tool_calls`",
         ));
     }
-    let items = message.tool_calls.as_ref().map_or(&[][..], |Items(items)| items);
+    let items = message.tool_calls.map(Items::into_vec).transpose()?.unwrap_or_default();
     for (at, item) in items.iter().enumerate() {
         let place = format_args!("/openai/tool_calls/{at}");
         match kind(item, place)?.as_deref() {

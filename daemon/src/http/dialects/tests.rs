@@ -9,13 +9,13 @@ use toolgate_admission::ErrorType;
 use super::*;
 
 /// Parses a valid request.
-fn parsed(body: &str) -> ParsedRequest {
+fn parse_valid(body: &str) -> ParsedRequest {
     parse(body.as_bytes(), 32).unwrap_or_else(|problem| panic!("{body}: {problem:?}"))
 }
 
 /// Returns the id, tool and arguments of the calls of a valid request.
 fn calls(body: &str) -> Vec<(String, String, String)> {
-    let calls = parsed(body).calls.into_iter();
+    let calls = parse_valid(body).calls.into_iter();
     calls.map(|call| (call.id, call.tool.to_string(), call.arguments.to_string())).collect()
 }
 
@@ -46,13 +46,13 @@ fn the_one_member_that_carries_calls_says_the_form() {
     assert_eq!(refusal(r#"{"turn":"t","text":null}"#), "the request has no calls");
     let two = r#"{"text":"[[TOOL_CALL: a()]]","tool_call":{"tool_name":"a"}}"#;
     assert_eq!(refusal(two), "the request has calls under `tool_call` and under `text`");
-    assert_eq!(parsed(r#"{"text":"[[TOOL_CALL: a()]]","tool_call":null}"#).calls.len(), 1);
+    assert_eq!(parse_valid(r#"{"text":"[[TOOL_CALL: a()]]","tool_call":null}"#).calls.len(), 1);
 }
 
 #[test]
 fn an_envelope_is_an_object_with_known_members_each_once() {
     let sound = r#"{"turn":"t1","calls":[{"id":"c1","tool":"a/b"}]}"#;
-    assert_eq!(parsed(sound).turn.as_deref(), Some("t1"));
+    assert_eq!(parse_valid(sound).turn.as_deref(), Some("t1"));
     for unsound in [
         r#"{"calls":[{"id":"c1","tool":"a/b"}],"more":1}"#,
         r#"{"calls":[{"id":"c1","tool":"a/b","more":1}]}"#,
@@ -74,7 +74,7 @@ fn an_envelope_is_an_object_with_known_members_each_once() {
 #[test]
 fn a_turn_is_a_short_id() {
     let body = |turn: &str| json!({"turn": turn, "text": "[[TOOL_CALL: a()]]"}).to_string();
-    assert!(parsed(&body(&"t".repeat(200))).turn.is_some());
+    assert!(parse_valid(&body(&"t".repeat(200))).turn.is_some());
     for unsound in ["", "a\nb", &"t".repeat(201)] {
         assert!(refusal(&body(unsound)).starts_with("`turn` is empty, longer than 200 bytes"), "{unsound}");
     }
@@ -94,7 +94,7 @@ fn a_name_that_no_tool_can_have_is_cut_in_every_form() {
             json!({"tool_call": {"tool_name": name}}),
         ]
     };
-    let tool = |body: &Value| parsed(&body.to_string()).calls[0].tool.to_string();
+    let tool = |body: &Value| parse_valid(&body.to_string()).calls[0].tool.to_string();
     for body in named(&"é".repeat(128)) {
         assert_eq!(tool(&body), "é".repeat(128), "{body}");
     }
@@ -110,7 +110,7 @@ fn a_name_that_no_tool_can_have_is_cut_in_every_form() {
 #[test]
 fn a_request_has_at_least_one_call_and_no_more_than_allowed() {
     let body = |count: usize| json!({"calls": vec![json!({"tool": "a/b"}); count]}).to_string();
-    assert_eq!(parsed(&body(32)).calls.len(), 32);
+    assert_eq!(parse_valid(&body(32)).calls.len(), 32);
     assert_eq!(too_large(&body(33)), "the request has 33 calls");
     assert_eq!(refusal(&body(0)), "the request has no calls that are run here");
 }
@@ -124,7 +124,7 @@ fn a_list_has_no_more_items_than_anybody_sends() {
         blocks.push(json!({"type": "tool_use", "id": "c", "name": "a"}));
         json!({ "anthropic": blocks }).to_string()
     };
-    assert_eq!(parsed(&body(4096)).calls.len(), 1);
+    assert_eq!(parse_valid(&body(4096)).calls.len(), 1);
     assert!(too_large(&body(4097)).contains("a list of more than 4096 items"));
     for member in ["calls", "openai_responses", "gemini"] {
         let many = json!({ member: vec![json!({"tool": "a"}); 4097] }).to_string();
@@ -152,9 +152,9 @@ fn an_id_is_short_and_plain_and_the_only_one_of_its_kind() {
 
 #[test]
 fn a_call_without_an_id_gets_one() {
-    let made = &parsed(r#"{"calls":[{"tool":"a/b"}]}"#).calls[0];
+    let made = &parse_valid(r#"{"calls":[{"tool":"a/b"}]}"#).calls[0];
     assert!(made.id_is_new && made.id.starts_with("c_"));
-    assert!(!parsed(r#"{"calls":[{"id":"c1","tool":"a/b"}]}"#).calls[0].id_is_new);
+    assert!(!parse_valid(r#"{"calls":[{"id":"c1","tool":"a/b"}]}"#).calls[0].id_is_new);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn openai_arguments_that_are_no_json_are_passed_on() {
 #[test]
 fn openai_what_its_types_do_not_have_is_refused() {
     let body = |call: &str| format!(r#"{{"openai":{{"tool_calls":[{call}]}}}}"#);
-    assert_eq!(parsed(&body(r#"{"id":"c","type":"function","function":{"name":"a"}}"#)).calls.len(), 1);
+    assert_eq!(parse_valid(&body(r#"{"id":"c","type":"function","function":{"name":"a"}}"#)).calls.len(), 1);
     let unknown = refusal(&body(r#"{"id":"c","function":{"name":"a"},"extra":1}"#));
     assert!(
         unknown
@@ -234,10 +234,10 @@ fn r1_a_misspelt_call_is_refused_and_not_passed_over() {
         assert_eq!(refused.hint, format!("did you mean `{meant}`?"));
     }
     let others = r#"{"anthropic":[{"type":"server_tool_use"},{"type":"mcp_tool_use"},{"type":"tool_use","id":"c","name":"a"}]}"#;
-    assert_eq!(parsed(others).calls.len(), 1);
+    assert_eq!(parse_valid(others).calls.len(), 1);
     let custom =
         format!(r#"{{"openai":{{"tool_calls":[{{"type":"custom","id":"x","custom":{{}}}},{good}]}}}}"#);
-    assert_eq!(parsed(&custom).calls.len(), 1);
+    assert_eq!(parse_valid(&custom).calls.len(), 1);
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn gemini_calls_are_taken_from_among_the_other_parts() {
         {"function_call":{"id":"g1","name":"call_a_c","args":null,"partial_args":null,"will_continue":null},"thought_signature":null,"text":null},
         {"executableCode":{"language":"PYTHON","code":"1"}}
     ]}"#;
-    let read = parsed(body).calls;
+    let read = parse_valid(body).calls;
     assert!(read[0].id_is_new, "Gemini gives no ids by itself");
     assert_eq!((&*read[0].tool, &*read[0].arguments), ("call_a_b", r#"{"x" :1}"#));
     assert_eq!((&*read[1].id, &*read[1].tool, &*read[1].arguments), ("g1", "call_a_c", "{}"));
@@ -316,7 +316,7 @@ fn gemini_calls_are_taken_from_among_the_other_parts() {
         assert!(part(&beside).contains(&format!("has the field `{misspelt}`")), "{misspelt}");
     }
     let others = r#"{"gemini":[{"text":"t"},{"functionResponse":{}},{"aKindOfTomorrow":1},{"functionCall":{"name":"a"}}]}"#;
-    assert_eq!(parsed(others).calls.len(), 1);
+    assert_eq!(parse_valid(others).calls.len(), 1);
     assert!(part(r#"{"functionCall":{"name":"a"},"extra":1}"#).contains("unknown field `extra`"));
     assert!(
         part(r#"{"functionCall":{"name":"a"},"function_call":{"name":"b"}}"#).contains("duplicate field")
@@ -327,7 +327,7 @@ fn gemini_calls_are_taken_from_among_the_other_parts() {
 #[test]
 fn s5_a_namespace_and_an_action_or_a_wire_name_alone_are_taken() {
     let body = r#"{"tool_call":{"tool_name":"weather","action":"current","parameters":{"city": "Paris"}}}"#;
-    let read = &parsed(body).calls[0];
+    let read = &parse_valid(body).calls[0];
     assert_eq!((&*read.tool, &*read.arguments), ("weather/current", r#"{"city": "Paris"}"#));
     for (tool_name, action, called) in [
         ("weather_service", "getCurrentWeather", "weather-service/getCurrentWeather"),
@@ -336,7 +336,7 @@ fn s5_a_namespace_and_an_action_or_a_wire_name_alone_are_taken() {
         ("天気", "current", "天気/current"),
     ] {
         let body = json!({"tool_call": {"tool_name": tool_name, "action": action}}).to_string();
-        assert_eq!(&*parsed(&body).calls[0].tool, called);
+        assert_eq!(&*parse_valid(&body).calls[0].tool, called);
     }
     let wire = r#"{"id":"c7","tool_call":{"tool_name":"call_weather_current","action":null}}"#;
     assert_eq!(calls(wire), [call("c7", "call_weather_current", "{}")]);
@@ -357,13 +357,13 @@ fn an_id_stands_beside_a_form_that_has_no_place_for_it_only() {
 
 /// Returns the arguments of the string form, as JSON text.
 fn arguments(text: &str) -> String {
-    parsed(&json!({ "text": text }).to_string()).calls[0].arguments.to_string()
+    parse_valid(&json!({ "text": text }).to_string()).calls[0].arguments.to_string()
 }
 
 #[test]
 fn text_the_call_of_the_specification_is_read() {
     let text = "[[TOOL_CALL: search_web(query='latest AI advancements', region='US')]]";
-    let read = &parsed(&json!({ "text": text }).to_string()).calls[0];
+    let read = &parse_valid(&json!({ "text": text }).to_string()).calls[0];
     assert_eq!(&*read.tool, "search_web");
     assert_eq!(&*read.arguments, r#"{"query":"latest AI advancements","region":"US"}"#);
 }
@@ -472,13 +472,13 @@ proptest! {
             format!(r#"{{"gemini":[{{"functionCall":{{"name":"a","args":{arguments}}}}}]}}"#),
             format!(r#"{{"tool_call":{{"tool_name":"a","parameters":{arguments}}}}}"#),
         ] {
-            prop_assert_eq!(&*parsed(&body).calls[0].arguments, expected, "{}", body);
+            prop_assert_eq!(&*parse_valid(&body).calls[0].arguments, expected, "{}", body);
         }
         for body in [
             format!(r#"{{"openai":{{"tool_calls":[{{"id":"c","function":{{"name":"a","arguments":{quoted}}}}}]}}}}"#),
             format!(r#"{{"openai_responses":[{{"type":"function_call","call_id":"c","name":"a","arguments":{quoted}}}]}}"#),
         ] {
-            prop_assert_eq!(&*parsed(&body).calls[0].arguments, arguments.as_str(), "{}", body);
+            prop_assert_eq!(&*parse_valid(&body).calls[0].arguments, arguments.as_str(), "{}", body);
         }
     }
 

@@ -128,20 +128,20 @@ impl<'a> Parser<'a> {
         self.skip_space();
         match self.peek() {
             Some(quote @ (b'"' | b'\'')) => self.string(quote),
-            Some(b'{') => self.nested(b'}', |reader| {
+            Some(b'{') => self.parse_nested(b'}', |reader| {
                 reader.key()?;
                 reader.skip_space();
                 reader.copy(":")?;
                 reader.literal()
             }),
-            Some(b'[') => self.nested(b']', Self::literal),
+            Some(b'[') => self.parse_nested(b']', Self::literal),
             Some(b'-' | b'0'..=b'9') => self.number(),
             _ => self.word(),
         }
     }
 
     /// Parses an object or an array: `item` parses each element, with commas between.
-    fn nested(&mut self, closing: u8, item: fn(&mut Self) -> Fits) -> Fits {
+    fn parse_nested(&mut self, closing: u8, item: fn(&mut Self) -> Fits) -> Fits {
         if self.levels >= MOST_LEVELS {
             return unfit(format!("at most {MOST_LEVELS} levels"));
         }

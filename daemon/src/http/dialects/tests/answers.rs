@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use toolgate_admission::{CallError, ErrorType};
 
 use super::super::{ReplyContext, render};
-use super::parsed;
+use super::parse_valid;
 use crate::call::{CallOutcome, OutcomeState};
 use toolgate_api::call::Executed;
 
@@ -23,7 +23,7 @@ fn ok(id: &str, tool: &str, output: &Value) -> CallOutcome {
     outcome(id, tool, Executed::Yes, OutcomeState::Ok(output))
 }
 
-fn failed(id: &str, tool: &str) -> CallOutcome {
+fn failure(id: &str, tool: &str) -> CallOutcome {
     let error = CallError::new(ErrorType::RateLimited, "too many calls", "wait").with_retry_after_ms(5);
     outcome(id, tool, Executed::No, OutcomeState::Error(error))
 }
@@ -34,7 +34,7 @@ fn pending(id: &str, tool: &str) -> CallOutcome {
 
 /// Renders the response to a request with these outcomes.
 fn answer<const N: usize>(request: &Value, outcomes: [CallOutcome; N]) -> Value {
-    let dialect = parsed(&request.to_string()).dialect;
+    let dialect = parse_valid(&request.to_string()).dialect;
     let outcomes = outcomes.map(Arc::new);
     serde_json::from_str(&render(&dialect, CONTEXT, &outcomes)).expect("JSON")
 }
@@ -48,7 +48,7 @@ fn failed_text(tool: &str) -> String {
 
 #[test]
 fn the_native_dialect_has_every_result_and_its_context() {
-    let dialect = parsed(r#"{"calls":[{"id":"c1","tool":"a/b"}]}"#).dialect;
+    let dialect = parse_valid(r#"{"calls":[{"id":"c1","tool":"a/b"}]}"#).dialect;
     let context = ReplyContext { conversation: Some("v\"1"), turn: Some("t1"), ..CONTEXT };
     let outcomes = [Arc::new(ok("c1", "call_a_b", &json!({"x": 1.50})))];
     let answer: Value = serde_json::from_str(&render(&dialect, context, &outcomes)).expect("JSON");
@@ -68,7 +68,7 @@ fn the_native_dialect_has_every_result_and_its_context() {
 
 #[test]
 fn an_output_stays_byte_for_byte() {
-    let dialect = parsed(r#"{"calls":[{"id":"c1","tool":"a/b"}]}"#).dialect;
+    let dialect = parse_valid(r#"{"calls":[{"id":"c1","tool":"a/b"}]}"#).dialect;
     let raw = r#"{"a":  1.0e2, "b":12345678901234567890123}"#;
     let output = serde_json::value::RawValue::from_string(raw.to_owned()).expect("JSON");
     let outcome = outcome("c1", "a/b", Executed::Yes, OutcomeState::Ok(output));
@@ -81,7 +81,7 @@ fn openai_has_a_message_of_the_tool_for_each_call() {
     let request = json!({"openai": {"tool_calls": [
         {"id": "c1", "function": {"name": "call_a_b"}}, {"id": "c2", "function": {"name": "call_a_b"}},
     ]}});
-    let answer = answer(&request, [ok("c1", "call_a_b", &json!(1)), failed("c2", "call_a_b")]);
+    let answer = answer(&request, [ok("c1", "call_a_b", &json!(1)), failure("c2", "call_a_b")]);
     assert_eq!(
         answer,
         json!({
@@ -125,7 +125,7 @@ fn anthropic_has_a_block_for_each_call_which_says_whether_it_failed() {
         {"type": "tool_use", "id": "c1", "name": "a", "input": {}}, {"type": "tool_use", "id": "c2", "name": "a"},
         {"type": "tool_use", "id": "c3", "name": "a"},
     ]});
-    let answer = answer(&request, [ok("c1", "a", &json!(1)), failed("c2", "a"), pending("c3", "a")]);
+    let answer = answer(&request, [ok("c1", "a", &json!(1)), failure("c2", "a"), pending("c3", "a")]);
     let blocks = &answer["anthropic"];
     assert_eq!(blocks[0]["type"], "tool_result");
     assert_eq!((&blocks[0]["tool_use_id"], blocks[0].get("is_error")), (&json!("c1"), None));
@@ -138,7 +138,7 @@ fn gemini_has_a_part_for_each_call_with_the_id_that_it_gave() {
     let request = json!({"gemini": [
         {"functionCall": {"name": "call_a_b"}}, {"functionCall": {"id": "g2", "name": "call_a_b"}},
     ]});
-    let answer = answer(&request, [ok("c_made", "call_a_b", &json!(1)), failed("g2", "call_a_b")]);
+    let answer = answer(&request, [ok("c_made", "call_a_b", &json!(1)), failure("g2", "call_a_b")]);
     let text = "<tool_result tool_name=\"call_a_b\" status=\"ok\">1</tool_result>";
     assert_eq!(
         answer["gemini"],
@@ -158,7 +158,7 @@ fn s5_has_one_flat_object_for_a_result_and_for_an_error() {
         json!({"tool_name": "A", "action": "b", "status": "ok", "executed": "yes", "output": null})
     );
     assert_eq!(
-        answer(&request, [failed("c1", "A/b")])["tool_call"],
+        answer(&request, [failure("c1", "A/b")])["tool_call"],
         json!({"tool_name": "A", "action": "b", "status": "error", "executed": "no", "error_type": "RATE_LIMITED",
                "message": "too many calls", "hint": "wait", "retryable": true, "details": {"retry_after_ms": 5}})
     );
@@ -180,7 +180,7 @@ fn text_has_a_response_with_the_call_as_it_was_written() {
     assert_eq!(text(quoted), r"[[TOOL_RESPONSE: a/b(q='x', n=3) -> 'Page 1 isn\'t C:\\']]");
     assert_eq!(text(ok("c1", "a/b", &json!([1, [2]]))), "[[TOOL_RESPONSE: a/b(q='x', n=3) -> [1,[2&#93;] ]]");
     assert_eq!(
-        text(failed("c1", "a/b")),
+        text(failure("c1", "a/b")),
         "[[TOOL_RESPONSE: a/b(q='x', n=3) -> error RATE_LIMITED: too many calls (wait)]]"
     );
     assert!(text(pending("c1", "a/b")).contains("-> approval_required: The call has not run."));

@@ -19,7 +19,7 @@ pub fn of_an_object(schema: &Value) -> Value {
 /// Returns an object schema with all properties at its root. It accepts every value that the original accepts: a
 /// property of any alternative is optional, and a property that all alternatives require is required.
 pub fn plain(schema: &Value) -> Value {
-    let mut root = resolved(schema, schema);
+    let mut root = resolve_ref(schema, schema);
     let alternatives: Vec<Vec<Map<String, Value>>> =
         ["oneOf", "anyOf"].iter().map(|keyword| parts(schema, &root, keyword)).collect();
     let all = parts(schema, &root, "allOf");
@@ -49,7 +49,7 @@ pub fn plain(schema: &Value) -> Value {
 }
 
 /// Returns the members of a schema, with its `$ref` resolved.
-fn resolved(whole: &Value, schema: &Value) -> Map<String, Value> {
+fn resolve_ref(whole: &Value, schema: &Value) -> Map<String, Value> {
     let mut members = schema.as_object().cloned().unwrap_or_default();
     for _ in 0..MOST_REFERENCES {
         let Some(Value::String(reference)) = members.remove("$ref") else { break };
@@ -66,7 +66,7 @@ fn resolved(whole: &Value, schema: &Value) -> Map<String, Value> {
 /// Returns the schemas under a keyword of the root.
 fn parts(whole: &Value, root: &Map<String, Value>, keyword: &str) -> Vec<Map<String, Value>> {
     let parts = root.get(keyword).and_then(Value::as_array);
-    parts.into_iter().flatten().map(|part| resolved(whole, part)).collect()
+    parts.into_iter().flatten().map(|part| resolve_ref(whole, part)).collect()
 }
 
 fn taken_properties(root: &mut Map<String, Value>) -> Map<String, Value> {
