@@ -4,7 +4,8 @@
 //! credentials. A secret is decrypted while a request needs it, and zeroized afterwards; otherwise memory holds ciphertexts
 //! and the root key. Types with a secret implement neither `Debug` nor `Clone` nor `Serialize`.
 //!
-//! - `document`, `snapshot`: the public part of a credential, and all credentials in memory.
+//! - `request`: validation of a write. `document`, `snapshot`: the public part of a credential, and all credentials in
+//!   memory.
 //! - `envelope`: encryption. `root_key`, `root_key_source`, `keyring`: the root key, its sources, unsealing and rotation.
 //! - `vault`, `vault_references`: the client of a vault, and secrets that stay in one.
 //! - `oauth`, `authorization`, `refresh`: OAuth2 requests, the authorization code flow, and refreshes of tokens.
@@ -20,6 +21,7 @@ mod injection;
 mod keyring;
 mod oauth;
 mod refresh;
+mod request;
 mod root_key;
 mod root_key_source;
 mod snapshot;
@@ -45,6 +47,7 @@ pub use document::{Authentication, CredentialDocument, OauthClient};
 pub use injection::{SECRET_BYTES, is_sendable};
 pub use keyring::RootRotation;
 pub use oauth::{TokenClient, TokenClientError, TokenResponseFuture, token_client};
+pub use request::{new_credential, rotated_secret};
 pub use root_key::{InvalidRootKey, RootKey, RootKeyId};
 pub use root_key_source::{RootKeySource, SourceError, VaultEngine};
 pub use snapshot::{Credential, State};

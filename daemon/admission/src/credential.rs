@@ -6,30 +6,11 @@
 //!
 //! A binding has an exact host, never a pattern. Whether the request may be sent is decided in `egress`.
 
-use serde::{Deserialize, Serialize};
-use toolgate_api::network::{Host, NetworkScheme, Target, is_within, validate_method, validate_rule_path};
+use toolgate_api::network::{
+    CredentialBinding, Host, NetworkScheme, Target, is_within, validate_method, validate_rule_path,
+};
 
 use crate::error::{CallError, ErrorType};
-
-/// The requests that a credential is injected into.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CredentialBinding {
-    /// The scheme.
-    #[serde(default)]
-    pub scheme: NetworkScheme,
-    /// The exact host.
-    pub host: String,
-    /// The port. Absent: the default of the scheme.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub port: Option<u16>,
-    /// The methods. Absent: every method.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub methods: Option<Vec<String>>,
-    /// The prefix of the path, by whole segments. Absent: every path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-}
 
 /// The owner of a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]

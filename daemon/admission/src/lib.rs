@@ -35,8 +35,8 @@ pub use check::{
     ToolCall, Unapproved, Verdict, callable, check, decide, explain, has_tools, limits_of, no_tools_warning,
 };
 pub use credential::{
-    BindingError, CredentialBinding, CredentialCandidate, CredentialOwner, CredentialRights, NoCredential,
-    Unusable, check_bound_to, choose_credential, lists_host,
+    BindingError, CredentialCandidate, CredentialOwner, CredentialRights, NoCredential, Unusable,
+    check_bound_to, choose_credential, lists_host,
 };
 pub use descriptor::{
     Capabilities, Descriptor, DescriptorError, Example, FilesystemAccess, Hints, Mode, RateLimit,

@@ -20,6 +20,8 @@ pub mod audit;
 #[cfg(feature = "openapi")]
 pub mod call;
 #[cfg(feature = "openapi")]
+pub mod credential;
+#[cfg(feature = "openapi")]
 pub mod custom_tool;
 #[cfg(feature = "openapi")]
 pub mod document;

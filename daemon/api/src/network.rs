@@ -12,7 +12,7 @@ mod target;
 pub use host::{Host, HostError, HostPattern};
 pub use path::{has_bare_percent, is_within, validate_path, validate_rule_path};
 pub use range::{Network, NetworkError};
-pub use rule::{Agreement, NetworkRule, NetworkScheme};
+pub use rule::{Agreement, CredentialBinding, NetworkRule, NetworkScheme};
 pub use target::{Target, TargetError, parse_authority, validate_method};
 
 #[cfg(test)]

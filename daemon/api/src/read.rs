@@ -4,8 +4,9 @@
 //! In objects with known fields an absent member and `null` are the same.
 
 use std::fmt::{self, Display};
+use std::marker::PhantomData;
 
-use serde::de::value::StrDeserializer;
+use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{
     self, Deserialize, DeserializeSeed, Deserializer, Expected, IntoDeserializer, Unexpected, Visitor,
 };
@@ -315,6 +316,45 @@ fn did_you_mean(word: &str, known: &[&str], otherwise: &str) -> String {
         Some(nearest) => format!("did you mean `{nearest}`?"),
         None => format!("{otherwise} {}", list(known.iter().copied(), NAMES_LISTED)),
     }
+}
+
+/// A JSON object. Without this type, serde would also deserialize an array as the struct's fields in order.
+pub struct Object<T>(
+    /// The object.
+    pub T,
+);
+
+/// For `deserialize_with`: a list of objects.
+pub fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    let list = Vec::<Object<T>>::deserialize(deserializer)?;
+    Ok(list.into_iter().map(|Object(item)| item).collect())
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+}
+
+/// For `deserialize_with`: `null` equals an absent member.
+pub fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
+    from: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
 /// For `deserialize_with`: text for readers, not empty, at most `MAX` characters, without hidden characters.

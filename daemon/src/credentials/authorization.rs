@@ -118,7 +118,7 @@ impl Credentials {
         let Authentication::AuthorizationCode { client, authorization_url } = authentication else {
             return Err(CallError::new(
                 ErrorType::Conflict,
-                format!("a credential of kind `{}` needs no user's consent", authentication.kind()),
+                format!("a credential of kind `{}` needs no user's consent", authentication.kind().as_str()),
                 "use it as it is; only `oauth2_authorization_code` is connected by a user",
             ));
         };

@@ -4,7 +4,9 @@
 //! database row the secret does not decrypt.
 
 use serde::{Deserialize, Serialize};
-use toolgate_admission::{CredentialBinding, CredentialOwner};
+use toolgate_admission::CredentialOwner;
+use toolgate_api::credential::CredentialKind;
+use toolgate_api::network::CredentialBinding;
 
 /// A credential without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,13 +84,13 @@ impl CredentialDocument {
 
 impl Authentication {
     /// The `kind` in the HTTP interface.
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> CredentialKind {
         match self {
-            Self::ApiKeyHeader { .. } | Self::ApiKeyQuery { .. } => "api_key",
-            Self::Bearer {} => "bearer",
-            Self::Basic { .. } => "basic",
-            Self::ClientCredentials(_) => "oauth2_client_credentials",
-            Self::AuthorizationCode { .. } => "oauth2_authorization_code",
+            Self::ApiKeyHeader { .. } | Self::ApiKeyQuery { .. } => CredentialKind::ApiKey,
+            Self::Bearer {} => CredentialKind::Bearer,
+            Self::Basic { .. } => CredentialKind::Basic,
+            Self::ClientCredentials(_) => CredentialKind::ClientCredentials,
+            Self::AuthorizationCode { .. } => CredentialKind::AuthorizationCode,
         }
     }
 

@@ -207,7 +207,7 @@ pub fn seal_context<'a>(row: &'a CredentialRow, document: &'a CredentialDocument
         name: row.name.as_str(),
         version: row.version,
         user: document.user.as_deref(),
-        kind: document.authentication.kind(),
+        kind: document.authentication.kind().as_str(),
         document: &row.document,
     }
 }

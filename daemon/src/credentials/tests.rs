@@ -3,9 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use toolgate_admission::{
-    CallError, CredentialBinding, CredentialRights, ErrorType, LimitsPatch, Name, NetworkScheme, Target,
-};
+use toolgate_admission::{CallError, CredentialRights, ErrorType, LimitsPatch, Name, NetworkScheme, Target};
+use toolgate_api::network::CredentialBinding;
 use toolgate_sandbox::{InjectionPlace, Secret};
 
 use super::*;

@@ -1,7 +1,6 @@
 //! Request bodies, limited in size and time before they are parsed.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
@@ -9,9 +8,9 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor};
+use serde::de::DeserializeOwned;
 use toolgate_api::error::{CallError, Details, ErrorType};
+use toolgate_api::read::Object;
 use zeroize::Zeroize;
 
 use super::problem::Problem;
@@ -64,35 +63,6 @@ fn error_without_values(error: &serde_json::Error) -> Problem {
         None => place(),
     };
     mismatch(why)
-}
-
-/// A JSON object. Without this type, serde would also deserialize an array as the struct's fields in order.
-pub struct Object<T>(pub T);
-
-/// Deserializes an array of objects.
-pub fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    let list = Vec::<Object<T>>::deserialize(deserializer)?;
-    Ok(list.into_iter().map(|Object(item)| item).collect())
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ObjectVisitor(PhantomData))
-    }
-}
-
-struct ObjectVisitor<T>(PhantomData<T>);
-
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
-    type Value = Object<T>;
-
-    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
-    }
 }
 
 /// Extractor of a JSON body that its handler parses.

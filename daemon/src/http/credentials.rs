@@ -3,8 +3,6 @@
 //! A write replaces a credential whole, its secret included. If the bindings could be changed without the secret, a
 //! caller with write access who does not know the secret could redirect it to a server of their own.
 
-mod form;
-
 use super::body::SecretJson;
 use super::documents::{name, own_organization, precondition, status, with_etag};
 use super::error_responses::{
@@ -17,15 +15,14 @@ use super::path_params::{CredentialPath, OptionalTags, OrgPath};
 use super::problem::Problem;
 use super::state::App;
 use crate::clock::now_ms;
-use crate::credentials::Credential;
+use crate::credentials::{Credential, new_credential, rotated_secret};
 use crate::documents::Revision;
 use crate::identity::Caller;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-pub use form::SecretText;
-use form::{CredentialRequest, CredentialView, Rotation, view};
 use toolgate_admission::Name;
+use toolgate_api::credential::{CredentialRequest, CredentialRotation, CredentialView};
 use toolgate_api::page::List;
 
 /// List the credentials of an organization.
@@ -97,7 +94,7 @@ pub async fn put(
 ) -> Result<Response, Problem> {
     let (organization, credential) = address(&app, &caller, &organization, &credential)?;
     let precondition = precondition(&headers)?;
-    let new = request.read(&app.settings().credentials.plain_http.clone().unwrap_or_default())?;
+    let new = new_credential(request, app.settings().credentials.plain_http.as_deref().unwrap_or_default())?;
     let target = target(&organization, &credential);
     let writing = app.parts().credentials.put(&organization, &credential, new, &precondition, now_ms());
     let (stored, written) = app.act(&caller, Some(&organization), "credential.put", &target, writing).await?;
@@ -134,7 +131,7 @@ pub async fn delete(
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/credentials/{name}/rotate", tag = "credentials", operation_id = "rotate_credential",
     params(CredentialPath, OptionalTags),
-    request_body(content = Rotation, example = json!({"secret": "sk_live_…"})),
+    request_body(content = CredentialRotation, example = json!({"secret": "sk_live_…"})),
     responses(
         (status = 200, description = "It is rotated.", body = CredentialView, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         NoCredential, PreconditionFailed, KeptInVault, Sealed, AuditUnavailable,
@@ -145,11 +142,11 @@ pub async fn rotate(
     Authenticated(caller): Authenticated,
     Path((organization, credential)): Path<(String, String)>,
     headers: HeaderMap,
-    SecretJson(request): SecretJson<Rotation>,
+    SecretJson(request): SecretJson<CredentialRotation>,
 ) -> Result<Response, Problem> {
     let (organization, credential) = address(&app, &caller, &organization, &credential)?;
     let precondition = precondition(&headers)?;
-    let (secret, expires_ms) = request.read()?;
+    let (secret, expires_ms) = rotated_secret(request)?;
     let target = target(&organization, &credential);
     let rotating = app.parts().credentials.rotate(
         &organization,
@@ -177,8 +174,26 @@ pub(super) fn target(organization: &Name, credential: &Name) -> String {
     format!("{organization}/{credential}")
 }
 
+/// Returns the credential without its secret.
 fn to_view(app: &App, credential: &Credential) -> CredentialView {
-    view(credential, app.parts().credentials.state(credential, now_ms()))
+    let (row, document) = (&credential.row, &credential.document);
+    CredentialView {
+        name: row.name.to_string(),
+        provider: document.provider.clone(),
+        kind: document.authentication.kind(),
+        state: app.parts().credentials.state(credential, now_ms()).into(),
+        bound_to: document.bound_to.clone(),
+        user: document.user.clone(),
+        shared: document.shared,
+        scopes: document.authentication.client().map(|client| client.scopes.clone()),
+        vault: document.vault.clone(),
+        version: row.version,
+        created_ms: row.created_ms,
+        changed_ms: row.changed_ms,
+        last_used_ms: credential.last_used_ms(),
+        // The value is 0 until the client requests its first token.
+        expires_ms: row.expires_ms.filter(|time| *time > 0),
+    }
 }
 
 fn view_response(app: &App, status: StatusCode, credential: &Credential) -> Response {

@@ -1,39 +1,16 @@
 //! The root key over HTTP: an operator provides or rotates it.
 
 use axum::extract::State;
-use serde::Deserialize;
 use toolgate_admission::{CallError, ErrorType};
-use toolgate_api::root_key::{RootKeyRotated, Unsealed};
-use toolgate_sandbox::Secret;
-use utoipa::ToSchema;
+use toolgate_api::root_key::{RootKeyRotated, RootKeyRotation, Unsealed, Unsealing};
 
 use super::body::SecretJson;
-use super::credentials::SecretText;
 use super::error_responses::{AuditUnavailable, NoOtherKey, Sealed, WrongRootKey};
 use super::extract::Authenticated;
 use super::problem::Problem;
 use super::state::App;
 use crate::clock::now_ms;
 use crate::credentials::RootKey;
-
-/// A request to unseal the daemon.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Unsealing {
-    /// The root key: 64 hexadecimal digits, or base64.
-    #[schema(value_type = String, write_only, pattern = "^([0-9a-fA-F]{64}|[A-Za-z0-9+/]{43}=)$")]
-    key: SecretText,
-}
-
-/// A request to rotate the root key.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct RootKeyRotation {
-    /// The new root key: 64 hexadecimal digits, or base64. Default: the key that the configured source holds now, or
-    /// a new key where the daemon generates its own.
-    #[schema(value_type = Option<String>, write_only, required = false, pattern = "^([0-9a-fA-F]{64}|[A-Za-z0-9+/]{43}=)$")]
-    key: Option<SecretText>,
-}
 
 /// Give the daemon its root key.
 ///
@@ -81,7 +58,7 @@ const THE_OLD_ONE: &str =
     "give the key that the store is sealed with, as it is kept: 64 hexadecimal digits, or base64";
 const A_NEW_ONE: &str = "make one with `openssl rand -hex 32`";
 
-fn read(key: &Secret, hint: &str) -> Result<RootKey, CallError> {
-    RootKey::read_text(key.expose())
+fn read(key: &str, hint: &str) -> Result<RootKey, CallError> {
+    RootKey::read_text(key.as_bytes())
         .map_err(|error| CallError::new(ErrorType::InvalidRequest, error.to_string(), hint))
 }

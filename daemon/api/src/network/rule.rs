@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::host::HostPattern;
 use super::path::is_within;
 use super::target::Target;
+use crate::read::null_is_default;
 
 /// One kind of outgoing request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -26,8 +27,35 @@ pub struct NetworkRule {
     pub path: Option<String>,
 }
 
+/// Requests that a credential is added to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CredentialBinding {
+    /// `https`, which is the default. `http` is refused: a credential is never sent without TLS.
+    #[serde(default, deserialize_with = "null_is_default")]
+    #[cfg_attr(feature = "openapi", schema(required = false))]
+    pub scheme: NetworkScheme,
+    /// The full host name; patterns are not supported.
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 253, example = "api.stripe.com"))]
+    pub host: String,
+    /// The port. Default: the scheme's port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 65_535))]
+    pub port: Option<u16>,
+    /// The methods, in upper case. Default: all methods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(min_items = 1))]
+    pub methods: Option<Vec<String>>,
+    /// The path prefix, compared by whole segments. Default: all paths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 1_000, example = "/v1/"))]
+    pub path: Option<String>,
+}
+
 /// The scheme of an outgoing request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkScheme {
     /// With TLS.

@@ -1,0 +1,179 @@
+//! Credentials: requests and views.
+//!
+//! Requests are deserialized into types without `Debug`: a secret in the wrong field is still a secret.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+use zeroize::Zeroizing;
+
+use crate::network::CredentialBinding;
+use crate::read::objects;
+
+/// A credential with its secret. The valid fields depend on the kind; other fields are refused.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CredentialRequest {
+    /// The provider: the name that plugins request and that tools require as an integration.
+    #[schema(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "stripe")]
+    pub provider: String,
+    /// How the secret authenticates a request to the provider.
+    pub kind: CredentialKind,
+    /// The requests that the credential is added to, at least one.
+    #[schema(min_items = 1, max_items = 64)]
+    #[serde(deserialize_with = "objects")]
+    pub bound_to: Vec<CredentialBinding>,
+    /// The user that owns the credential. Default: the organization owns it.
+    #[schema(min_length = 1, max_length = 200)]
+    pub user: Option<String>,
+    /// Whether sessions of users without a credential of this provider use the organization's. Default: true. Not
+    /// valid for a user's credential.
+    pub shared: Option<bool>,
+    /// When the secret expires, in milliseconds since 1970. Not valid for OAuth2, where the token response has the
+    /// lifetime.
+    #[schema(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
+    pub expires_ms: Option<u64>,
+    /// The key, token, password or client secret. Required, except for a public client of `oauth2_authorization_code`
+    /// and with `vault`. It is never returned.
+    #[schema(value_type = Option<String>, write_only, required = false, pattern = "^[!-~]([ -~]*[!-~])?$", max_length = 12_288)]
+    pub secret: Option<SecretText>,
+    /// The secret's path in the operator's vault, in place of `secret`: `MOUNT/PATH#FIELD` of a KV engine of version
+    /// 2. The path must start with the organization's prefix in `credentials.vault_references` of the daemon's
+    /// configuration. The daemon reads the secret when a request needs it. Not valid for `oauth2_authorization_code`.
+    #[schema(
+        max_length = 500,
+        pattern = "^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)+#[A-Za-z0-9._-]+$",
+        example = "kv/tenants/acme/stripe#key"
+    )]
+    pub vault: Option<String>,
+    /// `api_key`: the header field that carries the key.
+    #[schema(min_length = 1, max_length = 100, example = "x-api-key")]
+    pub header: Option<String>,
+    /// `api_key` in a header: the prefix of the field's value, including the space.
+    #[schema(max_length = 100, example = "Key ")]
+    pub prefix: Option<String>,
+    /// `api_key`: the query parameter that carries the key, in place of a header.
+    #[schema(min_length = 1, max_length = 100, example = "api_key")]
+    pub query: Option<String>,
+    /// `basic`: the user name at the provider.
+    #[schema(min_length = 1, max_length = 500)]
+    pub username: Option<String>,
+    /// OAuth2: the client id.
+    #[schema(min_length = 1, max_length = 500)]
+    pub client_id: Option<String>,
+    /// OAuth2: the token endpoint, over HTTPS.
+    #[schema(min_length = 1, max_length = 500, example = "https://accounts.example.com/token")]
+    pub token_url: Option<String>,
+    /// `oauth2_authorization_code`: the authorization endpoint, over HTTPS.
+    #[schema(min_length = 1, max_length = 500, example = "https://accounts.example.com/authorize")]
+    pub authorization_url: Option<String>,
+    /// OAuth2: the requested scopes. Request as few as possible.
+    #[schema(max_items = 100)]
+    pub scopes: Option<Vec<String>>,
+    /// OAuth2: whether the client secret is sent in the body of a token request instead of its `Authorization`
+    /// header.
+    pub secret_in_body: Option<bool>,
+}
+
+/// How a credential authenticates a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum CredentialKind {
+    /// A key in a header field or a query parameter.
+    #[serde(rename = "api_key")]
+    ApiKey,
+    /// `Authorization: Bearer …`.
+    #[serde(rename = "bearer")]
+    Bearer,
+    /// `Authorization: Basic …`.
+    #[serde(rename = "basic")]
+    Basic,
+    /// OAuth2 client credentials grant (RFC 6749, section 4.4).
+    #[serde(rename = "oauth2_client_credentials")]
+    ClientCredentials,
+    /// OAuth2 authorization code grant (RFC 6749, section 4.1) with PKCE (RFC 7636).
+    #[serde(rename = "oauth2_authorization_code")]
+    AuthorizationCode,
+}
+
+impl CredentialKind {
+    /// The name, as requests have it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ApiKey => "api_key",
+            Self::Bearer => "bearer",
+            Self::Basic => "basic",
+            Self::ClientCredentials => "oauth2_client_credentials",
+            Self::AuthorizationCode => "oauth2_authorization_code",
+        }
+    }
+}
+
+/// Request to rotate a secret.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CredentialRotation {
+    /// The new key, token, password or client secret.
+    #[schema(value_type = String, write_only, pattern = "^[!-~]([ -~]*[!-~])?$", max_length = 12_288)]
+    pub secret: SecretText,
+    /// When the secret expires, in milliseconds since 1970. Default: it does not expire.
+    #[schema(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
+    pub expires_ms: Option<u64>,
+}
+
+/// A credential without its secret.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Credential)]
+pub struct CredentialView {
+    /// The credential's name.
+    pub name: String,
+    /// The provider.
+    pub provider: String,
+    /// How the secret authenticates a request to the provider.
+    #[schema(value_type = String)]
+    pub kind: CredentialKind,
+    /// `connected`: the credential can be used. `pending`: it is not connected yet. `expired`: its secret has
+    /// expired. `revoked`: the provider rejects it. `sealed`: the daemon has no root key.
+    #[schema(pattern = "^(connected|pending|expired|revoked|sealed)$")]
+    pub state: Cow<'static, str>,
+    /// The requests that the credential is added to.
+    pub bound_to: Vec<CredentialBinding>,
+    /// The user that owns the credential; null for the organization's.
+    #[schema(required)]
+    pub user: Option<String>,
+    /// Whether sessions of users without a credential of this provider use the organization's.
+    pub shared: bool,
+    /// The requested scopes; OAuth2 only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Vec<String>, required = false)]
+    pub scopes: Option<Vec<String>>,
+    /// The secret's path in the operator's vault; absent if the daemon stores the secret.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub vault: Option<String>,
+    /// Version of the stored secret, incremented by every write and every OAuth2 token refresh. Changes of a secret
+    /// in a vault are not counted.
+    #[schema(minimum = 1)]
+    pub version: u64,
+    /// When the credential was created, in milliseconds since 1970.
+    #[schema(minimum = 0)]
+    pub created_ms: u64,
+    /// When a caller last changed the credential, in milliseconds since 1970.
+    #[schema(minimum = 0)]
+    pub changed_ms: u64,
+    /// When a request last used the credential, in milliseconds since 1970; null if it was never used.
+    #[schema(required, minimum = 0)]
+    pub last_used_ms: Option<u64>,
+    /// When the secret expires, in milliseconds since 1970; null if unknown. An OAuth2 token is refreshed earlier.
+    #[schema(required, minimum = 0)]
+    pub expires_ms: Option<u64>,
+}
+
+/// A secret in a request, wiped when dropped. It has no `Debug`, `Clone` or `Serialize`.
+pub struct SecretText(pub Zeroizing<String>);
+
+impl<'de> Deserialize<'de> for SecretText {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(|text| Self(Zeroizing::new(text)))
+    }
+}
