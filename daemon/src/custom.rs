@@ -28,7 +28,7 @@ use toolgate_sandbox::Component;
 use crate::call::RequestedCall;
 use crate::clock::now_ms;
 use crate::dispatch::{Dispatcher, Origin, TestCall, TestCallResult};
-use crate::documents::{Document, DocumentKey, DocumentKind, PreconditionResult, Precondition, ToolKey};
+use crate::documents::{Document, DocumentKey, DocumentKind, Precondition, PreconditionResult, ToolKey};
 use crate::plugins::{Definition, DefinitionKind, Plugins};
 use crate::registry::{Registry, Snapshot};
 use crate::sessions::Sessions;
@@ -127,7 +127,7 @@ impl CustomTools {
         self.check_place(key)?;
         let mount = match (read.kind, found) {
             (DefinitionKind::Http, _) => None,
-            (DefinitionKind::Mcp, Some(found)) => Some(Mount::with_consent(found)),
+            (DefinitionKind::Mcp, Some(found)) => Some(Mount::new(found)),
             (DefinitionKind::Mcp, None) => Some(self.same_mount(key, &read).await?),
         };
         let plugin = self.make(key, &read, mount.as_ref(), self.read_grant(key).await?).await?;
@@ -184,7 +184,7 @@ impl CustomTools {
         }
         mount
             .note(found, async |discovered| {
-                let mount = Mount::with_consent(discovered);
+                let mount = Mount::new(discovered);
                 let plugin = self.make(key, &read, Some(&mount), self.read_grant(key).await?).await?;
                 Ok(plugin.digest.to_string())
             })
@@ -246,7 +246,7 @@ impl CustomTools {
                 let read = Read::parse(definition)?;
                 let mount = match read.kind {
                     DefinitionKind::Http => None,
-                    DefinitionKind::Mcp => Some(Mount::with_consent(self.discover(key, &read, origin).await?)),
+                    DefinitionKind::Mcp => Some(Mount::new(self.discover(key, &read, origin).await?)),
                 };
                 let plugin = self.make(key, &read, mount.as_ref(), self.read_grant(key).await?).await?;
                 let snapshot = self.0.registry.snapshot();
@@ -329,7 +329,7 @@ impl CustomTools {
         let mut discovered = mount::discovery_output(&result?.outcome)?;
         // An invalid tool is left out, with its reason, and does not block the others.
         for _ in 0..=LEFT_OUT {
-            let mount = Mount::with_consent(discovered.clone());
+            let mount = Mount::new(discovered.clone());
             let Err(error) = self.make(key, read, Some(&mount), granted.clone()).await else {
                 return Ok(discovered);
             };
@@ -357,7 +357,7 @@ impl CustomTools {
     /// definition that is replaced.
     async fn same_mount(&self, key: &ToolKey, read: &Read<'_>) -> Result<Mount, CallError> {
         match self.is_mounted_already(key, read).await? {
-            true => self.mount(key).await?.map(|mount| Mount::with_consent(mount.discovered)),
+            true => self.mount(key).await?.map(|mount| Mount::new(mount.discovered)),
             false => None,
         }
         .ok_or_else(|| mount::replacement_error(key))
@@ -451,7 +451,9 @@ impl CustomTools {
         let what = document.to_string();
         match precondition.check(current) {
             PreconditionResult::Holds => Ok(()),
-            PreconditionResult::Fails(failure) => Err(StoreError::PreconditionFailed { what, failure }.into()),
+            PreconditionResult::Fails(failure) => {
+                Err(StoreError::PreconditionFailed { what, failure }.into())
+            }
             PreconditionResult::Required => Err(StoreError::PreconditionRequired { what }.into()),
         }
     }

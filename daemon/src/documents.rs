@@ -319,7 +319,9 @@ impl Precondition {
             (Self::Absent, None) | (Self::Present, Some(_)) => PreconditionResult::Holds,
             (Self::Absent, Some(_)) => PreconditionResult::Fails(PreconditionFailure::Exists),
             (Self::Present | Self::OneOf(_), None) => PreconditionResult::Fails(PreconditionFailure::Gone),
-            (Self::OneOf(revisions), Some(current)) if revisions.contains(&current) => PreconditionResult::Holds,
+            (Self::OneOf(revisions), Some(current)) if revisions.contains(&current) => {
+                PreconditionResult::Holds
+            }
             (Self::OneOf(_), Some(_)) => PreconditionResult::Fails(PreconditionFailure::Changed),
         }
     }
@@ -368,7 +370,10 @@ mod tests {
     #[test]
     fn a_new_document_must_not_be_there() {
         assert_eq!(read(None, Some("*")).check(None), PreconditionResult::Holds);
-        assert_eq!(read(None, Some("*")).check(Some(Revision(1))), PreconditionResult::Fails(PreconditionFailure::Exists));
+        assert_eq!(
+            read(None, Some("*")).check(Some(Revision(1))),
+            PreconditionResult::Fails(PreconditionFailure::Exists)
+        );
     }
 
     #[test]
@@ -381,7 +386,10 @@ mod tests {
     fn a_tag_matches_its_revision_alone() {
         let precondition = read(Some(&Revision(17).etag()), None);
         assert_eq!(precondition.check(Some(Revision(17))), PreconditionResult::Holds);
-        assert_eq!(precondition.check(Some(Revision(18))), PreconditionResult::Fails(PreconditionFailure::Changed));
+        assert_eq!(
+            precondition.check(Some(Revision(18))),
+            PreconditionResult::Fails(PreconditionFailure::Changed)
+        );
         assert_eq!(precondition.check(None), PreconditionResult::Fails(PreconditionFailure::Gone));
     }
 

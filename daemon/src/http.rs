@@ -38,6 +38,7 @@ mod explain;
 mod plugins;
 mod grants;
 mod custom;
+mod custom_import;
 mod credentials;
 mod oauth;
 mod root_key;
@@ -92,11 +93,11 @@ fn routes(app: &App) -> Routes {
         .add_guarded(Own, routes!(preview::organization))
         .add_guarded(Own, routes!(preview::agent))
         .add_guarded(Own, routes!(custom::list))
-        .add_guarded(Own, routes!(custom::import::post))
+        .add_guarded(Own, routes!(custom_import::post))
         .add_guarded(Own, routes!(custom::get, custom::put, custom::delete))
         .add_guarded(Own, routes!(custom::refresh))
         .add_guarded(Own, routes!(custom::approve))
-        .add_guarded(Operate, routes!(custom::grant::get, custom::grant::put))
+        .add_guarded(Operate, routes!(custom::get_grant, custom::put_grant))
         .add_guarded_calls(Own, routes!(test_call::post))
         .add_guarded(Own, routes!(credentials::list))
         .add_guarded(Own, routes!(credentials::get, credentials::put, credentials::delete))

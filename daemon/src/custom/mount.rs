@@ -35,7 +35,7 @@ pub(super) struct Waiting {
 
 impl Mount {
     /// Creates a mount without a waiting list.
-    pub fn with_consent(discovered: Box<RawValue>) -> Self {
+    pub fn new(discovered: Box<RawValue>) -> Self {
         Self { discovered, waiting: None }
     }
 
@@ -65,7 +65,7 @@ impl Mount {
     /// Returns the mount with the waiting list as the served one.
     pub fn with_consent(self, key: &ToolKey, digest: &str) -> Result<Self, CallError> {
         match self.waiting {
-            Some(waiting) if waiting.digest == digest => Ok(Self::consented(waiting.discovered)),
+            Some(waiting) if waiting.digest == digest => Ok(Self::new(waiting.discovered)),
             Some(_) => Err(not_that(key)),
             None => Err(CallError::new(
                 ErrorType::Conflict,
@@ -184,7 +184,7 @@ mod tests {
         let list = |tools: serde_json::Value, version: u8| {
             raw(&json!({"tools": tools, "server": {"version": version}, "left_out": []}))
         };
-        let mut mount = Mount::with_consent(list(json!([{"name": "a"}]), 1));
+        let mut mount = Mount::new(list(json!([{"name": "a"}]), 1));
         let digest = async |_| Ok("sha256:ab".to_owned());
         mount.note(list(json!([{"name": "a"}]), 2), digest).await.expect("noted");
         assert!(mount.waiting.is_none());

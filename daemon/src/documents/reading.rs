@@ -55,7 +55,10 @@ impl RuleKey {
             Self::Policy(organization) => {
                 let document = OrgDocument::parse(text)?;
                 let warnings = document.warnings(&snapshot.catalogue_of(organization));
-                Ok(ValidDocument { replacement: Replacement::Policy(organization.clone(), document), warnings })
+                Ok(ValidDocument {
+                    replacement: Replacement::Policy(organization.clone(), document),
+                    warnings,
+                })
             }
             Self::Agent(organization, agent) => {
                 let document = AgentDocument::parse(text)?;

@@ -1,6 +1,6 @@
 //! Handlers of agents.
 
-use super::documents::{Strictness, documents, name, precondition, document_response, stored_warnings};
+use super::documents::{Strictness, document_response, documents, name, precondition, stored_warnings};
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoAgent, NoOrganization, PreconditionFailed, PreconditionRequired,
     StoreUnreadable,

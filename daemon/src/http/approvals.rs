@@ -1,6 +1,7 @@
 //! Handlers of approvals: owners of an organization list, read and decide them.
 
 use super::body::Json;
+use super::documents::own_organization;
 use super::error_responses::{
     AlreadyDecided, ApprovalStale, AuditUnavailable, NoApproval, NoOrganization, OwnSession, StoreUnreadable,
 };
@@ -49,17 +50,9 @@ pub async fn list(
     Authenticated(caller): Authenticated,
     Query(query): Query<ApprovalQuery>,
 ) -> Result<axum::Json<List<ApprovalView>>, Problem> {
-    let asked = query.organization.as_deref().map(super::documents::name).transpose()?;
-    let scope = match &asked {
-        Some(organization) => {
-            caller.may_own(organization)?;
-            if !app.parts().registry.snapshot().knows(organization) {
-                return Err(Problem::not_found("organization"));
-            }
-            Some(organization)
-        }
-        None => caller.organization.as_ref(),
-    };
+    let asked = query.organization.as_deref();
+    let asked = asked.map(|text| own_organization(&app, &caller, text)).transpose()?;
+    let scope = asked.as_ref().or(caller.organization.as_ref());
     let limit = query.limit.unwrap_or(100);
     let found = app.parts().store.approvals(scope, query.state, query.cursor.as_deref(), limit + 1).await;
     let mut found = found.map_err(CallError::from)?;

@@ -1,21 +1,21 @@
 //! Handlers of custom tools: an organization defines them without code, for an HTTP API or an MCP server.
 
-pub mod grant;
-pub mod import;
-
 use super::body::{Json, expect_json};
 use super::calls::origin;
-use super::documents::{body_text, name, precondition, status, document_response, with_etag};
+use super::documents::{
+    self, Strictness, body_text, document_response, name, own_organization, precondition, status, with_etag,
+};
 use super::error_responses::{
-    AuditUnavailable, InvalidDocument, NoConsentPending, NoCustomTool, NoOrganization, PlatformNamespace,
-    PreconditionFailed, PreconditionRequired, ServerDenied, ServerProtocolError, ServerUnavailable,
-    StoreUnreadable, TooManyTools,
+    AuditUnavailable, InvalidDocument, NoConsentPending, NoCustomTool, NoCustomToolGrant, NoOrganization,
+    PlatformNamespace, PreconditionFailed, PreconditionRequired, ServerDenied, ServerProtocolError,
+    ServerUnavailable, StoreUnreadable, TooManyTools,
 };
 use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;
 use super::path_params::{CustomToolPath, DeleteHeaders, OrgPath, WriteHeaders};
 use super::plugins::parse_namespace;
 use super::problem::Problem;
+use super::schema::GrantForm;
 use super::state::App;
 use crate::documents::{DocumentKey, ToolKey, warning_view};
 use crate::identity::Caller;
@@ -25,6 +25,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use toolgate_admission::CallError;
 use toolgate_api::custom_tool::{ConsentRequest, CustomToolAccepted, CustomToolView, ToolDefinitionForm};
+use toolgate_api::document::DocumentAccepted;
 use toolgate_api::page::List;
 
 /// List the custom tools of an organization.
@@ -41,11 +42,7 @@ pub async fn list(
     Path(organization): Path<String>,
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<CustomToolView>>, Problem> {
-    let organization = name(&organization)?;
-    caller.may_own(&organization)?;
-    if !app.parts().registry.snapshot().knows(&organization) {
-        return Err(Problem::not_found("organization"));
-    }
+    let organization = own_organization(&app, &caller, &organization)?;
     let limit = page.limit();
     let mut items = app.parts().custom.list(&organization, page.cursor.as_deref(), limit + 1).await?;
     let more = items.len() > limit as usize;
@@ -168,6 +165,48 @@ pub async fn approve(
     Ok(axum::Json(act_on_tool(&app, &caller, &key, "tool.approve", approving).await?))
 }
 
+/// Get the grant of a custom tool.
+///
+/// A tool without a grant can send requests to the host in its definition, over HTTPS, at public addresses.
+#[utoipa::path(
+    get, path = "/v1/orgs/{org}/tools/{namespace}/grant", tag = "custom tools", operation_id = "get_custom_tool_grant",
+    params(CustomToolPath),
+    responses((status = 200, description = "The document.", body = GrantForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoCustomToolGrant, StoreUnreadable),
+)]
+pub async fn get_grant(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    document_response(&app, &DocumentKey::ToolGrant(own_tool(&caller, &organization, &namespace)?)).await
+}
+
+/// Grant network access to a custom tool.
+///
+/// The grant replaces the access from the tool's definition: it can add a private network or plain HTTP, or allow
+/// less. It may be created before the tool, and is deleted with it.
+#[utoipa::path(
+    put, path = "/v1/orgs/{org}/tools/{namespace}/grant", tag = "custom tools", operation_id = "put_custom_tool_grant",
+    params(CustomToolPath, WriteHeaders, Strictness),
+    request_body(content = GrantForm, example = json!({"network": [{"host": "api.example.com"}], "private_networks": ["10.1.0.0/16"]})),
+    responses(
+        (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
+        NoOrganization, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
+    ),
+)]
+pub async fn put_grant(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+    Query(strictness): Query<Strictness>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let key = DocumentKey::ToolGrant(own_tool(&caller, &organization, &namespace)?);
+    documents::put(&app, &caller, key, &strictness, &headers, body).await
+}
+
 /// Returns the tool's key if the caller may access its organization.
 pub(super) fn own_tool(caller: &Caller, organization: &str, namespace: &str) -> Result<ToolKey, Problem> {
     let key = ToolKey { organization: name(organization)?, namespace: parse_namespace(namespace)? };
@@ -175,7 +214,7 @@ pub(super) fn own_tool(caller: &Caller, organization: &str, namespace: &str) -> 
     Ok(key)
 }
 
-async fn acted<T>(
+pub(super) async fn act_on_tool<T>(
     app: &App,
     caller: &Caller,
     key: &ToolKey,

@@ -1,16 +1,16 @@
 //! Handler of OpenAPI imports: an OpenAPI document becomes a custom tool (C2). `toolgate_openapi` decides which parts
 //! are imported.
 
-use super::super::body::Json;
-use super::super::calls::origin;
-use super::super::error_responses::{
+use super::body::Json;
+use super::calls::origin;
+use super::custom::{act_on_tool, own_tool};
+use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoOrganization, PlatformNamespace, TooManyTools, ToolExists,
 };
-use super::super::extract::{Authenticated, Path};
-use super::super::path_params::OrgPath;
-use super::super::problem::Problem;
-use super::super::state::App;
-use super::{act_on_tool, own_tool};
+use super::extract::{Authenticated, Path};
+use super::path_params::OrgPath;
+use super::problem::Problem;
+use super::state::App;
 use crate::documents::Precondition;
 use axum::extract::State;
 use axum::http::StatusCode;

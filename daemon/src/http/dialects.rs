@@ -15,6 +15,7 @@ mod answers;
 mod anthropic;
 mod envelope;
 mod gemini;
+mod items;
 mod native;
 mod openai;
 mod request_schemas;
@@ -30,8 +31,9 @@ use crate::call::{CallOutcome, RequestedCall};
 use answers::{AnthropicAnswer, FlatAnswer, GeminiAnswer, OpenAiAnswer, ResponsesAnswer, TextAnswer};
 pub use answers::{CallsAnswer, ReplyContext, call_result};
 use answers::{call_state, native as native_answer};
-pub use envelope::truncate_name;
 use envelope::{Envelope, RequestBody};
+use items::Calls;
+pub use items::truncate_name;
 pub use request_schemas::CallsRequest;
 
 /// A parsed request.
@@ -67,15 +69,26 @@ pub enum Dialect {
 /// Parses a request of at most `calls_max` calls.
 pub fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
     let Envelope { turn, id, body } = envelope::parse(body)?;
-    let mut calls = envelope::Calls::default();
+    let mut calls = Calls::default();
     let dialect = match body {
-        RequestBody::Native(requested) => native::parse(requested.into_vec()?, &mut calls)?,
-        RequestBody::OpenAi(message) => openai::parse(message, &mut calls)?,
-        RequestBody::Responses(items) => responses::parse(&items.into_vec()?, &mut calls)?,
-        RequestBody::Anthropic(blocks) => anthropic::parse(&blocks.into_vec()?, &mut calls)?,
-        RequestBody::Gemini(parts) => gemini::parse(&parts.into_vec()?, &mut calls)?,
-        RequestBody::Flat(call) => s5::parse(call, id, &mut calls)?,
-        RequestBody::Text(text) => text::parse(&text, id, &mut calls)?,
+        RequestBody::Native(requested) => {
+            native::parse(requested.into_vec()?, &mut calls)?;
+            Dialect::Native
+        }
+        RequestBody::OpenAi(message) => {
+            openai::parse(message, &mut calls)?;
+            Dialect::OpenAi
+        }
+        RequestBody::Responses(items) => {
+            Dialect::Responses(responses::parse(&items.into_vec()?, &mut calls)?)
+        }
+        RequestBody::Anthropic(blocks) => {
+            anthropic::parse(&blocks.into_vec()?, &mut calls)?;
+            Dialect::Anthropic
+        }
+        RequestBody::Gemini(parts) => Dialect::Gemini(gemini::parse(&parts.into_vec()?, &mut calls)?),
+        RequestBody::Flat(call) => Dialect::Flat(s5::parse(call, id, &mut calls)?),
+        RequestBody::Text(text) => Dialect::Text(text::parse(&text, id, &mut calls)?),
     };
     Ok(ParsedRequest { dialect, turn, calls: calls.into_list(calls_max)? })
 }

@@ -9,7 +9,6 @@ use super::state::App;
 use crate::admin::{DocumentWrite, DocumentWritten};
 use crate::documents::{DocumentKey, DocumentKind, Precondition, Revision, RuleKey, warning_view};
 use crate::identity::Caller;
-use crate::store::StoreError;
 use axum::body::Body;
 use axum::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -121,8 +120,8 @@ pub(super) fn name(text: &str) -> Result<Name, Problem> {
 pub(super) fn own_organization(app: &App, caller: &Caller, organization: &str) -> Result<Name, Problem> {
     let organization = name(organization)?;
     caller.may_own(&organization)?;
-    if app.parts().registry.snapshot().knows(&organization) {
-        return Ok(organization);
+    match app.parts().registry.snapshot().knows(&organization) {
+        true => Ok(organization),
+        false => Err(Problem::not_found("organization")),
     }
-    Err(CallError::from(StoreError::no_document(&DocumentKey::Organization(organization))).into())
 }

@@ -22,7 +22,7 @@ use toolgate_admission::{CallError, ErrorType};
 
 use super::calls::render;
 use super::dialects::{self, ParsedRequest};
-use super::documents::name;
+use super::documents::own_organization;
 use super::error_responses::{NoOrganization, NoSession, SessionEnded, TooManyStreams};
 use super::extract::{Authenticated, Path};
 use super::path_params::{OrgPath, SessionPath};
@@ -62,11 +62,7 @@ pub async fn of_organization(
     Authenticated(caller): Authenticated,
     Path(organization): Path<String>,
 ) -> Result<Response, Problem> {
-    let organization = name(&organization)?;
-    caller.may_own(&organization)?;
-    if !app.parts().registry.snapshot().knows(&organization) {
-        return Err(Problem::not_found("organization"));
-    }
+    let organization = own_organization(&app, &caller, &organization)?;
     follow(&app, Scope::Organization(organization), Filter::Everything, caller.revoked.clone())
 }
 

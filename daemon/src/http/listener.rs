@@ -25,6 +25,7 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::service::RootService;
 use bad_request::BadRequest;
+pub(super) use bad_request::HEADER_FIELDS;
 use client_stream::{ClientStream, RequestCounts, RequestInFlight};
 
 /// Pause after `accept` failed, most often for lack of file descriptors.
@@ -38,9 +39,6 @@ pub(super) const LAST_RESPONSES: Duration = Duration::from_secs(2);
 
 /// Time that a client may continue to send after its request was refused early.
 const LINGER: Duration = Duration::from_secs(2);
-
-/// Limit of header fields in one request. Clients send about ten.
-pub(super) const HEADER_FIELDS: usize = 100;
 
 /// Limits of connections.
 #[derive(Clone, Copy, Debug)]
@@ -172,7 +170,10 @@ pub async fn connection<S>(
         // Clients disconnect, send malformed requests and time out routinely; these are not errors of the daemon.
         tracing::debug!(%error, "a connection ended early");
         if !is_responding {
-            BadRequest { error, status, head: parts.read_buf }.reply(&mut stream, &settings).await;
+            let ListenerSettings { header_bytes, header_timeout, .. } = settings;
+            let bad_request =
+                BadRequest { error, status, head: parts.read_buf, header_bytes, header_timeout };
+            bad_request.reply(&mut stream).await;
         }
     }
     if !stop.is_cancelled() {

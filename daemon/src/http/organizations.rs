@@ -1,7 +1,7 @@
 //! Organizations over HTTP.
 
 use super::body::Json;
-use super::documents::{documents, name, precondition, status, document_response, with_etag};
+use super::documents::{document_response, documents, name, precondition, status, with_etag};
 use super::error_responses::{
     AuditUnavailable, NoOrganization, PreconditionFailed, PreconditionRequired, StoreUnreadable,
 };

@@ -1,6 +1,6 @@
 //! The policies of the platform and of organizations over HTTP.
 
-use super::documents::{self, Strictness, name, document_response, stored_warnings};
+use super::documents::{self, Strictness, document_response, name, stored_warnings};
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoOrganization, NoPlatformPolicy, NoPolicy, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,

@@ -12,7 +12,6 @@ use crate::documents::RuleKey;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use toolgate_admission::Name;
 use toolgate_api::policy_diff::Preview;
 
 /// Preview the changes of a policy of the platform.

@@ -48,7 +48,7 @@ pub async fn post(
     }
     let namespace = parse_namespace(request.namespace.as_deref().unwrap_or(NAMESPACE))?;
     let key = ToolKey { organization: organization.clone(), namespace };
-    let tool = dialects::bounded(&request.tool);
+    let tool = dialects::truncate_name(&request.tool);
     let tryout = match &request.definition {
         None => Tryout::Saved(&tool),
         Some(definition) => Tryout::Unsaved { key: &key, definition: definition.get(), action: &tool },

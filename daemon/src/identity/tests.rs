@@ -95,8 +95,10 @@ async fn the_secret_is_not_in_the_store() {
 #[tokio::test]
 async fn every_token_that_is_not_valid_gets_the_same_answer() {
     let house = house().await;
-    let (one, other) =
-        (house.make(new_token(Role::Operator, None)).await, house.make(new_token(Role::Operator, None)).await);
+    let (one, other) = (
+        house.make(new_token(Role::Operator, None)).await,
+        house.make(new_token(Role::Operator, None)).await,
+    );
     let revoked = house.make(new_token(Role::Operator, None)).await;
     house.identity.revoke(&operator(), &revoked.summary.id, 6).await.expect("revoked");
     let with_id_of = |id: &str, secret: &Secret| secret.text().replace(secret.id(), id);
@@ -164,7 +166,7 @@ async fn an_owner_makes_lists_and_revokes_tokens_of_its_organization_alone() {
 #[tokio::test]
 async fn a_token_that_makes_no_sense_is_not_made() {
     let house = house().await;
-    let of_agents = |role, agents| NewToken { agents: Some(agents), ..wanted(role, Some("acme")) };
+    let of_agents = |role, agents| NewToken { agents: Some(agents), ..new_token(role, Some("acme")) };
     let cases = [
         new_token(Role::Operator, Some("acme")),
         new_token(Role::Owner, None),
@@ -183,7 +185,7 @@ async fn a_token_that_makes_no_sense_is_not_made() {
 #[tokio::test]
 async fn a_label_has_a_bound_and_what_it_had_is_said() {
     let house = house().await;
-    let labelled = |bytes| NewToken { label: "x".repeat(bytes), ..wanted(Role::Operator, None) };
+    let labelled = |bytes| NewToken { label: "x".repeat(bytes), ..new_token(Role::Operator, None) };
     let error = house.identity.create(&operator(), labelled(201), 5).await.expect_err("too long");
     assert_eq!(error.message, "`label` has 201 bytes and may have 200");
     house.make(labelled(200)).await;

@@ -13,7 +13,7 @@ use super::{
     Store, StoreError, StoreTransaction, WriteResult, from_sql, name, natural, optional_natural,
     parse_column, to_sql,
 };
-use crate::documents::{PreconditionResult, Precondition, Revision};
+use crate::documents::{Precondition, PreconditionResult, Revision};
 
 /// A stored credential. The secret is ciphertext.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use toolgate_admission::Name;
 
 use super::{Store, StoreError, StoreTransaction, from_sql, to_sql};
-use crate::documents::{Document, DocumentKey, DocumentKind, PreconditionResult, Precondition, Revision};
+use crate::documents::{Document, DocumentKey, DocumentKind, Precondition, PreconditionResult, Revision};
 
 /// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,7 +203,9 @@ async fn check_precondition(
     let current = current_revision(change, key).await?;
     match precondition.check(current) {
         PreconditionResult::Holds => Ok(current),
-        PreconditionResult::Fails(failure) => Err(StoreError::PreconditionFailed { what: key.to_string(), failure }),
+        PreconditionResult::Fails(failure) => {
+            Err(StoreError::PreconditionFailed { what: key.to_string(), failure })
+        }
         PreconditionResult::Required => Err(StoreError::PreconditionRequired { what: key.to_string() }),
     }
 }

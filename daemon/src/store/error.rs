@@ -226,7 +226,10 @@ mod tests {
         let what = || "agent `acme/bot`".to_owned();
         let required = CallError::from(StoreError::PreconditionRequired { what: what() });
         assert_eq!(required.details_json(), Some(json!({"precondition": "required"})));
-        let failed = CallError::from(StoreError::PreconditionFailed { what: what(), failure: PreconditionFailure::Changed });
+        let failed = CallError::from(StoreError::PreconditionFailed {
+            what: what(),
+            failure: PreconditionFailure::Changed,
+        });
         assert_eq!(failed.details_json(), Some(json!({"precondition": "failed"})));
         assert_eq!(CallError::from(StoreError::not_found(what())).details, None);
         assert!(StoreError::no_document(&DocumentKey::Platform).hint().contains("every plugin is allowed"));

@@ -5,7 +5,6 @@ use toolgate_api::call::{CallResult, CallResultError, CallState, CallUsage, Nati
 
 use serde::Serialize;
 use toolgate_api::error::CallError;
-use toolgate_api::name::read_called_name;
 use toolgate_sandbox::Usage;
 use utoipa::ToSchema;
 
@@ -139,17 +138,6 @@ answer! {
     }
 }
 
-/// Returns the namespace and the tool; if the called name is no valid tool name, returns that name alone.
-pub(super) fn tool_names(outcome: &CallOutcome) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
-    match (&outcome.tool, read_called_name(&outcome.called)) {
-        (Some(id), _) => (id.namespace.as_str().into(), Some(id.tool.as_str().into())),
-        (None, Some(id)) => {
-            (id.namespace.as_str().to_owned().into(), Some(id.tool.as_str().to_owned().into()))
-        }
-        (None, None) => ((*outcome.called).into(), None),
-    }
-}
-
 /// Renders the outcomes of calls in Toolgate's own dialect.
 pub(super) fn native<'a>(context: ReplyContext<'a>, results: Vec<CallResult<'a>>) -> NativeAnswer<'a> {
     let ReplyContext { session, conversation, turn, next } = context;
@@ -164,7 +152,7 @@ pub(super) fn native<'a>(context: ReplyContext<'a>, results: Vec<CallResult<'a>>
 
 /// Renders the outcome of a call.
 pub fn call_result(outcome: &CallOutcome) -> CallResult<'_> {
-    let (tool_name, action) = tool_names(outcome);
+    let (tool_name, action) = s5::tool_names(outcome);
     CallResult {
         id: outcome.id.as_str().into(),
         tool: (*outcome.called).into(),

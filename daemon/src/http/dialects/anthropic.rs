@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::Dialect;
-use super::envelope::{Calls, fitting, is_a};
+use super::items::{Calls, fitting, is_a};
 use crate::call::CallOutcome;
 use crate::frame;
 use crate::http::problem::Problem;
@@ -33,7 +32,7 @@ struct Call<'a> {
 }
 
 /// Adds the `tool_use` blocks. Anthropic executes the calls of its own server tools (`server_tool_use`) itself.
-pub fn parse(blocks: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem> {
+pub fn parse(blocks: &[&RawValue], calls: &mut Calls) -> Result<(), Problem> {
     for (at, block) in blocks.iter().enumerate() {
         let place = format_args!("/anthropic/{at}");
         if !is_a("tool_use", block, place)? {
@@ -42,7 +41,7 @@ pub fn parse(blocks: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem
         let call: Call<'_> = fitting(block, place)?;
         calls.add(Some(call.id), &call.name, call.input.map(RawValue::get))?;
     }
-    Ok(Dialect::Anthropic)
+    Ok(())
 }
 
 /// A result block for a call.

@@ -11,13 +11,12 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use toolgate_admission::nearest;
+use toolgate_api::read::Object;
 use utoipa::ToSchema;
 
-use super::Dialect;
-use super::envelope::{Calls, excerpt, fitting, invalid};
+use super::items::{Calls, excerpt, fitting, invalid};
 use crate::call::CallOutcome;
 use crate::frame;
-use crate::http::body::Object;
 use crate::http::problem::Problem;
 
 /// The two spellings of the field of a call.
@@ -90,7 +89,7 @@ struct Call<'a> {
 }
 
 /// Adds the parts that are calls.
-pub fn parse(parts: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem> {
+pub fn parse(parts: &[&RawValue], calls: &mut Calls) -> Result<Vec<ResponseEnvelope>, Problem> {
     let mut envelopes = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         let place = format_args!("/gemini/{at}");
@@ -121,7 +120,7 @@ pub fn parse(parts: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem>
         envelopes.push(ResponseEnvelope { has_id: id.is_some() });
         calls.add(id, &call.name, call.args.map(RawValue::get))?;
     }
-    Ok(Dialect::Gemini(envelopes))
+    Ok(envelopes)
 }
 
 /// A response part for a call.

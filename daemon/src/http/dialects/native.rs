@@ -4,10 +4,9 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use toolgate_api::read::Object;
 
-use super::Dialect;
-use super::envelope::Calls;
-use crate::http::body::Object;
+use super::items::Calls;
 use crate::http::problem::Problem;
 
 /// A call of the list.
@@ -22,9 +21,9 @@ pub struct Call<'a> {
 }
 
 /// Adds the calls of the list.
-pub fn parse(requested: Vec<Object<Call<'_>>>, calls: &mut Calls) -> Result<Dialect, Problem> {
+pub fn parse(requested: Vec<Object<Call<'_>>>, calls: &mut Calls) -> Result<(), Problem> {
     for Object(call) in requested {
         calls.add(call.id, &call.tool, call.arguments.map(RawValue::get))?;
     }
-    Ok(Dialect::Native)
+    Ok(())
 }

@@ -9,13 +9,12 @@ use std::sync::Arc;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use toolgate_api::read::Object;
 use utoipa::ToSchema;
 
-use super::Dialect;
-use super::envelope::{Calls, Items, MaybeText, fitting, invalid, kind, unknown_kind};
+use super::items::{Calls, Items, MaybeText, fitting, invalid, kind, unknown_kind};
 use crate::call::CallOutcome;
 use crate::frame;
-use crate::http::body::Object;
 use crate::http::problem::Problem;
 
 /// An assistant message, or its list of calls alone.
@@ -60,7 +59,7 @@ struct Function<'a> {
 }
 
 /// Adds the message's function calls. Calls of custom tools are not Toolgate's and are skipped.
-pub fn parse(message: Message<'_>, calls: &mut Calls) -> Result<Dialect, Problem> {
+pub fn parse(message: Message<'_>, calls: &mut Calls) -> Result<(), Problem> {
     if message.function_call.is_some() {
         return Err(invalid(
             "`/openai/function_call` was replaced by `tool_calls`",
@@ -78,7 +77,7 @@ pub fn parse(message: Message<'_>, calls: &mut Calls) -> Result<Dialect, Problem
         let Call { id, function: Object(function), .. } = fitting(item, place)?;
         calls.add(Some(id), &function.name, arguments(&function.arguments))?;
     }
-    Ok(Dialect::OpenAi)
+    Ok(())
 }
 
 /// Returns the text of the arguments. Models write an empty string for a function without parameters.

@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::Dialect;
-use super::envelope::{Calls, MaybeText, fitting, invalid, is_a};
+use super::items::{Calls, MaybeText, fitting, invalid, is_a};
 use super::openai::arguments;
 use crate::call::CallOutcome;
 use crate::frame;
@@ -48,7 +47,7 @@ struct Call<'a> {
 }
 
 /// Adds the `function_call` items.
-pub fn parse(items: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem> {
+pub fn parse(items: &[&RawValue], calls: &mut Calls) -> Result<Vec<ResponseEnvelope>, Problem> {
     let mut envelopes = Vec::new();
     for (at, item) in items.iter().enumerate() {
         let place = format_args!("/openai_responses/{at}");
@@ -59,7 +58,7 @@ pub fn parse(items: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem>
         // The first chunk of a stream has no arguments yet; the call would run without them.
         if let Some(status) = call.status.0.as_deref().filter(|status| *status != "completed") {
             return Err(invalid(
-                format!("`{place}` is not complete: its status is `{}`", super::envelope::excerpt(status)),
+                format!("`{place}` is not complete: its status is `{}`", super::items::excerpt(status)),
                 "post the item of `response.output_item.done`, or that of the whole response",
             )
             .at(&place));
@@ -67,7 +66,7 @@ pub fn parse(items: &[&RawValue], calls: &mut Calls) -> Result<Dialect, Problem>
         calls.add(Some(call.call_id), &call.name, arguments(&call.arguments))?;
         envelopes.push(ResponseEnvelope { caller: call.caller.map(ToOwned::to_owned) });
     }
-    Ok(Dialect::Responses(envelopes))
+    Ok(envelopes)
 }
 
 /// An output item for a call.

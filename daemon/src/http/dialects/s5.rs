@@ -8,11 +8,10 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use toolgate_api::error::Details;
+use toolgate_api::name::read_called_name;
 use utoipa::ToSchema;
 
-use super::Dialect;
-use super::answers::tool_names;
-use super::envelope::{Calls, MaybeText};
+use super::items::{Calls, MaybeText};
 use crate::call::CallOutcome;
 use crate::http::problem::Problem;
 use toolgate_api::approval::ApprovalStamp;
@@ -36,7 +35,7 @@ pub struct Call<'a> {
 pub struct ResponseEnvelope(Option<(String, String)>);
 
 /// Adds the call of the request.
-pub fn parse(call: Call<'_>, id: Option<String>, calls: &mut Calls) -> Result<Dialect, Problem> {
+pub fn parse(call: Call<'_>, id: Option<String>, calls: &mut Calls) -> Result<ResponseEnvelope, Problem> {
     let parameters = call.parameters.map(RawValue::get);
     let envelope = match call.action.0 {
         Some(action) => {
@@ -51,7 +50,7 @@ pub fn parse(call: Call<'_>, id: Option<String>, calls: &mut Calls) -> Result<Di
             ResponseEnvelope(None)
         }
     };
-    Ok(Dialect::Flat(envelope))
+    Ok(envelope)
 }
 
 /// The result, the error or the pending state of a call, as one flat object.
@@ -127,5 +126,16 @@ pub fn answer<'a>(envelope: &'a ResponseEnvelope, outcome: &'a CallOutcome) -> F
         payload: outcome.payload(),
         approval: outcome.approval(),
         expires_at: outcome.expires_ms(),
+    }
+}
+
+/// Returns the namespace and the tool; if the called name is no valid tool name, returns that name alone.
+pub(super) fn tool_names(outcome: &CallOutcome) -> (Cow<'_, str>, Option<Cow<'_, str>>) {
+    match (&outcome.tool, read_called_name(&outcome.called)) {
+        (Some(id), _) => (id.namespace.as_str().into(), Some(id.tool.as_str().into())),
+        (None, Some(id)) => {
+            (id.namespace.as_str().to_owned().into(), Some(id.tool.as_str().to_owned().into()))
+        }
+        (None, None) => ((*outcome.called).into(), None),
     }
 }

@@ -10,8 +10,7 @@ use std::collections::HashSet;
 
 use serde_json::json;
 
-use super::Dialect;
-use super::envelope::{Calls, excerpt, invalid};
+use super::items::{Calls, excerpt, invalid};
 use crate::call::CallOutcome;
 use crate::frame;
 use crate::http::problem::Problem;
@@ -29,12 +28,12 @@ pub struct ResponseEnvelope {
 }
 
 /// Parses the string and adds its call.
-pub fn parse(text: &str, id: Option<String>, calls: &mut Calls) -> Result<Dialect, Problem> {
+pub fn parse(text: &str, id: Option<String>, calls: &mut Calls) -> Result<ResponseEnvelope, Problem> {
     let mut parser = Parser { text, at: 0, levels: 0, json: String::with_capacity(text.len()) };
     match parser.call() {
         Ok(envelope) => {
             calls.add(id, &envelope.name, Some(&parser.json))?;
-            Ok(Dialect::Text(envelope))
+            Ok(envelope)
         }
         Err(Unfit(expected)) => Err(parser.refusal(&expected)),
     }

@@ -17,13 +17,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use toolgate_api::error::{CallError, Details, ErrorType};
 
 use super::super::problem::Problem;
-use super::{HEADER_FIELDS, ListenerSettings};
 
 /// The fixed request that the problem answers.
 const FIXED_GET: &[u8] = b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n";
 
 /// The fixed request if the client sent a `HEAD`, as far as the bytes show: the response then has no body.
 const FIXED_HEAD: &[u8] = b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n";
+
+/// Limit of header fields in one request. Clients send about ten.
+pub(in crate::http) const HEADER_FIELDS: usize = 100;
 
 /// Longest target of a request, in bytes; the limit is hyper's.
 const TARGET_BYTES: usize = 65_534;
@@ -36,16 +38,16 @@ pub(super) struct BadRequest {
     pub status: Option<StatusCode>,
     /// The received bytes of the head. hyper has dropped a head that it read to its end.
     pub head: Bytes,
+    /// The limit of the head, in bytes.
+    pub header_bytes: usize,
+    /// The timeout of the head.
+    pub header_timeout: Duration,
 }
 
 impl BadRequest {
     /// Sends the problem, if there is one, with `Connection: close`.
-    pub(super) async fn reply(
-        &self,
-        stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
-        settings: &ListenerSettings,
-    ) {
-        let Some((status, problem)) = self.problem(settings) else { return };
+    pub(super) async fn reply(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
+        let Some((status, problem)) = self.problem() else { return };
         let response = Cell::new(Some(problem.with_status(status)));
         let service = service_fn(move |_| ready(Ok::<_, Infallible>(response.take().unwrap_or_default())));
         let request = if self.head.starts_with(b"HEAD ") { FIXED_HEAD } else { FIXED_GET };
@@ -56,16 +58,16 @@ impl BadRequest {
     }
 
     /// Returns no problem for an idle connection and for one with an I/O error.
-    fn problem(&self, settings: &ListenerSettings) -> Option<(StatusCode, Problem)> {
+    fn problem(&self) -> Option<(StatusCode, Problem)> {
         // Empty lines before a request line are ignored (RFC 9112, section 2.2).
         let has_begun = self.head.iter().any(|byte| !matches!(byte, b'\r' | b'\n'));
         Some(match self.status {
             Some(status @ StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE) => {
-                (status, too_large(settings.header_bytes))
+                (status, too_large(self.header_bytes))
             }
             Some(status @ StatusCode::URI_TOO_LONG) => (status, too_long()),
             None if self.error.is_timeout() && has_begun => {
-                (StatusCode::REQUEST_TIMEOUT, too_slow(settings.header_timeout))
+                (StatusCode::REQUEST_TIMEOUT, too_slow(self.header_timeout))
             }
             None if self.error.is_incomplete_message() && has_begun => {
                 (StatusCode::BAD_REQUEST, unreadable("it ended early"))
