@@ -53,7 +53,7 @@ pub use record::{
 };
 #[doc(hidden)]
 pub use recover::recover_folder;
-pub use search::{EarlierCalls, PAGE_ROWS, PAGE_ROWS_MAX, Page, Query};
+pub use search::{EarlierCalls, PAGE_ROWS, Page, Query};
 pub use verify::verify_folder;
 
 use anchor::Sealer;

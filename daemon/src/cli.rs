@@ -1,46 +1,24 @@
 //! Command line: one binary for operators of the daemon and for its clients.
 //!
 //! `serve`, `quickstart` and the hidden `compile-worker` delegate to their own modules; `new`, `check` and `run` work
-//! without a daemon. All other commands are clients of a running daemon and use only its HTTP interface, so their
-//! requests pass the same checks, and appear in the same audit log, as those of any program.
-//!
-//! Results go to standard output, everything else to standard error. The exit status is 0 for success, 1 for a
-//! refusal or a failure, 2 for a usage error. A token is never an argument, since every user of the machine can read
-//! the arguments of a process.
+//! without a daemon. All other commands are those of `toolgate-cli`.
 
-mod agent;
-mod approval;
-mod audit;
-mod call;
 mod check;
-mod credential;
-mod document;
-mod events;
 mod examples;
 mod failure;
-mod import;
 mod new;
-mod organization;
 mod plugin;
-mod policy;
-mod print;
-mod remote;
 mod run;
 mod serve;
-mod session;
-mod token;
-mod tool;
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use toolgate_cli::{Failure, Printer, RemoteCommand};
 
 use crate::config;
-pub use failure::Failure;
-use print::Printer;
-use remote::Remote;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -84,30 +62,10 @@ enum Command {
     Check(check::CheckOptions),
     /// Call a tool of a plugin file, without a daemon
     Run(run::RunOptions),
-    /// Call a tool as an agent
-    Call(call::CallOptions),
     /// Load, list, enable, disable and remove plugins
     Plugin(plugin::PluginOptions),
-    /// Create tools from HTTP APIs and MCP servers without code, and test them
-    Tool(tool::ToolOptions),
-    /// Create, show, list and delete organizations
-    Org(organization::OrganizationOptions),
-    /// Create, show, list and delete the agents of an organization
-    Agent(agent::AgentOptions),
-    /// Show, replace, explain and compare the policies that decide calls
-    Policy(policy::PolicyOptions),
-    /// List, approve and deny calls that wait for approval
-    Approval(approval::ApprovalOptions),
-    /// Open, show and end sessions, and enable or disable their tools
-    Session(session::SessionOptions),
-    /// Follow the events of calls as a stream
-    Events(events::EventsOptions),
-    /// Store, rotate, connect and remove credentials
-    Credential(credential::CredentialOptions),
-    /// Create, list and revoke tokens
-    Token(token::TokenOptions),
-    /// Search and verify the audit log
-    Audit(audit::AuditOptions),
+    #[command(flatten)]
+    Remote(RemoteCommand),
     /// Compile a plugin from standard input to standard output, with resource limits
     #[command(hide = true)]
     CompileWorker {
@@ -159,30 +117,15 @@ fn explain(error: &clap::Error) -> ExitCode {
 }
 
 fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Failure> {
-    let ask = |remote: &Remote, task| with_daemon(remote, environment_token, task);
     match command {
-        Command::Quickstart { once } => Ok(crate::quickstart::run(once)?),
-        Command::Serve(options) => Ok(crate::serve::run(options.config()?)?),
+        Command::Quickstart { once } => crate::quickstart::run(once).map_err(failure::of_start),
+        Command::Serve(options) => crate::serve::run(options.config()?).map_err(failure::of_start),
         Command::CompileWorker { .. } => Ok(()),
         Command::New(options) => here(false, async |printer| new::run(options, printer)),
         Command::Check(options) => here(options.json, async |printer| check::run(options, printer).await),
         Command::Run(options) => here(options.json, async |printer| run::run(options, printer).await),
-        Command::Call(options) => ask(&options.remote, Task::Call(options.command)),
-        Command::Plugin(plugin::PluginOptions {
-            remote,
-            command: plugin::PluginCommand::Import { from },
-        }) if !from.needs_daemon() => here(remote.json, async |printer| import::run_here(&from, printer)),
-        Command::Plugin(options) => ask(&options.remote, Task::Plugin(options.command)),
-        Command::Tool(options) => ask(&options.remote, Task::Tool(options.command)),
-        Command::Org(options) => ask(&options.remote, Task::Organization(options.command)),
-        Command::Agent(options) => ask(&options.remote, Task::Agent(options.command)),
-        Command::Policy(options) => ask(&options.remote, Task::Policy(options.command)),
-        Command::Approval(options) => ask(&options.remote, Task::Approval(options.command)),
-        Command::Session(options) => ask(&options.remote, Task::Session(options.command)),
-        Command::Events(options) => ask(&options.remote, Task::Events(options.organization)),
-        Command::Credential(options) => ask(&options.remote, Task::Credential(options.command)),
-        Command::Token(options) => ask(&options.remote, Task::Token(options.command)),
-        Command::Audit(options) => ask(&options.remote, Task::Audit(options.command)),
+        Command::Plugin(options) => plugin::run(options, environment_token),
+        Command::Remote(command) => command.run(environment_token),
     }
 }
 
@@ -195,50 +138,6 @@ fn here(json: bool, act: impl AsyncFnOnce(&mut Printer<'_>) -> Result<(), Failur
     out.flush()?;
     done
 }
-
-/// A command that sends requests to a running daemon.
-enum Task {
-    Call(call::CallCommand),
-    Plugin(plugin::PluginCommand),
-    Tool(tool::ToolCommand),
-    Organization(organization::OrganizationCommand),
-    Agent(agent::AgentCommand),
-    Policy(policy::PolicyCommand),
-    Approval(approval::ApprovalCommand),
-    Session(session::SessionCommand),
-    Events(Option<String>),
-    Credential(credential::CredentialCommand),
-    Token(token::TokenCommand),
-    Audit(audit::AuditCommand),
-}
-
-fn with_daemon(remote: &Remote, environment_token: Option<OsString>, task: Task) -> Result<(), Failure> {
-    let (mut out, mut notes) = (anstream::stdout().lock(), anstream::stderr().lock());
-    let mut printer = Printer::new(&mut out, &mut notes, remote.json);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let client = remote.connect(environment_token, &mut printer)?;
-    runtime.block_on(async {
-        match task {
-            Task::Call(command) => call::run(command, &client, &mut printer).await,
-            Task::Plugin(command) => plugin::run(command, &client, &mut printer).await,
-            Task::Tool(command) => tool::run(command, &client, &mut printer).await,
-            Task::Organization(command) => organization::run(command, &client, &mut printer).await,
-            Task::Agent(command) => agent::run(command, &client, &mut printer).await,
-            Task::Policy(command) => policy::run(command, &client, &mut printer).await,
-            Task::Approval(command) => approval::run(command, &client, &mut printer).await,
-            Task::Session(command) => session::run(command, &client, &mut printer).await,
-            Task::Events(organization) => events::run(organization, &client, &mut printer).await,
-            Task::Credential(command) => credential::run(command, &client, &mut printer).await,
-            Task::Token(command) => token::run(command, &client, &mut printer).await,
-            Task::Audit(command) => audit::run(command, &client, &mut printer).await,
-        }
-    })?;
-    out.flush()?;
-    Ok(())
-}
-
-#[cfg(test)]
-mod testing;
 
 #[cfg(test)]
 mod tests {

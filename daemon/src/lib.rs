@@ -38,7 +38,6 @@ pub mod serve;
 
 // The command line, and modules for it.
 pub mod cli;
-pub mod client;
 pub mod quickstart;
 pub mod harness;
 pub mod scaffold;

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result, bail};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use toolgate_cli::{Client, Server};
 
-use crate::client::{Client, Server};
 use crate::config::{Audit, Config};
 use crate::harness::temporary_folder;
 use crate::serve::{PreparedDaemon, RunningDaemon, StopSignals, runtime};
@@ -73,16 +74,18 @@ async fn until_stopped<T>(signals: &mut StopSignals, work: impl Future<Output = 
 
 async fn run_demo_calls(running: &RunningDaemon) -> Result<()> {
     let token = tokio::fs::read_to_string(&running.operator_token).await?;
-    let client = Client::new(Server::parse(&format!("http://{}", running.address))?, Some(token.trim()))?;
+    let client =
+        Client::new(Server::parse(&format!("http://{}", running.address))?, Some(token.trim()), None)?;
     create_agents(&client).await?;
     let mut failed = 0;
     for call in demo_calls() {
-        let session = client.post("/v1/sessions").json(&json!({"agent": call.agent})).send().await?.json()?;
+        let session =
+            client.post("/v1/sessions").json(&json!({"agent": call.agent})).send::<Value>().await?.body;
         let id = session["session"].as_str().context("the response has no session")?;
         let request = json!({"calls": [{"tool": call.tool, "arguments": call.arguments}]});
         let began = Instant::now();
         let response =
-            client.post(&format!("/v1/sessions/{id}/calls")).json(&request).send().await?.json()?;
+            client.post(&format!("/v1/sessions/{id}/calls")).json(&request).send::<Value>().await?.body;
         failed += usize::from(!report(&call, &response["results"][0], began.elapsed()));
     }
     match failed {
@@ -99,7 +102,7 @@ async fn create_agents(client: &Client) -> Result<()> {
         ("/v1/orgs/demo/agents/frugal", json!({"enabled": ["arithmetic/*"], "limits": {"fuel": LOW_FUEL}})),
     ];
     for (path, document) in documents {
-        client.put(path).replacing(None).json(&document).send().await?;
+        client.put(path).replacing(None).json(&document).send::<IgnoredAny>().await?;
     }
     Ok(())
 }

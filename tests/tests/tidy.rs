@@ -30,13 +30,19 @@ const HOST: &[(&str, &str)] = &[
          rand_chacha rand_core rustix rustls serde_json thiserror tokio tokio-rustls toolgate-admission \
          toolgate-api tracing wasmtime wasmtime-wasi wasmtime-wasi-http wasmtime-wasi-io webpki-roots zeroize",
     ),
+    // A client of the HTTP interface: no host crate but the shapes, no engine, HTTP server or store.
+    (
+        "toolgate-cli",
+        "anstream bytes clap http-body-util hyper hyper-rustls hyper-util jiff rustls serde serde_json \
+         thiserror tokio toolgate-api url webpki-roots",
+    ),
     // Everything else, without the engine.
     (
         "toolgate",
         "anstream anstyle anyhow arc-swap axum base64 bytes clap futures-util http-body-util hyper \
          hyper-util mimalloc oauth2 percent-encoding rand ring rustix scopeguard serde serde_json sqlx \
          tempfile thiserror tokio tokio-util toml toolgate-admission toolgate-api \
-         toolgate-openapi toolgate-sandbox tower tracing tracing-subscriber url utoipa \
+         toolgate-cli toolgate-openapi toolgate-sandbox tower tracing tracing-subscriber url utoipa \
          utoipa-axum zeroize",
     ),
 ];

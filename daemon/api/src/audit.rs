@@ -13,6 +13,9 @@ use utoipa::ToSchema;
 
 use crate::call::Executed;
 
+/// Largest page size in rows, since each row may contain its arguments.
+pub const PAGE_ROWS_MAX: u32 = 500;
+
 /// A page of the audit log.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct AuditPage {

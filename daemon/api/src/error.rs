@@ -280,6 +280,17 @@ pub enum Details {
     Other(Value),
 }
 
+impl Details {
+    /// The JSON pointer of the wrong value, if there is one.
+    pub fn pointer(&self) -> Option<&str> {
+        match self {
+            Self::Pointer { pointer } => Some(pointer),
+            Self::Other(details) => details.get("pointer")?.as_str(),
+            _ => None,
+        }
+    }
+}
+
 /// Members of the details of a plugin's failure that the daemon reads. A plugin may add others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct PluginFailureDetails {

@@ -40,6 +40,8 @@ pub mod plugin;
 #[cfg(feature = "openapi")]
 pub mod policy_diff;
 #[cfg(feature = "openapi")]
+pub mod problem;
+#[cfg(feature = "openapi")]
 pub mod root_key;
 #[cfg(feature = "openapi")]
 pub mod session;

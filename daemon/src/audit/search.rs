@@ -16,6 +16,7 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqlitePool};
+use toolgate_api::audit::PAGE_ROWS_MAX;
 
 use super::error::AuditError;
 use super::folder::Folder;
@@ -27,8 +28,6 @@ use super::record::{AdminRecord, CallIntent, CallOutcome, Kind, Status};
 
 /// Default page size in rows.
 pub const PAGE_ROWS: u32 = 50;
-/// Largest page size in rows, since each row may contain its arguments.
-pub const PAGE_ROWS_MAX: u32 = 500;
 
 /// Filters of a search; a row matches if it matches every filter that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

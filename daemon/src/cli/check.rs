@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::json;
+use toolgate_cli::plugin::read_component;
+use toolgate_cli::{Failure, Printer};
 
-use super::failure::Failure;
-use super::print::Printer;
 use crate::harness::check::{Finding, Report, Severity, check};
 use crate::harness::check_workspace;
 
@@ -31,12 +30,12 @@ pub struct CheckOptions {
 }
 
 pub async fn run(options: CheckOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let file = super::plugin::read_component(&options.file)?;
+    let file = read_component(&options.file)?;
     options.workspace.as_deref().map_or(Ok(()), check_workspace)?;
     let worker = std::env::current_exe()?;
     let report = check(&file, worker, options.workspace.as_deref()).await?;
-    if printer.json() {
-        printer.value(&json!(report))?;
+    if printer.is_json() {
+        printer.json(&report)?;
     } else {
         report.findings.iter().try_for_each(|finding| print(finding, printer))?;
         summary(&report, printer)?;

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use toolgate_admission::Namespace;
+use toolgate_cli::{Failure, Printer};
 
-use super::failure::Failure;
-use super::print::Printer;
 use crate::plugins::BUILT_IN;
 use crate::scaffold;
 

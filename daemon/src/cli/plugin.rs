@@ -1,374 +1,181 @@
-//! `toolgate plugin`: manages the plugins of a running daemon.
+//! `toolgate plugin`: the requests of `toolgate-cli`, and `import`, which creates a tool from an OpenAPI document.
+//!
+//! The document is parsed here, so it may be larger than the body limit of the daemon; only the definition is sent.
 
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
 
 use clap::{Args, Subcommand};
-use serde_json::{Value, json};
-use toolgate_admission::Namespace;
+use serde_json::json;
+use toolgate_cli::document::text_from;
+use toolgate_cli::{Failure, Printer, Remote, tool};
+use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
 
-use super::document::{self, field};
-use super::failure::Failure;
-use super::import::{self, ImportCommand};
-use super::organization::done;
-use super::print::Printer;
-use super::remote::Remote;
-use crate::client::{Client, escaped};
-
-const EXAMPLES: &str = "\
-Examples:
-  toolgate plugin load target/wasm32-wasip2/release/weather.wasm
-  toolgate plugin load build/plugin.wasm --namespace weather
-  toolgate plugin list
-  toolgate plugin show weather
-  toolgate plugin grant weather grant.json
-  toolgate plugin grant http hosts.json --add
-  toolgate plugin rollback weather
-  toolgate plugin disable weather
-  toolgate plugin enable weather
-  toolgate plugin remove weather
+const IMPORT_EXAMPLES: &str = "
   toolgate plugin import openapi shop.yaml --select tag:orders
   toolgate plugin import openapi shop.yaml acme/shop";
 
-/// Size limit of a plugin file, above the ceiling of `http.plugin_bytes`; a larger file is not read.
-const FILE_BYTES: u64 = 512 << 20;
+/// Default namespace of a definition that is printed.
+const NAMESPACE: &str = "imported";
 
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = format!("{}{IMPORT_EXAMPLES}", toolgate_cli::plugin::EXAMPLES))]
 pub struct PluginOptions {
     #[command(flatten)]
-    pub remote: Remote,
+    remote: Remote,
     #[command(subcommand)]
-    pub command: PluginCommand,
+    command: PluginCommand,
 }
 
 #[derive(Subcommand)]
-pub enum PluginCommand {
-    /// List the loaded plugins
-    List,
-    /// Load a plugin file, or a new version of a loaded plugin
-    Load {
-        /// The WebAssembly component
-        file: PathBuf,
-        /// The namespace in its description [default: from the file name]
-        #[arg(long, value_name = "NS")]
-        namespace: Option<String>,
-    },
-    /// Show a plugin: its tools, its requested capabilities, its versions
-    Show {
-        /// The plugin
-        namespace: String,
-    },
-    /// Replace the grant of a plugin, which limits what its calls may reach; without a file, show the grant
-    Grant {
-        /// The plugin
-        namespace: String,
-        /// A JSON file, or `-` for standard input
-        file: Option<String>,
-        /// Add to the current grant instead of replacing it
-        #[arg(long, requires = "file")]
-        add: bool,
-    },
+enum PluginCommand {
+    #[command(flatten)]
+    Remote(toolgate_cli::plugin::PluginCommand),
     /// Create a tool from an API without code
     Import {
         #[command(subcommand)]
         from: ImportCommand,
     },
-    /// Remove a plugin with all its versions
-    Remove {
-        /// The plugin
-        namespace: String,
-    },
-    /// Return to the version before the current one
-    Rollback {
-        /// The plugin
-        namespace: String,
-    },
-    /// Enable the tools of a disabled plugin
-    Enable {
-        /// The plugin
-        namespace: String,
-    },
-    /// Disable the tools of a plugin, which stays loaded
-    Disable {
-        /// The plugin
-        namespace: String,
-    },
 }
 
-pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    match command {
-        PluginCommand::List => list(client, printer).await,
-        PluginCommand::Load { file, namespace } => load(client, printer, &file, namespace).await,
-        PluginCommand::Show { namespace } => {
-            let answer = client.get(&path(&namespace)).send().await?;
-            Ok(printer.value(&answer.json()?)?)
-        }
-        PluginCommand::Grant { namespace, file: None, .. } => {
-            show_grant(client, printer, &path(&namespace)).await
-        }
-        PluginCommand::Grant { namespace, file: Some(file), add } => {
-            let answer = grant(client, printer, &path(&namespace), &file, add).await?;
-            done(printer, &answer, &format!("plugin `{namespace}` has its grant, for calls from now on"))
-        }
-        PluginCommand::Import { from } => import::run(from, client, printer).await,
-        PluginCommand::Remove { namespace } => {
-            client.delete(&path(&namespace)).send().await?;
-            done(printer, &json!({"removed": namespace}), &format!("plugin `{namespace}` is removed"))
-        }
-        PluginCommand::Rollback { namespace } => act(client, printer, &namespace, "rollback").await,
-        PluginCommand::Enable { namespace } => act(client, printer, &namespace, "enable").await,
-        PluginCommand::Disable { namespace } => act(client, printer, &namespace, "disable").await,
-    }
+#[derive(Subcommand)]
+enum ImportCommand {
+    /// Create a tool from an OpenAPI document (3.0 or 3.1, JSON or YAML)
+    Openapi(Box<OpenApi>),
 }
 
-async fn list(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let items = document::all_items(client, "/v1/plugins").await?;
-    if printer.json() {
-        return Ok(printer.value(&json!({"items": items}))?);
-    }
-    let rows: Vec<_> = items.iter().map(row).collect();
-    Ok(printer.table(["NAMESPACE", "VERSION", "STATE", "TOOLS", "PURPOSE"], &rows)?)
-}
-
-async fn load(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    file: &Path,
+#[derive(Args)]
+struct OpenApi {
+    /// The document, or `-` for standard input
+    file: String,
+    /// The tool to create, `organization/namespace`; without it the definition is printed
+    name: Option<String>,
+    /// The namespace of a definition that is printed
+    #[arg(long, value_name = "NS", conflicts_with = "name")]
     namespace: Option<String>,
-) -> Result<(), Failure> {
-    let namespace = match namespace {
-        Some(namespace) => namespace,
-        None => namespace_of(file)?,
-    };
-    let component = read_component(file)?;
-    let kib = component.len().div_ceil(1024);
-    printer.note(&format!("loading `{namespace}` ({kib} KiB); the daemon compiles it"))?;
-    let put = client.put(&path(&namespace)).body("application/wasm", component.into());
-    let plugin = put.send().await?.json()?;
-    document::warn(printer, &plugin)?;
-    show(printer, &plugin)
+    /// The base URL of the API, instead of the one in the document
+    #[arg(long, value_name = "URL")]
+    base_url: Option<String>,
+    /// Operations to include: `tag:pets`, `path:/users`, `operation:users.*`, `method:GET`; several may be given
+    #[arg(long, value_name = "WHICH")]
+    select: Vec<Selector>,
+    /// Include deprecated operations
+    #[arg(long)]
+    deprecated: bool,
+    /// The security scheme to use, if the document has several
+    #[arg(long, value_name = "NAME")]
+    scheme: Option<String>,
+    /// Treat GET, HEAD and OPTIONS as safe methods (RFC 9110): their actions are read-only
+    #[arg(long)]
+    safe_methods: bool,
+    /// Validate responses against the schemas of the document
+    #[arg(long)]
+    output_schemas: bool,
 }
 
-/// Prints the grant of the plugin or tool at a path.
-pub async fn show_grant(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result<(), Failure> {
-    let answer = client.get(&format!("{path}/grant")).send().await?;
-    Ok(printer.value(&answer.json()?)?)
-}
-
-/// Replaces the grant of the plugin or tool at a path with the document of a file, or merges that into it.
-pub async fn grant(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    path: &str,
-    file: &str,
-    add: bool,
-) -> Result<Value, Failure> {
-    let text = document::document_from(file)?;
-    let body = |before: Option<&Value>| match before.filter(|_| add) {
-        Some(before) => with(before, &text),
-        None => text,
-    };
-    let answer = document::put(client, &format!("{path}/grant"), body).await?.json()?;
-    document::warn(printer, &answer)?;
-    Ok(answer)
-}
-
-/// Merges two grants: lists are joined, and other fields of the added grant replace those of the first.
-fn with(before: &Value, added: &str) -> String {
-    let Ok(Value::Object(added_members)) = serde_json::from_str(added) else { return added.to_owned() };
-    let mut grant = before.as_object().cloned().unwrap_or_default();
-    for (name, value) in added_members {
-        match (grant.get_mut(&name), value) {
-            (Some(Value::Array(list)), Value::Array(more)) => {
-                let new: Vec<Value> = more.into_iter().filter(|item| !list.contains(item)).collect();
-                list.extend(new);
-            }
-            (_, value) => drop(grant.insert(name, value)),
-        }
-    }
-    Value::Object(grant).to_string()
-}
-
-async fn act(client: &Client, printer: &mut Printer<'_>, namespace: &str, verb: &str) -> Result<(), Failure> {
-    let answer = client.post(&format!("{}/{verb}", path(namespace))).send().await?;
-    show(printer, &answer.json()?)
-}
-
-fn show(printer: &mut Printer<'_>, plugin: &Value) -> Result<(), Failure> {
-    let text = |pointer| field(plugin, pointer);
-    let tools: Vec<_> = tools(plugin).map(|tool| field(tool, "/wire_name")).collect();
-    let (namespace, version, state) = (text("/namespace"), text("/version"), text("/state"));
-    let asks = asks(plugin);
-    let asks = if asks.is_empty() { asks } else { format!("; asks for {asks}") };
-    done(printer, plugin, &format!("{namespace} {version} is {state}: {}{asks}", tools.join(", ")))
-}
-
-fn row(plugin: &Value) -> [String; 5] {
-    let text = |pointer| field(plugin, pointer);
-    [
-        text("/namespace"),
-        text("/version"),
-        text("/state"),
-        tools(plugin).count().to_string(),
-        text("/purpose"),
-    ]
-}
-
-/// Describes the capabilities that a plugin requests; empty if it requests none.
-pub fn asks(plugin: &Value) -> String {
-    let list = |pointer: &str| plugin.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
-    let files = (field(plugin, "/capabilities/filesystem") == "workspace").then(|| "files".to_owned());
-    let rules = list("/capabilities/network").map(|rule| {
-        let scheme = rule.get("scheme").and_then(Value::as_str).unwrap_or("https");
-        let port = rule.get("port").map(|port| format!(":{port}")).unwrap_or_default();
-        let path = rule.get("path").and_then(Value::as_str).unwrap_or_default();
-        format!("{scheme}://{}{port}{path}", field(rule, "/host"))
-    });
-    let credentials = list("/capabilities/credentials").filter_map(Value::as_str);
-    let credentials = credentials.map(|provider| format!("credentials of {provider}"));
-    files.into_iter().chain(rules).chain(credentials).collect::<Vec<_>>().join(", ")
-}
-
-/// Returns the tools of a plugin response.
-pub fn tools(plugin: &Value) -> impl Iterator<Item = &Value> {
-    plugin.get("tools").and_then(Value::as_array).into_iter().flatten()
-}
-
-/// Reads the component from a file.
-pub fn read_component(file: &Path) -> Result<Vec<u8>, Failure> {
-    let cannot = |reason: String| {
-        let hint = "give the component that `cargo build --target wasm32-wasip2 --release` made";
-        Failure::new(format!("cannot read `{}`: {reason}", file.display()), hint)
-    };
-    let bytes = file.metadata().map_err(|error| cannot(error.to_string()))?.len();
-    if bytes > FILE_BYTES {
-        return Err(cannot(format!("it is larger than {} MiB", FILE_BYTES >> 20)));
-    }
-    std::fs::read(file).map_err(|error| cannot(error.to_string()))
-}
-
-/// Derives the namespace from a file name: Cargo writes `my_plugin.wasm` for the package of the plugin `my-plugin`.
-fn namespace_of(file: &Path) -> Result<String, Failure> {
-    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('_', "-");
-    match Namespace::parse(&stem) {
-        Ok(_) => Ok(stem),
-        Err(_) => Err(Failure::wrong_usage(
-            format!("the name of `{}` is no namespace", file.display()),
-            "say which it is with `--namespace NS`",
-        )),
+pub fn run(options: PluginOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
+    let PluginOptions { remote, command } = options;
+    match command {
+        PluginCommand::Remote(command) => remote.run(environment_token, async |client, printer| {
+            toolgate_cli::plugin::run(command, client, printer).await
+        }),
+        PluginCommand::Import { from: ImportCommand::Openapi(options) } => match &options.name {
+            None => super::here(remote.json, async |printer| {
+                let imported = import(&options, options.namespace.as_deref().unwrap_or(NAMESPACE), printer)?;
+                Ok(printer.json(&imported.definition)?)
+            }),
+            Some(name) => remote.run(environment_token, async |client, printer| {
+                let path = tool::path(name)?;
+                let namespace = name.split_once('/').map_or("", |(_, namespace)| namespace);
+                let imported = import(&options, namespace, printer)?;
+                tool::put(client, printer, &path, imported.definition.to_string()).await
+            }),
+        },
     }
 }
 
-fn path(namespace: &str) -> String {
-    format!("/v1/plugins/{}", escaped(namespace))
+fn import(options: &OpenApi, namespace: &str, printer: &mut Printer<'_>) -> Result<Imported, Failure> {
+    let text = text_from(&options.file)?;
+    let wanted = ImportOptions {
+        base_url: options.base_url.as_deref(),
+        select: &options.select,
+        deprecated: options.deprecated,
+        scheme: options.scheme.as_deref(),
+        safe_methods: options.safe_methods,
+        output_schemas: options.output_schemas,
+        ..ImportOptions::new(namespace)
+    };
+    let imported = match toolgate_openapi::import(&text, &wanted) {
+        Ok(imported) => imported,
+        Err(error) => return Err(refused(error, printer)?),
+    };
+    tell(printer, &imported)?;
+    Ok(imported)
+}
+
+/// Reports the operations that were skipped, with the reason, and the deviations from the document.
+fn tell(printer: &mut Printer<'_>, imported: &Imported) -> Result<(), Failure> {
+    if printer.is_json() {
+        return Ok(());
+    }
+    for note in &imported.notes {
+        printer.note(&note.to_string())?;
+    }
+    for left in &imported.left_out {
+        printer.warning(&format!("left out: {left}"))?;
+    }
+    let taken = imported.definition.get("actions").and_then(|actions| Some(actions.as_array()?.len()));
+    let (selected, operations) = (imported.selected, imported.operations);
+    let of = json!(taken.unwrap_or_default());
+    printer.note(&format!(
+        "{of} actions of {selected} operations that were selected, of {operations} in the document"
+    ))?;
+    Ok(())
+}
+
+fn refused(error: ImportError, printer: &mut Printer<'_>) -> Result<Failure, Failure> {
+    for left in &error.left_out {
+        printer.warning(&format!("left out: {left}"))?;
+    }
+    let place = if error.pointer.is_empty() { String::new() } else { format!(" (`{}`)", error.pointer) };
+    Ok(Failure::new(format!("{}{place}", error.message), error.hint))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Run, run_with};
     use super::*;
-    use crate::client::testing::Canned;
 
-    async fn run_command(command: PluginCommand, answers: Vec<Canned>) -> Run {
-        run_with(answers, false, async |client, printer| run(command, client, printer).await).await
-    }
+    const SHOP: &str = r#"{"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"},
+        "servers": [{"url": "https://api.example.com"}],
+        "paths": {"/items": {"get": {"operationId": "listItems", "responses": {}}},
+            "/files": {"post": {"operationId": "putFile", "responses": {},
+                "requestBody": {"required": true, "content": {"multipart/form-data": {"schema": {"type": "object"}}}}}}}}"#;
 
-    fn weather() -> Canned {
-        Canned::json(
-            200,
-            json!({"namespace": "weather", "version": "1.2.0", "state": "active", "purpose": "Weather",
-            "tools": [{"wire_name": "call_weather_current"}, {"wire_name": "call_weather_forecast"}]}),
-        )
-    }
-
-    #[tokio::test]
-    async fn a_file_is_loaded_under_its_own_name() {
+    #[test]
+    fn c2_a_definition_has_what_fits_and_the_notes_name_the_rest() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("my_weather.wasm");
-        std::fs::write(&file, "\0asm").expect("written");
-        let run = run_command(PluginCommand::Load { file, namespace: None }, vec![weather()]).await;
-        run.result.expect("loaded");
-        assert_eq!(run.asked[0].line(), "PUT /v1/plugins/my-weather");
-        assert_eq!(run.asked[0].header("content-type"), Some("application/wasm"));
-        assert_eq!(run.asked[0].body, "\0asm");
-        assert_eq!(run.out, "weather 1.2.0 is active: call_weather_current, call_weather_forecast\n");
-    }
-
-    #[tokio::test]
-    async fn what_is_odd_about_a_plugin_is_said_when_it_is_loaded() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("weather.wasm");
-        std::fs::write(&file, "\0asm").expect("written");
-        let mut answer: Value = serde_json::from_str(&weather().body).expect("json");
-        answer["warnings"] =
-            json!([{"message": "with a `fuel` of 0 no call can run", "path": "/limits/fuel"}]);
-        let load = PluginCommand::Load { file, namespace: None };
-        let run = run_command(load, vec![Canned::json(200, answer)]).await;
-        run.result.expect("loaded");
-        assert!(run.notes.contains("with a `fuel` of 0 no call can run (`/limits/fuel`)"), "{}", run.notes);
-    }
-
-    #[tokio::test]
-    async fn a_file_whose_name_is_no_namespace_needs_one() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("Weather (1).wasm");
-        std::fs::write(&file, "\0asm").expect("written");
-        let run = run_command(PluginCommand::Load { file: file.clone(), namespace: None }, vec![]).await;
-        assert!(run.result.expect_err("no namespace").hint().contains("--namespace"));
-        let run =
-            run_command(PluginCommand::Load { file, namespace: Some("weather".into()) }, vec![weather()])
-                .await;
-        run.result.expect("loaded");
-    }
-
-    #[tokio::test]
-    async fn a_file_that_is_not_there_is_named_and_nothing_is_asked() {
-        let run =
-            run_command(PluginCommand::Load { file: "/no/such.wasm".into(), namespace: None }, vec![]).await;
-        assert!(run.result.expect_err("no file").to_string().contains("`/no/such.wasm`"));
-        assert!(run.asked.is_empty());
-    }
-
-    #[tokio::test]
-    async fn a_list_shows_each_plugin_with_its_state() {
-        let item: Value = serde_json::from_str(&weather().body).expect("json");
-        let run = run_command(
-            PluginCommand::List,
-            vec![Canned::json(200, json!({"items": [item], "next_cursor": null}))],
-        )
-        .await;
-        run.result.expect("listed");
-        assert!(run.out.contains("weather    1.2.0    active  2      Weather"), "{}", run.out);
-    }
-
-    #[tokio::test]
-    async fn each_act_has_its_address() {
-        let namespace = || "weather".to_owned();
-        let gone = Canned::empty(204);
-        let cases = [
-            (PluginCommand::Show { namespace: namespace() }, weather(), "GET /v1/plugins/weather"),
-            (
-                PluginCommand::Grant { namespace: namespace(), file: None, add: false },
-                Canned::json(200, json!({"network": []})),
-                "GET /v1/plugins/weather/grant",
-            ),
-            (
-                PluginCommand::Rollback { namespace: namespace() },
-                weather(),
-                "POST /v1/plugins/weather/rollback",
-            ),
-            (PluginCommand::Enable { namespace: namespace() }, weather(), "POST /v1/plugins/weather/enable"),
-            (
-                PluginCommand::Disable { namespace: namespace() },
-                weather(),
-                "POST /v1/plugins/weather/disable",
-            ),
-            (PluginCommand::Remove { namespace: namespace() }, gone, "DELETE /v1/plugins/weather"),
-        ];
-        for (command, answer, line) in cases {
-            let run = run_command(command, vec![answer]).await;
-            run.result.expect("done");
-            assert_eq!(run.asked[0].line(), line);
+        let file = folder.path().join("shop.json");
+        std::fs::write(&file, SHOP).expect("written");
+        for safe_methods in [false, true] {
+            let options = OpenApi {
+                file: file.display().to_string(),
+                name: None,
+                namespace: None,
+                base_url: None,
+                select: Vec::new(),
+                deprecated: false,
+                scheme: None,
+                safe_methods,
+                output_schemas: false,
+            };
+            let (mut out, mut notes) = (Vec::new(), anstream::StripStream::new(Vec::new()));
+            let imported = import(&options, "shop", &mut Printer::new(&mut out, &mut notes, false));
+            let definition = imported.expect("imported").definition;
+            assert_eq!(definition["actions"][0]["name"], "listItems", "{definition}");
+            let stated = definition.get("safe_methods").and_then(serde_json::Value::as_bool);
+            assert_eq!(stated, safe_methods.then_some(true), "{definition}");
+            let notes = String::from_utf8(notes.into_inner()).expect("text");
+            assert!(notes.contains("left out: POST /files"), "{notes}");
+            assert!(notes.contains("1 actions of 2 operations"), "{notes}");
         }
     }
 }

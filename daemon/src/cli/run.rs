@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::{Value, json};
 use toolgate_admission::{CallError, Descriptor, LimitName, Limits, LimitsPatch};
+use toolgate_cli::document::arguments_from;
+use toolgate_cli::plugin::read_component;
+use toolgate_cli::{Failure, Printer};
 
-use super::document::arguments_from;
-use super::failure::Failure;
-use super::print::Printer;
 use crate::harness::check::unused_workspace;
 use crate::harness::{CallEnvironment, HarnessResult, PluginHarness, check_workspace, temporary_folder};
 
@@ -53,7 +53,7 @@ fn parse_limit(text: &str) -> Result<(LimitName, u64), String> {
 }
 
 pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let file = super::plugin::read_component(&options.file)?;
+    let file = read_component(&options.file)?;
     let arguments = arguments_from(&options.arguments)?;
     options.workspace.as_deref().map_or(Ok(()), check_workspace)?;
     let harness = PluginHarness::open(&file, std::env::current_exe()?).await?;
@@ -72,8 +72,8 @@ pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), F
     let thrown_away = temporary_folder()?;
     let workspace = options.workspace.unwrap_or_else(|| thrown_away.path().to_owned());
     let ran = harness.call(&rules, &tool, &arguments, &CallEnvironment::live(Some(workspace))).await;
-    match printer.json() {
-        true => printer.value(&as_json(&ran))?,
+    match printer.is_json() {
+        true => printer.json(&as_json(&ran))?,
         false => print(&ran, printer)?,
     }
     ran.outcome.map(drop).map_err(|error| {
@@ -113,7 +113,7 @@ fn print(ran: &HarnessResult, printer: &mut Printer<'_>) -> Result<(), Failure> 
         usage.host_calls
     ))?;
     if let Ok(output) = &ran.outcome {
-        printer.value(&serde_json::from_str(output).unwrap_or(Value::Null))?;
+        printer.json(&serde_json::from_str(output).unwrap_or(Value::Null))?;
     }
     Ok(())
 }

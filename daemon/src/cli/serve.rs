@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use toolgate_cli::Failure;
 
-use super::failure::Failure;
-use crate::config::{Config, Overrides};
+use crate::config::{Config, ConfigError, Overrides};
 
 pub const EXAMPLES: &str = "\
 Examples:
@@ -34,8 +34,9 @@ pub struct ServeOptions {
 impl ServeOptions {
     /// Loads the settings file and applies the options.
     pub fn config(self) -> Result<Config, Failure> {
+        let failure = |error: ConfigError| Failure::new(error.to_string(), error.hint());
         let overrides = Overrides::parse(self.data, self.listen.as_deref(), self.store)
             .map_err(|error| Failure::wrong_usage(error.to_string(), error.hint()))?;
-        Ok(Config::load(self.config.as_deref(), overrides)?)
+        Config::load(self.config.as_deref(), overrides).map_err(failure)
     }
 }

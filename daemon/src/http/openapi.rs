@@ -6,7 +6,6 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{RefOr, Required};
 
 use super::guard::SCHEME;
-use super::problem::ProblemBody;
 
 #[derive(OpenApi)]
 #[openapi(
@@ -49,7 +48,7 @@ use super::problem::ProblemBody;
         (name = "files", description = "The workspace of a session, which a tool sees as `/workspace`."),
         (name = "audit", description = "The log of every call and every act of administration, chained so that tampering shows."),
     ),
-    components(schemas(ProblemBody)),
+    components(schemas(toolgate_api::problem::Problem)),
     modifiers(&BearerToken),
 )]
 struct Outline;

@@ -5,84 +5,11 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
-use toolgate_api::error::{CallError, Details, ErrorType};
-use toolgate_api::text::escape_for_display;
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::{PartialSchema, ToSchema};
-
-/// Longest `detail` of a problem, in characters.
-const DETAIL_CHARS: usize = 2_000;
+use toolgate_api::error::{CallError, ErrorType};
 
 /// A refused request.
 #[derive(Debug)]
 pub struct Problem(pub CallError);
-
-/// Why a request was refused (RFC 9457).
-#[derive(Serialize, ToSchema)]
-#[schema(as = Problem, examples(json!({
-    "type": "urn:toolgate:error:NOT_FOUND",
-    "title": "not found",
-    "status": 404,
-    "detail": "no agent `acme/support`",
-    "error_type": "NOT_FOUND",
-    "hint": "check the name, and that it was made before",
-    "retryable": false,
-})))]
-pub struct ProblemBody {
-    /// A URN that ends with the `error_type`.
-    #[serde(rename = "type")]
-    #[schema(pattern = "^urn:toolgate:error:[A-Z_]+$")]
-    kind: String,
-    /// The `error_type` in lower case words.
-    title: String,
-    /// The HTTP status.
-    #[schema(minimum = 400, maximum = 599)]
-    status: u16,
-    /// The message, for a person or a model. Its wording can change; programs use `error_type`.
-    detail: String,
-    /// The stable code.
-    #[schema(value_type = ErrorTypeForm)]
-    error_type: &'static str,
-    /// How to resolve the error.
-    hint: String,
-    /// Whether the same request can succeed later without a change.
-    retryable: bool,
-    /// Details, with a schema that depends on the `error_type`: `pointer` into an invalid document, `precondition`
-    /// (`required` or `failed`), `retry_after_ms`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Object, required = false)]
-    details: Option<Details>,
-}
-
-/// The closed list of error types.
-pub struct ErrorTypeForm;
-
-impl PartialSchema for ErrorTypeForm {
-    fn schema() -> RefOr<Schema> {
-        let meanings: Vec<String> = ErrorType::ALL
-            .iter()
-            .map(|error_type| format!("- `{error_type}`, HTTP {}", error_type.http_status()))
-            .collect();
-        let description = format!(
-            "What went wrong, as a stable code. The list is closed. The HTTP status is that of a refused request; an \
-             error of a call is in a 200.\n\n{}",
-            meanings.join("\n")
-        );
-        ObjectBuilder::new()
-            .schema_type(Type::String)
-            .enum_values(Some(ErrorType::ALL.iter().map(|error_type| error_type.as_str())))
-            .description(Some(description))
-            .into()
-    }
-}
-
-impl ToSchema for ErrorTypeForm {
-    fn name() -> std::borrow::Cow<'static, str> {
-        "ErrorType".into()
-    }
-}
 
 impl Problem {
     /// Creates a problem with a hint on how to resolve it.
@@ -116,19 +43,8 @@ impl IntoResponse for Problem {
 impl Problem {
     /// Returns the response with the given status, which can be one that the closed list of error types does not use.
     pub fn with_status(self, status: StatusCode) -> Response {
-        let error_type = self.0.error_type.as_str();
         let retry_after_ms = self.0.retry_after_ms();
-        let body = ProblemBody {
-            kind: format!("urn:toolgate:error:{error_type}"),
-            title: error_type.to_ascii_lowercase().replace('_', " "),
-            status: status.as_u16(),
-            // The message can quote the request, and people read it in terminals.
-            detail: escape_for_display(&self.0.message, DETAIL_CHARS),
-            error_type,
-            hint: self.0.hint,
-            retryable: self.0.retryable,
-            details: self.0.details,
-        };
+        let body = toolgate_api::problem::Problem::new(self.0, status.as_u16());
         let mut response = (status, axum::Json(body)).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

@@ -2,6 +2,8 @@
 
 use std::slice;
 
+use toolgate_api::audit::PAGE_ROWS_MAX;
+
 use super::super::search::UNREADABLE;
 use super::record::DamagedRange;
 use super::*;

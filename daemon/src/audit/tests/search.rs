@@ -1,5 +1,7 @@
 //! Searches, pages, and the index behind them.
 
+use toolgate_api::audit::PAGE_ROWS_MAX;
+
 use super::*;
 
 /// A log with every kind of record, of two organizations.

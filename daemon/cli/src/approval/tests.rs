@@ -1,5 +1,6 @@
 use clap::Parser;
 use serde_json::Value;
+use toolgate_api::error::{CallError, ErrorType};
 
 use super::super::testing::{Run, run_with};
 use super::*;
@@ -143,9 +144,8 @@ async fn a_denial_carries_its_reason() {
 
 #[tokio::test]
 async fn a_decision_that_is_refused_is_told_in_the_daemons_words() {
-    let refused =
-        json!({"error_type": "CONFLICT", "detail": "it is decided already: `denied`", "hint": "look at it"});
-    let run = typed(&["approve", "a_1"], vec![answer("denied", 0), Canned::json(409, refused)]).await;
+    let refused = CallError::new(ErrorType::Conflict, "it is decided already: `denied`", "look at it");
+    let run = typed(&["approve", "a_1"], vec![answer("denied", 0), Canned::refusal(refused)]).await;
     let failure = run.result.expect_err("refused");
     assert_eq!(
         (failure.to_string().as_str(), failure.hint()),

@@ -1,20 +1,19 @@
 //! `toolgate audit`: searches and verifies the audit log.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use jiff::{Span, SpanRelativeTo, Timestamp};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use toolgate_admission::ErrorType;
+use toolgate_api::audit::{Kind, PAGE_ROWS_MAX, Status};
+use toolgate_api::error::ErrorType;
 
 use super::document::field;
 use super::failure::Failure;
 use super::organization::done;
 use super::print::{Printer, time_text};
 use super::remote::Remote;
-use crate::audit::{Kind, PAGE_ROWS_MAX, Status};
-use crate::client::{Client, ClientError, escaped};
+use crate::client::{Client, ClientError, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -71,7 +70,8 @@ pub struct Search {
     /// Only rows of this kind: `call`, `effect`, `admin`, `recovery` or `damaged`
     #[arg(long, value_parser = one_of::<Kind>)]
     kind: Option<String>,
-    /// Only rows at or after this time: an age like `30m`, `2h`, `7d`, or milliseconds since 1970
+    /// Only rows at or after this time: an age like `30m`, `2h`, `7d`, a time like `2026-11-26T08:00:00Z`, or
+    /// milliseconds since 1970
     #[arg(long, value_name = "TIME")]
     since: Option<When>,
     /// Only rows before this time, in the same format
@@ -105,16 +105,16 @@ impl std::str::FromStr for When {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WRONG: &str = "write an age like `30m`, `2h` or `7d`, or milliseconds since 1970";
-        let unit_ms = match text.chars().last() {
-            Some('s') => 1000,
-            Some('m') => 60_000,
-            Some('h') => 3_600_000,
-            Some('d') => 86_400_000,
-            _ => return text.parse().map(Self::At).map_err(|_| WRONG),
-        };
-        let count: u64 = text[..text.len() - 1].parse().map_err(|_| WRONG)?;
-        count.checked_mul(unit_ms).map(Self::Ago).ok_or(WRONG)
+        const WRONG: &str = "write an age like `30m`, `2h` or `7d`, a time like `2026-11-26T08:00:00Z`, or milliseconds since 1970";
+        if let Ok(at_ms) = text.parse() {
+            return Ok(Self::At(at_ms));
+        }
+        if let Ok(time) = text.parse::<Timestamp>() {
+            return u64::try_from(time.as_millisecond()).map(Self::At).map_err(|_| WRONG);
+        }
+        let age = text.parse::<Span>().and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
+        let age_ms = age.map_err(|_| WRONG)?.as_millis();
+        u64::try_from(age_ms).map(Self::Ago).map_err(|_| WRONG)
     }
 }
 
@@ -135,13 +135,13 @@ pub async fn run(command: AuditCommand, client: &Client, printer: &mut Printer<'
 }
 
 async fn show_page(search: &Search, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let answer = client.get(&search.target(now_ms())).send().await?;
-    let page = answer.json()?;
-    if printer.json() {
-        return Ok(printer.value(&page)?);
+    let answer = client.get(&search.target(now_ms())).send::<Value>().await?;
+    let page = answer.body;
+    if printer.is_json() {
+        return Ok(printer.json(&page)?);
     }
     let Some(items) = page.get("items").and_then(Value::as_array) else {
-        return Err(ClientError::strange(answer.status, &answer.body).into());
+        return Err(ClientError::unexpected(answer.status, page.to_string().as_bytes()).into());
     };
     let rows: Vec<_> = items.iter().map(row).collect();
     printer.table(["TIME", "KIND", "STATUS", "WHO", "WHAT", "ERROR"], &rows)?;
@@ -154,11 +154,11 @@ async fn show_page(search: &Search, client: &Client, printer: &mut Printer<'_>) 
 /// Verifies the log. The findings of recoveries are reported even if the log is intact, since records may have been
 /// lost before them.
 async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let report = client.get("/v1/audit/verify").send().await?.json()?;
+    let report = client.get("/v1/audit/verify").send::<Value>().await?.body;
     let (records, segments) = (field(&report, "/records"), field(&report, "/segments"));
     let is_ok = report.get("ok").and_then(Value::as_bool) == Some(true);
-    if !is_ok && printer.json() {
-        printer.value(&report)?;
+    if !is_ok && printer.is_json() {
+        printer.json(&report)?;
     }
     for noted in report.get("suspicious").and_then(Value::as_array).into_iter().flatten() {
         printer.warning(&format!(
@@ -207,8 +207,7 @@ impl Search {
             ("limit", self.limit.map(|limit| limit.to_string())),
             ("cursor", self.cursor.clone()),
         ];
-        let asked =
-            asked.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", escaped(&value?))));
+        let asked = asked.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", escape(&value?))));
         let query = asked.collect::<Vec<_>>().join("&");
         if query.is_empty() { "/v1/audit".into() } else { format!("/v1/audit?{query}") }
     }
@@ -284,8 +283,7 @@ fn lost(item: &Value, damaged: &Value, what: &str) -> String {
 }
 
 pub(super) fn now_ms() -> u64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(Timestamp::now().as_millisecond()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -342,7 +340,11 @@ mod tests {
     fn a_time_is_an_age_or_a_moment() {
         assert_eq!("7d".parse(), Ok(When::Ago(604_800_000)));
         assert_eq!("1795309323045".parse(), Ok(When::At(1_795_309_323_045)));
-        for text in ["", "h", "-1h", "1.5h", "yesterday", "99999999999999999999d", "1é"] {
+        assert_eq!("1.5h".parse(), Ok(When::Ago(5_400_000)));
+        assert_eq!("2026-11-22T01:02:03.045Z".parse(), Ok(When::At(1_795_309_323_045)));
+        for text in
+            ["", "h", "-1h", "2mo", "1969-12-31T00:00:00Z", "yesterday", "99999999999999999999d", "1é"]
+        {
             assert!(text.parse::<When>().is_err(), "{text}");
         }
     }

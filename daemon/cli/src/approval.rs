@@ -2,7 +2,7 @@
 //!
 //! The printed arguments are exactly those that would run. They are never parsed and serialized again: that could
 //! change the text of a number, a duplicate key or the order of keys, and the reader and the tool would then
-//! interpret different arguments. Only hidden characters are escaped.
+//! interpret different arguments. Only hidden characters are escape.
 
 mod view;
 
@@ -11,14 +11,14 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
+use toolgate_api::approval::ApprovalState;
 
 use super::audit::now_ms;
-use super::document::{self, all_items_as, arguments_from, query};
+use super::document::{arguments_from, query};
 use super::failure::Failure;
 use super::print::{Printer, time_text};
 use super::remote::Remote;
-use crate::client::{Answer, Client, escaped};
-use toolgate_api::approval::ApprovalState;
+use crate::client::{Client, escape};
 use view::Approval;
 
 const EXAMPLES: &str = "\
@@ -108,8 +108,7 @@ pub async fn run(
     match command {
         ApprovalCommand::List { organization, state } => list(client, printer, organization, state).await,
         ApprovalCommand::Show { id } => {
-            let answer = client.get(&path(&id)).send().await?;
-            show(printer, &answer)
+            show(printer, &client.get(&path(&id)).send::<Box<RawValue>>().await?.body)
         }
         ApprovalCommand::Approve(wanted) => approve(client, printer, wanted).await,
         ApprovalCommand::Deny { id, reason } => {
@@ -127,20 +126,20 @@ async fn list(
     state: Option<String>,
 ) -> Result<(), Failure> {
     let query = query(&[("organization", organization.as_deref()), ("state", state.as_deref())]);
-    let items: Vec<Box<RawValue>> = all_items_as(client, &format!("/v1/approvals{query}")).await?;
-    if printer.json() {
+    let items: Vec<Box<RawValue>> = client.list_all(&format!("/v1/approvals{query}")).await?;
+    if printer.is_json() {
         let items: Vec<&str> = items.iter().map(|item| item.get()).collect();
         return Ok(printer.json_text(&format!("{{\"items\":[{}]}}", items.join(",")))?);
     }
-    let rows = items.iter().map(|item| Ok(Approval::read(item.get().as_bytes())?.row()));
+    let rows = items.iter().map(|item| Ok(Approval::read(item)?.row()));
     let rows: Vec<_> = rows.collect::<Result<_, Failure>>()?;
     Ok(printer.table(["ID", "STATE", "AGENT", "TOOL", "ASKED AT", "EXPIRES AT"], &rows)?)
 }
 
-fn show(printer: &mut Printer<'_>, answer: &Answer) -> Result<(), Failure> {
-    let approval = Approval::read(&answer.body)?;
-    if printer.json() {
-        return print_as_it_is(printer, answer);
+fn show(printer: &mut Printer<'_>, answer: &RawValue) -> Result<(), Failure> {
+    let approval = Approval::read(answer)?;
+    if printer.is_json() {
+        return Ok(printer.json_text(answer.get())?);
     }
     Ok(printer.fields(&approval.fields())?)
 }
@@ -148,10 +147,10 @@ fn show(printer: &mut Printer<'_>, answer: &Answer) -> Result<(), Failure> {
 async fn approve(client: &Client, printer: &mut Printer<'_>, wanted: Approve) -> Result<(), Failure> {
     let arguments = wanted.arguments.as_deref().map(shape).transpose()?;
     let lifetime_ms = wanted.expires_in.map(|seconds| seconds.saturating_mul(1000));
-    let shown = client.get(&path(&wanted.id)).send().await?;
+    let shown = client.get(&path(&wanted.id)).send::<Box<RawValue>>().await?;
     // With `--json`, the one document of the response contains all of this.
-    if !printer.json() {
-        show(printer, &shown)?;
+    if !printer.is_json() {
+        show(printer, &shown.body)?;
     }
     let decision = Decision {
         decision: "approve",
@@ -186,21 +185,16 @@ async fn decide(
 ) -> Result<(), Failure> {
     // Serialization cannot fail: the fields are strings, numbers and raw JSON.
     let body = serde_json::to_string(decision).unwrap_or_else(|_| json!({}).to_string());
-    let answer = client.post(&path(id)).body("application/json", body.into()).send().await?;
-    if printer.json() {
-        return print_as_it_is(printer, &answer);
+    let answer = client.post(&path(id)).json_text(body).send::<Box<RawValue>>().await?.body;
+    if printer.is_json() {
+        return Ok(printer.json_text(answer.get())?);
     }
-    let approval = Approval::read(&answer.body)?;
+    let approval = Approval::read(&answer)?;
     Ok(printer.line(&format!("approval `{id}` is {}", outcome(&approval)))?)
 }
 
-fn print_as_it_is(printer: &mut Printer<'_>, answer: &Answer) -> Result<(), Failure> {
-    let text: Box<RawValue> = document::read(answer)?;
-    Ok(printer.json_text(text.get())?)
-}
-
 fn path(id: &str) -> String {
-    format!("/v1/approvals/{}", escaped(id))
+    format!("/v1/approvals/{}", escape(id))
 }
 
 #[cfg(test)]

@@ -2,15 +2,16 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use toolgate_api::token::Role;
 
 use super::document::{self, field};
 use super::failure::Failure;
 use super::organization::done;
 use super::print::{Printer, time_text};
 use super::remote::Remote;
-use crate::client::{Client, escaped};
-use toolgate_api::token::Role;
+use crate::client::{Client, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,7 +69,7 @@ pub async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'
         }
         TokenCommand::List => list(client, printer).await,
         TokenCommand::Revoke { id } => {
-            client.delete(&format!("/v1/tokens/{}", escaped(&id))).send().await?;
+            client.delete(&format!("/v1/tokens/{}", escape(&id))).send::<IgnoredAny>().await?;
             done(printer, &json!({"revoked": id}), &format!("token `{id}` is revoked"))
         }
     }
@@ -76,9 +77,9 @@ pub async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'
 
 /// Prints only the token on standard output, so it can be redirected to a file.
 async fn create(client: &Client, printer: &mut Printer<'_>, wanted: &Value) -> Result<(), Failure> {
-    let made = client.post("/v1/tokens").json(wanted).send().await?.json()?;
-    if printer.json() {
-        return Ok(printer.value(&made)?);
+    let made = client.post("/v1/tokens").json(wanted).send::<Value>().await?.body;
+    if printer.is_json() {
+        return Ok(printer.json(&made)?);
     }
     printer.line(&field(&made, "/token"))?;
     document::warn(printer, &made)?;
@@ -86,9 +87,9 @@ async fn create(client: &Client, printer: &mut Printer<'_>, wanted: &Value) -> R
 }
 
 async fn list(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let items = document::all_items(client, "/v1/tokens").await?;
-    if printer.json() {
-        return Ok(printer.value(&json!({"items": items}))?);
+    let items = client.list_all::<Value>("/v1/tokens").await?;
+    if printer.is_json() {
+        return Ok(printer.json(&json!({"items": items}))?);
     }
     let rows: Vec<_> = items.iter().map(row).collect();
     Ok(printer.table(["ID", "ROLE", "ORGANIZATION", "AGENTS", "CREATED", "LABEL"], &rows)?)
@@ -102,6 +103,8 @@ fn row(item: &Value) -> [String; 6] {
 
 #[cfg(test)]
 mod tests {
+    use toolgate_api::error::{CallError, ErrorType};
+
     use super::super::testing::{Run, run_with};
     use super::*;
     use crate::client::testing::Canned;
@@ -176,10 +179,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_is_told_in_the_daemons_words() {
-        let refused = Canned::json(
-            403,
-            json!({"error_type": "FORBIDDEN", "detail": "a token of role `owner` may not do this", "hint": "h"}),
-        );
+        let refused = CallError::new(ErrorType::Forbidden, "a token of role `owner` may not do this", "h");
+        let refused = Canned::refusal(refused);
         let run = run_command(TokenCommand::Revoke { id: "a/b".into() }, false, vec![refused]).await;
         let failure = run.result.expect_err("refused");
         assert_eq!(

@@ -1,13 +1,14 @@
 //! `toolgate org`: manages organizations.
 
 use clap::{Args, Subcommand};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::document::{self, field};
 use super::failure::Failure;
 use super::print::Printer;
 use super::remote::Remote;
-use crate::client::{Client, escaped};
+use crate::client::{Client, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,7 +66,7 @@ pub async fn run(
     match command {
         OrganizationCommand::Put { name, display_name, connected, enabled } => {
             let body = |current: Option<&Value>| changed(current, display_name, connected);
-            let answer = document::put(client, &path(&name), body).await?;
+            let answer = document::put::<_, IgnoredAny>(client, &path(&name), body).await?;
             if let Some(enabled) = enabled {
                 enable(client, printer, &name, enabled).await?;
             }
@@ -73,8 +74,8 @@ pub async fn run(
             done(printer, &set, &format!("organization `{name}` is set"))
         }
         OrganizationCommand::Get { name } => {
-            let answer = client.get(&path(&name)).send().await?;
-            Ok(printer.value(&answer.json()?)?)
+            let answer = client.get(&path(&name)).send::<Value>().await?;
+            Ok(printer.json(&answer.body)?)
         }
         OrganizationCommand::List => list(client, printer).await,
         OrganizationCommand::Delete { name } => {
@@ -96,14 +97,14 @@ async fn enable(
         policy["enabled"] = enabled.into();
         policy.to_string()
     };
-    let answer = document::put(client, &format!("{}/policy", path(name)), body).await?.json()?;
+    let answer = document::put::<Value, Value>(client, &format!("{}/policy", path(name)), body).await?.body;
     document::warn(printer, &answer)
 }
 
 async fn list(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let items = document::all_items(client, "/v1/orgs").await?;
-    if printer.json() {
-        return Ok(printer.value(&json!({"items": items}))?);
+    let items = client.list_all::<Value>("/v1/orgs").await?;
+    if printer.is_json() {
+        return Ok(printer.json(&json!({"items": items}))?);
     }
     let row = |item: &Value| {
         [field(item, "/name"), field(item, "/document/display_name"), field(item, "/document/connected")]
@@ -122,8 +123,8 @@ fn changed(current: Option<&Value>, display_name: Option<String>, connected: Opt
 
 /// Prints the result as JSON, or as one line for people.
 pub(super) fn done(printer: &mut Printer<'_>, value: &Value, line: &str) -> Result<(), Failure> {
-    if printer.json() {
-        printer.value(value)?
+    if printer.is_json() {
+        printer.json(value)?
     } else {
         printer.line(line)?
     }
@@ -131,11 +132,13 @@ pub(super) fn done(printer: &mut Printer<'_>, value: &Value, line: &str) -> Resu
 }
 
 fn path(name: &str) -> String {
-    format!("/v1/orgs/{}", escaped(name))
+    format!("/v1/orgs/{}", escape(name))
 }
 
 #[cfg(test)]
 mod tests {
+    use toolgate_api::error::{CallError, ErrorType};
+
     use super::super::testing::{Run, run_with};
     use super::*;
     use crate::client::testing::Canned;
@@ -154,7 +157,7 @@ mod tests {
     }
 
     fn missing() -> Canned {
-        Canned::json(404, json!({"error_type": "NOT_FOUND", "detail": "no organization `acme`", "hint": ""}))
+        Canned::refusal(CallError::new(ErrorType::NotFound, "no organization `acme`", ""))
     }
 
     #[tokio::test]

@@ -37,13 +37,13 @@ pub async fn run(asked: &Explain, client: &Client, printer: &mut Printer<'_>) ->
         ("channel", asked.channel.as_deref()),
         ("session", asked.session.as_deref()),
     ]);
-    let answer = client.get(&format!("{}/explain{query}", agent::path(&asked.agent))).send().await?;
-    let explanation = answer.json()?;
-    if printer.json() {
-        return Ok(printer.value(&explanation)?);
+    let answer = client.get(&format!("{}/explain{query}", agent::path(&asked.agent))).send::<Value>().await?;
+    let explanation = answer.body;
+    if printer.is_json() {
+        return Ok(printer.json(&explanation)?);
     }
     let Some(tools) = explanation.get("tools").and_then(Value::as_array) else {
-        return Err(ClientError::strange(answer.status, &answer.body).into());
+        return Err(ClientError::unexpected(answer.status, explanation.to_string().as_bytes()).into());
     };
     match tools.as_slice() {
         [tool] if asked.tool.is_some() => one(&explanation, tool, printer),

@@ -7,8 +7,9 @@
 use std::io::{self, Write};
 
 use clap::builder::styling::{AnsiColor, Style};
-use serde_json::Value;
-use toolgate_admission as admission;
+use jiff::Timestamp;
+use serde::Serialize;
+use toolgate_api::text;
 
 const HEADING: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default();
@@ -36,7 +37,7 @@ impl<'out> Printer<'out> {
     }
 
     /// Whether the output is JSON.
-    pub fn json(&self) -> bool {
+    pub fn is_json(&self) -> bool {
         self.json
     }
 
@@ -45,8 +46,8 @@ impl<'out> Printer<'out> {
         writeln!(self.out, "{}", visible(text))
     }
 
-    /// Prints JSON as the result.
-    pub fn value(&mut self, value: &Value) -> io::Result<()> {
+    /// Prints a value as JSON as the result.
+    pub fn json<T: Serialize + ?Sized>(&mut self, value: &T) -> io::Result<()> {
         let text = serde_json::to_string_pretty(value).unwrap_or_default();
         for line in text.lines() {
             writeln!(self.out, "{}", escaped_in_json(line))?;
@@ -171,35 +172,18 @@ fn written_out(text: &str, write: impl Fn(char) -> String) -> String {
 
 /// Whether a character is a control character, a bidirectional control, of zero width, or otherwise hidden.
 fn is_hidden(letter: char) -> bool {
-    letter.is_control() || admission::is_hidden(letter)
+    letter.is_control() || text::is_hidden(letter)
 }
 
 /// Formats milliseconds since 1970 as a date and time in UTC (RFC 3339).
 pub fn time_text(at_ms: u64) -> String {
-    let (days, of_day_ms) = (at_ms / 86_400_000, at_ms % 86_400_000);
-    let (year, month, day) = civil(days);
-    let (hours, minutes) = (of_day_ms / 3_600_000, of_day_ms / 60_000 % 60);
-    let (seconds, millis) = (of_day_ms / 1000 % 60, of_day_ms % 1000);
-    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z")
-}
-
-/// Returns the date of a day counted from 1970-01-01. The year starts in March, so the leap day is its last day (H.
-/// Hinnant, "chrono-compatible low-level date algorithms").
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    (year, month, day)
+    let time = i64::try_from(at_ms).ok().and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok());
+    time.map_or_else(|| at_ms.to_string(), |time| format!("{time:.3}"))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -236,7 +220,7 @@ mod tests {
     #[test]
     fn json_stays_json_with_hidden_characters_escaped() {
         let value = json!({"text": "a\u{202e}b\u{7f}c\u{e0041}", "n": 1});
-        let text = printed(true, |printer| printer.value(&value));
+        let text = printed(true, |printer| printer.json(&value));
         assert!(text.contains(r"a\u202eb\u007fc\udb40\udc41"), "{text}");
         assert_eq!(serde_json::from_str::<Value>(&text).expect("json"), value);
     }
@@ -273,5 +257,6 @@ mod tests {
         assert_eq!(time_text(1_767_225_599_999), "2025-12-31T23:59:59.999Z");
         assert_eq!(time_text(1_795_309_323_045), "2026-11-22T01:02:03.045Z");
         assert_eq!(time_text(4_107_542_400_000), "2100-03-01T00:00:00.000Z");
+        assert_eq!(time_text(u64::MAX), u64::MAX.to_string());
     }
 }

@@ -1,14 +1,15 @@
-//! HTTP client of the daemon, for the command line and `quickstart`.
+//! Typed HTTP client of the daemon.
 //!
-//! The client speaks plain HTTP/1 to one server and keeps its connection. It follows no redirects and reads no proxy
-//! settings from the environment, so the token is sent only to the configured server. There is no TLS here: `https`
-//! is refused with an error that says so.
+//! The client speaks HTTP/1.1 to one server, with TLS for `https`, and keeps its connection. It follows no redirects and
+//! reads no proxy settings from the environment, so the token is sent only to the configured server.
 //!
 //! A response without a success status is an error with the daemon's own message and hint.
 
 mod error;
 mod events;
+mod tls;
 
+use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -19,48 +20,51 @@ use hyper::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
 };
 use hyper::http::request::Builder;
-use hyper::{Method, Request, Response, Uri};
+use hyper::{Method, Request, Uri};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
-pub use error::{ClientError, Problem};
-pub use events::{Events, Told};
+pub use error::ClientError;
+pub use events::{EventStream, SseEvent};
 
 /// Timeout of a connection attempt; a reachable server accepts within it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Timeout of a response, longer than the slowest request, the compilation of a large plugin.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30 * 60);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// Delay before the user at the terminal is told that the request still waits for its response.
-const PATIENCE: Duration = Duration::from_secs(10);
+const NOTICE_DELAY: Duration = Duration::from_secs(10);
 
 /// Size limit of a response body, far above the largest one, a page of the audit log with its arguments.
-const ANSWER_BYTES: usize = 1 << 30;
+const RESPONSE_BYTES: usize = 1 << 30;
 
 /// Client of one daemon. Clones share the connection pool.
 #[derive(Clone)]
 pub struct Client {
     server: Server,
     token: Option<HeaderValue>,
-    http: legacy::Client<HttpConnector, Full<Bytes>>,
-    /// Callback for each request that has no response after [`PATIENCE`].
+    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    /// Callback for each request that has no response after [`NOTICE_DELAY`].
     on_wait: fn(&Server),
 }
 
 /// Address of a daemon: scheme, host and port, without a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
+    is_https: bool,
     authority: String,
     host: String,
 }
 
 /// Builder of a request.
 #[must_use = "nothing is sent before `send`"]
-pub struct Ask<'client> {
+pub struct RequestBuilder<'client> {
     client: &'client Client,
     request: Builder,
     body: Bytes,
@@ -68,30 +72,50 @@ pub struct Ask<'client> {
 
 /// Response with a success status.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct Response<T> {
+    /// HTTP status.
     pub status: u16,
     /// Entity tag of a document.
     pub etag: Option<String>,
-    pub body: Bytes,
+    /// The deserialized body. An empty body is read as `null`.
+    pub body: T,
+}
+
+/// A page of a list.
+#[derive(Deserialize)]
+struct Page<T> {
+    items: Vec<T>,
+    #[serde(default)]
+    next_cursor: Option<String>,
 }
 
 impl Server {
-    /// Parses an address like `http://127.0.0.1:7300`.
+    /// Parses an address like `http://127.0.0.1:7300` or `https://tools.example.org`.
     pub fn parse(text: &str) -> Result<Self, ClientError> {
         let bad = || ClientError::BadServer { server: text.to_owned() };
         let uri: Uri = text.trim().trim_end_matches('/').parse().map_err(|_| bad())?;
-        match uri.scheme_str() {
-            Some("https") => return Err(ClientError::NoHttps),
-            Some("http") => {}
+        let is_https = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
             _ => return Err(bad()),
-        }
+        };
         let authority = uri.authority().ok_or_else(bad)?;
         let only_host_and_port = uri.path() == "/" && uri.query().is_none();
         // User-info would be a password on the command line.
         if !only_host_and_port || authority.as_str().contains('@') || authority.host().is_empty() {
             return Err(bad());
         }
-        Ok(Self { authority: authority.to_string(), host: authority.host().to_owned() })
+        Ok(Self { is_https, authority: authority.to_string(), host: authority.host().to_owned() })
+    }
+
+    #[cfg(test)]
+    fn port(&self) -> u16 {
+        self.authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_default()
+    }
+
+    /// Whether requests leave this machine unencrypted.
+    pub fn is_plain_remote(&self) -> bool {
+        !self.is_https && !self.is_loopback()
     }
 
     /// Whether the server is on this machine (a loopback address).
@@ -104,59 +128,93 @@ impl Server {
 
 impl std::fmt::Display for Server {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "http://{}", self.authority)
+        let scheme = if self.is_https { "https" } else { "http" };
+        write!(out, "{scheme}://{}", self.authority)
     }
 }
 
 impl Client {
-    /// Creates a client of `server` that sends `token`, if any, with each request.
-    pub fn new(server: Server, token: Option<&str>) -> Result<Self, ClientError> {
+    /// Creates a client of `server` that sends `token`, if any, with each request. `https` trusts the public certificate
+    /// authorities and those in `ca_file`, a PEM file.
+    pub fn new(server: Server, token: Option<&str>, ca_file: Option<&Path>) -> Result<Self, ClientError> {
         let token = token.map(bearer).transpose()?;
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
         connector.set_nodelay(true);
+        connector.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls::config(&server, ca_file)?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
         let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
         Ok(Self { server, token, http, on_wait: |_| () })
     }
 
     /// Sets the callback for requests that wait long for their response.
-    pub fn on_wait(self, tell: fn(&Server)) -> Self {
-        Self { on_wait: tell, ..self }
+    pub fn on_wait(self, on_wait: fn(&Server)) -> Self {
+        Self { on_wait, ..self }
     }
 
-    pub fn server(&self) -> &Server {
-        &self.server
+    /// Starts a GET request.
+    pub fn get(&self, path: &str) -> RequestBuilder<'_> {
+        self.request(Method::GET, path)
     }
 
-    pub fn get(&self, path: &str) -> Ask<'_> {
-        self.ask(Method::GET, path)
+    /// Starts a PUT request.
+    pub fn put(&self, path: &str) -> RequestBuilder<'_> {
+        self.request(Method::PUT, path)
     }
 
-    pub fn put(&self, path: &str) -> Ask<'_> {
-        self.ask(Method::PUT, path)
+    /// Starts a POST request.
+    pub fn post(&self, path: &str) -> RequestBuilder<'_> {
+        self.request(Method::POST, path)
     }
 
-    pub fn post(&self, path: &str) -> Ask<'_> {
-        self.ask(Method::POST, path)
+    /// Starts a DELETE request.
+    pub fn delete(&self, path: &str) -> RequestBuilder<'_> {
+        self.request(Method::DELETE, path)
     }
 
-    pub fn delete(&self, path: &str) -> Ask<'_> {
-        self.ask(Method::DELETE, path)
+    /// Returns all items of a list, following the cursor from page to page.
+    pub async fn list_all<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, ClientError> {
+        let mut items = Vec::new();
+        let mut cursor = None::<String>;
+        let separator = if path.contains('?') { '&' } else { '?' };
+        loop {
+            let target = match &cursor {
+                None => path.to_owned(),
+                Some(cursor) => format!("{path}{separator}cursor={}", escape(cursor)),
+            };
+            let page: Page<T> = self.get(&target).send().await?.body;
+            items.extend(page.items);
+            match page.next_cursor {
+                // A cursor that repeats would make this loop endless.
+                Some(next) if cursor.as_ref() != Some(&next) => cursor = Some(next),
+                _ => return Ok(items),
+            }
+        }
     }
 
-    fn ask(&self, method: Method, path: &str) -> Ask<'_> {
+    fn request(&self, method: Method, path: &str) -> RequestBuilder<'_> {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.server));
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token);
         }
-        Ask { client: self, request, body: Bytes::new() }
+        RequestBuilder { client: self, request, body: Bytes::new() }
     }
 }
 
-impl Ask<'_> {
+impl RequestBuilder<'_> {
     /// Sets `value` as the JSON body.
-    pub fn json(self, value: &Value) -> Self {
-        self.body("application/json", value.to_string().into())
+    pub fn json(self, value: &impl Serialize) -> Self {
+        // Serialization cannot fail: the types of requests have string keys and no own `Serialize`.
+        self.json_text(serde_json::to_string(value).unwrap_or_default())
+    }
+
+    /// Sets JSON text unchanged as the body.
+    pub fn json_text(self, text: String) -> Self {
+        self.body("application/json", text.into())
     }
 
     /// Sets `body` unchanged as the body.
@@ -174,24 +232,24 @@ impl Ask<'_> {
         }
     }
 
-    /// Sends the request and reads the whole response.
-    pub async fn send(self) -> Result<Answer, ClientError> {
+    /// Sends the request, and reads and deserializes the whole response.
+    pub async fn send<T: DeserializeOwned>(self) -> Result<Response<T>, ClientError> {
         let client = self.client;
         in_time(client, async { read(self.response().await?).await }).await
     }
 
     /// Sends the request and returns the event stream of its response.
-    pub async fn follow(self) -> Result<Events, ClientError> {
-        let asked = self.header(ACCEPT, events::CONTENT_TYPE);
-        let client = asked.client;
-        in_time(client, async { Events::of(asked.response().await?).await }).await
+    pub async fn follow(self) -> Result<EventStream, ClientError> {
+        let request = self.header(ACCEPT, events::CONTENT_TYPE);
+        let client = request.client;
+        in_time(client, async { EventStream::from_response(request.response().await?).await }).await
     }
 
-    async fn response(self) -> Result<Response<Incoming>, ClientError> {
+    async fn response(self) -> Result<hyper::Response<Incoming>, ClientError> {
         let bytes = self.body.len();
         let request = self.request.body(Full::new(self.body)).map_err(|_| ClientError::BadRequest)?;
         let response = self.client.http.request(request).await;
-        response.map_err(|error| ClientError::of_request(&self.client.server, bytes, &error))
+        response.map_err(|error| ClientError::from_request(&self.client.server, bytes, &error))
     }
 
     fn header(mut self, name: HeaderName, value: &str) -> Self {
@@ -200,16 +258,9 @@ impl Ask<'_> {
     }
 }
 
-impl Answer {
-    /// Parses the body as JSON.
-    pub fn json(&self) -> Result<Value, ClientError> {
-        serde_json::from_slice(&self.body).map_err(|_| ClientError::strange(self.status, &self.body))
-    }
-}
-
 /// Percent-encodes a name as one path segment or one query value: all characters but the unreserved ones of RFC 3986,
 /// including the slash.
-pub fn escaped(name: &str) -> String {
+pub fn escape(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name.bytes() {
         match byte {
@@ -232,34 +283,37 @@ async fn in_time<T>(
     client: &Client,
     exchange: impl Future<Output = Result<T, ClientError>>,
 ) -> Result<T, ClientError> {
-    let tell = || (client.on_wait)(&client.server);
-    within([PATIENCE, ANSWER_TIMEOUT], tell, exchange).await
+    let on_wait = || (client.on_wait)(&client.server);
+    within([NOTICE_DELAY, RESPONSE_TIMEOUT], on_wait, exchange).await
 }
 
 /// Waits for the future with two timeouts: the first one calls `on_wait`, the second one fails.
 async fn within<T>(
-    [patience, longest]: [Duration; 2],
-    tell: impl FnOnce(),
+    [notice_delay, longest]: [Duration; 2],
+    on_wait: impl FnOnce(),
     exchange: impl Future<Output = Result<T, ClientError>>,
 ) -> Result<T, ClientError> {
     let mut exchange = pin!(exchange);
-    if let Ok(answered) = timeout(patience, exchange.as_mut()).await {
-        return answered;
+    if let Ok(result) = timeout(notice_delay, exchange.as_mut()).await {
+        return result;
     }
-    tell();
-    let answered = timeout(longest, exchange).await;
-    answered.unwrap_or_else(|_| Err(ClientError::Lost { reason: "no answer came in time".into() }))
+    on_wait();
+    let result = timeout(longest, exchange).await;
+    result.unwrap_or_else(|_| Err(ClientError::Lost { reason: "there was no response in time".into() }))
 }
 
-async fn read(response: Response<Incoming>) -> Result<Answer, ClientError> {
+async fn read<T: DeserializeOwned>(response: hyper::Response<Incoming>) -> Result<Response<T>, ClientError> {
     let (head, body) = response.into_parts();
-    let body = Limited::new(body, ANSWER_BYTES).collect().await;
+    let status = head.status.as_u16();
+    let body = Limited::new(body, RESPONSE_BYTES).collect().await;
     let body = body.map_err(|error| ClientError::Lost { reason: error.to_string() })?.to_bytes();
     if !head.status.is_success() {
-        return Err(ClientError::refusal(head.status.as_u16(), &body));
+        return Err(ClientError::refusal(status, &body));
     }
     let etag = head.headers.get(ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
-    Ok(Answer { status: head.status.as_u16(), etag, body })
+    let json: &[u8] = if body.is_empty() { b"null" } else { &body };
+    let body = serde_json::from_slice(json).map_err(|_| ClientError::unexpected(status, &body))?;
+    Ok(Response { status, etag, body })
 }
 
 #[cfg(test)]
@@ -274,20 +328,23 @@ mod tests {
 
     use super::testing::{Canned, FakeDaemon};
     use super::*;
+    use serde::de::IgnoredAny;
+    use serde_json::Value;
+    use toolgate_api::error::{CallError, ErrorType};
 
     async fn daemon(answers: Vec<Canned>) -> (FakeDaemon, Client) {
         let daemon = FakeDaemon::start(answers).await;
-        let client = Client::new(daemon.server(), Some("tg_secret")).expect("a client");
+        let client = Client::new(daemon.server(), Some("tg_secret"), None).expect("a client");
         (daemon, client)
     }
 
     #[tokio::test]
     async fn a_success_has_its_status_tag_and_body() {
         let (daemon, client) = daemon(vec![Canned::json(201, json!({"id": "x"})).with_etag("\"7\"")]).await;
-        let answer =
-            client.post("/v1/tokens").json(&json!({"role": "owner"})).send().await.expect("a success");
-        assert_eq!((answer.status, answer.etag.as_deref()), (201, Some("\"7\"")));
-        assert_eq!(answer.json().expect("json"), json!({"id": "x"}));
+        let post = client.post("/v1/tokens").json(&json!({"role": "owner"}));
+        let response = post.send::<Value>().await.expect("a success");
+        assert_eq!((response.status, response.etag.as_deref()), (201, Some("\"7\"")));
+        assert_eq!(response.body, json!({"id": "x"}));
         let asked = daemon.asked().remove(0);
         assert_eq!((asked.method.as_str(), asked.target.as_str()), ("POST", "/v1/tokens"));
         assert_eq!(asked.header("authorization"), Some("Bearer tg_secret"));
@@ -303,15 +360,15 @@ mod tests {
         assert_eq!(told.get(), 0);
         let silent = std::future::pending::<Result<(), _>>();
         let error = within([Duration::ZERO; 2], tell, silent).await.expect_err("no answer");
-        assert_eq!(error.to_string(), "the connection broke off: no answer came in time");
+        assert_eq!(error.to_string(), "the connection was closed: there was no response in time");
         assert_eq!(told.get(), 1);
     }
 
     #[tokio::test]
     async fn a_document_is_replaced_on_its_tag_or_made_new() {
         let (daemon, client) = daemon(vec![Canned::json(200, json!({})), Canned::json(201, json!({}))]).await;
-        client.put("/v1/orgs/a").replacing(Some("\"3\"")).send().await.expect("replaced");
-        client.put("/v1/orgs/a").replacing(None).send().await.expect("made");
+        client.put("/v1/orgs/a").replacing(Some("\"3\"")).send::<IgnoredAny>().await.expect("replaced");
+        client.put("/v1/orgs/a").replacing(None).send::<IgnoredAny>().await.expect("made");
         let asked = daemon.asked();
         assert_eq!((asked[0].header("if-match"), asked[0].header("if-none-match")), (Some("\"3\""), None));
         assert_eq!((asked[1].header("if-match"), asked[1].header("if-none-match")), (None, Some("*")));
@@ -319,10 +376,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_brings_the_daemons_words() {
-        let problem = json!({"type": "urn:toolgate:error:NOT_FOUND", "title": "Not found", "status": 404, "error_type": "NOT_FOUND",
-            "detail": "no plugin `x`", "hint": "load it", "retryable": false});
-        let (_daemon, client) = daemon(vec![Canned::json(404, problem)]).await;
-        let error = client.get("/v1/plugins/x").send().await.expect_err("a refusal");
+        let refusal = CallError::new(ErrorType::NotFound, "no plugin `x`", "load it");
+        let (_daemon, client) = daemon(vec![Canned::refusal(refusal)]).await;
+        let error = client.get("/v1/plugins/x").send::<IgnoredAny>().await.expect_err("a refusal");
         assert_eq!((error.to_string().as_str(), error.hint()), ("no plugin `x`", "load it"));
         assert_eq!(error.status(), Some(404));
     }
@@ -335,10 +391,10 @@ mod tests {
             ..Canned::json(200, json!(null))
         };
         let (_daemon, client) = daemon(vec![page(), Canned { status: 502, ..page() }]).await;
-        let success = client.get("/").send().await.expect("a success").json().expect_err("no json");
-        let refusal = client.get("/").send().await.expect_err("a refusal");
+        let success = client.get("/").send::<Value>().await.expect_err("no json");
+        let refusal = client.get("/").send::<IgnoredAny>().await.expect_err("a refusal");
         for error in [success, refusal] {
-            assert!(matches!(error, ClientError::Strange { .. }), "{error:?}");
+            assert!(matches!(error, ClientError::Unexpected { .. }), "{error:?}");
             assert!(error.to_string().contains("<h1>Nginx</h1>"), "{error}");
         }
     }
@@ -346,8 +402,8 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_is_not_there_is_named_with_a_hint() {
         let server = FakeDaemon::nobody().await;
-        let client = Client::new(server.clone(), None).expect("a client");
-        let error = client.get("/healthz").send().await.expect_err("nobody");
+        let client = Client::new(server.clone(), None, None).expect("a client");
+        let error = client.get("/healthz").send::<IgnoredAny>().await.expect_err("nobody");
         assert_eq!(error.to_string(), format!("no daemon answers at `{server}`: connection refused"));
         assert!(error.hint().contains("toolgate serve"), "{}", error.hint());
     }
@@ -355,7 +411,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_that_breaks_off_is_told_from_one_that_is_refused() {
         let (_daemon, client) = daemon(vec![Canned::hang_up()]).await;
-        let error = client.get("/healthz").send().await.expect_err("broken off");
+        let error = client.get("/healthz").send::<IgnoredAny>().await.expect_err("broken off");
         assert!(matches!(error, ClientError::Lost { .. }), "{error:?}");
     }
 
@@ -364,7 +420,7 @@ mod tests {
     async fn sent_too_much(answer: &'static str, reads_on: bool) -> ClientError {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let server = format!("http://{}", listener.local_addr().expect("an address"));
-        let client = Client::new(Server::parse(&server).expect("a server"), None).expect("a client");
+        let client = Client::new(Server::parse(&server).expect("a server"), None, None).expect("a client");
         let serving = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.expect("a connection");
             stream.read_exact(&mut [0; 16]).await.expect("the beginning of a request");
@@ -375,7 +431,7 @@ mod tests {
             }
         });
         let body = Bytes::from(vec![0; 16 << 20]);
-        let sent = client.put("/v1/plugins/x").body("application/wasm", body).send().await;
+        let sent = client.put("/v1/plugins/x").body("application/wasm", body).send::<IgnoredAny>().await;
         drop(client);
         serving.await.expect("served");
         sent.expect_err("refused")
@@ -385,7 +441,7 @@ mod tests {
     async fn a_connection_that_closes_on_a_large_request_names_the_limits() {
         let error = sent_too_much("", false).await;
         assert!(
-            error.to_string().starts_with("the connection broke off on a request of 16 MiB: "),
+            error.to_string().starts_with("the connection was closed during a request of 16 MiB: "),
             "{error}"
         );
         assert!(error.hint().contains("`http.plugin_bytes`"), "{}", error.hint());
@@ -393,46 +449,56 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_that_comes_before_the_request_was_sent_whole_is_read() {
-        const ANSWER: &str = "HTTP/1.1 413 Content Too Large\r\nconnection: close\r\ncontent-length: 61\r\n\r\n\
-            {\"error_type\":\"TOO_LARGE\",\"detail\":\"too large\",\"hint\":\"less\"}";
+        const ANSWER: &str = "HTTP/1.1 413 Content Too Large\r\nconnection: close\r\ncontent-length: 113\r\n\r\n\
+            {\"type\":\"\",\"title\":\"\",\"status\":413,\"detail\":\"too large\",\"error_type\":\"TOO_LARGE\",\"hint\":\"less\",\"retryable\":false}";
         let error = sent_too_much(ANSWER, true).await;
         assert_eq!((error.status(), error.to_string().as_str()), (Some(413), "too large"));
     }
 
     #[test]
     fn a_server_is_a_scheme_a_host_and_a_port() {
-        for text in ["http://127.0.0.1:7300", "http://tools.example.org", "http://[::1]:7300/"] {
-            Server::parse(text).expect("a server");
+        for text in ["http://127.0.0.1:7300", "https://tools.example.org", "http://[::1]:7300/"] {
+            let server = Server::parse(text).expect("a server");
+            assert_eq!(server.to_string(), text.trim_end_matches('/'));
         }
-        for text in
-            ["", "127.0.0.1:7300", "http://", "ftp://a", "http://a/path", "http://a?q", "http://me:pass@a"]
-        {
+        for text in [
+            "",
+            "127.0.0.1:7300",
+            "http://",
+            "ftp://a",
+            "https://a/path",
+            "http://a/path",
+            "http://a?q",
+            "http://me:pass@a",
+        ] {
             let error = Server::parse(text).expect_err("no server");
             assert!(matches!(error, ClientError::BadServer { .. }), "{text}");
         }
-        assert!(matches!(Server::parse("https://a"), Err(ClientError::NoHttps)));
     }
 
     #[test]
     fn loopback_is_told_from_the_network() {
-        let is_loopback = |text| Server::parse(text).expect("a server").is_loopback();
+        let server = |text| Server::parse(text).expect("a server");
+        let is_loopback = |text| server(text).is_loopback();
         for text in ["http://127.0.0.1:1", "http://[::1]:1", "http://LocalHost:1", "http://127.9.9.9"] {
             assert!(is_loopback(text), "{text}");
         }
         for text in ["http://10.0.0.1", "http://localhost.example.org", "http://[2001:db8::1]"] {
             assert!(!is_loopback(text), "{text}");
+            assert!(server(text).is_plain_remote(), "{text}");
         }
+        assert!(!server("https://10.0.0.1").is_plain_remote());
     }
 
     #[test]
     fn a_token_that_no_header_can_carry_is_refused() {
         let server = Server::parse("http://127.0.0.1:1").expect("a server");
-        assert!(matches!(Client::new(server, Some("two\nlines")), Err(ClientError::BadToken)));
+        assert!(matches!(Client::new(server, Some("two\nlines"), None), Err(ClientError::BadToken)));
     }
 
     #[test]
     fn a_name_in_a_path_cannot_leave_its_segment() {
-        assert_eq!(escaped("acme-1_2.x~"), "acme-1_2.x~");
-        assert_eq!(escaped("../a b?é"), "..%2Fa%20b%3F%C3%A9");
+        assert_eq!(escape("acme-1_2.x~"), "acme-1_2.x~");
+        assert_eq!(escape("../a b?é"), "..%2Fa%20b%3F%C3%A9");
     }
 }

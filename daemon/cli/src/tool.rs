@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ use super::organization::done;
 use super::plugin::{asks, grant, show_grant, tools};
 use super::print::Printer;
 use super::remote::Remote;
-use crate::client::{Client, escaped};
+use crate::client::{Client, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -104,8 +105,8 @@ pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_
     match command {
         ToolCommand::List { organization } => list(client, printer, &organization).await,
         ToolCommand::Show { name } => {
-            let answer = client.get(&path(&name)?).send().await?;
-            Ok(printer.value(&answer.json()?)?)
+            let answer = client.get(&path(&name)?).send::<Value>().await?;
+            Ok(printer.json(&answer.body)?)
         }
         ToolCommand::Put { name, file } => {
             let definition = document_from(&file)?;
@@ -117,13 +118,14 @@ pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_
             done(printer, &json!({"removed": name}), &format!("tool `{name}` is removed"))
         }
         ToolCommand::Refresh { name } => {
-            let answer = client.post(&format!("{}/refresh", path(&name)?)).send().await?;
-            show(printer, &answer.json()?)
+            let answer = client.post(&format!("{}/refresh", path(&name)?)).send::<Value>().await?;
+            show(printer, &answer.body)
         }
         ToolCommand::Approve { name, digest } => {
             let consent = json!({"digest": digest});
-            let answer = client.post(&format!("{}/approve", path(&name)?)).json(&consent).send().await?;
-            show(printer, &answer.json()?)
+            let answer =
+                client.post(&format!("{}/approve", path(&name)?)).json(&consent).send::<Value>().await?;
+            show(printer, &answer.body)
         }
         ToolCommand::Grant { name, file: None, .. } => show_grant(client, printer, &path(&name)?).await,
         ToolCommand::Grant { name, file: Some(file), add } => {
@@ -144,16 +146,16 @@ pub async fn put(
     path: &str,
     definition: String,
 ) -> Result<(), Failure> {
-    let answer = document::put(client, path, |_| definition).await?.json()?;
+    let answer: Value = document::put(client, path, |_: Option<&IgnoredAny>| definition).await?.body;
     document::warn(printer, &answer)?;
     show(printer, &answer)
 }
 
 async fn list(client: &Client, printer: &mut Printer<'_>, organization: &str) -> Result<(), Failure> {
-    let path = format!("/v1/orgs/{}/tools", escaped(organization));
-    let items = document::all_items(client, &path).await?;
-    if printer.json() {
-        return Ok(printer.value(&json!({"items": items}))?);
+    let path = format!("/v1/orgs/{}/tools", escape(organization));
+    let items = client.list_all::<Value>(&path).await?;
+    if printer.is_json() {
+        return Ok(printer.json(&json!({"items": items}))?);
     }
     let row = |tool: &Value| {
         let text = |pointer| field(tool, pointer);
@@ -221,7 +223,7 @@ fn waiting(printer: &mut Printer<'_>, tool: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns every scalar and empty container by its JSON pointer, with hidden characters escaped.
+/// Returns every scalar and empty container by its JSON pointer, with hidden characters escape.
 fn leaves(value: &Value) -> BTreeMap<String, String> {
     fn walk(value: &Value, place: String, found: &mut BTreeMap<String, String>) {
         match value {
@@ -285,9 +287,9 @@ fn trial<'a>(
 
 async fn try_out(client: &Client, printer: &mut Printer<'_>, request: &Trial<'_>) -> Result<(), Failure> {
     let body = serde_json::to_string(request).unwrap_or_default();
-    let tried = client.post("/v1/try").body("application/json", body.into()).send().await?.json()?;
-    if printer.json() {
-        return Ok(printer.value(&tried)?);
+    let tried = client.post("/v1/try").json_text(body).send::<Value>().await?.body;
+    if printer.is_json() {
+        return Ok(printer.json(&tried)?);
     }
     for request in tried.get("requests").and_then(Value::as_array).into_iter().flatten() {
         exchange(printer, request)?;
@@ -298,7 +300,7 @@ async fn try_out(client: &Client, printer: &mut Printer<'_>, request: &Trial<'_>
         printer.note(&format!("used: {}", used.join(", ")))?;
     }
     match result.get("error") {
-        None => Ok(printer.value(result.get("output").unwrap_or(&Value::Null))?),
+        None => Ok(printer.json(result.get("output").unwrap_or(&Value::Null))?),
         Some(error) => {
             let message = format!("{}: {}", field(error, "/error_type"), field(error, "/message"));
             Err(Failure::new(message, field(error, "/hint")))
@@ -365,7 +367,7 @@ pub fn path(name: &str) -> Result<String, Failure> {
     let (organization, namespace) = parts.ok_or_else(|| {
         Failure::wrong_usage(format!("`{name}` is no tool"), "write `organization/namespace`")
     })?;
-    Ok(format!("/v1/orgs/{}/tools/{}", escaped(organization), escaped(namespace)))
+    Ok(format!("/v1/orgs/{}/tools/{}", escape(organization), escape(namespace)))
 }
 
 #[cfg(test)]

@@ -10,9 +10,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Request, Response};
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
-use tokio::net::{TcpListener, TcpStream};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use toolgate_api::error::CallError;
+use toolgate_api::problem::Problem;
 
 use super::Server;
 
@@ -45,6 +49,12 @@ impl Canned {
         Self { status, content_type: "application/json", etag: None, body: body.to_string() }
     }
 
+    /// A refusal, with the status of its error.
+    pub fn refusal(error: CallError) -> Self {
+        let status = error.http_status();
+        Self::json(status, json!(Problem::new(error, status)))
+    }
+
     pub fn empty(status: u16) -> Self {
         Self { body: String::new(), ..Self::json(status, Value::Null) }
     }
@@ -72,6 +82,11 @@ impl Asked {
 
 impl FakeDaemon {
     pub async fn start(answers: Vec<Canned>) -> Self {
+        Self::start_with(answers, None).await
+    }
+
+    /// Starts a daemon that speaks TLS if there is an acceptor.
+    pub async fn start_with(answers: Vec<Canned>, tls: Option<TlsAcceptor>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let server = server_of(&listener);
         let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
@@ -81,7 +96,15 @@ impl FakeDaemon {
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(serve(stream, answers.clone(), kept.clone()));
+                let (answers, kept) = (answers.clone(), kept.clone());
+                match tls.clone() {
+                    None => connections.spawn(serve(stream, answers, kept)),
+                    Some(tls) => connections.spawn(async move {
+                        if let Ok(stream) = tls.accept(stream).await {
+                            serve(stream, answers, kept).await;
+                        }
+                    }),
+                };
             }
         });
         Self { server, seen, _tasks: tasks }
@@ -108,7 +131,11 @@ fn server_of(listener: &TcpListener) -> Server {
     Server::parse(&format!("http://{address}")).expect("a server")
 }
 
-async fn serve(stream: TcpStream, answers: Arc<Mutex<VecDeque<Canned>>>, seen: Arc<Mutex<Vec<Asked>>>) {
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    answers: Arc<Mutex<VecDeque<Canned>>>,
+    seen: Arc<Mutex<Vec<Asked>>>,
+) {
     let answer = service_fn(move |request| answer(request, answers.clone(), seen.clone()));
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await;
 }

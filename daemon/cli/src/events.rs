@@ -7,7 +7,7 @@ use super::document::{field, moment};
 use super::failure::Failure;
 use super::print::Printer;
 use super::remote::Remote;
-use crate::client::{Client, Told, escaped};
+use crate::client::{Client, SseEvent, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,7 +31,7 @@ pub async fn run(
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
     let path = match organization {
-        Some(organization) => format!("/v1/orgs/{}/events", escaped(&organization)),
+        Some(organization) => format!("/v1/orgs/{}/events", escape(&organization)),
         None => "/v1/events".to_owned(),
     };
     follow(client, printer, &path).await
@@ -47,8 +47,8 @@ pub async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str) -> R
     Ok(printer.note("the stream has ended: the session, the token or the daemon")?)
 }
 
-fn print(printer: &mut Printer<'_>, told: &Told) -> Result<(), Failure> {
-    if printer.json() {
+fn print(printer: &mut Printer<'_>, told: &SseEvent) -> Result<(), Failure> {
+    if printer.is_json() {
         return Ok(printer.json_text(&told.data)?);
     }
     let data: Value = serde_json::from_str(&told.data).unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::document::{self, document_from, field};
@@ -9,7 +10,7 @@ use super::failure::Failure;
 use super::organization::done;
 use super::print::Printer;
 use super::remote::Remote;
-use crate::client::{Client, escaped};
+use crate::client::{Client, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -121,8 +122,8 @@ pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'
             put(client, printer, &agent, body).await
         }
         AgentCommand::Get { agent } => {
-            let answer = client.get(&path(&agent)).send().await?;
-            Ok(printer.value(&answer.json()?)?)
+            let answer = client.get(&path(&agent)).send::<Value>().await?;
+            Ok(printer.json(&answer.body)?)
         }
         AgentCommand::List { organization } => list(client, printer, &organization).await,
         AgentCommand::Delete { agent } => {
@@ -138,15 +139,15 @@ async fn put(
     agent: &AgentName,
     body: String,
 ) -> Result<(), Failure> {
-    let answer = document::put(client, &path(agent), |_| body).await?.json()?;
+    let answer: Value = document::put(client, &path(agent), |_: Option<&IgnoredAny>| body).await?.body;
     document::warn(printer, &answer)?;
     done(printer, &answer, &format!("agent `{agent}` is set"))
 }
 
 async fn list(client: &Client, printer: &mut Printer<'_>, organization: &str) -> Result<(), Failure> {
-    let items = document::all_items(client, &format!("/v1/orgs/{}/agents", escaped(organization))).await?;
-    if printer.json() {
-        return Ok(printer.value(&json!({"items": items}))?);
+    let items = client.list_all::<Value>(&format!("/v1/orgs/{}/agents", escape(organization))).await?;
+    if printer.is_json() {
+        return Ok(printer.json(&json!({"items": items}))?);
     }
     let row = |item: &Value| {
         [field(item, "/name"), field(item, "/document/name"), field(item, "/document/enabled")]
@@ -156,7 +157,7 @@ async fn list(client: &Client, printer: &mut Printer<'_>, organization: &str) ->
 }
 
 pub fn path(agent: &AgentName) -> String {
-    format!("/v1/orgs/{}/agents/{}", escaped(&agent.organization), escaped(&agent.agent))
+    format!("/v1/orgs/{}/agents/{}", escape(&agent.organization), escape(&agent.agent))
 }
 
 #[cfg(test)]

@@ -34,8 +34,8 @@ pub struct Approval {
 }
 
 impl Approval {
-    pub fn read(body: &[u8]) -> Result<Self, ClientError> {
-        serde_json::from_slice(body).map_err(|_| ClientError::strange(200, body))
+    pub fn read(text: &RawValue) -> Result<Self, ClientError> {
+        serde_json::from_str(text.get()).map_err(|_| ClientError::unexpected(200, text.get().as_bytes()))
     }
 
     pub fn row(&self) -> [String; 6] {

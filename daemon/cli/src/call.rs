@@ -4,6 +4,7 @@
 //! waits for approval or for a client result, the session stays open, since ending it would cancel the call.
 
 use clap::Args;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use super::document::{arguments_from, field};
 use super::failure::Failure;
 use super::print::Printer;
 use super::remote::Remote;
-use crate::client::{Client, escaped};
+use crate::client::{Client, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,7 +63,7 @@ pub async fn run(options: CallCommand, client: &Client, printer: &mut Printer<'_
         printer.note(&format!("session `{session}` stays open; `toolgate session end {session}` ends it"))?;
         return call.tell(&answer?, &session, printer);
     }
-    let ended = client.delete(&session_path(&session)).send().await;
+    let ended = client.delete(&session_path(&session)).send::<IgnoredAny>().await;
     call.tell(&answer?, &session, printer)?;
     ended?;
     Ok(())
@@ -106,16 +107,16 @@ impl Call {
         // The body is built as text, so the tool receives the arguments byte for byte as given.
         let body = format!(r#"{{"calls":[{{"tool":{},"arguments":{}}}]}}"#, json!(self.tool), self.arguments);
         let post = client.post(&format!("{}/calls", session_path(session)));
-        Ok(post.body("application/json", body.into()).send().await?.json()?)
+        Ok(post.json_text(body).send::<Value>().await?.body)
     }
 
     fn tell(&self, answer: &Value, session: &str, printer: &mut Printer<'_>) -> Result<(), Failure> {
         let result = answer.pointer("/results/0").unwrap_or(&Value::Null);
         let ok = result.get("status").and_then(Value::as_str) == Some("ok");
-        if printer.json() {
-            printer.value(answer)?;
+        if printer.is_json() {
+            printer.json(answer)?;
         } else if ok {
-            printer.value(result.get("output").unwrap_or(&Value::Null))?;
+            printer.json(result.get("output").unwrap_or(&Value::Null))?;
         }
         if ok { Ok(()) } else { Err(self.failure_of(result, session, printer)?) }
     }
@@ -148,8 +149,8 @@ impl Call {
                 )
             }
             "client_required" => {
-                if !printer.json() {
-                    printer.value(result.get("payload").unwrap_or(&Value::Null))?;
+                if !printer.is_json() {
+                    printer.json(result.get("payload").unwrap_or(&Value::Null))?;
                 }
                 Failure::new(
                     format!("the call `{call}` waits for what a client does with this payload"),
@@ -171,7 +172,7 @@ async fn open(client: &Client, agent: &AgentName, options: &CallCommand) -> Resu
             wanted[name] = json!(value);
         }
     }
-    let opened = client.post("/v1/sessions").json(&wanted).send().await?.json()?;
+    let opened = client.post("/v1/sessions").json(&wanted).send::<Value>().await?.body;
     Ok(field(&opened, "/session"))
 }
 
@@ -180,7 +181,7 @@ fn wrong(message: &str, hint: &str) -> Failure {
 }
 
 fn session_path(session: &str) -> String {
-    format!("/v1/sessions/{}", escaped(session))
+    format!("/v1/sessions/{}", escape(session))
 }
 
 #[cfg(test)]

@@ -7,14 +7,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-use super::document::{self, document_from, field, text_from};
+use super::document::{document_from, field, text_from};
 use super::failure::Failure;
 use super::organization::done;
 use super::print::{Printer, time_text};
 use super::remote::Remote;
-use crate::client::{Client, escaped};
+use crate::client::{Client, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -179,26 +180,26 @@ pub async fn run(
     match command {
         CredentialCommand::List { organization } => list(client, printer, &organization).await,
         CredentialCommand::Show { name } => {
-            let answer = client.get(&path(&name)?).send().await?;
-            Ok(printer.value(&answer.json()?)?)
+            let answer = client.get(&path(&name)?).send::<Value>().await?;
+            Ok(printer.json(&answer.body)?)
         }
         CredentialCommand::Put(put) => {
             let body = put.body()?;
-            client.put(&path(&put.name)?).body("application/json", body.into()).send().await?;
+            client.put(&path(&put.name)?).json_text(body).send::<IgnoredAny>().await?;
             done(printer, &json!({"credential": put.name}), &format!("credential `{}` is set", put.name))
         }
         CredentialCommand::Rotate { name, secret } => {
             let body = json!({"secret": secret.needed()?});
-            client.post(&format!("{}/rotate", path(&name)?)).json(&body).send().await?;
+            client.post(&format!("{}/rotate", path(&name)?)).json(&body).send::<IgnoredAny>().await?;
             done(printer, &json!({"rotated": name}), &format!("credential `{name}` has a new secret"))
         }
         CredentialCommand::Remove { name } => {
-            client.delete(&path(&name)?).send().await?;
+            client.delete(&path(&name)?).send::<IgnoredAny>().await?;
             done(printer, &json!({"removed": name}), &format!("credential `{name}` is removed"))
         }
         CredentialCommand::Connect { name } => connect(client, printer, &name).await,
         CredentialCommand::Unseal { secret } => {
-            client.post("/v1/unseal").json(&json!({"key": secret.root_key()?})).send().await?;
+            client.post("/v1/unseal").json(&json!({"key": secret.root_key()?})).send::<IgnoredAny>().await?;
             done(printer, &json!({"status": "ok"}), "the daemon is unsealed")
         }
         CredentialCommand::RotateRoot { secret } => {
@@ -209,10 +210,10 @@ pub async fn run(
 }
 
 async fn list(client: &Client, printer: &mut Printer<'_>, organization: &str) -> Result<(), Failure> {
-    let path = format!("/v1/orgs/{}/credentials", escaped(organization));
-    let items = document::all_items(client, &path).await?;
-    if printer.json() {
-        return Ok(printer.value(&json!({"items": items}))?);
+    let path = format!("/v1/orgs/{}/credentials", escape(organization));
+    let items = client.list_all::<Value>(&path).await?;
+    if printer.is_json() {
+        return Ok(printer.json(&json!({"items": items}))?);
     }
     let row = |item: &Value| {
         let text = |pointer| field(item, pointer);
@@ -226,9 +227,9 @@ async fn list(client: &Client, printer: &mut Printer<'_>, organization: &str) ->
 
 /// Prints only the URL on standard output, so it can be piped to a browser.
 async fn connect(client: &Client, printer: &mut Printer<'_>, name: &str) -> Result<(), Failure> {
-    let asked = client.post(&format!("{}/connect", path(name)?)).json(&json!({})).send().await?.json()?;
-    if printer.json() {
-        return Ok(printer.value(&asked)?);
+    let asked = client.post(&format!("{}/connect", path(name)?)).json(&json!({})).send::<Value>().await?.body;
+    if printer.is_json() {
+        return Ok(printer.json(&asked)?);
     }
     printer
         .note(&format!("open this address within ten minutes; it asks for: {}", field(&asked, "/scopes")))?;
@@ -237,7 +238,7 @@ async fn connect(client: &Client, printer: &mut Printer<'_>, name: &str) -> Resu
 
 async fn rotate_root(client: &Client, printer: &mut Printer<'_>, key: Option<String>) -> Result<(), Failure> {
     let body = key.map_or_else(|| json!({}), |key| json!({"key": key}));
-    let rotated = client.post("/v1/keys/rotate").json(&body).send().await?.json()?;
+    let rotated = client.post("/v1/keys/rotate").json(&body).send::<Value>().await?.body;
     if rotated.get("going").is_some_and(Value::is_string) {
         printer.warning(
             "the key before still opens everything: put the new one where the settings say, then ask again",
@@ -309,7 +310,7 @@ fn path(name: &str) -> Result<String, Failure> {
     let (organization, credential) = parts.ok_or_else(|| {
         Failure::wrong_usage(format!("`{name}` is no credential"), "write `organization/credential`")
     })?;
-    Ok(format!("/v1/orgs/{}/credentials/{}", escaped(organization), escaped(credential)))
+    Ok(format!("/v1/orgs/{}/credentials/{}", escape(organization), escape(credential)))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod diff;
 mod explain;
 
 use clap::{Args, Subcommand};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::agent::{self, AgentName, parse_agent};
@@ -13,7 +14,7 @@ use super::failure::Failure;
 use super::organization::done;
 use super::print::Printer;
 use super::remote::Remote;
-use crate::client::{Client, escaped};
+use crate::client::{Client, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -100,7 +101,7 @@ impl LayerName {
     fn path(&self) -> String {
         match self {
             Self::Platform => "/v1/platform/policy".into(),
-            Self::Organization(organization) => format!("/v1/orgs/{}/policy", escaped(organization)),
+            Self::Organization(organization) => format!("/v1/orgs/{}/policy", escape(organization)),
             Self::Agent(agent) => agent::path(agent),
         }
     }
@@ -124,14 +125,14 @@ pub async fn run(command: PolicyCommand, client: &Client, printer: &mut Printer<
 
 /// Prints only the document on standard output, so it can be edited and written back.
 async fn show(client: &Client, printer: &mut Printer<'_>, layer: &LayerName) -> Result<(), Failure> {
-    let answer = client.get(&layer.path()).send().await?;
-    let (document, etag) = (answer.json()?, answer.etag);
-    let odd = client.get(&format!("{}/warnings", layer.path())).send().await?.json()?;
-    if printer.json() {
+    let answer = client.get(&layer.path()).send::<Value>().await?;
+    let (document, etag) = (answer.body, answer.etag);
+    let odd = client.get(&format!("{}/warnings", layer.path())).send::<Value>().await?.body;
+    if printer.is_json() {
         let warnings = odd.get("warnings").cloned().unwrap_or_else(|| json!([]));
-        return Ok(printer.value(&json!({"document": document, "etag": etag, "warnings": warnings}))?);
+        return Ok(printer.json(&json!({"document": document, "etag": etag, "warnings": warnings}))?);
     }
-    printer.value(&document)?;
+    printer.json(&document)?;
     document::warn(printer, &odd)
 }
 
@@ -144,8 +145,9 @@ async fn put(
 ) -> Result<(), Failure> {
     let body = document_from(file)?;
     let query = if strict { "?strict=true" } else { "" };
-    let answer = document::put_with(client, &layer.path(), query, |_| body).await?;
-    let accepted = answer.json()?;
+    let path = format!("{}{query}", layer.path());
+    let answer = document::put::<IgnoredAny, Value>(client, &path, |_| body).await?;
+    let accepted = answer.body;
     document::warn(printer, &accepted)?;
     let set = json!({"etag": answer.etag, "warnings": accepted.get("warnings").unwrap_or(&Value::Null)});
     done(printer, &set, &format!("{layer} is set"))
@@ -153,6 +155,8 @@ async fn put(
 
 #[cfg(test)]
 mod tests {
+    use toolgate_api::error::{CallError, ErrorType};
+
     use super::super::testing::{Run, run_with};
     use super::*;
     use crate::client::testing::Canned;
@@ -239,7 +243,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_document_is_made_where_there_is_none_and_else_replaced() {
-        let missing = Canned::json(404, json!({"error_type": "NOT_FOUND", "detail": "none", "hint": ""}));
+        let missing = Canned::refusal(CallError::new(ErrorType::NotFound, "none", ""));
         for (before, header) in [(missing, ("if-none-match", "*")), (there(), ("if-match", "\"4\""))] {
             let run = run_command(desk().put("platform", "{ }", false), false, vec![before, odd()]).await;
             run.result.expect("put");
@@ -252,9 +256,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_strict_write_is_refused_with_the_place_and_the_way_out() {
-        let refused = json!({"error_type": "INVALID_POLICY", "detail": "no loaded tool answers to `crm/serch`",
-            "hint": "did you mean `crm/search`?", "details": {"pointer": "/enabled/0"}});
-        let answers = vec![there(), Canned::json(422, refused)];
+        let (message, hint) = ("no loaded tool answers to `crm/serch`", "did you mean `crm/search`?");
+        let refused = CallError::new(ErrorType::InvalidPolicy, message, hint).with_pointer("/enabled/0");
+        let answers = vec![there(), Canned::refusal(refused)];
         let run = run_command(desk().put("acme", "{}", true), false, answers).await;
         let failure = run.result.expect_err("refused");
         assert_eq!(run.asked[1].line(), "PUT /v1/orgs/acme/policy?strict=true");

@@ -4,13 +4,12 @@
 use std::io::Read;
 use std::path::Path;
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
+use super::client::{Client, Response, escape};
 use super::failure::Failure;
 use super::print::{Printer, time_text};
-use crate::client::{Answer, Client, ClientError, escaped};
 
 /// Reads text from `place`: standard input for `-`, else a file.
 pub fn text_from(place: &str) -> Result<String, Failure> {
@@ -47,44 +46,33 @@ pub fn document_from(place: &str) -> Result<String, Failure> {
         }
         Err(error) => Err(Failure::new(
             format!("`{place}` is not JSON: {error}"),
-            "mend it at that line; keys and texts stand in double quotes",
+            "fix it at that line; keys and texts stand in double quotes",
         )),
     }
 }
 
-/// Creates or replaces the document at `path`. The `If-Match` header of the write has the current entity tag, so a
-/// concurrent change is not overwritten.
-pub async fn put(
+/// Creates or replaces the document at `path`, which may have a query for the write alone. The `If-Match` header of the
+/// write has the current entity tag, so a concurrent change is not overwritten.
+pub async fn put<D: DeserializeOwned, T: DeserializeOwned>(
     client: &Client,
     path: &str,
-    body: impl FnOnce(Option<&Value>) -> String,
-) -> Result<Answer, Failure> {
-    put_with(client, path, "", body).await
-}
-
-/// Like [`put`], with a query like `?strict=true` on the write.
-pub async fn put_with(
-    client: &Client,
-    path: &str,
-    query: &str,
-    body: impl FnOnce(Option<&Value>) -> String,
-) -> Result<Answer, Failure> {
-    let current = match client.get(path).send().await {
-        Ok(answer) => Some(answer),
+    body: impl FnOnce(Option<&D>) -> String,
+) -> Result<Response<T>, Failure> {
+    let document = path.split_once('?').map_or(path, |(document, _)| document);
+    let current = match client.get(document).send().await {
+        Ok(response) => Some(response),
         Err(error) if error.status() == Some(404) => None,
         Err(error) => return Err(error.into()),
     };
-    let known = current.as_ref().map(Answer::json).transpose()?;
-    let body = body(known.as_ref());
-    let etag = current.as_ref().and_then(|answer| answer.etag.as_deref());
-    let put = client.put(&format!("{path}{query}")).body("application/json", body.into()).replacing(etag);
-    Ok(put.send().await?)
+    let body = body(current.as_ref().map(|current| &current.body));
+    let etag = current.as_ref().and_then(|current| current.etag.as_deref());
+    Ok(client.put(path).json_text(body).replacing(etag).send().await?)
 }
 
 /// Deletes the document at `path`, if it is still the revision that was just read.
 pub async fn delete(client: &Client, path: &str) -> Result<(), Failure> {
-    let current = client.get(path).send().await?;
-    client.delete(path).replacing(current.etag.as_deref()).send().await?;
+    let current = client.get(path).send::<IgnoredAny>().await?;
+    client.delete(path).replacing(current.etag.as_deref()).send::<IgnoredAny>().await?;
     Ok(())
 }
 
@@ -104,49 +92,11 @@ pub fn warn(printer: &mut Printer<'_>, answer: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One page of a list response.
-#[derive(Deserialize)]
-struct ListPage<T> {
-    items: Vec<T>,
-    #[serde(default)]
-    next_cursor: Option<String>,
-}
-
-/// Returns all items of a list, following the cursor from page to page.
-pub async fn all_items(client: &Client, path: &str) -> Result<Vec<Value>, ClientError> {
-    all_items_as(client, path).await
-}
-
-/// Like [`all_items`], with each item deserialized as a `T`.
-pub async fn all_items_as<T: DeserializeOwned>(client: &Client, path: &str) -> Result<Vec<T>, ClientError> {
-    let mut items = Vec::new();
-    let mut cursor = None::<String>;
-    let joint = if path.contains('?') { '&' } else { '?' };
-    loop {
-        let target = match &cursor {
-            None => path.to_owned(),
-            Some(cursor) => format!("{path}{joint}cursor={}", escaped(cursor)),
-        };
-        let page: ListPage<T> = read(&client.get(&target).send().await?)?;
-        items.extend(page.items);
-        match page.next_cursor {
-            // A cursor that repeats would make this loop endless.
-            Some(next) if cursor.as_ref() != Some(&next) => cursor = Some(next),
-            _ => return Ok(items),
-        }
-    }
-}
-
-/// Deserializes the body of a response.
-pub fn read<T: DeserializeOwned>(answer: &Answer) -> Result<T, ClientError> {
-    serde_json::from_slice(&answer.body).map_err(|_| ClientError::strange(answer.status, &answer.body))
-}
-
 /// Builds a query string from the parameters that have a value, each escaped; empty if none has.
-pub fn query(asked: &[(&str, Option<&str>)]) -> String {
-    let said = asked.iter().filter_map(|(name, value)| Some(format!("{name}={}", escaped((*value)?))));
-    let said = said.collect::<Vec<_>>().join("&");
-    if said.is_empty() { said } else { format!("?{said}") }
+pub fn query(parameters: &[(&str, Option<&str>)]) -> String {
+    let pairs = parameters.iter().filter_map(|(name, value)| Some(format!("{name}={}", escape((*value)?))));
+    let pairs = pairs.collect::<Vec<_>>().join("&");
+    if pairs.is_empty() { pairs } else { format!("?{pairs}") }
 }
 
 /// Formats a time in milliseconds since 1970 for a table cell; `-` if absent.

@@ -16,13 +16,13 @@ pub async fn run(
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
     let post = client.post(&layer.diff_path());
-    let answer = post.body("application/json", document_from(file)?.into()).send().await?;
-    let preview = answer.json()?;
-    if printer.json() {
-        return Ok(printer.value(&preview)?);
+    let answer = post.json_text(document_from(file)?).send::<Value>().await?;
+    let preview = answer.body;
+    if printer.is_json() {
+        return Ok(printer.json(&preview)?);
     }
     let Some(agents) = preview.get("agents").and_then(Value::as_array) else {
-        return Err(ClientError::strange(answer.status, &answer.body).into());
+        return Err(ClientError::unexpected(answer.status, preview.to_string().as_bytes()).into());
     };
     document::warn(printer, &preview)?;
     let members = preview.get("members").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);

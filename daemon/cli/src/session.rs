@@ -2,6 +2,7 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::agent::{AgentName, parse_agent};
@@ -11,7 +12,7 @@ use super::failure::Failure;
 use super::organization::done;
 use super::print::Printer;
 use super::remote::Remote;
-use crate::client::{Client, escaped};
+use crate::client::{Client, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -132,9 +133,9 @@ pub struct Open {
 pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     match command {
         SessionCommand::Open(wanted) => open(client, printer, &wanted).await,
-        SessionCommand::Show { id } => show(printer, &client.get(&path(&id)).send().await?.json()?),
+        SessionCommand::Show { id } => show(printer, &client.get(&path(&id)).send::<Value>().await?.body),
         SessionCommand::End { id } => {
-            client.delete(&path(&id)).send().await?;
+            client.delete(&path(&id)).send::<IgnoredAny>().await?;
             done(printer, &json!({"ended": id}), &format!("session `{id}` has ended"))
         }
         SessionCommand::Tools { id, format, message: None } => list(client, printer, &id, format).await,
@@ -144,11 +145,11 @@ pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer
         SessionCommand::Disable { id, tool } => switch(client, printer, &id, &tool, true).await,
         SessionCommand::Enable { id, tool } => switch(client, printer, &id, &tool, false).await,
         SessionCommand::Call { id, call } => {
-            let answer = client.get(&call_path(&id, &call)).send().await?;
-            Ok(printer.value(&answer.json()?)?)
+            let answer = client.get(&call_path(&id, &call)).send::<Value>().await?;
+            Ok(printer.json(&answer.body)?)
         }
         SessionCommand::Cancel { id, call } => {
-            client.delete(&call_path(&id, &call)).send().await?;
+            client.delete(&call_path(&id, &call)).send::<IgnoredAny>().await?;
             done(printer, &json!({"cancelled": call}), &format!("call `{call}` is cancelled"))
         }
         SessionCommand::Result { id, call, output, failed } => {
@@ -158,8 +159,8 @@ pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer
                 (None, why) => json!({"status": "error", "message": why}).to_string(),
             };
             let post = client.post(&format!("{}/result", call_path(&id, &call)));
-            let answer = post.body("application/json", body.into()).send().await?;
-            Ok(printer.value(&answer.json()?)?)
+            let answer = post.json_text(body).send::<Value>().await?;
+            Ok(printer.json(&answer.body)?)
         }
         SessionCommand::Events { id } => {
             events::follow(client, printer, &format!("{}/events", path(&id))).await
@@ -176,12 +177,12 @@ async fn open(client: &Client, printer: &mut Printer<'_>, wanted: &Open) -> Resu
             request[name] = json!(value);
         }
     }
-    show(printer, &client.post("/v1/sessions").json(&request).send().await?.json()?)
+    show(printer, &client.post("/v1/sessions").json(&request).send::<Value>().await?.body)
 }
 
 fn show(printer: &mut Printer<'_>, session: &Value) -> Result<(), Failure> {
-    if printer.json() {
-        return Ok(printer.value(session)?);
+    if printer.is_json() {
+        return Ok(printer.json(session)?);
     }
     let text = |name: &str| session.get(name).and_then(Value::as_str).map(str::to_owned);
     printer.fields(&[
@@ -203,10 +204,10 @@ async fn list(
     format: Option<String>,
 ) -> Result<(), Failure> {
     let query = query(&[("format", format.as_deref())]);
-    let answer = client.get(&format!("{}/tools{query}", path(id))).send().await?.json()?;
-    match (printer.json(), format) {
-        (true, _) => Ok(printer.value(&answer)?),
-        (false, Some(_)) => Ok(printer.value(&answer["tools"])?),
+    let answer = client.get(&format!("{}/tools{query}", path(id))).send::<Value>().await?.body;
+    match (printer.is_json(), format) {
+        (true, _) => Ok(printer.json(&answer)?),
+        (false, Some(_)) => Ok(printer.json(&answer["tools"])?),
         (false, None) => table(printer, &answer),
     }
 }
@@ -220,10 +221,10 @@ async fn select(
 ) -> Result<(), Failure> {
     let query = query(&[("format", format.as_deref())]);
     let post = client.post(&format!("{}/tools/select{query}", path(id)));
-    let answer = post.json(&json!({"message": message})).send().await?.json()?;
-    match (printer.json(), format) {
-        (true, _) => return Ok(printer.value(&answer)?),
-        (false, Some(_)) => return Ok(printer.value(&answer["tools"])?),
+    let answer = post.json(&json!({"message": message})).send::<Value>().await?.body;
+    match (printer.is_json(), format) {
+        (true, _) => return Ok(printer.json(&answer)?),
+        (false, Some(_)) => return Ok(printer.json(&answer["tools"])?),
         (false, None) => {}
     }
     let row = |chosen: &Value| [field(chosen, "/name"), reasons(chosen)];
@@ -259,19 +260,19 @@ async fn switch(
     tool: &str,
     disabled: bool,
 ) -> Result<(), Failure> {
-    let put = client.put(&format!("{}/tools/{}", path(id), escaped(tool)));
-    put.json(&json!({"disabled": disabled})).send().await?;
+    let put = client.put(&format!("{}/tools/{}", path(id), escape(tool)));
+    put.json(&json!({"disabled": disabled})).send::<IgnoredAny>().await?;
     let state = if disabled { "disabled" } else { "enabled" };
     let set = json!({"session": id, "tool": tool, "disabled": disabled});
     done(printer, &set, &format!("`{tool}` is {state} in session `{id}`"))
 }
 
 fn call_path(id: &str, call: &str) -> String {
-    format!("{}/calls/{}", path(id), escaped(call))
+    format!("{}/calls/{}", path(id), escape(call))
 }
 
 fn path(id: &str) -> String {
-    format!("/v1/sessions/{}", escaped(id))
+    format!("/v1/sessions/{}", escape(id))
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use super::client::{Client, ClientError, Server};
 use super::failure::Failure;
 use super::print::Printer;
-use crate::client::{Client, Server};
 
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7300";
 const DEFAULT_TOKEN_FILE: &str = "toolgate-data/operator.token";
@@ -24,9 +24,12 @@ const TOKEN_FILE_BYTES: u64 = 4096;
 /// Options of every command that connects to a daemon.
 #[derive(Args, Clone, Debug)]
 pub struct Remote {
-    /// The daemon's URL
+    /// The daemon's URL, `http://` or `https://`
     #[arg(long, global = true, env = "TOOLGATE_SERVER", value_name = "URL", default_value = DEFAULT_SERVER)]
     server: String,
+    /// A PEM file of certificate authorities that `https://` trusts besides the public ones
+    #[arg(long, global = true, env = "TOOLGATE_CA_FILE", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
     /// The file that contains the token; else TOOLGATE_TOKEN, else ./toolgate-data/operator.token
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -36,21 +39,37 @@ pub struct Remote {
 }
 
 impl Remote {
-    /// Returns a client for the configured daemon.
-    pub fn connect(
+    /// Runs a command with a client of the configured daemon.
+    pub fn run(
+        &self,
+        environment_token: Option<OsString>,
+        command: impl AsyncFnOnce(&Client, &mut Printer<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let (mut out, mut notes) = (anstream::stdout().lock(), anstream::stderr().lock());
+        let mut printer = Printer::new(&mut out, &mut notes, self.json);
+        let client = self.connect(environment_token, &mut printer)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(command(&client, &mut printer))?;
+        Ok(out.flush()?)
+    }
+
+    fn connect(
         &self,
         environment_token: Option<OsString>,
         printer: &mut Printer<'_>,
     ) -> Result<Client, Failure> {
-        let server = Server::parse(&self.server)
-            .map_err(|error| Failure::wrong_usage(error.to_string(), error.hint()))?;
+        let usage_error = |error: ClientError| Failure::wrong_usage(error.to_string(), error.hint());
+        let server = Server::parse(&self.server).map_err(usage_error)?;
         let token = self.token(environment_token, &server, Path::new(DEFAULT_TOKEN_FILE))?;
-        if token.is_some() && !server.is_loopback() {
-            printer.warning("the token travels unencrypted; anybody on the way can read it")?;
+        if token.is_some() && server.is_plain_remote() {
+            printer.warning(
+                "the token is sent unencrypted and can be read on the way; use an `https://` server",
+            )?;
         }
         // The printer belongs to the command, which is waiting, so the message goes straight to standard error.
-        let client = Client::new(server, token.as_deref())?.on_wait(|server| {
-            let _ = writeln!(anstream::stderr(), "no answer yet from {server}; waiting (Ctrl-C stops that)");
+        let client = Client::new(server, token.as_deref(), self.ca_file.as_deref())?.on_wait(|server| {
+            let _ =
+                writeln!(anstream::stderr(), "no response yet from {server}; waiting (Ctrl-C stops that)");
         });
         Ok(client)
     }
@@ -99,7 +118,7 @@ mod tests {
     }
 
     fn desk() -> Desk {
-        let remote = Remote { server: DEFAULT_SERVER.into(), token_file: None, json: false };
+        let remote = Remote { server: DEFAULT_SERVER.into(), ca_file: None, token_file: None, json: false };
         Desk { folder: tempfile::tempdir().expect("a folder"), remote }
     }
 
@@ -157,6 +176,7 @@ mod tests {
             notes
         };
         assert!(notes_for("http://127.0.0.1:1").is_empty());
+        assert!(notes_for("https://10.0.0.1:1").is_empty());
         assert!(!notes_for("http://10.0.0.1:1").is_empty());
     }
 }

@@ -1,0 +1,108 @@
+//! The command line of Toolgate, as a typed client of the daemon's HTTP interface.
+//!
+//! All commands here use only that interface, so their requests pass the same checks, and appear in the same audit log, as
+//! those of any program. Bodies are the types of `toolgate-api`; of the host crates, this one depends on nothing else.
+//!
+//! Results go to standard output, everything else to standard error. The exit status is 0 for success, 1 for a
+//! refusal or a failure, 2 for a usage error. A token is never an argument, since every user of the machine can read
+//! the arguments of a process.
+#![forbid(unsafe_code)]
+
+mod client;
+mod remote;
+mod failure;
+mod print;
+pub mod document;
+
+mod call;
+pub mod plugin;
+pub mod tool;
+mod organization;
+mod agent;
+mod policy;
+mod approval;
+mod session;
+mod events;
+mod credential;
+mod token;
+mod audit;
+
+use std::ffi::OsString;
+
+use clap::Subcommand;
+
+pub use client::{Client, ClientError, EventStream, RequestBuilder, Response, Server, SseEvent, escape};
+pub use failure::Failure;
+pub use print::Printer;
+pub use remote::Remote;
+
+/// Commands that send requests to a running daemon, besides `plugin`.
+#[derive(Subcommand)]
+pub enum RemoteCommand {
+    /// Call a tool as an agent
+    Call(call::CallOptions),
+    /// Create tools from HTTP APIs and MCP servers without code, and test them
+    Tool(tool::ToolOptions),
+    /// Create, show, list and delete organizations
+    Org(organization::OrganizationOptions),
+    /// Create, show, list and delete the agents of an organization
+    Agent(agent::AgentOptions),
+    /// Show, replace, explain and compare the policies that decide calls
+    Policy(policy::PolicyOptions),
+    /// List, approve and deny calls that wait for approval
+    Approval(approval::ApprovalOptions),
+    /// Open, show and end sessions, and enable or disable their tools
+    Session(session::SessionOptions),
+    /// Follow the events of calls as a stream
+    Events(events::EventsOptions),
+    /// Store, rotate, connect and remove credentials
+    Credential(credential::CredentialOptions),
+    /// Create, list and revoke tokens
+    Token(token::TokenOptions),
+    /// Search and verify the audit log
+    Audit(audit::AuditOptions),
+}
+
+impl RemoteCommand {
+    /// Runs the command with the token of the environment, unless an option names another one.
+    pub fn run(self, token: Option<OsString>) -> Result<(), Failure> {
+        match self {
+            Self::Call(call) => {
+                call.remote.run(token, async |client, out| call::run(call.command, client, out).await)
+            }
+            Self::Tool(tool) => {
+                tool.remote.run(token, async |client, out| tool::run(tool.command, client, out).await)
+            }
+            Self::Org(org) => {
+                org.remote.run(token, async |client, out| organization::run(org.command, client, out).await)
+            }
+            Self::Agent(agent) => {
+                agent.remote.run(token, async |client, out| agent::run(agent.command, client, out).await)
+            }
+            Self::Policy(policy) => {
+                policy.remote.run(token, async |client, out| policy::run(policy.command, client, out).await)
+            }
+            Self::Approval(approval) => approval
+                .remote
+                .run(token, async |client, out| approval::run(approval.command, client, out).await),
+            Self::Session(session) => session
+                .remote
+                .run(token, async |client, out| session::run(session.command, client, out).await),
+            Self::Events(events) => events
+                .remote
+                .run(token, async |client, out| events::run(events.organization, client, out).await),
+            Self::Credential(credential) => credential
+                .remote
+                .run(token, async |client, out| credential::run(credential.command, client, out).await),
+            Self::Token(options) => {
+                options.remote.run(token, async |client, out| token::run(options.command, client, out).await)
+            }
+            Self::Audit(audit) => {
+                audit.remote.run(token, async |client, out| audit::run(audit.command, client, out).await)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod testing;
