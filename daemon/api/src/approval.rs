@@ -114,16 +114,20 @@ pub struct DecisionRequest {
     /// `approve` or `deny`.
     pub decision: Choice,
     /// The reason, in words. The model is told the reason of a denial.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, max_length = 1000)]
     pub reason: Option<String>,
     /// Places of the arguments that may vary: JSON pointers, each with a JSON Schema, or with the value that it must
     /// have. Other places keep the value that is shown. Without it exactly this call is approved.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false, example = json!({"/amount": {"type": "integer", "maximum": 100}}))]
     pub arguments: Option<Box<RawValue>>,
     /// Calls that are approved. Left out: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false, minimum = 1, maximum = 1000)]
     pub uses: Option<u64>,
     /// When the approval expires, in milliseconds since 1970. Left out: after the time that the operator has set.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub expires_at: Option<u64>,
 }

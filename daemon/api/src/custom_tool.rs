@@ -73,16 +73,16 @@ pub struct WaitingView {
     pub changed: Vec<String>,
     /// New and changed tools as the server describes them, the subject of the consent. Empty in lists.
     #[schema(value_type = Vec<Object>)]
-    pub tools: Vec<Box<RawValue>>,
+    pub tools: Vec<Value>,
     /// The changed tools as previously consented to. Empty in lists.
     #[schema(value_type = Vec<Object>)]
-    pub before: Vec<Box<RawValue>>,
+    pub before: Vec<Value>,
     /// Tools that would not be mounted, with the reason.
     #[schema(value_type = Vec<Object>)]
     pub left_out: Vec<LeftOut>,
     /// Protocol revision of future requests, if it differs.
-    #[schema(required, value_type = Option<String>)]
-    pub protocol: Option<Box<RawValue>>,
+    #[schema(required)]
+    pub protocol: Option<String>,
 }
 
 /// An item of a server's list that cannot be called here.

@@ -3,14 +3,15 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use toolgate_api::document::{DocumentAccepted, DocumentEntry};
 
-use super::document::{self, document_from, field};
+use super::client::{Client, escape};
+use super::document::{self, document_from};
 use super::failure::Failure;
-use super::organization::done;
-use super::print::Printer;
+use super::print::{Printer, cell};
 use super::remote::Remote;
-use crate::client::{Client, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -122,13 +123,31 @@ pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'
             put(client, printer, &agent, body).await
         }
         AgentCommand::Get { agent } => {
-            let answer = client.get(&path(&agent)).send::<Value>().await?;
-            Ok(printer.json(&answer.body)?)
+            let document: Value = client.get(&path(&agent)).send().await?.body;
+            Ok(printer.json(&document)?)
         }
-        AgentCommand::List { organization } => list(client, printer, &organization).await,
+        AgentCommand::List { organization } => {
+            #[derive(Serialize, Deserialize)]
+            struct Summary {
+                #[serde(skip_serializing_if = "Option::is_none")]
+                name: Option<String>,
+                #[serde(skip_serializing_if = "Option::is_none")]
+                enabled: Option<Vec<String>>,
+                #[serde(flatten)]
+                others: Map<String, Value>,
+            }
+            let path = format!("/v1/orgs/{}/agents", escape(&organization));
+            let agents: Vec<DocumentEntry<Summary>> = client.list_all(&path).await?;
+            Ok(printer.list(["AGENT", "NAME", "ENABLED"], &agents, |entry| {
+                let Summary { name, enabled, .. } = &entry.document;
+                let enabled = enabled.as_ref().map(|enabled| enabled.join(","));
+                [entry.name.clone(), cell(name.as_ref()), cell(enabled.as_ref())]
+            })?)
+        }
         AgentCommand::Delete { agent } => {
             document::delete(client, &path(&agent)).await?;
-            done(printer, &json!({"deleted": agent.to_string()}), &format!("agent `{agent}` is deleted"))
+            let deleted = json!({"deleted": agent.to_string()});
+            Ok(printer.result(&deleted, &format!("agent `{agent}` is deleted"))?)
         }
     }
 }
@@ -139,21 +158,10 @@ async fn put(
     agent: &AgentName,
     body: String,
 ) -> Result<(), Failure> {
-    let answer: Value = document::put(client, &path(agent), |_: Option<&IgnoredAny>| body).await?.body;
-    document::warn(printer, &answer)?;
-    done(printer, &answer, &format!("agent `{agent}` is set"))
-}
-
-async fn list(client: &Client, printer: &mut Printer<'_>, organization: &str) -> Result<(), Failure> {
-    let items = client.list_all::<Value>(&format!("/v1/orgs/{}/agents", escape(organization))).await?;
-    if printer.is_json() {
-        return Ok(printer.json(&json!({"items": items}))?);
-    }
-    let row = |item: &Value| {
-        [field(item, "/name"), field(item, "/document/name"), field(item, "/document/enabled")]
-    };
-    let rows: Vec<_> = items.iter().map(row).collect();
-    Ok(printer.table(["AGENT", "NAME", "ENABLED"], &rows)?)
+    let accepted: DocumentAccepted =
+        document::put(client, &path(agent), |_: Option<&IgnoredAny>| body).await?.body;
+    document::warn(printer, &accepted.warnings)?;
+    Ok(printer.result(&accepted, &format!("agent `{agent}` is set"))?)
 }
 
 pub fn path(agent: &AgentName) -> String {
@@ -194,7 +202,10 @@ mod tests {
 
     #[tokio::test]
     async fn an_agent_is_made_from_lists_of_tools() {
-        let warned = Canned::json(200, json!({"warnings": [{"message": "no tool `files/*` is loaded"}]}));
+        let warned = Canned::json(
+            200,
+            json!({"warnings": [{"code": "UNRESOLVED_TOOL", "path": "", "message": "no tool `files/*` is loaded"}]}),
+        );
         let run = run_command(put(None), vec![there(), warned]).await;
         run.result.expect("done");
         assert_eq!(run.asked[1].line(), "PUT /v1/orgs/acme/agents/bot");
@@ -211,7 +222,7 @@ mod tests {
         }
         let read = |words: &[&str]| Line::try_parse_from(["agent", "put", "acme/bot"].iter().chain(words));
         let line = read(&["--profile", "support", "--autonomy", "autonomous"]).expect("understood");
-        let run = run_command(line.command, vec![there(), Canned::json(200, json!({}))]).await;
+        let run = run_command(line.command, vec![there(), Canned::json(200, json!({"warnings": []}))]).await;
         run.result.expect("done");
         assert_eq!(run.asked[1].body, r#"{"autonomy":"autonomous","disabled":[],"profile":"support"}"#);
         for wrong in [
@@ -229,7 +240,9 @@ mod tests {
         let file = folder.path().join("bot.json");
         std::fs::write(&file, "{ \"enabled\" : \"*\" }\n").expect("written");
         let place = file.display().to_string();
-        let run = run_command(put(Some(place.clone())), vec![there(), Canned::json(200, json!({}))]).await;
+        let run =
+            run_command(put(Some(place.clone())), vec![there(), Canned::json(200, json!({"warnings": []}))])
+                .await;
         run.result.expect("done");
         assert_eq!(run.asked[1].body, "{ \"enabled\" : \"*\" }\n");
 

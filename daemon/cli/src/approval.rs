@@ -2,24 +2,19 @@
 //!
 //! The printed arguments are exactly those that would run. They are never parsed and serialized again: that could
 //! change the text of a number, a duplicate key or the order of keys, and the reader and the tool would then
-//! interpret different arguments. Only hidden characters are escape.
-
-mod view;
+//! interpret different arguments. Only hidden characters are escaped.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use serde::Serialize;
-use serde_json::json;
 use serde_json::value::RawValue;
-use toolgate_api::approval::ApprovalState;
+use toolgate_api::approval::{ApprovalState, ApprovalView, Choice, DecisionRequest};
 
 use super::audit::now_ms;
+use super::client::{Client, escape};
 use super::document::{arguments_from, query};
 use super::failure::Failure;
 use super::print::{Printer, time_text};
 use super::remote::Remote;
-use crate::client::{Client, escape};
-use view::Approval;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -86,80 +81,85 @@ pub struct Approve {
     arguments: Option<String>,
 }
 
-/// Request body of a decision.
-#[derive(Serialize)]
-struct Decision {
-    decision: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uses: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    arguments: Option<Box<RawValue>>,
-}
-
 pub async fn run(
     command: ApprovalCommand,
     client: &Client,
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
     match command {
-        ApprovalCommand::List { organization, state } => list(client, printer, organization, state).await,
-        ApprovalCommand::Show { id } => {
-            show(printer, &client.get(&path(&id)).send::<Box<RawValue>>().await?.body)
+        ApprovalCommand::List { organization, state } => {
+            let query = query(&[("organization", organization.as_deref()), ("state", state.as_deref())]);
+            let approvals: Vec<ApprovalView> = client.list_all(&format!("/v1/approvals{query}")).await?;
+            Ok(printer.list(["ID", "STATE", "AGENT", "TOOL", "ASKED AT", "EXPIRES AT"], &approvals, row)?)
         }
-        ApprovalCommand::Approve(wanted) => approve(client, printer, wanted).await,
+        ApprovalCommand::Show { id } => show(printer, &client.get(&path(&id)).send().await?.body),
+        ApprovalCommand::Approve(options) => approve(client, printer, options).await,
         ApprovalCommand::Deny { id, reason } => {
-            let decision =
-                Decision { decision: "deny", reason, uses: None, expires_at: None, arguments: None };
-            decide(client, printer, &id, &decision, |_| "denied".to_owned()).await
+            let decision = Choice::Deny;
+            let request = DecisionRequest { decision, reason, arguments: None, uses: None, expires_at: None };
+            decide(client, printer, &id, &request, |_| "denied".to_owned()).await
         }
     }
 }
 
-async fn list(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    organization: Option<String>,
-    state: Option<String>,
-) -> Result<(), Failure> {
-    let query = query(&[("organization", organization.as_deref()), ("state", state.as_deref())]);
-    let items: Vec<Box<RawValue>> = client.list_all(&format!("/v1/approvals{query}")).await?;
-    if printer.is_json() {
-        let items: Vec<&str> = items.iter().map(|item| item.get()).collect();
-        return Ok(printer.json_text(&format!("{{\"items\":[{}]}}", items.join(",")))?);
-    }
-    let rows = items.iter().map(|item| Ok(Approval::read(item)?.row()));
-    let rows: Vec<_> = rows.collect::<Result<_, Failure>>()?;
-    Ok(printer.table(["ID", "STATE", "AGENT", "TOOL", "ASKED AT", "EXPIRES AT"], &rows)?)
+fn row(approval: &ApprovalView) -> [String; 6] {
+    [
+        approval.id.clone(),
+        approval.state.as_str().to_owned(),
+        format!("{}/{}", approval.organization, approval.agent),
+        approval.tool.clone(),
+        time_text(approval.created_at),
+        time_text(approval.expires_at),
+    ]
 }
 
-fn show(printer: &mut Printer<'_>, answer: &RawValue) -> Result<(), Failure> {
-    let approval = Approval::read(answer)?;
+/// Prints an approval: first the call, then its origin, then its state.
+fn show(printer: &mut Printer<'_>, approval: &ApprovalView) -> Result<(), Failure> {
     if printer.is_json() {
-        return Ok(printer.json_text(answer.get())?);
+        return Ok(printer.json(approval)?);
     }
-    Ok(printer.fields(&approval.fields())?)
+    let text = |text: &str| Some(text.to_owned());
+    let token = |id: &String| format!("token {id}");
+    let is_approved = approval.state == ApprovalState::Approved;
+    Ok(printer.fields(&[
+        ("approval", text(&approval.id)),
+        ("state", text(approval.state.as_str())),
+        ("tool", text(&approval.tool)),
+        ("arguments", text(approval.arguments.get())),
+        ("may vary", approval.constraints.as_ref().map(|shape| shape.get().to_owned())),
+        ("plugin", Some(format!("{} {}", approval.plugin_version, approval.plugin_digest))),
+        ("rules", text(approval.rules.get())),
+        ("agent", Some(format!("{}/{}", approval.organization, approval.agent))),
+        ("user", approval.user.clone()),
+        ("channel", approval.channel.clone()),
+        ("conversation", approval.conversation.clone()),
+        ("session", text(&approval.session)),
+        ("call", text(&approval.call)),
+        ("asked", Some(format!("{} by {}", time_text(approval.created_at), token(&approval.asked_by)))),
+        ("expires", Some(time_text(approval.expires_at))),
+        ("uses left", is_approved.then(|| approval.uses_left.to_string())),
+        ("decided", approval.decided_at.map(time_text)),
+        ("decided by", approval.decided_by.as_ref().map(token)),
+        ("reason", approval.reason.clone()),
+    ])?)
 }
 
-async fn approve(client: &Client, printer: &mut Printer<'_>, wanted: Approve) -> Result<(), Failure> {
-    let arguments = wanted.arguments.as_deref().map(shape).transpose()?;
-    let lifetime_ms = wanted.expires_in.map(|seconds| seconds.saturating_mul(1000));
-    let shown = client.get(&path(&wanted.id)).send::<Box<RawValue>>().await?;
+async fn approve(client: &Client, printer: &mut Printer<'_>, options: Approve) -> Result<(), Failure> {
+    let arguments = options.arguments.as_deref().map(shape).transpose()?;
+    let lifetime_ms = options.expires_in.map(|seconds| seconds.saturating_mul(1000));
+    let shown: ApprovalView = client.get(&path(&options.id)).send().await?.body;
     // With `--json`, the one document of the response contains all of this.
     if !printer.is_json() {
-        show(printer, &shown.body)?;
+        show(printer, &shown)?;
     }
-    let decision = Decision {
-        decision: "approve",
-        reason: wanted.reason,
-        uses: wanted.uses,
-        expires_at: lifetime_ms.map(|lifetime_ms| now_ms().saturating_add(lifetime_ms)),
+    let request = DecisionRequest {
+        decision: Choice::Approve,
+        reason: options.reason,
         arguments,
+        uses: options.uses,
+        expires_at: lifetime_ms.map(|lifetime_ms| now_ms().saturating_add(lifetime_ms)),
     };
-    decide(client, printer, &wanted.id, &decision, |approval| {
+    decide(client, printer, &options.id, &request, |approval| {
         let calls = if approval.uses_left == 1 { "call" } else { "calls" };
         format!("approved: {} {calls}, until {}", approval.uses_left, time_text(approval.expires_at))
     })
@@ -180,17 +180,11 @@ async fn decide(
     client: &Client,
     printer: &mut Printer<'_>,
     id: &str,
-    decision: &Decision,
-    outcome: impl FnOnce(&Approval) -> String,
+    request: &DecisionRequest,
+    outcome: impl FnOnce(&ApprovalView) -> String,
 ) -> Result<(), Failure> {
-    // Serialization cannot fail: the fields are strings, numbers and raw JSON.
-    let body = serde_json::to_string(decision).unwrap_or_else(|_| json!({}).to_string());
-    let answer = client.post(&path(id)).json_text(body).send::<Box<RawValue>>().await?.body;
-    if printer.is_json() {
-        return Ok(printer.json_text(answer.get())?);
-    }
-    let approval = Approval::read(&answer)?;
-    Ok(printer.line(&format!("approval `{id}` is {}", outcome(&approval)))?)
+    let approval: ApprovalView = client.post(&path(id)).json(request).send().await?.body;
+    Ok(printer.result(&approval, &format!("approval `{id}` is {}", outcome(&approval)))?)
 }
 
 fn path(id: &str) -> String {

@@ -4,16 +4,16 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use jiff::{Span, SpanRelativeTo, Timestamp};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use toolgate_api::audit::{Kind, PAGE_ROWS_MAX, Status};
+use toolgate_api::audit::{
+    AuditPage, DamagedRange, Kind, PAGE_ROWS_MAX, Recovery, Row, Status, VerifyReport,
+};
 use toolgate_api::error::ErrorType;
 
-use super::document::field;
+use super::client::Client;
+use super::document::query;
 use super::failure::Failure;
-use super::organization::done;
-use super::print::{Printer, time_text};
+use super::print::{Printer, time_text, word};
 use super::remote::Remote;
-use crate::client::{Client, ClientError, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -135,17 +135,13 @@ pub async fn run(command: AuditCommand, client: &Client, printer: &mut Printer<'
 }
 
 async fn show_page(search: &Search, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let answer = client.get(&search.target(now_ms())).send::<Value>().await?;
-    let page = answer.body;
+    let page: AuditPage = client.get(&search.target(now_ms())).send().await?.body;
     if printer.is_json() {
         return Ok(printer.json(&page)?);
     }
-    let Some(items) = page.get("items").and_then(Value::as_array) else {
-        return Err(ClientError::unexpected(answer.status, page.to_string().as_bytes()).into());
-    };
-    let rows: Vec<_> = items.iter().map(row).collect();
+    let rows: Vec<_> = page.items.iter().map(row).collect();
     printer.table(["TIME", "KIND", "STATUS", "WHO", "WHAT", "ERROR"], &rows)?;
-    if let Some(cursor) = page.get("next_cursor").and_then(Value::as_str) {
+    if let Some(cursor) = page.next_cursor {
         printer.note(&format!("there is more: add `--cursor {cursor}`"))?;
     }
     Ok(())
@@ -154,24 +150,24 @@ async fn show_page(search: &Search, client: &Client, printer: &mut Printer<'_>) 
 /// Verifies the log. The findings of recoveries are reported even if the log is intact, since records may have been
 /// lost before them.
 async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let report = client.get("/v1/audit/verify").send::<Value>().await?.body;
-    let (records, segments) = (field(&report, "/records"), field(&report, "/segments"));
-    let is_ok = report.get("ok").and_then(Value::as_bool) == Some(true);
-    if !is_ok && printer.is_json() {
+    let report: VerifyReport = client.get("/v1/audit/verify").send().await?.body;
+    let VerifyReport { records, segments, .. } = report;
+    if !report.ok && printer.is_json() {
         printer.json(&report)?;
     }
-    for noted in report.get("suspicious").and_then(Value::as_array).into_iter().flatten() {
+    for noted in &report.suspicious {
         printer.warning(&format!(
             "the start of {} found more than a crash explains: {} (record {})",
-            time_of(noted),
-            found_by(noted.get("recovery").unwrap_or(&Value::Null)),
-            field(noted, "/sequence"),
+            time_text(noted.at_ms),
+            recovery_text(&noted.recovery),
+            noted.sequence,
         ))?;
     }
-    if is_ok {
-        return done(printer, &report, &format!("the log is whole: {records} records in {segments} files"));
+    if report.ok {
+        let line = format!("the log is whole: {records} records in {segments} files");
+        return Ok(printer.result(&report, &line)?);
     }
-    let Some(bad) = report.get("first_bad") else {
+    let Some(bad) = &report.first_bad else {
         return Err(Failure::new(
             format!(
                 "acknowledged records of the log are gone; the chain of the {records} records left is whole"
@@ -179,10 +175,12 @@ async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failur
             "restore the audit folder from a backup while the daemon is stopped, or keep a copy and find out who could write to it",
         ));
     };
-    let (what, file, offset) = (field(bad, "/what"), field(bad, "/file"), field(bad, "/offset"));
     Err(Failure::new(
         format!(
-            "the log is not what was written: {what} (`{file}` at byte {offset}, after {records} good records)"
+            "the log is not what was written: {} (`{}` at byte {}, after {records} good records)",
+            bad.what,
+            bad.file.display(),
+            bad.offset
         ),
         "keep a copy of the folder before anything else, and find out who could write to it",
     ))
@@ -191,7 +189,7 @@ async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failur
 impl Search {
     fn target(&self, now_ms: u64) -> String {
         let time = |when: Option<When>| when.map(|when| when.ms(now_ms).to_string());
-        let asked = [
+        let filters = [
             ("organization", self.organization.clone()),
             ("agent", self.agent.clone()),
             ("session", self.session.clone()),
@@ -207,78 +205,67 @@ impl Search {
             ("limit", self.limit.map(|limit| limit.to_string())),
             ("cursor", self.cursor.clone()),
         ];
-        let asked = asked.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", escape(&value?))));
-        let query = asked.collect::<Vec<_>>().join("&");
-        if query.is_empty() { "/v1/audit".into() } else { format!("/v1/audit?{query}") }
+        let filters: Vec<_> = filters.iter().map(|(name, value)| (*name, value.as_deref())).collect();
+        format!("/v1/audit{}", query(&filters))
     }
 }
 
-fn row(item: &Value) -> [String; 6] {
-    let text = |pointer| field(item, pointer);
-    let (who, what, error) = match item.get("kind").and_then(Value::as_str) {
-        Some("call") => (
-            format!("{}/{}", text("/call/organization"), text("/call/agent")),
-            text("/call/tool"),
-            text("/outcome/error_type"),
-        ),
-        Some("admin") => (
-            format!("token {}", text("/admin/principal")),
-            format!("{} {}", text("/admin/action"), text("/admin/target")),
-            Some(text("/admin/outcome")).filter(|outcome| outcome != "ok").unwrap_or_else(|| "-".into()),
-        ),
-        Some("effect") => (
-            format!("call {}", text("/of")),
-            format!("{} {}", text("/effect/effect"), text("/effect/detail")),
-            "-".into(),
-        ),
-        Some("recovery") => {
-            ("-".into(), item.get("recovery").map_or_else(|| "-".into(), found_by), "-".into())
-        }
-        _ => ("-".into(), "-".into(), "-".into()),
+fn row(item: &Row) -> [String; 6] {
+    let dash = || "-".to_owned();
+    let (who, what, error) = if let Some(call) = &item.call {
+        let error = item.outcome.as_ref().and_then(|outcome| outcome.error_type.as_deref());
+        let who = format!("{}/{}", call.organization, call.agent);
+        (who, call.tool.to_string(), error.map_or_else(dash, str::to_owned))
+    } else if let Some(act) = &item.admin {
+        let error = if act.outcome == "ok" { dash() } else { act.outcome.to_string() };
+        (format!("token {}", act.principal), format!("{} {}", act.action, act.target), error)
+    } else if let Some(effect) = &item.effect {
+        let call = item.of.map_or_else(dash, |of| of.to_string());
+        (format!("call {call}"), format!("{} {}", effect.effect, effect.detail), dash())
+    } else {
+        (dash(), item.recovery.as_ref().map_or_else(dash, recovery_text), dash())
     };
-    let what = match item.get("damaged") {
-        Some(damaged) => lost(item, damaged, &what),
+    let what = match &item.damaged {
+        Some(damaged) => damage_text(item, damaged, &what),
         None => what,
     };
-    [time_of(item), text("/kind"), text("/status"), who, what, error]
-}
-
-fn time_of(item: &Value) -> String {
-    item.get("at_ms").and_then(Value::as_u64).map_or_else(|| "-".into(), time_text)
+    let status = item.status.map_or_else(dash, |status| word(&status));
+    [time_text(item.at_ms), word(&item.kind), status, who, what, error]
 }
 
 /// Describes what the recovery at start-up found in a log without a clean shutdown, the most serious finding first.
-fn found_by(recovery: &Value) -> String {
-    let text = |pointer| field(recovery, pointer);
-    let mut found = Vec::new();
-    if recovery.get("lost").is_some() {
-        let (after, acknowledged) = (text("/lost/after_sequence"), text("/lost/acknowledged_sequence"));
-        found.push(format!("acknowledged records behind {after} are gone, up to {acknowledged}"));
+fn recovery_text(recovery: &Recovery) -> String {
+    let mut findings = Vec::new();
+    if let Some(lost) = &recovery.lost {
+        findings.push(format!(
+            "acknowledged records behind {} are gone, up to {}",
+            lost.after_sequence, lost.acknowledged_sequence
+        ));
     }
-    if recovery.get("anchor_missing").and_then(Value::as_bool) == Some(true) {
-        found.push("the `head` file was missing, so an end that is gone would not show".into());
+    if recovery.anchor_missing {
+        findings.push("the `head` file was missing, so an end that is gone would not show".into());
     }
-    if recovery.get("cut").is_some() {
-        let (segment, offset) = (text("/cut/segment"), text("/cut/offset"));
-        found.push(format!("{} torn bytes cut off segment {segment} at byte {offset}", text("/cut/bytes")));
+    if let Some(cut) = &recovery.cut {
+        findings
+            .push(format!("{} torn bytes cut off segment {} at byte {}", cut.bytes, cut.segment, cut.offset));
     }
-    if recovery.get("unknown").and_then(Value::as_u64).is_some_and(|unknown| unknown > 0) {
-        found.push(format!("calls that ended as unknown: {}", text("/unknown")));
+    if recovery.unknown > 0 {
+        findings.push(format!("calls that ended as unknown: {}", recovery.unknown));
     }
-    if found.is_empty() { "-".into() } else { found.join("; ") }
+    if findings.is_empty() { "-".into() } else { findings.join("; ") }
 }
 
 /// Describes which part of a row is unreadable, and its position, which tenants do not see. For a call with a
 /// readable intent the unreadable part is its outcome.
-fn lost(item: &Value, damaged: &Value, what: &str) -> String {
-    let lost = match (item.get("kind").and_then(Value::as_str), item.get("call")) {
-        (Some("damaged"), _) => format!("damaged records: {}", field(damaged, "/records")),
-        (Some("call"), Some(_)) => format!("{what} (its outcome can no longer be read)"),
+fn damage_text(item: &Row, damaged: &DamagedRange, what: &str) -> String {
+    let lost = match (item.kind, &item.call) {
+        (Kind::Damaged, _) => format!("damaged records: {}", damaged.records),
+        (Kind::Call, Some(_)) => format!("{what} (its outcome can no longer be read)"),
         _ => "it can no longer be read".into(),
     };
-    match damaged.get("segment") {
-        Some(segment) => format!("{lost}, segment {segment} at byte {}", field(damaged, "/offset")),
-        None => lost,
+    match (damaged.segment, damaged.offset) {
+        (Some(segment), Some(offset)) => format!("{lost}, segment {segment} at byte {offset}"),
+        _ => lost,
     }
 }
 
@@ -290,6 +277,8 @@ pub(super) fn now_ms() -> u64 {
 mod tests {
     use clap::Parser;
     use serde_json::json;
+
+    use serde_json::Value;
 
     use super::super::testing::{Run, run_with};
     use super::*;
@@ -349,16 +338,22 @@ mod tests {
         }
     }
 
+    fn intent(tool: &str) -> Value {
+        json!({"organization": "acme", "session": "s_1", "call": "c_1", "agent": "bot", "tool": tool, "wire_name": tool,
+            "arguments_sha256": "0".repeat(64), "verdict": "run", "reason": {"layer": "agent"}, "policy_revision": 1,
+            "source": "http", "principal": "ab"})
+    }
+
     #[tokio::test]
     async fn a_page_shows_calls_effects_and_acts() {
         let items = json!([
-            {"kind": "call", "at_ms": 0, "status": "error", "call": {"organization": "acme", "agent": "bot", "tool": "files/read"},
-             "outcome": {"error_type": "ACCESS_DENIED"}},
-            {"kind": "admin", "at_ms": 0, "admin": {"principal": "ab", "action": "plugin.load", "target": "files", "outcome": "ok"}},
+            {"kind": "call", "at_ms": 0, "status": "error", "sequence": 1, "call": intent("files/read"),
+             "outcome": {"status": "error", "executed": "no", "error_type": "ACCESS_DENIED"}},
+            {"kind": "admin", "at_ms": 0, "sequence": 2, "admin": {"source": "http", "principal": "ab", "action": "plugin.load", "target": "files", "outcome": "ok"}},
             {"kind": "damaged", "at_ms": 0, "sequence": 9, "damaged": {"records": 4, "segment": 3, "offset": 112, "what": "no record"}},
             {"kind": "damaged", "at_ms": 0, "sequence": 20, "damaged": {"records": 5, "what": "no record"}},
-            {"kind": "recovery", "at_ms": 0, "recovery": {"cut": {"segment": 2, "offset": 96, "bytes": 17}, "anchor_missing": false, "unknown": 3}},
-            {"kind": "effect", "at_ms": 0, "of": 7, "effect": {"effect": "file_denied", "detail": "../x\u{1b}[2J"}},
+            {"kind": "recovery", "at_ms": 0, "sequence": 3, "recovery": {"cut": {"segment": 2, "offset": 96, "bytes": 17}, "anchor_missing": false, "unknown": 3}},
+            {"kind": "effect", "at_ms": 0, "sequence": 4, "of": 7, "effect": {"effect": "file_denied", "detail": "../x\u{1b}[2J"}},
         ]);
         let page = Canned::json(200, json!({"items": items, "next_cursor": "7"}));
         let run = run_command(AuditCommand::Search(Box::new(search(&[]))), vec![page]).await;
@@ -381,9 +376,13 @@ mod tests {
     /// Tenants see a damaged row without its segment, for every kind of loss.
     #[test]
     fn a_damaged_row_says_what_was_lost_and_where_if_that_is_known() {
-        let what = |item: Value| row(&item)[4].clone();
+        let what = |members: Value| {
+            let mut item = json!({"sequence": 1, "at_ms": 0});
+            item.as_object_mut().expect("an object").extend(members.as_object().expect("an object").clone());
+            row(&serde_json::from_value(item).expect("a row"))[4].clone()
+        };
         let damaged = json!({"records": 1, "what": "no complete record is there"});
-        let call = json!({"organization": "acme", "agent": "bot", "tool": "files/read"});
+        let call = intent("files/read");
         assert_eq!(
             what(json!({"kind": "call", "call": call, "damaged": damaged})),
             "files/read (its outcome can no longer be read)"
@@ -403,15 +402,24 @@ mod tests {
         );
     }
 
+    /// A report with these members.
+    fn report(members: Value) -> Value {
+        let head = json!({"sequence": 1, "segment": 1, "offset": 0, "hash": "0".repeat(64)});
+        let mut report = json!({"head": head, "anchor": "daemon", "suspicious": []});
+        report.as_object_mut().expect("an object").extend(members.as_object().expect("an object").clone());
+        report
+    }
+
     #[tokio::test]
     async fn a_whole_log_is_said_to_be_and_a_broken_one_is_a_failure() {
-        let whole = Canned::json(200, json!({"ok": true, "records": 12, "segments": 2}));
+        let whole = Canned::json(200, report(json!({"ok": true, "records": 12, "segments": 2})));
         let run = run_command(AuditCommand::Verify, vec![whole]).await;
         run.result.expect("whole");
         assert_eq!(run.out, "the log is whole: 12 records in 2 files\n");
 
         let bad = json!({"what": "a changed record", "file": "1.seg", "offset": 99});
-        let broken = Canned::json(200, json!({"ok": false, "records": 3, "segments": 1, "first_bad": bad}));
+        let broken =
+            Canned::json(200, report(json!({"ok": false, "records": 3, "segments": 1, "first_bad": bad})));
         let run = run_command(AuditCommand::Verify, vec![broken]).await;
         let failure = run.result.expect_err("broken");
         assert!(
@@ -428,7 +436,7 @@ mod tests {
             "lost": {"after_sequence": 5, "acknowledged_sequence": 9000, "acknowledged_hash": "00"},
             "anchor_missing": false, "unknown": 0,
         }));
-        let report = json!({"ok": false, "records": 8, "segments": 1, "suspicious": lost});
+        let report = report(json!({"ok": false, "records": 8, "segments": 1, "suspicious": lost}));
         let run = run_command(AuditCommand::Verify, vec![Canned::json(200, report)]).await;
         let failure = run.result.expect_err("records are gone");
         assert!(failure.to_string().contains("acknowledged records of the log are gone"), "{failure}");
@@ -436,7 +444,8 @@ mod tests {
         assert!(run.notes.contains(what), "{}", run.notes);
 
         let unsure = noted(json!({"anchor_missing": true, "unknown": 0}));
-        let report = json!({"ok": true, "records": 8, "segments": 1, "suspicious": unsure});
+        let report =
+            super::tests::report(json!({"ok": true, "records": 8, "segments": 1, "suspicious": unsure}));
         let run = run_command(AuditCommand::Verify, vec![Canned::json(200, report)]).await;
         run.result.expect("nothing is known to be gone");
         assert!(run.out.contains("the log is whole") && run.notes.contains("the `head` file was missing"));

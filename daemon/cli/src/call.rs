@@ -5,15 +5,17 @@
 
 use clap::Args;
 use serde::de::IgnoredAny;
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use toolgate_api::call::{CallResult, CallStatus, NativeAnswer};
+use toolgate_api::session::{SessionRequest, SessionView};
 
 use super::agent::{AgentName, parse_agent};
-use super::document::{arguments_from, field};
+use super::client::{Client, escape};
+use super::document::arguments_from;
 use super::failure::Failure;
 use super::print::Printer;
 use super::remote::Remote;
-use crate::client::{Client, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,8 +60,10 @@ pub async fn run(options: CallCommand, client: &Client, printer: &mut Printer<'_
     };
     let session = open(client, agent, &options).await?;
     let answer = call.post(client, &session).await;
-    let waits = |answer: &Value| !matches!(answer.pointer("/results/0/status"), Some(status) if status == "ok" || status == "error");
-    if options.keep || answer.as_ref().is_ok_and(waits) {
+    let is_pending = |answer: &NativeAnswer<'_>| {
+        answer.results.iter().any(|result| !matches!(result.status, CallStatus::Ok | CallStatus::Error))
+    };
+    if options.keep || answer.as_ref().is_ok_and(is_pending) {
         printer.note(&format!("session `{session}` stays open; `toolgate session end {session}` ends it"))?;
         return call.tell(&answer?, &session, printer);
     }
@@ -103,40 +107,48 @@ impl Call {
         Ok(Self { agent, tool: tool.clone(), arguments })
     }
 
-    async fn post(&self, client: &Client, session: &str) -> Result<Value, Failure> {
+    async fn post(&self, client: &Client, session: &str) -> Result<NativeAnswer<'static>, Failure> {
         // The body is built as text, so the tool receives the arguments byte for byte as given.
         let body = format!(r#"{{"calls":[{{"tool":{},"arguments":{}}}]}}"#, json!(self.tool), self.arguments);
         let post = client.post(&format!("{}/calls", session_path(session)));
-        Ok(post.json_text(body).send::<Value>().await?.body)
+        Ok(post.json_text(body).send().await?.body)
     }
 
-    fn tell(&self, answer: &Value, session: &str, printer: &mut Printer<'_>) -> Result<(), Failure> {
-        let result = answer.pointer("/results/0").unwrap_or(&Value::Null);
-        let ok = result.get("status").and_then(Value::as_str) == Some("ok");
+    fn tell(
+        &self,
+        answer: &NativeAnswer<'_>,
+        session: &str,
+        printer: &mut Printer<'_>,
+    ) -> Result<(), Failure> {
         if printer.is_json() {
             printer.json(answer)?;
-        } else if ok {
-            printer.json(result.get("output").unwrap_or(&Value::Null))?;
         }
-        if ok { Ok(()) } else { Err(self.failure_of(result, session, printer)?) }
+        let [result] = answer.results.as_slice() else {
+            return Err(Failure::new("the response does not have one result", "check `--server`"));
+        };
+        if result.status != CallStatus::Ok {
+            return Err(self.failure_of(result, session, printer)?);
+        }
+        if !printer.is_json() {
+            printer.output(result.output.as_deref())?;
+        }
+        Ok(())
     }
 
     /// Returns why the call has no result, or no result yet.
     fn failure_of(
         &self,
-        result: &Value,
+        result: &CallResult<'_>,
         session: &str,
         printer: &mut Printer<'_>,
     ) -> Result<Failure, Failure> {
-        if !result.get("error").is_none_or(Value::is_null) {
-            let (error_type, why) = (field(result, "/error/error_type"), field(result, "/error/message"));
-            let hint = result.pointer("/error/hint").and_then(Value::as_str).unwrap_or_default();
-            return Ok(Failure::new(format!("{error_type}: {why}"), hint));
+        if let Some(error) = &result.error {
+            return Ok(Failure::new(format!("{}: {}", error.error_type, error.message), &*error.hint));
         }
-        let (status, call) = (field(result, "/status"), field(result, "/id"));
-        Ok(match &*status {
-            "approval_required" => {
-                let approval = field(result, "/approval/id");
+        let call = &result.id;
+        Ok(match result.status {
+            CallStatus::ApprovalRequired => {
+                let approval = result.approval.as_ref().map_or("-", |approval| &*approval.id);
                 Failure::new(
                     format!("the call waits for a person: approval `{approval}`"),
                     format!(
@@ -148,17 +160,17 @@ impl Call {
                     ),
                 )
             }
-            "client_required" => {
+            CallStatus::ClientRequired => {
                 if !printer.is_json() {
-                    printer.json(result.get("payload").unwrap_or(&Value::Null))?;
+                    printer.output(result.payload.as_deref())?;
                 }
                 Failure::new(
                     format!("the call `{call}` waits for what a client does with this payload"),
                     format!("hand it in with `toolgate session result {session} {call} '…'`"),
                 )
             }
-            _ => Failure::new(
-                format!("the call `{call}` has not ended: {status}"),
+            status => Failure::new(
+                format!("the call `{call}` has not ended: {}", status.as_str()),
                 format!("ask with `toolgate session call {session} {call}`"),
             ),
         })
@@ -166,14 +178,14 @@ impl Call {
 }
 
 async fn open(client: &Client, agent: &AgentName, options: &CallCommand) -> Result<String, Failure> {
-    let mut wanted = json!({"agent": agent.to_string()});
-    for (name, value) in [("user", &options.user), ("channel", &options.channel)] {
-        if let Some(value) = value {
-            wanted[name] = json!(value);
-        }
-    }
-    let opened = client.post("/v1/sessions").json(&wanted).send::<Value>().await?.body;
-    Ok(field(&opened, "/session"))
+    let request = SessionRequest {
+        agent: agent.to_string(),
+        user: options.user.clone(),
+        conversation: None,
+        channel: options.channel.clone(),
+    };
+    let session: SessionView = client.post("/v1/sessions").json(&request).send().await?.body;
+    Ok(session.session)
 }
 
 fn wrong(message: &str, hint: &str) -> Failure {
@@ -187,6 +199,7 @@ fn session_path(session: &str) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use serde_json::Value;
 
     use super::super::testing::{Run, run_with};
     use super::*;
@@ -206,14 +219,23 @@ mod tests {
     }
 
     fn opened() -> Canned {
-        Canned::json(201, json!({"session": "s_1", "tools": []}))
+        Canned::json(
+            201,
+            json!({"session": "s_1", "agent": "acme/bot", "user": null, "conversation": null, "channel": null, "tools": [],
+                "system_prompt": "", "expires_at": 0}),
+        )
     }
 
     fn ended() -> Canned {
         Canned::empty(204)
     }
 
-    fn answered(result: &Value) -> Canned {
+    /// A response with one result that has these members.
+    fn answered(members: &Value) -> Canned {
+        let mut result = json!({"id": "c_1", "tool": "sums/add", "tool_name": "sums", "action": "add", "executed": "no",
+            "text": "", "usage": {"fuel": 0, "memory_bytes": 0, "duration_us": 0, "host_calls": 0, "egress_bytes": 0,
+                "output_bytes": 0, "log_bytes": 0}});
+        result.as_object_mut().expect("an object").extend(members.as_object().expect("an object").clone());
         Canned::json(200, json!({"session": "s_1", "results": [result], "next": "model"}))
     }
 
@@ -228,14 +250,14 @@ mod tests {
         run.result.expect("done");
         let lines: Vec<_> = run.asked.iter().map(crate::client::testing::Asked::line).collect();
         assert_eq!(lines, ["POST /v1/sessions", "POST /v1/sessions/s_1/calls", "DELETE /v1/sessions/s_1"]);
-        assert_eq!(run.asked[0].body, r#"{"agent":"acme/bot"}"#);
+        assert!(run.asked[0].body.contains(r#""agent":"acme/bot""#));
         assert_eq!(run.asked[1].body, r#"{"calls":[{"tool":"sums/add","arguments":{"a": 1.0, "b":2e0}}]}"#);
         assert_eq!(run.out, "{\n  \"value\": 42\n}\n");
     }
 
     #[tokio::test]
     async fn a_refused_call_fails_with_its_code_and_ends_the_session_as_well() {
-        let error = json!({"status": "error", "error": {"error_type": "ACCESS_DENIED", "message": "Access denied.", "hint": "enable it"}});
+        let error = json!({"status": "error", "error": {"error_type": "ACCESS_DENIED", "message": "Access denied.", "hint": "enable it", "retryable": false}});
         let run = call(&["acme/bot", "sums/add"], vec![opened(), answered(&error), ended()]).await;
         let failure = run.result.expect_err("refused");
         assert_eq!(
@@ -247,7 +269,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_that_waits_for_a_person_names_the_approval() {
-        let waits = json!({"status": "approval_required", "approval": {"id": "a_1", "expires_at": 0}});
+        let waits = json!({"status": "approval_required", "approval": {"id": "a_1", "state": "pending", "expires_at": 0}});
         let arguments = r#"{"text": "it's"}"#;
         let run = call(&["--session", "s_9", "files/write", arguments], vec![answered(&waits)]).await;
         let failure = run.result.expect_err("it has not run");
@@ -284,7 +306,7 @@ mod tests {
         let run = call(&["acme/bot", "sums/add", "--keep", "--user", "u"], vec![opened(), done()]).await;
         run.result.expect("done");
         assert_eq!(run.asked.len(), 2);
-        assert_eq!(run.asked[0].body, r#"{"agent":"acme/bot","user":"u"}"#);
+        assert!(run.asked[0].body.contains(r#""agent":"acme/bot","user":"u""#));
         assert_eq!(run.notes, "session `s_1` stays open; `toolgate session end s_1` ends it\n");
     }
 

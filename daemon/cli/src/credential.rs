@@ -12,7 +12,6 @@ use serde_json::{Map, Value, json};
 
 use super::document::{document_from, field, text_from};
 use super::failure::Failure;
-use super::organization::done;
 use super::print::{Printer, time_text};
 use super::remote::Remote;
 use crate::client::{Client, escape};
@@ -186,21 +185,22 @@ pub async fn run(
         CredentialCommand::Put(put) => {
             let body = put.body()?;
             client.put(&path(&put.name)?).json_text(body).send::<IgnoredAny>().await?;
-            done(printer, &json!({"credential": put.name}), &format!("credential `{}` is set", put.name))
+            Ok(printer
+                .result(&json!({"credential": put.name}), &format!("credential `{}` is set", put.name))?)
         }
         CredentialCommand::Rotate { name, secret } => {
             let body = json!({"secret": secret.needed()?});
             client.post(&format!("{}/rotate", path(&name)?)).json(&body).send::<IgnoredAny>().await?;
-            done(printer, &json!({"rotated": name}), &format!("credential `{name}` has a new secret"))
+            Ok(printer.result(&json!({"rotated": name}), &format!("credential `{name}` has a new secret"))?)
         }
         CredentialCommand::Remove { name } => {
             client.delete(&path(&name)?).send::<IgnoredAny>().await?;
-            done(printer, &json!({"removed": name}), &format!("credential `{name}` is removed"))
+            Ok(printer.result(&json!({"removed": name}), &format!("credential `{name}` is removed"))?)
         }
         CredentialCommand::Connect { name } => connect(client, printer, &name).await,
         CredentialCommand::Unseal { secret } => {
             client.post("/v1/unseal").json(&json!({"key": secret.root_key()?})).send::<IgnoredAny>().await?;
-            done(printer, &json!({"status": "ok"}), "the daemon is unsealed")
+            Ok(printer.result(&json!({"status": "ok"}), "the daemon is unsealed")?)
         }
         CredentialCommand::RotateRoot { secret } => {
             let key = if secret.is_named() { Some(secret.root_key()?) } else { None };
@@ -245,7 +245,7 @@ async fn rotate_root(client: &Client, printer: &mut Printer<'_>, key: Option<Str
         )?;
     }
     let line = format!("the root key `{}` serves", field(&rotated, "/serving"));
-    done(printer, &rotated, &line)
+    Ok(printer.result(&rotated, &line)?)
 }
 
 impl Put {

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
+use toolgate_api::document::DocumentWarning;
 
 use super::client::{Client, Response, escape};
 use super::failure::Failure;
@@ -76,18 +77,12 @@ pub async fn delete(client: &Client, path: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints the warnings of a response, each with its JSON pointer and a hint.
-pub fn warn(printer: &mut Printer<'_>, answer: &Value) -> Result<(), Failure> {
-    for warning in answer.get("warnings").and_then(Value::as_array).into_iter().flatten() {
-        let mut text = field(warning, "/message");
-        let part = |name: &str| warning.get(name).and_then(Value::as_str).filter(|part| !part.is_empty());
-        if let Some(place) = part("path") {
-            text += &format!(" (`{place}`)");
-        }
-        if let Some(nearest) = part("nearest") {
-            text += &format!("; did you mean `{nearest}`?");
-        }
-        printer.warning(&text)?;
+/// Prints warnings, each with its JSON pointer and a hint.
+pub fn warn(printer: &mut Printer<'_>, warnings: &[DocumentWarning]) -> Result<(), Failure> {
+    for DocumentWarning { message, path, nearest, .. } in warnings {
+        let place = if path.is_empty() { String::new() } else { format!(" (`{path}`)") };
+        let hint = nearest.as_ref().map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
+        printer.warning(&format!("{message}{place}{hint}"))?;
     }
     Ok(())
 }

@@ -3,12 +3,13 @@
 use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use toolgate_api::document::{DocumentAccepted, DocumentEntry, OrganizationDocument};
 
-use super::document::{self, field};
+use super::client::{Client, escape};
+use super::document;
 use super::failure::Failure;
-use super::print::Printer;
+use super::print::{Printer, cell};
 use super::remote::Remote;
-use crate::client::{Client, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,22 +66,34 @@ pub async fn run(
 ) -> Result<(), Failure> {
     match command {
         OrganizationCommand::Put { name, display_name, connected, enabled } => {
-            let body = |current: Option<&Value>| changed(current, display_name, connected);
-            let answer = document::put::<_, IgnoredAny>(client, &path(&name), body).await?;
+            // Fields without an option keep their value.
+            let body = |current: Option<&OrganizationDocument>| {
+                let mut document = current.cloned().unwrap_or_default();
+                document.display_name = display_name.or(document.display_name);
+                document.connected = connected.unwrap_or(document.connected);
+                serde_json::to_string(&document).unwrap_or_default()
+            };
+            let etag = document::put::<_, IgnoredAny>(client, &path(&name), body).await?.etag;
             if let Some(enabled) = enabled {
                 enable(client, printer, &name, enabled).await?;
             }
-            let set = json!({"organization": name, "etag": answer.etag});
-            done(printer, &set, &format!("organization `{name}` is set"))
+            let set = json!({"organization": name, "etag": etag});
+            Ok(printer.result(&set, &format!("organization `{name}` is set"))?)
         }
         OrganizationCommand::Get { name } => {
-            let answer = client.get(&path(&name)).send::<Value>().await?;
-            Ok(printer.json(&answer.body)?)
+            let document: OrganizationDocument = client.get(&path(&name)).send().await?.body;
+            Ok(printer.json(&document)?)
         }
-        OrganizationCommand::List => list(client, printer).await,
+        OrganizationCommand::List => {
+            let organizations: Vec<DocumentEntry<OrganizationDocument>> = client.list_all("/v1/orgs").await?;
+            Ok(printer.list(["NAME", "DISPLAY NAME", "CONNECTED"], &organizations, |entry| {
+                let OrganizationDocument { display_name, connected } = &entry.document;
+                [entry.name.clone(), cell(display_name.as_ref()), connected.join(",")]
+            })?)
+        }
         OrganizationCommand::Delete { name } => {
             document::delete(client, &path(&name)).await?;
-            done(printer, &json!({"deleted": name}), &format!("organization `{name}` is deleted"))
+            Ok(printer.result(&json!({"deleted": name}), &format!("organization `{name}` is deleted"))?)
         }
     }
 }
@@ -97,38 +110,9 @@ async fn enable(
         policy["enabled"] = enabled.into();
         policy.to_string()
     };
-    let answer = document::put::<Value, Value>(client, &format!("{}/policy", path(name)), body).await?.body;
-    document::warn(printer, &answer)
-}
-
-async fn list(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let items = client.list_all::<Value>("/v1/orgs").await?;
-    if printer.is_json() {
-        return Ok(printer.json(&json!({"items": items}))?);
-    }
-    let row = |item: &Value| {
-        [field(item, "/name"), field(item, "/document/display_name"), field(item, "/document/connected")]
-    };
-    let rows: Vec<_> = items.iter().map(row).collect();
-    Ok(printer.table(["NAME", "DISPLAY NAME", "CONNECTED"], &rows)?)
-}
-
-/// Returns the document with the given fields changed and the others kept.
-fn changed(current: Option<&Value>, display_name: Option<String>, connected: Option<Vec<String>>) -> String {
-    let kept = |field: &str| current.and_then(|current| current.get(field)).cloned();
-    let display_name = display_name.map(Value::String).or_else(|| kept("display_name"));
-    let connected = connected.map(Value::from).or_else(|| kept("connected"));
-    json!({"display_name": display_name, "connected": connected.unwrap_or_else(|| json!([]))}).to_string()
-}
-
-/// Prints the result as JSON, or as one line for people.
-pub(super) fn done(printer: &mut Printer<'_>, value: &Value, line: &str) -> Result<(), Failure> {
-    if printer.is_json() {
-        printer.json(value)?
-    } else {
-        printer.line(line)?
-    }
-    Ok(())
+    let path = format!("{}/policy", path(name));
+    let accepted: DocumentAccepted = document::put(client, &path, body).await?.body;
+    document::warn(printer, &accepted.warnings)
 }
 
 fn path(name: &str) -> String {
@@ -167,7 +151,7 @@ mod tests {
         assert_eq!(run.out, "organization `acme` is set\n");
         assert_eq!(run.asked[1].line(), "PUT /v1/orgs/acme");
         assert_eq!(run.asked[1].header("if-none-match"), Some("*"));
-        assert_eq!(run.asked[1].body, r#"{"connected":[],"display_name":"Acme"}"#);
+        assert_eq!(run.asked[1].body, r#"{"display_name":"Acme","connected":[]}"#);
     }
 
     #[tokio::test]
@@ -178,7 +162,7 @@ mod tests {
             run_command(put(None, Some(vec!["resend".into()])), false, vec![there, Canned::empty(200)]).await;
         run.result.expect("done");
         assert_eq!(run.asked[1].header("if-match"), Some("\"4\""));
-        assert_eq!(run.asked[1].body, r#"{"connected":["resend"],"display_name":"Acme"}"#);
+        assert_eq!(run.asked[1].body, r#"{"display_name":"Acme","connected":["resend"]}"#);
     }
 
     #[tokio::test]
@@ -189,7 +173,7 @@ mod tests {
         }
         let policy =
             Canned::json(200, json!({"disabled": ["files/delete"], "enabled": []})).with_etag("\"7\"");
-        let odd = json!({"message": "nothing answers to it", "path": "/enabled/0", "nearest": "file/*"});
+        let odd = json!({"code": "UNRESOLVED_TOOL", "message": "nothing answers to it", "path": "/enabled/0", "nearest": "file/*"});
         let accepted = Canned::json(200, json!({"warnings": [odd]}));
         let answers = vec![missing(), Canned::empty(201), policy, accepted];
         let run = run_command(command, false, answers).await;
@@ -207,7 +191,10 @@ mod tests {
     async fn a_list_is_read_to_its_end() {
         let page = |name: &str, display_name: Value, next: Value| {
             let document = json!({"display_name": display_name, "connected": ["stripe"]});
-            Canned::json(200, json!({"items": [{"name": name, "document": document}], "next_cursor": next}))
+            Canned::json(
+                200,
+                json!({"items": [{"name": name, "etag": "\"1\"", "document": document}], "next_cursor": next}),
+            )
         };
         let run = run_command(
             OrganizationCommand::List,
@@ -225,9 +212,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_for_machines_is_one_json_document() {
-        let answer = Canned::json(200, json!({"items": [{"name": "a"}], "next_cursor": null}));
+        let item = json!({"name": "a", "etag": "\"1\"", "document": {"display_name": null, "connected": []}});
+        let answer = Canned::json(200, json!({"items": [item], "next_cursor": null}));
         let run = run_command(OrganizationCommand::List, true, vec![answer]).await;
-        assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json"), json!({"items": [{"name": "a"}]}));
+        assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json"), json!({"items": [item]}));
     }
 
     #[tokio::test]

@@ -3,15 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use toolgate_api::document::DocumentAccepted;
 use toolgate_api::name::Namespace;
+use toolgate_api::plugin::{CapabilitiesView, PluginLoaded, PluginView};
 
-use super::document::{self, field};
+use super::client::{Client, escape};
+use super::document;
 use super::failure::Failure;
-use super::organization::done;
-use super::print::Printer;
-use crate::client::{Client, escape};
+use super::print::{Printer, cell, word};
 
 /// Examples of the subcommands.
 pub const EXAMPLES: &str = "\
@@ -82,36 +84,32 @@ pub enum PluginCommand {
 
 pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     match command {
-        PluginCommand::List => list(client, printer).await,
+        PluginCommand::List => {
+            let plugins: Vec<PluginView> = client.list_all("/v1/plugins").await?;
+            Ok(printer.list(["NAMESPACE", "VERSION", "STATE", "TOOLS", "PURPOSE"], &plugins, row)?)
+        }
         PluginCommand::Load { file, namespace } => load(client, printer, &file, namespace).await,
         PluginCommand::Show { namespace } => {
-            let answer = client.get(&path(&namespace)).send::<Value>().await?;
-            Ok(printer.json(&answer.body)?)
+            let plugin: PluginLoaded = client.get(&path(&namespace)).send().await?.body;
+            Ok(printer.json(&plugin)?)
         }
         PluginCommand::Grant { namespace, file: None, .. } => {
             show_grant(client, printer, &path(&namespace)).await
         }
         PluginCommand::Grant { namespace, file: Some(file), add } => {
-            let answer = grant(client, printer, &path(&namespace), &file, add).await?;
-            done(printer, &answer, &format!("plugin `{namespace}` has its grant, for calls from now on"))
+            let accepted = grant(client, printer, &path(&namespace), &file, add).await?;
+            let line = format!("plugin `{namespace}` has its grant, for calls from now on");
+            Ok(printer.result(&accepted, &line)?)
         }
         PluginCommand::Remove { namespace } => {
             client.delete(&path(&namespace)).send::<IgnoredAny>().await?;
-            done(printer, &json!({"removed": namespace}), &format!("plugin `{namespace}` is removed"))
+            let line = format!("plugin `{namespace}` is removed");
+            Ok(printer.result(&json!({"removed": namespace}), &line)?)
         }
-        PluginCommand::Rollback { namespace } => act(client, printer, &namespace, "rollback").await,
-        PluginCommand::Enable { namespace } => act(client, printer, &namespace, "enable").await,
-        PluginCommand::Disable { namespace } => act(client, printer, &namespace, "disable").await,
+        PluginCommand::Rollback { namespace } => post(client, printer, &namespace, "rollback").await,
+        PluginCommand::Enable { namespace } => post(client, printer, &namespace, "enable").await,
+        PluginCommand::Disable { namespace } => post(client, printer, &namespace, "disable").await,
     }
-}
-
-async fn list(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let items = client.list_all::<Value>("/v1/plugins").await?;
-    if printer.is_json() {
-        return Ok(printer.json(&json!({"items": items}))?);
-    }
-    let rows: Vec<_> = items.iter().map(row).collect();
-    Ok(printer.table(["NAMESPACE", "VERSION", "STATE", "TOOLS", "PURPOSE"], &rows)?)
 }
 
 async fn load(
@@ -128,15 +126,15 @@ async fn load(
     let kib = component.len().div_ceil(1024);
     printer.note(&format!("loading `{namespace}` ({kib} KiB); the daemon compiles it"))?;
     let put = client.put(&path(&namespace)).body("application/wasm", component.into());
-    let plugin = put.send::<Value>().await?.body;
-    document::warn(printer, &plugin)?;
-    show(printer, &plugin)
+    let loaded: PluginLoaded = put.send().await?.body;
+    document::warn(printer, &loaded.warnings)?;
+    show(printer, &loaded.plugin, &loaded)
 }
 
 /// Prints the grant of the plugin or tool at a path.
 pub async fn show_grant(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result<(), Failure> {
-    let answer = client.get(&format!("{path}/grant")).send::<Value>().await?;
-    Ok(printer.json(&answer.body)?)
+    let grant: Value = client.get(&format!("{path}/grant")).send().await?.body;
+    Ok(printer.json(&grant)?)
 }
 
 /// Replaces the grant of the plugin or tool at a path with the document of a file, or merges that into it.
@@ -146,15 +144,15 @@ pub async fn grant(
     path: &str,
     file: &str,
     add: bool,
-) -> Result<Value, Failure> {
+) -> Result<DocumentAccepted, Failure> {
     let text = document::document_from(file)?;
     let body = |before: Option<&Value>| match before.filter(|_| add) {
         Some(before) => with(before, &text),
         None => text,
     };
-    let answer = document::put::<Value, Value>(client, &format!("{path}/grant"), body).await?.body;
-    document::warn(printer, &answer)?;
-    Ok(answer)
+    let accepted: DocumentAccepted = document::put(client, &format!("{path}/grant"), body).await?.body;
+    document::warn(printer, &accepted.warnings)?;
+    Ok(accepted)
 }
 
 /// Merges two grants: lists are joined, and other fields of the added grant replace those of the first.
@@ -173,49 +171,46 @@ fn with(before: &Value, added: &str) -> String {
     Value::Object(grant).to_string()
 }
 
-async fn act(client: &Client, printer: &mut Printer<'_>, namespace: &str, verb: &str) -> Result<(), Failure> {
-    let answer = client.post(&format!("{}/{verb}", path(namespace))).send::<Value>().await?;
-    show(printer, &answer.body)
+async fn post(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    namespace: &str,
+    verb: &str,
+) -> Result<(), Failure> {
+    let plugin: PluginView = client.post(&format!("{}/{verb}", path(namespace))).send().await?.body;
+    show(printer, &plugin, &plugin)
 }
 
-fn show(printer: &mut Printer<'_>, plugin: &Value) -> Result<(), Failure> {
-    let text = |pointer| field(plugin, pointer);
-    let tools: Vec<_> = tools(plugin).map(|tool| field(tool, "/wire_name")).collect();
-    let (namespace, version, state) = (text("/namespace"), text("/version"), text("/state"));
-    let asks = asks(plugin);
+/// Prints a plugin; with `--json`, the whole response.
+fn show(printer: &mut Printer<'_>, plugin: &PluginView, response: &impl Serialize) -> Result<(), Failure> {
+    let tools: Vec<_> = plugin.tools.iter().map(|tool| tool.wire_name.as_str()).collect();
+    let asks = capabilities_text(&plugin.capabilities);
     let asks = if asks.is_empty() { asks } else { format!("; asks for {asks}") };
-    done(printer, plugin, &format!("{namespace} {version} is {state}: {}{asks}", tools.join(", ")))
+    let PluginView { namespace, version, state, .. } = plugin;
+    let line = format!("{namespace} {version} is {}: {}{asks}", word(state), tools.join(", "));
+    Ok(printer.result(response, &line)?)
 }
 
-fn row(plugin: &Value) -> [String; 5] {
-    let text = |pointer| field(plugin, pointer);
+fn row(plugin: &PluginView) -> [String; 5] {
     [
-        text("/namespace"),
-        text("/version"),
-        text("/state"),
-        tools(plugin).count().to_string(),
-        text("/purpose"),
+        plugin.namespace.clone(),
+        plugin.version.clone(),
+        word(&plugin.state),
+        plugin.tools.len().to_string(),
+        cell(plugin.purpose.as_ref()),
     ]
 }
 
-/// Describes the capabilities that a plugin requests; empty if it requests none.
-pub fn asks(plugin: &Value) -> String {
-    let list = |pointer: &str| plugin.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
-    let files = (field(plugin, "/capabilities/filesystem") == "workspace").then(|| "files".to_owned());
-    let rules = list("/capabilities/network").map(|rule| {
-        let scheme = rule.get("scheme").and_then(Value::as_str).unwrap_or("https");
-        let port = rule.get("port").map(|port| format!(":{port}")).unwrap_or_default();
-        let path = rule.get("path").and_then(Value::as_str).unwrap_or_default();
-        format!("{scheme}://{}{port}{path}", field(rule, "/host"))
+/// Describes requested capabilities; empty if there are none.
+pub fn capabilities_text(capabilities: &CapabilitiesView) -> String {
+    let files = (capabilities.filesystem == "workspace").then(|| "files".to_owned());
+    let rules = capabilities.network.iter().map(|rule| {
+        let port = rule.port.map(|port| format!(":{port}")).unwrap_or_default();
+        let path = rule.path.as_deref().unwrap_or_default();
+        format!("{}://{}{port}{path}", rule.scheme.as_str(), rule.host)
     });
-    let credentials = list("/capabilities/credentials").filter_map(Value::as_str);
-    let credentials = credentials.map(|provider| format!("credentials of {provider}"));
+    let credentials = capabilities.credentials.iter().map(|provider| format!("credentials of {provider}"));
     files.into_iter().chain(rules).chain(credentials).collect::<Vec<_>>().join(", ")
-}
-
-/// Returns the tools of a plugin response.
-pub fn tools(plugin: &Value) -> impl Iterator<Item = &Value> {
-    plugin.get("tools").and_then(Value::as_array).into_iter().flatten()
 }
 
 /// Reads the component from a file.
@@ -257,12 +252,19 @@ mod tests {
         run_with(answers, false, async |client, printer| run(command, client, printer).await).await
     }
 
+    fn plugin() -> Value {
+        let tool = |name: &str| {
+            json!({"name": name, "wire_name": format!("call_weather_{name}"), "original_name": null, "description": "",
+                "read_only": true})
+        };
+        json!({"namespace": "weather", "version": "1.2.0", "digest": "sha256:ab", "publisher": null, "category": null,
+            "purpose": "Weather", "built_in": false, "tools": [tool("current"), tool("forecast")],
+            "capabilities": {"filesystem": "none", "network": [], "credentials": []}, "state": "active",
+            "reason": null, "ignored_fields": [], "versions": [], "warnings": []})
+    }
+
     fn weather() -> Canned {
-        Canned::json(
-            200,
-            json!({"namespace": "weather", "version": "1.2.0", "state": "active", "purpose": "Weather",
-            "tools": [{"wire_name": "call_weather_current"}, {"wire_name": "call_weather_forecast"}]}),
-        )
+        Canned::json(200, plugin())
     }
 
     #[tokio::test]
@@ -283,9 +285,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("weather.wasm");
         std::fs::write(&file, "\0asm").expect("written");
-        let mut answer: Value = serde_json::from_str(&weather().body).expect("json");
-        answer["warnings"] =
-            json!([{"message": "with a `fuel` of 0 no call can run", "path": "/limits/fuel"}]);
+        let mut answer = plugin();
+        answer["warnings"] = json!([{"code": "NOTHING_RUNS", "message": "with a `fuel` of 0 no call can run", "path": "/limits/fuel"}]);
         let load = PluginCommand::Load { file, namespace: None };
         let run = run_command(load, vec![Canned::json(200, answer)]).await;
         run.result.expect("loaded");
@@ -315,7 +316,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_shows_each_plugin_with_its_state() {
-        let item: Value = serde_json::from_str(&weather().body).expect("json");
+        let item = plugin();
         let run = run_command(
             PluginCommand::List,
             vec![Canned::json(200, json!({"items": [item], "next_cursor": null}))],

@@ -7,11 +7,11 @@ mod explain;
 use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use toolgate_api::document::{DocumentAccepted, DocumentWarnings};
 
 use super::agent::{self, AgentName, parse_agent};
 use super::document::{self, document_from};
 use super::failure::Failure;
-use super::organization::done;
 use super::print::Printer;
 use super::remote::Remote;
 use crate::client::{Client, escape};
@@ -127,13 +127,12 @@ pub async fn run(command: PolicyCommand, client: &Client, printer: &mut Printer<
 async fn show(client: &Client, printer: &mut Printer<'_>, layer: &LayerName) -> Result<(), Failure> {
     let answer = client.get(&layer.path()).send::<Value>().await?;
     let (document, etag) = (answer.body, answer.etag);
-    let odd = client.get(&format!("{}/warnings", layer.path())).send::<Value>().await?.body;
+    let DocumentWarnings { warnings } = client.get(&format!("{}/warnings", layer.path())).send().await?.body;
     if printer.is_json() {
-        let warnings = odd.get("warnings").cloned().unwrap_or_else(|| json!([]));
         return Ok(printer.json(&json!({"document": document, "etag": etag, "warnings": warnings}))?);
     }
     printer.json(&document)?;
-    document::warn(printer, &odd)
+    document::warn(printer, &warnings)
 }
 
 async fn put(
@@ -146,11 +145,10 @@ async fn put(
     let body = document_from(file)?;
     let query = if strict { "?strict=true" } else { "" };
     let path = format!("{}{query}", layer.path());
-    let answer = document::put::<IgnoredAny, Value>(client, &path, |_| body).await?;
-    let accepted = answer.body;
-    document::warn(printer, &accepted)?;
-    let set = json!({"etag": answer.etag, "warnings": accepted.get("warnings").unwrap_or(&Value::Null)});
-    done(printer, &set, &format!("{layer} is set"))
+    let answer = document::put::<IgnoredAny, DocumentAccepted>(client, &path, |_| body).await?;
+    document::warn(printer, &answer.body.warnings)?;
+    let set = json!({"etag": answer.etag, "warnings": answer.body.warnings});
+    Ok(printer.result(&set, &format!("{layer} is set"))?)
 }
 
 #[cfg(test)]

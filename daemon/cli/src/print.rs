@@ -4,11 +4,14 @@
 //! characters are escaped. Styles are always written; the stream (`anstream`) strips them without a terminal or if
 //! `NO_COLOR` is set.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use clap::builder::styling::{AnsiColor, Style};
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 use toolgate_api::text;
 
 const HEADING: Style = Style::new().bold();
@@ -44,6 +47,30 @@ impl<'out> Printer<'out> {
     /// Prints a line of the result.
     pub fn line(&mut self, text: &str) -> io::Result<()> {
         writeln!(self.out, "{}", visible(text))
+    }
+
+    /// Prints the result: `value` as JSON, or `line` for people.
+    pub fn result<T: Serialize + ?Sized>(&mut self, value: &T, line: &str) -> io::Result<()> {
+        if self.json { self.json(value) } else { self.line(line) }
+    }
+
+    /// Prints a list as the result: `{"items": […]}` as JSON, or a table for people.
+    pub fn list<T: Serialize, const N: usize>(
+        &mut self,
+        headings: [&str; N],
+        items: &[T],
+        row: impl Fn(&T) -> [String; N],
+    ) -> io::Result<()> {
+        if self.json {
+            return self.json(&BTreeMap::from([("items", items)]));
+        }
+        self.table(headings, &items.iter().map(row).collect::<Vec<_>>())
+    }
+
+    /// Prints the output of a tool as the result, with line breaks and indents.
+    pub fn output(&mut self, output: Option<&RawValue>) -> io::Result<()> {
+        let value = output.and_then(|output| serde_json::from_str(output.get()).ok());
+        self.json(&value.unwrap_or(Value::Null))
     }
 
     /// Prints a value as JSON as the result.
@@ -123,6 +150,19 @@ impl<'out> Printer<'out> {
             }
         }
         writeln!(self.out)
+    }
+}
+
+/// Returns the text of a table cell; `-` if absent.
+pub fn cell(text: Option<&String>) -> String {
+    text.map_or("-", String::as_str).to_owned()
+}
+
+/// Returns the name of a variant, as JSON has it.
+pub fn word(variant: &impl Serialize) -> String {
+    match serde_json::to_value(variant) {
+        Ok(Value::String(word)) => word,
+        _ => "-".to_owned(),
     }
 }
 

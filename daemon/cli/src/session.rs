@@ -2,17 +2,21 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
+use serde::Serialize;
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::json;
+use toolgate_api::call::CallResult;
+use toolgate_api::session::{
+    SelectRequest, SelectedTools, SessionRequest, SessionView, ToolDefinition, ToolList, ToolSwitch,
+};
 
 use super::agent::{AgentName, parse_agent};
-use super::document::{arguments_from, field, moment, query};
+use super::client::{Client, escape};
+use super::document::{arguments_from, query};
 use super::events;
 use super::failure::Failure;
-use super::organization::done;
-use super::print::Printer;
+use super::print::{Printer, time_text};
 use super::remote::Remote;
-use crate::client::{Client, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -132,25 +136,33 @@ pub struct Open {
 
 pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     match command {
-        SessionCommand::Open(wanted) => open(client, printer, &wanted).await,
-        SessionCommand::Show { id } => show(printer, &client.get(&path(&id)).send::<Value>().await?.body),
+        SessionCommand::Open(open) => {
+            let request = SessionRequest {
+                agent: open.agent.to_string(),
+                user: open.user,
+                conversation: open.conversation,
+                channel: open.channel,
+            };
+            show(printer, &client.post("/v1/sessions").json(&request).send().await?.body)
+        }
+        SessionCommand::Show { id } => show(printer, &client.get(&path(&id)).send().await?.body),
         SessionCommand::End { id } => {
             client.delete(&path(&id)).send::<IgnoredAny>().await?;
-            done(printer, &json!({"ended": id}), &format!("session `{id}` has ended"))
+            Ok(printer.result(&json!({"ended": id}), &format!("session `{id}` has ended"))?)
         }
         SessionCommand::Tools { id, format, message: None } => list(client, printer, &id, format).await,
         SessionCommand::Tools { id, format, message: Some(message) } => {
-            select(client, printer, &id, format, &message).await
+            select(client, printer, &id, format, message).await
         }
         SessionCommand::Disable { id, tool } => switch(client, printer, &id, &tool, true).await,
         SessionCommand::Enable { id, tool } => switch(client, printer, &id, &tool, false).await,
         SessionCommand::Call { id, call } => {
-            let answer = client.get(&call_path(&id, &call)).send::<Value>().await?;
-            Ok(printer.json(&answer.body)?)
+            let result: CallResult<'static> = client.get(&call_path(&id, &call)).send().await?.body;
+            Ok(printer.json(&result)?)
         }
         SessionCommand::Cancel { id, call } => {
             client.delete(&call_path(&id, &call)).send::<IgnoredAny>().await?;
-            done(printer, &json!({"cancelled": call}), &format!("call `{call}` is cancelled"))
+            Ok(printer.result(&json!({"cancelled": call}), &format!("call `{call}` is cancelled"))?)
         }
         SessionCommand::Result { id, call, output, failed } => {
             let body = match (output, failed) {
@@ -159,8 +171,8 @@ pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer
                 (None, why) => json!({"status": "error", "message": why}).to_string(),
             };
             let post = client.post(&format!("{}/result", call_path(&id, &call)));
-            let answer = post.json_text(body).send::<Value>().await?;
-            Ok(printer.json(&answer.body)?)
+            let result: CallResult<'static> = post.json_text(body).send().await?.body;
+            Ok(printer.json(&result)?)
         }
         SessionCommand::Events { id } => {
             events::follow(client, printer, &format!("{}/events", path(&id))).await
@@ -168,33 +180,20 @@ pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer
     }
 }
 
-async fn open(client: &Client, printer: &mut Printer<'_>, wanted: &Open) -> Result<(), Failure> {
-    let mut request = json!({"agent": wanted.agent.to_string()});
-    let labels =
-        [("user", &wanted.user), ("conversation", &wanted.conversation), ("channel", &wanted.channel)];
-    for (name, value) in labels {
-        if let Some(value) = value {
-            request[name] = json!(value);
-        }
-    }
-    show(printer, &client.post("/v1/sessions").json(&request).send::<Value>().await?.body)
-}
-
-fn show(printer: &mut Printer<'_>, session: &Value) -> Result<(), Failure> {
+fn show(printer: &mut Printer<'_>, session: &SessionView) -> Result<(), Failure> {
     if printer.is_json() {
         return Ok(printer.json(session)?);
     }
-    let text = |name: &str| session.get(name).and_then(Value::as_str).map(str::to_owned);
     printer.fields(&[
-        ("session", text("session")),
-        ("agent", text("agent")),
-        ("user", text("user")),
-        ("conversation", text("conversation")),
-        ("channel", text("channel")),
-        ("ends, unless used", Some(moment(session, "/expires_at"))),
+        ("session", Some(session.session.clone())),
+        ("agent", Some(session.agent.clone())),
+        ("user", session.user.clone()),
+        ("conversation", session.conversation.clone()),
+        ("channel", session.channel.clone()),
+        ("ends, unless used", Some(time_text(session.expires_at))),
     ])?;
     printer.line("")?;
-    table(printer, session)
+    table(printer, &session.tools)
 }
 
 async fn list(
@@ -203,13 +202,17 @@ async fn list(
     id: &str,
     format: Option<String>,
 ) -> Result<(), Failure> {
-    let query = query(&[("format", format.as_deref())]);
-    let answer = client.get(&format!("{}/tools{query}", path(id))).send::<Value>().await?.body;
-    match (printer.is_json(), format) {
-        (true, _) => Ok(printer.json(&answer)?),
-        (false, Some(_)) => Ok(printer.json(&answer["tools"])?),
-        (false, None) => table(printer, &answer),
+    #[derive(serde::Deserialize, Serialize)]
+    struct ToolgateTools {
+        tools: Vec<ToolDefinition>,
     }
+    let get = client.get(&format!("{}/tools{}", path(id), query(&[("format", format.as_deref())])));
+    if format.is_some() {
+        let list: ToolList = get.send().await?.body;
+        return Ok(if printer.is_json() { printer.json(&list) } else { printer.json(&list.tools) }?);
+    }
+    let list: ToolgateTools = get.send().await?.body;
+    if printer.is_json() { Ok(printer.json(&list)?) } else { table(printer, &list.tools) }
 }
 
 async fn select(
@@ -217,40 +220,35 @@ async fn select(
     printer: &mut Printer<'_>,
     id: &str,
     format: Option<String>,
-    message: &str,
+    message: String,
 ) -> Result<(), Failure> {
     let query = query(&[("format", format.as_deref())]);
     let post = client.post(&format!("{}/tools/select{query}", path(id)));
-    let answer = post.json(&json!({"message": message})).send::<Value>().await?.body;
+    let selected: SelectedTools = post.json(&SelectRequest { message }).send().await?.body;
     match (printer.is_json(), format) {
-        (true, _) => return Ok(printer.json(&answer)?),
-        (false, Some(_)) => return Ok(printer.json(&answer["tools"])?),
+        (true, _) => return Ok(printer.json(&selected)?),
+        (false, Some(_)) => return Ok(printer.json(&selected.tools)?),
         (false, None) => {}
     }
-    let row = |chosen: &Value| [field(chosen, "/name"), reasons(chosen)];
-    let rows: Vec<_> = answer["why"].as_array().into_iter().flatten().map(row).collect();
-    printer.table(["TOOL", "WHY"], &rows)?;
-    Ok(printer.note(match answer["narrowed"].as_bool() {
-        Some(true) => "the others can still be called; they are only not shown",
-        _ => "nothing was left out",
+    let rows = selected.why.iter().map(|tool| {
+        let reasons = if tool.why.is_empty() { "-".to_owned() } else { tool.why.join(", ") };
+        [tool.name.clone(), reasons]
+    });
+    printer.table(["TOOL", "WHY"], &rows.collect::<Vec<_>>())?;
+    Ok(printer.note(match selected.narrowed {
+        true => "the others can still be called; they are only not shown",
+        false => "nothing was left out",
     })?)
 }
 
-fn reasons(chosen: &Value) -> String {
-    let reasons = chosen["why"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    let reasons: Vec<&str> = reasons.collect();
-    if reasons.is_empty() { "-".to_owned() } else { reasons.join(", ") }
-}
-
-/// Prints the tools of a response, each with the first line of its description.
-fn table(printer: &mut Printer<'_>, answer: &Value) -> Result<(), Failure> {
-    let row = |tool: &Value| {
-        let approval = if tool["requires_approval"] == true { "needed" } else { "-" };
-        let described = field(tool, "/description").lines().next().unwrap_or_default().to_owned();
-        [field(tool, "/name"), field(tool, "/mode"), approval.to_owned(), described]
-    };
-    let rows: Vec<_> = answer["tools"].as_array().into_iter().flatten().map(row).collect();
-    Ok(printer.table(["TOOL", "ENDS AT", "APPROVAL", "WHAT IT DOES"], &rows)?)
+/// Prints tools, each with the first line of its description.
+fn table(printer: &mut Printer<'_>, tools: &[ToolDefinition]) -> Result<(), Failure> {
+    let rows = tools.iter().map(|tool| {
+        let approval = if tool.requires_approval { "needed" } else { "-" };
+        let description = tool.description.lines().next().unwrap_or_default();
+        [tool.name.clone(), tool.mode.clone(), approval.to_owned(), description.to_owned()]
+    });
+    Ok(printer.table(["TOOL", "ENDS AT", "APPROVAL", "WHAT IT DOES"], &rows.collect::<Vec<_>>())?)
 }
 
 async fn switch(
@@ -261,10 +259,10 @@ async fn switch(
     disabled: bool,
 ) -> Result<(), Failure> {
     let put = client.put(&format!("{}/tools/{}", path(id), escape(tool)));
-    put.json(&json!({"disabled": disabled})).send::<IgnoredAny>().await?;
+    put.json(&ToolSwitch { disabled }).send::<IgnoredAny>().await?;
     let state = if disabled { "disabled" } else { "enabled" };
     let set = json!({"session": id, "tool": tool, "disabled": disabled});
-    done(printer, &set, &format!("`{tool}` is {state} in session `{id}`"))
+    Ok(printer.result(&set, &format!("`{tool}` is {state} in session `{id}`"))?)
 }
 
 fn call_path(id: &str, call: &str) -> String {
@@ -278,6 +276,7 @@ fn path(id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use serde_json::Value;
 
     use super::super::testing::{Run, run_with};
     use super::*;
@@ -297,7 +296,8 @@ mod tests {
     }
 
     fn opened() -> Canned {
-        let tool = json!({"name": "call_files_write", "description": "Writes a file.\n\nMore.", "mode": "server", "requires_approval": true});
+        let tool = json!({"name": "call_files_write", "description": "Writes a file.\n\nMore.", "mode": "server", "requires_approval": true,
+            "original_name": null, "input_schema": {}, "output_schema": null, "read_only": false});
         let session = json!({"session": "s_1", "agent": "acme/bot", "user": "u", "conversation": null, "channel": "sms",
             "tools": [tool], "system_prompt": "…", "expires_at": 0});
         Canned::json(201, session)
@@ -317,7 +317,8 @@ mod tests {
         let run = typed(&words, vec![opened()]).await;
         run.result.expect("opened");
         assert_eq!(run.asked[0].line(), "POST /v1/sessions");
-        assert_eq!(run.asked[0].body, r#"{"agent":"acme/bot","channel":"sms","user":"u"}"#);
+        let sent: Value = serde_json::from_str(&run.asked[0].body).expect("json");
+        assert_eq!(sent, json!({"agent": "acme/bot", "user": "u", "conversation": null, "channel": "sms"}));
         assert!(run.out.starts_with("session            s_1\nagent              acme/bot\n"), "{}", run.out);
         assert!(run.out.ends_with("call_files_write  server   needed    Writes a file.\n"), "{}", run.out);
         assert!(!run.out.contains("conversation"), "{}", run.out);

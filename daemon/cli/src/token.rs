@@ -3,15 +3,14 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
-use toolgate_api::token::Role;
+use serde_json::json;
+use toolgate_api::token::{Role, TokenRequest, TokenView};
 
-use super::document::{self, field};
+use super::client::{Client, escape};
+use super::document;
 use super::failure::Failure;
-use super::organization::done;
-use super::print::{Printer, time_text};
+use super::print::{Printer, cell, time_text};
 use super::remote::Remote;
-use crate::client::{Client, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,47 +61,45 @@ pub enum TokenCommand {
 pub async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     match command {
         TokenCommand::Create { role, organization, agent, label } => {
-            let agents = if agent.is_empty() { Value::Null } else { json!(agent) };
-            let wanted =
-                json!({"role": role, "organization": organization, "agents": agents, "label": label});
-            create(client, printer, &wanted).await
+            let agents = (!agent.is_empty()).then_some(agent);
+            create(client, printer, &TokenRequest { role, organization, agents, label }).await
         }
-        TokenCommand::List => list(client, printer).await,
+        TokenCommand::List => {
+            let tokens: Vec<TokenView> = client.list_all("/v1/tokens").await?;
+            Ok(printer.list(["ID", "ROLE", "ORGANIZATION", "AGENTS", "CREATED", "LABEL"], &tokens, row)?)
+        }
         TokenCommand::Revoke { id } => {
             client.delete(&format!("/v1/tokens/{}", escape(&id))).send::<IgnoredAny>().await?;
-            done(printer, &json!({"revoked": id}), &format!("token `{id}` is revoked"))
+            Ok(printer.result(&json!({"revoked": id}), &format!("token `{id}` is revoked"))?)
         }
     }
 }
 
 /// Prints only the token on standard output, so it can be redirected to a file.
-async fn create(client: &Client, printer: &mut Printer<'_>, wanted: &Value) -> Result<(), Failure> {
-    let made = client.post("/v1/tokens").json(wanted).send::<Value>().await?.body;
+async fn create(client: &Client, printer: &mut Printer<'_>, request: &TokenRequest) -> Result<(), Failure> {
+    let created: TokenView = client.post("/v1/tokens").json(request).send().await?.body;
+    printer.result(&created, created.token.as_deref().unwrap_or_default())?;
     if printer.is_json() {
-        return Ok(printer.json(&made)?);
+        return Ok(());
     }
-    printer.line(&field(&made, "/token"))?;
-    document::warn(printer, &made)?;
-    Ok(printer.note(&format!("this is token `{}`; it is not shown again", field(&made, "/id")))?)
+    document::warn(printer, created.warnings.as_deref().unwrap_or_default())?;
+    Ok(printer.note(&format!("this is token `{}`; it is not shown again", created.id))?)
 }
 
-async fn list(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let items = client.list_all::<Value>("/v1/tokens").await?;
-    if printer.is_json() {
-        return Ok(printer.json(&json!({"items": items}))?);
-    }
-    let rows: Vec<_> = items.iter().map(row).collect();
-    Ok(printer.table(["ID", "ROLE", "ORGANIZATION", "AGENTS", "CREATED", "LABEL"], &rows)?)
-}
-
-fn row(item: &Value) -> [String; 6] {
-    let created = item.get("created_ms").and_then(Value::as_u64).map_or_else(|| "-".into(), time_text);
-    let text = |pointer| field(item, pointer);
-    [text("/id"), text("/role"), text("/organization"), text("/agents"), created, text("/label")]
+fn row(token: &TokenView) -> [String; 6] {
+    [
+        token.id.clone(),
+        token.role.as_str().to_owned(),
+        cell(token.organization.as_ref()),
+        cell(token.agents.as_ref().map(|agents| agents.join(",")).as_ref()),
+        time_text(token.created_ms),
+        token.label.clone(),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
     use toolgate_api::error::{CallError, ErrorType};
 
     use super::super::testing::{Run, run_with};
@@ -122,8 +119,16 @@ mod tests {
         }
     }
 
+    /// A token with these members.
+    fn token(members: Value) -> Value {
+        let mut token = json!({"id": "ab", "role": "owner", "organization": "acme", "agents": null, "created_ms": 0,
+            "label": "ci"});
+        token.as_object_mut().expect("an object").extend(members.as_object().expect("an object").clone());
+        token
+    }
+
     fn made() -> Canned {
-        Canned::json(201, json!({"id": "ab", "token": "tg_ab_secret"}))
+        Canned::json(201, token(json!({"token": "tg_ab_secret", "warnings": []})))
     }
 
     #[tokio::test]
@@ -141,8 +146,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_agent_that_is_not_there_is_warned_of_beside_the_token() {
-        let odd = json!({"path": "/agents/0", "message": "the organization `acme` has no agent `bott`", "nearest": "bot"});
-        let made = Canned::json(201, json!({"id": "ab", "token": "tg_ab_secret", "warnings": [odd]}));
+        let odd = json!({"code": "UNRESOLVED_AGENT", "path": "/agents/0", "message": "the organization `acme` has no agent `bott`", "nearest": "bot"});
+        let made = Canned::json(201, token(json!({"token": "tg_ab_secret", "warnings": [odd]})));
         let run = run_command(create(vec!["bott".into()]), false, vec![made]).await;
         run.result.expect("done");
         assert_eq!(run.out, "tg_ab_secret\n");
@@ -162,7 +167,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_shows_who_may_do_what() {
-        let item = json!({"id": "ab", "role": "owner", "organization": "acme", "agents": null, "created_ms": 0, "label": "ci"});
+        let item = token(json!({}));
         let run = run_command(
             TokenCommand::List,
             false,

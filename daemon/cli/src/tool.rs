@@ -3,18 +3,22 @@
 use std::collections::BTreeMap;
 
 use clap::{Args, Subcommand};
-use serde::Serialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use toolgate_api::call::CallUsage;
+use toolgate_api::custom_tool::{ConsentRequest, CustomToolAccepted, CustomToolView, WaitingView};
+use toolgate_api::name::derive_namespace;
+use toolgate_api::test_call::{ExcerptView, ExchangeView, FieldView, TestCallRequest, TestCallView};
+use toolgate_api::text::escape_for_display;
 
-use super::document::{self, arguments_from, document_from, field};
+use super::client::{Client, escape};
+use super::document::{self, arguments_from, document_from};
 use super::failure::Failure;
-use super::organization::done;
-use super::plugin::{asks, grant, show_grant, tools};
-use super::print::Printer;
+use super::plugin::{capabilities_text, grant, show_grant};
+use super::print::{Printer, cell, word};
 use super::remote::Remote;
-use crate::client::{Client, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -103,10 +107,14 @@ pub enum ToolCommand {
 
 pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     match command {
-        ToolCommand::List { organization } => list(client, printer, &organization).await,
+        ToolCommand::List { organization } => {
+            let tools: Vec<CustomToolView> =
+                client.list_all(&format!("/v1/orgs/{}/tools", escape(&organization))).await?;
+            Ok(printer.list(["NAMESPACE", "KIND", "STATE", "ACTIONS", "WAITING", "PURPOSE"], &tools, row)?)
+        }
         ToolCommand::Show { name } => {
-            let answer = client.get(&path(&name)?).send::<Value>().await?;
-            Ok(printer.json(&answer.body)?)
+            let tool: CustomToolView = client.get(&path(&name)?).send().await?.body;
+            Ok(printer.json(&tool)?)
         }
         ToolCommand::Put { name, file } => {
             let definition = document_from(&file)?;
@@ -115,26 +123,24 @@ pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_
         }
         ToolCommand::Remove { name } => {
             document::delete(client, &path(&name)?).await?;
-            done(printer, &json!({"removed": name}), &format!("tool `{name}` is removed"))
+            Ok(printer.result(&json!({"removed": name}), &format!("tool `{name}` is removed"))?)
         }
         ToolCommand::Refresh { name } => {
-            let answer = client.post(&format!("{}/refresh", path(&name)?)).send::<Value>().await?;
-            show(printer, &answer.body)
+            let tool: CustomToolView = client.post(&format!("{}/refresh", path(&name)?)).send().await?.body;
+            show(printer, &tool, &tool)
         }
         ToolCommand::Approve { name, digest } => {
-            let consent = json!({"digest": digest});
-            let answer =
-                client.post(&format!("{}/approve", path(&name)?)).json(&consent).send::<Value>().await?;
-            show(printer, &answer.body)
+            let approve = client.post(&format!("{}/approve", path(&name)?)).json(&ConsentRequest { digest });
+            let tool: CustomToolView = approve.send().await?.body;
+            show(printer, &tool, &tool)
         }
         ToolCommand::Grant { name, file: None, .. } => show_grant(client, printer, &path(&name)?).await,
         ToolCommand::Grant { name, file: Some(file), add } => {
-            let answer = grant(client, printer, &path(&name)?, &file, add).await?;
-            done(printer, &answer, &format!("tool `{name}` has its grant, for calls from now on"))
+            let accepted = grant(client, printer, &path(&name)?, &file, add).await?;
+            Ok(printer.result(&accepted, &format!("tool `{name}` has its grant, for calls from now on"))?)
         }
         ToolCommand::Try { name, arguments, definition, user } => {
-            let request = trial(&name, &arguments, definition.as_deref(), user.as_deref())?;
-            try_out(client, printer, &request).await
+            try_out(client, printer, &test_call(&name, &arguments, definition.as_deref(), user)?).await
         }
     }
 }
@@ -146,71 +152,57 @@ pub async fn put(
     path: &str,
     definition: String,
 ) -> Result<(), Failure> {
-    let answer: Value = document::put(client, path, |_: Option<&IgnoredAny>| definition).await?.body;
-    document::warn(printer, &answer)?;
-    show(printer, &answer)
+    let accepted: CustomToolAccepted =
+        document::put(client, path, |_: Option<&IgnoredAny>| definition).await?.body;
+    document::warn(printer, &accepted.warnings)?;
+    show(printer, &accepted.tool, &accepted)
 }
 
-async fn list(client: &Client, printer: &mut Printer<'_>, organization: &str) -> Result<(), Failure> {
-    let path = format!("/v1/orgs/{}/tools", escape(organization));
-    let items = client.list_all::<Value>(&path).await?;
-    if printer.is_json() {
-        return Ok(printer.json(&json!({"items": items}))?);
-    }
-    let row = |tool: &Value| {
-        let text = |pointer| field(tool, pointer);
-        let actions = tools(tool).count().to_string();
-        [
-            text("/namespace"),
-            text("/kind"),
-            text("/state"),
-            actions,
-            text("/waiting/digest"),
-            text("/purpose"),
-        ]
-    };
-    let rows: Vec<_> = items.iter().map(row).collect();
-    Ok(printer.table(["NAMESPACE", "KIND", "STATE", "ACTIONS", "WAITING", "PURPOSE"], &rows)?)
+fn row(tool: &CustomToolView) -> [String; 6] {
+    [
+        tool.namespace.clone(),
+        tool.kind.to_string(),
+        word(&tool.state),
+        tool.tools.len().to_string(),
+        cell(tool.waiting.as_ref().map(|waiting| &waiting.digest)),
+        cell(tool.purpose.as_ref()),
+    ]
 }
 
-fn show(printer: &mut Printer<'_>, tool: &Value) -> Result<(), Failure> {
-    let actions: Vec<_> = tools(tool).map(|action| field(action, "/wire_name")).collect();
-    for left in tool.get("left_out").and_then(Value::as_array).into_iter().flatten() {
-        printer.warning(&format!("`{}` is left out: {}", field(left, "/name"), field(left, "/why")))?;
+/// Prints a tool; with `--json`, the whole response.
+fn show(printer: &mut Printer<'_>, tool: &CustomToolView, response: &impl Serialize) -> Result<(), Failure> {
+    for left in &tool.left_out {
+        printer.warning(&format!("`{}` is left out: {}", left.name, left.why))?;
     }
-    if tool.get("waiting").is_some_and(Value::is_object) {
-        waiting(printer, tool)?;
+    if let Some(waiting) = &tool.waiting {
+        show_waiting(printer, waiting)?;
     }
-    let (namespace, state) = (field(tool, "/namespace"), field(tool, "/state"));
-    done(printer, tool, &format!("{namespace} is {state}: {}; asks for {}", actions.join(", "), asks(tool)))
+    let actions: Vec<_> = tool.tools.iter().map(|action| action.wire_name.as_str()).collect();
+    let (state, asks) = (word(&tool.state), capabilities_text(&tool.capabilities));
+    let line = format!("{} is {state}: {}; asks for {asks}", tool.namespace, actions.join(", "));
+    Ok(printer.result(response, &line)?)
 }
 
 /// Prints the tools that wait for consent, with all the text that a model would read: consent must be informed.
-fn waiting(printer: &mut Printer<'_>, tool: &Value) -> Result<(), Failure> {
-    let list = |name: &str| {
-        tool.pointer(&format!("/waiting/{name}"))
-            .and_then(Value::as_array)
-            .map(Vec::as_slice)
-            .unwrap_or_default()
-    };
-    let named = ["added", "removed", "changed"].map(|name| (name, field(tool, &format!("/waiting/{name}"))));
-    let named: Vec<String> = named
-        .into_iter()
-        .filter(|(_, names)| !matches!(names.as_str(), "" | "-"))
-        .map(|(what, names)| format!("{what} {names}"))
+fn show_waiting(printer: &mut Printer<'_>, waiting: &WaitingView) -> Result<(), Failure> {
+    let changes = [("added", &waiting.added), ("removed", &waiting.removed), ("changed", &waiting.changed)];
+    let changes: Vec<_> = changes
+        .iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(change, names)| format!("{change} {}", names.join(",")))
         .collect();
     printer.warning(&format!(
         "its server has something else now: {}; consent to it with `toolgate tool approve` and {}",
-        if named.is_empty() { "another revision of the protocol".to_owned() } else { named.join(", ") },
-        field(tool, "/waiting/digest")
+        if changes.is_empty() { "another revision of the protocol".to_owned() } else { changes.join(", ") },
+        waiting.digest
     ))?;
-    for left in list("left_out") {
-        printer.warning(&format!("`{}` would be left out: {}", field(left, "/name"), field(left, "/why")))?;
+    for left in &waiting.left_out {
+        printer.warning(&format!("`{}` would be left out: {}", left.name, left.why))?;
     }
-    for after in list("tools") {
+    for after in &waiting.tools {
         let name = after.get("name");
-        let before = list("before").iter().find(|before| before.get("name") == name);
-        printer.note(&format!("`{}` would be:", field(after, "/name")))?;
+        let before = waiting.before.iter().find(|before| before.get("name") == name);
+        printer.note(&format!("`{}` would be:", name.and_then(Value::as_str).unwrap_or("-")))?;
         let (before, after) = (before.map(leaves).unwrap_or_default(), leaves(after));
         let others = |all: &BTreeMap<String, String>, known: &BTreeMap<String, String>, mark: char| {
             let differs = all.iter().filter(|(place, value)| known.get(*place) != Some(value));
@@ -223,7 +215,7 @@ fn waiting(printer: &mut Printer<'_>, tool: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns every scalar and empty container by its JSON pointer, with hidden characters escape.
+/// Returns every scalar and empty container by its JSON pointer, with hidden characters escaped.
 fn leaves(value: &Value) -> BTreeMap<String, String> {
     fn walk(value: &Value, place: String, found: &mut BTreeMap<String, String>) {
         match value {
@@ -234,7 +226,7 @@ fn leaves(value: &Value) -> BTreeMap<String, String> {
                 let items = items.iter().enumerate();
                 items.for_each(|(at, value)| walk(value, format!("{place}/{at}"), found));
             }
-            _ => drop(found.insert(place, toolgate_api::text::escape_for_display(&value.to_string(), SHOWN))),
+            _ => drop(found.insert(place, escape_for_display(&value.to_string(), BODY_CHARS))),
         }
     }
     let mut found = BTreeMap::new();
@@ -242,117 +234,98 @@ fn leaves(value: &Value) -> BTreeMap<String, String> {
     found
 }
 
-/// Request body of a trial. The arguments are raw JSON and are never serialized again.
-#[derive(Serialize)]
-struct Trial<'a> {
-    organization: &'a str,
-    tool: &'a str,
-    arguments: Box<RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    namespace: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    definition: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    user: Option<&'a str>,
-}
-
-fn trial<'a>(
-    name: &'a str,
+fn test_call(
+    name: &str,
     arguments: &str,
     definition: Option<&str>,
-    user: Option<&'a str>,
-) -> Result<Trial<'a>, Failure> {
-    let unsound =
+    user: Option<String>,
+) -> Result<TestCallRequest, Failure> {
+    let no_action =
         || Failure::wrong_usage(format!("`{name}` is no action"), "write `organization/namespace/action`");
-    let (organization, tool) = name.split_once('/').ok_or_else(unsound)?;
-    let (namespace, action) = tool.split_once('/').ok_or_else(unsound)?;
+    let (organization, tool) = name.split_once('/').ok_or_else(no_action)?;
+    let (namespace, action) = tool.split_once('/').ok_or_else(no_action)?;
     let raw = |text: String, what: &str| {
-        RawValue::from_string(text)
+        RawValue::from_string(text.trim().to_owned())
             .map_err(|error| Failure::wrong_usage(format!("{what} not JSON: {error}"), "write `'{…}'`"))
     };
-    let arguments = raw(arguments_from(arguments)?.trim().to_owned(), "the arguments are")?;
-    let Some(file) = definition else {
-        return Ok(Trial { organization, tool, arguments, namespace: None, definition: None, user });
-    };
-    let definition = raw(document_from(file)?.trim().to_owned(), "the definition is")?;
-    Ok(Trial {
-        organization,
-        tool: action,
-        arguments,
-        namespace: Some(namespace),
-        definition: Some(definition),
+    let definition = definition.map(|file| raw(document_from(file)?, "the definition is")).transpose()?;
+    Ok(TestCallRequest {
+        organization: Some(organization.to_owned()),
+        tool: if definition.is_some() { action } else { tool }.to_owned(),
+        namespace: definition.is_some().then(|| namespace.to_owned()),
+        arguments: Some(raw(arguments_from(arguments)?, "the arguments are")?),
+        definition,
         user,
     })
 }
 
-async fn try_out(client: &Client, printer: &mut Printer<'_>, request: &Trial<'_>) -> Result<(), Failure> {
-    let body = serde_json::to_string(request).unwrap_or_default();
-    let tried = client.post("/v1/try").json_text(body).send::<Value>().await?.body;
+async fn try_out(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    request: &TestCallRequest,
+) -> Result<(), Failure> {
+    let tried: TestCallView<'static> = client.post("/v1/try").json(request).send().await?.body;
     if printer.is_json() {
         return Ok(printer.json(&tried)?);
     }
-    for request in tried.get("requests").and_then(Value::as_array).into_iter().flatten() {
-        exchange(printer, request)?;
+    for exchange in &tried.requests {
+        show_exchange(printer, exchange)?;
     }
-    let result = tried.get("result").cloned().unwrap_or_default();
-    if let Some(usage) = result.get("usage").and_then(Value::as_object) {
-        let used: Vec<String> = usage.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        printer.note(&format!("used: {}", used.join(", ")))?;
-    }
-    match result.get("error") {
-        None => Ok(printer.json(result.get("output").unwrap_or(&Value::Null))?),
-        Some(error) => {
-            let message = format!("{}: {}", field(error, "/error_type"), field(error, "/message"));
-            Err(Failure::new(message, field(error, "/hint")))
-        }
+    let CallUsage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, .. } = tried.result.usage;
+    printer.note(&format!(
+        "used: fuel {fuel}, memory_bytes {memory_bytes}, duration_us {duration_us}, host_calls {host_calls}, \
+         egress_bytes {egress_bytes}"
+    ))?;
+    match tried.result.error {
+        None => Ok(printer.output(tried.result.output.as_deref())?),
+        Some(error) => Err(Failure::new(format!("{}: {}", error.error_type, error.message), error.hint)),
     }
 }
 
 /// Limit of printed characters per response body; `--json` prints the whole body.
-const SHOWN: usize = 4_000;
+const BODY_CHARS: usize = 4_000;
 
 /// Prints an exchange as HTTP: the request behind `>`, the response behind `<`, and before both the rule that allowed
 /// it.
-fn exchange(printer: &mut Printer<'_>, exchange: &Value) -> Result<(), Failure> {
+fn show_exchange(printer: &mut Printer<'_>, exchange: &ExchangeView) -> Result<(), Failure> {
     let mut lines = Vec::new();
-    if let Some(rule) = exchange.get("rule").filter(|rule| !rule.is_null()) {
-        lines.push(format!("# by the rule {rule}"));
+    if let Some(rule) = &exchange.rule {
+        lines.push(format!("# by the rule {}", serde_json::to_string(rule).unwrap_or_default()));
     }
-    lines.push(match exchange.get("credential").and_then(Value::as_str) {
+    lines.push(match &exchange.credential {
         Some(credential) => format!("# with the credential {credential}"),
         None => "# without a credential".to_owned(),
     });
-    lines.push(format!("> {}", field(exchange, "/request")));
-    message(&mut lines, '>', exchange, "headers", "body");
-    match exchange.get("status").and_then(Value::as_u64) {
-        Some(status) => lines.push(format!("< {status}")),
-        None => lines.push(format!("< {}", field(exchange, "/failed"))),
+    lines.push(format!("> {}", exchange.request));
+    add_message(&mut lines, '>', &exchange.headers, &exchange.body);
+    match (exchange.status, &exchange.failed) {
+        (Some(status), _) => lines.push(format!("< {status}")),
+        (None, failed) => lines.push(format!("< {}", cell(failed.as_ref()))),
     }
-    message(&mut lines, '<', exchange, "answer_headers", "answer");
+    add_message(&mut lines, '<', &exchange.answer_headers, &exchange.answer);
     for line in lines {
         printer.note(&line)?;
     }
     Ok(())
 }
 
-fn message(lines: &mut Vec<String>, mark: char, exchange: &Value, head: &str, body: &str) {
-    for part in exchange.get(head).and_then(Value::as_array).into_iter().flatten() {
-        lines.push(format!("{mark} {}: {}", field(part, "/name"), field(part, "/value")));
-    }
-    let text = exchange.pointer(&format!("/{body}/text")).and_then(Value::as_str).unwrap_or_default();
-    let shown: String = text.chars().take(SHOWN).collect();
+fn add_message(lines: &mut Vec<String>, mark: char, headers: &[FieldView], body: &ExcerptView) {
+    lines.extend(headers.iter().map(|field| format!("{mark} {}: {}", field.name, field.value)));
+    let shown: String = body.text.chars().take(BODY_CHARS).collect();
     lines.extend(shown.lines().map(|line| format!("{mark}   {line}")));
-    let bytes = exchange.pointer(&format!("/{body}/bytes")).and_then(Value::as_u64).unwrap_or_default();
-    if shown.len() as u64 != bytes {
-        lines.push(format!("{mark}   … of {bytes} bytes; `--json` shows more of what is text"));
+    if shown.len() as u64 != body.bytes {
+        lines.push(format!("{mark}   … of {} bytes; `--json` shows more of what is text", body.bytes));
     }
 }
 
 /// Returns the path of the tool that a definition creates, from its display name (C1).
 fn path_for(organization: &str, definition: &str) -> Result<String, Failure> {
-    let definition: Value = serde_json::from_str(definition).unwrap_or_default();
-    let display_name = definition.get("display_name").and_then(Value::as_str);
-    let namespace = display_name.and_then(toolgate_api::name::derive_namespace).ok_or_else(|| {
+    #[derive(Default, Deserialize)]
+    struct Definition {
+        display_name: Option<String>,
+    }
+    let definition: Definition = serde_json::from_str(definition).unwrap_or_default();
+    let namespace = definition.display_name.as_deref().and_then(derive_namespace).ok_or_else(|| {
         let what = format!(
             "`{organization}` names no tool, and the definition has no `display_name` to make a name of"
         );
@@ -382,8 +355,11 @@ mod tests {
 
     fn wiki() -> Value {
         json!({"namespace": "wiki", "kind": "mcp", "state": "active", "purpose": "Pages",
-            "tools": [{"wire_name": "call_wiki_search"}],
-            "capabilities": {"network": [{"host": "wiki.example", "path": "/mcp"}]},
+            "version": "1", "digest": "sha256:cd", "publisher": null, "category": null, "reason": null,
+            "tools": [{"name": "search", "wire_name": "call_wiki_search", "original_name": null,
+                "description": "Finds.", "read_only": true}],
+            "capabilities": {"filesystem": "none", "credentials": [],
+                "network": [{"scheme": "https", "host": "wiki.example", "path": "/mcp"}]},
             "waiting": {
                 "digest": "sha256:ab", "added": ["write"], "removed": [], "changed": ["search"],
                 "tools": [
@@ -394,8 +370,9 @@ mod tests {
                     {"name": "search", "description": "Finds.", "inputSchema": {"properties": {"q": {"description": "Words."}}}},
                 ],
                 "left_out": [{"name": "Search", "why": "it becomes `search` too"}],
+                "protocol": null,
             },
-            "left_out": [{"name": "odd", "why": "its schema is none"}]})
+            "left_out": [{"name": "odd", "why": "its schema is none"}], "warnings": []})
     }
 
     #[tokio::test]
@@ -443,11 +420,21 @@ mod tests {
         }
     }
 
+    /// The result of a call with these members.
+    fn result(members: Value) -> Value {
+        let mut result = json!({"id": "c_1", "tool": "weather/now", "tool_name": "weather", "action": "now", "executed": "yes",
+            "text": "", "usage": {"fuel": 7, "memory_bytes": 0, "duration_us": 0, "host_calls": 0, "egress_bytes": 0,
+                "output_bytes": 0, "log_bytes": 0}});
+        result.as_object_mut().expect("an object").extend(members.as_object().expect("an object").clone());
+        result
+    }
+
     #[tokio::test]
     async fn c3_a_trial_is_shown_as_it_went() {
         let tried = json!({
-            "result": {"status": "ok", "output": {"celsius": 11}, "usage": {"fuel": 7}},
-            "requests": [{"request": "GET https://a.example/now", "rule": {"host": "a.example"}, "headers": [{"name": "x-api-key", "value": "***"}],
+            "result": result(json!({"status": "ok", "output": {"celsius": 11}})),
+            "requests": [{"request": "GET https://a.example/now", "credential": null,
+                "rule": {"scheme": "https", "host": "a.example"}, "headers": [{"name": "x-api-key", "value": "***"}],
                 "body": {"text": "", "bytes": 0}, "status": 200, "answer_headers": [],
                 "answer": {"text": "{\"celsius\":11}", "bytes": 14}, "failed": null}],
         });
@@ -459,10 +446,11 @@ mod tests {
         };
         let run = run_command(command, vec![Canned::json(200, tried)]).await;
         run.result.expect("done");
-        let sent = r#"{"organization":"acme","tool":"weather/now","arguments":{"city":"Paris","id":1.0e2}}"#;
-        assert_eq!(run.asked[0].body, sent);
+        let sent = &run.asked[0].body;
+        assert!(sent.contains(r#""tool":"weather/now""#), "{sent}");
+        assert!(sent.contains(r#""arguments":{"city":"Paris","id":1.0e2}"#), "{sent}");
         for line in [
-            "# by the rule {\"host\":\"a.example\"}",
+            "# by the rule {\"scheme\":\"https\",\"host\":\"a.example\"}",
             "# without a credential",
             "used: fuel 7",
             "> GET https://a.example/now",
@@ -477,8 +465,10 @@ mod tests {
 
     #[tokio::test]
     async fn c3_a_trial_that_fails_is_a_failure() {
-        let error = json!({"error_type": "NETWORK_DENIED", "message": "no", "hint": "ask"});
-        let tried = json!({"result": {"status": "error", "error": error}, "requests": []});
+        let error =
+            json!({"error_type": "NETWORK_DENIED", "message": "no", "hint": "ask", "retryable": false});
+        let result = result(json!({"status": "error", "error": error}));
+        let tried = json!({"result": result, "requests": []});
         let command = ToolCommand::Try {
             name: "acme/weather/now".into(),
             arguments: "{}".into(),
@@ -495,6 +485,6 @@ mod tests {
         for name in ["weather", "acme/weather/now"] {
             assert!(path(name).is_err(), "{name}");
         }
-        assert!(trial("acme/weather", "{}", None, None).is_err());
+        assert!(test_call("acme/weather", "{}", None, None).is_err());
     }
 }

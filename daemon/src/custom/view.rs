@@ -84,14 +84,15 @@ pub(super) fn failed_tool_view(key: &ToolKey, kind: DefinitionKind) -> CustomToo
 fn waiting_view(mount: &Mount, waiting: &Waiting) -> WaitingView {
     let (before, after) = (read(&mount.discovered), read(&waiting.discovered));
     let is_other = |protocol: &&RawValue| before.protocol.map(RawValue::get) != Some(protocol.get());
-    let protocol = after.protocol.filter(is_other).map(ToOwned::to_owned);
+    let protocol =
+        after.protocol.filter(is_other).and_then(|protocol| serde_json::from_str(protocol.get()).ok());
     let left_out = after.left_out;
     let (before, after) = (by_name(&before.tools), by_name(&after.tools));
     let not_in = |tools: &BTreeMap<String, &str>, others: &BTreeMap<String, &str>| {
         tools.keys().filter(|name| !others.contains_key(*name)).cloned().collect()
     };
     let differs = |(name, text): &(&String, &&str)| before.get(*name).is_some_and(|old| old != *text);
-    let raw = |text: &str| RawValue::from_string(text.to_owned()).ok();
+    let parse = |text: &str| serde_json::from_str(text).ok();
     WaitingView {
         digest: waiting.digest.clone(),
         protocol,
@@ -101,9 +102,9 @@ fn waiting_view(mount: &Mount, waiting: &Waiting) -> WaitingView {
         tools: after
             .iter()
             .filter(|(name, text)| before.get(*name) != Some(text))
-            .filter_map(|(_, text)| raw(text))
+            .filter_map(|(_, text)| parse(text))
             .collect(),
-        before: after.iter().filter(differs).filter_map(|(name, _)| raw(before.get(name)?)).collect(),
+        before: after.iter().filter(differs).filter_map(|(name, _)| parse(before.get(name)?)).collect(),
         left_out,
     }
 }

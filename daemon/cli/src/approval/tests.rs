@@ -1,5 +1,5 @@
 use clap::Parser;
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolgate_api::error::{CallError, ErrorType};
 
 use super::super::testing::{Run, run_with};
@@ -64,7 +64,7 @@ async fn everything_that_is_bound_is_shown_and_nothing_is_written_anew() {
 async fn a_machine_gets_the_bytes_of_the_arguments() {
     let run = typed(&["show", "a_1", "--json"], vec![answer("pending", 0)]).await;
     run.result.expect("shown");
-    assert!(run.out.contains(r#""arguments":{"z":1.0,  "a":1E2,"to":"me\u202e\u200b"}"#), "{}", run.out);
+    assert!(run.out.contains(r#""arguments": {"z":1.0,  "a":1E2,"to":"me\u202e\u200b"}"#), "{}", run.out);
     let expected: Value = serde_json::from_str(&body("pending", 0)).expect("json");
     assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json"), expected);
 }

@@ -1,6 +1,7 @@
 //! Decisions that a document would change, per agent. Nothing is written, and a difference is not a failure.
 
 use serde_json::Value;
+use toolgate_api::document::DocumentWarning;
 
 use super::super::document::{self, document_from, field};
 use super::super::failure::Failure;
@@ -24,7 +25,9 @@ pub async fn run(
     let Some(agents) = preview.get("agents").and_then(Value::as_array) else {
         return Err(ClientError::unexpected(answer.status, preview.to_string().as_bytes()).into());
     };
-    document::warn(printer, &preview)?;
+    let warnings: Vec<DocumentWarning> =
+        serde_json::from_value(preview["warnings"].clone()).unwrap_or_default();
+    document::warn(printer, &warnings)?;
     let members = preview.get("members").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     if !members.is_empty() {
         printer
@@ -92,7 +95,7 @@ mod tests {
     fn preview() -> Value {
         let everywhere = json!({"tool": "files/delete", "before": "needs_approval", "after": "refused", "layer": "platform", "rule": "blocked"});
         let on_some = json!({"tool": "a/b", "before": "allowed", "after": "refused", "layer": "platform", "channels": ["none", "sms"]});
-        json!({"warnings": [{"message": "odd", "path": "/blocked/0"}], "unchanged": 2, "complete": true, "members": ["blocked", "limits"],
+        json!({"warnings": [{"code": "NO_EFFECT", "message": "odd", "path": "/blocked/0"}], "unchanged": 2, "complete": true, "members": ["blocked", "limits"],
             "agents": [{"agent": "acme/bot", "tools": [everywhere, on_some]}]})
     }
 
