@@ -169,6 +169,19 @@ pub struct CredentialView {
     pub expires_ms: Option<u64>,
 }
 
+/// The authorization request of a credential.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ConnectView {
+    /// The URL of the authorization request, to open in a browser.
+    #[schema(example = "https://accounts.example.com/authorize?response_type=code&client_id=…")]
+    pub url: String,
+    /// The scopes that the authorization request asks for.
+    pub scopes: Vec<String>,
+    /// When the `state` expires, in milliseconds since 1970.
+    #[schema(minimum = 0)]
+    pub expires_ms: u64,
+}
+
 /// A secret in a request, wiped when dropped. It has no `Debug`, `Clone` or `Serialize`.
 pub struct SecretText(pub Zeroizing<String>);
 

@@ -9,10 +9,12 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
+use toolgate_api::credential::{ConnectView, CredentialView};
+use toolgate_api::root_key::RootKeyRotated;
 
-use super::document::{document_from, field, text_from};
+use super::document::{document_from, text_from};
 use super::failure::Failure;
-use super::print::{Printer, time_text};
+use super::print::{Printer, cell, time_text};
 use super::remote::Remote;
 use crate::client::{Client, escape};
 
@@ -177,10 +179,15 @@ pub async fn run(
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
     match command {
-        CredentialCommand::List { organization } => list(client, printer, &organization).await,
+        CredentialCommand::List { organization } => {
+            let path = format!("/v1/orgs/{}/credentials", escape(&organization));
+            let credentials: Vec<CredentialView> = client.list_all(&path).await?;
+            let headings = ["NAME", "PROVIDER", "KIND", "USER", "STATE", "VERSION", "LAST USED"];
+            Ok(printer.list(headings, &credentials, row)?)
+        }
         CredentialCommand::Show { name } => {
-            let answer = client.get(&path(&name)?).send::<Value>().await?;
-            Ok(printer.json(&answer.body)?)
+            let credential: CredentialView = client.get(&path(&name)?).send().await?.body;
+            Ok(printer.json(&credential)?)
         }
         CredentialCommand::Put(put) => {
             let body = put.body()?;
@@ -209,43 +216,38 @@ pub async fn run(
     }
 }
 
-async fn list(client: &Client, printer: &mut Printer<'_>, organization: &str) -> Result<(), Failure> {
-    let path = format!("/v1/orgs/{}/credentials", escape(organization));
-    let items = client.list_all::<Value>(&path).await?;
-    if printer.is_json() {
-        return Ok(printer.json(&json!({"items": items}))?);
-    }
-    let row = |item: &Value| {
-        let text = |pointer| field(item, pointer);
-        let used = item.get("last_used_ms").and_then(Value::as_u64).map_or_else(|| "-".into(), time_text);
-        let version = text("/version");
-        [text("/name"), text("/provider"), text("/kind"), text("/user"), text("/state"), version, used]
-    };
-    let rows: Vec<_> = items.iter().map(row).collect();
-    Ok(printer.table(["NAME", "PROVIDER", "KIND", "USER", "STATE", "VERSION", "LAST USED"], &rows)?)
+fn row(credential: &CredentialView) -> [String; 7] {
+    [
+        credential.name.clone(),
+        credential.provider.clone(),
+        credential.kind.as_str().to_owned(),
+        cell(credential.user.as_ref()),
+        credential.state.to_string(),
+        credential.version.to_string(),
+        cell(credential.last_used_ms.map(time_text).as_ref()),
+    ]
 }
 
 /// Prints only the URL on standard output, so it can be piped to a browser.
 async fn connect(client: &Client, printer: &mut Printer<'_>, name: &str) -> Result<(), Failure> {
-    let asked = client.post(&format!("{}/connect", path(name)?)).json(&json!({})).send::<Value>().await?.body;
-    if printer.is_json() {
-        return Ok(printer.json(&asked)?);
+    let request: ConnectView =
+        client.post(&format!("{}/connect", path(name)?)).json(&json!({})).send().await?.body;
+    if !printer.is_json() {
+        let scopes = request.scopes.join(",");
+        printer.note(&format!("open this address within ten minutes; it asks for: {scopes}"))?;
     }
-    printer
-        .note(&format!("open this address within ten minutes; it asks for: {}", field(&asked, "/scopes")))?;
-    Ok(printer.line(&field(&asked, "/url"))?)
+    Ok(printer.result(&request, &request.url)?)
 }
 
 async fn rotate_root(client: &Client, printer: &mut Printer<'_>, key: Option<String>) -> Result<(), Failure> {
     let body = key.map_or_else(|| json!({}), |key| json!({"key": key}));
-    let rotated = client.post("/v1/keys/rotate").json(&body).send::<Value>().await?.body;
-    if rotated.get("going").is_some_and(Value::is_string) {
+    let rotated: RootKeyRotated = client.post("/v1/keys/rotate").json(&body).send().await?.body;
+    if rotated.going.is_some() {
         printer.warning(
             "the key before still opens everything: put the new one where the settings say, then ask again",
         )?;
     }
-    let line = format!("the root key `{}` serves", field(&rotated, "/serving"));
-    Ok(printer.result(&rotated, &line)?)
+    Ok(printer.result(&rotated, &format!("the root key `{}` serves", rotated.serving))?)
 }
 
 impl Put {

@@ -8,6 +8,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use toolgate_admission::{CallError, ErrorType};
+use toolgate_api::credential::ConnectView;
 use utoipa::{IntoParams, ToSchema};
 
 use super::body::Json;
@@ -31,19 +32,6 @@ const QUERY_BYTES: usize = 8 * 1024;
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectRequest {}
-
-/// The authorization request of a credential.
-#[derive(Serialize, ToSchema)]
-pub struct Connect {
-    /// The URL of the authorization request, to open in a browser.
-    #[schema(example = "https://accounts.example.com/authorize?response_type=code&client_id=…")]
-    url: String,
-    /// The scopes that the authorization request asks for.
-    scopes: Vec<String>,
-    /// When the `state` expires, in milliseconds since 1970.
-    #[schema(minimum = 0)]
-    expires_ms: u64,
-}
 
 /// The query parameters of a provider's redirect. Unknown parameters are ignored, since providers add their own.
 #[derive(Default, IntoParams)]
@@ -71,7 +59,7 @@ pub struct AuthorizationResponse {
     params(CredentialPath),
     request_body(content = ConnectRequest, example = json!({})),
     responses(
-        (status = 200, description = "Where a person says yes.", body = Connect),
+        (status = 200, description = "Where a person says yes.", body = ConnectView),
         NoCredential, NoUserConsentNeeded, Sealed, TooManyPendingFlows, ProviderUnavailable, AuditUnavailable,
     ),
 )]
@@ -80,7 +68,7 @@ pub async fn connect(
     Authenticated(caller): Authenticated,
     Path((organization, credential)): Path<(String, String)>,
     Json(ConnectRequest {}): Json<ConnectRequest>,
-) -> Result<axum::Json<Connect>, Problem> {
+) -> Result<axum::Json<ConnectView>, Problem> {
     let (organization, credential) = address(&app, &caller, &organization, &credential)?;
     let target = target(&organization, &credential);
     let connecting = async {
@@ -88,7 +76,7 @@ pub async fn connect(
         app.parts().credentials.begin_authorization(&organization, &credential, token, revoked, now_ms())
     };
     let link = app.act(&caller, Some(&organization), "credential.connect", &target, connecting).await?;
-    Ok(axum::Json(Connect { url: link.url, scopes: link.scopes, expires_ms: link.expires_ms }))
+    Ok(axum::Json(ConnectView { url: link.url, scopes: link.scopes, expires_ms: link.expires_ms }))
 }
 
 /// Accept the redirect of an authorization.

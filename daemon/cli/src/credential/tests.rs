@@ -103,7 +103,7 @@ async fn a_rotation_without_a_secret_is_wrong_usage() {
 async fn a_list_shows_how_each_stands() {
     let item = json!({
         "name": "stripe", "provider": "stripe", "kind": "bearer", "user": null, "state": "sealed", "version": 3,
-        "last_used_ms": null,
+        "last_used_ms": null, "bound_to": [], "shared": true, "created_ms": 0, "changed_ms": 0, "expires_ms": null,
     });
     let answer = Canned::json(200, json!({"items": [item], "next_cursor": null}));
     let run = run_line(&["list", "acme"], vec![answer]).await;
@@ -112,7 +112,10 @@ async fn a_list_shows_how_each_stands() {
 
 #[tokio::test]
 async fn connecting_prints_the_address_alone() {
-    let answer = Canned::json(200, json!({"url": "https://idp.example/?state=x", "scopes": ["read"]}));
+    let answer = Canned::json(
+        200,
+        json!({"url": "https://idp.example/?state=x", "scopes": ["read"], "expires_ms": 0}),
+    );
     let run = run_line(&["connect", "acme/drive"], vec![answer]).await;
     run.result.as_ref().expect("done");
     assert_eq!(run.out, "https://idp.example/?state=x\n");
