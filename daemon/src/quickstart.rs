@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result, bail};
 use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use toolgate_api::call::{CallResult, CallUsage, NativeAnswer};
+use toolgate_api::session::SessionView;
 use toolgate_cli::{Client, Server};
 
 use crate::config::{Audit, Config};
@@ -79,14 +82,14 @@ async fn run_demo_calls(running: &RunningDaemon) -> Result<()> {
     create_agents(&client).await?;
     let mut failed = 0;
     for call in demo_calls() {
-        let session =
-            client.post("/v1/sessions").json(&json!({"agent": call.agent})).send::<Value>().await?.body;
-        let id = session["session"].as_str().context("the response has no session")?;
+        let open = client.post("/v1/sessions").json(&json!({"agent": call.agent}));
+        let session: SessionView = open.send().await?.body;
         let request = json!({"calls": [{"tool": call.tool, "arguments": call.arguments}]});
         let began = Instant::now();
-        let response =
-            client.post(&format!("/v1/sessions/{id}/calls")).json(&request).send::<Value>().await?.body;
-        failed += usize::from(!report(&call, &response["results"][0], began.elapsed()));
+        let post = client.post(&format!("/v1/sessions/{}/calls", session.session)).json(&request);
+        let answer: NativeAnswer<'static> = post.send().await?.body;
+        let result = answer.results.first().context("the response has no result")?;
+        failed += usize::from(!report(&call, result, began.elapsed()));
     }
     match failed {
         0 => Ok(()),
@@ -141,23 +144,22 @@ fn demo_calls() -> [DemoCall; 4] {
 }
 
 /// Prints a call and its result. Returns whether the result is as expected.
-fn report(call: &DemoCall, result: &Value, took: Duration) -> bool {
-    let error_type = result["error"]["error_type"].as_str();
-    let actual = error_type.or(result["status"].as_str()).unwrap_or("nothing");
+fn report(call: &DemoCall, result: &CallResult<'_>, took: Duration) -> bool {
+    let actual = match &result.error {
+        Some(error) => error.error_type.as_str(),
+        None => result.status.as_str(),
+    };
     let passed = actual == call.expected;
     let (mark, color) = if passed { ("✔", AnsiColor::Green) } else { ("✘", AnsiColor::Red) };
     let style = Style::new().bold().fg_color(Some(color.into()));
     print_line(&format!("{style}{mark} {}{style:#} ({})", call.title, format_duration(took)));
     print_line(&format!("    {} {}", call.tool, call.arguments));
-    match error_type {
-        Some(error_type) => print_line(&format!("    {error_type}: {}", text(&result["error"]["message"]))),
-        None => print_line(&format!("    {}", result["output"])),
+    match &result.error {
+        Some(error) => print_line(&format!("    {}: {}", error.error_type, error.message)),
+        None => print_line(&format!("    {}", result.output.as_deref().map_or("null", RawValue::get))),
     }
-    print_line(&format!(
-        "    fuel {}, memory {} KiB\n",
-        result["usage"]["fuel"],
-        kib(&result["usage"]["memory_bytes"])
-    ));
+    let CallUsage { fuel, memory_bytes, .. } = result.usage;
+    print_line(&format!("    fuel {fuel}, memory {} KiB\n", memory_bytes / 1024));
     passed
 }
 
@@ -188,12 +190,4 @@ fn format_duration(time: Duration) -> String {
         micros @ 0..10_000 => format!("{:.1} ms", micros as f64 / 1e3),
         _ => format!("{} ms", time.as_millis()),
     }
-}
-
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or("")
-}
-
-fn kib(bytes: &Value) -> u64 {
-    bytes.as_u64().unwrap_or(0) / 1024
 }

@@ -6,7 +6,7 @@
 use axum::extract::{RawQuery, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use toolgate_admission::{CallError, ErrorType};
 use toolgate_api::credential::ConnectView;
 use utoipa::{IntoParams, ToSchema};
