@@ -218,7 +218,7 @@ mod tests {
             .await
     }
 
-    fn opened() -> Canned {
+    fn session() -> Canned {
         Canned::json(
             201,
             json!({"session": "s_1", "agent": "acme/bot", "user": null, "conversation": null, "channel": null, "tools": [],
@@ -226,12 +226,12 @@ mod tests {
         )
     }
 
-    fn ended() -> Canned {
+    fn no_content() -> Canned {
         Canned::empty(204)
     }
 
     /// A response with one result that has these members.
-    fn answered(members: &Value) -> Canned {
+    fn response_with(members: &Value) -> Canned {
         let mut result = json!({"id": "c_1", "tool": "sums/add", "tool_name": "sums", "action": "add", "executed": "no",
             "text": "", "usage": {"fuel": 0, "memory_bytes": 0, "duration_us": 0, "host_calls": 0, "egress_bytes": 0,
                 "output_bytes": 0, "log_bytes": 0}});
@@ -239,14 +239,17 @@ mod tests {
         Canned::json(200, json!({"session": "s_1", "results": [result], "next": "model"}))
     }
 
-    fn done() -> Canned {
-        answered(&json!({"status": "ok", "output": {"value": 42}}))
+    fn ok_response() -> Canned {
+        response_with(&json!({"status": "ok", "output": {"value": 42}}))
     }
 
     #[tokio::test]
     async fn a_call_opens_a_session_and_ends_it() {
-        let run =
-            call(&["acme/bot", "sums/add", "{\"a\": 1.0, \"b\":2e0}"], vec![opened(), done(), ended()]).await;
+        let run = call(
+            &["acme/bot", "sums/add", "{\"a\": 1.0, \"b\":2e0}"],
+            vec![session(), ok_response(), no_content()],
+        )
+        .await;
         run.result.expect("done");
         let lines: Vec<_> = run.asked.iter().map(crate::client::testing::Asked::line).collect();
         assert_eq!(lines, ["POST /v1/sessions", "POST /v1/sessions/s_1/calls", "DELETE /v1/sessions/s_1"]);
@@ -258,7 +261,7 @@ mod tests {
     #[tokio::test]
     async fn a_refused_call_fails_with_its_code_and_ends_the_session_as_well() {
         let error = json!({"status": "error", "error": {"error_type": "ACCESS_DENIED", "message": "Access denied.", "hint": "enable it", "retryable": false}});
-        let run = call(&["acme/bot", "sums/add"], vec![opened(), answered(&error), ended()]).await;
+        let run = call(&["acme/bot", "sums/add"], vec![session(), response_with(&error), no_content()]).await;
         let failure = run.result.expect_err("refused");
         assert_eq!(
             (failure.to_string().as_str(), failure.hint()),
@@ -271,7 +274,7 @@ mod tests {
     async fn a_call_that_waits_for_a_person_names_the_approval() {
         let waits = json!({"status": "approval_required", "approval": {"id": "a_1", "state": "pending", "expires_at": 0}});
         let arguments = r#"{"text": "it's"}"#;
-        let run = call(&["--session", "s_9", "files/write", arguments], vec![answered(&waits)]).await;
+        let run = call(&["--session", "s_9", "files/write", arguments], vec![response_with(&waits)]).await;
         let failure = run.result.expect_err("it has not run");
         assert_eq!(failure.to_string(), "the call waits for a person: approval `a_1`");
         assert!(failure.hint().contains("toolgate approval approve a_1"), "{}", failure.hint());
@@ -285,8 +288,8 @@ mod tests {
     #[tokio::test]
     async fn a_session_in_which_a_call_waits_stays_open() {
         for status in ["approval_required", "client_required", "running"] {
-            let waits = answered(&json!({"status": status, "id": "c_1"}));
-            let run = call(&["acme/bot", "files/write"], vec![opened(), waits]).await;
+            let waits = response_with(&json!({"status": status, "id": "c_1"}));
+            let run = call(&["acme/bot", "files/write"], vec![session(), waits]).await;
             run.result.expect_err("it has not run");
             assert_eq!(run.asked.len(), 2, "{status}");
             assert!(run.notes.contains("session `s_1` stays open"), "{}", run.notes);
@@ -295,7 +298,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_that_is_named_is_used_and_left_open() {
-        let run = call(&["--session", "s_9", "sums/add"], vec![done()]).await;
+        let run = call(&["--session", "s_9", "sums/add"], vec![ok_response()]).await;
         run.result.expect("done");
         assert_eq!(run.asked.len(), 1);
         assert_eq!(run.asked[0].line(), "POST /v1/sessions/s_9/calls");
@@ -303,7 +306,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_session_that_is_kept_is_named() {
-        let run = call(&["acme/bot", "sums/add", "--keep", "--user", "u"], vec![opened(), done()]).await;
+        let run =
+            call(&["acme/bot", "sums/add", "--keep", "--user", "u"], vec![session(), ok_response()]).await;
         run.result.expect("done");
         assert_eq!(run.asked.len(), 2);
         assert!(run.asked[0].body.contains(r#""agent":"acme/bot","user":"u""#));
@@ -312,7 +316,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_whole_answer_is_for_machines() {
-        let run = call(&["--session", "s_9", "sums/add", "--json"], vec![done()]).await;
+        let run = call(&["--session", "s_9", "sums/add", "--json"], vec![ok_response()]).await;
         assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json")["next"], "model");
     }
 
@@ -322,7 +326,7 @@ mod tests {
         let file = folder.path().join("arguments.json");
         std::fs::write(&file, "{\"a\":  1}").expect("written");
         let place = format!("@{}", file.display());
-        let run = call(&["--session", "s_9", "sums/add", &place], vec![done()]).await;
+        let run = call(&["--session", "s_9", "sums/add", &place], vec![ok_response()]).await;
         run.result.expect("done");
         assert!(run.asked[0].body.contains("{\"a\":  1}"));
     }

@@ -162,10 +162,10 @@ impl SecretSource {
         {
             return Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect());
         }
-        self.needed()
+        self.require()
     }
 
-    fn needed(&self) -> Result<String, Failure> {
+    fn require(&self) -> Result<String, Failure> {
         self.read()?.ok_or_else(|| {
             let hint = "name it with `--secret-file` or `--secret-env`; `--secret-file -` is standard input";
             Failure::wrong_usage("there is no secret", hint)
@@ -196,7 +196,7 @@ pub async fn run(
                 .result(&json!({"credential": put.name}), &format!("credential `{}` is set", put.name))?)
         }
         CredentialCommand::Rotate { name, secret } => {
-            let body = json!({"secret": secret.needed()?});
+            let body = json!({"secret": secret.require()?});
             client.post(&format!("{}/rotate", path(&name)?)).json(&body).send::<IgnoredAny>().await?;
             Ok(printer.result(&json!({"rotated": name}), &format!("credential `{name}` has a new secret"))?)
         }
@@ -255,11 +255,11 @@ impl Put {
     fn body(&self) -> Result<String, Failure> {
         let mut body = match &self.document {
             Some(place) => serde_json::from_str(&document_from(place)?).unwrap_or_default(),
-            None => self.named()?,
+            None => self.body_from_options()?,
         };
         // Every kind that has a command-line option has a secret; the daemon validates a document.
         let secret = match self.document.is_none() && self.vault.is_none() {
-            true => Some(self.secret.needed()?),
+            true => Some(self.secret.require()?),
             false => self.secret.read()?,
         };
         if let Some(secret) = secret {
@@ -271,7 +271,7 @@ impl Put {
         Ok(Value::Object(body).to_string())
     }
 
-    fn named(&self) -> Result<Map<String, Value>, Failure> {
+    fn body_from_options(&self) -> Result<Map<String, Value>, Failure> {
         let bound_to = self.to.iter().map(|url| binding(url)).collect::<Result<Vec<_>, _>>()?;
         let fields = [
             ("provider", &self.provider),

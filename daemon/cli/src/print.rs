@@ -227,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    fn printed(json: bool, print: impl FnOnce(&mut Printer<'_>) -> io::Result<()>) -> String {
+    fn print_text(json: bool, print: impl FnOnce(&mut Printer<'_>) -> io::Result<()>) -> String {
         let (mut out, mut notes) = (anstream::StripStream::new(Vec::new()), Vec::new());
         print(&mut Printer::new(&mut out, &mut notes, json)).expect("printed");
         String::from_utf8(out.into_inner()).expect("text")
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn a_table_has_columns() {
         let rows = [["a".to_owned(), "ok".to_owned()], ["longer".to_owned(), "failed".to_owned()]];
-        let text = printed(false, |printer| printer.table(["NAME", "STATE"], &rows));
+        let text = print_text(false, |printer| printer.table(["NAME", "STATE"], &rows));
         assert_eq!(text, "NAME    STATE\na       ok\nlonger  failed\n");
     }
 
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn a_cell_that_is_far_too_long_is_cut_and_one_that_fits_is_not() {
         let rows = [200, 201, 66_000].map(|letters| ["é".repeat(letters), "ok".to_owned()]);
-        let text = printed(false, |printer| printer.table(["NAME", "STATE"], &rows));
+        let text = print_text(false, |printer| printer.table(["NAME", "STATE"], &rows));
         let cut = format!("{}…", "é".repeat(199));
         let lines: Vec<_> = text.lines().skip(1).collect();
         assert_eq!(lines, ["é".repeat(200), cut.clone(), cut].map(|name| format!("{name}  ok")));
@@ -253,14 +253,14 @@ mod tests {
     #[test]
     fn a_cell_cannot_break_its_row_or_steer_the_terminal() {
         let rows = [["a\nb".to_owned(), "\u{9b}31m".to_owned()]];
-        let text = printed(false, |printer| printer.table(["A", "B"], &rows));
+        let text = print_text(false, |printer| printer.table(["A", "B"], &rows));
         assert_eq!(text, "A        B\na\\u{a}b  \\u{9b}31m\n");
     }
 
     #[test]
     fn json_stays_json_with_hidden_characters_escaped() {
         let value = json!({"text": "a\u{202e}b\u{7f}c\u{e0041}", "n": 1});
-        let text = printed(true, |printer| printer.json(&value));
+        let text = print_text(true, |printer| printer.json(&value));
         assert!(text.contains(r"a\u202eb\u007fc\udb40\udc41"), "{text}");
         assert_eq!(serde_json::from_str::<Value>(&text).expect("json"), value);
     }
@@ -268,18 +268,18 @@ mod tests {
     #[test]
     fn json_of_somebody_else_keeps_its_numbers_spaces_and_order() {
         let text = "{\"b\":1.0,\r\n\t\"a\": 1E2, \"c\": \"x\u{202e}\u{3164}\"}";
-        let shown = printed(true, |printer| printer.json_text(text));
+        let shown = print_text(true, |printer| printer.json_text(text));
         assert_eq!(shown, "{\"b\":1.0,\n\t\"a\": 1E2, \"c\": \"x\\u202e\\u3164\"}\n");
         let as_it_was: Value = serde_json::from_str(text).expect("json");
         assert_eq!(serde_json::from_str::<Value>(&shown).expect("json"), as_it_was);
         // A carriage return could overwrite the text before it.
-        assert!(!printed(true, |printer| printer.json_text("{\"a\": 1,\r \"b\": 2}")).contains('\r'));
+        assert!(!print_text(true, |printer| printer.json_text("{\"a\": 1,\r \"b\": 2}")).contains('\r'));
     }
 
     #[test]
     fn fields_stand_in_a_column_and_one_without_a_value_is_left_out() {
         let fields = [("id", Some("a\r1".to_owned())), ("user", None), ("channel", Some("sms".to_owned()))];
-        let shown = printed(false, |printer| printer.fields(&fields));
+        let shown = print_text(false, |printer| printer.fields(&fields));
         assert_eq!(shown, "id       a\\u{d}1\nchannel  sms\n");
     }
 

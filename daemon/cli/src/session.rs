@@ -288,14 +288,14 @@ mod tests {
         options: SessionOptions,
     }
 
-    async fn typed(words: &[&str], answers: Vec<Canned>) -> Run {
+    async fn run_line(words: &[&str], answers: Vec<Canned>) -> Run {
         let line = Line::try_parse_from(["session"].iter().chain(words)).expect("understood");
         let json = line.options.remote.json;
         run_with(answers, json, async |client, printer| run(line.options.command, client, printer).await)
             .await
     }
 
-    fn opened() -> Canned {
+    fn session_response() -> Canned {
         let tool = json!({"name": "call_files_write", "description": "Writes a file.\n\nMore.", "mode": "server", "requires_approval": true,
             "original_name": null, "input_schema": {}, "output_schema": null, "read_only": false});
         let session = json!({"session": "s_1", "agent": "acme/bot", "user": "u", "conversation": null, "channel": "sms",
@@ -303,7 +303,7 @@ mod tests {
         Canned::json(201, session)
     }
 
-    fn selected(narrowed: bool) -> Canned {
+    fn selection(narrowed: bool) -> Canned {
         let why = json!([{"name": "call_files_write", "why": ["always shown", "`file`"]}, {"name": "call_a_b", "why": []}]);
         Canned::json(
             200,
@@ -314,7 +314,7 @@ mod tests {
     #[tokio::test]
     async fn a_session_is_opened_with_its_labels_and_shown_with_its_tools() {
         let words = ["open", "acme/bot", "--user", "u", "--channel", "sms"];
-        let run = typed(&words, vec![opened()]).await;
+        let run = run_line(&words, vec![session_response()]).await;
         run.result.expect("opened");
         assert_eq!(run.asked[0].line(), "POST /v1/sessions");
         let sent: Value = serde_json::from_str(&run.asked[0].body).expect("json");
@@ -327,14 +327,14 @@ mod tests {
     #[tokio::test]
     async fn a_machine_gets_the_whole_session() {
         for words in [["open", "acme/bot", "--json"], ["show", "s_1", "--json"]] {
-            let run = typed(&words, vec![opened()]).await;
+            let run = run_line(&words, vec![session_response()]).await;
             assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json")["system_prompt"], "…");
         }
     }
 
     #[tokio::test]
     async fn a_session_is_ended() {
-        let run = typed(&["end", "s/1"], vec![Canned::empty(204)]).await;
+        let run = run_line(&["end", "s/1"], vec![Canned::empty(204)]).await;
         run.result.expect("ended");
         assert_eq!(run.asked[0].line(), "DELETE /v1/sessions/s%2F1");
         assert_eq!(run.out, "session `s/1` has ended\n");
@@ -343,7 +343,7 @@ mod tests {
     #[tokio::test]
     async fn tools_in_a_providers_form_are_what_that_provider_takes() {
         let tools = Canned::json(200, json!({"tools": [{"type": "function"}]}));
-        let run = typed(&["tools", "s_1", "--format", "openai"], vec![tools]).await;
+        let run = run_line(&["tools", "s_1", "--format", "openai"], vec![tools]).await;
         run.result.expect("listed");
         assert_eq!(run.asked[0].line(), "GET /v1/sessions/s_1/tools?format=openai");
         assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json"), json!([{"type": "function"}]));
@@ -351,7 +351,7 @@ mod tests {
 
     #[tokio::test]
     async fn tools_for_a_message_are_shown_with_the_reason_of_each() {
-        let run = typed(&["tools", "s_1", "--message", "write a file"], vec![selected(true)]).await;
+        let run = run_line(&["tools", "s_1", "--message", "write a file"], vec![selection(true)]).await;
         run.result.expect("selected");
         assert_eq!(run.asked[0].line(), "POST /v1/sessions/s_1/tools/select");
         assert_eq!(run.asked[0].body, r#"{"message":"write a file"}"#);
@@ -360,7 +360,7 @@ mod tests {
             "TOOL              WHY\ncall_files_write  always shown, `file`\ncall_a_b          -\n"
         );
         assert!(run.notes.contains("can still be called"), "{}", run.notes);
-        let run = typed(&["tools", "s_1", "--message", "x"], vec![selected(false)]).await;
+        let run = run_line(&["tools", "s_1", "--message", "x"], vec![selection(false)]).await;
         assert_eq!(run.notes, "nothing was left out\n");
     }
 
@@ -370,7 +370,7 @@ mod tests {
             ("disable", r#"{"disabled":true}"#, "`files/write` is disabled in session `s_1`\n"),
             ("enable", r#"{"disabled":false}"#, "`files/write` is enabled in session `s_1`\n"),
         ] {
-            let run = typed(&[word, "s_1", "files/write"], vec![Canned::empty(204)]).await;
+            let run = run_line(&[word, "s_1", "files/write"], vec![Canned::empty(204)]).await;
             run.result.expect("switched");
             assert_eq!(run.asked[0].line(), "PUT /v1/sessions/s_1/tools/files%2Fwrite");
             assert_eq!((run.asked[0].body.as_str(), run.out.as_str()), (body, said));
@@ -380,7 +380,7 @@ mod tests {
     #[tokio::test]
     async fn the_events_of_a_session_are_followed() {
         let stream = Canned { content_type: "text/event-stream", body: String::new(), ..Canned::empty(200) };
-        let run = typed(&["events", "s_1"], vec![stream]).await;
+        let run = run_line(&["events", "s_1"], vec![stream]).await;
         run.result.expect("followed");
         assert_eq!(run.asked[0].line(), "GET /v1/sessions/s_1/events");
     }

@@ -127,13 +127,13 @@ mod tests {
         token
     }
 
-    fn made() -> Canned {
+    fn token_response() -> Canned {
         Canned::json(201, token(json!({"token": "tg_ab_secret", "warnings": []})))
     }
 
     #[tokio::test]
     async fn a_new_token_stands_alone_on_standard_output() {
-        let run = run_command(create(vec![]), false, vec![made()]).await;
+        let run = run_command(create(vec![]), false, vec![token_response()]).await;
         run.result.expect("done");
         assert_eq!(run.out, "tg_ab_secret\n");
         assert!(run.notes.contains("not shown again"));
@@ -160,7 +160,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_new_token_for_machines_is_json() {
-        let run = run_command(create(vec!["bot".into()]), true, vec![made()]).await;
+        let run = run_command(create(vec!["bot".into()]), true, vec![token_response()]).await;
         assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json")["token"], "tg_ab_secret");
         assert!(run.asked[0].body.contains(r#""agents":["bot"]"#));
     }

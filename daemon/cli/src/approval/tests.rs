@@ -12,7 +12,7 @@ struct Line {
     options: ApprovalOptions,
 }
 
-async fn typed(words: &[&str], answers: Vec<Canned>) -> Run {
+async fn run_line(words: &[&str], answers: Vec<Canned>) -> Run {
     let line = Line::try_parse_from(["approval"].iter().chain(words)).expect("understood");
     let json = line.options.remote.json;
     run_with(answers, json, async |client, printer| run(line.options.command, client, printer).await).await
@@ -36,7 +36,7 @@ fn answer(state: &str, uses_left: u64) -> Canned {
 
 #[tokio::test]
 async fn everything_that_is_bound_is_shown_and_nothing_is_written_anew() {
-    let run = typed(&["show", "a_1"], vec![answer("pending", 0)]).await;
+    let run = run_line(&["show", "a_1"], vec![answer("pending", 0)]).await;
     run.result.expect("shown");
     assert_eq!(run.asked[0].line(), "GET /v1/approvals/a_1");
     let lines: Vec<&str> = run.out.lines().collect();
@@ -62,7 +62,7 @@ async fn everything_that_is_bound_is_shown_and_nothing_is_written_anew() {
 
 #[tokio::test]
 async fn a_machine_gets_the_bytes_of_the_arguments() {
-    let run = typed(&["show", "a_1", "--json"], vec![answer("pending", 0)]).await;
+    let run = run_line(&["show", "a_1", "--json"], vec![answer("pending", 0)]).await;
     run.result.expect("shown");
     assert!(run.out.contains(r#""arguments": {"z":1.0,  "a":1E2,"to":"me\u202e\u200b"}"#), "{}", run.out);
     let expected: Value = serde_json::from_str(&body("pending", 0)).expect("json");
@@ -76,20 +76,20 @@ async fn a_list_is_asked_for_and_shown_in_short() {
         ..Canned::json(200, json!(null))
     };
     let words = ["list", "--org", "acme", "--state", "pending"];
-    let run = typed(&words, vec![page("\"a/1\""), page("null")]).await;
+    let run = run_line(&words, vec![page("\"a/1\""), page("null")]).await;
     run.result.expect("listed");
     assert_eq!(run.asked[1].line(), "GET /v1/approvals?organization=acme&state=pending&cursor=a%2F1");
     assert_eq!(run.out.lines().count(), 3, "{}", run.out);
     assert!(run.out.contains("a_1  pending  acme/bot  mail/send  1970-01-01T00:00:00.000Z"), "{}", run.out);
 
-    let run = typed(&["list", "--json"], vec![page("null")]).await;
+    let run = run_line(&["list", "--json"], vec![page("null")]).await;
     assert!(run.out.contains(r#""z":1.0,  "a":1E2"#), "{}", run.out);
     assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json")["items"][0]["id"], "a_1");
 }
 
 #[tokio::test]
 async fn what_is_approved_is_shown_first() {
-    let run = typed(&["approve", "a_1"], vec![answer("pending", 0), answer("approved", 1)]).await;
+    let run = run_line(&["approve", "a_1"], vec![answer("pending", 0), answer("approved", 1)]).await;
     run.result.expect("approved");
     assert_eq!(run.asked[1].line(), "POST /v1/approvals/a_1");
     assert_eq!(run.asked[1].body, r#"{"decision":"approve"}"#);
@@ -117,7 +117,7 @@ async fn an_approval_of_a_shape_says_how_many_how_long_and_what_may_vary() {
         "r",
         "--json",
     ];
-    let run = typed(&words, vec![answer("pending", 0), answer("approved", 3)]).await;
+    let run = run_line(&words, vec![answer("pending", 0), answer("approved", 3)]).await;
     run.result.expect("approved");
     let sent = &run.asked[1].body;
     assert!(sent.contains(&format!(r#""arguments":{shape}"#)), "{sent}");
@@ -129,14 +129,14 @@ async fn an_approval_of_a_shape_says_how_many_how_long_and_what_may_vary() {
 
 #[tokio::test]
 async fn a_shape_that_is_not_json_is_refused_before_anything_is_asked() {
-    let run = typed(&["approve", "a_1", "--arguments", "{/z: 1}"], vec![]).await;
+    let run = run_line(&["approve", "a_1", "--arguments", "{/z: 1}"], vec![]).await;
     run.result.expect_err("no JSON");
     assert!(run.asked.is_empty());
 }
 
 #[tokio::test]
 async fn a_denial_carries_its_reason() {
-    let run = typed(&["deny", "a_1", "--reason", "no \"such\" customer"], vec![answer("denied", 0)]).await;
+    let run = run_line(&["deny", "a_1", "--reason", "no \"such\" customer"], vec![answer("denied", 0)]).await;
     run.result.expect("denied");
     assert_eq!(run.asked[0].body, r#"{"decision":"deny","reason":"no \"such\" customer"}"#);
     assert_eq!(run.out, "approval `a_1` is denied\n");
@@ -145,7 +145,7 @@ async fn a_denial_carries_its_reason() {
 #[tokio::test]
 async fn a_decision_that_is_refused_is_told_in_the_daemons_words() {
     let refused = CallError::new(ErrorType::Conflict, "it is decided already: `denied`", "look at it");
-    let run = typed(&["approve", "a_1"], vec![answer("denied", 0), Canned::refusal(refused)]).await;
+    let run = run_line(&["approve", "a_1"], vec![answer("denied", 0), Canned::refusal(refused)]).await;
     let failure = run.result.expect_err("refused");
     assert_eq!(
         (failure.to_string().as_str(), failure.hint()),
@@ -155,6 +155,6 @@ async fn a_decision_that_is_refused_is_told_in_the_daemons_words() {
 
 #[tokio::test]
 async fn an_answer_of_some_other_program_is_called_strange() {
-    let run = typed(&["show", "a_1"], vec![Canned::json(200, json!({"id": "a_1"}))]).await;
+    let run = run_line(&["show", "a_1"], vec![Canned::json(200, json!({"id": "a_1"}))]).await;
     assert!(run.result.expect_err("strange").to_string().contains("not one of a daemon"));
 }

@@ -23,7 +23,7 @@ fn secret_file(text: &str) -> (tempfile::TempDir, String) {
     (folder, path.to_string_lossy().into_owned())
 }
 
-fn sent(run: &Run) -> Value {
+fn sent_body(run: &Run) -> Value {
     serde_json::from_str(&run.asked[0].body).expect("json")
 }
 
@@ -46,7 +46,7 @@ async fn a_credential_is_set_with_its_secret_from_a_file() {
     run.result.as_ref().expect("done");
     assert_eq!(run.asked[0].line(), "PUT /v1/orgs/acme/credentials/stripe");
     assert_eq!(
-        sent(&run),
+        sent_body(&run),
         json!({
             "provider": "stripe", "kind": "bearer", "secret": "sk_canary",
             "bound_to": [{"scheme": "https", "host": "api.stripe.com", "path": "/v1/"}],
@@ -62,7 +62,7 @@ async fn a_document_gets_its_secret_from_elsewhere() {
     let words = ["put", "acme/drive", &document, "--secret-file", &file];
     let run = run_line(&words, vec![Canned::json(201, json!({}))]).await;
     assert_eq!(
-        sent(&run),
+        sent_body(&run),
         json!({"provider": "drive", "kind": "oauth2_authorization_code", "secret": "cs_canary"})
     );
 }
@@ -73,7 +73,7 @@ async fn a_credential_can_name_where_in_a_vault_its_secret_is() {
     let words = ["put", "acme/stripe", &document, "--vault", "kv/tenants/acme/stripe#key"];
     let run = run_line(&words, vec![Canned::json(201, json!({}))]).await;
     run.result.as_ref().expect("done");
-    assert_eq!(sent(&run), json!({"provider": "stripe", "vault": "kv/tenants/acme/stripe#key"}));
+    assert_eq!(sent_body(&run), json!({"provider": "stripe", "vault": "kv/tenants/acme/stripe#key"}));
 }
 
 #[tokio::test]
@@ -96,7 +96,7 @@ async fn a_rotation_without_a_secret_is_wrong_usage() {
         run_line(&["rotate", "acme/stripe", "--secret-file", &file], vec![Canned::json(200, json!({}))])
             .await;
     run.result.as_ref().expect("done");
-    assert_eq!(sent(&run), json!({"secret": "new"}));
+    assert_eq!(sent_body(&run), json!({"secret": "new"}));
 }
 
 #[tokio::test]
