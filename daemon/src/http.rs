@@ -12,6 +12,7 @@ mod state;
 
 mod path_params;
 mod parameters;
+mod header;
 mod extract;
 mod body;
 mod paging;

@@ -135,7 +135,7 @@ pub fn mismatch(why: impl fmt::Display) -> Problem {
 /// Refuses a `Content-Encoding`: a compressed body would be parsed as invalid JSON, an invalid component or another
 /// file.
 pub(super) fn expect_unencoded(headers: &HeaderMap) -> Result<(), Problem> {
-    match super::extract::header(headers, &header::CONTENT_ENCODING)? {
+    match super::header::header(headers, &header::CONTENT_ENCODING)? {
         Some(coding) if !coding.eq_ignore_ascii_case("identity") => Err(Problem::new(
             ErrorType::InvalidRequest,
             format!("the body is encoded as `{coding}`, and encoded bodies are not taken"),

@@ -2,7 +2,7 @@
 //! render both.
 
 use super::body::{Json, JsonText};
-use super::dialects::{self, CallsAnswer, CallsRequest, Dialect, ParsedRequest, ReplyContext};
+use super::dialects::{self, CallsAnswer, CallsRequest, ParsedRequest, ReplyContext};
 use super::error_responses::{
     AlreadyDecided, AuditUnavailable, NoCall, NoSession, ResultMismatch, ResultTooLate, SessionEnded,
     StoreUnreadable, TooManyCalls, TooManyStreams,
@@ -15,7 +15,7 @@ use super::state::{AUDIT_SOURCE, App};
 use crate::approvals::ApprovalStatus;
 use crate::call::CallOutcome;
 use crate::clock::now_ms;
-use crate::dispatch::{BatchOutcome, ClientResult, Origin, ResultRefusal, known_outcome};
+use crate::dispatch::{ClientResult, Origin, ResultRefusal, known_outcome};
 use crate::identity::Caller;
 use crate::sessions::{CallState, Session};
 use axum::extract::{FromRequestParts, State};
@@ -29,23 +29,6 @@ use std::sync::Arc;
 use toolgate_admission::ErrorType;
 use toolgate_api::call::CallResult;
 use utoipa::ToSchema;
-
-/// A call.
-#[derive(ToSchema)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "read by the derive alone")]
-pub struct CallRequest {
-    /// The call's id, unique in the session. A repeated id returns the response of the first call. Default: a new id.
-    #[schema(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:-]+$", example = "c1")]
-    id: Option<String>,
-    /// `call_NAMESPACE_TOOL` or `namespace/tool`. A name that is not a valid tool name, or too long, makes this call
-    /// fail with `TOOL_NOT_FOUND`; a name of more than 256 bytes is truncated in the response.
-    tool: String,
-    /// An object that matches the tool's input schema. Default: an empty object. Arguments that do not match make
-    /// this call fail with `INVALID_ARGUMENTS`.
-    #[schema(value_type = Value, required = false, example = json!({"expression": "6*7"}))]
-    arguments: Option<Box<RawValue>>,
-}
 
 /// Call tools.
 ///
@@ -82,23 +65,8 @@ pub async fn post(
     }
     let ParsedRequest { dialect, turn, calls } = request;
     let outcome = app.dispatcher().batch(&session, turn.as_deref(), calls, &origin).await;
-    Ok(json(render(&session, &dialect, turn.as_deref(), &outcome)))
-}
-
-/// Renders the response in the dialect of the request.
-pub(super) fn render(
-    session: &Session,
-    dialect: &Dialect,
-    turn: Option<&str>,
-    outcome: &BatchOutcome,
-) -> String {
-    let context = ReplyContext {
-        session: &session.setup.id,
-        conversation: session.setup.conversation.as_deref(),
-        turn,
-        next: outcome.next().as_str(),
-    };
-    dialects::render(dialect, context, &outcome.results)
+    let context = ReplyContext::new(&session, turn.as_deref(), &outcome);
+    Ok(json(dialects::render(&dialect, context, &outcome.results)))
 }
 
 pub(super) fn origin(caller: &Caller) -> Origin {

@@ -2,7 +2,7 @@
 
 use super::body;
 use super::body::expect_json;
-use super::extract::header;
+use super::header::header;
 use super::paging::Page;
 use super::problem::Problem;
 use super::state::App;

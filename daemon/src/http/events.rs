@@ -20,8 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use toolgate_admission::{CallError, ErrorType};
 
-use super::calls::render;
-use super::dialects::{self, ParsedRequest};
+use super::dialects::{self, ParsedRequest, ReplyContext};
 use super::documents::own_organization;
 use super::error_responses::{NoOrganization, NoSession, SessionEnded, TooManyStreams};
 use super::extract::{Authenticated, Path};
@@ -101,7 +100,8 @@ pub(super) fn of_calls(
     // deadline.
     let answering = async move {
         let outcome = dispatcher.batch(&session, turn.as_deref(), calls, &origin).await;
-        render(&session, &dialect, turn.as_deref(), &outcome)
+        let context = ReplyContext::new(&session, turn.as_deref(), &outcome);
+        dialects::render(&dialect, context, &outcome.results)
     };
     let detached = &app.dispatcher().parts().detached;
     let answering = AbortOnDropHandle::new(tokio::spawn(detached.track(answering)));

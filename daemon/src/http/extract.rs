@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName};
 use serde::de::{self, Deserialize, DeserializeOwned, Deserializer};
 use toolgate_admission::ErrorType;
 
@@ -52,20 +51,6 @@ impl FromRequestParts<App> for Authenticated {
             tracing::error!(path = parts.uri.path(), "a route that asks who is calling has no guard");
             Problem::new(ErrorType::Internal, "the daemon does not know who is calling", "tell the operator")
         })
-    }
-}
-
-/// Returns a header field as text; a repeated field or a value that is not text is an error.
-pub(super) fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Problem> {
-    let mut values = headers.get_all(name).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    match (value.to_str(), values.next()) {
-        (Ok(text), None) => Ok(Some(text)),
-        _ => Err(Problem::new(
-            ErrorType::InvalidRequest,
-            format!("the header `{name}` is there twice or is not plain text"),
-            "send it once, in plain text",
-        )),
     }
 }
 

@@ -4,7 +4,8 @@ use super::body;
 use super::error_responses::{
     FileExists, NoFile, NoSession, NotEmpty, SessionEnded, StoreUnreadable, WorkspaceFull,
 };
-use super::extract::{Authenticated, Path, header};
+use super::extract::{Authenticated, Path};
+use super::header::header;
 use super::path_params::{FileHeaders, FilePath, SessionPath};
 use super::problem::Problem;
 use super::schema::FileBytes;

@@ -26,7 +26,7 @@ use utoipa::openapi::security::SecurityRequirement;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::error_responses::ErrorResponse;
-use super::extract::header;
+use super::header::header;
 use super::listener::HEADER_FIELDS;
 use super::parameters::Parameters;
 use super::problem::Problem;

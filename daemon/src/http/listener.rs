@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use super::service::RootService;
+use super::state::AFTER_DRAIN;
 use bad_request::BadRequest;
 pub(super) use bad_request::HEADER_FIELDS;
 use client_stream::{ClientStream, RequestCounts, RequestInFlight};
@@ -33,9 +34,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Minimum time between two log lines about `accept`.
 const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Time for the responses of calls that were cancelled at the end of the drain.
-pub(super) const LAST_RESPONSES: Duration = Duration::from_secs(2);
 
 /// Time that a client may continue to send after its request was refused early.
 const LINGER: Duration = Duration::from_secs(2);
@@ -98,7 +96,7 @@ pub async fn serve(
     }
     over.cancel();
     // Clients that wait for a cancelled call still get its response.
-    if tokio::time::timeout(LAST_RESPONSES, connections.wait()).await.is_err() {
+    if tokio::time::timeout(AFTER_DRAIN, connections.wait()).await.is_err() {
         tracing::warn!(open = connections.len(), "connections were still open when the time to drain ended");
     }
 }

@@ -221,12 +221,12 @@ pub(super) fn parse_namespace(namespace: &str) -> Result<Namespace, Problem> {
 /// Whether the client prefers an asynchronous response (`Prefer: respond-async`, RFC 7240).
 fn prefers_async(request: &Request) -> Result<bool, Problem> {
     let preferences =
-        super::extract::header(request.headers(), &HeaderName::from_static("prefer"))?.unwrap_or("");
+        super::header::header(request.headers(), &HeaderName::from_static("prefer"))?.unwrap_or("");
     Ok(preferences.split(',').any(|preference| preference.trim().eq_ignore_ascii_case("respond-async")))
 }
 
 fn expect_wasm(request: &Request) -> Result<(), Problem> {
-    let content_type = super::extract::header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or("");
+    let content_type = super::header::header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or("");
     if content_type.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/wasm") {
         return Ok(());
     }

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use toolgate_admission::ErrorType;
 use tower::ServiceExt;
 
-use super::extract::header;
+use super::header::header;
 use super::problem::Problem;
 
 /// The router, for the hosts that the daemon serves. Cheap to clone.

@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{CallError, ErrorType, Name};
 
-use super::listener;
 use super::problem::Problem;
 use crate::admin::{Actor, Admin, AdminParts, audit_failure};
 use crate::audit::Audit;
@@ -20,8 +19,8 @@ use crate::dispatch::Dispatcher;
 use crate::identity::Caller;
 use crate::sessions::Session;
 
-/// Time that running changes get after the drain deadline: the same as the last responses.
-const LAST_CHANGES: Duration = listener::LAST_RESPONSES;
+/// Time after the drain deadline for running changes, and for the responses of cancelled calls.
+pub(super) const AFTER_DRAIN: Duration = Duration::from_secs(2);
 
 /// Source of this API's actions in the audit log.
 pub(super) const AUDIT_SOURCE: &str = "http";
@@ -58,7 +57,7 @@ impl App {
         Instant::now() + Duration::from_secs(self.settings().drain_seconds)
     }
 
-    /// Waits for running tasks, then closes the store. Changes may run until `drained` and `LAST_CHANGES` longer.
+    /// Waits for running tasks, then closes the store. Changes may run until `drained` and `AFTER_DRAIN` longer.
     pub async fn close(&self, drained: Instant) {
         let (background, detached) = (&self.0.background, &self.parts().dispatcher.parts().detached);
         background.close();
@@ -164,7 +163,7 @@ impl App {
     }
 }
 
-/// Waits for running changes until `drained` or until `over`, plus `LAST_CHANGES`; returns whether they ended.
+/// Waits for running changes until `drained` or until `over`, plus `AFTER_DRAIN`; returns whether they ended.
 ///
 /// The extra time is for `over`: it is cancelled by a second signal, and by the listener when connections used up the
 /// drain time. A change that one of those connections requested is usually about to end and would otherwise be
@@ -172,7 +171,7 @@ impl App {
 async fn end_in_time(changes: &TaskTracker, drained: Instant, over: &CancellationToken) -> bool {
     let patience = async {
         let _ = timeout_at(drained, over.cancelled()).await;
-        sleep(LAST_CHANGES).await;
+        sleep(AFTER_DRAIN).await;
     };
     tokio::select! {
         () = changes.wait() => true,
@@ -212,7 +211,7 @@ mod tests {
         let waits = async {
             tokio::join!(end_in_time(&changes, now + LONG, &over), end_in_time(&changes, now, &running))
         };
-        assert_eq!(timeout(LAST_CHANGES * 10, waits).await, Ok((false, false)));
+        assert_eq!(timeout(AFTER_DRAIN * 10, waits).await, Ok((false, false)));
     }
 
     #[tokio::test]

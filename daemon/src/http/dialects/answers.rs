@@ -10,7 +10,9 @@ use utoipa::ToSchema;
 
 use super::{anthropic, gemini, openai, responses, s5};
 use crate::call::CallOutcome;
+use crate::dispatch::BatchOutcome;
 use crate::frame;
+use crate::sessions::Session;
 
 /// The outcomes of the calls, in the dialect of the request.
 #[derive(Serialize, ToSchema)]
@@ -44,6 +46,14 @@ pub struct ReplyContext<'a> {
     pub turn: Option<&'a str>,
     /// The next action of the orchestrator.
     pub next: &'static str,
+}
+
+impl<'a> ReplyContext<'a> {
+    /// Returns the members of the response to a request with calls.
+    pub fn new(session: &'a Session, turn: Option<&'a str>, outcome: &BatchOutcome) -> Self {
+        let conversation = session.setup.conversation.as_deref();
+        Self { session: &session.setup.id, conversation, turn, next: outcome.next().as_str() }
+    }
 }
 
 macro_rules! answer {

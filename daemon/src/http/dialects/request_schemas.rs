@@ -6,8 +6,6 @@
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::http::calls::CallRequest;
-
 /// Calls to execute. The request has exactly one member that carries calls, which selects the dialect.
 #[derive(ToSchema)]
 #[serde(untagged)]
@@ -225,6 +223,23 @@ pub struct FlatToolCall {
     /// The arguments.
     #[schema(required = false, value_type = Value)]
     parameters: Option<Value>,
+}
+
+/// A call.
+#[derive(ToSchema)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "read by the derive alone")]
+pub struct CallRequest {
+    /// The call's id, unique in the session. A repeated id returns the response of the first call. Default: a new id.
+    #[schema(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:-]+$", example = "c1")]
+    id: Option<String>,
+    /// `call_NAMESPACE_TOOL` or `namespace/tool`. A name that is not a valid tool name, or too long, makes this call
+    /// fail with `TOOL_NOT_FOUND`; a name of more than 256 bytes is truncated in the response.
+    tool: String,
+    /// An object that matches the tool's input schema. Default: an empty object. Arguments that do not match make
+    /// this call fail with `INVALID_ARGUMENTS`.
+    #[schema(value_type = Value, required = false, example = json!({"expression": "6*7"}))]
+    arguments: Option<Value>,
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use utoipa::PartialSchema;
 use super::*;
 
 /// Returns the property names of an inline schema.
-fn described<T: PartialSchema>() -> BTreeSet<String> {
+fn property_names<T: PartialSchema>() -> BTreeSet<String> {
     let schema = serde_json::to_value(T::schema()).expect("a schema");
     keys(&schema["properties"])
 }
@@ -34,19 +34,19 @@ fn parse_with_all(members: &BTreeSet<String>, carrier: &str, calls: &Value) {
 
 #[test]
 fn every_described_member_of_a_request_is_parsed() {
-    parse_with_all(&described::<NativeRequest>(), "calls", &json!([{"tool": "a"}]));
+    parse_with_all(&property_names::<NativeRequest>(), "calls", &json!([{"tool": "a"}]));
     let function = json!({"name": "a", "arguments": "{}"});
     let message = json!({"tool_calls": [{"id": "c", "type": "function", "function": function}]});
-    parse_with_all(&described::<OpenAiRequest>(), "openai", &message);
+    parse_with_all(&property_names::<OpenAiRequest>(), "openai", &message);
     let item = json!([{"type": "function_call", "call_id": "c", "name": "a", "arguments": "{}"}]);
-    parse_with_all(&described::<ResponsesRequest>(), "openai_responses", &item);
+    parse_with_all(&property_names::<ResponsesRequest>(), "openai_responses", &item);
     let block = json!([{"type": "tool_use", "id": "c", "name": "a", "input": {}}]);
-    parse_with_all(&described::<AnthropicRequest>(), "anthropic", &block);
+    parse_with_all(&property_names::<AnthropicRequest>(), "anthropic", &block);
     let part = json!([{"functionCall": {"id": "c", "name": "a", "args": {}}}]);
-    assert_eq!(keys(&part[0]["functionCall"]), described::<GeminiFunctionCall>());
-    parse_with_all(&described::<GeminiRequest>(), "gemini", &part);
+    assert_eq!(keys(&part[0]["functionCall"]), property_names::<GeminiFunctionCall>());
+    parse_with_all(&property_names::<GeminiRequest>(), "gemini", &part);
     let call = json!({"tool_name": "a", "action": "b", "parameters": {}});
-    assert_eq!(keys(&call), described::<FlatToolCall>());
-    parse_with_all(&described::<FlatRequest>(), "tool_call", &call);
-    parse_with_all(&described::<TextRequest>(), "text", &json!("[[TOOL_CALL: a()]]"));
+    assert_eq!(keys(&call), property_names::<FlatToolCall>());
+    parse_with_all(&property_names::<FlatRequest>(), "tool_call", &call);
+    parse_with_all(&property_names::<TextRequest>(), "text", &json!("[[TOOL_CALL: a()]]"));
 }
