@@ -12,3 +12,13 @@ pub struct List<T> {
     #[schema(required)]
     pub next_cursor: Option<String>,
 }
+
+impl<T> List<T> {
+    /// Returns a page of the first `limit` items. `cursor` names the last of them, if there are more.
+    pub fn new(mut items: Vec<T>, limit: u32, cursor: impl FnOnce(&T) -> String) -> Self {
+        let has_more = items.len() > limit as usize;
+        items.truncate(limit as usize);
+        let next_cursor = items.last().filter(|_| has_more).map(cursor);
+        Self { items, next_cursor }
+    }
+}

@@ -55,12 +55,9 @@ pub async fn list(
     let scope = asked.as_ref().or(caller.organization.as_ref());
     let limit = query.limit.unwrap_or(100);
     let found = app.parts().store.approvals(scope, query.state, query.cursor.as_deref(), limit + 1).await;
-    let mut found = found.map_err(CallError::from)?;
-    let more = found.len() > limit as usize;
-    found.truncate(limit as usize);
-    let next_cursor = found.last().filter(|_| more).map(|row| row.id.clone());
-    let items = found.into_iter().map(view).collect::<Result<_, _>>()?;
-    Ok(axum::Json(List { items, next_cursor }))
+    let rows = found.map_err(CallError::from)?;
+    let items = rows.into_iter().map(view).collect::<Result<_, _>>()?;
+    Ok(axum::Json(List::new(items, limit, |approval| approval.id.clone())))
 }
 
 /// Get an approval.

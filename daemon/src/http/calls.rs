@@ -70,7 +70,7 @@ pub async fn post(
 }
 
 pub(super) fn origin(caller: &Caller) -> Origin {
-    Origin { principal: Arc::clone(&caller.token_id), door: AUDIT_SOURCE, revoked: caller.revoked.clone() }
+    Origin { principal: Arc::clone(&caller.token_id), source: AUDIT_SOURCE, revoked: caller.revoked.clone() }
 }
 
 /// Whether the client accepts an event stream (`Accept: text/event-stream`).

@@ -40,13 +40,10 @@ pub async fn list(
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<CredentialView>>, Problem> {
     let organization = own_organization(&app, &caller, &organization)?;
-    let limit = page.limit() as usize;
-    let mut found = app.parts().credentials.list(&organization, page.cursor.as_deref(), limit + 1);
-    let more = found.len() > limit;
-    found.truncate(limit);
-    let next_cursor = found.last().filter(|_| more).map(|credential| credential.row.name.to_string());
-    let items = found.iter().map(|credential| to_view(&app, credential)).collect();
-    Ok(axum::Json(List { items, next_cursor }))
+    let limit = page.limit() as usize + 1;
+    let credentials = app.parts().credentials.list(&organization, page.cursor.as_deref(), limit);
+    let items = credentials.iter().map(|credential| to_view(&app, credential)).collect();
+    Ok(axum::Json(List::new(items, page.limit(), |credential| credential.name.clone())))
 }
 
 /// Get a credential.

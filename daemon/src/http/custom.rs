@@ -44,11 +44,8 @@ pub async fn list(
 ) -> Result<axum::Json<List<CustomToolView>>, Problem> {
     let organization = own_organization(&app, &caller, &organization)?;
     let limit = page.limit();
-    let mut items = app.parts().custom.list(&organization, page.cursor.as_deref(), limit + 1).await?;
-    let more = items.len() > limit as usize;
-    items.truncate(limit as usize);
-    let next_cursor = items.last().filter(|_| more).map(|tool| tool.namespace.clone());
-    Ok(axum::Json(List { items, next_cursor }))
+    let items = app.parts().custom.list(&organization, page.cursor.as_deref(), limit + 1).await?;
+    Ok(axum::Json(List::new(items, limit, |tool| tool.namespace.clone())))
 }
 
 /// Get the definition of a custom tool.

@@ -103,7 +103,7 @@ fn import(request: &ImportRequest) -> Result<Imported, CallError> {
     // A document in a string can be YAML.
     let text: Option<String> = serde_json::from_str(request.document.get()).ok();
     let text = text.as_deref().unwrap_or(request.document.get());
-    toolgate_openapi::import(text, &wanted).map_err(unsound)
+    toolgate_openapi::import(text, &wanted).map_err(import_error)
 }
 
 fn view(imported: Imported) -> ImportView {
@@ -118,7 +118,7 @@ fn view(imported: Imported) -> ImportView {
 }
 
 /// Returns the error of an import without actions; it lists the operations that were not imported.
-fn unsound(error: ImportError) -> CallError {
+fn import_error(error: ImportError) -> CallError {
     let left_out: Vec<String> = error.left_out.iter().take(SELECTORS).map(ToString::to_string).collect();
     CallError::new(ErrorType::InvalidPolicy, error.message, error.hint)
         .with_details(json!({"pointer": error.pointer, "left_out": left_out}))

@@ -75,10 +75,8 @@ pub(super) async fn documents(
 ) -> Result<axum::Json<List<DocumentEntry<serde_json::Value>>>, Problem> {
     let limit = page.limit();
     let found = app.parts().store.documents(kind, scope, page.cursor.as_deref(), limit + 1).await;
-    let mut found = found.map_err(CallError::from)?;
-    let more = found.len() > limit as usize;
-    found.truncate(limit as usize);
-    let items: Vec<DocumentEntry<serde_json::Value>> = found
+    let items = found
+        .map_err(CallError::from)?
         .into_iter()
         .map(|document| DocumentEntry {
             name: document.key.name().to_owned(),
@@ -86,8 +84,7 @@ pub(super) async fn documents(
             document: serde_json::from_str(&document.body).unwrap_or_default(),
         })
         .collect();
-    let next_cursor = items.last().filter(|_| more).map(|item| item.name.clone());
-    Ok(axum::Json(List { items, next_cursor }))
+    Ok(axum::Json(List::new(items, limit, |entry| entry.name.clone())))
 }
 
 pub(super) async fn document_response(app: &App, key: &DocumentKey) -> Result<Response, Problem> {

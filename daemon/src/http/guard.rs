@@ -38,11 +38,11 @@ pub(super) const SCHEME: &str = "token";
 
 /// The effect of a client disconnect on a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum HangingUp {
+enum OnDisconnect {
     /// The request is cancelled at once.
-    Stops,
+    Cancel,
     /// The request runs to completion.
-    ChangesNothing,
+    Complete,
 }
 
 /// The authentication and query checks of a route.
@@ -94,18 +94,18 @@ impl Routes {
     /// between the store and the state in memory, or between an action and its audit record, would leave them
     /// inconsistent.
     pub(super) fn add_guarded(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
-        self.with_guard(access, HangingUp::ChangesNothing, routes)
+        self.with_guard(access, OnDisconnect::Complete, routes)
     }
 
     /// Adds routes for calls, which a client disconnect cancels at any point.
     pub(super) fn add_guarded_calls(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
-        self.with_guard(access, HangingUp::Stops, routes)
+        self.with_guard(access, OnDisconnect::Cancel, routes)
     }
 
     fn with_guard(
         mut self,
         access: Access,
-        hanging_up: HangingUp,
+        on_disconnect: OnDisconnect,
         mut routes: UtoipaMethodRouter<App>,
     ) -> Self {
         for operation in operations(&mut routes) {
@@ -123,9 +123,9 @@ impl Routes {
             ErrorResponse::new(ErrorType::Forbidden, text).add_to(&mut operation.responses);
         }
         let (schemas, paths, methods) = routes;
-        let changes = Some(Arc::clone(&self.changes)).filter(|_| hanging_up == HangingUp::ChangesNothing);
+        let changes = Some(Arc::clone(&self.changes)).filter(|_| on_disconnect == OnDisconnect::Complete);
         let guard = Guard { app: self.app.clone(), access, changes, parameters: Parameters::of(&paths) };
-        let methods = methods.route_layer(Guarding(Arc::new(guard)));
+        let methods = methods.route_layer(GuardLayer(Arc::new(guard)));
         self.router = self.router.routes((schemas, paths, methods));
         self
     }
@@ -147,7 +147,7 @@ impl Guard {
     }
 
     /// Returns the semaphore for a request that runs to completion if its client disconnects.
-    fn line(&self, request: &Request) -> Option<Arc<Semaphore>> {
+    fn change_permits(&self, request: &Request) -> Option<Arc<Semaphore>> {
         self.changes.as_ref().filter(|_| !request.method().is_safe()).map(Arc::clone)
     }
 }
@@ -155,10 +155,10 @@ impl Guard {
 /// The tower layer that guards a route. It is a `Service` because `middleware::from_fn` allocates for each request,
 /// and calls are on the hot path.
 #[derive(Clone)]
-struct Guarding(Arc<Guard>);
+struct GuardLayer(Arc<Guard>);
 
 #[derive(Clone)]
-struct Guarded<S> {
+struct GuardService<S> {
     guard: Arc<Guard>,
     route: S,
 }
@@ -167,15 +167,15 @@ struct Guarded<S> {
 type Admitted<F> =
     Either<Ready<Result<Response, Infallible>>, Either<F, BoxFuture<'static, Result<Response, Infallible>>>>;
 
-impl<S> Layer<S> for Guarding {
-    type Service = Guarded<S>;
+impl<S> Layer<S> for GuardLayer {
+    type Service = GuardService<S>;
 
-    fn layer(&self, route: S) -> Guarded<S> {
-        Guarded { guard: Arc::clone(&self.0), route }
+    fn layer(&self, route: S) -> GuardService<S> {
+        GuardService { guard: Arc::clone(&self.0), route }
     }
 }
 
-impl<S> Service<Request> for Guarded<S>
+impl<S> Service<Request> for GuardService<S>
 where
     S: Service<Request, Response = Response, Error = Infallible, Future: Send + 'static>,
 {
@@ -191,28 +191,31 @@ where
         if let Err(problem) = self.guard.admit(&mut request) {
             return Either::Left(ready(Ok(problem.into_response())));
         }
-        let line = self.guard.line(&request);
-        let answer = self.route.call(request);
-        Either::Right(match line {
-            None => Either::Left(answer),
-            Some(line) => Either::Right(Box::pin(in_line(self.guard.app.clone(), line, answer))),
+        let permits = self.guard.change_permits(&request);
+        let response = self.route.call(request);
+        Either::Right(match permits {
+            None => Either::Left(response),
+            Some(permits) => {
+                let app = self.guard.app.clone();
+                Either::Right(Box::pin(complete_with_permit(app, permits, response)))
+            }
         })
     }
 }
 
 /// Acquires a permit for a change and runs the request to completion.
-async fn in_line(
+async fn complete_with_permit(
     app: App,
-    line: Arc<Semaphore>,
-    answer: impl Future<Output = Result<Response, Infallible>> + Send + 'static,
+    permits: Arc<Semaphore>,
+    response: impl Future<Output = Result<Response, Infallible>> + Send + 'static,
 ) -> Result<Response, Infallible> {
-    let permit = line.acquire_owned().await;
-    let carried = app.run_to_completion(async move {
+    let permit = permits.acquire_owned().await;
+    let completed = app.run_to_completion(async move {
         // `None` only if the semaphore is closed, which never happens.
         let _permit = permit.ok();
-        answer.await
+        response.await
     });
-    carried.await.unwrap_or_else(|problem| Ok(problem.into_response()))
+    completed.await.unwrap_or_else(|problem| Ok(problem.into_response()))
 }
 
 /// Passes a request on if the route takes its query parameters.

@@ -128,7 +128,7 @@ pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Resu
 
 /// Parses the query; a repeated parameter is an error.
 fn read(query: &str) -> Result<AuthorizationResponse, Problem> {
-    let unsound = || {
+    let invalid = || {
         Problem::new(
             ErrorType::InvalidRequest,
             "that is no response of a provider",
@@ -136,7 +136,7 @@ fn read(query: &str) -> Result<AuthorizationResponse, Problem> {
         )
     };
     if query.len() > QUERY_BYTES {
-        return Err(unsound());
+        return Err(invalid());
     }
     let mut response = AuthorizationResponse::default();
     for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
@@ -148,10 +148,10 @@ fn read(query: &str) -> Result<AuthorizationResponse, Problem> {
             _ => continue,
         };
         if field.replace(value.into_owned()).is_some() {
-            return Err(unsound());
+            return Err(invalid());
         }
     }
-    if response.state.is_some() { Ok(response) } else { Err(unsound()) }
+    if response.state.is_some() { Ok(response) } else { Err(invalid()) }
 }
 
 fn code(response: AuthorizationResponse) -> Result<String, CallError> {

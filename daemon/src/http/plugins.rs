@@ -50,7 +50,7 @@ pub async fn list(
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<PluginView>>, Problem> {
     let after = page.cursor.as_deref().unwrap_or("");
-    let mut items: Vec<PluginView> = app
+    let items: Vec<PluginView> = app
         .parts()
         .plugins
         .list()
@@ -58,11 +58,7 @@ pub async fn list(
         .into_iter()
         .filter(|plugin| plugin.namespace.as_str() > after)
         .collect();
-    let limit = page.limit() as usize;
-    let more = items.len() > limit;
-    items.truncate(limit);
-    let next_cursor = items.last().filter(|_| more).map(|plugin| plugin.namespace.clone());
-    Ok(axum::Json(List { items, next_cursor }))
+    Ok(axum::Json(List::new(items, page.limit(), |plugin| plugin.namespace.clone())))
 }
 
 /// Get one plugin with its kept versions.

@@ -7,7 +7,7 @@ use super::extract::{Authenticated, Path};
 use super::path_params::SessionPath;
 use super::problem::Problem;
 use super::state::App;
-use super::tools::{Shown, tools_of};
+use super::tools::{VisibleTool, tools_of};
 use crate::clock::now_ms;
 use crate::identifier;
 use crate::prompt::system_prompt;
@@ -72,7 +72,7 @@ pub async fn post(
         tracing::warn!(event = "no_tools", organization = %setup.organization, agent = %setup.agent, "no session is opened");
         return Err(no_tools());
     }
-    let tools = Shown::all(&rules, &facts);
+    let tools = VisibleTool::all(&rules, &facts);
     app.parts().store.add_session(&row(&setup)).await.map_err(CallError::from)?;
     tracing::info!(
         event = "agent_loaded", organization = %setup.organization, agent = %setup.agent, session = setup.id,
@@ -144,10 +144,10 @@ fn agent_named(text: &str) -> Result<(Name, Name), Problem> {
 }
 
 fn label(field: &str, text: Option<String>) -> Result<Option<String>, Problem> {
-    let sound =
+    let is_valid =
         |text: &String| !text.is_empty() && text.len() <= LABEL_BYTES && !text.chars().any(char::is_control);
     match text {
-        Some(text) if !sound(&text) => Err(Problem::new(
+        Some(text) if !is_valid(&text) => Err(Problem::new(
             ErrorType::InvalidRequest,
             format!("`{field}` is empty, longer than {LABEL_BYTES} bytes, or has control characters"),
             "send a short id, or leave the field out",
@@ -171,7 +171,7 @@ pub(super) fn check_channel(rules: &OrgRules, channel: Option<&str>) -> Result<(
 }
 
 /// The first tools of a session, by the names that a model calls, for the log.
-struct Names<'a>(&'a [Shown]);
+struct Names<'a>(&'a [VisibleTool]);
 
 impl std::fmt::Display for Names<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -191,7 +191,7 @@ fn no_tools() -> Problem {
     )
 }
 
-fn view(app: &App, session: &Session, tools: &[Shown]) -> SessionView {
+fn view(app: &App, session: &Session, tools: &[VisibleTool]) -> SessionView {
     let setup = &session.setup;
     let idle_ms = app.settings().sessions.idle_seconds.saturating_mul(1000);
     SessionView {
@@ -200,7 +200,7 @@ fn view(app: &App, session: &Session, tools: &[Shown]) -> SessionView {
         user: setup.user.clone(),
         conversation: setup.conversation.clone(),
         channel: setup.channel.clone(),
-        system_prompt: system_prompt(tools.iter().map(Shown::name), tools.len()),
+        system_prompt: system_prompt(tools.iter().map(VisibleTool::name), tools.len()),
         tools: tools.iter().map(|tool| definition(tool.to_listed())).collect(),
         expires_at: session.last_used_ms().saturating_add(idle_ms),
     }

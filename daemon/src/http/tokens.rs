@@ -31,13 +31,9 @@ pub async fn list(
     Authenticated(caller): Authenticated,
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<TokenView>>, Problem> {
-    let limit = page.limit() as usize;
-    let mut found = app.parts().identity.list(&caller, page.cursor.as_deref(), limit + 1)?;
-    let more = found.len() > limit;
-    found.truncate(limit);
-    let next_cursor = found.last().filter(|_| more).map(|token| token.id.clone());
-    let items = found.into_iter().map(view).collect();
-    Ok(axum::Json(List { items, next_cursor }))
+    let tokens = app.parts().identity.list(&caller, page.cursor.as_deref(), page.limit() as usize + 1)?;
+    let items = tokens.into_iter().map(view).collect();
+    Ok(axum::Json(List::new(items, page.limit(), |token| token.id.clone())))
 }
 
 /// Create a token.

@@ -48,7 +48,7 @@ pub async fn list(
 ) -> Result<axum::Json<ToolList>, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let tools = tools_of(&app, &session);
-    Ok(axum::Json(ToolList { tools: list_as(query.format, tools.iter().map(Shown::to_listed)) }))
+    Ok(axum::Json(ToolList { tools: list_as(query.format, tools.iter().map(VisibleTool::to_listed)) }))
 }
 
 /// Select the tools that matter for a message.
@@ -74,16 +74,17 @@ pub async fn select(
     let snapshot = app.parts().registry.snapshot();
     let rules = snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules());
     let facts = session.state.facts();
-    let all = Shown::all(&rules, &facts);
+    let all = VisibleTool::all(&rules, &facts);
     let shortlist = if rules.organization.document().broker.enabled {
         let recent = session.state.recent();
         snapshot.shortlist(&rules, &facts, &request.message, &recent, &session.setup.organization).await
     } else {
         Shortlist::all(all.iter().map(|shown| shown.tool.index()))
     };
-    let by_number: HashMap<usize, &Shown> = all.iter().map(|shown| (shown.tool.index(), shown)).collect();
+    let by_number: HashMap<usize, &VisibleTool> =
+        all.iter().map(|shown| (shown.tool.index(), shown)).collect();
     let picked = |(number, why)| Some((*by_number.get(&number)?, why));
-    let chosen: Vec<(&Shown, Vec<String>)> = shortlist.tools.into_iter().filter_map(picked).collect();
+    let chosen: Vec<(&VisibleTool, Vec<String>)> = shortlist.tools.into_iter().filter_map(picked).collect();
     let names = || chosen.iter().map(|(shown, _)| shown.name());
     Ok(axum::Json(SelectedTools {
         tools: list_as(query.format, chosen.iter().map(|(shown, _)| shown.to_listed())),
@@ -133,13 +134,13 @@ pub async fn switch(
 }
 
 /// A callable tool with its description for a model.
-pub(super) struct Shown {
+pub(super) struct VisibleTool {
     tool: Tool<Component>,
     description: String,
     requires_approval: bool,
 }
 
-impl Shown {
+impl VisibleTool {
     pub fn all(rules: &Rules<Component>, facts: &SessionFacts) -> Vec<Self> {
         admission::callable(rules, facts)
             .map(|(tool, requires_approval)| {
@@ -173,8 +174,8 @@ impl Shown {
 }
 
 /// Returns the callable tools of an open session; none if its agent was deleted.
-pub(super) fn tools_of(app: &App, session: &Session) -> Vec<Shown> {
+pub(super) fn tools_of(app: &App, session: &Session) -> Vec<VisibleTool> {
     let setup = &session.setup;
     let rules = app.parts().registry.snapshot().rules(&setup.organization, &setup.agent);
-    rules.map(|rules| Shown::all(&rules, &session.state.facts())).unwrap_or_default()
+    rules.map(|rules| VisibleTool::all(&rules, &session.state.facts())).unwrap_or_default()
 }
