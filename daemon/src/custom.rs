@@ -34,7 +34,7 @@ use crate::registry::{Registry, Snapshot};
 use crate::sessions::Sessions;
 use crate::store::{Store, StoreError, WriteResult};
 
-use definition::Read;
+use definition::ParsedDefinition;
 use mount::Mount;
 
 /// Number of locks (sharded by organization), more than the expected concurrent writes.
@@ -101,9 +101,9 @@ impl CustomTools {
     }
 
     async fn remade(&self, key: &ToolKey, body: &str) -> Result<Plugin<Component>, CallError> {
-        let read = Read::parse(body)?;
+        let definition = ParsedDefinition::parse(body)?;
         let mount = self.mount(key).await?;
-        self.make(key, &read, mount.as_ref(), self.read_grant(key).await?).await
+        self.make(key, &definition, mount.as_ref(), self.read_grant(key).await?).await
     }
 
     /// Creates or replaces a tool, and serves it.
@@ -114,24 +114,26 @@ impl CustomTools {
         precondition: &Precondition,
         origin: &Origin,
     ) -> Result<(WriteResult, CustomToolView), CallError> {
-        let read = Read::parse(body)?;
+        let definition = ParsedDefinition::parse(body)?;
         self.check_place(key)?;
         self.check_precondition(key, precondition).await?;
-        let found = match read.kind == DefinitionKind::Mcp && !self.is_mounted_already(key, &read).await? {
-            true => Some(self.discover(key, &read, origin).await?),
+        let found = match definition.kind == DefinitionKind::Mcp
+            && !self.is_mounted_already(key, &definition).await?
+        {
+            true => Some(self.discover(key, &definition, origin).await?),
             false => None,
         };
         // INVARIANT: the lock covers the read and the switch, so a concurrent grant, consent or definition takes
         // effect entirely before or entirely after this one.
         let _in_order = self.in_order(key).await;
         self.check_place(key)?;
-        let mount = match (read.kind, found) {
+        let mount = match (definition.kind, found) {
             (DefinitionKind::Http, _) => None,
             (DefinitionKind::Mcp, Some(found)) => Some(Mount::new(found)),
-            (DefinitionKind::Mcp, None) => Some(self.same_mount(key, &read).await?),
+            (DefinitionKind::Mcp, None) => Some(self.same_mount(key, &definition).await?),
         };
-        let plugin = self.make(key, &read, mount.as_ref(), self.read_grant(key).await?).await?;
-        let view = view::tool_view(key, read.kind, &plugin, mount.as_ref());
+        let plugin = self.make(key, &definition, mount.as_ref(), self.read_grant(key).await?).await?;
+        let view = view::tool_view(key, definition.kind, &plugin, mount.as_ref());
         let mount = mount.map(|mount| (DocumentKey::Mount(key.clone()), mount.text()));
         let beside = mount.as_ref().map(|(key, text)| (key, text.as_str()));
         let document = DocumentKey::Tool(key.clone());
@@ -178,14 +180,14 @@ impl CustomTools {
         let (asked, _) = self.read_mount(key).await?;
         let found = self.discover(key, &asked, origin).await?;
         let _in_order = self.in_order(key).await;
-        let (read, mut mount) = self.read_mount(key).await?;
-        if !read.mounts_the_same_as(&asked) {
+        let (definition, mut mount) = self.read_mount(key).await?;
+        if !definition.mounts_the_same_as(&asked) {
             return Err(mount::replacement_error(key));
         }
         mount
             .note(found, async |discovered| {
                 let mount = Mount::new(discovered);
-                let plugin = self.make(key, &read, Some(&mount), self.read_grant(key).await?).await?;
+                let plugin = self.make(key, &definition, Some(&mount), self.read_grant(key).await?).await?;
                 Ok(plugin.digest.to_string())
             })
             .await?;
@@ -196,9 +198,9 @@ impl CustomTools {
     /// Consents to the waiting tools, if `digest` identifies them.
     pub async fn approve(&self, key: &ToolKey, digest: &str) -> Result<CustomToolView, CallError> {
         let _in_order = self.in_order(key).await;
-        let (read, mount) = self.read_mount(key).await?;
+        let (definition, mount) = self.read_mount(key).await?;
         let mount = mount.with_consent(key, digest)?;
-        let plugin = self.make(key, &read, Some(&mount), self.read_grant(key).await?).await?;
+        let plugin = self.make(key, &definition, Some(&mount), self.read_grant(key).await?).await?;
         if plugin.digest.as_str() != digest {
             return Err(mount::not_that(key));
         }
@@ -243,12 +245,12 @@ impl CustomTools {
                 // Rules refer to names: under the name of another plugin, the trial would have that plugin's
                 // permissions.
                 self.check_name(key)?;
-                let read = Read::parse(definition)?;
-                let mount = match read.kind {
+                let definition = ParsedDefinition::parse(definition)?;
+                let mount = match definition.kind {
                     DefinitionKind::Http => None,
-                    DefinitionKind::Mcp => Some(Mount::new(self.discover(key, &read, origin).await?)),
+                    DefinitionKind::Mcp => Some(Mount::new(self.discover(key, &definition, origin).await?)),
                 };
-                let plugin = self.make(key, &read, mount.as_ref(), self.read_grant(key).await?).await?;
+                let plugin = self.make(key, &definition, mount.as_ref(), self.read_grant(key).await?).await?;
                 let snapshot = self.0.registry.snapshot();
                 let limits = snapshot.limits().clone();
                 made = Some((key, plugin.digest.clone()));
@@ -273,7 +275,7 @@ impl CustomTools {
     async fn make(
         &self,
         key: &ToolKey,
-        read: &Read<'_>,
+        definition: &ParsedDefinition<'_>,
         mount: Option<&Mount>,
         granted: Option<Arc<Grant>>,
     ) -> Result<Plugin<Component>, CallError> {
@@ -281,8 +283,8 @@ impl CustomTools {
         let definition = Definition {
             organization: &key.organization,
             namespace: &key.namespace,
-            kind: read.kind,
-            document: &read.text,
+            kind: definition.kind,
+            document: &definition.text,
             discovered,
         };
         // The built-in component runs in the sandbox, so it waits in the queue of its organization like a call.
@@ -312,11 +314,11 @@ impl CustomTools {
     async fn discover(
         &self,
         key: &ToolKey,
-        read: &Read<'_>,
+        definition: &ParsedDefinition<'_>,
         origin: &Origin,
     ) -> Result<Box<serde_json::value::RawValue>, CallError> {
         let granted = self.read_grant(key).await?;
-        let plugin = self.make(key, read, None, granted.clone()).await?;
+        let plugin = self.make(key, definition, None, granted.clone()).await?;
         let digest = plugin.digest.clone();
         let mut limits = self.0.registry.snapshot().limits().clone();
         mount::widen(&mut limits);
@@ -330,7 +332,7 @@ impl CustomTools {
         // An invalid tool is left out, with its reason, and does not block the others.
         for _ in 0..=LEFT_OUT {
             let mount = Mount::new(discovered.clone());
-            let Err(error) = self.make(key, read, Some(&mount), granted.clone()).await else {
+            let Err(error) = self.make(key, definition, Some(&mount), granted.clone()).await else {
                 return Ok(discovered);
             };
             discovered = mount::without(&discovered, &error).ok_or(error)?;
@@ -343,31 +345,35 @@ impl CustomTools {
     }
 
     /// Whether the same tools of the same server are mounted already, so that no discovery is needed.
-    async fn is_mounted_already(&self, key: &ToolKey, read: &Read<'_>) -> Result<bool, CallError> {
+    async fn is_mounted_already(
+        &self,
+        key: &ToolKey,
+        definition: &ParsedDefinition<'_>,
+    ) -> Result<bool, CallError> {
         let before = match self.document(key).await {
             Ok(document) => document.body,
             Err(StoreError::NotFound { .. }) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        let same = Read::parse(&before).is_ok_and(|before| before.mounts_the_same_as(read));
+        let same = ParsedDefinition::parse(&before).is_ok_and(|before| before.mounts_the_same_as(definition));
         Ok(same && self.mount(key).await?.is_some())
     }
 
     /// Returns the consented tools of the same server. The waiting ones are dropped, since they were built with the
     /// definition that is replaced.
-    async fn same_mount(&self, key: &ToolKey, read: &Read<'_>) -> Result<Mount, CallError> {
-        match self.is_mounted_already(key, read).await? {
+    async fn same_mount(&self, key: &ToolKey, definition: &ParsedDefinition<'_>) -> Result<Mount, CallError> {
+        match self.is_mounted_already(key, definition).await? {
             true => self.mount(key).await?.map(|mount| Mount::new(mount.discovered)),
             false => None,
         }
         .ok_or_else(|| mount::replacement_error(key))
     }
 
-    async fn read_mount(&self, key: &ToolKey) -> Result<(Read<'static>, Mount), CallError> {
+    async fn read_mount(&self, key: &ToolKey) -> Result<(ParsedDefinition<'static>, Mount), CallError> {
         let document = self.document(key).await?;
-        let read = Read::parse(&document.body)?.into_owned();
+        let definition = ParsedDefinition::parse(&document.body)?.into_owned();
         match self.mount(key).await? {
-            Some(mount) => Ok((read, mount)),
+            Some(mount) => Ok((definition, mount)),
             None => Err(CallError::new(
                 ErrorType::Conflict,
                 format!(
@@ -412,7 +418,8 @@ impl CustomTools {
     }
 
     async fn view_of(&self, key: &ToolKey, body: &str) -> Result<CustomToolView, CallError> {
-        let kind = Read::parse(body).map(|read| read.kind).unwrap_or(DefinitionKind::Http);
+        let kind =
+            ParsedDefinition::parse(body).map(|definition| definition.kind).unwrap_or(DefinitionKind::Http);
         let mount = self.mount(key).await?;
         Ok(match self.plugin(key) {
             Some(plugin) => view::tool_view(key, kind, &plugin, mount.as_ref()),

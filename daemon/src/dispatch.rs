@@ -45,7 +45,7 @@ pub struct Origin {
     /// The id of the token that made it.
     pub principal: Arc<str>,
     /// The front end that took it.
-    pub door: &'static str,
+    pub source: &'static str,
     /// Cancelled when the token is revoked, which stops the calls of the request.
     pub revoked: CancellationToken,
 }

@@ -15,13 +15,13 @@ const DEPTH: u64 = 96;
 const OF_THE_SERVER: [&str; 3] = ["url", "protocol", "tools"];
 
 /// The parsed part of a definition.
-pub(super) struct Read<'a> {
+pub(super) struct ParsedDefinition<'a> {
     pub kind: DefinitionKind,
     pub text: Cow<'a, str>,
     server: [Value; 3],
 }
 
-impl<'a> Read<'a> {
+impl<'a> ParsedDefinition<'a> {
     pub fn parse(text: &'a str) -> Result<Self, CallError> {
         let value = parse_strict(text, DEPTH)
             .map_err(|error| wrong(&error.pointer, error.to_string(), "send one JSON object".to_owned()))?;
@@ -36,13 +36,13 @@ impl<'a> Read<'a> {
         Ok(Self { kind, text: text.into(), server })
     }
 
-    pub fn into_owned(self) -> Read<'static> {
+    pub fn into_owned(self) -> ParsedDefinition<'static> {
         let Self { kind, text, server } = self;
-        Read { kind, text: text.into_owned().into(), server }
+        ParsedDefinition { kind, text: text.into_owned().into(), server }
     }
 
     /// Whether both definitions mount the same tools of the same server.
-    pub fn mounts_the_same_as(&self, other: &Read<'_>) -> bool {
+    pub fn mounts_the_same_as(&self, other: &ParsedDefinition<'_>) -> bool {
         self.kind == DefinitionKind::Mcp && other.kind == DefinitionKind::Mcp && self.server == other.server
     }
 }
@@ -71,8 +71,8 @@ mod tests {
 
     use super::*;
 
-    fn parse(text: &str) -> Read<'_> {
-        Read::parse(text).expect("a definition")
+    fn parse(text: &str) -> ParsedDefinition<'_> {
+        ParsedDefinition::parse(text).expect("a definition")
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
             (r#"{"kind":5}"#, "/kind"),
             (r#"{"a":1,"a":2}"#, "/a"),
         ] {
-            let error = Read::parse(text).err().expect("no definition");
+            let error = ParsedDefinition::parse(text).err().expect("no definition");
             assert_eq!(error.error_type, ErrorType::InvalidPolicy);
             assert_eq!(error.details_json(), Some(json!({"pointer": pointer})), "{text}");
         }

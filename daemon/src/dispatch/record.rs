@@ -37,23 +37,24 @@ pub(super) fn intent<'a>(
     arguments_sha256: Sha256,
     origin: &'a Origin,
 ) -> CallIntent<'a> {
-    let seen = Seen::of(decision.catalogue, decision.verdict);
+    let recorded = RecordedVerdict::of(decision.catalogue, decision.verdict);
     // An unknown tool declares no `redact` pointers, so its arguments are not recorded.
-    let arguments = seen.descriptor.and_then(|tool| match seen.verdict {
+    let arguments = recorded.descriptor.and_then(|tool| match recorded.verdict {
         audit::Verdict::Refused if is_readable(&call.arguments) => {
             redact_unvalidated(&call.arguments, &tool.redact, tool.input.source())
         }
         audit::Verdict::Refused => None,
         audit::Verdict::Run | audit::Verdict::NeedsApproval => redact(&call.arguments, &tool.redact),
     });
-    let recorded = intent_without_arguments(session, (&call.id, &call.tool), seen, decision.revision, origin);
+    let recorded =
+        intent_without_arguments(session, (&call.id, &call.tool), recorded, decision.revision, origin);
     CallIntent { arguments, arguments_sha256, ..recorded }
 }
 
 fn intent_without_arguments<'a>(
     session: &'a Session,
     (call, called): (&'a str, &'a str),
-    seen: Seen<'a>,
+    recorded: RecordedVerdict<'a>,
     policy_revision: u64,
     origin: &'a Origin,
 ) -> CallIntent<'a> {
@@ -66,15 +67,15 @@ fn intent_without_arguments<'a>(
         user: setup.user.as_deref().map(Cow::from),
         conversation: setup.conversation.as_deref().map(Cow::from),
         channel: setup.channel.as_deref().map(Cow::from),
-        tool: seen.tool.map_or(Cow::Borrowed(called), Cow::Owned),
+        tool: recorded.tool.map_or(Cow::Borrowed(called), Cow::Owned),
         wire_name: called.into(),
         arguments: None,
         arguments_sha256: Sha256([0; 32]),
-        verdict: seen.verdict,
-        reason: seen.reason,
+        verdict: recorded.verdict,
+        reason: recorded.reason,
         policy_revision,
-        plugin: seen.plugin,
-        source: origin.door.into(),
+        plugin: recorded.plugin,
+        source: origin.source.into(),
         principal: Cow::Borrowed(&origin.principal),
     }
 }
@@ -87,7 +88,7 @@ fn is_readable(arguments: &Arc<str>) -> bool {
 }
 
 /// The recorded parts of a verdict.
-struct Seen<'a> {
+struct RecordedVerdict<'a> {
     verdict: audit::Verdict,
     reason: Reason<'a>,
     tool: Option<String>,
@@ -95,7 +96,7 @@ struct Seen<'a> {
     plugin: Option<PluginStamp<'a>>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> RecordedVerdict<'a> {
     fn of(catalogue: &'a Catalogue<Component>, verdict: &'a Verdict<Component>) -> Self {
         match verdict {
             Verdict::Run(checked) => Self::of_facts(checked, audit::Verdict::Run),
@@ -218,8 +219,8 @@ pub(super) fn client_intent<'a>(
     origin: &'a Origin,
 ) -> CallIntent<'a> {
     let reason = Reason { layer: "session".into(), rule: "client_result".into() };
-    let seen = Seen { reason, ..Seen::of_facts(admitted, audit::Verdict::Run) };
-    pending_intent(session, pending, seen, policy_revision, origin)
+    let recorded = RecordedVerdict { reason, ..RecordedVerdict::of_facts(admitted, audit::Verdict::Run) };
+    pending_intent(session, pending, recorded, policy_revision, origin)
 }
 
 /// The cancellation of a pending call, recorded as a call of its own under the same id.
@@ -230,9 +231,11 @@ pub(super) fn cancelled_intent<'a>(
     origin: &'a Origin,
 ) -> CallIntent<'a> {
     let reason = Reason { layer: "session".into(), rule: "cancelled".into() };
-    let seen = match &pending.on {
-        PendingOn::Client(admitted) => Seen { reason, ..Seen::of_facts(admitted, audit::Verdict::Run) },
-        PendingOn::Person => Seen {
+    let recorded = match &pending.on {
+        PendingOn::Client(admitted) => {
+            RecordedVerdict { reason, ..RecordedVerdict::of_facts(admitted, audit::Verdict::Run) }
+        }
+        PendingOn::Person => RecordedVerdict {
             verdict: audit::Verdict::NeedsApproval,
             reason,
             tool: read_called_name(&pending.outcome.called).map(|tool| tool.to_string()),
@@ -240,18 +243,18 @@ pub(super) fn cancelled_intent<'a>(
             plugin: None,
         },
     };
-    pending_intent(session, pending, seen, policy_revision, origin)
+    pending_intent(session, pending, recorded, policy_revision, origin)
 }
 
 fn pending_intent<'a>(
     session: &'a Session,
     pending: &'a PendingCall,
-    seen: Seen<'a>,
+    recorded: RecordedVerdict<'a>,
     policy_revision: u64,
     origin: &'a Origin,
 ) -> CallIntent<'a> {
     let call = (pending.outcome.id.as_str(), &*pending.outcome.called);
-    let recorded = intent_without_arguments(session, call, seen, policy_revision, origin);
+    let recorded = intent_without_arguments(session, call, recorded, policy_revision, origin);
     CallIntent { arguments_sha256: Sha256(pending.arguments), ..recorded }
 }
 

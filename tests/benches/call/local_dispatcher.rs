@@ -90,7 +90,7 @@ impl LocalDispatcher {
         let many = u64::MAX;
         let bounds = Bounds { rounds_per_turn: many, rounds_per_session: many, failures: 3, recent: 5 };
         let sessions = Sessions::new(folder.path(), 86_400_000, bounds);
-        let origin = Origin { principal: "bench".into(), door: "bench", revoked: Default::default() };
+        let origin = Origin { principal: "bench".into(), source: "bench", revoked: Default::default() };
         Self { dispatcher, sessions, origin, next: AtomicU64::new(0), _folder: folder }
     }
 
