@@ -52,7 +52,7 @@ pub struct ExplainedTool {
 }
 
 /// The verdict on a call.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolVerdict {
     /// The call runs.

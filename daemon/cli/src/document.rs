@@ -10,7 +10,7 @@ use toolgate_api::document::DocumentWarning;
 
 use super::client::{Client, Response, escape};
 use super::failure::Failure;
-use super::print::{Printer, time_text};
+use super::print::Printer;
 
 /// Reads text from `place`: standard input for `-`, else a file.
 pub fn text_from(place: &str) -> Result<String, Failure> {
@@ -92,23 +92,4 @@ pub fn query(parameters: &[(&str, Option<&str>)]) -> String {
     let pairs = parameters.iter().filter_map(|(name, value)| Some(format!("{name}={}", escape((*value)?))));
     let pairs = pairs.collect::<Vec<_>>().join("&");
     if pairs.is_empty() { pairs } else { format!("?{pairs}") }
-}
-
-/// Formats a time in milliseconds since 1970 for a table cell; `-` if absent.
-pub fn moment(value: &Value, pointer: &str) -> String {
-    value.pointer(pointer).and_then(Value::as_u64).map_or_else(|| "-".into(), time_text)
-}
-
-/// Formats a field for a table cell; `-` if absent.
-pub fn field(value: &Value, pointer: &str) -> String {
-    match value.pointer(pointer) {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Null) | None => "-".into(),
-        Some(Value::Array(items)) => items
-            .iter()
-            .map(|item| item.as_str().map_or_else(|| item.to_string(), str::to_owned))
-            .collect::<Vec<_>>()
-            .join(","),
-        Some(other) => other.to_string(),
-    }
 }

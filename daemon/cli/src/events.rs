@@ -1,13 +1,12 @@
 //! `toolgate events`: prints the events of calls, one per line, until Ctrl-C or the end of the stream.
 
 use clap::Args;
-use serde_json::Value;
+use toolgate_api::event::{Event, EventProgress, EventsDropped, StreamEvent};
 
-use super::document::{field, moment};
 use super::failure::Failure;
-use super::print::Printer;
+use super::print::{Printer, time_text};
 use super::remote::Remote;
-use crate::client::{Client, SseEvent, escape};
+use crate::client::{Client, ClientError, SseEvent, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,49 +40,49 @@ pub async fn run(
 pub async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result<(), Failure> {
     let mut events = client.get(path).follow().await?;
     printer.note("listening; end with Ctrl-C")?;
-    while let Some(told) = events.next().await? {
-        print(printer, &told)?;
+    while let Some(event) = events.next().await? {
+        print(printer, &event)?;
     }
     Ok(printer.note("the stream has ended: the session, the token or the daemon")?)
 }
 
-fn print(printer: &mut Printer<'_>, told: &SseEvent) -> Result<(), Failure> {
+fn print(printer: &mut Printer<'_>, event: &SseEvent) -> Result<(), Failure> {
     if printer.is_json() {
-        return Ok(printer.json_text(&told.data)?);
+        return Ok(printer.json_text(&event.data)?);
     }
-    let data: Value = serde_json::from_str(&told.data).unwrap_or_default();
-    if let Some(missed) = data.get("dropped").filter(|_| told.event == "dropped") {
-        return Ok(printer.warning(&format!("{missed} events are gone: they were not read in time"))?);
+    match serde_json::from_str(&event.data) {
+        Ok(StreamEvent::Event(event)) => Ok(printer.line(&line(&event))?),
+        Ok(StreamEvent::Dropped(EventsDropped { dropped })) => {
+            Ok(printer.warning(&format!("{dropped} events are missing: they were not read in time"))?)
+        }
+        Err(_) => Err(ClientError::unexpected(200, event.data.as_bytes()).into()),
     }
-    Ok(printer.line(&line(&told.event, &data))?)
 }
 
-fn line(event: &str, data: &Value) -> String {
-    let text = |pointer| field(data, pointer);
+fn line(event: &Event) -> String {
+    let Event { organization, agent, session, call, tool, .. } = event;
     let mut words = vec![
-        moment(data, "/at_ms"),
-        format!("{event:<11}"),
-        format!("{}/{}", text("/organization"), text("/agent")),
-        text("/session"),
-        text("/call"),
-        text("/tool"),
+        time_text(event.at_ms),
+        format!("{:<11}", event.event.as_str()),
+        format!("{organization}/{agent}"),
+        session.clone(),
+        call.clone(),
+        tool.clone(),
     ];
-    for pointer in ["/status", "/error_type", "/message", "/approval/id", "/approval/state"] {
-        words.extend(data.pointer(pointer).and_then(Value::as_str).map(str::to_owned));
+    words.extend(event.status.as_deref().map(str::to_owned));
+    words.extend(event.error_type.map(|error_type| error_type.to_string()));
+    words.extend(event.message.clone());
+    if let Some(approval) = &event.approval {
+        words.extend([approval.id.clone(), approval.state.as_str().to_owned()]);
     }
-    words.extend(data.get("progress").map(progress));
+    words.extend(event.progress.as_ref().map(progress_text));
     words.join("  ")
 }
 
-fn progress(progress: &Value) -> String {
-    let mut said = field(progress, "/done");
-    if let Some(total) = progress.get("total") {
-        said += &format!(" of {total}");
-    }
-    if let Some(message) = progress.get("message").and_then(Value::as_str) {
-        said += &format!("  {message}");
-    }
-    said
+fn progress_text(progress: &EventProgress) -> String {
+    let total = progress.total.map(|total| format!(" of {total}")).unwrap_or_default();
+    let message = progress.message.as_ref().map(|message| format!("  {message}")).unwrap_or_default();
+    format!("{}{total}{message}", progress.done)
 }
 
 #[cfg(test)]
@@ -101,7 +100,7 @@ mod tests {
 
     const STREAM: &str = ": listening\n\n\
         event: tool_error\ndata: {\"event\":\"tool_error\",\"at_ms\":0,\"organization\":\"acme\",\"agent\":\"bot\",\"session\":\"s_1\",\"call\":\"c1\",\"tool\":\"a/b\",\"status\":\"error\",\"error_type\":\"ACCESS_DENIED\",\"message\":\"no\u{202e}\"}\n\n\
-        event: progress\ndata: {\"at_ms\":0,\"organization\":\"acme\",\"agent\":\"bot\",\"session\":\"s_1\",\"call\":\"c1\",\"tool\":\"a/b\",\"progress\":{\"done\":2,\"total\":5,\"message\":\"on it\"}}\n\n\
+        event: progress\ndata: {\"event\":\"progress\",\"at_ms\":0,\"organization\":\"acme\",\"agent\":\"bot\",\"session\":\"s_1\",\"call\":\"c1\",\"tool\":\"a/b\",\"progress\":{\"done\":2,\"total\":5,\"message\":\"on it\"}}\n\n\
         event: dropped\ndata: {\"dropped\":7}\n\n";
 
     #[tokio::test]
@@ -117,13 +116,13 @@ mod tests {
                 "1970-01-01T00:00:00.000Z  progress     acme/bot  s_1  c1  a/b  2 of 5  on it",
             ]
         );
-        assert!(run.notes.contains("warning: 7 events are gone"), "{}", run.notes);
+        assert!(run.notes.contains("warning: 7 events are missing"), "{}", run.notes);
     }
 
     #[tokio::test]
     async fn a_machine_gets_one_document_a_line() {
         let run = followed(true, STREAM).await;
-        let events: Vec<Value> =
+        let events: Vec<serde_json::Value> =
             run.out.lines().map(|line| serde_json::from_str(line).expect("a document")).collect();
         assert_eq!(events.len(), 3);
         assert_eq!(events[0]["error_type"], "ACCESS_DENIED");

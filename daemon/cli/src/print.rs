@@ -154,8 +154,8 @@ impl<'out> Printer<'out> {
 }
 
 /// Returns the text of a table cell; `-` if absent.
-pub fn cell(text: Option<&String>) -> String {
-    text.map_or("-", String::as_str).to_owned()
+pub fn cell(text: Option<&impl AsRef<str>>) -> String {
+    text.map_or("-", AsRef::as_ref).to_owned()
 }
 
 /// Returns the name of a variant, as JSON has it.

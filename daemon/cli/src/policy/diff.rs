@@ -1,14 +1,13 @@
 //! Decisions that a document would change, per agent. Nothing is written, and a difference is not a failure.
 
-use serde_json::Value;
-use toolgate_api::document::DocumentWarning;
+use toolgate_api::policy_diff::{AgentChange, Preview};
 
-use super::super::document::{self, document_from, field};
+use super::super::document::{self, document_from};
 use super::super::failure::Failure;
-use super::super::print::Printer;
+use super::super::print::{Printer, cell};
 use super::LayerName;
-use super::explain::verdict;
-use crate::client::{Client, ClientError};
+use super::explain::verdict_text;
+use crate::client::Client;
 
 pub async fn run(
     layer: &LayerName,
@@ -16,34 +15,25 @@ pub async fn run(
     client: &Client,
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
-    let post = client.post(&layer.diff_path());
-    let answer = post.json_text(document_from(file)?).send::<Value>().await?;
-    let preview = answer.body;
+    let post = client.post(&layer.diff_path()).json_text(document_from(file)?);
+    let preview: Preview = post.send().await?.body;
     if printer.is_json() {
         return Ok(printer.json(&preview)?);
     }
-    let Some(agents) = preview.get("agents").and_then(Value::as_array) else {
-        return Err(ClientError::unexpected(answer.status, preview.to_string().as_bytes()).into());
-    };
-    let warnings: Vec<DocumentWarning> =
-        serde_json::from_value(preview["warnings"].clone()).unwrap_or_default();
-    document::warn(printer, &warnings)?;
-    let members = preview.get("members").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    if !members.is_empty() {
-        printer
-            .note(&format!("the document differs in {}", field(&preview, "/members").replace(',', ", ")))?;
+    document::warn(printer, &preview.warnings)?;
+    if !preview.members.is_empty() {
+        printer.note(&format!("the document differs in {}", preview.members.join(", ")))?;
     }
-    let rows: Vec<_> = agents.iter().flat_map(rows).collect();
-    let unchanged = field(&preview, "/unchanged");
+    let rows: Vec<_> = preview.agents.iter().flat_map(rows).collect();
     if rows.is_empty() {
         printer.line("nothing changes about who may call what")?;
     } else {
         printer.table(["AGENT", "TOOLS", "NOW", "THEN", "LAYER", "RULE", "CHANNELS"], &rows)?;
     }
-    printer.note(&format!("agents: {} with changes, {unchanged} without", agents.len()))?;
-    if preview.get("complete").and_then(Value::as_bool) == Some(false) {
-        printer
-            .warning("this is not all: there is more than one preview looks at; ask about single agents")?;
+    let (changed, unchanged) = (preview.agents.len(), preview.unchanged);
+    printer.note(&format!("agents: {changed} with changes, {unchanged} without"))?;
+    if !preview.complete {
+        printer.warning("the preview is not complete, since there are too many agents and tools; use the diff of single agents")?;
     }
     Ok(())
 }
@@ -52,32 +42,34 @@ pub async fn run(
 const NAMED: usize = 6;
 
 /// Returns a row for each kind of change, with the affected tools: a policy seldom changes a single one.
-fn rows(agent: &Value) -> Vec<[String; 7]> {
-    let tools = agent.get("tools").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let mut kinds: Vec<([String; 5], Vec<String>)> = Vec::new();
-    for tool in tools {
-        let text = |pointer| field(tool, pointer);
-        let channels = if tool.get("channels").is_some() { text("/channels") } else { "all".to_owned() };
-        let kind =
-            [verdict(tool, "/before"), verdict(tool, "/after"), text("/layer"), text("/rule"), channels];
+fn rows(change: &AgentChange) -> Vec<[String; 7]> {
+    let mut kinds: Vec<([String; 5], Vec<&str>)> = Vec::new();
+    for tool in &change.tools {
+        let kind = [
+            verdict_text(tool.before).to_owned(),
+            verdict_text(tool.after).to_owned(),
+            tool.layer.to_string(),
+            cell(tool.rule.as_ref()),
+            tool.channels.as_ref().map_or_else(|| "all".to_owned(), |channels| channels.join(",")),
+        ];
         match kinds.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, tools)) => tools.push(text("/tool")),
-            None => kinds.push((kind, vec![text("/tool")])),
+            Some((_, tools)) => tools.push(&tool.tool),
+            None => kinds.push((kind, vec![&tool.tool])),
         }
     }
-    let row = |(kind, tools): ([String; 5], Vec<String>)| {
+    let row = |(kind, tools): ([String; 5], Vec<&str>)| {
         let more = tools.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let named = tools.into_iter().take(NAMED).collect::<Vec<_>>().join(", ") + &more;
         let [now, then, layer, rule, channels] = kind;
-        [field(agent, "/agent"), named, now, then, layer, rule, channels]
+        [change.agent.clone(), named, now, then, layer, rule, channels]
     };
     kinds.into_iter().map(row).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::super::super::testing::{Run, run_with};
     use super::*;
@@ -95,7 +87,7 @@ mod tests {
     fn preview() -> Value {
         let everywhere = json!({"tool": "files/delete", "before": "needs_approval", "after": "refused", "layer": "platform", "rule": "blocked"});
         let on_some = json!({"tool": "a/b", "before": "allowed", "after": "refused", "layer": "platform", "channels": ["none", "sms"]});
-        json!({"warnings": [{"code": "NO_EFFECT", "message": "odd", "path": "/blocked/0"}], "unchanged": 2, "complete": true, "members": ["blocked", "limits"],
+        json!({"warnings": [{"code": "UNDEFINED", "message": "odd", "path": "/blocked/0"}], "unchanged": 2, "complete": true, "members": ["blocked", "limits"],
             "agents": [{"agent": "acme/bot", "tools": [everywhere, on_some]}]})
     }
 
@@ -123,7 +115,7 @@ mod tests {
     async fn tools_to_which_the_same_happens_share_a_row() {
         let tool = |number: usize| json!({"tool": format!("a/t{number}"), "before": "allowed", "after": "refused", "layer": "platform", "rule": "blocked"});
         let tools: Vec<Value> = (0..NAMED + 2).map(tool).collect();
-        let all = json!({"warnings": [], "unchanged": 0, "complete": true, "agents": [{"agent": "acme/bot", "tools": tools}]});
+        let all = json!({"warnings": [], "members": [], "unchanged": 0, "complete": true, "agents": [{"agent": "acme/bot", "tools": tools}]});
         let run = diff(false, all).await;
         run.result.expect("no failure");
         let rows: Vec<&str> = run.out.lines().skip(1).collect();
@@ -137,11 +129,15 @@ mod tests {
 
     #[tokio::test]
     async fn where_nothing_changes_or_not_all_was_looked_at_it_is_said() {
-        let nothing = json!({"warnings": [], "agents": [], "unchanged": 3, "complete": false});
+        let nothing = json!({"warnings": [], "members": [], "agents": [], "unchanged": 3, "complete": false});
         let run = diff(false, nothing).await;
         run.result.expect("no failure");
         assert_eq!(run.out, "nothing changes about who may call what\n");
-        assert!(run.notes.contains("3 without") && run.notes.contains("this is not all"), "{}", run.notes);
+        assert!(
+            run.notes.contains("3 without") && run.notes.contains("the preview is not complete"),
+            "{}",
+            run.notes
+        );
     }
 
     #[tokio::test]

@@ -4,17 +4,16 @@
 //! layer from an owner; the table then has a `-`.
 
 use clap::Args;
-use serde_json::Value;
+use toolgate_api::explain::{ExplainedStep, ExplainedTool, Explanation, StepAnswer, ToolVerdict};
 
 use super::super::agent::{self, AgentName, parse_agent};
-use super::super::document::{field, query};
+use super::super::document::query;
 use super::super::failure::Failure;
-use super::super::print::Printer;
-use crate::client::{Client, ClientError};
+use super::super::print::{Printer, cell};
+use crate::client::Client;
 
-/// Verdicts as in the response and as printed, in the order of the table.
-const VERDICTS: [(&str, &str); 3] =
-    [("allowed", "allowed"), ("needs_approval", "needs approval"), ("refused", "refused")];
+/// Verdicts in the order of the table.
+const VERDICTS: [ToolVerdict; 3] = [ToolVerdict::Allowed, ToolVerdict::NeedsApproval, ToolVerdict::Refused];
 
 #[derive(Args)]
 pub struct Explain {
@@ -37,57 +36,60 @@ pub async fn run(asked: &Explain, client: &Client, printer: &mut Printer<'_>) ->
         ("channel", asked.channel.as_deref()),
         ("session", asked.session.as_deref()),
     ]);
-    let answer = client.get(&format!("{}/explain{query}", agent::path(&asked.agent))).send::<Value>().await?;
-    let explanation = answer.body;
+    let path = format!("{}/explain{query}", agent::path(&asked.agent));
+    let explanation: Explanation = client.get(&path).send().await?.body;
     if printer.is_json() {
         return Ok(printer.json(&explanation)?);
     }
-    let Some(tools) = explanation.get("tools").and_then(Value::as_array) else {
-        return Err(ClientError::unexpected(answer.status, explanation.to_string().as_bytes()).into());
-    };
-    match tools.as_slice() {
-        [tool] if asked.tool.is_some() => one(&explanation, tool, printer),
-        tools => all(tools, printer),
+    match explanation.tools.as_slice() {
+        [tool] if asked.tool.is_some() => print_one(&explanation, tool, printer),
+        tools => print_all(tools, printer),
     }
 }
 
 /// Returns the printed form of a verdict.
-pub(super) fn verdict(value: &Value, pointer: &str) -> String {
-    let said = field(value, pointer);
-    VERDICTS.iter().find(|(name, _)| *name == said).map_or(said, |(_, words)| (*words).to_owned())
+pub(super) fn verdict_text(verdict: ToolVerdict) -> &'static str {
+    match verdict {
+        ToolVerdict::Allowed => "allowed",
+        ToolVerdict::NeedsApproval => "needs approval",
+        ToolVerdict::Refused => "refused",
+    }
 }
 
-fn all(tools: &[Value], printer: &mut Printer<'_>) -> Result<(), Failure> {
+fn print_all(tools: &[ExplainedTool], printer: &mut Printer<'_>) -> Result<(), Failure> {
     let mut rows = Vec::new();
     let mut counts = Vec::new();
-    for (name, words) in VERDICTS {
-        let of_it = tools.iter().filter(|tool| tool.get("verdict").and_then(Value::as_str) == Some(name));
+    for verdict in VERDICTS {
         let before = rows.len();
-        rows.extend(of_it.map(row));
-        counts.push(format!("{} {words}", rows.len() - before));
+        rows.extend(tools.iter().filter(|tool| tool.verdict == verdict).map(row));
+        counts.push(format!("{} {}", rows.len() - before, verdict_text(verdict)));
     }
     printer.table(["TOOL", "VERDICT", "LAYER", "RULE", "WHY"], &rows)?;
     Ok(printer.note(&counts.join(", "))?)
 }
 
-fn row(tool: &Value) -> [String; 5] {
-    let text = |pointer| field(tool, pointer);
-    [text("/tool"), verdict(tool, "/verdict"), text("/layer"), text("/rule"), text("/why")]
+fn row(tool: &ExplainedTool) -> [String; 5] {
+    let verdict = verdict_text(tool.verdict).to_owned();
+    [tool.tool.clone(), verdict, tool.layer.to_string(), cell(tool.rule.as_ref()), cell(tool.why.as_ref())]
 }
 
-fn one(explanation: &Value, tool: &Value, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let mut line = format!("{} calls {}", field(explanation, "/agent"), field(tool, "/tool"));
-    for (name, words) in [("channel", "on channel"), ("session", "in session")] {
-        if let Some(text) = explanation.get(name).and_then(Value::as_str) {
-            line += &format!(" {words} {text}");
+fn print_one(
+    explanation: &Explanation,
+    tool: &ExplainedTool,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    let mut line = format!("{} calls {}", explanation.agent, tool.tool);
+    for (name, value) in [("on channel", &explanation.channel), ("in session", &explanation.session)] {
+        if let Some(value) = value {
+            line += &format!(" {name} {value}");
         }
     }
-    line += &format!(": {}", verdict(tool, "/verdict"));
-    if let Some(code) = tool.get("error_type").and_then(Value::as_str) {
-        line += &format!(" ({code})");
+    line += &format!(": {}", verdict_text(tool.verdict));
+    if let Some(error_type) = tool.error_type {
+        line += &format!(" ({error_type})");
     }
     printer.line(&line)?;
-    let steps = tool.get("steps").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let steps = tool.steps.as_deref().unwrap_or_default();
     let deciding = deciding(tool, steps);
     let rows: Vec<_> =
         steps.iter().enumerate().map(|(at, step)| step_row(step, deciding == Some(at))).collect();
@@ -95,25 +97,34 @@ fn one(explanation: &Value, tool: &Value, printer: &mut Printer<'_>) -> Result<(
 }
 
 /// Returns the index of the first step that does not pass, or else of the step that the verdict names.
-fn deciding(tool: &Value, steps: &[Value]) -> Option<usize> {
-    let stops = |step: &Value| step.get("verdict").and_then(Value::as_str) != Some("passes");
-    let named = |step: &Value| ["layer", "rule", "why"].iter().all(|part| step.get(part) == tool.get(part));
-    steps.iter().position(stops).or_else(|| steps.iter().position(named))
+fn deciding(tool: &ExplainedTool, steps: &[ExplainedStep]) -> Option<usize> {
+    let is_named =
+        |step: &ExplainedStep| (&step.layer, &step.rule, &step.why) == (&tool.layer, &tool.rule, &tool.why);
+    steps
+        .iter()
+        .position(|step| step.verdict != StepAnswer::Passes)
+        .or_else(|| steps.iter().position(is_named))
 }
 
-fn step_row(step: &Value, decides: bool) -> [String; 5] {
-    let mark = match step.get("verdict").and_then(Value::as_str) {
-        Some("passes") => "✔",
-        Some("refuses") => "✘",
-        _ => "?",
+fn step_row(step: &ExplainedStep, decides: bool) -> [String; 5] {
+    let mark = match step.verdict {
+        StepAnswer::Passes => "✔",
+        StepAnswer::Refuses => "✘",
+        StepAnswer::NeedsApproval => "?",
     };
     let arrow = if decides { "→" } else { " " };
-    [arrow.to_owned(), mark.to_owned(), field(step, "/layer"), field(step, "/rule"), field(step, "/why")]
+    [
+        arrow.to_owned(),
+        mark.to_owned(),
+        step.layer.to_string(),
+        cell(step.rule.as_ref()),
+        cell(step.why.as_ref()),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::super::super::testing::{Run, run_with};
     use super::*;
