@@ -23,6 +23,7 @@ use toolgate_admission::{
     AgentDocument, CallError, Capabilities, Catalogue, Digest, ErrorType, Grant, LimitsPatch, Name,
     OrgDocument, PlatformDocument, Plugin, Rules,
 };
+use toolgate_api::policy::ServerBinding;
 use toolgate_sandbox::Component;
 
 use crate::call::RequestedCall;
@@ -406,7 +407,10 @@ impl CustomTools {
     /// Returns the operator's grant, if any.
     async fn read_grant(&self, key: &ToolKey) -> Result<Option<Arc<Grant>>, CallError> {
         match self.0.store.document(&DocumentKey::ToolGrant(key.clone())).await {
-            Ok(document) => Ok(Some(Arc::new(Grant::parse(&document.body)?))),
+            Ok(document) => Ok(Some(Arc::new(
+                Grant::parse(&document.body)
+                    .map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?,
+            ))),
             Err(StoreError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
@@ -505,8 +509,11 @@ fn alone(
     limits: LimitsPatch,
 ) -> Rules<Component> {
     let catalogue = Catalogue::new(limits, vec![Arc::new(plugin)]);
-    // `server_required` is about the binding of agents, and no agent is involved.
-    let platform = PlatformDocument { server_required: false, ..PlatformDocument::clone(snapshot.policy()) };
+    // `server_binding` is about the binding of agents, and no agent is involved.
+    let platform = PlatformDocument {
+        server_binding: ServerBinding::Optional,
+        ..PlatformDocument::clone(snapshot.policy())
+    };
     Rules::compile(
         Arc::new(catalogue),
         platform,

@@ -19,9 +19,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{
-    AgentDocument, CallError, DocumentError, ErrorType, Grant, Ledger, Limits, OrgDocument, PlatformDocument,
-    Rates, SessionFacts, ToolId, ToolList,
+    AgentDocument, CallError, ErrorType, Grant, Ledger, Limits, OrgDocument, PlatformDocument, Rates,
+    SessionFacts, ToolId, ToolList, parse_platform,
 };
+use toolgate_api::read::ReadError;
 use toolgate_sandbox::{
     EgressSettings, HostClient, HostClientSettings, Queue, QueueSettings, Sandbox, SandboxSettings,
     Upstreams, processors,
@@ -468,12 +469,12 @@ async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins
             continue;
         }
         let (key, body) = (document.key, document.body);
-        let unsound = |error: &DocumentError| {
+        let unsound = |error: &ReadError| {
             tracing::error!(document = %key, %error, "a stored document is invalid and allows no tools");
         };
         match &key {
             DocumentKey::Platform => {
-                let read = PlatformDocument::parse(&body).inspect_err(unsound);
+                let read = parse_platform(&body).inspect_err(unsound);
                 let nothing = || PlatformDocument { allowed: Some(ToolList::NONE), ..Default::default() };
                 registry.put(Replacement::Platform(read.unwrap_or_else(|_| nothing())));
             }

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::ToolId;
 use toolgate_api::read::pointer;
 use toolgate_api::text::escape_for_display;
 
-use crate::error::{CallError, ErrorType};
-use crate::name::ToolId;
 use crate::rules::Digest;
 use crate::schema::{Schema, SchemaRole};
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 pub use toolgate_api::json::{JsonError, JsonErrorKind, parse_strict};
 
-use crate::error::{CallError, ErrorType};
+use toolgate_api::error::{CallError, ErrorType};
 
 /// Parsed arguments and the text that they were parsed from.
 #[derive(Clone, PartialEq)]

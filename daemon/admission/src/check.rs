@@ -14,17 +14,18 @@ mod decide;
 mod permit;
 mod refusal;
 
+use std::sync::Arc;
+
+use toolgate_api::limits::Limits;
+
+use crate::arguments::Arguments;
+use crate::egress::{CallAccess, PolicyNetwork};
+use crate::rules::{Rules, Tool};
+
 pub use decide::{callable, decide, explain, has_tools, no_tools_warning};
 pub use permit::{Admitted, CallFacts, Checked, Unapproved};
 pub use refusal::Refusal;
 pub use verdict::{Decision, Layer, Reason, SessionFacts, Step, StepVerdict, ToolCall, Verdict};
-
-use std::sync::Arc;
-
-use crate::arguments::Arguments;
-use crate::egress::{CallAccess, PolicyNetwork};
-use crate::limits::Limits;
-use crate::rules::{Rules, Tool};
 
 const ALLOWED: Reason = Reason { layer: Layer::Agent, rule: "enabled" };
 

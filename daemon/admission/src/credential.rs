@@ -10,7 +10,7 @@ use toolgate_api::network::{
     CredentialBinding, Host, NetworkScheme, Target, is_within, validate_method, validate_rule_path,
 };
 
-use crate::error::{CallError, ErrorType};
+use toolgate_api::error::{CallError, ErrorType};
 
 /// The owner of a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,22 +8,14 @@
 //! Nothing is rewritten into an acceptable form: a spelling that two parsers could read differently is refused.
 //!
 //! ```compile_fail
-//! # fn forge(target: toolgate_admission::Target) {
+//! # fn forge(target: toolgate_api::network::Target) {
 //! let permitted = toolgate_admission::Permitted { target };
 //! # }
 //! ```
 
-mod address;
-mod grant;
 mod permit;
 
-pub use address::{AddressKind, address_kind};
-pub(crate) use grant::read_network;
-pub use grant::{Grant, PlainHttp};
 pub use permit::{CallAccess, DeniedBy, NetworkDenial, Permitted, PolicyNetwork, Vetted};
-pub use toolgate_api::network::{
-    Host, HostError, HostPattern, Network, NetworkError, NetworkRule, NetworkScheme, Target, TargetError,
-};
 
 #[cfg(test)]
 mod tests;

@@ -9,9 +9,10 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use toolgate_api::descriptor::RateLimit;
+use toolgate_api::name::{Name, Namespace};
+
 use crate::check::{Admitted, Checked, Refusal};
-use crate::descriptor::RateLimit;
-use crate::name::{Name, Namespace};
 
 /// Milliseconds in a second, and parts of a call.
 const PER_SECOND: u64 = 1_000;

@@ -12,7 +12,6 @@
 mod check;
 mod rules;
 mod ledger;
-mod limits;
 
 // Its input.
 mod arguments;
@@ -25,8 +24,6 @@ mod credential;
 mod egress;
 mod broker;
 
-use toolgate_api::{error, name};
-
 pub use approval::{Approval, ApprovalBinding, ApprovalConstraints};
 pub use arguments::{Arguments, ArgumentsError, JsonError, JsonErrorKind, parse_strict};
 pub use broker::{BrokerIndex, Intents, SelectQuery, SelectReason, Selected, Selection, WordMatch, select};
@@ -38,24 +35,27 @@ pub use credential::{
     BindingError, CredentialCandidate, CredentialOwner, CredentialRights, NoCredential, Unusable,
     check_bound_to, choose_credential, lists_host,
 };
-pub use descriptor::{
-    Capabilities, Descriptor, DescriptorError, Example, FilesystemAccess, Hints, Mode, RateLimit,
-    ToolDescriptor,
-};
-pub use egress::{
-    AddressKind, CallAccess, DeniedBy, Grant, Host, HostError, HostPattern, Network, NetworkDenial,
-    NetworkError, NetworkRule, NetworkScheme, Permitted, PlainHttp, PolicyNetwork, Target, TargetError,
-    Vetted, address_kind,
-};
+pub use descriptor::{Descriptor, ToolDescriptor};
+pub use egress::{CallAccess, DeniedBy, NetworkDenial, Permitted, PolicyNetwork, Vetted};
 pub use ledger::{Ledger, Rates};
-pub use limits::{LIMITS, LimitName, LimitTableRow, Limits, LimitsError, LimitsPatch};
 pub use rules::{
-    AgentDocument, AgentRules, Autonomy, BrokerSettings, Catalogue, Digest, DigestError, DocumentError,
-    Intent, IntentPatterns, IntentTable, OrgDocument, OrgRules, PlatformDocument, PlatformRules, Plugin,
-    Rules, SharedSet, Tool, ToolList, ToolPattern, ToolSet, Warning,
+    AgentRules, Catalogue, Digest, DigestError, IntentPatterns, OrgRules, PlatformRules, Plugin, Rules,
+    SharedSet, Tool, ToolSet, Warning, agent_warnings, check_platform, grant_warnings, organization_warnings,
+    parse_platform, platform_warnings,
 };
 pub use schema::{Schema, SchemaError, SchemaRole, Violation, percent_decode};
+pub use toolgate_api::descriptor::{Example, Hints, Mode, RateLimit};
 pub use toolgate_api::error::{CallError, ErrorType, Fault, ParseErrorTypeError};
+pub use toolgate_api::grant::{Capabilities, FilesystemAccess, Grant, PlainHttp};
+pub use toolgate_api::limits::{LIMITS, LimitName, LimitTableRow, Limits, LimitsError, LimitsPatch};
 pub use toolgate_api::name::{Name, NameError, Namespace, ToolId, ToolName, WireName, read_called_name};
 pub use toolgate_api::nearest;
+pub use toolgate_api::network::{
+    AddressKind, Host, HostError, HostPattern, Network, NetworkError, NetworkRule, NetworkScheme, Target,
+    TargetError, address_kind,
+};
+pub use toolgate_api::policy::{
+    AgentDocument, Autonomy, BrokerSettings, Intent, IntentTable, OrgDocument, PlatformDocument,
+};
 pub use toolgate_api::text::is_hidden;
+pub use toolgate_api::tools::{ToolList, ToolPattern};

@@ -10,11 +10,10 @@
 
 mod catalogue;
 mod name_table;
-mod tools;
 mod set;
 mod tool_flags;
 
-mod document;
+mod warning;
 mod tables;
 mod intents;
 
@@ -25,16 +24,17 @@ mod platform;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-pub use agent::{AgentDocument, AgentRules, Autonomy};
+use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
+
+pub use agent::{AgentRules, agent_warnings};
 pub use catalogue::{Catalogue, Digest, DigestError, Plugin, Tool};
-pub use document::{DocumentError, Warning};
-pub(crate) use document::{Fields, Part, limits_without_effect, read};
-pub use intents::{Intent, IntentPatterns, IntentTable};
-pub use organization::{BrokerSettings, OrgDocument, OrgRules};
-pub use platform::{PlatformDocument, PlatformRules};
+pub use intents::IntentPatterns;
+pub use organization::{OrgRules, organization_warnings};
+pub use platform::{PlatformRules, check_platform, parse_platform, platform_warnings};
 pub use set::{SharedSet, ToolSet};
 pub(crate) use tool_flags::{ToolFlag, ToolFlags};
-pub use tools::{ToolList, ToolPattern};
+pub(crate) use warning::limits_without_effect;
+pub use warning::{Warning, grant_warnings};
 
 /// One snapshot of all rules that decide about the calls of one agent.
 #[derive(Clone, Debug)]
@@ -87,3 +87,6 @@ impl<P> Rules<P> {
             && self.platform.is_for(&self.catalogue)
     }
 }
+
+#[cfg(test)]
+mod tests;

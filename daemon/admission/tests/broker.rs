@@ -13,9 +13,11 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 use toolgate_admission::{
-    BrokerIndex, Catalogue, Descriptor, Digest, Intents, LimitsPatch, OrgDocument, PlatformDocument, Plugin,
-    SelectQuery, ToolList, ToolSet, select,
+    BrokerIndex, Catalogue, Descriptor, Digest, Intents, Plugin, SelectQuery, ToolSet, select,
 };
+use toolgate_api::limits::LimitsPatch;
+use toolgate_api::policy::{OrgDocument, PlatformDocument};
+use toolgate_api::tools::ToolList;
 
 /// Requirements, in percent.
 const RECALL_AT_15: f64 = 95.0;

@@ -5,13 +5,21 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod descriptor;
 pub mod error;
+pub mod grant;
 pub mod header;
 pub mod json;
+pub mod limits;
 pub mod name;
 pub mod network;
+pub mod policy;
 pub mod read;
 pub mod text;
+pub mod tools;
+
+#[cfg(feature = "openapi")]
+mod openapi;
 
 #[cfg(feature = "openapi")]
 pub mod approval;

@@ -12,6 +12,7 @@ mod derive;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::read::deserialize_parsed;
 use crate::text::escape_for_display;
 
 pub use derive::{derive_namespace, derive_tool_name, name_collisions};
@@ -134,6 +135,10 @@ impl fmt::Display for ToolId {
         write!(formatter, "{}/{}", self.namespace, self.tool)
     }
 }
+
+deserialize_parsed!(Namespace, Namespace::parse);
+deserialize_parsed!(ToolName, ToolName::parse);
+deserialize_parsed!(Name, Name::parse);
 
 /// The function name that a model calls: `call_NAMESPACE_TOOL`, at most 64 bytes. Constructed by [`ToolId::wire`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

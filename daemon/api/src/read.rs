@@ -3,6 +3,9 @@
 //! [`read`] deserializes from a parsed [`Value`], so the text has passed [`crate::json::parse_strict`] before.
 //! In objects with known fields an absent member and `null` are the same.
 
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
 
@@ -82,9 +85,35 @@ pub fn invalid<E: de::Error>(message: impl Display, hint: impl Display) -> E {
     E::custom(format_args!("{message}\n{hint}"))
 }
 
+/// The same for a place below the value: a JSON pointer relative to it, as a third line.
+pub fn invalid_at<E: de::Error>(place: impl Display, message: impl Display, hint: impl Display) -> E {
+    E::custom(format_args!("{message}\n{hint}\n{place}"))
+}
+
+/// Implements `Deserialize` for a type that is parsed from one string, with the message and hint of its parse error.
+macro_rules! deserialize_parsed {
+    ($type:ty, $parse:expr) => {
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(from)?;
+                $parse(&text).map_err(|error| $crate::read::invalid(error.message, error.hint))
+            }
+        }
+    };
+}
+pub(crate) use deserialize_parsed;
+
 /// The JSON pointer of a member of `place`.
 pub fn pointer(place: &str, member: &str) -> String {
     format!("{place}/{}", member.replace('~', "~0").replace('/', "~1"))
+}
+
+/// Deepest nesting of policies and grants.
+const DOCUMENT_DEPTH: u64 = 8;
+
+/// Parses and reads a policy or a grant.
+pub fn read_document<T: de::DeserializeOwned>(json: &str) -> Result<T, ReadError> {
+    read_text(json, DOCUMENT_DEPTH)
 }
 
 /// Parses and reads a document of at most `max_depth` levels.
@@ -102,15 +131,40 @@ pub fn parse(json: &str, max_depth: u64) -> Result<Value, ReadError> {
 
 /// Reads a value. Unknown fields are errors where the type has `deny_unknown_fields`.
 pub fn read<'de, T: Deserialize<'de>>(value: &'de Value) -> Result<T, ReadError> {
-    T::deserialize(Reader { value })
+    T::deserialize(Reader { value, place: &Place::ROOT, unknown: None })
+}
+
+/// Reads a value and ignores unknown fields. Returns their JSON pointers too.
+pub fn read_lenient<'de, T: Deserialize<'de>>(value: &'de Value) -> Result<(T, Vec<String>), ReadError> {
+    let unknown = RefCell::default();
+    let read = T::deserialize(Reader { value, place: &Place::ROOT, unknown: Some(&unknown) })?;
+    Ok((read, unknown.into_inner()))
+}
+
+/// The place of a value in the document, as a list on the stack: it is written out only for an unknown field.
+struct Place<'p> {
+    parent: Option<&'p Place<'p>>,
+    member: Cow<'p, str>,
+}
+
+impl Place<'_> {
+    const ROOT: Place<'static> = Place { parent: None, member: Cow::Borrowed("") };
+
+    fn pointer_to(&self, member: &str) -> String {
+        let parent = self.parent.map(|parent| parent.pointer_to(&self.member));
+        pointer(&parent.unwrap_or_default(), member)
+    }
 }
 
 #[derive(Clone, Copy)]
-struct Reader<'de> {
+struct Reader<'de, 'p> {
     value: &'de Value,
+    place: &'p Place<'p>,
+    /// Pointers of unknown fields, where they are not errors.
+    unknown: Option<&'p RefCell<Vec<String>>>,
 }
 
-impl<'de> Reader<'de> {
+impl<'de> Reader<'de, '_> {
     fn as_unexpected(&self) -> Unexpected<'de> {
         match self.value {
             Value::Null => Unexpected::Unit,
@@ -128,61 +182,90 @@ impl<'de> Reader<'de> {
 
     /// Reads a number; `1e6` is an integer, as in JSON Schema.
     fn number<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
-        match self.value.as_f64() {
-            Some(float) if !self.value.is_u64() && !self.value.is_i64() => {
-                let text = format!("{float:.0}");
-                match text.parse::<u64>().ok().filter(|_| float.fract() == 0.0) {
-                    Some(number) => visitor.visit_u64(number),
-                    None => visitor.visit_f64(float),
-                }
-            }
-            _ => self.deserialize_any(visitor),
+        let is_whole = |float: &f64| float.fract() == 0.0 && *float >= 0.0;
+        let whole = self.value.as_f64().filter(|float| self.value.is_f64() && is_whole(float));
+        match whole.and_then(|float| format!("{:.0}", float.abs()).parse().ok()) {
+            Some(number) => visitor.visit_u64(number),
+            None => self.deserialize_any(visitor),
         }
     }
 
-    fn object<V: Visitor<'de>>(self, visitor: V, skips_null: bool) -> Result<V::Value, ReadError> {
+    /// Reads an object. `fields` are the known ones of a type with fixed fields.
+    fn object<V: Visitor<'de>>(
+        self,
+        visitor: V,
+        fields: Option<&'static [&'static str]>,
+    ) -> Result<V::Value, ReadError> {
         match self.value {
             Value::Object(members) => {
-                visitor.visit_map(Members { members: members.iter(), skips_null, member: None })
+                if let (Some(fields @ [_, ..]), Some(unknown)) = (fields, self.unknown) {
+                    let names = members.keys().filter(|name| !fields.contains(&name.as_str()));
+                    unknown.borrow_mut().extend(names.map(|name| self.place.pointer_to(name)));
+                }
+                visitor.visit_map(Members { members: members.iter(), next: None, fields, object: self })
             }
-            _ => Err(de::Error::invalid_type(self.as_unexpected(), &"an object")),
+            _ => Err(de::Error::invalid_type(self.as_unexpected(), &visitor)),
         }
     }
 }
 
-struct Members<'de> {
+struct Members<'de, 'p> {
     members: serde_json::map::Iter<'de>,
-    skips_null: bool,
-    member: Option<(&'de String, &'de Value)>,
+    next: Option<(&'de String, &'de Value)>,
+    fields: Option<&'static [&'static str]>,
+    object: Reader<'de, 'p>,
 }
 
-impl<'de> de::MapAccess<'de> for Members<'de> {
+impl Members<'_, '_> {
+    /// Skips `null` where the names are fixed, and unknown fields where they are not errors. A type without listed fields
+    /// refuses unknown names itself, and in a lenient document `null` too.
+    fn is_skipped(&self, name: &str, value: &Value) -> bool {
+        let is_lenient = self.object.unknown.is_some();
+        match self.fields {
+            None => false,
+            Some([]) => value.is_null() && !is_lenient,
+            Some(fields) if fields.contains(&name) => value.is_null(),
+            Some(_) => is_lenient,
+        }
+    }
+}
+
+impl<'de> de::MapAccess<'de> for Members<'de, '_> {
     type Error = ReadError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, ReadError> {
-        let skips_null = self.skips_null;
-        self.member = self.members.find(|(_, value)| !(skips_null && value.is_null()));
-        let Some((name, _)) = self.member else { return Ok(None) };
+        self.next = loop {
+            match self.members.next() {
+                Some((name, value)) if self.is_skipped(name, value) => {}
+                next => break next,
+            }
+        };
+        let Some((name, _)) = self.next else { return Ok(None) };
         let key: StrDeserializer<'_, ReadError> = name.as_str().into_deserializer();
         seed.deserialize(key).map(Some).map_err(|error| error.inside(name))
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, ReadError> {
-        let Some((name, value)) = self.member else { return Err(de::Error::custom("no member is next")) };
-        seed.deserialize(Reader { value }).map_err(|error| error.inside(name))
+        let Some((name, value)) = self.next else { return Err(de::Error::custom("no member is next")) };
+        let place = Place { parent: Some(self.object.place), member: name.as_str().into() };
+        let reader = Reader { value, place: &place, unknown: self.object.unknown };
+        seed.deserialize(reader).map_err(|error| error.inside(name))
     }
 }
 
-struct Items<'de> {
+struct Items<'de, 'p> {
     items: std::iter::Enumerate<std::slice::Iter<'de, Value>>,
+    list: Reader<'de, 'p>,
 }
 
-impl<'de> de::SeqAccess<'de> for Items<'de> {
+impl<'de> de::SeqAccess<'de> for Items<'de, '_> {
     type Error = ReadError;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, ReadError> {
         let Some((index, value)) = self.items.next() else { return Ok(None) };
-        seed.deserialize(Reader { value }).map(Some).map_err(|error| error.inside(&index.to_string()))
+        let place = Place { parent: Some(self.list.place), member: index.to_string().into() };
+        let reader = Reader { value, place: &place, unknown: self.list.unknown };
+        seed.deserialize(reader).map(Some).map_err(|error| error.inside(&place.member))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -198,7 +281,7 @@ macro_rules! numbers {
     };
 }
 
-impl<'de> Deserializer<'de> for Reader<'de> {
+impl<'de> Deserializer<'de> for Reader<'de, '_> {
     type Error = ReadError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ReadError> {
@@ -211,8 +294,8 @@ impl<'de> Deserializer<'de> for Reader<'de> {
                 (None, None) => visitor.visit_f64(number.as_f64().unwrap_or_default()),
             },
             Value::String(text) => visitor.visit_borrowed_str(text),
-            Value::Array(items) => visitor.visit_seq(Items { items: items.iter().enumerate() }),
-            Value::Object(_) => self.object(visitor, false),
+            Value::Array(items) => visitor.visit_seq(Items { items: items.iter().enumerate(), list: self }),
+            Value::Object(_) => self.object(visitor, None),
         }
     }
 
@@ -234,10 +317,10 @@ impl<'de> Deserializer<'de> for Reader<'de> {
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
-        _: &'static [&'static str],
+        fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, ReadError> {
-        self.object(visitor, true)
+        self.object(visitor, Some(fields))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -261,8 +344,11 @@ impl<'de> Deserializer<'de> for Reader<'de> {
 impl de::Error for ReadError {
     fn custom<T: Display>(text: T) -> Self {
         let text = text.to_string();
-        let (message, hint) = text.split_once('\n').unwrap_or((&text, "compare it with the documentation"));
-        Self::new("", message, hint)
+        let mut lines = text.splitn(3, '\n');
+        let mut line = || lines.next();
+        let message = line().unwrap_or_default();
+        let hint = line().unwrap_or("compare it with the documentation");
+        Self::new(line().unwrap_or_default(), message, hint)
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
@@ -279,7 +365,7 @@ impl de::Error for ReadError {
         let expected = match expected.to_string().as_str() {
             "a boolean" => "`true` or `false`".to_owned(),
             "a sequence" => "a list".to_owned(),
-            "a map" => "an object".to_owned(),
+            object if object == "a map" || object.starts_with("struct ") => "an object".to_owned(),
             number if number.starts_with(['u', 'i']) => "a whole number from 0 on".to_owned(),
             expected => expected.to_owned(),
         };
@@ -289,7 +375,8 @@ impl de::Error for ReadError {
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         match found {
             Unexpected::Unsigned(_) | Unexpected::Signed(_) | Unexpected::Float(_) => {
-                Self::new("", "the number is out of range", "write a smaller whole number, from 0 on")
+                let hint = "write a whole number in the allowed range";
+                Self::new("", "a number stands where a whole number from 0 on belongs", hint)
             }
             _ => Self::invalid_type(found, expected),
         }
@@ -359,20 +446,80 @@ pub fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>
 
 /// For `deserialize_with`: text for readers, not empty, at most `MAX` characters, without hidden characters.
 pub fn text<'de, D: Deserializer<'de>, T: From<String>, const MAX: usize>(from: D) -> Result<T, D::Error> {
-    let text = String::deserialize(from)?;
-    check_text(&text, MAX)?;
-    Ok(text.into())
+    parsed(from, |text| check_text(text, MAX).map(|()| text.to_owned().into()))
 }
 
 /// For `deserialize_with`: one word of at most `MAX` visible ASCII characters.
 pub fn word<'de, D: Deserializer<'de>, T: From<String>, const MAX: usize>(from: D) -> Result<T, D::Error> {
-    let text = String::deserialize(from)?;
-    check_text(&text, MAX)?;
-    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        let message = format!("`{}` is not one word", escape_for_display(&text, 40));
-        return Err(invalid(message, "write ASCII characters without spaces"));
+    parsed(from, |text| check_word(text, MAX).map(|()| text.to_owned().into()))
+}
+
+/// For `deserialize_with`: at most `ITEMS` texts of at most `MAX` characters each.
+pub fn texts<'de, D: Deserializer<'de>, const ITEMS: usize, const MAX: usize>(
+    from: D,
+) -> Result<Vec<String>, D::Error> {
+    parsed_list(from, ITEMS, |text| check_text(text, MAX).map(|()| text.to_owned()))
+}
+
+/// For `deserialize_with`: at most `ITEMS` words of at most `MAX` characters each.
+pub fn words<'de, D: Deserializer<'de>, const ITEMS: usize, const MAX: usize>(
+    from: D,
+) -> Result<Vec<String>, D::Error> {
+    parsed_list(from, ITEMS, |text| check_word(text, MAX).map(|()| text.to_owned()))
+}
+
+/// For `deserialize_with`: a whole number from `MIN` to `MAX`.
+pub fn whole_number<'de, D, T, const MIN: u64, const MAX: u64>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: TryFrom<u64>,
+{
+    let number = u64::deserialize(from)?;
+    let whole = Some(number).filter(|number| (MIN..=MAX).contains(number));
+    whole.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+        invalid(
+            format_args!("{number} is not from {MIN} to {MAX}"),
+            format_args!("write a whole number from {MIN} to {MAX}"),
+        )
+    })
+}
+
+/// For `deserialize_with`: JSON without hidden characters in keys and strings.
+pub fn visible_json<'de, D: Deserializer<'de>, T: From<Value>>(from: D) -> Result<T, D::Error> {
+    let value = Value::deserialize(from)?;
+    match first_hidden(&value, String::new()) {
+        None => Ok(value.into()),
+        Some((place, letter)) => {
+            let (message, hint) = hidden(letter);
+            Err(invalid_at(place, message, hint))
+        }
     }
-    Ok(text.into())
+}
+
+fn first_hidden(value: &Value, place: String) -> Option<(String, char)> {
+    match value {
+        Value::String(text) => hidden_character(text).map(|letter| (place, letter)),
+        Value::Array(items) => {
+            let mut items = items.iter().enumerate();
+            items.find_map(|(index, item)| first_hidden(item, pointer(&place, &index.to_string())))
+        }
+        Value::Object(members) => members.iter().find_map(|(name, member)| match hidden_character(name) {
+            Some(letter) => Some((place.clone(), letter)),
+            None => first_hidden(member, pointer(&place, name)),
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+/// For `deserialize_with`: a table of at most `MAX` entries.
+pub fn table<'de, D, K, V, const MAX: usize>(from: D) -> Result<BTreeMap<K, V>, D::Error>
+where
+    D: Deserializer<'de>,
+    K: Deserialize<'de> + Ord,
+    V: Deserialize<'de>,
+{
+    let table = BTreeMap::deserialize(from)?;
+    if table.len() > MAX { Err(too_many(table.len(), MAX)) } else { Ok(table) }
 }
 
 /// For `deserialize_with`: a list of at most `MAX` entries.
@@ -380,25 +527,63 @@ pub fn list_of<'de, D: Deserializer<'de>, T: Deserialize<'de>, const MAX: usize>
     from: D,
 ) -> Result<Vec<T>, D::Error> {
     let items = Vec::deserialize(from)?;
-    if items.len() > MAX {
-        let message = format!("the list has {} entries, more than the {MAX} allowed", items.len());
-        return Err(invalid(message, "list fewer"));
-    }
-    Ok(items)
+    if items.len() > MAX { Err(too_many(items.len(), MAX)) } else { Ok(items) }
 }
 
-fn check_text<E: de::Error>(text: &str, max_chars: usize) -> Result<(), E> {
+/// Message and hint of a value that does not parse.
+pub type Refusal = (String, &'static str);
+
+/// Reads a string and parses it.
+pub fn parsed<'de, D: Deserializer<'de>, T>(
+    from: D,
+    parse: impl Fn(&str) -> Result<T, Refusal>,
+) -> Result<T, D::Error> {
+    let text = String::deserialize(from)?;
+    parse(&text).map_err(|(message, hint)| invalid(message, hint))
+}
+
+/// Reads a list of at most `max` strings and parses each.
+pub fn parsed_list<'de, D: Deserializer<'de>, T>(
+    from: D,
+    max: usize,
+    parse: impl Fn(&str) -> Result<T, Refusal>,
+) -> Result<Vec<T>, D::Error> {
+    let texts = Vec::<String>::deserialize(from)?;
+    if texts.len() > max {
+        return Err(too_many(texts.len(), max));
+    }
+    let item = |(index, text): (usize, &String)| {
+        parse(text).map_err(|(message, hint)| invalid_at(format_args!("/{index}"), message, hint))
+    };
+    texts.iter().enumerate().map(item).collect()
+}
+
+fn too_many<E: de::Error>(entries: usize, max: usize) -> E {
+    invalid(format_args!("{entries} entries are more than the {max} allowed"), "list fewer")
+}
+
+fn check_text(text: &str, max_chars: usize) -> Result<(), Refusal> {
     if text.trim().is_empty() {
-        return Err(invalid("the text is empty", "write what a reader needs to know, or leave it out"));
+        return Err(("the text is empty".to_owned(), "write what a reader needs to know, or leave it out"));
     }
     if text.chars().count() > max_chars {
-        return Err(invalid(format_args!("the text has more than {max_chars} characters"), "shorten it"));
+        return Err((format!("the text has more than {max_chars} characters"), "shorten it"));
     }
-    match hidden_character(text) {
-        None => Ok(()),
-        Some(letter) => Err(invalid(
-            format_args!("the text has the hidden character {}", letter.escape_unicode()),
-            "leave out control, bidirectional and invisible characters",
-        )),
+    hidden_character(text).map_or(Ok(()), |letter| Err(hidden(letter)))
+}
+
+fn check_word(text: &str, max_chars: usize) -> Result<(), Refusal> {
+    check_text(text, max_chars)?;
+    match text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        true => Ok(()),
+        false => {
+            let message = format!("`{}` is not one word", escape_for_display(text, 40));
+            Err((message, "write ASCII characters without spaces"))
+        }
     }
+}
+
+fn hidden(letter: char) -> Refusal {
+    let message = format!("the text holds the hidden character {}", letter.escape_unicode());
+    (message, "leave out control, bidirectional and invisible characters")
 }

@@ -5,9 +5,11 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 use toolgate_admission::{
-    AgentDocument, Autonomy, Catalogue, Decision, Descriptor, DocumentError, OrgDocument, PlatformDocument,
-    Rules, SessionFacts, StepVerdict, Warning, decide, explain,
+    AgentDocument, Autonomy, Catalogue, Decision, Descriptor, OrgDocument, PlatformDocument, Rules,
+    SessionFacts, StepVerdict, Warning, agent_warnings, decide, explain, organization_warnings,
+    parse_platform, platform_warnings,
 };
+use toolgate_api::read::ReadError;
 
 use crate::error_format::{assert_error_text, assert_pointer, assert_pointer_into};
 use crate::{plugin, strict};
@@ -27,21 +29,23 @@ pub fn documents(data: &[u8]) {
     let value = strict::read(text, 64);
     let above = rules(AgentDocument::default());
     let agent = AgentDocument::parse(text);
-    check_document(&agent, value.as_ref(), &AGENT_FIELDS, |document| document.warnings(&above));
+    check_document(&agent, value.as_ref(), &AGENT_FIELDS, |document| agent_warnings(document, &above));
     if let (Ok(document), Some(value)) = (agent, &value) {
         check_decisions(&document, value);
     }
     let organization = OrgDocument::parse(text);
     check_document(&organization, value.as_ref(), &ORGANIZATION_FIELDS, |document| {
-        document.warnings(&CATALOGUE)
+        organization_warnings(document, &CATALOGUE)
     });
-    let platform = PlatformDocument::parse(text);
-    check_document(&platform, value.as_ref(), &PLATFORM_FIELDS, |document| document.warnings(&CATALOGUE));
+    let platform = parse_platform(text);
+    check_document(&platform, value.as_ref(), &PLATFORM_FIELDS, |document| {
+        platform_warnings(document, &CATALOGUE)
+    });
 }
 
 /// An accepted document has known fields only; errors and warnings point into it.
 fn check_document<T>(
-    parsed: &Result<T, DocumentError>,
+    parsed: &Result<T, ReadError>,
     value: Option<&Value>,
     fields: &[&str],
     warnings: impl Fn(&T) -> Vec<Warning>,

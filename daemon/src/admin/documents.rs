@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use toolgate_admission::{CallError, ErrorType, Grant, Name, Warning};
+use toolgate_admission::{CallError, ErrorType, Grant, Name, Warning, grant_warnings};
 
 use super::{Actor, Admin};
 use crate::clock::now_ms;
@@ -145,7 +145,9 @@ impl Admin {
         write: &DocumentWrite,
     ) -> Result<(WriteResult, Vec<Warning>), CallError> {
         let before = self.parts().registry.snapshot();
-        let sound = key.read(&write.text, &before)?;
+        let sound = key
+            .read(&write.text, &before)
+            .map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?;
         let after = before.with_document(sound.replacement.clone());
         let mut warnings = sound.warnings;
         warnings.extend(agents_without_tools(key, Some(before), after).await);
@@ -159,7 +161,7 @@ impl Admin {
         let DocumentKey::Grant(namespace) = &write.key else { return Err(not_written_whole(&write.key)) };
         let requested = self.parts().plugins.requested_capabilities(namespace).await?;
         let grant = parse_grant(&write.text)?;
-        let warnings = grant.warnings(&requested);
+        let warnings = grant_warnings(&grant, &requested);
         check_strict(&warnings, write.strict)?;
         let written = self.store_document(write).await?;
         self.parts().plugins.grant(namespace.clone(), grant).await;
@@ -173,7 +175,7 @@ impl Admin {
     ) -> Result<(WriteResult, Vec<Warning>), CallError> {
         let grant = parse_grant(&write.text)?;
         let requested = self.parts().custom.requested_capabilities(key);
-        let warnings = requested.map(|requested| grant.warnings(&requested)).unwrap_or_default();
+        let warnings = requested.map(|requested| grant_warnings(&grant, &requested)).unwrap_or_default();
         check_strict(&warnings, write.strict)?;
         let written = self.parts().custom.grant(key, &write.text, grant, &write.precondition).await?;
         Ok((written, warnings))
@@ -242,7 +244,7 @@ fn check_strict(warnings: &[Warning], strict: bool) -> Result<(), CallError> {
 
 /// Parses a grant and checks that its certificates can be used.
 fn parse_grant(text: &str) -> Result<Grant, CallError> {
-    let grant = Grant::parse(text)?;
+    let grant = Grant::parse(text).map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?;
     match grant.extra_ca.iter().position(|pem| !toolgate_sandbox::is_certificate(pem)) {
         None => Ok(grant),
         Some(index) => {

@@ -26,7 +26,8 @@ impl Admin {
     /// Computes the changes that a document would make.
     pub async fn preview(&self, key: RuleKey, text: &str, sees_platform: bool) -> Result<Preview, CallError> {
         let before = self.parts().registry.snapshot();
-        let sound = key.read(text, &before)?;
+        let sound =
+            key.read(text, &before).map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?;
         let after = before.with_document(sound.replacement);
         let in_force = match self.parts().store.document(&key.clone().into()).await {
             Ok(document) => document.body,

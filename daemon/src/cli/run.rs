@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use toolgate_admission::{CallError, Descriptor, LimitName, Limits, LimitsPatch};
+use toolgate_admission::{CallError, Descriptor, ErrorType, LimitName, Limits, LimitsPatch};
 use toolgate_cli::document::arguments_from;
 use toolgate_cli::plugin::read_component;
 use toolgate_cli::{Failure, Printer};
@@ -57,7 +57,8 @@ pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), F
     let arguments = arguments_from(&options.arguments)?;
     options.workspace.as_deref().map_or(Ok(()), check_workspace)?;
     let harness = PluginHarness::open(&file, std::env::current_exe()?).await?;
-    let descriptor = Descriptor::parse(&harness.describe().await?).map_err(CallError::from)?;
+    let descriptor = Descriptor::parse(&harness.describe().await?)
+        .map_err(|error| error.into_call_error(ErrorType::InvalidPlugin))?;
     // No daemon would load such a component either.
     harness.component().check_manifest(&descriptor.capabilities).map_err(CallError::from)?;
     // An explicit `--workspace` that the tool cannot use is an error.

@@ -1,9 +1,13 @@
 //! Validation of a document under the current rules: the replacement that it causes, and its warnings.
 
 use toolgate_admission::{
-    AgentDocument, DocumentError, Name, OrgDocument, PlatformDocument, Rules, ToolPattern, Warning,
-    no_tools_warning,
+    Rules, Warning, agent_warnings, check_platform, no_tools_warning, organization_warnings, parse_platform,
+    platform_warnings,
 };
+use toolgate_api::name::Name;
+use toolgate_api::policy::{AgentDocument, OrgDocument};
+use toolgate_api::read::ReadError;
+use toolgate_api::tools::ToolPattern;
 use toolgate_sandbox::Component;
 
 use crate::registry::{Replacement, Snapshot};
@@ -36,12 +40,12 @@ impl RuleKey {
     }
 
     /// Parses and validates the text of a document with this key; an error has the JSON pointer of the wrong value.
-    pub fn read(&self, text: &str, snapshot: &Snapshot) -> Result<ValidDocument, DocumentError> {
+    pub fn read(&self, text: &str, snapshot: &Snapshot) -> Result<ValidDocument, ReadError> {
         match self {
             Self::Platform => {
-                let document = PlatformDocument::parse(text)?;
-                document.check(snapshot.catalogue())?;
-                let mut warnings = document.warnings(snapshot.catalogue());
+                let document = parse_platform(text)?;
+                check_platform(&document, snapshot.catalogue())?;
+                let mut warnings = platform_warnings(&document, snapshot.catalogue());
                 // The platform's policy can also allow and block custom tools, which only some organizations have.
                 let is_somebodys = |tools: &ToolPattern| {
                     snapshot
@@ -54,7 +58,7 @@ impl RuleKey {
             }
             Self::Policy(organization) => {
                 let document = OrgDocument::parse(text)?;
-                let warnings = document.warnings(&snapshot.catalogue_of(organization));
+                let warnings = organization_warnings(&document, &snapshot.catalogue_of(organization));
                 Ok(ValidDocument {
                     replacement: Replacement::Policy(organization.clone(), document),
                     warnings,
@@ -75,7 +79,7 @@ impl RuleKey {
     /// that were deleted since.
     pub fn warnings(&self, text: &str, snapshot: &Snapshot) -> Vec<Warning> {
         let now_unsound =
-            |error: DocumentError| Warning::new("UNDEFINED", error.place.clone(), error.to_string());
+            |error: ReadError| Warning::new("UNDEFINED", error.place.clone(), error.to_string());
         match self {
             // For an agent, this warning is among those of its own document.
             Self::Agent(organization, _) => match AgentDocument::parse(text) {
@@ -146,7 +150,7 @@ fn no_tools(left: usize, named: &[String], of: &str) -> Option<Warning> {
 /// Returns the warnings about the document of the agent of these rules: first those of its text, then those of its
 /// decisions.
 fn warnings_of_agent(rules: &Rules<Component>) -> Vec<Warning> {
-    let mut warnings = rules.agent.document().warnings(rules);
+    let mut warnings = agent_warnings(rules.agent.document(), rules);
     warnings.extend(no_tools_warning(rules));
     warnings
 }

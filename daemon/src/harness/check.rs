@@ -11,9 +11,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use toolgate_admission::{
-    CallError, Descriptor, DescriptorError, ErrorType, Example, FilesystemAccess, Limits, LimitsPatch, Rules,
-    ToolDescriptor, Violation,
+    CallError, Descriptor, ErrorType, Example, FilesystemAccess, Limits, LimitsPatch, Rules, ToolDescriptor,
+    Violation,
 };
+use toolgate_api::read::ReadError;
 use toolgate_api::text::escape_for_display;
 use toolgate_sandbox::{CallClock, Component, LogLevel};
 
@@ -199,8 +200,8 @@ pub async fn check(file: &[u8], worker: PathBuf, workspace: Option<&Path>) -> Re
 }
 
 /// Parses the tools one by one after the first error, so that an author sees one error of each tool.
-fn descriptor_errors(described: &str, first: &DescriptorError) -> Vec<Finding> {
-    let finding = |error: &DescriptorError, place: String| Finding {
+fn descriptor_errors(described: &str, first: &ReadError) -> Vec<Finding> {
+    let finding = |error: &ReadError, place: String| Finding {
         hint: error.hint.clone(),
         ..DESCRIPTION_INVALID.at(place, error.message.clone())
     };

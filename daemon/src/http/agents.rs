@@ -1,4 +1,5 @@
 //! Handlers of agents.
+use toolgate_api::policy::AgentDocument;
 
 use super::documents::{Strictness, document_response, documents, name, precondition, stored_warnings};
 use super::error_responses::{
@@ -9,7 +10,6 @@ use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;
 use super::path_params::{AgentPath, DeleteHeaders, OrgPath, WriteHeaders};
 use super::problem::Problem;
-use super::schema::AgentForm;
 use super::state::App;
 use crate::documents::{DocumentKey, DocumentKind, RuleKey};
 use axum::body::Body;
@@ -26,7 +26,7 @@ use toolgate_api::page::List;
     get, path = "/v1/orgs/{org}/agents", tag = "agents", operation_id = "list_agents",
     params(OrgPath, Page),
     responses(
-        (status = 200, description = "A page of the agents.", body = List<DocumentEntry<AgentForm>>),
+        (status = 200, description = "A page of the agents.", body = List<DocumentEntry<AgentDocument>>),
         NoOrganization, StoreUnreadable,
     ),
 )]
@@ -50,7 +50,7 @@ pub async fn list(
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/agents/{agent}", tag = "agents", operation_id = "get_agent",
     params(AgentPath),
-    responses((status = 200, description = "The document.", body = AgentForm, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoAgent, StoreUnreadable),
+    responses((status = 200, description = "The document.", body = AgentDocument, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoAgent, StoreUnreadable),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -70,7 +70,7 @@ pub async fn get(
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/agents/{agent}", tag = "agents", operation_id = "put_agent",
     params(AgentPath, WriteHeaders, Strictness),
-    request_body(content = AgentForm, example = json!({"name": "Helper", "enabled": ["arithmetic/*", "files/read"], "limits": {"deadline_ms": 5000}})),
+    request_body(content = AgentDocument, example = json!({"name": "Helper", "enabled": ["arithmetic/*", "files/read"], "limits": {"deadline_ms": 5000}})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),

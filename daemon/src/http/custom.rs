@@ -15,7 +15,6 @@ use super::paging::Page;
 use super::path_params::{CustomToolPath, DeleteHeaders, OrgPath, WriteHeaders};
 use super::plugins::parse_namespace;
 use super::problem::Problem;
-use super::schema::GrantForm;
 use super::state::App;
 use crate::documents::{DocumentKey, ToolKey, warning_view};
 use crate::identity::Caller;
@@ -26,6 +25,7 @@ use axum::response::{IntoResponse, Response};
 use toolgate_admission::CallError;
 use toolgate_api::custom_tool::{ConsentRequest, CustomToolAccepted, CustomToolView, ToolDefinitionForm};
 use toolgate_api::document::DocumentAccepted;
+use toolgate_api::grant::Grant;
 use toolgate_api::page::List;
 
 /// List the custom tools of an organization.
@@ -168,7 +168,7 @@ pub async fn approve(
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/tools/{namespace}/grant", tag = "custom tools", operation_id = "get_custom_tool_grant",
     params(CustomToolPath),
-    responses((status = 200, description = "The document.", body = GrantForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoCustomToolGrant, StoreUnreadable),
+    responses((status = 200, description = "The document.", body = Grant, headers(("ETag" = String, description = "The tag to replace it by."))), NoCustomToolGrant, StoreUnreadable),
 )]
 pub async fn get_grant(
     State(app): State<App>,
@@ -185,7 +185,7 @@ pub async fn get_grant(
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/tools/{namespace}/grant", tag = "custom tools", operation_id = "put_custom_tool_grant",
     params(CustomToolPath, WriteHeaders, Strictness),
-    request_body(content = GrantForm, example = json!({"network": [{"host": "api.example.com"}], "private_networks": ["10.1.0.0/16"]})),
+    request_body(content = Grant, example = json!({"network": [{"host": "api.example.com"}], "private_networks": ["10.1.0.0/16"]})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),

@@ -2,6 +2,7 @@
 //!
 //! A grant applies to calls that start after it was written; running calls end under the previous one. It is removed
 //! with its plugin.
+use toolgate_api::grant::Grant;
 
 use super::documents::{self, Strictness, document_response};
 use super::error_responses::{
@@ -12,7 +13,6 @@ use super::extract::{Authenticated, Path, Query};
 use super::path_params::{PluginPath, WriteHeaders};
 use super::plugins::parse_namespace;
 use super::problem::Problem;
-use super::schema::GrantForm;
 use super::state::App;
 use crate::documents::DocumentKey;
 use axum::body::Body;
@@ -28,7 +28,7 @@ use toolgate_api::document::DocumentAccepted;
 #[utoipa::path(
     get, path = "/v1/plugins/{namespace}/grant", tag = "plugins", operation_id = "get_plugin_grant",
     params(PluginPath),
-    responses((status = 200, description = "The document.", body = GrantForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoGrant, StoreUnreadable),
+    responses((status = 200, description = "The document.", body = Grant, headers(("ETag" = String, description = "The tag to replace it by."))), NoGrant, StoreUnreadable),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -46,7 +46,7 @@ pub async fn get(
 #[utoipa::path(
     put, path = "/v1/plugins/{namespace}/grant", tag = "plugins", operation_id = "put_plugin_grant",
     params(PluginPath, WriteHeaders, Strictness),
-    request_body(content = GrantForm, example = json!({"filesystem": "workspace", "network": [{"host": "api.example.com", "methods": ["GET"], "path": "/points/"}]})),
+    request_body(content = Grant, example = json!({"filesystem": "workspace", "network": [{"host": "api.example.com", "methods": ["GET"], "path": "/points/"}]})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),

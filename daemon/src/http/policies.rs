@@ -1,4 +1,5 @@
 //! The policies of the platform and of organizations over HTTP.
+use toolgate_api::policy::{OrgDocument, PlatformDocument};
 
 use super::documents::{self, Strictness, document_response, name, stored_warnings};
 use super::error_responses::{
@@ -8,7 +9,6 @@ use super::error_responses::{
 use super::extract::{Authenticated, Path, Query};
 use super::path_params::{OrgPath, WriteHeaders};
 use super::problem::Problem;
-use super::schema::{PlatformForm, PolicyForm};
 use super::state::App;
 use crate::documents::{DocumentKey, RuleKey};
 use axum::body::Body;
@@ -22,7 +22,7 @@ use toolgate_api::document::{DocumentAccepted, DocumentWarnings};
 /// The `ETag` is the value that `PUT` requires in `If-Match`. Without a policy, every loaded tool is allowed.
 #[utoipa::path(
     get, path = "/v1/platform/policy", tag = "policies", operation_id = "get_platform_policy",
-    responses((status = 200, description = "The document.", body = PlatformForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoPlatformPolicy, StoreUnreadable),
+    responses((status = 200, description = "The document.", body = PlatformDocument, headers(("ETag" = String, description = "The tag to replace it by."))), NoPlatformPolicy, StoreUnreadable),
 )]
 pub async fn get_platform(State(app): State<App>, _: Authenticated) -> Result<Response, Problem> {
     document_response(&app, &DocumentKey::Platform).await
@@ -36,7 +36,7 @@ pub async fn get_platform(State(app): State<App>, _: Authenticated) -> Result<Re
 #[utoipa::path(
     put, path = "/v1/platform/policy", tag = "policies", operation_id = "put_platform_policy",
     params(WriteHeaders, Strictness),
-    request_body(content = PlatformForm, example = json!({"blocked": ["files/delete"], "profiles": {"reader": ["files/read"]}})),
+    request_body(content = PlatformDocument, example = json!({"blocked": ["files/delete"], "profiles": {"reader": ["files/read"]}})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
@@ -74,7 +74,7 @@ pub async fn platform_warnings(
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/policy", tag = "policies", operation_id = "get_organization_policy",
     params(OrgPath),
-    responses((status = 200, description = "The document.", body = PolicyForm, headers(("ETag" = String, description = "The tag to replace it by."))), NoPolicy, StoreUnreadable),
+    responses((status = 200, description = "The document.", body = OrgDocument, headers(("ETag" = String, description = "The tag to replace it by."))), NoPolicy, StoreUnreadable),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -95,7 +95,7 @@ pub async fn get(
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/policy", tag = "policies", operation_id = "put_organization_policy",
     params(OrgPath, WriteHeaders, Strictness),
-    request_body(content = PolicyForm, example = json!({"enabled": ["arithmetic/*", "files/*"], "disabled": ["files/delete"], "limits": {"deadline_ms": 5000}})),
+    request_body(content = OrgDocument, example = json!({"enabled": ["arithmetic/*", "files/*"], "disabled": ["files/delete"], "limits": {"deadline_ms": 5000}})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),

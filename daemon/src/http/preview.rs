@@ -1,4 +1,5 @@
 //! Policy diffs over HTTP (G16).
+use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 
 use super::body::expect_json;
 use super::documents::{body_text, name, own_organization};
@@ -6,7 +7,6 @@ use super::error_responses::{InvalidDocument, NoOrganization};
 use super::extract::{Authenticated, Path};
 use super::path_params::{AgentPath, OrgPath};
 use super::problem::Problem;
-use super::schema::{AgentForm, PlatformForm, PolicyForm};
 use super::state::App;
 use crate::documents::RuleKey;
 use axum::body::Body;
@@ -19,7 +19,7 @@ use toolgate_api::policy_diff::Preview;
 /// For every agent there is. Nothing is put in force.
 #[utoipa::path(
     post, path = "/v1/platform/policy/diff", tag = "policies", operation_id = "preview_platform_policy",
-    request_body(content = PlatformForm, example = json!({"blocked": ["files/delete"]})),
+    request_body(content = PlatformDocument, example = json!({"blocked": ["files/delete"]})),
     responses((status = 200, description = "What would change.", body = Preview), InvalidDocument),
 )]
 pub async fn platform(
@@ -37,7 +37,7 @@ pub async fn platform(
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/policy/diff", tag = "policies", operation_id = "preview_organization_policy",
     params(OrgPath),
-    request_body(content = PolicyForm, example = json!({"enabled": ["arithmetic/*"]})),
+    request_body(content = OrgDocument, example = json!({"enabled": ["arithmetic/*"]})),
     responses((status = 200, description = "What would change.", body = Preview), NoOrganization, InvalidDocument),
 )]
 pub async fn organization(
@@ -57,7 +57,7 @@ pub async fn organization(
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/agents/{agent}/policy/diff", tag = "agents", operation_id = "preview_agent",
     params(AgentPath),
-    request_body(content = AgentForm, example = json!({"enabled": ["arithmetic/*"]})),
+    request_body(content = AgentDocument, example = json!({"enabled": ["arithmetic/*"]})),
     responses((status = 200, description = "What would change.", body = Preview), NoOrganization, InvalidDocument),
 )]
 pub async fn agent(

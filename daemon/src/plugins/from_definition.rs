@@ -96,8 +96,10 @@ impl Plugins {
         let parsed = parsing.await.map_err(|_| {
             CallError::new(ErrorType::Internal, "reading the description ended early", "tell the operator")
         })?;
-        let descriptor = parsed
-            .map_err(|error| definition_error(with_definition_pointer(error.into(), definition.kind)))?;
+        let descriptor = parsed.map_err(|error| {
+            let error = error.into_call_error(ErrorType::InvalidPlugin);
+            definition_error(with_definition_pointer(error, definition.kind))
+        })?;
         component.check_manifest(&descriptor.capabilities)?;
         let granted = match granted {
             Some(granted) => granted,

@@ -170,7 +170,8 @@ impl Plugins {
             )
         })?;
         self.0.compiler.check_schemas(digest, &described).await?;
-        let descriptor = Descriptor::parse(&described)?;
+        let descriptor =
+            Descriptor::parse(&described).map_err(|error| error.into_call_error(ErrorType::InvalidPlugin))?;
         component.check_manifest(&descriptor.capabilities)?;
         if let Some(expected) = expected {
             check_expected(&descriptor, expected)?;

@@ -8,7 +8,7 @@ use toolgate_api::nearest;
 use toolgate_api::read::pointer;
 use toolgate_api::text::{escape_for_display, list};
 
-use crate::error::CallError;
+use toolgate_api::error::CallError;
 
 /// The kind of a keyword's value.
 #[derive(Clone, Copy, PartialEq, Eq)]

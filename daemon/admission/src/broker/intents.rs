@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::rules::{Catalogue, DocumentError, IntentPatterns, IntentTable, ToolSet};
+use toolgate_api::policy::IntentTable;
+use toolgate_api::read::ReadError;
+
+use crate::rules::{Catalogue, IntentPatterns, ToolSet};
 
 /// The compiled intents of a policy, for the tools of one catalogue.
 #[derive(Clone, Debug)]
@@ -23,7 +26,7 @@ impl Intents {
         intents: &IntentTable,
         place: &str,
         catalogue: &Catalogue<P>,
-    ) -> Result<Self, DocumentError> {
+    ) -> Result<Self, ReadError> {
         let patterns = IntentPatterns::compile(intents, place)?;
         let tools = intents.values().map(|intent| ToolSet::compile(&intent.tools, catalogue)).collect();
         Ok(Self { patterns, tools })

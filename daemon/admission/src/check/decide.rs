@@ -1,9 +1,10 @@
 //! Decides about a tool by its name: for one call, for the tool list of a session, and for an explanation.
 
+use toolgate_api::error::ErrorType;
+
 use super::gates::{self, GATES, GateInput};
 use super::refusal::nearest_loaded_tool;
 use super::verdict::{Decision, Layer, Reason, SessionFacts, Step, StepVerdict};
-use crate::error::ErrorType;
 use crate::rules::{Rules, Tool, Warning};
 
 const NOT_FOUND: Reason = Reason { layer: Layer::Platform, rule: "existence" };

@@ -3,12 +3,13 @@
 //! A rule is one row of [`GATES`]: a predicate, an error type, and a function that gives the reason in words. Deciding
 //! calls the predicate only; refusals and explanations call the second function, outside the hot path.
 
+use toolgate_api::error::ErrorType;
+use toolgate_api::policy::Autonomy;
+use toolgate_api::tools::ToolList;
+
 use super::verdict::{Layer, Reason, SessionFacts};
 use crate::descriptor::ToolDescriptor;
-use crate::error::ErrorType;
-use crate::rules::{
-    AgentRules, Autonomy, OrgRules, PlatformRules, Rules, Tool, ToolFlag, ToolFlags, ToolList,
-};
+use crate::rules::{AgentRules, OrgRules, PlatformRules, Rules, Tool, ToolFlag, ToolFlags};
 
 /// One rule of the gate.
 pub(super) struct Gate {

@@ -15,17 +15,19 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolgate_api::descriptor::Mode;
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::limits::Limits;
+use toolgate_api::name::{ToolId, WireName};
+use toolgate_api::policy::Autonomy;
 
 use super::refusal;
 use super::verdict::Reason;
 use crate::approval::{Approval, ApprovalBinding};
 use crate::arguments::{Arguments, JsonError, parse_strict};
-use crate::descriptor::{Mode, ToolDescriptor};
+use crate::descriptor::ToolDescriptor;
 use crate::egress::CallAccess;
-use crate::error::{CallError, ErrorType};
-use crate::limits::Limits;
-use crate::name::{ToolId, WireName};
-use crate::rules::{Autonomy, Digest, Plugin, Tool};
+use crate::rules::{Digest, Plugin, Tool};
 use crate::schema::Violation;
 
 /// Deepest nesting of a result: common JSON parsers of clients return an error beyond it.

@@ -5,6 +5,9 @@
 //! refusal does not reveal which tools are loaded.
 
 use serde_json::json;
+use toolgate_api::descriptor::RateLimit;
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::ToolId;
 use toolgate_api::nearest;
 use toolgate_api::text::{escape_for_display, list};
 
@@ -13,9 +16,6 @@ use super::decide::{OTHER_CATALOGUE, callable};
 use super::gates::{GATES, GateInput};
 use super::verdict::{Layer, Reason, SessionFacts};
 use crate::arguments::JsonError;
-use crate::descriptor::RateLimit;
-use crate::error::{CallError, ErrorType};
-use crate::name::ToolId;
 use crate::rules::{Digest, Rules, Tool};
 use crate::schema::Violation;
 

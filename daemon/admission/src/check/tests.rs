@@ -3,20 +3,20 @@
 
 mod layers;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-
-use std::collections::{BTreeMap, BTreeSet};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::limits::{LimitName, LimitsPatch};
+use toolgate_api::name::Name;
+use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 
 use super::*;
 use crate::approval::{Approval, ApprovalBinding};
 use crate::descriptor::Descriptor;
-use crate::error::{CallError, ErrorType};
-use crate::limits::{LimitName, LimitsPatch};
-use crate::name::Name;
-use crate::rules::{AgentDocument, Catalogue, Digest, OrgDocument, PlatformDocument, Plugin};
+use crate::rules::{Catalogue, Digest, Plugin};
 use crate::{Ledger, Rates};
 
 /// A plugin with tools that accept any arguments.

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use toolgate_api::error::ErrorType;
+use toolgate_api::name::ToolId;
+
 use super::{Checked, Refusal, Unapproved};
-use crate::error::ErrorType;
-use crate::name::ToolId;
 use crate::rules::Tool;
 
 /// The layer of rules that decided.

@@ -2,7 +2,9 @@
 
 mod published;
 
-use serde_json::json;
+use serde_json::{Value, json};
+use toolgate_api::error::ErrorType;
+use toolgate_api::grant::FilesystemAccess;
 
 use super::*;
 
@@ -15,7 +17,7 @@ fn tool(name: &str) -> Value {
     json!({"name": name, "description": "Adds two numbers.", "usage": "Give both.", "input_schema": {"type": "object"}})
 }
 
-fn parse(value: &Value) -> Result<Descriptor, DescriptorError> {
+fn parse(value: &Value) -> Result<Descriptor, ReadError> {
     Descriptor::parse(&value.to_string())
 }
 
@@ -29,7 +31,6 @@ fn with(parent: &str, field: &str, value: Value) -> Value {
 #[track_caller]
 fn refused(description: &Value, place: &str, message: &str) {
     let error = parse(description).expect_err(message);
-    assert_eq!(error.code, ErrorType::InvalidPlugin);
     assert!(error.message.contains(message), "{}", error.message);
     assert_eq!(error.place, place, "{}", error.message);
     assert!(!error.hint.is_empty());
@@ -256,7 +257,7 @@ fn a_limit_above_the_platforms_and_one_with_which_nothing_runs_are_warned_of() {
 
 #[test]
 fn modes_hints_examples_and_redactions_are_read_strictly() {
-    refused(&with("/tools/0", "mode", json!("both")), "/tools/0/mode", "not a mode");
+    refused(&with("/tools/0", "mode", json!("both")), "/tools/0/mode", "not one of the words");
     refused(
         &with("/tools/0", "hints", json!({"read_only": "yes"})),
         "/tools/0/hints/read_only",
@@ -276,8 +277,8 @@ fn modes_hints_examples_and_redactions_are_read_strictly() {
 
 #[test]
 fn an_error_becomes_the_answer_that_a_caller_gets() {
-    let error: CallError = parse(&with("", "name", json!("Sums"))).unwrap_err().into();
-    assert_eq!(error.error_type, ErrorType::InvalidPlugin);
+    let error = parse(&with("", "name", json!("Sums"))).unwrap_err();
+    let error = error.into_call_error(ErrorType::InvalidPlugin);
     assert_eq!(error.details_json(), Some(json!({"pointer": "/name"})));
 }
 

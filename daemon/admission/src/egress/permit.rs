@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use toolgate_api::network::{Agreement, Host, Network, NetworkRule, NetworkScheme, Target, TargetError};
-
-use super::address::{AddressKind, address_kind, is_reachable};
-use super::grant::Grant;
-use crate::descriptor::{Capabilities, FilesystemAccess};
-use crate::error::{CallError, ErrorType};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::grant::{Capabilities, FilesystemAccess, Grant};
+use toolgate_api::network::{
+    AddressKind, Agreement, Host, Network, NetworkRule, NetworkScheme, Target, TargetError, address_kind,
+    is_reachable,
+};
 
 /// Longest path that a suggested rule names, in bytes: what a rule can hold.
 const SUGGESTED_PATH_BYTES: usize = 1_000;
@@ -141,7 +141,7 @@ impl CallAccess {
             return Err(denied(DeniedBy::Plugin, &self.asked.network));
         }
         let rule = self.granted.network.iter().position(|rule| rule.allows(&target));
-        let Some(rule) = rule.filter(|_| self.granted.allows_plainness_of(&target)) else {
+        let Some(rule) = rule.filter(|_| self.granted.allows_plain_http(&target)) else {
             return Err(denied(DeniedBy::Grant, &self.granted.network));
         };
         let layers =
@@ -228,7 +228,7 @@ impl NetworkDenial {
             Agreement::Whole => format!("the tool may not reach `{host}` without TLS"),
         };
         let mut grant = suggestion(target);
-        if !granted.allows_plainness_of(target) {
+        if !granted.allows_plain_http(target) {
             grant["plain_http"] = json!([format!("{host}:{}", target.port())]);
         }
         let hint = match by {

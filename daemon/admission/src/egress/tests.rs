@@ -6,9 +6,10 @@ mod grants;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use toolgate_api::grant::{Capabilities, Grant};
+use toolgate_api::network::{NetworkRule, Target};
 
 use super::*;
-use crate::descriptor::Capabilities;
 
 /// The access of a call whose plugin asks for the whole grant.
 fn access(grant: &Value) -> CallAccess {

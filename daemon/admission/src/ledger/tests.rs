@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::json;
+use toolgate_api::error::ErrorType;
 
 use super::*;
-use crate::ErrorType;
 use crate::check::tests::{checked_call, plugin};
 
 fn name(text: &str) -> Name {

@@ -8,12 +8,14 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use toolgate_api::grant::Grant;
+use toolgate_api::limits::{Limits, LimitsPatch};
+use toolgate_api::name::{CalledKey, Namespace, ToolId};
+
 use super::name_table::NameTable;
 use super::set::{SharedSet, ToolSet};
 use crate::descriptor::{Descriptor, ToolDescriptor};
-use crate::egress::{CallAccess, Grant};
-use crate::limits::{Limits, LimitsPatch};
-use crate::name::{CalledKey, Namespace, ToolId};
+use crate::egress::CallAccess;
 
 /// The SHA-256 digest of a plugin: `sha256:` and 64 lower-case hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

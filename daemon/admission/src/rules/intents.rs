@@ -4,14 +4,13 @@
 //! expressions without look-around and back-references, so matching takes linear time, and all patterns of a policy
 //! compile to one automaton of limited size. Matching ignores case. Patterns are validated when a policy is written.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use toolgate_api::policy::IntentTable;
+use toolgate_api::read::{ReadError, pointer};
 use toolgate_api::text::{escape_for_display, hidden_character};
-
-use super::document::{DocumentError, Fields, Part, pointer};
-use super::tools::ToolList;
 
 /// Most intents of a policy.
 const INTENTS: usize = 200;
@@ -25,33 +24,6 @@ const PATTERN_BYTES: usize = 500;
 const COMPILED_BYTES: usize = 64 * 1024;
 /// Size of all compiled patterns of a policy, and of the DFA cache that matching fills.
 const ALL_COMPILED_BYTES: usize = 1024 * 1024;
-
-const FIELDS: Fields = Fields { whose: "an intent", known: &["patterns", "tools"], to_come: &[] };
-
-/// One intent, as a policy has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Intent {
-    /// Regular expressions, of which one must match the message.
-    pub patterns: Vec<String>,
-    /// The tools that serve it.
-    pub tools: ToolList,
-}
-
-/// Intents by name.
-pub type IntentTable = BTreeMap<String, Intent>;
-
-pub(super) fn read_intents(part: &Part<'_>) -> Result<IntentTable, DocumentError> {
-    let table = part.table("an intent", |intent| {
-        intent.check_fields(&FIELDS)?;
-        Ok(Intent {
-            patterns: intent.member("patterns").map_or(Ok(Vec::new()), |patterns| patterns.texts())?,
-            tools: intent.member("tools").map_or(Ok(ToolList::NONE), |tools| tools.tools())?,
-        })
-    })?;
-    let table: IntentTable = table.into_iter().map(|(name, intent)| (name.to_string(), intent)).collect();
-    IntentPatterns::compile(&table, "/intents")?;
-    Ok(table)
-}
 
 /// The compiled patterns of a policy's intents.
 #[derive(Clone, Debug)]
@@ -69,12 +41,12 @@ impl IntentPatterns {
     }
 
     /// Validates the names and patterns of `intents`, which are at the JSON pointer `place` of their document.
-    pub fn compile(intents: &IntentTable, place: &str) -> Result<Self, DocumentError> {
+    pub fn compile(intents: &IntentTable, place: &str) -> Result<Self, ReadError> {
         let all: usize = intents.values().map(|intent| intent.patterns.len()).sum();
         if intents.len() > INTENTS || all > PATTERNS {
             let message = format!("there are {} intents with {all} patterns", intents.len());
             let hint = format!("write at most {INTENTS} intents with {PATTERNS} patterns together");
-            return Err(DocumentError::new(place, message, hint));
+            return Err(ReadError::new(place, message, hint));
         }
         let mut sources = Vec::with_capacity(all);
         let mut owners = Vec::with_capacity(all);
@@ -94,7 +66,7 @@ impl IntentPatterns {
             .build()
             .map_err(|_| {
                 let hint = "write fewer of them, or repeat less in them";
-                DocumentError::new(place, "the patterns are too large together", hint)
+                ReadError::new(place, "the patterns are too large together", hint)
             })?;
         Ok(Self { set, owners, names: intents.keys().map(|name| name.as_str().into()).collect() })
     }
@@ -108,20 +80,20 @@ impl IntentPatterns {
     }
 }
 
-fn check_name(name: &str, place: &str) -> Result<(), DocumentError> {
+fn check_name(name: &str, place: &str) -> Result<(), ReadError> {
     if !name.trim().is_empty() && name.chars().count() <= NAME_CHARS && hidden_character(name).is_none() {
         return Ok(());
     }
     let message = format!("`{}` is not a valid name of an intent", escape_for_display(name, NAME_CHARS));
     let hint = format!("write at most {NAME_CHARS} visible characters, like `billing`");
-    Err(DocumentError::new(place, message, hint))
+    Err(ReadError::new(place, message, hint))
 }
 
-fn check_pattern(pattern: &str, place: &str) -> Result<(), DocumentError> {
+fn check_pattern(pattern: &str, place: &str) -> Result<(), ReadError> {
     if pattern.len() > PATTERN_BYTES {
         let message =
             format!("the pattern has {} bytes, more than the {PATTERN_BYTES} allowed", pattern.len());
-        return Err(DocumentError::new(place, message, "split it into several patterns"));
+        return Err(ReadError::new(place, message, "split it into several patterns"));
     }
     let compiled = RegexBuilder::new(pattern).case_insensitive(true).size_limit(COMPILED_BYTES).build();
     let compiled: Regex = compiled.map_err(|error| engine_error(pattern, &error, place))?;
@@ -129,16 +101,16 @@ fn check_pattern(pattern: &str, place: &str) -> Result<(), DocumentError> {
     if compiled.is_match("") {
         let message = format!("the pattern `{}` is found in every message", escape_for_display(pattern, 80));
         let hint = "write the words that only such messages have, like `refund|charge`";
-        return Err(DocumentError::new(place, message, hint));
+        return Err(ReadError::new(place, message, hint));
     }
     Ok(())
 }
 
-fn engine_error(pattern: &str, error: &regex::Error, place: &str) -> DocumentError {
+fn engine_error(pattern: &str, error: &regex::Error, place: &str) -> ReadError {
     let shown = escape_for_display(pattern, 80);
     if let regex::Error::CompiledTooBig(_) = error {
         let hint = "repeat less in it: `{1,1000}` of a class has a thousand states";
-        return DocumentError::new(place, format!("the pattern `{shown}` is too large"), hint);
+        return ReadError::new(place, format!("the pattern `{shown}` is too large"), hint);
     }
     // The engine's error has the pattern with a mark below; the last line is the message.
     let text = error.to_string();
@@ -146,15 +118,18 @@ fn engine_error(pattern: &str, error: &regex::Error, place: &str) -> DocumentErr
         escape_for_display(text.lines().last().unwrap_or_default().trim_start_matches("error: "), 200);
     let hint =
         "patterns are regular expressions without look-around and back-references, like `refund|charge`";
-    DocumentError::new(place, format!("the pattern `{shown}` is not valid: {message}"), hint)
+    ReadError::new(place, format!("the pattern `{shown}` is not valid: {message}"), hint)
 }
 
 #[cfg(test)]
 mod tests {
+    use toolgate_api::policy::Intent;
+    use toolgate_api::tools::ToolList;
+
     use super::*;
 
     /// Intents by name with their patterns, for no tools.
-    fn compile(intents: &[(&str, &[&str])]) -> Result<IntentPatterns, DocumentError> {
+    fn compile(intents: &[(&str, &[&str])]) -> Result<IntentPatterns, ReadError> {
         let intent = |patterns: &[&str]| Intent {
             patterns: patterns.iter().map(ToString::to_string).collect(),
             tools: ToolList::NONE,

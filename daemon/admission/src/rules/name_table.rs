@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
 
-use crate::name::CalledKey;
+use toolgate_api::name::CalledKey;
 
 /// Tool indexes by name.
 #[derive(Debug, Default)]

@@ -1,111 +1,38 @@
-//! The organization's layer: its policy, its connected integrations, and the rules that both compile to.
+//! The organization's layer: the rules that its policy and its connected integrations compile to.
 //!
 //! Without `enabled` an organization has no tools: it has those alone that its policy names (C5).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use toolgate_api::name::Name;
+use toolgate_api::policy::OrgDocument;
+use toolgate_api::tools::ToolList;
+
 use super::catalogue::{Catalogue, SnapshotId};
-use super::document::{DocumentError, Fields, Part, Warning, limits_without_effect, read, unresolved};
 use super::platform::PlatformRules;
 use super::set::{SharedSet, ToolSet};
-use super::tables::{
-    ChannelTable, Channels, IntegrationTable, ProfileTable, compile_profiles, read_channels,
-    read_integrations, read_profiles, table_warnings,
-};
+use super::tables::{Channels, compile_profiles, table_warnings};
 use super::tool_flags::{CompactFlags, ToolFlag, ToolFlags};
-use super::tools::ToolList;
+use super::warning::{Warning, limits_without_effect, unresolved};
 use crate::descriptor::ToolDescriptor;
-use crate::egress::{NetworkRule, read_network};
-use crate::limits::LimitsPatch;
-use crate::name::Name;
 
-const FIELDS: Fields = Fields {
-    whose: "an organization's policy",
-    known: &["enabled", "disabled", "profiles", "channels", "integrations", "broker", "limits", "network"],
-    to_come: &["quotas"],
-};
-
-const BROKER_FIELDS: Fields =
-    Fields { whose: "the broker's part", known: &["enabled", "always_show"], to_come: &[] };
-
-/// An organization's policy.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct OrgDocument {
-    /// The tools that the organization has. Absent: none.
-    pub enabled: Option<ToolList>,
-    /// The tools that none of its agents may call.
-    pub disabled: ToolList,
-    /// Its own profiles; one replaces the platform's of the same name.
-    pub profiles: ProfileTable,
-    /// Tools that channels block for it, in addition to the platform's.
-    pub channels: ChannelTable,
-    /// Integrations that tools need for it, in addition to the platform's.
-    pub integrations: IntegrationTable,
-    /// Settings of the broker, which selects the tools that a model is shown.
-    pub broker: BrokerSettings,
-    /// The limits of its calls.
-    pub limits: LimitsPatch,
-    /// The requests that its tools may send, of those that their grants allow. Absent: all of them.
-    pub network: Option<Arc<[NetworkRule]>>,
+/// Returns a warning for each part of the policy that has no effect with the loaded tools.
+pub fn organization_warnings<P>(document: &OrgDocument, catalogue: &Catalogue<P>) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut list = |place: &str, list: &ToolList| warnings.extend(unresolved(place, list, catalogue));
+    document.enabled.iter().for_each(|enabled| list("/enabled", enabled));
+    list("/disabled", &document.disabled);
+    list("/broker/always_show", &document.broker.always_show);
+    warnings.extend(table_warnings(
+        &document.profiles,
+        &document.channels,
+        &document.integrations,
+        catalogue,
+    ));
+    warnings.extend(limits_without_effect(&document.limits, catalogue.platform_limits()));
+    warnings
 }
-
-/// Settings of the broker, which selects the tools that a model is shown (G15).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BrokerSettings {
-    /// Whether the broker is used.
-    pub enabled: bool,
-    /// The tools that are always shown.
-    pub always_show: ToolList,
-}
-
-impl OrgDocument {
-    /// Parses a policy.
-    pub fn parse(json: &str) -> Result<Self, DocumentError> {
-        let value = read(json)?;
-        let whole = Part::whole(&value, &FIELDS)?;
-        Ok(Self {
-            enabled: whole.member("enabled").map(|part| part.tools()).transpose()?,
-            disabled: whole.member("disabled").map_or(Ok(ToolList::NONE), |part| part.tools())?,
-            profiles: read_profiles(&whole)?,
-            channels: read_channels(&whole)?,
-            integrations: read_integrations(&whole)?,
-            broker: whole
-                .member("broker")
-                .map_or(Ok(BrokerSettings::default()), |part| BrokerSettings::read(&part))?,
-            limits: whole.member("limits").map_or(Ok(LimitsPatch::new()), |part| part.limits())?,
-            network: whole.member("network").map(|part| read_network(&part)).transpose()?.map(Arc::from),
-        })
-    }
-
-    /// A policy that enables every tool that the platform allows.
-    pub fn allow_all() -> Self {
-        Self { enabled: Some(ToolList::All), ..Self::default() }
-    }
-
-    /// Returns a warning for each part of the policy that has no effect with the loaded tools.
-    pub fn warnings<P>(&self, catalogue: &Catalogue<P>) -> Vec<Warning> {
-        let mut warnings = Vec::new();
-        let mut list = |place: &str, list: &ToolList| warnings.extend(unresolved(place, list, catalogue));
-        self.enabled.iter().for_each(|enabled| list("/enabled", enabled));
-        list("/disabled", &self.disabled);
-        list("/broker/always_show", &self.broker.always_show);
-        warnings.extend(table_warnings(&self.profiles, &self.channels, &self.integrations, catalogue));
-        warnings.extend(limits_without_effect(&self.limits, catalogue.platform_limits()));
-        warnings
-    }
-}
-
-impl BrokerSettings {
-    fn read(part: &Part<'_>) -> Result<Self, DocumentError> {
-        part.check_fields(&BROKER_FIELDS)?;
-        Ok(Self {
-            enabled: part.member("enabled").map_or(Ok(false), |part| part.flag())?,
-            always_show: part.member("always_show").map_or(Ok(ToolList::NONE), |part| part.tools())?,
-        })
-    }
-}
-
 /// The compiled policy of an organization, for the tools of one catalogue.
 #[derive(Clone, Debug)]
 pub struct OrgRules {
@@ -210,9 +137,10 @@ fn missing<P>(
 
 #[cfg(test)]
 mod tests {
+    use toolgate_api::limits::{LimitName, LimitsPatch};
+
     use super::*;
     use crate::check::tests::plugin;
-    use crate::limits::LimitName;
 
     fn catalogue() -> Catalogue<&'static str> {
         Catalogue::new(LimitsPatch::new(), vec![plugin("crm", &["delete", "search"])])
@@ -234,7 +162,7 @@ mod tests {
         let network = |text: &str| OrgDocument::parse(text).unwrap().network;
         assert_eq!(network(r#"{"network":null}"#), None);
         assert_eq!(network(r#"{"network":[]}"#).as_deref(), Some(&[][..]));
-        assert_eq!(document.warnings(&catalogue()), []);
+        assert_eq!(organization_warnings(&document, &catalogue()), []);
         assert_eq!(OrgDocument::parse("{}").unwrap(), OrgDocument::default());
         assert_eq!(OrgDocument::parse(r#"{"enabled":null,"broker":null}"#).unwrap(), OrgDocument::default());
     }
@@ -247,7 +175,7 @@ mod tests {
                 "broker":{"always_show":["crm/x"]},"limits":{"memories":65}}"#,
         )
         .unwrap();
-        let warnings = document.warnings(&catalogue());
+        let warnings = organization_warnings(&document, &catalogue());
         let paths: Vec<_> = warnings.iter().map(|warning| warning.path.as_str()).collect();
         assert_eq!(
             paths,

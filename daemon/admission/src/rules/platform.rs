@@ -1,149 +1,77 @@
-//! The platform's layer: the operator's policy for all loaded tools, and the rules it compiles to.
+//! The platform's layer: the rules that the operator's policy for all loaded tools compiles to.
 //!
 //! Without a policy every loaded tool is allowed and none is universal, and there are no profiles, subtypes or channels.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use toolgate_api::name::Name;
+use toolgate_api::policy::{IntegrationTable, PlatformDocument};
+use toolgate_api::read::{ReadError, pointer};
+use toolgate_api::tools::{ToolList, ToolPattern};
+
 use super::catalogue::{Catalogue, SnapshotId};
-use super::document::{
-    DocumentError, Fields, Part, Warning, limits_without_effect, pointer, read, unresolved,
-};
-use super::intents::{IntentTable, read_intents};
+use super::intents::IntentPatterns;
 use super::set::{SharedSet, ToolSet};
-use super::tables::{
-    ChannelTable, Channels, IntegrationTable, ProfileTable, compile_profiles, read_channels,
-    read_integrations, read_profiles, table_warnings,
-};
+use super::tables::{Channels, compile_profiles, table_warnings};
 use super::tool_flags::{ToolFlag, ToolFlagTable};
-use super::tools::{ToolList, ToolPattern};
-use crate::limits::LimitsPatch;
-use crate::name::Name;
+use super::warning::{Warning, limits_without_effect, unresolved};
 
-const FIELDS: Fields = Fields {
-    whose: "the platform's policy",
-    known: &[
-        "allowed",
-        "blocked",
-        "universal",
-        "profiles",
-        "subtypes",
-        "channels",
-        "integrations",
-        "intents",
-        "limits",
-        "server_binding",
-    ],
-    to_come: &[],
-};
-
-/// The platform's policy.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PlatformDocument {
-    /// The tools that any agent may have. Absent: every loaded tool.
-    pub allowed: Option<ToolList>,
-    /// The tools that no agent may call.
-    pub blocked: ToolList,
-    /// Read-only tools that stay available without being in profiles, lists or the broker's selection (G14).
-    pub universal: ToolList,
-    /// Named sets of tools (G9).
-    pub profiles: ProfileTable,
-    /// The profile of each subtype of agents.
-    pub subtypes: BTreeMap<Name, Name>,
-    /// The channels, and the tools that each blocks (G12).
-    pub channels: ChannelTable,
-    /// Integrations that tools need, in addition to those of their plugins' descriptions (G8).
-    pub integrations: IntegrationTable,
-    /// Intents of messages, and the tools for each (G15).
-    pub intents: IntentTable,
-    /// Limits of every call.
-    pub limits: LimitsPatch,
-    /// Whether every agent must be bound to one plugin (G5).
-    pub server_required: bool,
+/// Parses a policy, and compiles the patterns of its intents to validate them.
+pub fn parse_platform(json: &str) -> Result<PlatformDocument, ReadError> {
+    let document = PlatformDocument::parse(json)?;
+    IntentPatterns::compile(&document.intents, "/intents")?;
+    Ok(document)
 }
 
-impl PlatformDocument {
-    /// Parses a policy.
-    pub fn parse(json: &str) -> Result<Self, DocumentError> {
-        let value = read(json)?;
-        let whole = Part::whole(&value, &FIELDS)?;
-        let tools = |name| whole.member(name).map_or(Ok(ToolList::NONE), |part| part.tools());
-        let document = Self {
-            allowed: whole.member("allowed").map(|part| part.tools()).transpose()?,
-            blocked: tools("blocked")?,
-            universal: tools("universal")?,
-            profiles: read_profiles(&whole)?,
-            subtypes: whole
-                .member("subtypes")
-                .map_or(Ok(BTreeMap::new()), |part| part.table("a subtype", Part::name))?,
-            channels: read_channels(&whole)?,
-            integrations: read_integrations(&whole)?,
-            intents: whole.member("intents").map_or(Ok(IntentTable::new()), |part| read_intents(&part))?,
-            limits: whole.member("limits").map_or(Ok(LimitsPatch::new()), |part| part.limits())?,
-            server_required: whole
-                .member("server_binding")
-                .map_or(Ok(false), |part| part.one_of(&[("optional", false), ("required", true)]))?,
-        };
-        document.check_subtypes()?;
-        Ok(document)
-    }
-
-    fn check_subtypes(&self) -> Result<(), DocumentError> {
-        let undefined = self.subtypes.iter().find(|(_, profile)| !self.profiles.contains_key(*profile));
-        let Some((subtype, profile)) = undefined else { return Ok(()) };
-        Err(DocumentError::undefined_name(
-            pointer("/subtypes", subtype.as_str()),
-            "profile",
-            profile.as_str(),
-            self.profiles.keys().map(Name::as_str),
-        ))
-    }
-
-    /// Returns an error if a loaded tool in `universal` is not read-only.
-    pub fn check<P>(&self, catalogue: &Catalogue<P>) -> Result<(), DocumentError> {
-        for (index, pattern) in self.universal.patterns().iter().enumerate() {
-            let mut set = ToolSet::empty(catalogue.tools().len());
-            set.add_pattern(pattern, catalogue);
-            let changing = set.iter().filter(|index| !catalogue.read_only().contains(*index));
-            if let Some(tool) = changing.filter_map(|index| catalogue.tools().get(index)).next() {
-                let message = format!("`{}` is not read-only, which universal tools must be", tool.id());
-                let hint = "list read-only tools only; add other tools to `profiles` and `enabled`";
-                return Err(DocumentError::new(format!("/universal/{index}"), message, hint));
-            }
+/// Returns an error if a loaded tool in `universal` is not read-only.
+pub fn check_platform<P>(document: &PlatformDocument, catalogue: &Catalogue<P>) -> Result<(), ReadError> {
+    for (index, pattern) in document.universal.patterns().iter().enumerate() {
+        let mut set = ToolSet::empty(catalogue.tools().len());
+        set.add_pattern(pattern, catalogue);
+        let changing = set.iter().filter(|index| !catalogue.read_only().contains(*index));
+        if let Some(tool) = changing.filter_map(|index| catalogue.tools().get(index)).next() {
+            let message = format!("`{}` is not read-only, which universal tools must be", tool.id());
+            let hint = "list read-only tools only; add other tools to `profiles` and `enabled`";
+            return Err(ReadError::new(format!("/universal/{index}"), message, hint));
         }
-        Ok(())
     }
-
-    /// Returns a warning for each part of the policy that has no effect with the loaded tools.
-    pub fn warnings<P>(&self, catalogue: &Catalogue<P>) -> Vec<Warning> {
-        let mut warnings = Vec::new();
-        let mut list = |place: &str, list: &ToolList| warnings.extend(unresolved(place, list, catalogue));
-        self.allowed.iter().for_each(|allowed| list("/allowed", allowed));
-        list("/blocked", &self.blocked);
-        list("/universal", &self.universal);
-        warnings.extend(table_warnings(&self.profiles, &self.channels, &self.integrations, catalogue));
-        for (name, intent) in &self.intents {
-            let place = format!("{}/tools", pointer("/intents", name));
-            warnings.extend(unresolved(&place, &intent.tools, catalogue));
-        }
-        warnings.extend(limits_without_effect(&self.limits, catalogue.platform_limits()));
-        warnings.extend(self.universal_without_effect());
-        warnings
-    }
-
-    /// Universal tools that the platform's own lists exclude.
-    fn universal_without_effect(&self) -> impl Iterator<Item = Warning> + '_ {
-        let patterns = self.universal.patterns().iter().enumerate();
-        patterns.filter_map(|(index, pattern)| {
-            let ToolPattern::Tool(id) = pattern else { return None };
-            let is_out = self.blocked.entry_for(id).is_some()
-                || self.allowed.as_ref().is_some_and(|allowed| allowed.entry_for(id).is_none());
-            let message = format!("`{id}` is universal, and the platform's own lists exclude it");
-            is_out.then(|| Warning::new("NO_EFFECT", format!("/universal/{index}"), message))
-        })
-    }
+    Ok(())
 }
 
+/// Returns a warning for each part of the policy that has no effect with the loaded tools.
+pub fn platform_warnings<P>(document: &PlatformDocument, catalogue: &Catalogue<P>) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut list = |place: &str, list: &ToolList| warnings.extend(unresolved(place, list, catalogue));
+    document.allowed.iter().for_each(|allowed| list("/allowed", allowed));
+    list("/blocked", &document.blocked);
+    list("/universal", &document.universal);
+    warnings.extend(table_warnings(
+        &document.profiles,
+        &document.channels,
+        &document.integrations,
+        catalogue,
+    ));
+    for (name, intent) in &document.intents {
+        let place = format!("{}/tools", pointer("/intents", name));
+        warnings.extend(unresolved(&place, &intent.tools, catalogue));
+    }
+    warnings.extend(limits_without_effect(&document.limits, catalogue.platform_limits()));
+    warnings.extend(universal_without_effect(document));
+    warnings
+}
+
+/// Universal tools that the platform's own lists exclude.
+fn universal_without_effect(document: &PlatformDocument) -> impl Iterator<Item = Warning> + '_ {
+    let patterns = document.universal.patterns().iter().enumerate();
+    patterns.filter_map(|(index, pattern)| {
+        let ToolPattern::Tool(id) = pattern else { return None };
+        let is_out = document.blocked.entry_for(id).is_some()
+            || document.allowed.as_ref().is_some_and(|allowed| allowed.entry_for(id).is_none());
+        let message = format!("`{id}` is universal, and the platform's own lists exclude it");
+        is_out.then(|| Warning::new("NO_EFFECT", format!("/universal/{index}"), message))
+    })
+}
 /// The compiled policy of the platform, for the tools of one catalogue.
 #[derive(Clone, Debug)]
 pub struct PlatformRules {

@@ -7,8 +7,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use toolgate_api::tools::{ToolList, ToolPattern};
+
 use super::catalogue::{Catalogue, Tool};
-use super::tools::{ToolList, ToolPattern};
 
 /// A mutable set of tools of one catalogue: one bit for each index.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -194,10 +195,10 @@ fn has_bit(words: &[u64], index: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use toolgate_api::limits::LimitsPatch;
 
     use super::*;
     use crate::check::tests::plugin;
-    use crate::limits::LimitsPatch;
 
     #[test]
     fn a_set_has_the_size_of_three_words() {

@@ -3,38 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use toolgate_api::name::Name;
+use toolgate_api::policy::{ChannelTable, IntegrationTable, ProfileTable};
+use toolgate_api::read::pointer;
+
 use super::catalogue::Catalogue;
-use super::document::{DocumentError, Fields, Part, Warning, pointer, unresolved, unresolved_pattern};
 use super::set::{SharedSet, ToolSet};
-use super::tools::{ToolList, ToolPattern};
-use crate::name::Name;
-
-const CHANNEL_FIELDS: Fields = Fields { whose: "a channel", known: &["blocked"], to_come: &[] };
-
-/// Profiles and the tools of each.
-pub type ProfileTable = BTreeMap<Name, ToolList>;
-
-/// Channels and the tools that each blocks.
-pub type ChannelTable = BTreeMap<Name, ToolList>;
-
-/// Tools and the integration that each needs.
-pub type IntegrationTable = Vec<(ToolPattern, Name)>;
-
-pub(super) fn read_profiles(whole: &Part<'_>) -> Result<ProfileTable, DocumentError> {
-    whole.member("profiles").map_or(Ok(BTreeMap::new()), |part| part.table("a profile", Part::tools))
-}
-
-pub(super) fn read_channels(whole: &Part<'_>) -> Result<ChannelTable, DocumentError> {
-    let Some(part) = whole.member("channels") else { return Ok(BTreeMap::new()) };
-    part.table("a channel", |channel| {
-        channel.check_fields(&CHANNEL_FIELDS)?;
-        channel.member("blocked").map_or(Ok(ToolList::NONE), |blocked| blocked.tools())
-    })
-}
-
-pub(super) fn read_integrations(whole: &Part<'_>) -> Result<IntegrationTable, DocumentError> {
-    whole.member("integrations").map_or(Ok(Vec::new()), |part| part.tool_table(Part::name))
-}
+use super::warning::{Warning, unresolved, unresolved_pattern};
 
 /// Returns a warning for each entry of the tables that matches no loaded tool.
 pub(super) fn table_warnings<'a, P>(
@@ -46,8 +21,8 @@ pub(super) fn table_warnings<'a, P>(
     let profiles = profiles
         .iter()
         .flat_map(|(name, list)| unresolved(&pointer("/profiles", name.as_str()), list, catalogue));
-    let channels = channels.iter().flat_map(|(name, blocked)| {
-        unresolved(&format!("{}/blocked", pointer("/channels", name.as_str())), blocked, catalogue)
+    let channels = channels.iter().flat_map(|(name, channel)| {
+        unresolved(&format!("{}/blocked", pointer("/channels", name.as_str())), &channel.blocked, catalogue)
     });
     let integrations = integrations.iter().filter_map(|(pattern, _)| {
         unresolved_pattern(&pointer("/integrations", &pattern.to_string()), pattern, catalogue)
@@ -74,8 +49,9 @@ impl Channels {
     pub fn compile<P>(tables: &[&ChannelTable], catalogue: &Catalogue<P>) -> (Self, ToolSet) {
         let mut sets: BTreeMap<Name, ToolSet> = BTreeMap::new();
         let count = catalogue.tools().len();
-        for (name, list) in tables.iter().copied().flatten() {
-            sets.entry(name.clone()).or_insert_with(|| ToolSet::empty(count)).add(list, catalogue);
+        for (name, channel) in tables.iter().copied().flatten() {
+            let set = sets.entry(name.clone()).or_insert_with(|| ToolSet::empty(count));
+            set.add(&channel.blocked, catalogue);
         }
         let mut any = ToolSet::empty(count);
         sets.values().for_each(|set| any.unite(set));

@@ -10,9 +10,10 @@ use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::Arc;
 
+use toolgate_api::tools::ToolList;
+
 use super::catalogue::Catalogue;
 use super::set::{ToolSet, matching_indexes};
-use super::tools::ToolList;
 
 /// One rule of the platform or the organization about a tool.
 #[derive(Clone, Copy, Debug)]
@@ -137,11 +138,11 @@ fn most_common(all: impl Iterator<Item = u8>) -> [u8; USE_TABLE] {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use toolgate_api::limits::LimitsPatch;
+    use toolgate_api::tools::ToolPattern;
 
     use super::*;
     use crate::check::tests::plugin;
-    use crate::limits::LimitsPatch;
-    use crate::rules::ToolPattern;
 
     #[test]
     fn a_flag_is_set_for_the_tools_that_a_list_names_and_for_no_others() {
@@ -153,7 +154,11 @@ mod tests {
         let mut flags = ToolFlagTable::new(3);
         flags.add(ToolFlag::Blocked, &some);
         flags.add_list(ToolFlag::Allowed, &ToolList::All, &catalogue);
-        flags.add_list(ToolFlag::Enabled, &ToolList::of(vec![pattern("a/*"), pattern("c/*")]), &catalogue);
+        flags.add_list(
+            ToolFlag::Enabled,
+            &ToolList::from_patterns(vec![pattern("a/*"), pattern("c/*")]),
+            &catalogue,
+        );
         let has = |flag| [0, 1, 2, 3].map(|index| flags.of(index).has(flag));
         assert_eq!(has(ToolFlag::Blocked), [false, true, false, false]);
         assert_eq!(has(ToolFlag::Allowed), [true, true, true, false]);

@@ -8,8 +8,9 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Serialize, Serializer};
 
+use crate::read::deserialize_parsed;
 use crate::text::escape_for_display;
 
 /// Longest host name in bytes (RFC 1035, without the trailing dot).
@@ -164,12 +165,7 @@ impl fmt::Display for HostPattern {
     }
 }
 
-impl<'de> Deserialize<'de> for HostPattern {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::parse_asked(&String::deserialize(deserializer)?)
-            .map_err(|error| de::Error::custom(error.message))
-    }
-}
+deserialize_parsed!(HostPattern, HostPattern::parse_asked);
 
 impl Serialize for HostPattern {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

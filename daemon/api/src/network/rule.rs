@@ -2,29 +2,76 @@
 //!
 //! All have the same form, so a grant can be a copy of the descriptor's list. A request must match a rule of each.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::host::HostPattern;
-use super::path::is_within;
-use super::target::Target;
-use crate::read::null_is_default;
+use super::path::{is_within, validate_rule_path};
+use super::target::{Target, validate_method};
+use crate::read::{invalid_at, list_of, null_is_default, parsed, parsed_list, whole_number};
 
-/// One kind of outgoing request.
+/// A rule for outgoing requests. A request must match every field of the rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NetworkRule {
-    /// The scheme.
+    /// `https`, or `http` for hosts in the grant's `plain_http`. Default: `https`.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^https?$"))]
     pub scheme: NetworkScheme,
-    /// The host.
+    /// A host name, an IP address (IPv6 in brackets), or `*.` and a name, where `*` stands for exactly one label.
+    #[cfg_attr(feature = "openapi", schema(value_type = String, max_length = 255))]
     pub host: HostPattern,
-    /// The port; absent means the scheme's default port, or every port if the host is `*`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The port. Default: the port of the scheme, or every port in a descriptor that asks for every host.
+    #[serde(default, deserialize_with = "port", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 65535))]
     pub port: Option<u16>,
-    /// The methods; absent means every method, an empty list none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The methods, in upper case. Default: every method. An empty list allows no method.
+    #[serde(default, deserialize_with = "methods", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_items = 256))]
     pub methods: Option<Vec<String>>,
-    /// Path prefix; absent means every path.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// A path prefix, matched at segment boundaries. Default: every path.
+    #[serde(default, deserialize_with = "path", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 1000))]
     pub path: Option<String>,
+}
+
+/// Most methods of a rule, and most rules of a list.
+const ENTRIES: usize = 256;
+
+fn port<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u16>, D::Error> {
+    whole_number::<_, _, 1, 65_535>(from).map(Some)
+}
+
+fn methods<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
+    let parse = |text: &str| match validate_method(text) {
+        Ok(method) => Ok(method.to_owned()),
+        Err(error) => Err((error.message, error.hint)),
+    };
+    parsed_list(from, ENTRIES, parse).map(Some)
+}
+
+fn path<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let hint = "write what the path begins with, like `/points/`";
+    parsed(from, |path| match validate_rule_path(path) {
+        Ok(()) => Ok(Some(path.to_owned())),
+        Err(why) => Err((why.to_owned(), hint)),
+    })
+}
+
+/// For `deserialize_with`: the `network` of a policy, an agent's document or a grant, where no host is `*`.
+pub fn granted_rules<'de, D, T>(from: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: From<Vec<NetworkRule>>,
+{
+    let rules = list_of::<_, NetworkRule, ENTRIES>(from)?;
+    match rules.iter().position(|rule| rule.host == HostPattern::Any) {
+        None => Ok(rules.into()),
+        Some(index) => {
+            let hint = "write one `*` as the whole first label, like `*.example.com`";
+            Err(invalid_at(format_args!("/{index}/host"), "`*` is not a host that can be granted", hint))
+        }
+    }
 }
 
 /// Requests that a credential is added to.
@@ -66,9 +113,6 @@ pub enum NetworkScheme {
 }
 
 impl NetworkScheme {
-    /// The scheme by its name in documents.
-    pub const WORDS: [(&str, Self); 2] = [("https", Self::Https), ("http", Self::Http)];
-
     /// The default port of the scheme.
     pub fn default_port(self) -> u16 {
         match self {

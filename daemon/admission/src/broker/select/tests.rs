@@ -4,9 +4,12 @@ use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use toolgate_api::limits::LimitsPatch;
+use toolgate_api::policy::PlatformDocument;
+use toolgate_api::tools::ToolPattern;
 
 use super::*;
-use crate::{Catalogue, Descriptor, Digest, LimitsPatch, PlatformDocument, Plugin, ToolPattern};
+use crate::{Catalogue, Descriptor, Digest, Plugin};
 
 /// Six plugins, whose descriptions use other words than the messages.
 fn sample_catalogue() -> Catalogue<()> {

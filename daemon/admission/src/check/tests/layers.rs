@@ -5,8 +5,10 @@
 
 use std::sync::LazyLock;
 
+use toolgate_api::tools::ToolPattern;
+
 use super::*;
-use crate::rules::ToolPattern;
+use crate::rules::check_platform;
 
 /// The loaded plugins of all tests.
 static CATALOGUE: LazyLock<Arc<Catalogue<&'static str>>> = LazyLock::new(|| {
@@ -307,12 +309,11 @@ fn g14_universal_tools_pass_lists_and_profiles_and_nothing_else() {
 #[test]
 fn g14_only_what_changes_nothing_can_be_universal() {
     let rules = Scene::default().rules();
-    let refused = PlatformDocument::parse(r#"{"universal":["crm/query","crm/delete"]}"#)
-        .unwrap()
-        .check(&rules.catalogue)
-        .unwrap_err();
+    let universal = PlatformDocument::parse(r#"{"universal":["crm/query","crm/delete"]}"#).unwrap();
+    let refused = check_platform(&universal, &rules.catalogue).unwrap_err();
     assert_eq!(refused.place, "/universal/1");
-    PlatformDocument::parse(r#"{"universal":["crm/query"]}"#).unwrap().check(&rules.catalogue).unwrap();
+    let universal = PlatformDocument::parse(r#"{"universal":["crm/query"]}"#).unwrap();
+    check_platform(&universal, &rules.catalogue).unwrap();
     // A tool that was loaded or changed later does not pass either.
     let scene = Scene { platform: json!({"universal": "*"}), organization: json!({}), ..Scene::default() };
     scene.refuses("crm/delete", "organization", "enabled", DENIED);

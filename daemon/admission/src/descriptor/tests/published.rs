@@ -8,9 +8,9 @@
 use std::sync::LazyLock;
 
 use jsonschema::Validator;
+use toolgate_api::limits::Limits;
 
 use super::*;
-use crate::limits::Limits;
 
 static PUBLISHED: LazyLock<Validator> = LazyLock::new(|| {
     let schema = serde_json::from_str(include_str!("../../../../../wit/describe.schema.json")).unwrap();

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 use serde_json::json;
+use toolgate_api::network::{AddressKind, Host, address_kind};
 
 use super::super::*;
 use super::{access, get};

@@ -13,8 +13,8 @@ use std::fmt;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use toolgate_api::nearest;
-use toolgate_api::text::escape_for_display;
+use crate::nearest;
+use crate::text::escape_for_display;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -254,6 +254,12 @@ impl Serialize for LimitsPatch {
     }
 }
 
+impl<'de> Deserialize<'de> for LimitName {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::parse(&String::deserialize(from)?).map_err(de::Error::custom)
+    }
+}
+
 impl<'de> Deserialize<'de> for LimitsPatch {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct PatchVisitor;
@@ -267,8 +273,7 @@ impl<'de> Deserialize<'de> for LimitsPatch {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LimitsPatch, A::Error> {
                 let mut patch = LimitsPatch::new();
-                while let Some(key) = map.next_key::<String>()? {
-                    let name = LimitName::parse(&key).map_err(de::Error::custom)?;
+                while let Some(name) = map.next_key()? {
                     if patch.0.insert(name, map.next_value()?).is_some() {
                         return Err(de::Error::custom(format_args!("the limit `{name}` stands there twice")));
                     }
@@ -277,7 +282,8 @@ impl<'de> Deserialize<'de> for LimitsPatch {
             }
         }
 
-        deserializer.deserialize_map(PatchVisitor)
+        // A struct with unlisted fields: `null` is the same as an absent limit.
+        deserializer.deserialize_struct("Limits", &[], PatchVisitor)
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use toolgate_api::network::Network;
+use super::range::Network;
 
 /// The class of an address, with a short description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +101,7 @@ pub fn address_kind(address: IpAddr) -> AddressKind {
 
 /// Whether a grant may name this network: it is part of one private network, or a single metadata address. A wider network
 /// could contain every address.
-pub(super) fn can_be_granted(network: &Network) -> bool {
+pub fn can_be_granted(network: &Network) -> bool {
     match address_kind(network.first()) {
         Metadata(_) if network.is_single() => true,
         Private(_) | Metadata(_) => {
@@ -112,7 +112,7 @@ pub(super) fn can_be_granted(network: &Network) -> bool {
 }
 
 /// Whether an address is reachable if these networks are granted.
-pub(super) fn is_reachable(address: IpAddr, granted: &[Network]) -> bool {
+pub fn is_reachable(address: IpAddr, granted: &[Network]) -> bool {
     match address_kind(address) {
         AddressKind::Public => true,
         Private(_) => granted.iter().any(|network| network.contains(address)),

@@ -1,0 +1,119 @@
+//! Warnings about valid parts of documents that are probably mistakes.
+
+use toolgate_api::grant::{Capabilities, Grant};
+use toolgate_api::limits::{LimitName, Limits, LimitsPatch};
+use toolgate_api::name::Namespace;
+use toolgate_api::nearest;
+use toolgate_api::tools::{ToolList, ToolPattern};
+
+use super::catalogue::Catalogue;
+
+/// A warning about a valid part of a document that is probably a mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`, `NOTHING_RUNS`, `NO_EFFECT`,
+    /// `UNDEFINED`.
+    pub code: &'static str,
+    /// JSON pointer into the document.
+    pub path: String,
+    /// The finding, in one line.
+    pub message: String,
+    /// The nearest known name.
+    pub nearest: Option<String>,
+    /// The pattern that matches no tool here; the receiver may know further tools.
+    pub unresolved: Option<ToolPattern>,
+}
+
+impl Warning {
+    /// A warning without a guess.
+    pub fn new(code: &'static str, path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code, path: path.into(), message: message.into(), nearest: None, unresolved: None }
+    }
+}
+
+/// Returns warnings about valid entries of a grant that are probably mistakes, for a plugin with these requested
+/// capabilities.
+pub fn grant_warnings(grant: &Grant, asked: &Capabilities) -> Vec<Warning> {
+    let unasked = |path: &str, what: &str| {
+        Warning::new("NO_EFFECT", path, format!("the plugin asks for no {what}, so its calls get none"))
+    };
+    let mut warnings: Vec<Warning> = limits_without_effect(&grant.limits, &Limits::CEILING).collect();
+    if grant.filesystem > asked.filesystem {
+        warnings.push(unasked("/filesystem", "files"));
+    }
+    if !grant.network.is_empty() && asked.network.is_empty() {
+        warnings.push(unasked("/network", "network"));
+    }
+    let credentials = grant.credentials.iter().enumerate();
+    warnings.extend(
+        credentials
+            .filter(|(_, provider)| !asked.credentials.contains(provider))
+            .map(|(index, _)| unasked(&format!("/credentials/{index}"), "credential of this provider")),
+    );
+    warnings.extend(asked.credentials.iter().filter(|provider| !grant.credentials.contains(*provider)).map(|provider| {
+        let message = format!("the plugin asks for the credential of `{provider}`, which is not granted: its requests go without");
+        Warning::new("WITHHELD", "/credentials", message)
+    }));
+    warnings
+}
+
+/// Limits that are above what the layers above leave, and those under which nothing runs.
+pub(crate) fn limits_without_effect<'a>(
+    limits: &'a LimitsPatch,
+    above: &'a Limits,
+) -> impl Iterator<Item = Warning> + 'a {
+    limits.iter().filter_map(|(name, value)| {
+        let warning = |code, message| Some(Warning::new(code, format!("/limits/{name}"), message));
+        if value > above.get(name) {
+            let message = format!(
+                "`{name}` of {value} is above {}, which is all that there is to give",
+                above.get(name)
+            );
+            return warning("LIMIT_WITHOUT_EFFECT", message);
+        }
+        let is_needed = [LimitName::Fuel, LimitName::MemoryBytes, LimitName::DeadlineMs].contains(&name);
+        match value == 0 && is_needed {
+            true => warning("NOTHING_RUNS", format!("with a `{name}` of 0 no call can run")),
+            false => None,
+        }
+    })
+}
+
+/// Entries of a list that no loaded tool answers to, with the nearest that one does.
+pub(super) fn unresolved<P>(place: &str, list: &ToolList, catalogue: &Catalogue<P>) -> Vec<Warning> {
+    let patterns = list.patterns().iter().enumerate();
+    patterns
+        .filter_map(|(index, pattern)| unresolved_pattern(&format!("{place}/{index}"), pattern, catalogue))
+        .collect()
+}
+
+/// The same for one entry.
+pub(super) fn unresolved_pattern<P>(
+    place: &str,
+    pattern: &ToolPattern,
+    catalogue: &Catalogue<P>,
+) -> Option<Warning> {
+    let is_loaded = match pattern {
+        ToolPattern::All => true,
+        ToolPattern::Plugin(namespace) => catalogue.plugin(namespace).is_some(),
+        ToolPattern::Tool(id) => catalogue.number_of(id).is_some(),
+    };
+    (!is_loaded).then(|| Warning {
+        nearest: nearest_pattern(pattern, catalogue),
+        unresolved: Some(pattern.clone()),
+        ..Warning::new("UNRESOLVED_TOOL", place, format!("no loaded tool answers to `{pattern}`"))
+    })
+}
+
+fn nearest_pattern<P>(pattern: &ToolPattern, catalogue: &Catalogue<P>) -> Option<String> {
+    let namespaces = || catalogue.plugins().map(|plugin| plugin.descriptor.namespace.as_str());
+    let ToolPattern::Tool(id) = pattern else {
+        return nearest(pattern.namespace()?.as_str(), namespaces())
+            .map(|namespace| format!("{namespace}/*"));
+    };
+    // The plugin first: a right plugin with a wrong tool is the common slip.
+    let namespace = Namespace::parse(nearest(id.namespace.as_str(), namespaces())?).ok()?;
+    let tools = &catalogue.plugin(&namespace)?.descriptor.tools;
+    let tool = nearest(id.tool.as_str(), tools.iter().map(|tool| tool.name.as_str()))?;
+    Some(format!("{namespace}/{tool}"))
+}

@@ -1,0 +1,200 @@
+//! Description of a plugin: the JSON of `describe` (T1, `wit/describe.schema.json`).
+//!
+//! A model reads most of its text, so the text must not contain hidden characters. Unknown fields are ignored and reported,
+//! since newer plugins must load on older hosts. `toolgate-admission` compiles the schemas.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use crate::grant::Capabilities;
+use crate::limits::LimitsPatch;
+use crate::name::{Namespace, ToolName};
+use crate::read::{invalid, list_of, parsed_list, text, texts, visible_json, whole_number, word, words};
+use crate::text::escape_for_display;
+
+/// Most tools of one plugin.
+const TOOLS: usize = 1_000;
+/// Most entries of a list of tags, examples and the like.
+const LIST: usize = 100;
+/// Longest JSON pointer to arguments that logs must not show, in characters.
+const POINTER_CHARS: usize = 1_000;
+/// Most calls and seconds of a rate: no service counts beyond a million calls or a day.
+const RATE_CALLS: u64 = 1_000_000;
+const RATE_SECONDS: u64 = 86_400;
+
+/// A plugin as it describes itself.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PluginDescription {
+    /// Its namespace.
+    #[serde(rename = "name")]
+    pub namespace: Namespace,
+    /// Its version.
+    #[serde(deserialize_with = "word::<_, _, 64>")]
+    pub version: String,
+    /// Its publisher.
+    #[serde(default, deserialize_with = "text::<_, _, 200>")]
+    pub publisher: Option<String>,
+    /// Category in a catalogue.
+    #[serde(default, deserialize_with = "text::<_, _, 100>")]
+    pub category: Option<String>,
+    /// Purpose.
+    #[serde(default, deserialize_with = "text::<_, _, 2_000>")]
+    pub purpose: Option<String>,
+    /// Capabilities that it asks for.
+    #[serde(default)]
+    pub capabilities: Capabilities,
+    /// Rate limit of the service behind it.
+    #[serde(default)]
+    pub rate_limit: Option<RateLimit>,
+    /// Schema of an organization's settings.
+    #[serde(default, deserialize_with = "visible_json")]
+    pub config_schema: Option<Value>,
+    /// Limits that it sets itself, narrower than the platform's.
+    #[serde(default)]
+    pub limits: LimitsPatch,
+    /// Its tools, at least one.
+    #[serde(deserialize_with = "tools")]
+    pub tools: Vec<ToolDescription>,
+}
+
+/// One tool as its plugin describes it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ToolDescription {
+    /// Its name within the plugin.
+    pub name: ToolName,
+    /// Its name at its source, if that is another.
+    #[serde(default, deserialize_with = "text::<_, _, 256>")]
+    pub original_name: Option<String>,
+    /// Short description, for a model that chooses.
+    #[serde(deserialize_with = "text::<_, _, 4_096>")]
+    pub description: String,
+    /// Usage, for a model that has chosen.
+    #[serde(deserialize_with = "text::<_, _, 16_384>")]
+    pub usage: String,
+    /// Schema of the arguments.
+    #[serde(deserialize_with = "visible_json")]
+    pub input_schema: Value,
+    /// Schema of the result; none means any JSON.
+    #[serde(default, deserialize_with = "visible_json")]
+    pub output_schema: Option<Value>,
+    /// Where its calls end.
+    #[serde(default)]
+    pub mode: Mode,
+    /// Its effects.
+    #[serde(default)]
+    pub hints: Hints,
+    /// Integrations that the organization must have connected.
+    #[serde(default, deserialize_with = "words::<_, LIST, 100>")]
+    pub required_integrations: Vec<String>,
+    /// What a person must have done first.
+    #[serde(default, deserialize_with = "texts::<_, LIST, 1_000>")]
+    pub prerequisites: Vec<String>,
+    /// Search words.
+    #[serde(default, deserialize_with = "texts::<_, LIST, 100>")]
+    pub tags: Vec<String>,
+    /// Sample calls.
+    #[serde(default, deserialize_with = "list_of::<_, _, LIST>")]
+    pub examples: Vec<Example>,
+    /// JSON pointers of arguments that logs must not show.
+    #[serde(default, deserialize_with = "pointers")]
+    pub redact: Vec<String>,
+    /// JSON that comes back to the component with each call: the tool's part of its definition.
+    #[serde(default)]
+    pub definition: Option<Value>,
+}
+
+/// How many calls a service takes in a period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RateLimit {
+    /// Calls per period, at least 1.
+    #[serde(deserialize_with = "whole_number::<_, _, 1, RATE_CALLS>")]
+    pub calls: u32,
+    /// The period, at least 1 second.
+    #[serde(deserialize_with = "whole_number::<_, _, 1, RATE_SECONDS>")]
+    pub seconds: u32,
+}
+
+/// Where a call ends (T3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// In the sandbox: the result is final.
+    #[default]
+    Server,
+    /// At the orchestrator's client, which performs a prepared payload.
+    Client,
+}
+
+impl Mode {
+    /// The word in documents.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Client => "client",
+        }
+    }
+}
+
+/// Effects of a tool. The defaults are the careful ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hints {
+    /// Changes nothing.
+    pub read_only: bool,
+    /// May destroy something.
+    pub destructive: bool,
+    /// The same call twice does no more than once.
+    pub idempotent: bool,
+    /// Reaches beyond this system.
+    pub open_world: bool,
+}
+
+impl Default for Hints {
+    fn default() -> Self {
+        Self { read_only: false, destructive: true, idempotent: false, open_world: true }
+    }
+}
+
+/// One sample call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Example {
+    /// What it shows.
+    #[serde(default, deserialize_with = "text::<_, _, 1_000>")]
+    pub description: Option<String>,
+    /// The arguments, an object.
+    #[serde(deserialize_with = "example_input")]
+    pub input: Value,
+    /// The result.
+    #[serde(default, deserialize_with = "visible_json")]
+    pub output: Option<Value>,
+}
+
+fn tools<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<ToolDescription>, D::Error> {
+    let tools: Vec<_> = list_of::<_, _, TOOLS>(from)?;
+    match tools.is_empty() {
+        true => Err(invalid("the plugin has no tools", "describe at least one tool")),
+        false => Ok(tools),
+    }
+}
+
+fn example_input<'de, D: Deserializer<'de>>(from: D) -> Result<Value, D::Error> {
+    let input: Value = visible_json(from)?;
+    match input.is_object() {
+        true => Ok(input),
+        false => Err(invalid("the input of an example is not an object", "write the arguments of a call")),
+    }
+}
+
+fn pointers<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    parsed_list(from, LIST, |text| {
+        let escapes_well = text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+        let is_pointer = text.is_empty() || text.starts_with('/');
+        match is_pointer && escapes_well && text.chars().count() <= POINTER_CHARS {
+            true => Ok(text.to_owned()),
+            false => {
+                let message = format!("`{}` is not a JSON pointer", escape_for_display(text, 80));
+                Err((message, "write it like `/password`"))
+            }
+        }
+    })
+}

@@ -1,0 +1,197 @@
+//! Capabilities that a plugin asks for, and the grant by which an operator allows them.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::limits::LimitsPatch;
+use crate::network::{
+    Host, Network, NetworkRule, NetworkScheme, Target, TargetError, can_be_granted, granted_rules,
+    parse_authority,
+};
+use crate::read::{
+    ReadError, deserialize_parsed, invalid_at, list_of, parsed_list, pointer, read_document, words,
+};
+
+/// Most entries of a list in a grant.
+const ENTRIES: usize = 256;
+/// Most entries of a list in a descriptor (`wit/describe.schema.json`).
+const REQUESTED_ENTRIES: usize = 100;
+/// Longest certificate as PEM, in bytes. Common ones have two thousand.
+const CERTIFICATE_BYTES: usize = 16 * 1024;
+/// Most certificates: each connection that opens checks them.
+const CERTIFICATES: usize = 16;
+/// Longest name of a provider.
+const PROVIDER_CHARS: usize = 100;
+
+/// Access beyond computing that a plugin asks for (B5).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Capabilities {
+    /// Which files.
+    #[serde(default)]
+    pub filesystem: FilesystemAccess,
+    /// Which requests; an empty list means none.
+    #[serde(default, deserialize_with = "requested_rules")]
+    pub network: Vec<NetworkRule>,
+    /// Credentials by provider; an empty list means none.
+    #[serde(default, deserialize_with = "words::<_, REQUESTED_ENTRIES, PROVIDER_CHARS>")]
+    pub credentials: Vec<String>,
+}
+
+fn requested_rules<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<NetworkRule>, D::Error> {
+    let rules: Vec<NetworkRule> = list_of::<_, _, REQUESTED_ENTRIES>(from)?;
+    let methods = |rule: &NetworkRule| rule.methods.as_ref().map_or(0, Vec::len);
+    match rules.iter().position(|rule| methods(rule) > REQUESTED_ENTRIES) {
+        None => Ok(rules),
+        Some(index) => {
+            let message = format_args!("more than the {REQUESTED_ENTRIES} methods allowed");
+            Err(invalid_at(format_args!("/{index}/methods"), message, "list fewer"))
+        }
+    }
+}
+
+/// Which files the calls of a plugin see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FilesystemAccess {
+    /// None.
+    #[default]
+    None,
+    /// Those of the session's workspace.
+    Workspace,
+}
+
+/// A grant to a plugin. Every field is optional; `null` equals an absent field, which grants nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Grant {
+    /// The files that calls of the plugin can access: `none`, or those of the session's `workspace`.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^(none|workspace)$"))]
+    pub filesystem: FilesystemAccess,
+    /// Rules for the requests that calls can send.
+    #[serde(default, deserialize_with = "granted_rules")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<NetworkRule>>, max_items = 256))]
+    pub network: Vec<NetworkRule>,
+    /// Private networks whose addresses calls can reach in addition to public addresses, in CIDR notation such as
+    /// `10.1.0.0/16`. Each entry lies within one private network.
+    #[serde(default, deserialize_with = "private_networks")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, max_items = 256))]
+    pub private_networks: Vec<Network>,
+    /// Hosts and ports that calls can reach without TLS, such as `printer.local:631`.
+    #[serde(default, deserialize_with = "list_of::<_, _, ENTRIES>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, max_items = 256))]
+    pub plain_http: Vec<PlainHttp>,
+    /// CA certificates that calls trust in addition to the public ones, each in PEM.
+    #[serde(default, deserialize_with = "certificates")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, max_items = 16))]
+    pub extra_ca: Vec<String>,
+    /// The providers whose credentials calls can use.
+    #[serde(default, deserialize_with = "words::<_, ENTRIES, PROVIDER_CHARS>")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, max_items = 256))]
+    pub credentials: Vec<String>,
+    /// Whether calls can use credentials of the session's user. Default: `false`.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
+    pub user_credentials: bool,
+    /// Limits of the plugin's calls. The smallest value of all layers applies; a layer cannot raise a limit.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<LimitsPatch>))]
+    pub limits: LimitsPatch,
+}
+
+/// A host that may be reached without TLS, at one port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PlainHttp {
+    host: Host,
+    port: u16,
+}
+
+impl PlainHttp {
+    /// Parses `HOST:PORT`.
+    pub fn parse(text: &str) -> Result<Self, TargetError> {
+        let hint = "write a host and its port, like `printer.local:631`";
+        match parse_authority(text)? {
+            (host, Some(port)) => Ok(Self { host, port }),
+            (_, None) => Err(TargetError { message: "the port is missing".to_owned(), hint }),
+        }
+    }
+}
+
+deserialize_parsed!(PlainHttp, PlainHttp::parse);
+
+impl Serialize for PlainHttp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}:{}", self.host, self.port))
+    }
+}
+
+/// Grants everything that a plugin asks for.
+impl From<Capabilities> for Grant {
+    fn from(asked: Capabilities) -> Self {
+        let Capabilities { filesystem, network, credentials } = asked;
+        Self { filesystem, network, credentials, ..Self::default() }
+    }
+}
+
+impl Grant {
+    /// Parses a grant.
+    pub fn parse(json: &str) -> Result<Self, ReadError> {
+        let grant: Self = read_document(json)?;
+        grant.check_plain_http()?;
+        Ok(grant)
+    }
+
+    /// Whether the request uses TLS, or goes to a host that the grant allows without.
+    pub fn allows_plain_http(&self, target: &Target) -> bool {
+        let is_named = |plain: &PlainHttp| plain.host == *target.host() && plain.port == target.port();
+        target.scheme() == NetworkScheme::Https || self.plain_http.iter().any(is_named)
+    }
+
+    /// A rule for plain HTTP has no effect unless `plain_http` names a host that it matches.
+    fn check_plain_http(&self) -> Result<(), ReadError> {
+        let has_no_effect = |rule: &NetworkRule| {
+            let serves = |plain: &PlainHttp| plain.port == rule.port() && rule.host.matches(&plain.host);
+            rule.scheme == NetworkScheme::Http && !self.plain_http.iter().any(serves)
+        };
+        match self.network.iter().enumerate().find(|(_, rule)| has_no_effect(rule)) {
+            None => Ok(()),
+            Some((index, rule)) => Err(ReadError::new(
+                pointer("/network", &index.to_string()),
+                format!(
+                    "the rule is for plain HTTP, and `plain_http` does not name `{}:{}`",
+                    rule.host,
+                    rule.port()
+                ),
+                "use https, or name the host and its port in `plain_http`",
+            )),
+        }
+    }
+}
+
+fn private_networks<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Network>, D::Error> {
+    parsed_list(from, ENTRIES, |text| {
+        let network = Network::parse(text)
+            .map_err(|error| (error.to_string(), "write the first address and the prefix length"))?;
+        if can_be_granted(&network) {
+            return Ok(network);
+        }
+        let hint =
+            "public addresses need no grant; name a private network, or one address of a cloud with `/32`";
+        Err((format!("`{network}` is not a part of one private network"), hint))
+    })
+}
+
+/// Checks the form alone; the content is checked when the certificate is loaded.
+fn certificates<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    parsed_list(from, CERTIFICATES, |text| {
+        let is_certificate = text.len() <= CERTIFICATE_BYTES
+            && text.is_ascii()
+            && text.trim().starts_with("-----BEGIN CERTIFICATE-----")
+            && text.trim().ends_with("-----END CERTIFICATE-----");
+        match is_certificate {
+            true => Ok(text.to_owned()),
+            false => Err(("this is no certificate".to_owned(), "write one certificate as PEM")),
+        }
+    })
+}
