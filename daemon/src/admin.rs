@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use tokio::sync::Mutex;
 use toolgate_admission::{CallError, ErrorType, Name};
 
-use crate::audit::{AdminRecord, AuditError};
+use crate::audit::{ActOutcome, AdminRecord, AuditError, Status};
 use crate::credentials::Credentials;
 use crate::custom::CustomTools;
 use crate::dispatch::Dispatcher;
@@ -104,25 +104,32 @@ impl Admin {
         &self.0.parts
     }
 
-    /// Performs an act and records its outcome.
+    /// Performs an act between its intent and its outcome in the audit log. An act whose intent cannot be recorded is not
+    /// performed.
     pub async fn run_audited<T>(
         &self,
         action: AuditedAction<'_>,
         act: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
-        let done = act.await;
-        let outcome = done.as_ref().err().map_or("ok", |error| error.error_type.as_str());
-        let record = AdminRecord {
+        let revision = || Some(self.parts().registry.snapshot().revision);
+        let audit = &self.parts().dispatcher.parts().audit;
+        let entry = audit.open_act(AdminRecord {
             organization: action.organization.map(|name| name.as_str().into()),
             principal: action.principal.into(),
             action: action.action.into(),
             target: action.target.into(),
-            outcome: outcome.into(),
-            revision: Some(self.parts().registry.snapshot().revision),
+            outcome: ErrorType::Unknown.as_str().into(),
+            revision: revision(),
             details: action.details.map(Cow::Borrowed),
             source: action.source.into(),
-        };
-        self.parts().dispatcher.parts().audit.admin(record).await.map_err(|error| audit_failure(&error))?;
+        });
+        let entry = entry.map_err(|error| audit_failure(&error))?;
+        entry.sync().await.map_err(|error| audit_failure(&error))?;
+        let done = act.await;
+        let error_type = done.as_ref().err().map(|error| error.error_type.as_str().into());
+        let status = if error_type.is_none() { Status::Ok } else { Status::Error };
+        let outcome = ActOutcome { status, error_type, revision: revision() };
+        audit.close_act(entry, outcome).await.map_err(|error| audit_failure(&error))?;
         done
     }
 }

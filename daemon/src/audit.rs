@@ -3,7 +3,7 @@
 //! Records form a hash chain in append-only segment files. One thread writes them with group commit, so that one
 //! `fdatasync` serves many calls. [`Audit::open`] appends the intent of a call and returns an [`Entry`]; [`Audit::close`]
 //! appends the outcome and resolves when it is on disk. A call waits for one sync: its intent is synced with its outcome, or
-//! earlier if [`Entry::sync`] asks for it before an outside effect. A record that cannot be written is an error: intents
+//! earlier if [`Entry::sync`] asks for it before an outside effect. An administrative act is recorded in the same way. A record that cannot be written is an error: intents
 //! are refused when the allocated space runs low ([`AuditError::Full`], outcomes still fit), everything is refused after
 //! the first failed write ([`AuditError::Failed`]). Searches use an SQLite index that lags behind the log (`index.rs`).
 //! `recover.rs` describes crash recovery, `verify.rs` and `anchor.rs` what `verify` detects.
@@ -47,7 +47,7 @@ use toolgate_api::audit::LostRecords;
 pub use error::{AuditError, StartError};
 pub use group_commit::Durable;
 pub use record::{
-    AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, EffectRecord, Executed, Kind,
+    ActOutcome, AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, EffectRecord, Executed, Kind,
     NotedRecovery, Order, OutputStamp, PluginStamp, Reason, Recovery, Row, Sha256, Status, Usage, Verdict,
     VerifyReport, sha256,
 };
@@ -143,8 +143,8 @@ pub struct AuditCounts {
 }
 
 impl Audit {
-    /// Locks the folder, recovers its content and starts the threads. On return, calls that were running when the daemon
-    /// died have the outcome `unknown` on disk. The [`Recovery`] says what was repaired; it is also a record of the log.
+    /// Locks the folder, recovers its content and starts the threads. On return, calls and acts that were running when the
+    /// daemon died have the outcome `unknown` on disk. The [`Recovery`] says what was repaired; it is also a record of the log.
     pub async fn start(settings: &AuditSettings) -> Result<(Self, Recovery), StartError> {
         settings.validate()?;
         let owned = settings.clone();
@@ -154,17 +154,14 @@ impl Audit {
 
     /// Appends the intent of a call, without waiting for the disk. Dropping the entry records the outcome `cancelled`.
     pub fn open(&self, intent: CallIntent<'_>) -> Result<Entry, AuditError> {
-        let record = self.encode(RecordKind::CallOpen, &intent)?;
-        let queue = self.log.queue.clone();
-        let sequence = queue.append(RecordKind::CallOpen, 0, &record)?;
-        Ok(Entry { queue, sequence, opened: Instant::now(), effects_lost: AtomicU64::new(0), closed: false })
+        self.append_intent(RecordKind::CallOpen, &intent)
     }
 
     /// Appends the outcome at once; the response may be sent when the returned future resolves.
     pub fn close(&self, mut entry: Entry, outcome: CallOutcome<'_>) -> Durable {
         entry.closed = true;
         let record = entry.encode_outcome(outcome);
-        entry.queue.append_durably(RecordKind::CallClose, entry.sequence, &record)
+        entry.queue.append_durably(RecordKind::Close, entry.sequence, &record)
     }
 
     /// Appends an effect of a call. It is on disk with the outcome at the latest; await [`Audit::sync`] to have it there
@@ -182,7 +179,20 @@ impl Audit {
         appended.map(drop)
     }
 
-    /// Appends an administrative act; the act may be acknowledged when the returned future resolves.
+    /// Appends the intent of an administrative act, with the outcome that is shown until it has one. Await [`Entry::sync`]
+    /// before the act takes effect.
+    pub fn open_act(&self, act: AdminRecord<'_>) -> Result<Entry, AuditError> {
+        self.append_intent(RecordKind::AdminOpen, &act)
+    }
+
+    /// Appends the outcome of an act at once; the act may be acknowledged when the returned future resolves.
+    pub fn close_act(&self, mut entry: Entry, outcome: ActOutcome<'_>) -> Durable {
+        entry.closed = true;
+        let record = encode(RecordKind::Close, entry.sequence, &outcome);
+        entry.queue.append_durably(RecordKind::Close, entry.sequence, &record)
+    }
+
+    /// Appends an act of the daemon itself with its outcome, as one record.
     pub fn admin(&self, act: AdminRecord<'_>) -> Durable {
         match self.encode(RecordKind::Admin, &act) {
             Ok(record) => self.log.queue.append_durably(RecordKind::Admin, 0, &record),
@@ -247,6 +257,13 @@ impl Audit {
         }
     }
 
+    fn append_intent(&self, kind: RecordKind, intent: &impl Serialize) -> Result<Entry, AuditError> {
+        let record = self.encode(kind, intent)?;
+        let queue = self.log.queue.clone();
+        let sequence = queue.append(kind, 0, &record)?;
+        Ok(Entry { queue, sequence, opened: Instant::now(), effects_lost: AtomicU64::new(0), closed: false })
+    }
+
     fn encode(&self, kind: RecordKind, body: &impl Serialize) -> Result<Vec<u8>, AuditError> {
         let record = encode(kind, 0, body);
         let (bytes, limit_bytes) = (record.len() as u64, self.log.record_bytes_max);
@@ -254,11 +271,11 @@ impl Audit {
     }
 }
 
-/// A call between its intent and its outcome.
+/// A call, or an administrative act, between its intent and its outcome.
 ///
-/// Every entry gets an outcome: [`Audit::close`] consumes it, and dropping it (client disconnect, early return, panic) records
+/// Every entry gets an outcome: [`Audit::close`] or [`Audit::close_act`] consumes it, and dropping it (client disconnect, early return, panic) records
 /// `cancelled` or `crashed`. An entry does not keep the log alive; the next recovery closes one that outlives the log as `unknown`.
-#[must_use = "dropping an entry records the call as cancelled"]
+#[must_use = "dropping an entry records the outcome `cancelled`"]
 pub struct Entry {
     queue: Arc<CommitQueue>,
     sequence: u64,
@@ -281,7 +298,7 @@ impl Entry {
         self.sequence
     }
 
-    /// Resolves when the intent is on disk; await it before the first outside effect of the call.
+    /// Resolves when the intent is on disk; await it before the first effect.
     pub fn sync(&self) -> Durable {
         self.queue.durable(self.sequence)
     }
@@ -296,9 +313,9 @@ impl Entry {
             outcome.error_type.as_deref().map(|text| Cow::Borrowed(truncate(text, ERROR_TYPE_BYTES)));
         let outcome = &CallOutcome { error_type, ..outcome };
         match self.effects_lost.load(Ordering::Relaxed) {
-            0 => encode(RecordKind::CallClose, self.sequence, outcome),
+            0 => encode(RecordKind::Close, self.sequence, outcome),
             effects_lost => {
-                encode(RecordKind::CallClose, self.sequence, &OutcomeWithLoss { outcome, effects_lost })
+                encode(RecordKind::Close, self.sequence, &OutcomeWithLoss { outcome, effects_lost })
             }
         }
     }
@@ -316,9 +333,9 @@ impl Drop for Entry {
         let duration_us = u64::try_from(self.opened.elapsed().as_micros()).unwrap_or(u64::MAX);
         let outcome = CallOutcome { duration_us, ..implicit_outcome(status, error_type, Executed::Unknown) };
         let record = self.encode_outcome(outcome);
-        if let Err(error) = self.queue.append(RecordKind::CallClose, self.sequence, &record) {
+        if let Err(error) = self.queue.append(RecordKind::Close, self.sequence, &record) {
             let sequence = self.sequence;
-            tracing::warn!(event = "audit_outcome_lost", sequence, %error, "the next recovery records the call as unknown");
+            tracing::warn!(event = "audit_outcome_lost", sequence, %error, "the next recovery records the outcome as unknown");
         }
     }
 }
@@ -364,7 +381,7 @@ impl OpenLog {
         lock: FolderLock,
         recovered: Recovered,
     ) -> Result<Self, StartError> {
-        let unknown: Vec<u64> = recovered.open_calls.iter().copied().collect();
+        let unknown: Vec<u64> = recovered.open_intents.iter().copied().collect();
         let recovery = Recovery { unknown: unknown.len() as u64, ..recovered.recovery.clone() };
         let space = SpaceBudget {
             left_bytes: recovered.left_bytes,
@@ -422,8 +439,8 @@ impl OpenLog {
         }
         let outcome = implicit_outcome(Status::Unknown, "UNKNOWN", Executed::Unknown);
         for sequence in &self.unknown {
-            let record = encode(RecordKind::CallClose, *sequence, &outcome);
-            self.queue.append(RecordKind::CallClose, *sequence, &record)?;
+            let record = encode(RecordKind::Close, *sequence, &outcome);
+            self.queue.append(RecordKind::Close, *sequence, &record)?;
         }
         let record = encode(RecordKind::Recovery, 0, &self.recovery);
         self.queue.append_durably(RecordKind::Recovery, 0, &record).await?;

@@ -18,6 +18,11 @@ pub fn fail_while(folder: &Path, marker: &Path) -> Vec<String> {
     vec!["env".into(), preload(folder), format!("FAIL_SYNCS_WHILE={}", marker.display())]
 }
 
+/// Fails each sync of the audit log while `marker` exists.
+pub fn fail_audit_while(folder: &Path, marker: &Path) -> Vec<String> {
+    vec!["env".into(), preload(folder), format!("FAIL_AUDIT_WHILE={}", marker.display())]
+}
+
 /// Delays each sync of the audit log while `marker` exists.
 pub fn hold_audit_while(folder: &Path, marker: &Path) -> Vec<String> {
     vec!["env".into(), preload(folder), format!("HOLD_AUDIT_WHILE={}", marker.display())]

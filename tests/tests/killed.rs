@@ -53,6 +53,14 @@ fn work_until_killed(data: &Path, under: Vec<String>) -> Acknowledged {
     acknowledged
 }
 
+fn documents() -> [(&'static str, Value); 3] {
+    [
+        ("/v1/orgs/acme", json!({"display_name": "Acme"})),
+        ("/v1/orgs/acme/policy", json!({"enabled": "*", "limits": {"fuel": 900_000_000}})),
+        ("/v1/orgs/acme/agents/bot", json!({"enabled": ["files/*"], "autonomy": "autonomous"})),
+    ]
+}
+
 /// Creates documents and makes calls until a response is missing.
 fn work(operator: &Client, acknowledged: &mut Acknowledged) -> Option<()> {
     let json_body = [("Content-Type", "application/json"), ("If-None-Match", "*")];
@@ -60,11 +68,7 @@ fn work(operator: &Client, acknowledged: &mut Acknowledged) -> Option<()> {
         let reply = operator.try_send(method, path, &json_body, body.to_string().as_bytes()).ok()?;
         (reply.status != 0).then_some(reply)
     };
-    for (path, document) in [
-        ("/v1/orgs/acme", json!({"display_name": "Acme"})),
-        ("/v1/orgs/acme/policy", json!({"enabled": "*", "limits": {"fuel": 900_000_000}})),
-        ("/v1/orgs/acme/agents/bot", json!({"enabled": ["files/*"], "autonomy": "autonomous"})),
-    ] {
+    for (path, document) in documents() {
         ask("PUT", path, &document)?.expect(201);
         acknowledged.documents.push(path.to_owned());
     }
@@ -90,6 +94,7 @@ fn assert_survives(data: &Path, acknowledged: &Acknowledged, at: usize) {
     for document in &acknowledged.documents {
         assert_eq!(operator.get(document).status, 200, "sync {at}: {document}");
     }
+    assert_acts_are_recorded(&operator, acknowledged, at);
     if let Some(id) = &acknowledged.session {
         let session = Session { client: operator.clone(), id: id.clone() };
         for (call, file) in &acknowledged.calls {
@@ -105,4 +110,19 @@ fn assert_survives(data: &Path, acknowledged: &Acknowledged, at: usize) {
         }
     }
     assert_eq!(operator.get("/v1/audit/verify").expect(200).json()["ok"], true, "sync {at}");
+}
+
+/// A document in the store has one act, whose outcome is unknown if its writing was not acknowledged.
+fn assert_acts_are_recorded(operator: &Client, acknowledged: &Acknowledged, at: usize) {
+    for ((path, _), action) in documents().iter().zip(["organization.put", "policy.put", "agent.put"]) {
+        let rows = operator.audit(&format!("kind=admin&action={action}"));
+        let outcomes: Vec<_> = rows.iter().filter_map(|row| row["admin"]["outcome"].as_str()).collect();
+        let is_acknowledged = acknowledged.documents.iter().any(|known| known == path);
+        match outcomes[..] {
+            [] => assert_eq!(operator.get(path).status, 404, "sync {at}: {path} was stored without a record"),
+            ["ok"] => {}
+            ["UNKNOWN"] => assert!(!is_acknowledged, "sync {at}: {path}"),
+            _ => panic!("sync {at}: {path}: {outcomes:?}"),
+        }
+    }
 }

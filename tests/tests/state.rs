@@ -10,7 +10,7 @@ use std::time::Duration;
 use toolgate_tests::daemon::{Options, run_to_end};
 use toolgate_tests::disk::SmallDisk;
 use toolgate_tests::events::Stream;
-use toolgate_tests::{Daemon, PluginFile, Reply, Session, compiled_code, guests, json, wait};
+use toolgate_tests::{Daemon, PluginFile, Reply, Session, compiled_code, guests, json, sync_faults, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -222,6 +222,24 @@ fn the_audit_log_stays_valid_after_repeated_kills() {
         let status = row["status"].as_str().unwrap_or_default();
         assert!(matches!(status, "ok" | "unknown" | "cancelled"), "{row}");
     }
+}
+
+#[test]
+fn an_act_whose_intent_cannot_be_recorded_has_no_effect() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let broken = folder.path().join("broken");
+    let under = sync_faults::fail_audit_while(folder.path(), &broken);
+    let daemon = Daemon::start_with(PROGRAM, Options { under, ..Options::default() });
+    let operator = daemon.operator();
+    operator.make("/v1/orgs/recorded", &json!({})).expect(201);
+    operator.get("/v1/orgs/recorded").expect(200);
+    fs::write(&broken, "").expect("the marker is written");
+    operator.make("/v1/orgs/lost", &json!({})).expect_refusal(503, "UNAVAILABLE");
+    operator.get("/v1/orgs/lost").expect_refusal(404, "NOT_FOUND");
+    fs::remove_file(&broken).expect("the marker is removed");
+    let daemon = daemon.crash_and_restart();
+    daemon.operator().get("/v1/orgs/recorded").expect(200);
+    daemon.operator().get("/v1/orgs/lost").expect_refusal(404, "NOT_FOUND");
 }
 
 #[test]

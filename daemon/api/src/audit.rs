@@ -109,7 +109,7 @@ pub struct DamagedRange {
     pub what: Cow<'static, str>,
 }
 
-/// The type of a row. A call is two records, folded into one row.
+/// The type of a row. A call is two records, folded into one row, and so is an administrative act.
 //
 // The numbers are stored in the index: add new ones, never change one. A partial index depends on 4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -348,7 +348,7 @@ pub struct AdminRecord<'a> {
     pub action: Cow<'a, str>,
     /// Object of the act: a namespace, a document's key.
     pub target: Cow<'a, str>,
-    /// `ok`, or an `error_type`.
+    /// `ok`, or an `error_type`: `UNKNOWN` while the act runs, and after a crash during it.
     pub outcome: Cow<'a, str>,
     /// Revision of the rules in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -378,7 +378,7 @@ pub struct Recovery {
     pub lost: Option<LostRecords>,
     /// The `head` file was missing, so that a missing end of the log cannot be detected.
     pub anchor_missing: bool,
-    /// Number of calls that were running when the daemon died; each gets the outcome `unknown`.
+    /// Number of calls and administrative acts that were running when the daemon died; each gets the outcome `unknown`.
     pub unknown: u64,
 }
 

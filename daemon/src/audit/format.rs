@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! segment   header | record | record | … | zeros to the preallocated end
-//! header    magic 8 · version u32 · count of open calls u32 · segment u64 · first sequence u64 · made at u64 · 0 u64
-//!           · last hash of the previous segment 32 · digest 32 · sequences of the open calls u64 each
+//! header    magic 8 · version u32 · count of open intents u32 · segment u64 · first sequence u64 · made at u64 · 0 u64
+//!           · last hash of the previous segment 32 · digest 32 · sequences of the open intents u64 each
 //! record    length u32 · kind u32 · checksum u64 · sequence u64 · of u64 · at u64 · durable u64 · hash 32 · payload · zeros to 8
 //! ```
 //! Little endian, header and records aligned to eight bytes. `checksum` is the start of the payload's SHA-256, so that a record
 //! can be validated alone; `hash` = SHA-256(previous hash, the 48 bytes before it, SHA-256 of the payload), where the previous
-//! hash of the first record is the digest of the header. The header lists the calls that were open when the segment began, so
-//! that recovery reads one segment, however long a call lasts.
+//! hash of the first record is the digest of the header. The header lists the intents that had no outcome when the segment began,
+//! so that recovery reads one segment, however long a call or an act lasts.
 //!
 //! `durable` is the offset up to which the segment was synced when the record was written. An intact record whose `durable` lies
 //! beyond a damaged record proves that the damaged one was acknowledged: this tells damage from a torn write at the end. No
@@ -56,17 +56,26 @@ impl LogPosition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
     CallOpen = 1,
-    CallClose = 2,
+    /// The outcome of the call or the act whose intent it names.
+    Close = 2,
     Effect = 3,
+    /// An act with its outcome: one of the daemon itself, or of a version that recorded no intents of acts.
     Admin = 4,
     Recovery = 5,
+    /// The intent of an act.
+    AdminOpen = 6,
 }
 
 impl RecordKind {
     fn read(number: u32) -> Option<Self> {
-        [Self::CallOpen, Self::CallClose, Self::Effect, Self::Admin, Self::Recovery]
+        [Self::CallOpen, Self::Close, Self::Effect, Self::Admin, Self::Recovery, Self::AdminOpen]
             .into_iter()
             .find(|kind| *kind as u32 == number)
+    }
+
+    /// Whether a record of this kind is followed by an outcome.
+    pub fn is_intent(self) -> bool {
+        matches!(self, Self::CallOpen | Self::AdminOpen)
     }
 }
 
@@ -78,7 +87,7 @@ pub struct SegmentHeader {
     pub made_at_ms: u64,
     pub previous_hash: Hash,
     /// Sequences of the intents without outcome, ascending.
-    pub open_calls: Vec<u64>,
+    pub open_intents: Vec<u64>,
 }
 
 /// The start of the bytes is not a header.
@@ -90,26 +99,26 @@ pub enum HeaderError {
 }
 
 impl SegmentHeader {
-    pub const fn bytes_for(open_calls: u64) -> u64 {
-        SEGMENT_FIXED_BYTES as u64 + 8 * open_calls
+    pub const fn bytes_for(open_intents: u64) -> u64 {
+        SEGMENT_FIXED_BYTES as u64 + 8 * open_intents
     }
 
     pub fn bytes(&self) -> u64 {
-        Self::bytes_for(self.open_calls.len() as u64)
+        Self::bytes_for(self.open_intents.len() as u64)
     }
 
     /// Returns the encoded header and its digest, the previous hash of the first record.
     pub fn encode(&self) -> (Vec<u8>, Hash) {
-        let mut bytes = Vec::with_capacity(SEGMENT_FIXED_BYTES + 8 * self.open_calls.len());
+        let mut bytes = Vec::with_capacity(SEGMENT_FIXED_BYTES + 8 * self.open_intents.len());
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&u32::try_from(self.open_calls.len()).unwrap_or(u32::MAX).to_le_bytes());
+        bytes.extend_from_slice(&u32::try_from(self.open_intents.len()).unwrap_or(u32::MAX).to_le_bytes());
         for number in [self.segment, self.first_sequence, self.made_at_ms, 0] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(&self.previous_hash);
         bytes.extend_from_slice(&[0; 32]);
-        for sequence in &self.open_calls {
+        for sequence in &self.open_intents {
             bytes.extend_from_slice(&sequence.to_le_bytes());
         }
         let digest = segment_digest(&bytes);
@@ -132,7 +141,7 @@ impl SegmentHeader {
         if fixed[DIGEST_AT..] != digest {
             return Err(HeaderError::Damaged);
         }
-        let open_calls = whole[SEGMENT_FIXED_BYTES..]
+        let open_intents = whole[SEGMENT_FIXED_BYTES..]
             .as_chunks()
             .0
             .iter()
@@ -143,7 +152,7 @@ impl SegmentHeader {
             first_sequence: u64_at(fixed, 24),
             made_at_ms: u64_at(fixed, 32),
             previous_hash: hash_at(fixed, 48),
-            open_calls,
+            open_intents,
         };
         Ok((header, digest))
     }

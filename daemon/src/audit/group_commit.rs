@@ -132,7 +132,7 @@ pub struct CommitQueue {
 struct State {
     group: Group,
     last_sequence: u64,
-    open_calls: u64,
+    open_intents: u64,
     space: SpaceBudget,
     writer: WriterState,
     /// Number of waiters at which the group is committed without further delay.
@@ -162,11 +162,11 @@ enum WriterState {
 
 /// The callers' side.
 impl CommitQueue {
-    pub fn new(last_sequence: u64, open_calls: u64, space: SpaceBudget) -> Self {
+    pub fn new(last_sequence: u64, open_intents: u64, space: SpaceBudget) -> Self {
         let state = State {
             group: Group::default(),
             last_sequence,
-            open_calls,
+            open_intents,
             space,
             writer: WriterState::Busy,
             expected_waiters: 0,
@@ -244,8 +244,8 @@ impl CommitQueue {
     fn push(&self, state: &mut State, kind: RecordKind, of: u64, record: &[u8]) -> Result<u64, AuditError> {
         let Placement { begins_segment } = self.reserve(state, kind.into(), record.len() as u64)?;
         match kind {
-            RecordKind::CallOpen => state.open_calls += 1,
-            RecordKind::CallClose => state.open_calls = state.open_calls.saturating_sub(1),
+            kind if kind.is_intent() => state.open_intents += 1,
+            RecordKind::Close => state.open_intents = state.open_intents.saturating_sub(1),
             _ => {}
         }
         state.last_sequence += 1;
@@ -260,7 +260,7 @@ impl CommitQueue {
         if let Some(error) = &state.refusal {
             return Err(error.clone());
         }
-        if let Some(placement) = state.space.reserve(class, bytes, state.open_calls) {
+        if let Some(placement) = state.space.reserve(class, bytes, state.open_intents) {
             return Ok(placement);
         }
         if class == SpaceClass::Intent {
@@ -419,7 +419,7 @@ fn expected_waiters(active: usize, sync_took: Duration) -> usize {
 /// The allocated space that is left: the rest of the current segment and one spare. Pure arithmetic.
 ///
 /// Every record reserves its space here, in order, before it is queued. So "full" is known while the caller can still
-/// refuse the call, and an outcome never meets a full disk: an intent is accepted only if the outcomes of all open calls
+/// refuse the call, and an outcome never meets a full disk: an intent is accepted only if the outcomes of all open intents
 /// still fit and the reserve is untouched. Effects may use half of the reserve, administrative acts all of it (an operator
 /// must be able to free space), outcomes everything.
 #[derive(Clone, Copy, Debug)]
@@ -436,6 +436,7 @@ pub struct SpaceBudget {
 pub enum SpaceClass {
     Intent,
     Effect,
+    AdminIntent,
     Admin,
     Outcome,
 }
@@ -444,7 +445,8 @@ impl From<RecordKind> for SpaceClass {
     fn from(kind: RecordKind) -> Self {
         match kind {
             RecordKind::CallOpen => Self::Intent,
-            RecordKind::CallClose => Self::Outcome,
+            RecordKind::AdminOpen => Self::AdminIntent,
+            RecordKind::Close => Self::Outcome,
             RecordKind::Effect => Self::Effect,
             RecordKind::Admin | RecordKind::Recovery => Self::Admin,
         }
@@ -460,14 +462,15 @@ pub struct Placement {
 
 impl SpaceBudget {
     /// Reserves `bytes` for a record; `None` leaves the budget unchanged.
-    pub fn reserve(&mut self, class: SpaceClass, bytes: u64, open_calls: u64) -> Option<Placement> {
+    pub fn reserve(&mut self, class: SpaceClass, bytes: u64, open_intents: u64) -> Option<Placement> {
         let mut after = *self;
         let begins_segment = bytes > after.left_bytes;
         if begins_segment {
-            after.left_bytes = after.spare_bytes.take()?.checked_sub(SegmentHeader::bytes_for(open_calls))?;
+            after.left_bytes =
+                after.spare_bytes.take()?.checked_sub(SegmentHeader::bytes_for(open_intents))?;
         }
         after.left_bytes = after.left_bytes.checked_sub(bytes)?;
-        if after.usable_bytes(open_calls) < self.required_bytes(class, open_calls) {
+        if after.usable_bytes(open_intents) < self.required_bytes(class, open_intents) {
             return None;
         }
         *self = after;
@@ -475,17 +478,18 @@ impl SpaceBudget {
     }
 
     /// Space for further outcomes: a segment end too short for one and the next header are not usable.
-    fn usable_bytes(&self, open_calls: u64) -> u64 {
-        let unusable = SegmentHeader::bytes_for(open_calls) + CLOSE_BYTES_MAX;
+    fn usable_bytes(&self, open_intents: u64) -> u64 {
+        let unusable = SegmentHeader::bytes_for(open_intents) + CLOSE_BYTES_MAX;
         self.left_bytes + self.spare_bytes.map_or(0, |bytes| bytes.saturating_sub(unusable))
     }
 
     /// Space that must be left after a record of this class.
-    fn required_bytes(&self, class: SpaceClass, open_calls: u64) -> u64 {
-        let outcomes = open_calls.saturating_mul(CLOSE_BYTES_MAX);
+    fn required_bytes(&self, class: SpaceClass, open_intents: u64) -> u64 {
+        let outcomes = open_intents.saturating_mul(CLOSE_BYTES_MAX);
         match class {
             SpaceClass::Intent => self.reserve_bytes.max(outcomes + CLOSE_BYTES_MAX),
             SpaceClass::Effect => (self.reserve_bytes / 2).max(outcomes),
+            SpaceClass::AdminIntent => outcomes + CLOSE_BYTES_MAX,
             SpaceClass::Admin => outcomes,
             SpaceClass::Outcome => 0,
         }

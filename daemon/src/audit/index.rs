@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use super::error::{AuditError, StartError};
 use super::folder::{Folder, create_private, remove_if_there};
 use super::format::LogPosition;
-use super::index_batch::{IndexBatch, InsertStatements, RowKeys, RunningCalls};
+use super::index_batch::{IndexBatch, InsertStatements, RowKeys, RunningIntents};
 use super::reader::{ChainLink, Reader, Step, read_one, resync};
 use super::record::Anchor;
 use super::record::Sha256;
@@ -376,7 +376,7 @@ struct Indexer {
 
 struct IndexState {
     end: Anchor,
-    running: RunningCalls,
+    running: RunningIntents,
 }
 
 struct SkippedRecords {
@@ -470,7 +470,7 @@ impl Indexer {
     /// Skips damaged records.
     fn skip(
         &mut self,
-        running: &RunningCalls,
+        running: &RunningIntents,
         bad: Anchor,
         what: String,
         durable: Anchor,
@@ -481,15 +481,20 @@ impl Indexer {
         if records > 0 {
             self.batch.add_damaged(bad.sequence + 1, records, point.before_ms, position);
         }
-        if let Some(open_calls) = point.open_calls {
-            self.batch.begin_segment(running, &open_calls);
+        if let Some(open_intents) = point.open_intents {
+            self.batch.begin_segment(running, &open_intents);
         }
         self.skipped.push(SkippedRecords { position, what, records });
         Ok(point.from)
     }
 
     /// Reads one segment to its end or until the batch is full.
-    fn read_segment(&mut self, running: &RunningCalls, from: Anchor, durable: Anchor) -> io::Result<ReadEnd> {
+    fn read_segment(
+        &mut self,
+        running: &RunningIntents,
+        from: Anchor,
+        durable: Anchor,
+    ) -> io::Result<ReadEnd> {
         if from.segment == 0 {
             return self.next_segment(running, from);
         }
@@ -530,7 +535,7 @@ impl Indexer {
     }
 
     /// Moves to the first record of the segment that follows `end`.
-    fn next_segment(&mut self, running: &RunningCalls, end: Anchor) -> io::Result<ReadEnd> {
+    fn next_segment(&mut self, running: &RunningIntents, end: Anchor) -> io::Result<ReadEnd> {
         let segment = end.segment + 1;
         let damaged =
             |what: &str| Ok(ReadEnd::Damaged(end, format!("segment {segment} should follow: {what}")));
@@ -544,7 +549,7 @@ impl Indexer {
         {
             return damaged("its header does not match");
         }
-        self.batch.begin_segment(running, &header.open_calls);
+        self.batch.begin_segment(running, &header.open_intents);
         Ok(ReadEnd::Valid(Anchor { segment, offset: reader.offset(), hash: Sha256(hash), ..end }))
     }
 }

@@ -1,7 +1,7 @@
 //! One transaction of the index: folds records into rows, intent and outcome into one.
 //!
 //! Most calls begin and end within one batch and become one insert. Calls that are running at its end are inserted as `running`
-//! and kept in [`RunningCalls`] with their [`RowKeys`], which effects copy, so that neither effects nor outcomes repeat them in
+//! and kept in [`RunningIntents`] with their [`RowKeys`], which effects copy, so that neither effects nor outcomes repeat them in
 //! the log. Rows of one batch share equal strings, since copying every name would be most of the cost.
 
 use std::borrow::Cow;
@@ -93,14 +93,14 @@ impl RowKeys {
 }
 
 /// Keys of the indexed intents without outcome, by sequence.
-pub type RunningCalls = HashMap<u64, RowKeys>;
+pub type RunningIntents = HashMap<u64, RowKeys>;
 
 #[derive(Default)]
 pub struct IndexBatch {
     rows: Vec<NewRow>,
-    /// Index in `rows` by sequence.
-    calls: HashMap<u64, usize>,
-    /// Outcomes of calls whose rows are in the file already.
+    /// Indexes in `rows` of the intents, by sequence.
+    open_rows: HashMap<u64, usize>,
+    /// Outcomes of intents whose rows are in the file already.
     closes: Vec<Close>,
     /// Position of the last record.
     pub last: LogPosition,
@@ -179,9 +179,9 @@ impl IndexBatch {
         self.rows.push(NewRow { records: Some(records), ..row });
     }
 
-    /// Begins a segment whose header lists `open_calls`. The outcome of any other running call was in a damaged record.
-    pub fn begin_segment(&mut self, running: &RunningCalls, open_calls: &[u64]) {
-        let has_ended = |sequence: &u64| open_calls.binary_search(sequence).is_err();
+    /// Begins a segment whose header lists `open_intents`. The outcome of any other running call was in a damaged record.
+    pub fn begin_segment(&mut self, running: &RunningIntents, open_intents: &[u64]) {
+        let has_ended = |sequence: &u64| open_intents.binary_search(sequence).is_err();
         let running_here = self.rows.iter_mut().filter(|row| row.status == Some(Status::Running));
         for row in running_here.filter(|row| has_ended(&row.sequence)) {
             (row.status, row.error_type) = (Some(Status::Unknown), Some("UNKNOWN".into()));
@@ -196,7 +196,7 @@ impl IndexBatch {
     /// Adds a record; fails if the payload does not match the kind.
     pub fn add(
         &mut self,
-        running: &RunningCalls,
+        running: &RunningIntents,
         header: &RecordHeader,
         payload: &[u8],
         position: LogPosition,
@@ -204,8 +204,10 @@ impl IndexBatch {
         self.last = position;
         match header.kind {
             RecordKind::CallOpen => self.open(header, &serde_json::from_slice(payload)?, position),
-            RecordKind::CallClose => self.close(header, &serde_json::from_slice(payload)?, position),
-            RecordKind::Admin => self.admin(header, &serde_json::from_slice(payload)?, position),
+            RecordKind::Close => self.close(header, &serde_json::from_slice(payload)?, position),
+            RecordKind::Admin | RecordKind::AdminOpen => {
+                self.admin(header, &serde_json::from_slice(payload)?, position);
+            }
             RecordKind::Effect => self.effect(running, header, position),
             RecordKind::Recovery => {
                 self.rows.push(NewRow::of(header, Kind::Recovery, RowKeys::default(), position));
@@ -226,7 +228,7 @@ impl IndexBatch {
             principal: share(previous, |keys| &keys.principal, &intent.principal),
             action: None,
         };
-        self.calls.insert(header.sequence, self.rows.len());
+        self.open_rows.insert(header.sequence, self.rows.len());
         let row = NewRow::of(header, Kind::Call, keys, position);
         self.rows.push(NewRow { status: Some(Status::Running), ..row });
     }
@@ -234,7 +236,7 @@ impl IndexBatch {
     fn close(&mut self, header: &RecordHeader, outcome: &OutcomeKeys<'_>, position: LogPosition) {
         let (of, status, error_type) =
             (header.of, outcome.status, outcome.error_type.as_deref().map(Arc::from));
-        match self.calls.get(&of).and_then(|index| self.rows.get_mut(*index)) {
+        match self.open_rows.get(&of).and_then(|index| self.rows.get_mut(*index)) {
             Some(row) => {
                 (row.status, row.error_type, row.close_position) = (Some(status), error_type, Some(position));
             }
@@ -242,8 +244,9 @@ impl IndexBatch {
         }
     }
 
-    fn effect(&mut self, running: &RunningCalls, header: &RecordHeader, position: LogPosition) {
-        let here = self.calls.get(&header.of).and_then(|index| self.rows.get(*index)).map(|row| &row.keys);
+    fn effect(&mut self, running: &RunningIntents, header: &RecordHeader, position: LogPosition) {
+        let here =
+            self.open_rows.get(&header.of).and_then(|index| self.rows.get(*index)).map(|row| &row.keys);
         let keys = here.or_else(|| running.get(&header.of)).cloned().unwrap_or_default();
         let row = NewRow::of(header, Kind::Effect, keys, position);
         self.rows.push(NewRow { of: Some(header.of), ..row });
@@ -258,9 +261,11 @@ impl IndexBatch {
             ..RowKeys::default()
         };
         let (status, error_type) = match &*act.outcome {
+            _ if header.kind == RecordKind::AdminOpen => (Status::Running, None),
             "ok" => (Status::Ok, None),
             error => (Status::Error, Some(Arc::from(error))),
         };
+        self.open_rows.insert(header.sequence, self.rows.len());
         let row = NewRow::of(header, Kind::Admin, keys, position);
         self.rows.push(NewRow { status: Some(status), error_type, ..row });
     }
@@ -325,7 +330,7 @@ impl IndexBatch {
     }
 
     /// Updates the running calls after the commit.
-    pub fn update_running(&mut self, running: &mut RunningCalls) {
+    pub fn update_running(&mut self, running: &mut RunningIntents) {
         for close in &self.closes {
             running.remove(&close.of);
         }
@@ -336,7 +341,7 @@ impl IndexBatch {
     /// Clears the batch and keeps its memory.
     pub fn clear(&mut self) {
         self.rows.clear();
-        self.calls.clear();
+        self.open_rows.clear();
         self.closes.clear();
     }
 }

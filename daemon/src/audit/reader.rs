@@ -227,8 +227,8 @@ pub struct ResyncPoint {
     pub from: Anchor,
     /// The skipped records were recorded before this time.
     pub before_ms: u64,
-    /// The open calls, if the point is the start of a segment.
-    pub open_calls: Option<Vec<u64>>,
+    /// The open intents, if the point is the start of a segment.
+    pub open_intents: Option<Vec<u64>>,
 }
 
 /// Finds the next valid record after `bad`, up to `durable`.
@@ -247,7 +247,7 @@ pub fn resync(folder: &Folder, bad: Anchor, durable: Anchor) -> io::Result<Resyn
             return Ok(point);
         }
     }
-    Ok(ResyncPoint { from: durable, before_ms: super::now_ms(), open_calls: None })
+    Ok(ResyncPoint { from: durable, before_ms: super::now_ms(), open_intents: None })
 }
 
 /// Reads a segment from one offset to another; `None` if the file is missing.
@@ -281,7 +281,11 @@ impl ResyncSearch {
             Ok((header, hash)) if self.can_follow(segment, &header) => {
                 let (sequence, offset) = (header.first_sequence - 1, header.bytes());
                 let from = Anchor { sequence, segment, offset, hash: Sha256(hash) };
-                Some(ResyncPoint { from, before_ms: header.made_at_ms, open_calls: Some(header.open_calls) })
+                Some(ResyncPoint {
+                    from,
+                    before_ms: header.made_at_ms,
+                    open_intents: Some(header.open_intents),
+                })
             }
             Ok(_) => None,
             Err(_) => {
@@ -311,7 +315,7 @@ impl ResyncSearch {
                 && validate(&header, unread, &ChainLink { hash, sequence }).is_ok()
             {
                 let from = Anchor { sequence: sequence - 1, segment, offset, hash: Sha256(hash) };
-                return Some(ResyncPoint { from, before_ms: header.at_ms, open_calls: None });
+                return Some(ResyncPoint { from, before_ms: header.at_ms, open_intents: None });
             }
             self.hashes.insert(sequence + 1, header.hash);
         }

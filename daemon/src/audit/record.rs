@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use ring::digest;
+use serde::{Deserialize, Serialize};
 
 pub use toolgate_api::audit::{
     AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, DamagedRange, EffectRecord, Kind,
@@ -35,4 +36,16 @@ pub(super) fn implicit_outcome(
 ) -> CallOutcome<'static> {
     let error_type = Some(Cow::Borrowed(error_type));
     CallOutcome { status, error_type, executed, usage: Usage::default(), duration_us: 0, output: None }
+}
+
+/// The outcome of an administrative act. An outcome that the log itself writes is a [`CallOutcome`], whose other fields a
+/// reader of this type ignores.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ActOutcome<'a> {
+    pub status: Status,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_type: Option<Cow<'a, str>>,
+    /// Revision of the rules in force after the act.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
 }

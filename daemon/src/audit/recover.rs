@@ -10,7 +10,7 @@
 //! | a complete record that does not follow, and `head` names it or a later one | damage or an edit at the end | refuse to start |
 //! | `head` names a segment that is missing or has no header, or numbers are missing | files were removed | refuse to start |
 //!
-//! Only the newest segment is read: its header lists the calls that were open when it began. `verify` reads all segments.
+//! Only the newest segment is read: its header lists the intents without outcome when it began. `verify` reads all segments.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -41,7 +41,7 @@ pub struct Recovered {
     /// Hash of the last record, possibly in an earlier segment.
     pub last_record_hash: Hash,
     /// Sequences of the intents without outcome, whose callers are gone.
-    pub open_calls: BTreeSet<u64>,
+    pub open_intents: BTreeSet<u64>,
     pub anchor_file: AnchorFile,
     pub recovery: Recovery,
 }
@@ -146,7 +146,7 @@ fn begin(
         last_hash,
         last_sequence: 0,
         last_record_hash: empty.hash.0,
-        open_calls: BTreeSet::new(),
+        open_intents: BTreeSet::new(),
         anchor_file,
         recovery,
     })
@@ -184,7 +184,7 @@ fn resume(
         last_hash: end.link.hash,
         last_sequence,
         last_record_hash: end.last_record_hash,
-        open_calls: end.open_calls,
+        open_intents: end.open_intents,
         recovery,
     })
 }
@@ -203,7 +203,7 @@ struct ValidEnd {
     offset: u64,
     link: ChainLink,
     last_record_hash: Hash,
-    open_calls: BTreeSet<u64>,
+    open_intents: BTreeSet<u64>,
     tail: Tail,
 }
 
@@ -239,7 +239,7 @@ fn find_end(folder: &Folder, segment: u64, anchor: Option<&Anchor>) -> Result<Se
     let mut link = ChainLink { hash, sequence: header.first_sequence };
     check.match_anchor(before, &header.previous_hash, 0)?;
     let mut last_record_hash = header.previous_hash;
-    let mut open_calls = BTreeSet::from_iter(header.open_calls);
+    let mut open_intents = BTreeSet::from_iter(header.open_intents);
     let what = loop {
         match reader.next(&mut link).map_err(StartError::io("read", &check.path))? {
             Step::End => break "a record was overwritten with zeros".to_owned(),
@@ -248,8 +248,8 @@ fn find_end(folder: &Folder, segment: u64, anchor: Option<&Anchor>) -> Result<Se
                 check.match_anchor(header.sequence, &header.hash, offset)?;
                 last_record_hash = header.hash;
                 match header.kind {
-                    RecordKind::CallOpen => drop(open_calls.insert(header.sequence)),
-                    RecordKind::CallClose => drop(open_calls.remove(&header.of)),
+                    kind if kind.is_intent() => drop(open_intents.insert(header.sequence)),
+                    RecordKind::Close => drop(open_intents.remove(&header.of)),
                     _ => {}
                 }
             }
@@ -259,7 +259,7 @@ fn find_end(folder: &Folder, segment: u64, anchor: Option<&Anchor>) -> Result<Se
     let tail = check.read_tail(offset, link.sequence)?;
     check.refuse_proven(offset, &tail, &what)?;
     check.refuse_anchored(offset, &tail, link.sequence, &what)?;
-    Ok(SegmentEnd::Valid(ValidEnd { segment, offset, link, last_record_hash, open_calls, tail }))
+    Ok(SegmentEnd::Valid(ValidEnd { segment, offset, link, last_record_hash, open_intents, tail }))
 }
 
 /// The bytes after the last valid record.

@@ -24,7 +24,7 @@ use super::format::{LogPosition, RecordHeader, RecordKind};
 use super::index::{integer, natural};
 use super::index_batch::RowKeys;
 use super::reader::read_from;
-use super::record::{AdminRecord, CallIntent, CallOutcome, Kind, Status};
+use super::record::{ActOutcome, AdminRecord, CallIntent, CallOutcome, Kind, Status};
 
 /// Default page size in rows.
 pub const PAGE_ROWS: u32 = 50;
@@ -350,7 +350,10 @@ impl RecordReader {
         let kind = match hit.kind {
             Kind::Call => RecordKind::CallOpen,
             Kind::Effect => RecordKind::Effect,
-            Kind::Admin => RecordKind::Admin,
+            Kind::Admin => match (hit.status, hit.close_position) {
+                (Some(Status::Ok | Status::Error), None) => RecordKind::Admin,
+                _ => RecordKind::AdminOpen,
+            },
             Kind::Recovery => RecordKind::Recovery,
             Kind::Damaged => return Err(ReadError::Damaged(UNREADABLE)),
         };
@@ -376,13 +379,18 @@ impl RecordReader {
     }
 
     fn read_outcome(&mut self, hit: &Hit, position: LogPosition, row: &mut Row) -> Result<(), ReadError> {
-        let (header, payload) = self.record(position, RecordKind::CallClose, hit.sequence)?;
+        let (header, payload) = self.record(position, RecordKind::Close, hit.sequence)?;
+        let ActOutcome { status, error_type, revision } = serde_json::from_slice(&payload)?;
+        require((Some(status), error_type.as_deref()) == (hit.status, hit.error_type.as_deref()))?;
+        row.closed_at_ms = Some(header.at_ms);
+        if let Some(act) = &mut row.admin {
+            act.outcome = error_type.unwrap_or("ok".into());
+            act.revision = revision.or(act.revision);
+            return Ok(());
+        }
         let outcome: CallOutcome<'static> = serde_json::from_slice(&payload)?;
-        require(
-            (Some(outcome.status), outcome.error_type.as_deref()) == (hit.status, hit.error_type.as_deref()),
-        )?;
         row.effects_lost = serde_json::from_slice::<LostEffects>(&payload)?.effects_lost;
-        (row.closed_at_ms, row.outcome) = (Some(header.at_ms), Some(outcome));
+        row.outcome = Some(outcome);
         Ok(())
     }
 }

@@ -165,6 +165,16 @@ fn act(action: &str) -> AdminRecord<'_> {
     }
 }
 
+/// Records an act as the administration layer does: its intent is on disk before its outcome is appended.
+async fn perform(audit: &Audit, action: &str, error_type: Option<&'static str>) {
+    let entry =
+        audit.open_act(AdminRecord { outcome: "UNKNOWN".into(), ..act(action) }).expect("it is taken");
+    entry.sync().await.expect("it is on disk");
+    let status = if error_type.is_none() { Status::Ok } else { Status::Error };
+    let outcome = ActOutcome { status, error_type: error_type.map(Into::into), revision: Some(2) };
+    audit.close_act(entry, outcome).await.expect("it is on disk");
+}
+
 async fn call(audit: &Audit, id: &str) {
     let entry = audit.open(intent(id)).expect("it is taken");
     audit.close(entry, success()).await.expect("it is on disk");

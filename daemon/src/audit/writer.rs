@@ -71,7 +71,7 @@ pub struct Writer {
     last_hash: Hash,
     last_sequence: u64,
     /// Sequences of the written intents without outcome.
-    open_calls: BTreeSet<u64>,
+    open_intents: BTreeSet<u64>,
 }
 
 /// The running writer. Dropping it closes the log and waits until the last record is on disk.
@@ -118,7 +118,7 @@ impl Writer {
         preallocator: SegmentPreallocator,
         recovered: Recovered,
     ) -> Self {
-        let Recovered { current, last_hash, last_sequence, open_calls, anchor_file, .. } = recovered;
+        let Recovered { current, last_hash, last_sequence, open_intents, anchor_file, .. } = recovered;
         let mut writer = Self {
             queue,
             progress,
@@ -129,7 +129,7 @@ impl Writer {
             anchor_file,
             last_hash,
             last_sequence,
-            open_calls,
+            open_intents,
         };
         writer.allocate_spare();
         writer
@@ -187,8 +187,8 @@ impl Writer {
         self.last_hash = format::seal(bytes, record.sequence, self.current.durable, &self.last_hash);
         self.last_sequence = record.sequence;
         match record.kind {
-            RecordKind::CallOpen => drop(self.open_calls.insert(record.sequence)),
-            RecordKind::CallClose => drop(self.open_calls.remove(&record.of)),
+            kind if kind.is_intent() => drop(self.open_intents.insert(record.sequence)),
+            RecordKind::Close => drop(self.open_intents.remove(&record.of)),
             _ => {}
         }
     }
@@ -222,9 +222,9 @@ impl Writer {
             .preallocator
             .take()
             .ok_or_else(|| io::Error::other("a record was placed in a segment that does not exist"))?;
-        let open_calls = self.open_calls.iter().copied().collect();
+        let open_intents = self.open_intents.iter().copied().collect();
         let number = self.current.number + 1;
-        let begun = begin_segment(&self.folder, spare, number, first_sequence, self.last_hash, open_calls)?;
+        let begun = begin_segment(&self.folder, spare, number, first_sequence, self.last_hash, open_intents)?;
         // Returns the unused space to the disk. An error is harmless, since readers take zeros for the end.
         let _ = self.current.file.set_len(self.current.end);
         (self.current, self.last_hash) = begun;
@@ -258,10 +258,10 @@ pub fn begin_segment(
     segment: u64,
     first_sequence: u64,
     previous_hash: Hash,
-    open_calls: Vec<u64>,
+    open_intents: Vec<u64>,
 ) -> io::Result<(CurrentSegment, Hash)> {
     let header =
-        SegmentHeader { segment, first_sequence, made_at_ms: super::now_ms(), previous_hash, open_calls };
+        SegmentHeader { segment, first_sequence, made_at_ms: super::now_ms(), previous_hash, open_intents };
     let (bytes, hash) = header.encode();
     let SpareSegment { file, zeroed, .. } = spare;
     file.write_all_at(&bytes, 0)?;

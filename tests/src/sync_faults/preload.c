@@ -1,5 +1,5 @@
 /* LD_PRELOAD library with faults at fsync and fdatasync: kills the process at its n-th sync, counted over all threads;
-   fails every sync, or delays those of the audit log, while a marker file exists. */
+   fails every sync, or fails or delays those of the audit log, while a marker file exists. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,12 +22,13 @@ static int is_of_the_audit_log(int file) {
 
 static int enter(const char *sync, int file) {
     const char *at = getenv("KILL_AT_SYNC"), *broken = getenv("FAIL_SYNCS_WHILE"),
-               *held = getenv("HOLD_AUDIT_WHILE");
+               *broken_audit = getenv("FAIL_AUDIT_WHILE"), *held = getenv("HOLD_AUDIT_WHILE");
     if (at && atomic_fetch_add(&entered, 1) + 1 == atol(at)) {
         kill(getpid(), SIGKILL);
         for (;;) pause();
     }
-    if (broken && access(broken, F_OK) == 0) {
+    int is_broken = broken && access(broken, F_OK) == 0;
+    if (is_broken || (broken_audit && access(broken_audit, F_OK) == 0 && is_of_the_audit_log(file))) {
         errno = EIO;
         return -1;
     }

@@ -219,9 +219,8 @@ fn o3_a_received_file_is_loaded_and_recorded_after_a_disconnect() {
         let file = PluginFile::new("parted").build();
         let headers = [("Content-Type", "application/wasm")];
         let is_recorded = || {
-            let loaded =
-                |act: &Value| act["admin"]["action"] == "plugin.load" && act["admin"]["target"] == "parted";
-            operator.audit("kind=admin").iter().any(loaded).then_some(())
+            let loaded = |row: &Value| row["admin"]["target"] == "parted" && row["admin"]["outcome"] == "ok";
+            operator.audit("kind=admin&action=plugin.load").iter().any(loaded).then_some(())
         };
         // A file that has not arrived completely is dropped, so the upload is repeated until one is recorded.
         wait::until("the record", || {

@@ -78,7 +78,7 @@ async fn a_changed_byte_hides_its_record_and_no_other() {
     let before = rows(&audit, None).await;
     let (second, at) = (records(&log.folder(), 2), |found: &StoredRecord| found.end - 1);
     let (opened, closed) = (&second[0], &second[3]);
-    assert_eq!((opened.header.kind, closed.header.kind), (RecordKind::CallOpen, RecordKind::CallClose));
+    assert_eq!((opened.header.kind, closed.header.kind), (RecordKind::CallOpen, RecordKind::Close));
     for (record, row_of) in [(opened, opened.header.sequence), (closed, closed.header.of)] {
         flip(&log, 2, at(record));
         let after = rows(&audit, None).await;
@@ -302,7 +302,7 @@ async fn a_call_whose_outcome_is_damaged_is_unknown() {
     for segment in 1..=newest {
         for record in records(&folder, segment) {
             if [ended - 1, ended].contains(&record.header.sequence) {
-                assert_eq!(record.header.kind, RecordKind::CallClose);
+                assert_eq!(record.header.kind, RecordKind::Close);
                 flip(&log, segment, record.end - 1);
             }
         }

@@ -18,6 +18,7 @@ async fn sample_log() -> (Vec<u8>, Vec<StoredRecord>) {
     let effect = EffectRecord { effect: "workspace_write".into(), detail: "notes.txt".into() };
     audit.effect(&entry, effect).expect("it is taken");
     audit.admin(act("plugin.load")).await.expect("it is on disk");
+    perform(&audit, "agent.put", Some("CONFLICT")).await;
     audit.close(entry, failure("TOOL_FAILED")).await.expect("it is on disk");
     let open = audit.open(intent("c3")).expect("it is taken");
     open.sync().await.expect("it is on disk");
@@ -36,19 +37,13 @@ fn recovers_to(bytes: &[u8], whole: &[StoredRecord], at: usize) {
     assert_eq!(&found[..whole.len()], whole, "cut at {at}");
     let added: Vec<_> =
         found[whole.len()..].iter().map(|record| (record.header.kind, record.header.of)).collect();
-    let opened = whole
-        .iter()
-        .filter(|record| record.header.kind == RecordKind::CallOpen)
-        .map(|record| record.header.sequence);
+    let opened =
+        whole.iter().filter(|record| record.header.kind.is_intent()).map(|record| record.header.sequence);
     let closed = |sequence: &u64| {
-        whole
-            .iter()
-            .any(|record| record.header.kind == RecordKind::CallClose && record.header.of == *sequence)
+        whole.iter().any(|record| record.header.kind == RecordKind::Close && record.header.of == *sequence)
     };
-    let mut expected: Vec<_> = opened
-        .filter(|sequence| !closed(sequence))
-        .map(|sequence| (RecordKind::CallClose, sequence))
-        .collect();
+    let mut expected: Vec<_> =
+        opened.filter(|sequence| !closed(sequence)).map(|sequence| (RecordKind::Close, sequence)).collect();
     expected.push((RecordKind::Recovery, 0));
     assert_eq!(added, expected, "cut at {at}");
     assert!(log.verify().ok, "cut at {at}");
@@ -97,6 +92,31 @@ async fn a_call_without_outcome_is_shown_as_unknown() {
     let noted =
         audit.search(&Query { kind: Some(Kind::Recovery), ..Query::default() }).await.expect("it answers");
     assert_eq!(noted.rows.into_iter().map(|row| row.recovery).collect::<Vec<_>>(), [Some(recovery)]);
+}
+
+#[tokio::test]
+async fn an_act_without_outcome_is_shown_as_unknown() {
+    let log = TestLog::new();
+    let audit = log.start().await;
+    let entry =
+        audit.open_act(AdminRecord { outcome: "UNKNOWN".into(), ..act("agent.put") }).expect("it is taken");
+    entry.sync().await.expect("it is on disk");
+    perform(&audit, "agent.delete", None).await;
+    let acts = async |audit: &Audit, query: Query| {
+        let rows = audit.search(&Query { kind: Some(Kind::Admin), ..query }).await.expect("it answers").rows;
+        rows.into_iter().filter_map(|row| row.admin).map(|act| (act.action, act.outcome)).collect::<Vec<_>>()
+    };
+    let expected = [("agent.delete".into(), "ok".into()), ("agent.put".into(), "UNKNOWN".into())];
+    assert_eq!(acts(&audit, Query::default()).await, expected);
+    // The entry outlives the log, as in a killed daemon: it gets no outcome.
+    drop(audit);
+    drop(entry);
+    let (audit, recovery) = log.start_after_crash().await;
+    assert_eq!(recovery, Recovery { unknown: 1, ..Recovery::default() });
+    assert_eq!(acts(&audit, Query::default()).await, expected);
+    let unknown =
+        Query { error_type: Some("UNKNOWN".into()), status: Some(Status::Unknown), ..Query::default() };
+    assert_eq!(acts(&audit, unknown).await, expected[1..]);
 }
 
 /// Three intents that were written and not synced: a crash may leave any part of them.
@@ -319,8 +339,8 @@ async fn a_segment_that_lost_its_header_is_refused_if_the_anchor_names_it() {
 #[tokio::test]
 async fn impossible_numbers_are_refused() {
     let header = |first_sequence| {
-        let open_calls = Vec::new();
-        SegmentHeader { segment: 1, first_sequence, made_at_ms: 0, previous_hash: [0; 32], open_calls }
+        let open_intents = Vec::new();
+        SegmentHeader { segment: 1, first_sequence, made_at_ms: 0, previous_hash: [0; 32], open_intents }
             .encode()
     };
     let log = TestLog::with_segment(&header(0).0);

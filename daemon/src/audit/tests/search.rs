@@ -28,9 +28,10 @@ async fn sample_rows(log: &TestLog) -> Audit {
         let outcome = if number == 5 { failure("TOOL_FAILED") } else { success() };
         audit.close(entry, outcome).await.expect("it is on disk");
     }
-    let refused =
-        AdminRecord { organization: Some("acme".into()), outcome: "CONFLICT".into(), ..act("agent.put") };
-    audit.admin(refused).await.expect("it is on disk");
+    let act = AdminRecord { organization: Some("acme".into()), ..act("agent.put") };
+    let entry = audit.open_act(act).expect("it is taken");
+    let outcome = ActOutcome { status: Status::Error, error_type: Some("CONFLICT".into()), revision: None };
+    audit.close_act(entry, outcome).await.expect("it is on disk");
     audit
 }
 
@@ -86,6 +87,42 @@ async fn each_filter_finds_its_rows() {
     ];
     for (query, expected) in cases {
         assert_eq!(names_of(&audit, query.clone()).await, expected, "{query:?}");
+    }
+}
+
+/// Intent and outcome of an act are one row, also where the index has the intent before the outcome is recorded. A record
+/// with its outcome, as earlier versions wrote, is a row by itself.
+#[tokio::test]
+async fn an_act_is_one_row_with_its_outcome() {
+    let log = TestLog::new();
+    let audit = log.start().await;
+    audit.admin(act("complete")).await.expect("it is on disk");
+    perform(&audit, "done", None).await;
+    perform(&audit, "refused", Some("CONFLICT")).await;
+    drop(audit.open_act(act("dropped")).expect("it is taken"));
+    let late = audit.open_act(act("late")).expect("it is taken");
+    assert_eq!(audit.search(&Query::default()).await.expect("it answers").rows.len(), 5);
+    let outcome = ActOutcome { status: Status::Ok, error_type: None, revision: Some(3) };
+    audit.close_act(late, outcome).await.expect("it is on disk");
+    let copy = TestLog::with_segment(&log.segment(1));
+    for audit in [audit, copy.start().await] {
+        let query = Query { kind: Some(Kind::Admin), order: Order::OldestFirst, ..Query::default() };
+        let rows = audit.search(&query).await.expect("it answers").rows;
+        assert!(
+            rows.iter().all(|row| row.damaged.is_none() && row.outcome.is_none() && row.status.is_none())
+        );
+        let acts: Vec<_> = rows.iter().filter_map(|row| row.admin.as_ref()).collect();
+        let found: Vec<_> = acts.iter().map(|act| (&*act.action, &*act.outcome, act.revision)).collect();
+        assert_eq!(
+            found,
+            [
+                ("complete", "ok", Some(1)),
+                ("done", "ok", Some(2)),
+                ("refused", "CONFLICT", Some(2)),
+                ("dropped", "CANCELLED", Some(1)),
+                ("late", "ok", Some(3)),
+            ]
+        );
     }
 }
 

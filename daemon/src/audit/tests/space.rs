@@ -9,25 +9,26 @@ use super::super::recover::recover;
 use super::*;
 
 proptest! {
-    /// After any sequence of intents, effects and acts, the outcomes of all open calls fit without another segment.
+    /// After any sequence of intents, effects and acts, the outcomes of all open intents fit without another segment.
     #[test]
     fn outcomes_always_fit(
         left_bytes in 0..200_000u64,
         spare_bytes in proptest::option::of(65_536..200_000u64),
         reserve_bytes in 0..16_000u64,
-        requests in proptest::collection::vec((0..3u8, 1..400u64), 0..200),
+        requests in proptest::collection::vec((0..4u8, 1..400u64), 0..200),
     ) {
         let mut space = SpaceBudget { left_bytes, spare_bytes, reserve_bytes };
-        let mut open_calls = 0;
+        let mut open_intents = 0;
         for (class, eighths) in requests {
-            let class = [SpaceClass::Intent, SpaceClass::Effect, SpaceClass::Admin][usize::from(class)];
-            let taken = space.reserve(class, eighths * 40, open_calls).is_some();
-            if taken && class == SpaceClass::Intent {
-                open_calls += 1;
+            let classes = [SpaceClass::Intent, SpaceClass::Effect, SpaceClass::AdminIntent, SpaceClass::Admin];
+            let class = classes[usize::from(class)];
+            let taken = space.reserve(class, eighths * 40, open_intents).is_some();
+            if taken && matches!(class, SpaceClass::Intent | SpaceClass::AdminIntent) {
+                open_intents += 1;
             }
         }
-        for open_calls in (1..=open_calls).rev() {
-            prop_assert!(space.reserve(SpaceClass::Outcome, CLOSE_BYTES_MAX, open_calls).is_some(), "{} open", open_calls);
+        for open_intents in (1..=open_intents).rev() {
+            prop_assert!(space.reserve(SpaceClass::Outcome, CLOSE_BYTES_MAX, open_intents).is_some(), "{} open", open_intents);
         }
     }
 }
@@ -132,7 +133,7 @@ fn fills_its_disk() {
             (row(&audit, "0").await.effects_lost, row(&audit, "1").await.effects_lost),
             (Some(1), None)
         );
-        audit.admin(act("org.delete")).await.expect("it is on disk");
+        perform(&audit, "organization.delete", None).await;
         std::fs::remove_file(&filler).expect("there is room again");
         let mut taken = None;
         until("calls to be taken again", || {
@@ -230,6 +231,7 @@ fn meets_a_failing_write() {
         assert!(matches!(failed, AuditError::Failed { .. }), "{failed}");
         assert!(matches!(audit.open(intent("late")), Err(AuditError::Failed { .. })));
         assert!(matches!(audit.admin(act("late")).await, Err(AuditError::Failed { .. })));
+        assert!(matches!(audit.open_act(act("late")), Err(AuditError::Failed { .. })));
         assert!(matches!(audit.sync().await, Err(AuditError::Failed { .. })));
         // Records on disk can still be searched.
         assert_eq!(row(&audit, "c0").await.status, Some(Status::Ok));

@@ -14,7 +14,7 @@ use toolgate::audit::{
 
 use super::super::scratch;
 use super::segment_file;
-use super::segment_parser::{ValidRecord, open_calls, parse};
+use super::segment_parser::{ValidRecord, open_intents, parse};
 
 pub const KEY: [u8; 32] = [9; 32];
 pub const SEGMENT_BYTES: u64 = 64 * 1024;
@@ -56,7 +56,7 @@ impl Baseline {
         let end = parsed.records.get(record)?.end;
         let start = match record.checked_sub(1) {
             Some(before) => parsed.records.get(before)?.end,
-            None => 112 + 8 * open_calls(bytes)?,
+            None => 112 + 8 * open_intents(bytes)?,
         };
         Some((start, end))
     }

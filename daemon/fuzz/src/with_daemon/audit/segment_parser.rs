@@ -84,12 +84,12 @@ pub fn recompute_hashes(bytes: &mut [u8]) {
     }
 }
 
-pub fn open_calls(bytes: &[u8]) -> Option<usize> {
+pub fn open_intents(bytes: &[u8]) -> Option<usize> {
     bytes.get(..HEADER_BYTES).map(|header| u32_at(header, 12) as usize)
 }
 
 fn header_end(bytes: &[u8]) -> Option<usize> {
-    let end = HEADER_BYTES + 8 * open_calls(bytes)?;
+    let end = HEADER_BYTES + 8 * open_intents(bytes)?;
     (end <= bytes.len()).then_some(end)
 }
 
@@ -100,7 +100,7 @@ fn header_digest(bytes: &[u8], end: usize) -> Hash {
 fn payload_bytes(bytes: &[u8], at: usize) -> Option<usize> {
     let head = bytes.get(at..at + RECORD_BYTES)?;
     let length = u32_at(head, 0) as usize;
-    let known = (1..=5).contains(&u32_at(head, 4)) && (1..=PAYLOAD_BYTES_MAX).contains(&length);
+    let known = (1..=6).contains(&u32_at(head, 4)) && (1..=PAYLOAD_BYTES_MAX).contains(&length);
     (known && bytes.len() >= at + RECORD_BYTES + length).then_some(length)
 }
 
