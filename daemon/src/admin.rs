@@ -1,9 +1,14 @@
 //! The administration layer: checks, orders, records and applies administrative acts. Front ends translate.
 
 mod approvals;
+mod credentials;
+mod custom_tools;
 mod documents;
 mod explain;
+mod plugins;
 mod policy_diff;
+mod sessions;
+mod tokens;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,13 +20,15 @@ use toolgate_admission::{CallError, ErrorType, Name};
 use crate::audit::{ActOutcome, AdminRecord, AuditError, Status};
 use crate::credentials::Credentials;
 use crate::custom::CustomTools;
-use crate::dispatch::Dispatcher;
+use crate::dispatch::{Dispatcher, Origin};
+use crate::documents::DocumentKey;
 use crate::identity::{Caller, Identity};
 use crate::plugins::Plugins;
 use crate::registry::Registry;
 use crate::sessions::Sessions;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
+pub use credentials::CredentialKey;
 pub use documents::{DocumentWrite, DocumentWritten};
 pub use explain::explain;
 
@@ -65,24 +72,29 @@ pub struct Actor<'a> {
 }
 
 /// An act for the audit log.
-pub struct AuditedAction<'a> {
+struct AuditedAction<'a> {
     /// The id of the token.
-    pub principal: &'a str,
+    principal: &'a str,
     /// The organization of the act; none for an act of the platform.
-    pub organization: Option<&'a Name>,
+    organization: Option<&'a Name>,
     /// Such as `agent.put`.
-    pub action: &'static str,
+    action: &'static str,
     /// The object of the act.
-    pub target: &'a str,
+    target: &'a str,
     /// Further details, whose schema depends on the action.
-    pub details: Option<&'a RawValue>,
+    details: Option<&'a RawValue>,
     /// The front end that took the act.
-    pub source: &'static str,
+    source: &'static str,
 }
 
 impl<'a> Actor<'a> {
-    /// An act of this caller.
-    pub fn action(
+    /// The origin of the calls that this caller makes.
+    pub fn origin(self) -> Origin {
+        let Caller { token_id, revoked, .. } = self.caller;
+        Origin { principal: Arc::clone(token_id), source: self.source, revoked: revoked.clone() }
+    }
+
+    fn action(
         self,
         organization: Option<&'a Name>,
         action: &'static str,
@@ -104,9 +116,23 @@ impl Admin {
         &self.0.parts
     }
 
+    /// Checks that an organization is the caller's and exists.
+    pub fn expect_own(&self, caller: &Caller, organization: &Name) -> Result<(), CallError> {
+        caller.may_own(organization)?;
+        self.expect_known(organization)
+    }
+
+    /// Checks that an organization exists.
+    fn expect_known(&self, organization: &Name) -> Result<(), CallError> {
+        match self.parts().registry.snapshot().knows(organization) {
+            true => Ok(()),
+            false => Err(StoreError::no_document(&DocumentKey::Organization(organization.clone())).into()),
+        }
+    }
+
     /// Performs an act between its intent and its outcome in the audit log. An act whose intent cannot be recorded is not
     /// performed.
-    pub async fn run_audited<T>(
+    async fn run_audited<T>(
         &self,
         action: AuditedAction<'_>,
         act: impl Future<Output = Result<T, CallError>>,

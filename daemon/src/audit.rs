@@ -47,9 +47,9 @@ use toolgate_api::audit::LostRecords;
 pub use error::{AuditError, StartError};
 pub use group_commit::Durable;
 pub use record::{
-    ActOutcome, AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, EffectRecord, Executed, Kind,
-    NotedRecovery, Order, OutputStamp, PluginStamp, Reason, Recovery, Row, Sha256, Status, Usage, Verdict,
-    VerifyReport, sha256,
+    ActOutcome, AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, EffectRecord,
+    Executed, Kind, NotedRecovery, Order, OutputStamp, PluginStamp, Reason, Recovery, Row, Sha256, Status,
+    Usage, Verdict, VerifyReport, sha256,
 };
 #[doc(hidden)]
 pub use recover::recover_folder;

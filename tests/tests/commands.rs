@@ -395,7 +395,7 @@ fn events_are_followed_until_the_session_ends_or_a_signal_arrives() {
     // SIGTERM, since a background process group may ignore SIGINT.
     kill_process(Pid::from_child(&of_all.child), Signal::TERM).expect("a process");
     assert_eq!(of_all.rest().1, None, "the signal did not end it");
-    expect(&terminal.fail(&["events", "nosuch"]), &["no such organization"]);
+    expect(&terminal.fail(&["events", "nosuch"]), &["no organization `nosuch`"]);
     expect(&terminal.fail(&["session", "events", "s_nosuch"]), &["session"]);
 }
 

@@ -12,7 +12,8 @@ use toolgate_admission::{self as admission, CallError, Decision, ErrorType, Reas
 use toolgate_sandbox::Component;
 
 use super::Admin;
-use crate::documents::{self, RuleKey};
+use crate::documents::{self, DocumentKey, RuleKey};
+use crate::identity::{Access, Caller};
 use crate::registry::Snapshot;
 use crate::store::StoreError;
 use toolgate_api::explain::ToolVerdict;
@@ -24,7 +25,12 @@ const CHANGES_MAX: usize = 10_000;
 
 impl Admin {
     /// Computes the changes that a document would make.
-    pub async fn preview(&self, key: RuleKey, text: &str, sees_platform: bool) -> Result<Preview, CallError> {
+    pub async fn preview(&self, caller: &Caller, key: RuleKey, text: &str) -> Result<Preview, CallError> {
+        match DocumentKey::from(key.clone()).organization() {
+            Some(organization) => self.expect_own(caller, organization)?,
+            None => caller.may(Access::Operate)?,
+        }
+        let sees_platform = caller.organization.is_none();
         let before = self.parts().registry.snapshot();
         let sound =
             key.read(text, &before).map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?;

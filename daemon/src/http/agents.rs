@@ -37,10 +37,7 @@ pub async fn list(
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<DocumentEntry<serde_json::Value>>>, Problem> {
     let organization = name(&organization)?;
-    caller.may_own(&organization)?;
-    if !app.parts().registry.snapshot().knows(&organization) {
-        return Err(Problem::not_found("organization"));
-    }
+    app.admin().expect_own(&caller, &organization)?;
     documents(&app, DocumentKind::Agent, organization.as_str(), &page).await
 }
 

@@ -11,12 +11,11 @@ use super::events;
 use super::extract::{Authenticated, Path};
 use super::path_params::{CallPath, SessionPath};
 use super::problem::Problem;
-use super::state::{AUDIT_SOURCE, App};
+use super::state::App;
 use crate::approvals::ApprovalStatus;
 use crate::call::CallOutcome;
 use crate::clock::now_ms;
-use crate::dispatch::{ClientResult, Origin, ResultRefusal, known_outcome};
-use crate::identity::Caller;
+use crate::dispatch::{ClientResult, ResultRefusal, known_outcome};
 use crate::sessions::{CallState, Session};
 use axum::extract::{FromRequestParts, State};
 use axum::http::header;
@@ -59,7 +58,7 @@ pub async fn post(
     let session = app.session_of(&caller, &id).await?;
     let request = dialects::parse(&body, app.settings().calls.per_request)?;
     session.touch(now_ms());
-    let origin = origin(&caller);
+    let origin = app.actor(&caller).origin();
     if events {
         return events::of_calls(app, session, request, origin);
     }
@@ -67,10 +66,6 @@ pub async fn post(
     let outcome = app.dispatcher().batch(&session, turn.as_deref(), calls, &origin).await;
     let context = ReplyContext::new(&session, turn.as_deref(), &outcome);
     Ok(json(dialects::render(&dialect, context, &outcome.results)))
-}
-
-pub(super) fn origin(caller: &Caller) -> Origin {
-    Origin { principal: Arc::clone(&caller.token_id), source: AUDIT_SOURCE, revoked: caller.revoked.clone() }
 }
 
 /// Whether the client accepts an event stream (`Accept: text/event-stream`).
@@ -230,7 +225,7 @@ pub async fn result(
             return Err(Problem::new(ErrorType::InvalidRequest, message, hint));
         }
     };
-    match app.dispatcher().take_result(&session, &call, result, &origin(&caller)).await {
+    match app.dispatcher().take_result(&session, &call, result, &app.actor(&caller).origin()).await {
         Ok(outcome) => Ok(json(dialects::render_one(&outcome))),
         Err(ResultRefusal::NotForClient) => match session.calls.find(&call, now_ms()) {
             Some(_) => Err(Problem::new(
@@ -269,7 +264,7 @@ pub async fn delete(
     if !session.calls.has(&call) {
         return Err(Problem::not_found("call"));
     }
-    app.dispatcher().cancel(&session, &call, &origin(&caller)).await?;
+    app.dispatcher().cancel(&session, &call, &app.actor(&caller).origin()).await?;
     Ok(axum::http::StatusCode::NO_CONTENT)
 }
 

@@ -14,14 +14,13 @@ use super::paging::Page;
 use super::path_params::{CredentialPath, OptionalTags, OrgPath};
 use super::problem::Problem;
 use super::state::App;
+use crate::admin::CredentialKey;
 use crate::clock::now_ms;
 use crate::credentials::{Credential, new_credential, rotated_secret};
 use crate::documents::Revision;
-use crate::identity::Caller;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use toolgate_admission::Name;
 use toolgate_api::credential::{CredentialRequest, CredentialRotation, CredentialView};
 use toolgate_api::page::List;
 
@@ -62,8 +61,8 @@ pub async fn get(
     Authenticated(caller): Authenticated,
     Path((organization, credential)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let (organization, credential) = address(&app, &caller, &organization, &credential)?;
-    Ok(view_response(&app, StatusCode::OK, &*app.parts().credentials.find(&organization, &credential)?))
+    let key = key(&organization, &credential)?;
+    Ok(view_response(&app, StatusCode::OK, &*app.admin().credential(&caller, &key)?))
 }
 
 /// Create or replace a credential.
@@ -89,12 +88,10 @@ pub async fn put(
     headers: HeaderMap,
     SecretJson(request): SecretJson<CredentialRequest>,
 ) -> Result<Response, Problem> {
-    let (organization, credential) = address(&app, &caller, &organization, &credential)?;
+    let key = key(&organization, &credential)?;
     let precondition = precondition(&headers)?;
     let new = new_credential(request, app.settings().credentials.plain_http.as_deref().unwrap_or_default())?;
-    let target = target(&organization, &credential);
-    let writing = app.parts().credentials.put(&organization, &credential, new, &precondition, now_ms());
-    let (stored, written) = app.act(&caller, Some(&organization), "credential.put", &target, writing).await?;
+    let (stored, written) = app.admin().put_credential(app.actor(&caller), &key, new, &precondition).await?;
     Ok(view_response(&app, status(written.created), &stored))
 }
 
@@ -113,11 +110,9 @@ pub async fn delete(
     Path((organization, credential)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    let (organization, credential) = address(&app, &caller, &organization, &credential)?;
+    let key = key(&organization, &credential)?;
     let precondition = precondition(&headers)?;
-    let target = target(&organization, &credential);
-    let deleting = app.parts().credentials.remove(&organization, &credential, &precondition, now_ms());
-    app.act(&caller, Some(&organization), "credential.delete", &target, deleting).await?;
+    app.admin().delete_credential(app.actor(&caller), &key, &precondition).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -141,34 +136,15 @@ pub async fn rotate(
     headers: HeaderMap,
     SecretJson(request): SecretJson<CredentialRotation>,
 ) -> Result<Response, Problem> {
-    let (organization, credential) = address(&app, &caller, &organization, &credential)?;
+    let key = key(&organization, &credential)?;
     let precondition = precondition(&headers)?;
-    let (secret, expires_ms) = rotated_secret(request)?;
-    let target = target(&organization, &credential);
-    let rotating = app.parts().credentials.rotate(
-        &organization,
-        &credential,
-        secret,
-        expires_ms,
-        &precondition,
-        now_ms(),
-    );
-    let stored = app.act(&caller, Some(&organization), "credential.rotate", &target, rotating).await?;
+    let secret = rotated_secret(request)?;
+    let stored = app.admin().rotate_credential(app.actor(&caller), &key, secret, &precondition).await?;
     Ok(view_response(&app, StatusCode::OK, &stored))
 }
 
-pub(super) fn address(
-    app: &App,
-    caller: &Caller,
-    organization: &str,
-    credential: &str,
-) -> Result<(Name, Name), Problem> {
-    Ok((own_organization(app, caller, organization)?, name(credential)?))
-}
-
-/// Returns the credential's name in the audit log.
-pub(super) fn target(organization: &Name, credential: &Name) -> String {
-    format!("{organization}/{credential}")
+pub(super) fn key(organization: &str, credential: &str) -> Result<CredentialKey, Problem> {
+    Ok(CredentialKey { organization: name(organization)?, name: name(credential)? })
 }
 
 /// Returns the credential without its secret.

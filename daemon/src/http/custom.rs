@@ -1,7 +1,6 @@
 //! Handlers of custom tools: an organization defines them without code, for an HTTP API or an MCP server.
 
 use super::body::{Json, expect_json};
-use super::calls::origin;
 use super::documents::{
     self, Strictness, body_text, document_response, name, own_organization, precondition, status, with_etag,
 };
@@ -22,7 +21,6 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use toolgate_admission::CallError;
 use toolgate_api::custom_tool::{ConsentRequest, CustomToolAccepted, CustomToolView, ToolDefinitionForm};
 use toolgate_api::document::DocumentAccepted;
 use toolgate_api::grant::Grant;
@@ -95,9 +93,7 @@ pub async fn put(
     expect_json(&headers)?;
     let text = body_text(&app, body).await?;
     let precondition = precondition(&headers)?;
-    let origin = origin(&caller);
-    let putting = app.parts().custom.put(&key, &text, &precondition, &origin);
-    let (written, tool) = act_on_tool(&app, &caller, &key, "tool.put", putting).await?;
+    let (written, tool) = app.admin().put_custom_tool(app.actor(&caller), &key, &text, &precondition).await?;
     let warnings = app.parts().custom.warnings(&key).into_iter().map(warning_view).collect();
     let accepted = axum::Json(CustomToolAccepted { tool, warnings }).into_response();
     Ok(with_etag(status(written.created), written.revision, accepted))
@@ -119,7 +115,7 @@ pub async fn delete(
 ) -> Result<StatusCode, Problem> {
     let key = own_tool(&caller, &organization, &namespace)?;
     let precondition = precondition(&headers)?;
-    act_on_tool(&app, &caller, &key, "tool.remove", app.parts().custom.remove(&key, &precondition)).await?;
+    app.admin().delete_custom_tool(app.actor(&caller), &key, &precondition).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -137,9 +133,7 @@ pub async fn refresh(
     Path((organization, namespace)): Path<(String, String)>,
 ) -> Result<axum::Json<CustomToolView>, Problem> {
     let key = own_tool(&caller, &organization, &namespace)?;
-    let origin = origin(&caller);
-    let refreshing = app.parts().custom.refresh(&key, &origin);
-    Ok(axum::Json(act_on_tool(&app, &caller, &key, "tool.refresh", refreshing).await?))
+    Ok(axum::Json(app.admin().refresh_custom_tool(app.actor(&caller), &key).await?))
 }
 
 /// Consent to the changed tools of a mounted MCP server.
@@ -158,8 +152,7 @@ pub async fn approve(
     Json(consent): Json<ConsentRequest>,
 ) -> Result<axum::Json<CustomToolView>, Problem> {
     let key = own_tool(&caller, &organization, &namespace)?;
-    let approving = app.parts().custom.approve(&key, &consent.digest);
-    Ok(axum::Json(act_on_tool(&app, &caller, &key, "tool.approve", approving).await?))
+    Ok(axum::Json(app.admin().approve_custom_tool(app.actor(&caller), &key, &consent.digest).await?))
 }
 
 /// Get the grant of a custom tool.
@@ -209,14 +202,4 @@ pub(super) fn own_tool(caller: &Caller, organization: &str, namespace: &str) -> 
     let key = ToolKey { organization: name(organization)?, namespace: parse_namespace(namespace)? };
     caller.may_own(&key.organization)?;
     Ok(key)
-}
-
-pub(super) async fn act_on_tool<T>(
-    app: &App,
-    caller: &Caller,
-    key: &ToolKey,
-    action: &'static str,
-    act: impl Future<Output = Result<T, CallError>>,
-) -> Result<T, Problem> {
-    app.act(caller, Some(&key.organization), action, key.namespace.as_str(), act).await
 }

@@ -2,8 +2,7 @@
 //! are imported.
 
 use super::body::Json;
-use super::calls::origin;
-use super::custom::{act_on_tool, own_tool};
+use super::custom::own_tool;
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoOrganization, PlatformNamespace, TooManyTools, ToolExists,
 };
@@ -11,21 +10,15 @@ use super::extract::{Authenticated, Path};
 use super::path_params::OrgPath;
 use super::problem::Problem;
 use super::state::App;
-use crate::documents::Precondition;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde_json::json;
-use tokio::sync::Semaphore;
 use toolgate_admission::{CallError, ErrorType};
-use toolgate_api::custom_tool::{ImportRequest, ImportView, LeftOutView, NoteView};
+use toolgate_api::custom_tool::{CustomToolView, ImportRequest, ImportView, LeftOutView, NoteView};
 use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
 
 /// Maximum number of selectors of one import.
 const SELECTORS: usize = 100;
-
-/// Limit on concurrent imports. A large document uses a processor for a second, and ten times its size in memory
-/// while it is parsed.
-static TURNS: Semaphore = Semaphore::const_new(2);
 
 /// Import a custom tool from an OpenAPI document.
 ///
@@ -51,33 +44,11 @@ pub async fn post(
     Json(request): Json<ImportRequest>,
 ) -> Result<(StatusCode, axum::Json<ImportView>), Problem> {
     let key = own_tool(&caller, &organization, &request.namespace)?;
-    if !app.parts().registry.snapshot().knows(&key.organization) {
-        return Err(Problem::not_found("organization"));
-    }
     let is_dry = request.dry_run.unwrap_or(false);
-    // A blocking task cannot be aborted: if the client disconnects, it runs to its end and keeps its permit until
-    // then.
-    let turn = TURNS.acquire().await;
-    let importing = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
-        import(&request)
-    });
-    let imported = importing.await.map_err(|_| {
-        Problem::new(
-            ErrorType::Internal,
-            "the import failed",
-            "tell the operator; the daemon's log says more",
-        )
-    })??;
-    let mut view = view(imported);
-    if is_dry {
-        return Ok((StatusCode::OK, axum::Json(view)));
-    }
-    let (text, origin) = (view.definition.to_string(), origin(&caller));
-    let putting = app.parts().custom.put(&key, &text, &Precondition::Absent, &origin);
-    let (_, tool) = act_on_tool(&app, &caller, &key, "tool.import", putting).await?;
-    view.tool = Some(tool);
-    Ok((StatusCode::CREATED, axum::Json(view)))
+    let import = move || import(&request);
+    let (imported, tool) = app.admin().import_custom_tool(app.actor(&caller), &key, import, is_dry).await?;
+    let status = if tool.is_some() { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, axum::Json(view(imported, tool))))
 }
 
 fn import(request: &ImportRequest) -> Result<Imported, CallError> {
@@ -106,12 +77,12 @@ fn import(request: &ImportRequest) -> Result<Imported, CallError> {
     toolgate_openapi::import(text, &wanted).map_err(import_error)
 }
 
-fn view(imported: Imported) -> ImportView {
+fn view(imported: Imported, tool: Option<CustomToolView>) -> ImportView {
     let left_out = imported.left_out.into_iter();
     let notes = imported.notes.into_iter();
     ImportView {
         definition: imported.definition,
-        tool: None,
+        tool,
         left_out: left_out.map(|left| LeftOutView { what: left.what, why: left.why }).collect(),
         notes: notes.map(|note| NoteView { about: note.about, text: note.text }).collect(),
     }

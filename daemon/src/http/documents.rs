@@ -116,9 +116,6 @@ pub(super) fn name(text: &str) -> Result<Name, Problem> {
 /// Returns the organization if it exists and is the caller's.
 pub(super) fn own_organization(app: &App, caller: &Caller, organization: &str) -> Result<Name, Problem> {
     let organization = name(organization)?;
-    caller.may_own(&organization)?;
-    match app.parts().registry.snapshot().knows(&organization) {
-        true => Ok(organization),
-        false => Err(Problem::not_found("organization")),
-    }
+    app.admin().expect_own(caller, &organization)?;
+    Ok(organization)
 }

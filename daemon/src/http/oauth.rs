@@ -12,7 +12,7 @@ use toolgate_api::credential::ConnectView;
 use utoipa::{IntoParams, ToSchema};
 
 use super::body::Json;
-use super::credentials::{address, target};
+use super::credentials::key;
 use super::error_responses::{
     AuditUnavailable, ConsentDenied, NoCredential, NoPendingFlow, NoUserConsentNeeded, ProviderUnavailable,
     Sealed, TooManyPendingFlows,
@@ -21,7 +21,6 @@ use super::extract::{Authenticated, Path};
 use super::path_params::CredentialPath;
 use super::problem::Problem;
 use super::state::{AUDIT_SOURCE, App};
-use crate::admin::AuditedAction;
 use crate::clock::now_ms;
 
 /// Longest query of the redirect, in bytes. A `code` and a `state` have some hundred bytes; some providers add
@@ -69,13 +68,8 @@ pub async fn connect(
     Path((organization, credential)): Path<(String, String)>,
     Json(ConnectRequest {}): Json<ConnectRequest>,
 ) -> Result<axum::Json<ConnectView>, Problem> {
-    let (organization, credential) = address(&app, &caller, &organization, &credential)?;
-    let target = target(&organization, &credential);
-    let connecting = async {
-        let (token, revoked) = (&caller.token_id, &caller.revoked);
-        app.parts().credentials.begin_authorization(&organization, &credential, token, revoked, now_ms())
-    };
-    let link = app.act(&caller, Some(&organization), "credential.connect", &target, connecting).await?;
+    let key = key(&organization, &credential)?;
+    let link = app.admin().connect_credential(app.actor(&caller), &key).await?;
     Ok(axum::Json(ConnectView { url: link.url, scopes: link.scopes, expires_ms: link.expires_ms }))
 }
 
@@ -92,38 +86,21 @@ pub async fn connect(
 )]
 pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Problem> {
     let response = read(query.as_deref().unwrap_or(""))?;
-    let now_ms = now_ms();
     let flow = {
         let (state, organization) = (response.state.as_deref(), response.organization.as_deref());
-        app.parts().credentials.take_flow(state.unwrap_or(""), organization, now_ms)?
+        app.parts().credentials.take_flow(state.unwrap_or(""), organization, now_ms())?
     };
-    let (organization, target) = (flow.organization.clone(), target(&flow.organization, &flow.name));
-    let principal = flow.principal.clone();
     // The exchange of the code and its audit record complete even if the browser disconnects.
-    let (acting, place) = (app.clone(), target.clone());
-    let finished = app.run_to_completion(async move {
-        let finishing = async {
-            let code = code(response)?;
-            acting.parts().credentials.finish_authorization(flow, code, now_ms).await
-        };
-        let action = AuditedAction {
-            principal: &principal,
-            organization: Some(&organization),
-            action: "credential.connected",
-            target: &place,
-            details: None,
-            source: AUDIT_SOURCE,
-        };
-        acting.admin().run_audited(action, finishing).await
-    });
-    finished.await??;
+    let admin = app.admin().clone();
+    let finishing = async move { admin.finish_connecting(AUDIT_SOURCE, flow, code(response)).await };
+    let key = app.run_to_completion(finishing).await??;
     let headers = [
         (CACHE_CONTROL, "no-store"),
         (REFERRER_POLICY, "no-referrer"),
         (CONTENT_SECURITY_POLICY, "default-src 'none'"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
-    Ok((headers, format!("The credential {target} is connected. You can close this page.\n")).into_response())
+    Ok((headers, format!("The credential {key} is connected. You can close this page.\n")).into_response())
 }
 
 /// Parses the query; a repeated parameter is an error.

@@ -50,15 +50,9 @@ pub async fn list(
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<PluginView>>, Problem> {
     let after = page.cursor.as_deref().unwrap_or("");
-    let items: Vec<PluginView> = app
-        .parts()
-        .plugins
-        .list()
-        .await
-        .into_iter()
-        .filter(|plugin| plugin.namespace.as_str() > after)
-        .collect();
-    Ok(axum::Json(List::new(items, page.limit(), |plugin| plugin.namespace.clone())))
+    let mut found = app.parts().plugins.list().await;
+    found.retain(|plugin| plugin.namespace.as_str() > after);
+    Ok(axum::Json(List::new(found, page.limit(), |plugin| plugin.namespace.clone())))
 }
 
 /// Get one plugin with its kept versions.
@@ -112,19 +106,13 @@ pub async fn put(
     let file = body::read(request.into_body(), settings.plugin_bytes, timeout).await?;
     let expected = ExpectedPlugin { namespace: namespace.clone(), version: query.version };
     if wait {
-        let loading = app.parts().plugins.load(file, expected);
-        let view = app.act(&caller, None, "plugin.load", namespace.as_str(), loading).await?;
-        return Ok(axum::Json(with_warnings(&app, &namespace, view).await).into_response());
+        let plugin = app.admin().load_plugin(app.actor(&caller), file, expected).await?;
+        return Ok(axum::Json(with_warnings(&app, &namespace, plugin).await).into_response());
     }
     let (load, view) = app.parts().plugins.start_background_load(file, expected);
     let loading = app.clone();
     app.0.background.spawn(async move {
-        let plugins = &loading.parts().plugins;
-        let run = plugins.run_background_load(&load);
-        let loaded = loading.act(&caller, None, "plugin.load", namespace.as_str(), run).await;
-        if let Err(Problem(error)) = loaded {
-            plugins.record_load_failure(&load, &error);
-        }
+        loading.admin().run_background_load(loading.actor(&caller), &load).await;
     });
     Ok((StatusCode::ACCEPTED, axum::Json(view)).into_response())
 }
@@ -144,8 +132,7 @@ pub async fn delete(
     Path(namespace): Path<String>,
 ) -> Result<StatusCode, Problem> {
     let namespace = parse_namespace(&namespace)?;
-    let removing = app.parts().plugins.remove(&namespace);
-    app.act(&caller, None, "plugin.remove", namespace.as_str(), removing).await?;
+    app.admin().remove_plugin(app.actor(&caller), &namespace).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -163,8 +150,7 @@ pub async fn rollback(
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<PluginView>, Problem> {
     let namespace = parse_namespace(&namespace)?;
-    let rolling = app.parts().plugins.roll_back(&namespace);
-    Ok(axum::Json(app.act(&caller, None, "plugin.rollback", namespace.as_str(), rolling).await?))
+    Ok(axum::Json(app.admin().roll_back_plugin(app.actor(&caller), &namespace).await?))
 }
 
 /// Disable the tools of a plugin for every agent.
@@ -182,8 +168,7 @@ pub async fn disable(
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<PluginView>, Problem> {
     let namespace = parse_namespace(&namespace)?;
-    let switching = app.parts().plugins.set_disabled(&namespace, true);
-    Ok(axum::Json(app.act(&caller, None, "plugin.disable", namespace.as_str(), switching).await?))
+    Ok(axum::Json(app.admin().switch_plugin(app.actor(&caller), &namespace, true).await?))
 }
 
 /// Enable the tools of a disabled plugin.
@@ -200,8 +185,7 @@ pub async fn enable(
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<PluginView>, Problem> {
     let namespace = parse_namespace(&namespace)?;
-    let switching = app.parts().plugins.set_disabled(&namespace, false);
-    Ok(axum::Json(app.act(&caller, None, "plugin.enable", namespace.as_str(), switching).await?))
+    Ok(axum::Json(app.admin().switch_plugin(app.actor(&caller), &namespace, false).await?))
 }
 
 pub(super) fn parse_namespace(namespace: &str) -> Result<Namespace, Problem> {

@@ -2,13 +2,14 @@
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 
 use super::body::expect_json;
-use super::documents::{body_text, name, own_organization};
+use super::documents::{body_text, name};
 use super::error_responses::{InvalidDocument, NoOrganization};
 use super::extract::{Authenticated, Path};
 use super::path_params::{AgentPath, OrgPath};
 use super::problem::Problem;
 use super::state::App;
 use crate::documents::RuleKey;
+use crate::identity::Caller;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -28,7 +29,7 @@ pub async fn platform(
     headers: HeaderMap,
     body: Body,
 ) -> Result<axum::Json<Preview>, Problem> {
-    preview(&app, RuleKey::Platform, caller.organization.is_none(), &headers, body).await
+    preview(&app, &caller, RuleKey::Platform, &headers, body).await
 }
 
 /// Preview the changes of a policy of an organization.
@@ -47,8 +48,8 @@ pub async fn organization(
     headers: HeaderMap,
     body: Body,
 ) -> Result<axum::Json<Preview>, Problem> {
-    let organization = own_organization(&app, &caller, &organization)?;
-    preview(&app, RuleKey::Policy(organization), caller.organization.is_none(), &headers, body).await
+    let organization = name(&organization)?;
+    preview(&app, &caller, RuleKey::Policy(organization), &headers, body).await
 }
 
 /// Preview the changes of the document of an agent.
@@ -67,18 +68,18 @@ pub async fn agent(
     headers: HeaderMap,
     body: Body,
 ) -> Result<axum::Json<Preview>, Problem> {
-    let key = RuleKey::Agent(own_organization(&app, &caller, &organization)?, name(&agent)?);
-    preview(&app, key, caller.organization.is_none(), &headers, body).await
+    let key = RuleKey::Agent(name(&organization)?, name(&agent)?);
+    preview(&app, &caller, key, &headers, body).await
 }
 
 async fn preview(
     app: &App,
+    caller: &Caller,
     key: RuleKey,
-    sees_platform: bool,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<axum::Json<Preview>, Problem> {
     expect_json(headers)?;
     let text = body_text(app, body).await?;
-    Ok(axum::Json(app.admin().preview(key, &text, sees_platform).await?))
+    Ok(axum::Json(app.admin().preview(caller, key, &text).await?))
 }

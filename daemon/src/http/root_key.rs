@@ -1,7 +1,6 @@
 //! The root key over HTTP: an operator provides or rotates it.
 
 use axum::extract::State;
-use toolgate_admission::{CallError, ErrorType};
 use toolgate_api::root_key::{RootKeyRotated, RootKeyRotation, Unsealed, Unsealing};
 
 use super::body::SecretJson;
@@ -9,8 +8,6 @@ use super::error_responses::{AuditUnavailable, NoOtherKey, Sealed, WrongRootKey}
 use super::extract::Authenticated;
 use super::problem::Problem;
 use super::state::App;
-use crate::clock::now_ms;
-use crate::credentials::RootKey;
 
 /// Give the daemon its root key.
 ///
@@ -25,9 +22,7 @@ pub async fn unseal(
     Authenticated(caller): Authenticated,
     SecretJson(request): SecretJson<Unsealing>,
 ) -> Result<axum::Json<Unsealed>, Problem> {
-    let unsealing =
-        async { app.parts().credentials.unseal(read(&request.key.0, THE_OLD_ONE)?, now_ms()).await };
-    app.act(&caller, None, "root_key.unseal", "root_key", unsealing).await?;
+    app.admin().unseal(app.actor(&caller), &request.key.0).await?;
     Ok(axum::Json(Unsealed { status: "ok".into() }))
 }
 
@@ -45,20 +40,7 @@ pub async fn rotate(
     Authenticated(caller): Authenticated,
     SecretJson(request): SecretJson<RootKeyRotation>,
 ) -> Result<axum::Json<RootKeyRotated>, Problem> {
-    let rotating = async {
-        let given = request.key.as_ref().map(|key| read(&key.0, A_NEW_ONE)).transpose()?;
-        app.parts().credentials.rotate_root(given, now_ms()).await
-    };
-    let done = app.act(&caller, None, "root_key.rotate", "root_key", rotating).await?;
+    let key = request.key.as_ref().map(|key| key.0.as_str());
+    let done = app.admin().rotate_root_key(app.actor(&caller), key).await?;
     Ok(axum::Json(RootKeyRotated { serving: done.serving, rewrapped: done.rewrapped, going: done.previous }))
-}
-
-/// The hint for a wrong key. It does not suggest a new key: only the key that sealed the store can unseal it.
-const THE_OLD_ONE: &str =
-    "give the key that the store is sealed with, as it is kept: 64 hexadecimal digits, or base64";
-const A_NEW_ONE: &str = "make one with `openssl rand -hex 32`";
-
-fn read(key: &str, hint: &str) -> Result<RootKey, CallError> {
-    RootKey::read_text(key.as_bytes())
-        .map_err(|error| CallError::new(ErrorType::InvalidRequest, error.to_string(), hint))
 }

@@ -121,12 +121,7 @@ pub async fn delete(
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
     let session = app.session_of(&caller, &id).await?;
-    let ending = async {
-        app.parts().store.end_session(&id, now_ms()).await?;
-        app.dispatcher().end_session(&app.parts().sessions, &id).await;
-        Ok(())
-    };
-    app.act(&caller, Some(&session.setup.organization), "session.end", &id, ending).await?;
+    app.admin().end_session(app.actor(&caller), &session).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use toolgate_admission::{CallError, ErrorType, Name};
+use toolgate_admission::ErrorType;
 
 use super::problem::Problem;
 use crate::admin::{Actor, Admin, AdminParts, audit_failure};
@@ -142,19 +142,6 @@ impl App {
                 "look at what it changed before you try again",
             )
         })
-    }
-
-    /// Performs an administrative action of the caller and records its outcome.
-    pub(super) async fn act<T>(
-        &self,
-        caller: &Caller,
-        organization: Option<&Name>,
-        action: &'static str,
-        target: &str,
-        act: impl Future<Output = Result<T, CallError>>,
-    ) -> Result<T, Problem> {
-        let action = self.actor(caller).action(organization, action, target);
-        Ok(self.admin().run_audited(action, act).await?)
     }
 
     /// Converts the caller to the administration layer's type.

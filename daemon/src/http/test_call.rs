@@ -1,7 +1,6 @@
 //! Test calls over HTTP (C3): the requests as sent, the raw responses, and the outcome.
 
 use super::body::Json;
-use super::calls::origin;
 use super::dialects;
 use super::dialects::call_result;
 use super::documents::name;
@@ -42,10 +41,7 @@ pub async fn post(
     Json(request): Json<TestCallRequest>,
 ) -> Result<Response, Problem> {
     let organization = organization(&caller, request.organization.as_deref())?;
-    caller.may_own(&organization)?;
-    if !app.parts().registry.snapshot().knows(&organization) {
-        return Err(Problem::not_found("organization"));
-    }
+    app.admin().expect_own(&caller, &organization)?;
     let namespace = parse_namespace(request.namespace.as_deref().unwrap_or(NAMESPACE))?;
     let key = ToolKey { organization: organization.clone(), namespace };
     let tool = dialects::truncate_name(&request.tool);
@@ -54,7 +50,7 @@ pub async fn post(
         Some(definition) => Tryout::Unsaved { key: &key, definition: definition.get(), action: &tool },
     };
     let arguments: Arc<str> = request.arguments.as_ref().map_or("{}", |arguments| arguments.get()).into();
-    let origin = origin(&caller);
+    let origin = app.actor(&caller).origin();
     let trying = app.parts().custom.try_out(&organization, request.user.clone(), tryout, arguments, &origin);
     let TestCallResult { outcome, exchanges } = trying.await?;
     let view = TestCallView {

@@ -1,20 +1,18 @@
 //! Tokens over HTTP. Only the response that created a token has its text.
 
 use super::body::Json;
+use super::documents::name;
 use super::error_responses::{AuditUnavailable, LastOperator, NoOrganization, NoToken};
 use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;
 use super::path_params::TokenPath;
 use super::problem::Problem;
 use super::state::App;
-use crate::clock::now_ms;
 use crate::documents::warning_view;
 use crate::identity::{NewToken, TokenSummary};
-use crate::registry::Snapshot;
 use axum::extract::State;
 use axum::http::StatusCode;
-use toolgate_admission::{CallError, ErrorType, Name, Warning, nearest};
-use toolgate_api::document::DocumentWarning;
+use toolgate_admission::ErrorType;
 use toolgate_api::page::List;
 use toolgate_api::token::{Role, TokenRequest, TokenView};
 
@@ -57,40 +55,11 @@ pub async fn post(
     let organization = request.organization.as_deref().map(name).transpose()?;
     let agents = request.agents.map(|names| names.iter().map(|text| name(text)).collect()).transpose()?;
     let role = Role::parse(&request.role).ok_or_else(|| unknown_role(&request.role))?;
-    let wanted = NewToken { role, organization: organization.clone(), agents, label: request.label };
-    let may_issue = caller.may_issue(role, organization.as_ref());
-    // A refused request from another organization is recorded in the caller's own audit log, not in the target's.
-    let whose = if may_issue.is_ok() { &organization } else { &caller.organization };
-    let making = async {
-        may_issue?;
-        if let Some(organization) = &organization
-            && !app.parts().registry.snapshot().knows(organization)
-        {
-            return Err(Problem::not_found("organization").0);
-        }
-        app.parts().identity.create(&caller, wanted, now_ms()).await
-    };
-    let made = app.act(&caller, whose.as_ref(), "token.create", &request.role, making).await?;
+    let wanted = NewToken { role, organization, agents, label: request.label };
+    let (made, warnings) = app.admin().create_token(app.actor(&caller), wanted).await?;
     let token = Some(made.secret.text());
-    let warnings = Some(unknown_agents(&app.parts().registry.snapshot(), &made.summary));
+    let warnings = Some(warnings.into_iter().map(warning_view).collect());
     Ok((StatusCode::CREATED, axum::Json(TokenView { token, warnings, ..view(made.summary) })))
-}
-
-/// Warns of unknown agents. A token for an unknown agent opens no session, and no other check reports the misspelt
-/// name.
-fn unknown_agents(snapshot: &Snapshot, token: &TokenSummary) -> Vec<DocumentWarning> {
-    let (Some(organization), Some(agents)) = (&token.organization, &token.agents) else { return Vec::new() };
-    let known = snapshot.agents(organization);
-    let unknown = agents.iter().enumerate().filter(|(_, agent)| !known.contains(agent));
-    let warnings = unknown.map(|(at, agent)| Warning {
-        nearest: nearest(agent.as_str(), known.iter().map(Name::as_str)).map(str::to_owned),
-        ..Warning::new(
-            "UNRESOLVED_AGENT",
-            format!("/agents/{at}"),
-            format!("the organization `{organization}` has no agent `{agent}`"),
-        )
-    });
-    warnings.map(warning_view).collect()
 }
 
 /// Revoke a token.
@@ -107,8 +76,7 @@ pub async fn delete(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Problem> {
-    let revoking = app.parts().identity.revoke(&caller, &id, now_ms());
-    app.act(&caller, caller.organization.as_ref(), "token.revoke", &id, revoking).await?;
+    app.admin().revoke_token(app.actor(&caller), &id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -123,11 +91,6 @@ fn view(token: TokenSummary) -> TokenView {
         token: None,
         warnings: None,
     }
-}
-
-fn name(text: &str) -> Result<Name, Problem> {
-    Name::parse(text)
-        .map_err(|error| CallError::new(ErrorType::InvalidRequest, error.message, error.hint).into())
 }
 
 fn unknown_role(role: &str) -> Problem {

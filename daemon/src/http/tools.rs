@@ -113,23 +113,7 @@ pub async fn switch(
     Json(switch): Json<ToolSwitch>,
 ) -> Result<StatusCode, Problem> {
     let session = app.session_of(&caller, &id).await?;
-    let tool = app
-        .parts()
-        .registry
-        .snapshot()
-        .catalogue_of(&session.setup.organization)
-        .find(&tool)
-        .map(|tool| tool.id().clone());
-    let tool = tool.ok_or_else(|| Problem::not_found("tool"))?;
-    let action = if switch.disabled { "session.tool.disable" } else { "session.tool.enable" };
-    let target = format!("{id} {tool}");
-    let switching = async {
-        session.state.set_disabled(&tool, switch.disabled);
-        let (disabled, broken) = session.state.unavailable_tools();
-        app.parts().store.set_tools_out(&id, &disabled, &broken).await?;
-        Ok(())
-    };
-    app.act(&caller, Some(&session.setup.organization), action, &target, switching).await?;
+    app.admin().switch_session_tool(app.actor(&caller), &session, &tool, switch.disabled).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

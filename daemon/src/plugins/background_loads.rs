@@ -35,6 +35,12 @@ pub struct BackgroundLoad {
     pub(super) token: LoadToken,
 }
 
+impl BackgroundLoad {
+    pub fn namespace(&self) -> &Namespace {
+        &self.expected.namespace
+    }
+}
+
 impl Plugins {
     /// Registers a background load, and returns it with its view while it compiles.
     pub fn start_background_load(

@@ -1,0 +1,153 @@
+//! Credentials, and the root key that seals them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use toolgate_admission::{CallError, ErrorType, Name};
+use toolgate_sandbox::Secret;
+
+use super::{Actor, Admin, AuditedAction};
+use crate::clock::now_ms;
+use crate::credentials::{AuthorizationLink, Credential, NewCredential, PendingFlow, RootKey, RootRotation};
+use crate::documents::Precondition;
+use crate::identity::Caller;
+use crate::store::WriteResult;
+
+/// The address of a credential.
+pub struct CredentialKey {
+    /// The organization.
+    pub organization: Name,
+    /// The name within the organization.
+    pub name: Name,
+}
+
+impl fmt::Display for CredentialKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.organization, self.name)
+    }
+}
+
+impl Admin {
+    /// Returns a credential.
+    pub fn credential(&self, caller: &Caller, key: &CredentialKey) -> Result<Arc<Credential>, CallError> {
+        self.expect_own(caller, &key.organization)?;
+        self.parts().credentials.find(&key.organization, &key.name)
+    }
+
+    /// Creates or replaces a credential.
+    pub async fn put_credential(
+        &self,
+        actor: Actor<'_>,
+        key: &CredentialKey,
+        new: NewCredential,
+        precondition: &Precondition,
+    ) -> Result<(Arc<Credential>, WriteResult), CallError> {
+        let CredentialKey { organization, name } = key;
+        let putting = self.parts().credentials.put(organization, name, new, precondition, now_ms());
+        self.change_credential(actor, key, "credential.put", putting).await
+    }
+
+    /// Deletes a credential.
+    pub async fn delete_credential(
+        &self,
+        actor: Actor<'_>,
+        key: &CredentialKey,
+        precondition: &Precondition,
+    ) -> Result<(), CallError> {
+        let CredentialKey { organization, name } = key;
+        let deleting = self.parts().credentials.remove(organization, name, precondition, now_ms());
+        self.change_credential(actor, key, "credential.delete", deleting).await
+    }
+
+    /// Replaces the secret of a credential.
+    pub async fn rotate_credential(
+        &self,
+        actor: Actor<'_>,
+        key: &CredentialKey,
+        (secret, expires_ms): (Secret, Option<u64>),
+        precondition: &Precondition,
+    ) -> Result<Arc<Credential>, CallError> {
+        let (CredentialKey { organization, name }, now_ms) = (key, now_ms());
+        let credentials = &self.parts().credentials;
+        let rotating = credentials.rotate(organization, name, secret, expires_ms, precondition, now_ms);
+        self.change_credential(actor, key, "credential.rotate", rotating).await
+    }
+
+    /// Starts the authorization of a credential.
+    pub async fn connect_credential(
+        &self,
+        actor: Actor<'_>,
+        key: &CredentialKey,
+    ) -> Result<AuthorizationLink, CallError> {
+        let connecting = async {
+            let (CredentialKey { organization, name }, caller) = (key, actor.caller);
+            let credentials = &self.parts().credentials;
+            credentials.begin_authorization(organization, name, &caller.token_id, &caller.revoked, now_ms())
+        };
+        self.change_credential(actor, key, "credential.connect", connecting).await
+    }
+
+    /// Finishes an authorization with the code that the provider issued, or with its refusal. The act is the one of the
+    /// token that started it.
+    pub async fn finish_connecting(
+        &self,
+        source: &'static str,
+        flow: PendingFlow,
+        code: Result<String, CallError>,
+    ) -> Result<CredentialKey, CallError> {
+        let key = CredentialKey { organization: flow.organization.clone(), name: flow.name.clone() };
+        let principal = flow.principal.clone();
+        let action = AuditedAction {
+            principal: &principal,
+            organization: Some(&key.organization),
+            action: "credential.connected",
+            target: &key.to_string(),
+            details: None,
+            source,
+        };
+        let finishing = async { self.parts().credentials.finish_authorization(flow, code?, now_ms()).await };
+        self.run_audited(action, finishing).await?;
+        Ok(key)
+    }
+
+    /// Gives the daemon the root key that its secrets are sealed with.
+    pub async fn unseal(&self, actor: Actor<'_>, key: &str) -> Result<(), CallError> {
+        let unsealing =
+            async { self.parts().credentials.unseal(parse_root_key(key, KEY_IN_USE)?, now_ms()).await };
+        self.run_audited(actor.action(None, "root_key.unseal", "root_key"), unsealing).await
+    }
+
+    /// Rotates the root key, to this one or to the one of its source.
+    pub async fn rotate_root_key(
+        &self,
+        actor: Actor<'_>,
+        key: Option<&str>,
+    ) -> Result<RootRotation, CallError> {
+        let rotating = async {
+            let given = key.map(|key| parse_root_key(key, NEW_KEY)).transpose()?;
+            self.parts().credentials.rotate_root(given, now_ms()).await
+        };
+        self.run_audited(actor.action(None, "root_key.rotate", "root_key"), rotating).await
+    }
+
+    async fn change_credential<T>(
+        &self,
+        actor: Actor<'_>,
+        key: &CredentialKey,
+        action: &'static str,
+        change: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        self.expect_own(actor.caller, &key.organization)?;
+        self.run_audited(actor.action(Some(&key.organization), action, &key.to_string()), change).await
+    }
+}
+
+/// The hint for a wrong key. It does not suggest a new key: only the key that sealed the store can unseal it.
+const KEY_IN_USE: &str =
+    "give the key that the store is sealed with, as it is kept: 64 hexadecimal digits, or base64";
+const NEW_KEY: &str = "make one with `openssl rand -hex 32`";
+
+fn parse_root_key(key: &str, hint: &str) -> Result<RootKey, CallError> {
+    RootKey::read_text(key.as_bytes())
+        .map_err(|error| CallError::new(ErrorType::InvalidRequest, error.to_string(), hint))
+}

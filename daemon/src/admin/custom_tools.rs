@@ -1,0 +1,102 @@
+//! Custom tools of an organization: defined, imported, refreshed, approved and deleted.
+
+use tokio::sync::Semaphore;
+use toolgate_admission::{CallError, ErrorType};
+use toolgate_openapi::Imported;
+
+use super::{Actor, Admin};
+use crate::documents::{Precondition, ToolKey};
+use crate::store::WriteResult;
+use toolgate_api::custom_tool::CustomToolView;
+
+/// Limit on concurrent imports. A large document uses a processor for a second, and ten times its size in memory
+/// while it is parsed.
+static IMPORTS: Semaphore = Semaphore::const_new(2);
+
+impl Admin {
+    /// Creates or replaces a tool. A mounted server is asked for its tools first.
+    pub async fn put_custom_tool(
+        &self,
+        actor: Actor<'_>,
+        key: &ToolKey,
+        definition: &str,
+        precondition: &Precondition,
+    ) -> Result<(WriteResult, CustomToolView), CallError> {
+        let origin = actor.origin();
+        let putting = self.parts().custom.put(key, definition, precondition, &origin);
+        self.change_custom_tool(actor, key, "tool.put", putting).await
+    }
+
+    /// Imports an OpenAPI document, which `import` converts, and creates the tool unless `is_dry`.
+    pub async fn import_custom_tool(
+        &self,
+        actor: Actor<'_>,
+        key: &ToolKey,
+        import: impl FnOnce() -> Result<Imported, CallError> + Send + 'static,
+        is_dry: bool,
+    ) -> Result<(Imported, Option<CustomToolView>), CallError> {
+        self.expect_own(actor.caller, &key.organization)?;
+        // A blocking task cannot be aborted: if the client disconnects, it runs to its end and keeps its permit until
+        // then.
+        let permit = IMPORTS.acquire().await;
+        let importing = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            import()
+        });
+        let imported = importing.await.map_err(|_| {
+            let hint = "tell the operator; the daemon's log says more";
+            CallError::new(ErrorType::Internal, "the import failed", hint)
+        })??;
+        if is_dry {
+            return Ok((imported, None));
+        }
+        let (text, origin) = (imported.definition.to_string(), actor.origin());
+        let putting = self.parts().custom.put(key, &text, &Precondition::Absent, &origin);
+        let (_, tool) = self.change_custom_tool(actor, key, "tool.import", putting).await?;
+        Ok((imported, Some(tool)))
+    }
+
+    /// Deletes a tool.
+    pub async fn delete_custom_tool(
+        &self,
+        actor: Actor<'_>,
+        key: &ToolKey,
+        precondition: &Precondition,
+    ) -> Result<(), CallError> {
+        let deleting = self.parts().custom.remove(key, precondition);
+        self.change_custom_tool(actor, key, "tool.remove", deleting).await
+    }
+
+    /// Asks a mounted server for its tools again. Changes wait for consent.
+    pub async fn refresh_custom_tool(
+        &self,
+        actor: Actor<'_>,
+        key: &ToolKey,
+    ) -> Result<CustomToolView, CallError> {
+        let origin = actor.origin();
+        let refreshing = self.parts().custom.refresh(key, &origin);
+        self.change_custom_tool(actor, key, "tool.refresh", refreshing).await
+    }
+
+    /// Consents to the changed tools of a mounted server, if their digest is this one.
+    pub async fn approve_custom_tool(
+        &self,
+        actor: Actor<'_>,
+        key: &ToolKey,
+        digest: &str,
+    ) -> Result<CustomToolView, CallError> {
+        let approving = self.parts().custom.approve(key, digest);
+        self.change_custom_tool(actor, key, "tool.approve", approving).await
+    }
+
+    async fn change_custom_tool<T>(
+        &self,
+        actor: Actor<'_>,
+        key: &ToolKey,
+        action: &'static str,
+        change: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        actor.caller.may_own(&key.organization)?;
+        self.run_audited(actor.action(Some(&key.organization), action, key.namespace.as_str()), change).await
+    }
+}
