@@ -25,9 +25,10 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
+use toolgate_api::page::List;
 
 pub use error::ClientError;
 pub use events::{EventStream, SseEvent};
@@ -79,14 +80,6 @@ pub struct Response<T> {
     pub etag: Option<String>,
     /// The deserialized body. An empty body is read as `null`.
     pub body: T,
-}
-
-/// A page of a list.
-#[derive(Deserialize)]
-struct Page<T> {
-    items: Vec<T>,
-    #[serde(default)]
-    next_cursor: Option<String>,
 }
 
 impl Server {
@@ -186,7 +179,7 @@ impl Client {
                 None => path.to_owned(),
                 Some(cursor) => format!("{path}{separator}cursor={}", escape(cursor)),
             };
-            let page: Page<T> = self.get(&target).send().await?.body;
+            let page: List<T> = self.get(&target).send().await?.body;
             items.extend(page.items);
             match page.next_cursor {
                 // A cursor that repeats would make this loop endless.
