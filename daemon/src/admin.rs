@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use tokio::sync::Mutex;
-use toolgate_admission::{CallError, ErrorType, Name};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
 
 use crate::audit::{ActOutcome, AdminRecord, AuditError, Status};
 use crate::credentials::Credentials;

@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 use ring::digest;
 use serde_json::Value;
-use toolgate_admission::{
-    Approval, ApprovalBinding, ApprovalConstraints, CallError, Digest, ErrorType, ToolId, Unapproved,
-    Verdict, parse_strict,
-};
+use toolgate_admission::{Approval, ApprovalBinding, ApprovalConstraints, Digest, Unapproved, Verdict};
+use toolgate_api::approval::ApprovalState;
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::json::parse_strict;
+use toolgate_api::name::ToolId;
 use toolgate_sandbox::Component;
 
 use crate::identifier;
 use crate::sessions::Session;
 use crate::store::{ApprovalRow, Store, StoreError};
-use toolgate_api::approval::ApprovalState;
 
 /// Deepest nesting of constraints, the same as of arguments.
 const CONSTRAINTS_DEPTH: u64 = 128;

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use toolgate_api::approval::ApprovalStamp;
-use toolgate_api::call::{CallStatus, Executed, PluginStamp};
 
 use serde_json::value::RawValue;
-use toolgate_admission::{Admitted, CallError, ErrorType, Refusal, ToolId};
+use toolgate_admission::{Admitted, Refusal};
+use toolgate_api::approval::ApprovalStamp;
+use toolgate_api::call::{CallStatus, Executed, PluginStamp};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::ToolId;
 use toolgate_sandbox::{Component, Usage};
 
 use crate::audit::{self, Row};

@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use cache::EntryKind;
 use tokio::sync::Semaphore;
-use toolgate_admission::{CallError, Digest, ErrorType};
+use toolgate_admission::Digest;
+use toolgate_api::error::{CallError, ErrorType};
 use toolgate_sandbox::{Component, Sandbox};
 
 use crate::audit;
 use crate::keys::KEY_BYTES;
-use cache::EntryKind;
 
 pub use cache::CacheError;
 pub use worker::{WorkerLimits, WorkerTask, run as run_worker};

@@ -32,14 +32,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use envelope::EnvelopeError;
+use snapshot::{CredentialSnapshot, Keys};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use toolgate_admission::{
-    CallError, CredentialRights, ErrorType, Name, NetworkScheme, NoCredential, Target, Unusable,
-    choose_credential,
-};
+use toolgate_admission::{CredentialRights, NoCredential, Unusable, choose_credential};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
+use toolgate_api::network::{NetworkScheme, Target};
 use toolgate_sandbox::{CredentialsForRequest, Injection};
+
+use crate::audit::Audit;
+use crate::registry::Registry;
+use crate::store::{CredentialUse, Store, StoreError};
 
 pub use authorization::{AuthorizationLink, PendingFlow};
 pub use change::NewCredential;
@@ -53,12 +59,6 @@ pub use root_key_source::{RootKeySource, SourceError, VaultEngine};
 pub use snapshot::{Credential, State};
 pub use vault::Vault;
 pub use vault_references::{ReferencePrefix, VaultReferences};
-
-use crate::audit::Audit;
-use crate::registry::Registry;
-use crate::store::{CredentialUse, Store, StoreError};
-use envelope::EnvelopeError;
-use snapshot::{CredentialSnapshot, Keys};
 
 /// Most secrets that are searched for in a response, and their total bytes: far more than calls commonly may use. Each costs
 /// time per response byte, and twenty times its size in memory.

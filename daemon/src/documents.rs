@@ -9,10 +9,12 @@
 mod reading;
 
 use std::fmt;
+
 use toolgate_admission::Warning;
 use toolgate_api::document::{DocumentWarning, OrganizationDocument};
-
-use toolgate_admission::{CallError, ErrorType, Name, Namespace, is_hidden};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::{Name, Namespace};
+use toolgate_api::text::is_hidden;
 
 pub use reading::{RuleKey, ValidDocument, left_with_nothing};
 

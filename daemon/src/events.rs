@@ -10,11 +10,11 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use toolgate_api::event::Event;
 
 use tokio::sync::broadcast::{self, Receiver, Sender};
 use tokio_util::task::TaskTracker;
-use toolgate_admission::Name;
+use toolgate_api::event::Event;
+use toolgate_api::name::Name;
 
 /// Events of one organization that a subscriber can lag behind.
 const RING_EVENTS: usize = 1_024;

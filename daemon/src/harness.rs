@@ -11,9 +11,13 @@ use std::time::SystemTime;
 
 use tempfile::TempDir;
 use toolgate_admission::{
-    self as admission, Admitted, CallError, Catalogue, Checked, Descriptor, Digest, ErrorType,
-    FilesystemAccess, Ledger, Limits, LimitsPatch, Name, Plugin, Rates, Rules, SessionFacts, Verdict,
+    self as admission, Admitted, Catalogue, Checked, Descriptor, Digest, Ledger, Plugin, Rates, Rules,
+    SessionFacts, Verdict,
 };
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::grant::FilesystemAccess;
+use toolgate_api::limits::{Limits, LimitsPatch};
+use toolgate_api::name::Name;
 use toolgate_sandbox::workspace::{FilePool, Quota};
 use toolgate_sandbox::{
     BeforeEffect, CallClock, CallContext, CallIdentity, Component, Effect, EgressSettings, LogLine, Output,

@@ -47,14 +47,16 @@ mod tokens;
 mod audit;
 mod health;
 
-use crate::identity::Access;
 use axum::response::Response;
 use guard::Routes;
 use problem::Problem;
+use toolgate_api::error::ErrorType;
+use utoipa_axum::routes;
+
+use crate::identity::Access;
+
 pub use service::RootService;
 pub use state::{App, AppParts};
-use toolgate_admission::ErrorType;
-use utoipa_axum::routes;
 
 /// Builds the service of every route, with the OpenAPI document.
 pub fn root_service(app: App) -> RootService {

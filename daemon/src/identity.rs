@@ -16,12 +16,13 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use toolgate_api::token::Role;
 
 use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
-use toolgate_admission::{CallError, ErrorType, Name};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
+use toolgate_api::token::Role;
 
 use crate::store::{Store, StoreError, TokenRow};
 

@@ -51,7 +51,7 @@ impl<T: Serialize> fmt::Debug for AsJson<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = serde_json::to_string(&self.0).map_err(|_| fmt::Error)?;
         for letter in text.chars() {
-            if !letter.is_control() && !toolgate_admission::is_hidden(letter) {
+            if !letter.is_control() && !toolgate_api::text::is_hidden(letter) {
                 f.write_char(letter)?;
                 continue;
             }

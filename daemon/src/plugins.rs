@@ -13,11 +13,16 @@ mod load;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use toolgate_api::plugin::PluginView;
 
-use toolgate_admission::{
-    CallError, Capabilities, ErrorType, Grant, Limits, LimitsPatch, Namespace, Plugin, Warning,
-};
+use background_loads::BackgroundLoads;
+use files::{FileHandle, PluginFiles};
+use history::{FailedPlugin, History, Version};
+use toolgate_admission::{Plugin, Warning};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::grant::{Capabilities, Grant};
+use toolgate_api::limits::{Limits, LimitsPatch};
+use toolgate_api::name::Namespace;
+use toolgate_api::plugin::PluginView;
 use toolgate_sandbox::{Component, Sandbox};
 
 use crate::clock::now_ms;
@@ -26,10 +31,7 @@ use crate::registry::Registry;
 use crate::store::Store;
 
 pub use background_loads::BackgroundLoad;
-use background_loads::BackgroundLoads;
-use files::{FileHandle, PluginFiles};
 pub use from_definition::{Definition, DefinitionKind};
-use history::{FailedPlugin, History, Version};
 pub use history::{capabilities_view, tool_view};
 pub use load::ExpectedPlugin;
 

@@ -15,13 +15,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use toolgate_admission::{
-    AgentDocument, AgentRules, Catalogue, LimitsPatch, Name, Namespace, OrgDocument, OrgRules,
-    PlatformDocument, PlatformRules, Plugin, Rules,
-};
+use shortlist::BrokerCell;
+use toolgate_admission::{AgentRules, Catalogue, OrgRules, PlatformRules, Plugin, Rules};
+use toolgate_api::limits::LimitsPatch;
+use toolgate_api::name::{Name, Namespace};
+use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 use toolgate_sandbox::Component;
 
-use shortlist::BrokerCell;
 pub use shortlist::Shortlist;
 
 /// Holds the current snapshot. Cheap to clone.

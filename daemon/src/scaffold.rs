@@ -6,7 +6,7 @@
 use std::io;
 use std::path::Path;
 
-use toolgate_admission::Namespace;
+use toolgate_api::name::Namespace;
 
 mod sdk {
     include!(concat!(env!("OUT_DIR"), "/sdk_files.rs"));

@@ -13,16 +13,21 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use sweep::Sweeper;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use toolgate_admission::{
-    AgentDocument, CallError, ErrorType, Grant, Ledger, Limits, OrgDocument, PlatformDocument, Rates,
-    SessionFacts, ToolId, ToolList, parse_platform,
-};
+use toolgate_admission::{Ledger, Rates, SessionFacts, parse_platform};
+use toolgate_api::document::OrganizationDocument;
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::grant::Grant;
+use toolgate_api::limits::Limits;
+use toolgate_api::name::ToolId;
+use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 use toolgate_api::read::ReadError;
+use toolgate_api::tools::ToolList;
 use toolgate_sandbox::{
     EgressSettings, HostClient, HostClientSettings, Queue, QueueSettings, Sandbox, SandboxSettings,
     Upstreams, processors,
@@ -51,8 +56,6 @@ use crate::plugins::{PluginParts, Plugins};
 use crate::registry::{Registry, Replacement};
 use crate::sessions::{Bounds, InitialState, OPEN_MAX, SessionSetup, Sessions};
 use crate::store::{DataFolder, Store};
-use sweep::Sweeper;
-use toolgate_api::document::OrganizationDocument;
 
 /// The resources that are acquired before the runtime: engine, locked data folder, bound address.
 pub struct PreparedDaemon {

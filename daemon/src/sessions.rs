@@ -17,17 +17,19 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use toolgate_admission::{Name, SessionFacts};
+use toolgate_admission::SessionFacts;
+use toolgate_api::name::Name;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{CallIdentity, Queue, QueueSettings, Workspace};
+use workspaces::{WorkspaceSlot, Workspaces};
 
 use crate::audit::EarlierCalls;
+
 pub use call_table::{
     CallState, CallTable, Lookup, PendingCall, PendingOn, PostedResult, ResultLookup, RunningCall,
 };
 pub use state::{Bounds, RoundsExceeded, SessionState};
 pub use workspaces::OPEN_MAX;
-use workspaces::{WorkspaceSlot, Workspaces};
 
 /// Maps that sessions are spread over: many more than processors, so that two calls rarely share one.
 const SHARDS: usize = 64;

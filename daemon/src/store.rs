@@ -26,7 +26,7 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
 };
 use sqlx::{Row as _, Sqlite, Transaction};
-use toolgate_admission::Name;
+use toolgate_api::name::Name;
 
 pub use approvals::{ApprovalRow, Decision};
 pub use credentials::{CredentialRow, CredentialUse, SealedText};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-pub use toolgate_api::json::{JsonError, JsonErrorKind, parse_strict};
+use toolgate_api::json::{JsonError, parse_strict};
 
 use toolgate_api::error::{CallError, ErrorType};
 

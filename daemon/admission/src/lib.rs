@@ -25,7 +25,7 @@ mod egress;
 mod broker;
 
 pub use approval::{Approval, ApprovalBinding, ApprovalConstraints};
-pub use arguments::{Arguments, ArgumentsError, JsonError, JsonErrorKind, parse_strict};
+pub use arguments::{Arguments, ArgumentsError};
 pub use broker::{BrokerIndex, Intents, SelectQuery, SelectReason, Selected, Selection, WordMatch, select};
 pub use check::{
     Admitted, CallFacts, Checked, Decision, Layer, Reason, Refusal, SessionFacts, Step, StepVerdict,
@@ -44,18 +44,3 @@ pub use rules::{
     parse_platform, platform_warnings,
 };
 pub use schema::{Schema, SchemaError, SchemaRole, Violation, percent_decode};
-pub use toolgate_api::descriptor::{Example, Hints, Mode, RateLimit};
-pub use toolgate_api::error::{CallError, ErrorType, Fault, ParseErrorTypeError};
-pub use toolgate_api::grant::{Capabilities, FilesystemAccess, Grant, PlainHttp};
-pub use toolgate_api::limits::{LIMITS, LimitName, LimitTableRow, Limits, LimitsError, LimitsPatch};
-pub use toolgate_api::name::{Name, NameError, Namespace, ToolId, ToolName, WireName, read_called_name};
-pub use toolgate_api::nearest;
-pub use toolgate_api::network::{
-    AddressKind, Host, HostError, HostPattern, Network, NetworkError, NetworkRule, NetworkScheme, Target,
-    TargetError, address_kind,
-};
-pub use toolgate_api::policy::{
-    AgentDocument, Autonomy, BrokerSettings, Intent, IntentTable, OrgDocument, PlatformDocument,
-};
-pub use toolgate_api::text::is_hidden;
-pub use toolgate_api::tools::{ToolList, ToolPattern};

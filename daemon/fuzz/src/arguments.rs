@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 use toolgate_admission::{
-    Checked, Descriptor, ErrorType, Ledger, Name, Rates, Refusal, Rules, SessionFacts, ToolCall, Verdict,
-    check,
+    Checked, Descriptor, Ledger, Rates, Refusal, Rules, SessionFacts, ToolCall, Verdict, check,
 };
+use toolgate_api::error::ErrorType;
+use toolgate_api::name::Name;
 
 use crate::error_format::{assert_error_text, assert_pointer, assert_pointer_into};
 use crate::evaluate::is_valid;

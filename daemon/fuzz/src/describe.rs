@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use jsonschema::Validator;
 use serde_json::Value;
-use toolgate_admission::{Descriptor, ToolDescriptor, read_called_name};
+use toolgate_admission::{Descriptor, ToolDescriptor};
+use toolgate_api::name::read_called_name;
 
 use crate::error_format::{assert_error_text, assert_pointer, assert_pointer_into, find_hidden};
 use crate::strict;

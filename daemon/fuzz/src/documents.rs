@@ -5,10 +5,10 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 use toolgate_admission::{
-    AgentDocument, Autonomy, Catalogue, Decision, Descriptor, OrgDocument, PlatformDocument, Rules,
-    SessionFacts, StepVerdict, Warning, agent_warnings, decide, explain, organization_warnings,
-    parse_platform, platform_warnings,
+    Catalogue, Decision, Descriptor, Rules, SessionFacts, StepVerdict, Warning, agent_warnings, decide,
+    explain, organization_warnings, parse_platform, platform_warnings,
 };
+use toolgate_api::policy::{AgentDocument, Autonomy, OrgDocument, PlatformDocument};
 use toolgate_api::read::ReadError;
 
 use crate::error_format::{assert_error_text, assert_pointer, assert_pointer_into};

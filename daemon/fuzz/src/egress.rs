@@ -4,7 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use serde_json::Value;
-use toolgate_admission::{CallAccess, Capabilities, Grant, Target};
+use toolgate_admission::CallAccess;
+use toolgate_api::grant::{Capabilities, Grant};
+use toolgate_api::network::Target;
 
 use crate::error_format::{assert_error_text, assert_pointer};
 

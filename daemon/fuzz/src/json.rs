@@ -1,6 +1,6 @@
 //! The strict JSON parser, compared with `serde_json` in both directions.
 
-use toolgate_admission::parse_strict;
+use toolgate_api::json::parse_strict;
 
 use crate::error_format::assert_pointer;
 use crate::strict;

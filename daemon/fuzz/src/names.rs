@@ -1,8 +1,7 @@
 //! Names, compared with a second parser of their grammar (requirements 9.4).
 
-use toolgate_admission::{
-    Name, NameError, Namespace, ToolId, ToolName, ToolPattern, WireName, read_called_name,
-};
+use toolgate_api::name::{Name, NameError, Namespace, ToolId, ToolName, WireName, read_called_name};
+use toolgate_api::tools::ToolPattern;
 
 use crate::error_format::assert_error_text;
 

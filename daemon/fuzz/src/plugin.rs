@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use toolgate_admission::{Catalogue, Descriptor, Digest, LimitsPatch, Plugin};
+use toolgate_admission::{Catalogue, Descriptor, Digest, Plugin};
+use toolgate_api::limits::LimitsPatch;
 
 /// A plugin with everything that it asks for.
 pub fn plugin<C>(descriptor: Descriptor, component: C) -> Plugin<C> {

@@ -2,7 +2,7 @@
 //! limit of the definition is reached. The operations after that are left out whole, in their order.
 
 use serde_json::{Map, Value, json};
-use toolgate_admission::Namespace;
+use toolgate_api::name::Namespace;
 use toolgate_api::text::escape_for_display;
 
 use crate::action::{Action, ActionBuilder};

@@ -1,7 +1,7 @@
 //! Chooses the server of the API.
 
 use serde_json::Value;
-use toolgate_admission::Target;
+use toolgate_api::network::Target;
 use toolgate_api::text::escape_for_display;
 
 use crate::document::Document;

@@ -1,6 +1,6 @@
 //! Cleans texts of the document for models: without hidden characters, and cut to a limit.
 
-use toolgate_admission::is_hidden;
+use toolgate_api::text::is_hidden;
 
 /// Removes hidden characters, surrounding space and repeated empty lines, and cuts to `most_chars` characters.
 pub(crate) fn clean(text: &str, most_chars: usize) -> String {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use toolgate_admission::{Capabilities, FilesystemAccess};
+use toolgate_api::grant::{Capabilities, FilesystemAccess};
 use wasmtime::Engine;
 use wasmtime::component::types::{self, ComponentItem};
 

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use toolgate_admission::{CallAccess, Limits};
+use toolgate_admission::CallAccess;
+use toolgate_api::limits::Limits;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
 
 use crate::effect::{BeforeEffect, ProgressSink};

@@ -33,7 +33,8 @@ use std::sync::Arc;
 
 use http::Request;
 use http::uri::Scheme;
-use toolgate_admission::{CallAccess, NetworkDenial, Permitted, Target};
+use toolgate_admission::{CallAccess, NetworkDenial, Permitted};
+use toolgate_api::network::Target;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody, WasiHttpHooks};
 
 pub use connect::is_certificate;

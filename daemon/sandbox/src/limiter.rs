@@ -4,7 +4,7 @@
 //! guest in Rust aborts on a refused allocation, which looks like any other crash: only the limiter knows that memory
 //! was the cause.
 
-use toolgate_admission::Limits;
+use toolgate_api::limits::Limits;
 use wasmtime::ResourceLimiter;
 
 /// The running totals of one call.

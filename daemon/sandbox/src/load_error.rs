@@ -1,6 +1,6 @@
 //! The error of a file that is not served as a plugin.
 
-use toolgate_admission::{CallError, ErrorType};
+use toolgate_api::error::{CallError, ErrorType};
 
 /// The reason why a file is not served as a plugin.
 #[derive(Clone, Debug, thiserror::Error)]

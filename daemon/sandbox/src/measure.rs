@@ -8,7 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Empty};
-use toolgate_admission::{CallAccess, Limits};
+use toolgate_admission::CallAccess;
+use toolgate_api::limits::Limits;
 use wasmtime_wasi_http::{Error, WasiHttpHooks};
 
 use crate::context::CallContext;

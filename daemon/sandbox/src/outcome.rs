@@ -1,6 +1,6 @@
 //! The result of a call, as plain data.
 
-use toolgate_admission::CallError;
+use toolgate_api::error::CallError;
 
 use crate::effect::Effect;
 use crate::egress::Exchange;

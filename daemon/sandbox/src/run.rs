@@ -9,8 +9,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use toolgate_admission::{Admitted, Limits};
+use toolgate_admission::Admitted;
 use toolgate_api::error::{CallError, Details, ErrorType};
+use toolgate_api::limits::Limits;
 use wasmtime::Store;
 
 use crate::component::Component;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use rand_chacha::ChaCha12Rng;
 use rand_core::SeedableRng;
-use toolgate_admission::{CallAccess, FilesystemAccess, Limits};
+use toolgate_admission::CallAccess;
+use toolgate_api::grant::FilesystemAccess;
+use toolgate_api::limits::Limits;
 use wasmtime::component::ResourceTable;
 use wasmtime_wasi::filesystem::WasiFilesystemCtxView;
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};

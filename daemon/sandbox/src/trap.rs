@@ -4,7 +4,8 @@
 //! the host (memory, a quota, a denied request) takes precedence over the trap.
 
 use serde_json::json;
-use toolgate_admission::{CallError, ErrorType, LimitName, Limits};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::limits::{LimitName, Limits};
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::{I32Exit, ResourceTableError};
 

@@ -2,8 +2,9 @@
 
 use serde_json::json;
 use serde_json::value::RawValue;
-use toolgate_admission::{CallError, ErrorType, parse_strict};
 use toolgate_api::approval::{ApprovalState, Choice, DecisionRequest};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::json::parse_strict;
 
 use super::{Actor, Admin, AuditedAction};
 use crate::approvals::{self, constraints, is_current, refusal};

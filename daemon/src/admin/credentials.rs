@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use toolgate_admission::{CallError, ErrorType, Name};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
 use toolgate_sandbox::Secret;
 
 use super::{Actor, Admin, AuditedAction};

@@ -1,13 +1,13 @@
 //! Custom tools of an organization: defined, imported, refreshed, approved and deleted.
 
 use tokio::sync::Semaphore;
-use toolgate_admission::{CallError, ErrorType};
+use toolgate_api::custom_tool::CustomToolView;
+use toolgate_api::error::{CallError, ErrorType};
 use toolgate_openapi::Imported;
 
 use super::{Actor, Admin};
 use crate::documents::{Precondition, ToolKey};
 use crate::store::WriteResult;
-use toolgate_api::custom_tool::CustomToolView;
 
 /// Limit on concurrent imports. A large document uses a processor for a second, and ten times its size in memory
 /// while it is parsed.

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use toolgate_admission::{CallError, ErrorType, Grant, Name, Warning, grant_warnings};
+use toolgate_admission::{Warning, grant_warnings};
+use toolgate_api::document::OrganizationDocument;
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::grant::Grant;
+use toolgate_api::name::Name;
 
 use super::{Actor, Admin};
 use crate::clock::now_ms;
@@ -11,7 +15,6 @@ use crate::documents::{DocumentKey, Precondition, Revision, RuleKey, ToolKey, le
 use crate::identity::Access;
 use crate::registry::Snapshot;
 use crate::store::{Deleted, WriteResult};
-use toolgate_api::document::OrganizationDocument;
 
 /// A document to be written.
 pub struct DocumentWrite {

@@ -1,7 +1,8 @@
 //! Plugins: loaded, rolled back, disabled and removed.
 
 use bytes::Bytes;
-use toolgate_admission::{CallError, Namespace};
+use toolgate_api::error::CallError;
+use toolgate_api::name::Namespace;
 use toolgate_api::plugin::PluginView;
 
 use super::{Actor, Admin};

@@ -3,20 +3,21 @@
 //! The document is applied to a copy of the snapshot, and the deciding function is asked about every agent and tool that it
 //! concerns, before and after.
 
-use crate::documents::warning_view;
 use std::collections::{BTreeMap, BTreeSet};
-use toolgate_api::policy_diff::{AgentChange, Preview, ToolChange};
 
 use serde_json::{Map, Value};
-use toolgate_admission::{self as admission, CallError, Decision, ErrorType, Reason, Rules, SessionFacts};
+use toolgate_admission::{self as admission, Decision, Reason, Rules, SessionFacts};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::explain::ToolVerdict;
+use toolgate_api::policy_diff::{AgentChange, Preview, ToolChange};
 use toolgate_sandbox::Component;
 
 use super::Admin;
+use crate::documents::warning_view;
 use crate::documents::{self, DocumentKey, RuleKey};
 use crate::identity::{Access, Caller};
 use crate::registry::Snapshot;
 use crate::store::StoreError;
-use toolgate_api::explain::ToolVerdict;
 
 /// Decisions of one preview: a second or two of one processor. Past that it is not complete.
 const DECISIONS_MAX: u64 = 20_000_000;

@@ -1,6 +1,6 @@
 //! Sessions: ended, and their tools switched.
 
-use toolgate_admission::CallError;
+use toolgate_api::error::CallError;
 
 use super::{Actor, Admin};
 use crate::clock::now_ms;

@@ -1,6 +1,9 @@
 //! Tokens: created and revoked.
 
-use toolgate_admission::{CallError, Name, Warning, nearest};
+use toolgate_admission::Warning;
+use toolgate_api::error::CallError;
+use toolgate_api::name::Name;
+use toolgate_api::nearest;
 
 use super::{Actor, Admin};
 use crate::clock::now_ms;

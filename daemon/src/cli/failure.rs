@@ -2,7 +2,7 @@
 
 use std::io;
 
-use toolgate_admission::CallError;
+use toolgate_api::error::CallError;
 use toolgate_cli::{ClientError, Failure};
 use toolgate_sandbox::CaFileError;
 

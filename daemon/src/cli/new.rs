@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use toolgate_admission::Namespace;
+use toolgate_api::name::Namespace;
 use toolgate_cli::{Failure, Printer};
 
 use crate::plugins::BUILT_IN;

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::{Value, json};
-use toolgate_admission::{CallError, Descriptor, ErrorType, LimitName, Limits, LimitsPatch};
+use toolgate_admission::Descriptor;
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::limits::{LimitName, Limits, LimitsPatch};
 use toolgate_cli::document::arguments_from;
 use toolgate_cli::plugin::read_component;
 use toolgate_cli::{Failure, Printer};

@@ -13,7 +13,8 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
-use toolgate_admission::{CallError, Descriptor, ErrorType};
+use toolgate_admission::Descriptor;
+use toolgate_api::error::{CallError, ErrorType};
 
 use super::WorkerCommand;
 

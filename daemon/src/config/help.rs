@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use toolgate_admission::LIMITS;
+use toolgate_api::limits::LIMITS;
 
 use super::keys::{Key, LIMITS_SECTION, SECTIONS, ValueKind};
 

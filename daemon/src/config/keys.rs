@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use toolgate_admission::LimitsPatch;
+use toolgate_api::limits::LimitsPatch;
 use url::Url;
 
 use crate::credentials::{ReferencePrefix, VaultEngine};

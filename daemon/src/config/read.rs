@@ -10,7 +10,8 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
-use toolgate_admission::{LIMITS, nearest};
+use toolgate_api::limits::LIMITS;
+use toolgate_api::nearest;
 use toolgate_api::text::escape_for_display;
 
 use super::keys::{Config, LIMITS_SECTION, SECTIONS, Section, ValueKind};

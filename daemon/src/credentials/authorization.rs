@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ring::digest::{SHA256, digest};
 use tokio_util::sync::CancellationToken;
-use toolgate_admission::{CallError, ErrorType, Name, Unusable};
+use toolgate_admission::Unusable;
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
 use toolgate_sandbox::Secret;
 
 use super::change::{cannot_open, open_keys};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use toolgate_admission::{CallError, ErrorType, Name};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
 use toolgate_sandbox::Secret;
 
 use super::document::{Authentication, CredentialDocument};

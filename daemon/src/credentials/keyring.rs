@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use toolgate_admission::{CallError, ErrorType};
+use toolgate_api::error::{CallError, ErrorType};
 use toolgate_sandbox::Secret;
 
 use super::Credentials;

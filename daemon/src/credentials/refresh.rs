@@ -10,7 +10,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 use tokio::sync::OwnedMutexGuard;
-use toolgate_admission::{CallError, Name, Unusable};
+use toolgate_admission::Unusable;
+use toolgate_api::error::CallError;
+use toolgate_api::name::Name;
 
 use super::change::{open_keys, seal_row};
 use super::document::{Authentication, CredentialDocument};

@@ -1,10 +1,12 @@
 //! Validation of requests to write a credential. Errors never quote values: a secret in the wrong field is still a
 //! secret.
 
-use toolgate_admission::{CallError, ErrorType, Name, NetworkScheme, check_bound_to};
+use toolgate_admission::check_bound_to;
 use toolgate_api::credential::{CredentialKind, CredentialRequest, CredentialRotation, SecretText};
+use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::header::is_framing;
-use toolgate_api::network::CredentialBinding;
+use toolgate_api::name::Name;
+use toolgate_api::network::{CredentialBinding, NetworkScheme};
 use toolgate_sandbox::{SHORTEST_SECRET, Secret};
 use url::Url;
 

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use toolgate_admission::{CredentialCandidate, CredentialOwner, Name, Unusable};
+use toolgate_admission::{CredentialCandidate, CredentialOwner, Unusable};
+use toolgate_api::name::Name;
 use toolgate_sandbox::Injection;
 
 use super::document::CredentialDocument;

@@ -3,8 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use toolgate_admission::{CallError, CredentialRights, ErrorType, LimitsPatch, Name, NetworkScheme, Target};
-use toolgate_api::network::CredentialBinding;
+use toolgate_admission::CredentialRights;
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::limits::LimitsPatch;
+use toolgate_api::name::Name;
+use toolgate_api::network::{CredentialBinding, NetworkScheme, Target};
 use toolgate_sandbox::{InjectionPlace, Secret};
 
 use super::*;

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::OwnedMutexGuard;
-use toolgate_admission::{CallError, ErrorType, Name};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
 use toolgate_sandbox::Secret;
 
 use super::envelope::SealedSecret;

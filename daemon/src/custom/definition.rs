@@ -4,7 +4,9 @@
 use std::borrow::Cow;
 
 use serde_json::Value;
-use toolgate_admission::{CallError, ErrorType, nearest, parse_strict};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::json::parse_strict;
+use toolgate_api::nearest;
 
 use crate::plugins::DefinitionKind;
 

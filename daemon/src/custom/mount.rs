@@ -5,7 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use toolgate_admission::{CallError, ErrorType, LimitName, LimitsPatch};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::limits::{LimitName, LimitsPatch};
 
 use crate::call::CallOutcome;
 use crate::documents::ToolKey;

@@ -1,11 +1,13 @@
 //! Response types for custom tools.
 
 use std::collections::BTreeMap;
-use toolgate_api::custom_tool::{CustomState, CustomToolView, LeftOut, WaitingView};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use toolgate_admission::{Name, Plugin, ToolPattern, Warning};
+use toolgate_admission::{Plugin, Warning};
+use toolgate_api::custom_tool::{CustomState, CustomToolView, LeftOut, WaitingView};
+use toolgate_api::name::Name;
+use toolgate_api::tools::ToolPattern;
 use toolgate_sandbox::Component;
 
 use super::mount::{Mount, Waiting};

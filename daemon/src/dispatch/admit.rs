@@ -9,9 +9,9 @@
 //! holds when the call runs, and a chain of calls of one session occupies no slots.
 
 use tokio::time::{Instant, timeout_at};
-use toolgate_admission::{
-    self as admission, Admitted, CallError, CallFacts, ErrorType, FilesystemAccess, Refusal, Rules, Verdict,
-};
+use toolgate_admission::{self as admission, Admitted, CallFacts, Refusal, Rules, Verdict};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::grant::FilesystemAccess;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{Component, QueueError, Slot, Workspace};
 

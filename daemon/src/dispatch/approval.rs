@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use toolgate_admission::{CallError, Checked, Unapproved, Verdict};
+use toolgate_admission::{Checked, Unapproved, Verdict};
+use toolgate_api::approval::ApprovalState;
+use toolgate_api::error::CallError;
 use toolgate_sandbox::Component;
 
 use super::{Attempt, Dispatcher, Origin, decide, events, record, rules_of};
@@ -12,7 +14,6 @@ use crate::call::{CallOutcome, OutcomeState};
 use crate::clock::now_ms;
 use crate::events::Events;
 use crate::sessions::{CallState, PendingCall, PendingOn, Session, Sessions};
-use toolgate_api::approval::ApprovalState;
 
 /// A use of an approval, consumed for a call that may run.
 pub(super) struct ApprovalUse {

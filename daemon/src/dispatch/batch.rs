@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
-use toolgate_admission::{CallError, ErrorType};
+use toolgate_api::call::{CallStatus, Executed};
+use toolgate_api::error::{CallError, ErrorType};
 
 use super::{Dispatcher, Origin};
 use crate::call::{CallOutcome, OutcomeState, RequestedCall};
 use crate::sessions::Session;
-use toolgate_api::call::{CallStatus, Executed};
 
 /// The outcomes of a request.
 #[derive(Debug)]

@@ -7,7 +7,9 @@ use std::time::SystemTime;
 use scopeguard::ScopeGuard;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
-use toolgate_admission::{Admitted, CallError, Checked, CredentialRights, ErrorType, Permitted, Verdict};
+use toolgate_admission::{Admitted, Checked, CredentialRights, Permitted, Verdict};
+use toolgate_api::call::Executed;
+use toolgate_api::error::{CallError, ErrorType};
 use toolgate_sandbox::{
     BeforeEffect, CallClock, CallContext, Component, CredentialsForRequest, FinishedCall, Output, Workspace,
 };
@@ -21,7 +23,6 @@ use crate::call::{CallOutcome, OutcomeState, RequestedCall};
 use crate::clock::{monotonic_ms, now_ms};
 use crate::credentials::{CredentialRefusal, CredentialRequest, Credentials};
 use crate::sessions::{CallState, Lookup, PendingOn, RoundsExceeded, RunningCall, Session};
-use toolgate_api::call::Executed;
 
 impl Dispatcher {
     /// Runs a call, unless its id is known: then the recorded outcome is returned (R7).

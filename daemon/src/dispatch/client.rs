@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use toolgate_admission::{Admitted, CallError, ErrorType, Mode};
+use toolgate_admission::Admitted;
+use toolgate_api::descriptor::Mode;
+use toolgate_api::error::{CallError, ErrorType};
 use toolgate_sandbox::Component;
 
 use super::{Dispatcher, Origin, call, events, record};

@@ -1,18 +1,18 @@
 //! The lifecycle events of a call (G6).
 
 use std::sync::Arc;
-use toolgate_api::approval::ApprovalState;
 
 use tokio_util::task::task_tracker::TaskTrackerToken;
-use toolgate_admission::CallError;
+use toolgate_api::approval::ApprovalState;
+use toolgate_api::call::{CallStatus, Executed};
+use toolgate_api::error::CallError;
+use toolgate_api::event::{Event, EventApproval, EventKind, EventProgress};
 use toolgate_sandbox::ProgressSink;
 
 use crate::call::{CallOutcome, OutcomeState, RequestedCall};
 use crate::clock::now_ms;
 use crate::events::Events;
 use crate::sessions::Session;
-use toolgate_api::call::{CallStatus, Executed};
-use toolgate_api::event::{Event, EventApproval, EventKind, EventProgress};
 
 /// The events of one call: the attempt, and its end, exactly once, also where its caller disconnects.
 pub(super) struct CallEvents<'a> {

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use toolgate_api::call::CallStatus;
 
-use toolgate_admission::{
-    Admitted, Arguments, CallError, CallFacts, Catalogue, ErrorType, Fault, Limits, Refusal, ToolDescriptor,
-    ToolId, Verdict, read_called_name,
-};
+use toolgate_admission::{Admitted, Arguments, CallFacts, Catalogue, Refusal, ToolDescriptor, Verdict};
+use toolgate_api::call::CallStatus;
+use toolgate_api::error::{CallError, ErrorType, Fault};
+use toolgate_api::limits::Limits;
+use toolgate_api::name::{ToolId, read_called_name};
 use toolgate_sandbox::workspace::WorkspaceError;
 use toolgate_sandbox::{Component, FinishedCall, LogLevel};
 

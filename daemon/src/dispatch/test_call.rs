@@ -5,7 +5,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use toolgate_admission::{CallError, ErrorType, Name, Rules, SessionFacts};
+use toolgate_admission::{Rules, SessionFacts};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
 use toolgate_sandbox::{Component, Exchange};
 
 use super::{CallOptions, Dispatcher, Origin, call};

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use toolgate_admission::{
-    CallError, Descriptor, ErrorType, Example, FilesystemAccess, Limits, LimitsPatch, Rules, ToolDescriptor,
-    Violation,
-};
+use toolgate_admission::{Descriptor, Rules, ToolDescriptor, Violation};
+use toolgate_api::descriptor::Example;
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::grant::FilesystemAccess;
+use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::read::ReadError;
 use toolgate_api::text::escape_for_display;
 use toolgate_sandbox::{CallClock, Component, LogLevel};

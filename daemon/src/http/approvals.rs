@@ -1,5 +1,13 @@
 //! Handlers of approvals: owners of an organization list, read and decide them.
 
+use axum::extract::State;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use toolgate_api::approval::{ApprovalState, ApprovalView, DecisionRequest};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::page::List;
+use utoipa::IntoParams;
+
 use super::body::Json;
 use super::documents::own_organization;
 use super::error_responses::{
@@ -12,13 +20,6 @@ use super::state::App;
 use crate::approvals::refusal;
 use crate::clock::now_ms;
 use crate::store::ApprovalRow;
-use axum::extract::State;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use toolgate_admission::{CallError, ErrorType};
-use toolgate_api::approval::{ApprovalState, ApprovalView, DecisionRequest};
-use toolgate_api::page::List;
-use utoipa::IntoParams;
 
 /// Query parameters of the list of approvals.
 #[derive(Deserialize, IntoParams)]

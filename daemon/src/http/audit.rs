@@ -1,17 +1,20 @@
 //! Handlers of the audit log: search, and verification of the hash chain.
 
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use toolgate_admission::Layer;
+use toolgate_api::audit::AuditPage;
+use toolgate_api::error::ErrorType;
+use toolgate_api::name::Name;
+use utoipa::IntoParams;
+
 use super::error_responses::{NoOrganization, StoreUnreadable};
 use super::extract::{Authenticated, Query};
 use super::problem::Problem;
 use super::state::App;
 use crate::admin::audit_failure;
 use crate::audit::{self, Kind, Order, Row, Status, VerifyReport};
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
-use toolgate_admission::{ErrorType, Layer, Name};
-use toolgate_api::audit::AuditPage;
-use utoipa::IntoParams;
 
 /// Filters of a search; a record must match all of them.
 #[derive(Deserialize, IntoParams)]

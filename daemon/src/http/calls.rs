@@ -1,6 +1,19 @@
 //! Handlers of calls: a request becomes calls, and their outcomes become one response. The `dialects` parse and
 //! render both.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, State};
+use axum::http::header;
+use axum::http::request::Parts as RequestParts;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use toolgate_api::call::CallResult;
+use toolgate_api::error::ErrorType;
+use utoipa::ToSchema;
+
 use super::body::{Json, JsonText};
 use super::dialects::{self, CallsAnswer, CallsRequest, ParsedRequest, ReplyContext};
 use super::error_responses::{
@@ -17,17 +30,6 @@ use crate::call::CallOutcome;
 use crate::clock::now_ms;
 use crate::dispatch::{ClientResult, ResultRefusal, known_outcome};
 use crate::sessions::{CallState, Session};
-use axum::extract::{FromRequestParts, State};
-use axum::http::header;
-use axum::http::request::Parts as RequestParts;
-use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use std::convert::Infallible;
-use std::sync::Arc;
-use toolgate_admission::ErrorType;
-use toolgate_api::call::CallResult;
-use utoipa::ToSchema;
 
 /// Call tools.
 ///

@@ -1,6 +1,13 @@
 //! Handler of OpenAPI imports: an OpenAPI document becomes a custom tool (C2). `toolgate_openapi` decides which parts
 //! are imported.
 
+use axum::extract::State;
+use axum::http::StatusCode;
+use serde_json::json;
+use toolgate_api::custom_tool::{CustomToolView, ImportRequest, ImportView, LeftOutView, NoteView};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
+
 use super::body::Json;
 use super::custom::own_tool;
 use super::error_responses::{
@@ -10,12 +17,6 @@ use super::extract::{Authenticated, Path};
 use super::path_params::OrgPath;
 use super::problem::Problem;
 use super::state::App;
-use axum::extract::State;
-use axum::http::StatusCode;
-use serde_json::json;
-use toolgate_admission::{CallError, ErrorType};
-use toolgate_api::custom_tool::{CustomToolView, ImportRequest, ImportView, LeftOutView, NoteView};
-use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
 
 /// Maximum number of selectors of one import.
 const SELECTORS: usize = 100;

@@ -1,5 +1,16 @@
 //! Shared handlers of documents: they are listed, shown and replaced as a whole, with entity tags.
 
+use axum::body::Body;
+use axum::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use toolgate_api::document::{DocumentAccepted, DocumentEntry, DocumentWarnings};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
+use toolgate_api::page::List;
+use utoipa::IntoParams;
+
 use super::body;
 use super::body::expect_json;
 use super::header::header;
@@ -9,15 +20,6 @@ use super::state::App;
 use crate::admin::{DocumentWrite, DocumentWritten};
 use crate::documents::{DocumentKey, DocumentKind, Precondition, Revision, RuleKey, warning_view};
 use crate::identity::Caller;
-use axum::body::Body;
-use axum::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
-use toolgate_admission::{CallError, ErrorType, Name};
-use toolgate_api::document::{DocumentAccepted, DocumentEntry, DocumentWarnings};
-use toolgate_api::page::List;
-use utoipa::IntoParams;
 
 /// Strictness of the validation of a document.
 #[derive(Deserialize, IntoParams)]

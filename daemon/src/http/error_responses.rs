@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use toolgate_admission::ErrorType;
+use toolgate_api::error::ErrorType;
 use utoipa::IntoResponses;
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::header::HeaderBuilder;

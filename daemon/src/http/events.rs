@@ -18,7 +18,8 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
-use toolgate_admission::{CallError, ErrorType};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::event::{EventsDropped, StreamEvent};
 
 use super::dialects::{self, ParsedRequest, ReplyContext};
 use super::documents::own_organization;
@@ -32,7 +33,6 @@ use crate::dispatch::{Origin, known_outcome};
 use crate::events::{Received, Scope, Subscriber};
 use crate::identity::Caller;
 use crate::sessions::{CallState, Session};
-use toolgate_api::event::{EventsDropped, StreamEvent};
 
 /// Interval of keep-alive comments, so that proxies do not close a quiet stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);

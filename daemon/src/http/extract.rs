@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use serde::de::{self, Deserialize, DeserializeOwned, Deserializer};
-use toolgate_admission::ErrorType;
+use toolgate_api::error::ErrorType;
 
 use super::problem::Problem;
 use super::schema::SAFE_INTEGER;

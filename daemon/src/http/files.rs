@@ -1,5 +1,16 @@
 //! The workspace of a session over HTTP: upload, download, list and delete files, under the same quota as the guests.
 
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{self, IF_MATCH, IF_NONE_MATCH};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use toolgate_api::error::{CallError, ErrorType, Precondition};
+use toolgate_api::file::{FileList, FileView};
+use toolgate_api::limits::Limits;
+use toolgate_sandbox::Workspace;
+use toolgate_sandbox::workspace::{Quota, WorkspaceError};
+
 use super::body;
 use super::error_responses::{
     FileExists, NoFile, NoSession, NotEmpty, SessionEnded, StoreUnreadable, WorkspaceFull,
@@ -12,16 +23,6 @@ use super::schema::FileBytes;
 use super::state::App;
 use crate::clock::now_ms;
 use crate::identity::Caller;
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::header::{self, IF_MATCH, IF_NONE_MATCH};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
-use toolgate_admission::Limits;
-use toolgate_api::error::{CallError, ErrorType, Precondition};
-use toolgate_api::file::{FileList, FileView};
-use toolgate_sandbox::Workspace;
-use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 
 /// List the workspace of a session.
 ///

@@ -18,7 +18,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::{BoxFuture, Either};
 use tokio::sync::Semaphore;
-use toolgate_admission::ErrorType;
+use toolgate_api::error::ErrorType;
 use tower::{Layer, Service};
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{Operation, PathItem};

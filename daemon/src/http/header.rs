@@ -1,7 +1,7 @@
 //! Header fields of requests.
 
 use axum::http::{HeaderMap, HeaderName};
-use toolgate_admission::ErrorType;
+use toolgate_api::error::ErrorType;
 
 use super::problem::Problem;
 

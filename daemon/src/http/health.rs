@@ -1,12 +1,12 @@
 //! Liveness, readiness and the OpenAPI document. These routes need no token and name no tenant.
 
 use std::sync::atomic::Ordering;
-use toolgate_api::health::{Health, Readiness};
 
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use toolgate_admission::ErrorType;
+use toolgate_api::error::ErrorType;
+use toolgate_api::health::{Health, Readiness};
 
 use super::error_responses::ShuttingDown;
 use super::problem::Problem;
@@ -42,7 +42,7 @@ pub async fn readyz(State(app): State<App>) -> Result<axum::Json<Readiness>, Pro
         return Err(Problem::new(ErrorType::Unavailable, "the daemon is stopping", "use another one"));
     }
     app.audit().takes_calls().map_err(|error| audit_failure(&error))?;
-    app.parts().store.ready().await.map_err(toolgate_admission::CallError::from)?;
+    app.parts().store.ready().await.map_err(toolgate_api::error::CallError::from)?;
     let status = if app.parts().credentials.sealed_reason().is_some() { "sealed" } else { OK };
     Ok(axum::Json(Readiness { status: status.into(), version: VERSION.into() }))
 }

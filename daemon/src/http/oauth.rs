@@ -7,8 +7,8 @@ use axum::extract::{RawQuery, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use toolgate_admission::{CallError, ErrorType};
 use toolgate_api::credential::ConnectView;
+use toolgate_api::error::{CallError, ErrorType};
 use utoipa::{IntoParams, ToSchema};
 
 use super::body::Json;

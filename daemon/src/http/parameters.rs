@@ -5,7 +5,7 @@
 //! check.
 
 use axum::http::{Method, Uri};
-use toolgate_admission::ErrorType;
+use toolgate_api::error::ErrorType;
 use toolgate_api::text::escape_for_display;
 use url::form_urlencoded;
 use utoipa::openapi::RefOr;

@@ -1,5 +1,17 @@
 //! Plugins over HTTP: load, list, replace, roll back, disable, enable and remove.
 
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Namespace;
+use toolgate_api::page::List;
+use toolgate_api::plugin::{PluginLoaded, PluginView};
+use utoipa::IntoParams;
+
 use super::body;
 use super::error_responses::{
     AuditUnavailable, BuiltInPlugin, InvalidPlugin, NamespaceTaken, NoPlugin, NoPreviousVersion,
@@ -12,15 +24,6 @@ use super::schema::ComponentFile;
 use super::state::App;
 use crate::documents::warning_view;
 use crate::plugins::ExpectedPlugin;
-use axum::extract::{Request, State};
-use axum::http::{HeaderName, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
-use std::time::Duration;
-use toolgate_admission::{CallError, ErrorType, Namespace};
-use toolgate_api::page::List;
-use toolgate_api::plugin::{PluginLoaded, PluginView};
-use utoipa::IntoParams;
 
 /// The query parameters of an upload.
 #[derive(Deserialize, IntoParams)]

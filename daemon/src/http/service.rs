@@ -10,7 +10,7 @@ use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::response::{IntoResponse, Response};
-use toolgate_admission::ErrorType;
+use toolgate_api::error::ErrorType;
 use tower::ServiceExt;
 
 use super::header::header;

@@ -1,5 +1,15 @@
 //! Sessions over HTTP: open, read, end. The tools of a session are in `tools`.
 
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use toolgate_admission::{self as admission, OrgRules, SessionFacts};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
+use toolgate_api::session::{SessionRequest, SessionView};
+
 use super::body::Json;
 use super::dialects::tools::definition;
 use super::error_responses::{AuditUnavailable, NoAgent, NoSession, NoTools, SessionEnded, UnknownChannel};
@@ -13,12 +23,6 @@ use crate::identifier;
 use crate::prompt::system_prompt;
 use crate::sessions::{InitialState, Session, SessionSetup};
 use crate::store::SessionRow;
-use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use std::collections::BTreeMap;
-use toolgate_admission::{self as admission, CallError, ErrorType, Name, OrgRules, SessionFacts};
-use toolgate_api::session::{SessionRequest, SessionView};
 
 /// Longest `user`, `conversation` and `channel`, in bytes. They are ids that the orchestrator assigns.
 const LABEL_BYTES: usize = 200;
@@ -157,7 +161,7 @@ pub(super) fn check_channel(rules: &OrgRules, channel: Option<&str>) -> Result<(
     if rules.channels().any(|known| known == channel) {
         return Ok(());
     }
-    let hint = match admission::nearest(channel, rules.channels()) {
+    let hint = match toolgate_api::nearest(channel, rules.channels()) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
         None => "leave it out, or have it added to `channels` of a policy".to_owned(),
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use toolgate_admission::ErrorType;
+use toolgate_api::error::ErrorType;
 
 use super::problem::Problem;
 use crate::admin::{Actor, Admin, AdminParts, audit_failure};

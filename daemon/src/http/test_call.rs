@@ -1,5 +1,14 @@
 //! Test calls over HTTP (C3): the requests as sent, the raw responses, and the outcome.
 
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use toolgate_api::error::ErrorType;
+use toolgate_api::name::Name;
+use toolgate_api::test_call::{ExcerptView, ExchangeView, FieldView, TestCallRequest, TestCallView};
+use toolgate_sandbox::{Excerpt, Exchange};
+
 use super::body::Json;
 use super::dialects;
 use super::dialects::call_result;
@@ -15,12 +24,6 @@ use crate::custom::Tryout;
 use crate::dispatch::TestCallResult;
 use crate::documents::ToolKey;
 use crate::identity::Caller;
-use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use std::sync::Arc;
-use toolgate_admission::{ErrorType, Name};
-use toolgate_api::test_call::{ExcerptView, ExchangeView, FieldView, TestCallRequest, TestCallView};
-use toolgate_sandbox::{Excerpt, Exchange};
 
 /// The default namespace of a definition that is not saved.
 const NAMESPACE: &str = "tryout";

@@ -1,5 +1,11 @@
 //! Tokens over HTTP. Only the response that created a token has its text.
 
+use axum::extract::State;
+use axum::http::StatusCode;
+use toolgate_api::error::ErrorType;
+use toolgate_api::page::List;
+use toolgate_api::token::{Role, TokenRequest, TokenView};
+
 use super::body::Json;
 use super::documents::name;
 use super::error_responses::{AuditUnavailable, LastOperator, NoOrganization, NoToken};
@@ -10,11 +16,6 @@ use super::problem::Problem;
 use super::state::App;
 use crate::documents::warning_view;
 use crate::identity::{NewToken, TokenSummary};
-use axum::extract::State;
-use axum::http::StatusCode;
-use toolgate_admission::ErrorType;
-use toolgate_api::page::List;
-use toolgate_api::token::{Role, TokenRequest, TokenView};
 
 /// List the tokens that the caller can see.
 ///

@@ -6,10 +6,11 @@
 //! for one that does not exist (requirements, 9.5).
 
 use std::sync::Arc;
-use toolgate_api::token::Role;
 
 use tokio_util::sync::CancellationToken;
-use toolgate_admission::{CallError, ErrorType, Name};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
+use toolgate_api::token::Role;
 
 use crate::documents::DocumentKey;
 

@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
-use toolgate_admission::{CallError, ErrorType, Namespace};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Namespace;
+use toolgate_api::plugin::{PluginState, PluginView};
 
 use super::history::compiling_view;
 use super::load::digest_of;
 use super::{ExpectedPlugin, Plugins};
-use toolgate_api::plugin::{PluginState, PluginView};
 
 /// The background loads of each namespace, oldest first.
 #[derive(Default)]

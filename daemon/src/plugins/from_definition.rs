@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 
-use toolgate_admission::{Capabilities, Descriptor, Digest, Grant, Plugin};
+use toolgate_admission::{Descriptor, Digest, Plugin};
 use toolgate_api::error::{CallError, Details, ErrorType, PluginFailureDetails};
+use toolgate_api::grant::{Capabilities, Grant};
 use toolgate_api::name::{Name, Namespace};
 use toolgate_api::network::{HostPattern, NetworkRule};
 use toolgate_sandbox::{Component, Slot};

@@ -2,9 +2,11 @@
 
 use std::cmp::Ordering;
 use std::sync::Arc;
-use toolgate_api::plugin::{CapabilitiesView, PluginState, PluginView, ToolView, VersionView};
 
-use toolgate_admission::{Capabilities, Digest, FilesystemAccess, Namespace, Plugin};
+use toolgate_admission::{Digest, Plugin};
+use toolgate_api::grant::{Capabilities, FilesystemAccess};
+use toolgate_api::name::Namespace;
+use toolgate_api::plugin::{CapabilitiesView, PluginState, PluginView, ToolView, VersionView};
 use toolgate_sandbox::Component;
 
 use super::FileHandle;

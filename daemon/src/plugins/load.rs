@@ -5,7 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use toolgate_admission::{CallError, Capabilities, Descriptor, Digest, ErrorType, Grant, Namespace, Plugin};
+use toolgate_admission::{Descriptor, Digest, Plugin};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::grant::{Capabilities, Grant};
+use toolgate_api::name::Namespace;
+use toolgate_api::plugin::PluginView;
 use toolgate_sandbox::Component;
 
 use super::background_loads::LoadToken;
@@ -14,7 +18,6 @@ use super::{BUILT_IN, DefinitionKind, Embedded, FileHandle, History, Plugins, Ve
 use crate::audit;
 use crate::clock::now_ms;
 use crate::store::{PluginRow, PluginVersionRow, UnavailableReason};
-use toolgate_api::plugin::PluginView;
 
 /// The plugin that the path and query of an upload name.
 #[derive(Clone, Debug)]
@@ -291,14 +294,14 @@ fn write_error(error: &io::Error) -> CallError {
 
 #[cfg(test)]
 mod tests {
-    use toolgate_admission::LimitsPatch;
+    use toolgate_api::limits::LimitsPatch;
+    use toolgate_api::plugin::PluginState;
 
     use super::super::PluginParts;
     use super::super::files::tests::idle_compiler;
     use super::*;
     use crate::registry::Registry;
     use crate::store::testing::empty_store;
-    use toolgate_api::plugin::PluginState;
 
     /// Plugins whose compiler has no worker program, so every compilation fails.
     async fn plugins() -> (tempfile::TempDir, Plugins) {

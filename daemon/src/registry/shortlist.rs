@@ -6,9 +6,10 @@
 use std::sync::{Arc, OnceLock};
 
 use toolgate_admission::{
-    self as admission, BrokerIndex, Catalogue, Intents, Name, PlatformDocument, Rules, SelectQuery,
-    SessionFacts, ToolId, ToolSet,
+    self as admission, BrokerIndex, Catalogue, Intents, Rules, SelectQuery, SessionFacts, ToolSet,
 };
+use toolgate_api::name::{Name, ToolId};
+use toolgate_api::policy::PlatformDocument;
 use toolgate_sandbox::Component;
 
 use super::{CatalogueLayer, Snapshot};

@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use toolgate_admission::{ErrorType, SessionFacts, ToolId};
+use toolgate_admission::SessionFacts;
+use toolgate_api::error::ErrorType;
+use toolgate_api::name::ToolId;
 
 /// The bounds of a session.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,8 @@
 
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row as _};
-use toolgate_admission::Name;
 use toolgate_api::approval::ApprovalState;
+use toolgate_api::name::Name;
 
 use super::{
     Store, StoreError, StoreTransaction, from_sql, name, natural, optional_natural, parse_column, to_sql,

@@ -6,7 +6,7 @@
 
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row as _};
-use toolgate_admission::Name;
+use toolgate_api::name::Name;
 
 use super::documents::{next_revision, require_organization};
 use super::{

@@ -1,7 +1,7 @@
 //! Documents: a write checks its precondition, takes the next revision, stores the body and records the change, in one
 //! transaction.
 
-use toolgate_admission::Name;
+use toolgate_api::name::Name;
 
 use super::{Store, StoreError, StoreTransaction, from_sql, to_sql};
 use crate::documents::{Document, DocumentKey, DocumentKind, Precondition, PreconditionResult, Revision};

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use toolgate_admission::Namespace;
+use toolgate_api::name::Namespace;
 
 use super::{Store, StoreError, StoreTransaction, from_sql, to_sql};
 use crate::documents::DocumentKey;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row as _};
-use toolgate_admission::Name;
+use toolgate_api::name::Name;
 
 use super::documents::require;
 use super::{Store, StoreError, StoreTransaction, name, natural, optional_natural, parse_column, to_sql};

@@ -12,13 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use plan::{Plan, Random};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Runtime;
 use toolgate::registry::{Registry, Replacement};
-use toolgate_admission::{Decision, LimitsPatch, Name, Plugin, SessionFacts, decide};
+use toolgate_admission::{Decision, Plugin, SessionFacts, decide};
+use toolgate_api::limits::LimitsPatch;
+use toolgate_api::name::Name;
 use toolgate_sandbox::{Component, Sandbox, SandboxSettings, precompile};
-
-use plan::{Plan, Random};
 
 /// Number of measured decisions of each kind.
 const DECISIONS: usize = 200_000;

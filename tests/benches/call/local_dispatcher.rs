@@ -16,10 +16,13 @@ use toolgate::registry::{Registry, Replacement};
 use toolgate::sessions::{Bounds, InitialState, Session, SessionSetup, Sessions};
 use toolgate::store::Store;
 use toolgate_admission::{
-    Admitted, AgentDocument, Catalogue, Checked, Descriptor, Digest, Ledger, LimitsPatch, Name, OrgDocument,
-    PlatformDocument, Plugin, Rates, Rules, SessionFacts, ToolCall, Verdict, check, decide,
+    Admitted, Catalogue, Checked, Descriptor, Digest, Ledger, Plugin, Rates, Rules, SessionFacts, ToolCall,
+    Verdict, check, decide,
 };
 use toolgate_api::call::CallStatus;
+use toolgate_api::limits::LimitsPatch;
+use toolgate_api::name::Name;
+use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 use toolgate_sandbox::{
     CallClock, CallContext, Component, EgressSettings, HostClient, HostClientSettings, Queue, QueueSettings,
     Sandbox, SandboxSettings, Upstreams, precompile,

@@ -16,9 +16,10 @@ use toolgate::credentials::{
 use toolgate::documents::{DocumentKey, Precondition};
 use toolgate::registry::Registry;
 use toolgate::store::Store;
-use toolgate_admission::{
-    CallAccess, Capabilities, CredentialRights, Grant, Limits, LimitsPatch, Name, Permitted,
-};
+use toolgate_admission::{CallAccess, CredentialRights, Permitted};
+use toolgate_api::grant::{Capabilities, Grant};
+use toolgate_api::limits::{Limits, LimitsPatch};
+use toolgate_api::name::Name;
 use toolgate_sandbox::measure::Requests;
 use toolgate_sandbox::{
     BeforeEffect, CallContext, CallIdentity, EgressSettings, HostClient, HostClientSettings, Secret,

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolgate_admission::{
-    Catalogue, Descriptor, Digest, Grant, Ledger, LimitsPatch, Name, Plugin, Rates, Rules, SessionFacts,
-    ToolCall, Verdict, check,
+    Catalogue, Descriptor, Digest, Ledger, Plugin, Rates, Rules, SessionFacts, ToolCall, Verdict, check,
 };
+use toolgate_api::grant::Grant;
+use toolgate_api::limits::LimitsPatch;
+use toolgate_api::name::Name;
 use toolgate_sandbox::{
     BeforeEffect, CallContext, CallIdentity, Component, Credentials, CredentialsForRequest, EgressSettings,
     FinishedCall, Injection, InjectionPlace, Output, Sandbox, SandboxSettings, Secret, Upstreams, precompile,

@@ -7,6 +7,7 @@
 use serde_json::json;
 use toolgate_api::descriptor::RateLimit;
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::json::JsonError;
 use toolgate_api::name::ToolId;
 use toolgate_api::nearest;
 use toolgate_api::text::{escape_for_display, list};
@@ -15,7 +16,6 @@ use super::CallFacts;
 use super::decide::{OTHER_CATALOGUE, callable};
 use super::gates::{GATES, GateInput};
 use super::verdict::{Layer, Reason, SessionFacts};
-use crate::arguments::JsonError;
 use crate::rules::{Digest, Rules, Tool};
 use crate::schema::Violation;
 

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::grant::{FilesystemAccess, Grant};
 use toolgate_api::limits::{LimitName, LimitsPatch};
-use toolgate_api::name::Name;
+use toolgate_api::name::{Name, ToolId};
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 
 use super::*;
@@ -161,7 +162,7 @@ fn a_tool_of_a_plugin_that_is_switched_off_is_disabled() {
 #[test]
 fn a_tool_that_the_session_switched_off_is_disabled_there() {
     let rules = rules(r#"{"enabled":"*"}"#);
-    let id = crate::ToolId::parse("crm/search").unwrap();
+    let id = ToolId::parse("crm/search").unwrap();
     let facts = SessionFacts { disabled: BTreeSet::from([id]), ..SessionFacts::default() };
     let refused = refusal(&rules, &facts, "crm/search");
     assert_eq!((refused.error.error_type, refused.reason.layer), (ErrorType::ToolDisabled, Layer::Session));
@@ -185,7 +186,7 @@ fn a_call_that_needs_approval_runs_with_one_that_covers_it_and_no_other() {
         ApprovalBinding { arguments: r#"{"id":1}"#.into(), ..binding.clone() },
         ApprovalBinding { plugin: Digest::from_sha256([8; 32]), ..binding.clone() },
         ApprovalBinding { rules: "{}".to_owned(), ..binding.clone() },
-        ApprovalBinding { tool: crate::ToolId::parse("crm/search").unwrap(), ..binding.clone() },
+        ApprovalBinding { tool: ToolId::parse("crm/search").unwrap(), ..binding.clone() },
     ];
     for other in others {
         assert!(unapproved().approved_by(&approval(&other)).is_err(), "{other:?}");
@@ -380,10 +381,10 @@ fn the_limits_of_a_call_are_the_narrowest_of_all_layers() {
 #[test]
 fn a_call_is_granted_no_more_than_its_plugin_asked_for() {
     let mut plugin = Arc::into_inner(plugin("crm", &["search"])).expect("the only one");
-    let filesystem = crate::FilesystemAccess::Workspace;
-    plugin.granted = Arc::new(crate::Grant { filesystem, ..crate::Grant::default() });
+    let filesystem = FilesystemAccess::Workspace;
+    plugin.granted = Arc::new(Grant { filesystem, ..Grant::default() });
     let checked = checked_call(Arc::new(plugin), "crm/search", "{}");
-    assert_eq!(checked.access().filesystem(), crate::FilesystemAccess::None);
+    assert_eq!(checked.access().filesystem(), FilesystemAccess::None);
 }
 
 /// R3.

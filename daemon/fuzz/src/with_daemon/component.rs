@@ -3,7 +3,9 @@
 use std::sync::LazyLock;
 
 use tokio::runtime::Runtime;
-use toolgate_admission::{Capabilities, Descriptor, ErrorType};
+use toolgate_admission::Descriptor;
+use toolgate_api::error::ErrorType;
+use toolgate_api::grant::Capabilities;
 use toolgate_sandbox::{Component, LoadError, PagemapScan, Sandbox, SandboxSettings, precompile};
 
 use crate::error_format::assert_error_text;

@@ -6,13 +6,13 @@ mod responses;
 
 use std::cell::RefCell;
 
-use serde_json::Value;
-use toolgate_admission::ErrorType;
-
-use crate::error_format::find_hidden;
 use in_process::InProcessDaemon;
 use requests::{ParsedInput, ParsedRequest};
 use responses::Response;
+use serde_json::Value;
+use toolgate_api::error::ErrorType;
+
+use crate::error_format::find_hidden;
 
 /// Longest input; longer ones reach no further code.
 const BYTES: usize = 64 * 1024;

@@ -16,7 +16,8 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use toolgate_admission::{Host, NetworkScheme, Vetted};
+use toolgate_admission::Vetted;
+use toolgate_api::network::{Host, NetworkScheme};
 use wasmtime_wasi_http::Error;
 
 use super::body::GuestBody;

@@ -22,7 +22,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
-use toolgate_admission::{AddressKind, Host, address_kind, lists_host};
+use toolgate_admission::lists_host;
+use toolgate_api::network::{AddressKind, Host, address_kind};
 
 use super::connect::{connect_tcp, http1_builder, server_name, tls_config, web_roots};
 use super::resolve::{Resolver, Unresolved};

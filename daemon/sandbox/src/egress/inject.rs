@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
-use toolgate_admission::{CallError, Permitted};
+use toolgate_admission::Permitted;
+use toolgate_api::error::CallError;
 use zeroize::Zeroizing;
 
 use super::pattern::Pattern;

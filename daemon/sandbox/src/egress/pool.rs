@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
-use toolgate_admission::{Grant, Host, NetworkScheme, Permitted};
+use toolgate_admission::Permitted;
+use toolgate_api::grant::Grant;
+use toolgate_api::network::{Host, NetworkScheme};
 
 use super::connection::{Connection, Task};
 use super::slots::{Exhausted, Slot, Slots};
@@ -212,7 +214,9 @@ mod tests {
     use hyper_util::rt::TokioIo;
     use serde_json::{Value, json};
     use tokio::io::{AsyncReadExt, DuplexStream};
-    use toolgate_admission::{CallAccess, Capabilities, Target};
+    use toolgate_admission::CallAccess;
+    use toolgate_api::grant::Capabilities;
+    use toolgate_api::network::Target;
 
     use super::super::read_tracker::ReadTracker;
     use super::*;

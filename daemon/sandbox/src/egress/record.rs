@@ -5,7 +5,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use toolgate_admission::{CallError, ErrorType, LimitName, Limits, NetworkDenial, Permitted, Target};
+use toolgate_admission::{NetworkDenial, Permitted};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::limits::{LimitName, Limits};
+use toolgate_api::network::Target;
 use toolgate_api::text::escape_for_display;
 use wasmtime_wasi_http::Error;
 

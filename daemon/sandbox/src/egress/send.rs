@@ -15,7 +15,8 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use tokio::time::{Instant, timeout, timeout_at};
-use toolgate_admission::{Host, NetworkDenial, Permitted, Vetted};
+use toolgate_admission::{NetworkDenial, Permitted, Vetted};
+use toolgate_api::network::Host;
 use wasmtime_wasi_http::{Error, RequestOptions, WasiBody};
 use zeroize::Zeroizing;
 

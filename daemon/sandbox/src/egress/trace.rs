@@ -4,7 +4,8 @@
 //! and responses are recorded after the secret scan.
 
 use http::HeaderMap;
-use toolgate_admission::{NetworkDenial, NetworkRule, Permitted, Target};
+use toolgate_admission::{NetworkDenial, Permitted};
+use toolgate_api::network::{NetworkRule, Target};
 
 use super::inject::{Injection, InjectionPlace, remove_parameter};
 

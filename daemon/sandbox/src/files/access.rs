@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use toolgate_admission::LimitName;
+use toolgate_api::limits::LimitName;
 
 use crate::copy_meter::CopyMeter;
 use crate::effect::{BeforeEffect, Effect};

@@ -1,18 +1,15 @@
 //! The host functions, called as a guest does, without a guest.
 
-use super::*;
-use crate::copy_meter::CopyMeter;
-use crate::effect::{BeforeEffect, Effect};
-use crate::workspace::{FilePool, Quota, Workspace, WorkspaceUsage};
-use bytes::Bytes;
-use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use tempfile::TempDir;
-use toolgate_admission::LimitName;
+use toolgate_api::limits::LimitName;
 use types::{
     DescriptorFlags, ErrorCode, HostDescriptor, HostDirectoryEntryStream, NewTimestamp, OpenFlags, PathFlags,
 };
@@ -20,11 +17,16 @@ use wasmtime::component::ResourceTable;
 use wasmtime_wasi::filesystem::WasiFilesystemCtx;
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, StreamError};
 
+use super::*;
+use crate::copy_meter::CopyMeter;
+use crate::effect::{BeforeEffect, Effect};
+use crate::workspace::{FilePool, Quota, Workspace, WorkspaceUsage};
+
 mod changes;
 mod paths;
 mod streams;
 
-const OPEN_FILES: u64 = toolgate_admission::Limits::DEFAULT.open_files;
+const OPEN_FILES: u64 = toolgate_api::limits::Limits::DEFAULT.open_files;
 const ROOMY: Quota = Quota { bytes: 1 << 20, files: 200 };
 const READ: DescriptorFlags = DescriptorFlags::READ;
 const WRITE: DescriptorFlags = DescriptorFlags::WRITE;

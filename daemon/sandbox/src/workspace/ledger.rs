@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use toolgate_admission::LimitName;
+use toolgate_api::limits::LimitName;
 
 /// Maximum contents of a workspace; directories count as files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use toolgate_admission::nearest;
+use toolgate_api::nearest;
 use toolgate_api::read::Object;
 use utoipa::ToSchema;
 

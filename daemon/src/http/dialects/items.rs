@@ -9,7 +9,8 @@ use std::sync::Arc;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
-use toolgate_admission::{ErrorType, nearest};
+use toolgate_api::error::ErrorType;
+use toolgate_api::nearest;
 use toolgate_api::read::Object;
 use toolgate_api::text::escape_for_display;
 

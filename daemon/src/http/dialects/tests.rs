@@ -4,7 +4,7 @@ mod answers;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use toolgate_admission::ErrorType;
+use toolgate_api::error::ErrorType;
 
 use super::*;
 

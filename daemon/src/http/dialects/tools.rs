@@ -9,7 +9,7 @@ mod root;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use toolgate_admission::{Hints, Mode};
+use toolgate_api::descriptor::{Hints, Mode};
 use toolgate_api::session::ToolDefinition;
 use utoipa::ToSchema;
 

@@ -7,9 +7,11 @@ use std::time::Instant;
 use tokio::runtime::Runtime;
 use toolgate::registry::{Registry, Replacement};
 use toolgate_admission::{
-    AgentDocument, BrokerIndex, Descriptor, Digest, Intents, LimitsPatch, Name, OrgDocument,
-    PlatformDocument, Plugin, SelectQuery, SessionFacts, ToolId, ToolSet, callable, select,
+    BrokerIndex, Descriptor, Digest, Intents, Plugin, SelectQuery, SessionFacts, ToolSet, callable, select,
 };
+use toolgate_api::limits::LimitsPatch;
+use toolgate_api::name::{Name, ToolId};
+use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 use toolgate_sandbox::Component;
 use toolgate_tests::sample_policy;
 

@@ -246,7 +246,7 @@ fn g12_channels_block_and_no_channel_is_blocked_by_any_of_them() {
 
 #[test]
 fn g13_a_tool_that_kept_failing_is_out_with_the_reason() {
-    let broken = BTreeMap::from([(crate::ToolId::parse("crm/search").unwrap(), "three in a row".to_owned())]);
+    let broken = BTreeMap::from([(ToolId::parse("crm/search").unwrap(), "three in a row".to_owned())]);
     let scene = Scene { facts: SessionFacts { broken, ..SessionFacts::default() }, ..Scene::default() };
     scene.refuses("crm/search", "session", "breaker", DISABLED);
     let told = refusal(&scene.rules(), &scene.facts, "crm/search").error.message;
@@ -432,7 +432,7 @@ fn any_facts() -> impl Strategy<Value = SessionFacts> {
     let ids = || proptest::collection::vec(proptest::sample::select(&TOOLS[..]), 0..2);
     let channel = proptest::sample::select(vec![None, Some("sms"), Some("webchat"), Some("gone")]);
     (ids(), ids(), channel).prop_map(|(disabled, broken, channel)| {
-        let id = |id: &str| crate::ToolId::parse(id).unwrap();
+        let id = |id: &str| ToolId::parse(id).unwrap();
         SessionFacts {
             disabled: disabled.into_iter().map(id).collect(),
             broken: broken.into_iter().map(|tool| (id(tool), "it failed".to_owned())).collect(),
@@ -457,7 +457,7 @@ fn any_scene() -> impl Strategy<Value = Scene> {
 /// Whether a list of a document matches the tool; `absent` is the result for an absent list.
 fn names(list: &Value, tool: &str, absent: bool) -> bool {
     let Some(list) = list.as_array() else { return if list == "*" { true } else { absent } };
-    let tool = crate::ToolId::parse(tool).unwrap();
+    let tool = ToolId::parse(tool).unwrap();
     list.iter().any(|entry| ToolPattern::parse(entry.as_str().unwrap()).unwrap().matches(&tool))
 }
 
@@ -491,7 +491,7 @@ fn model(scene: &Scene, tool: &str) -> Option<(&'static str, &'static str)> {
         Some(known @ ("sms" | "webchat")) => blocks(known),
         _ => blocks("sms") || blocks("webchat"),
     };
-    let id = crate::ToolId::parse(tool).unwrap();
+    let id = ToolId::parse(tool).unwrap();
     let supervised = agent["autonomy"].is_null() || agent["autonomy"] == "supervised";
     let rules = [
         (names(&platform["blocked"], tool, false), "platform", "blocked"),

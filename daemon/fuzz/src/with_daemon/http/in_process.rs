@@ -30,7 +30,8 @@ use toolgate::plugins::{PluginParts, Plugins};
 use toolgate::registry::Registry;
 use toolgate::sessions::{Bounds, Sessions};
 use toolgate::store::Store;
-use toolgate_admission::{Descriptor, Ledger, LimitsPatch, Rates};
+use toolgate_admission::{Descriptor, Ledger, Rates};
+use toolgate_api::limits::LimitsPatch;
 use toolgate_sandbox::{
     Component, EgressSettings, HostClient, HostClientSettings, PagemapScan, Queue, QueueSettings, Sandbox,
     SandboxSettings, Upstreams, precompile,

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use toolgate_admission::{CallError, ErrorType};
+use toolgate_api::call::Executed;
+use toolgate_api::error::{CallError, ErrorType};
 
 use super::super::{ReplyContext, render};
 use super::parse_valid;
 use crate::call::{CallOutcome, OutcomeState};
-use toolgate_api::call::Executed;
 
 const CONTEXT: ReplyContext<'_> =
     ReplyContext { session: "s_1", conversation: None, turn: None, next: "model" };
