@@ -434,7 +434,7 @@ mod tests {
     /// The host's table has one row for each limit, which begins with its name.
     #[test]
     fn the_limits_are_those_of_the_host() {
-        let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../daemon/admission/src/limits.rs");
+        let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../daemon/api/src/limits.rs");
         let table = std::fs::read_to_string(table).unwrap();
         let (_, rows) = table.split_once("\nlimits! {\n").unwrap();
         let (rows, _) = rows.split_once("\n}\n").unwrap();
