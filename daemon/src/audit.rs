@@ -261,7 +261,14 @@ impl Audit {
         let record = self.encode(kind, intent)?;
         let queue = self.log.queue.clone();
         let sequence = queue.append(kind, 0, &record)?;
-        Ok(Entry { queue, sequence, opened: Instant::now(), effects_lost: AtomicU64::new(0), closed: false })
+        Ok(Entry {
+            kind,
+            queue,
+            sequence,
+            opened: Instant::now(),
+            effects_lost: AtomicU64::new(0),
+            closed: false,
+        })
     }
 
     fn encode(&self, kind: RecordKind, body: &impl Serialize) -> Result<Vec<u8>, AuditError> {
@@ -273,10 +280,11 @@ impl Audit {
 
 /// A call, or an administrative act, between its intent and its outcome.
 ///
-/// Every entry gets an outcome: [`Audit::close`] or [`Audit::close_act`] consumes it, and dropping it (client disconnect, early return, panic) records
-/// `cancelled` or `crashed`. An entry does not keep the log alive; the next recovery closes one that outlives the log as `unknown`.
+/// Every entry gets an outcome: [`Audit::close`] or [`Audit::close_act`] consumes it. Dropping the entry of a call (client
+/// disconnect, early return, panic) records `cancelled` or `crashed`, that of an act `unknown`. An entry does not keep the log alive; the next recovery closes one that outlives the log as `unknown`.
 #[must_use = "dropping an entry records the outcome `cancelled`"]
 pub struct Entry {
+    kind: RecordKind,
     queue: Arc<CommitQueue>,
     sequence: u64,
     opened: Instant,
@@ -326,9 +334,11 @@ impl Drop for Entry {
         if self.closed {
             return;
         }
-        let (status, error_type) = match std::thread::panicking() {
-            true => (Status::Crashed, "INTERNAL"),
-            false => (Status::Cancelled, "CANCELLED"),
+        let (status, error_type) = match (self.kind, std::thread::panicking()) {
+            // An act that stops midway may have taken effect.
+            (RecordKind::AdminOpen, _) => (Status::Unknown, "UNKNOWN"),
+            (_, true) => (Status::Crashed, "INTERNAL"),
+            (_, false) => (Status::Cancelled, "CANCELLED"),
         };
         let duration_us = u64::try_from(self.opened.elapsed().as_micros()).unwrap_or(u64::MAX);
         let outcome = CallOutcome { duration_us, ..implicit_outcome(status, error_type, Executed::Unknown) };

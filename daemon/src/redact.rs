@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use toolgate_api::json::PlainValue;
 use toolgate_sandbox::Effect;
 
 /// Replaces a secret.
@@ -16,7 +17,7 @@ pub fn redact<'a>(arguments: &'a str, pointers: &[String]) -> Option<Cow<'a, Raw
     if pointers.is_empty() {
         return serde_json::from_str::<&RawValue>(arguments).ok().map(Cow::Borrowed);
     }
-    let mut value: Value = serde_json::from_str(arguments).ok()?;
+    let PlainValue(mut value) = serde_json::from_str(arguments).ok()?;
     for pointer in pointers {
         if let Some(secret) = value.pointer_mut(pointer) {
             *secret = Value::String(REDACTED.to_owned());
@@ -36,7 +37,7 @@ pub fn redact_unvalidated<'a>(
     if pointers.is_empty() {
         return redact(arguments, pointers);
     }
-    let mut members: Map<String, Value> = serde_json::from_str(arguments).ok()?;
+    let PlainValue(Value::Object(mut members)) = serde_json::from_str(arguments).ok()? else { return None };
     let named = schema.get("properties").and_then(Value::as_object);
     members.retain(|name, _| named.is_some_and(|named| named.contains_key(name)));
     for pointer in pointers {
@@ -55,7 +56,7 @@ pub fn secret_words(arguments: &str, pointers: &[String]) -> Vec<String> {
     if pointers.is_empty() {
         return found;
     }
-    if let Ok(value) = serde_json::from_str::<Value>(arguments) {
+    if let Ok(PlainValue(value)) = serde_json::from_str(arguments) {
         let secrets = pointers.iter().filter_map(|pointer| value.pointer(pointer));
         secrets.for_each(|secret| collect_words(secret, &mut found));
     }
@@ -187,5 +188,15 @@ mod tests {
     fn what_is_not_json_is_not_recorded() {
         assert!(redact("{broken", &[]).is_none());
         assert!(redact("{broken", &["/a".to_owned()]).is_none());
+    }
+
+    /// Refused arguments are parsed here first. `serde_json` would parse the text under such a key again.
+    #[test]
+    fn keys_of_serde_json_have_no_meaning_in_refused_arguments() {
+        let arguments = r#"{"a": {"$serde_json::private::RawValue": "[\"secret\"]"}, "key": "k"}"#;
+        let schema = json!({"properties": {"a": {}, "key": {}}});
+        let redacted = redact_unvalidated(arguments, &["/key".to_owned()], &schema).unwrap();
+        let shown = r#"{"a":{"$serde_json::private::RawValue":"[\"secret\"]"},"key":"[redacted]"}"#;
+        assert_eq!(redacted.get(), shown);
     }
 }

@@ -37,7 +37,7 @@ pub struct Row {
     pub kind: Kind,
     /// Time of the record, in milliseconds since 1970.
     pub at_ms: u64,
-    /// Status of the call, `running` before its end.
+    /// Status of the call, `running` before its end. Administrative acts have only `running`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Status, required = false)]
     pub status: Option<Status>,

@@ -60,8 +60,8 @@ pub struct TokenRequest {
     pub label: String,
 }
 
-/// A token, as lists return it.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+/// A token, as lists return it. Without `Debug`, since it can hold the secret.
+#[derive(Serialize, Deserialize, ToSchema)]
 pub struct TokenView {
     /// The token's id.
     pub id: String,

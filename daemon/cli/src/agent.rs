@@ -132,7 +132,7 @@ pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'
                 #[serde(skip_serializing_if = "Option::is_none")]
                 name: Option<String>,
                 #[serde(skip_serializing_if = "Option::is_none")]
-                enabled: Option<Vec<String>>,
+                enabled: Option<ToolNames>,
                 #[serde(flatten)]
                 others: Map<String, Value>,
             }
@@ -140,7 +140,7 @@ pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'
             let agents: Vec<DocumentEntry<Summary>> = client.list_all(&path).await?;
             Ok(printer.list(["AGENT", "NAME", "ENABLED"], &agents, |entry| {
                 let Summary { name, enabled, .. } = &entry.document;
-                let enabled = enabled.as_ref().map(|enabled| enabled.join(","));
+                let enabled = enabled.as_ref().map(ToolNames::text);
                 [entry.name.clone(), cell(name.as_ref()), cell(enabled.as_ref())]
             })?)
         }
@@ -148,6 +148,23 @@ pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'
             document::delete(client, &path(&agent)).await?;
             let deleted = json!({"deleted": agent.to_string()});
             Ok(printer.result(&deleted, &format!("agent `{agent}` is deleted"))?)
+        }
+    }
+}
+
+/// A list of tools, or `*`.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum ToolNames {
+    List(Vec<String>),
+    Word(String),
+}
+
+impl ToolNames {
+    fn text(&self) -> String {
+        match self {
+            Self::List(names) => names.join(","),
+            Self::Word(word) => word.clone(),
         }
     }
 }
@@ -265,9 +282,11 @@ mod tests {
     #[tokio::test]
     async fn a_list_shows_each_agent_with_its_tools() {
         let item = json!({"name": "bot", "etag": "\"1\"", "document": {"name": "Bot", "enabled": ["files/*", "sums/add"]}});
-        let page = Canned::json(200, json!({"items": [item], "next_cursor": null}));
+        let all = json!({"name": "root", "etag": "\"1\"", "document": {"enabled": "*"}});
+        let page = Canned::json(200, json!({"items": [item, all], "next_cursor": null}));
         let run = run_command(AgentCommand::List { organization: "acme".into() }, vec![page]).await;
         run.result.expect("listed");
+        assert!(run.out.contains("root   -     *"), "{}", run.out);
         assert!(run.out.contains("bot    Bot   files/*,sums/add"), "{}", run.out);
     }
 

@@ -250,7 +250,7 @@ fn recovery_text(recovery: &Recovery) -> String {
             .push(format!("{} torn bytes cut off segment {} at byte {}", cut.bytes, cut.segment, cut.offset));
     }
     if recovery.unknown > 0 {
-        findings.push(format!("calls that ended as unknown: {}", recovery.unknown));
+        findings.push(format!("calls and acts that ended as unknown: {}", recovery.unknown));
     }
     if findings.is_empty() { "-".into() } else { findings.join("; ") }
 }
@@ -260,7 +260,9 @@ fn recovery_text(recovery: &Recovery) -> String {
 fn damage_text(item: &Row, damaged: &DamagedRange, what: &str) -> String {
     let lost = match (item.kind, &item.call) {
         (Kind::Damaged, _) => format!("damaged records: {}", damaged.records),
-        (Kind::Call, Some(_)) => format!("{what} (its outcome can no longer be read)"),
+        (Kind::Call | Kind::Admin, _) if item.call.is_some() || item.admin.is_some() => {
+            format!("{what} (its outcome can no longer be read)")
+        }
         _ => "it can no longer be read".into(),
     };
     match (damaged.segment, damaged.offset) {
@@ -365,7 +367,7 @@ mod tests {
             "plugin.load files",
             "damaged records: 4, segment 3 at byte 112",
             "damaged records: 5",
-            "17 torn bytes cut off segment 2 at byte 96; calls that ended as unknown: 3",
+            "17 torn bytes cut off segment 2 at byte 96; calls and acts that ended as unknown: 3",
             "file_denied ../x\\u{1b}[2J",
         ] {
             assert!(run.out.contains(part), "{part}: {}", run.out);

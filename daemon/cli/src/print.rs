@@ -75,11 +75,8 @@ impl<'out> Printer<'out> {
 
     /// Prints a value as JSON as the result.
     pub fn json<T: Serialize + ?Sized>(&mut self, value: &T) -> io::Result<()> {
-        let text = serde_json::to_string_pretty(value).unwrap_or_default();
-        for line in text.lines() {
-            writeln!(self.out, "{}", escaped_in_json(line))?;
-        }
-        Ok(())
+        // The value can hold raw JSON of another author.
+        self.json_text(&serde_json::to_string_pretty(value).unwrap_or_default())
     }
 
     /// Prints raw JSON of another author as the result: numbers, spaces and the order of keys stay unchanged.

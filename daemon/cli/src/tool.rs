@@ -113,8 +113,8 @@ pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_
             Ok(printer.list(["NAMESPACE", "KIND", "STATE", "ACTIONS", "WAITING", "PURPOSE"], &tools, row)?)
         }
         ToolCommand::Show { name } => {
-            let tool: CustomToolView = client.get(&path(&name)?).send().await?.body;
-            Ok(printer.json(&tool)?)
+            let definition: Value = client.get(&path(&name)?).send().await?.body;
+            Ok(printer.json(&definition)?)
         }
         ToolCommand::Put { name, file } => {
             let definition = document_from(&file)?;
@@ -394,6 +394,15 @@ mod tests {
         assert!(!run.notes.contains("Finds."), "what stays is not repeated: {}", run.notes);
         assert!(run.notes.contains("`odd` is left out: its schema is none"), "{}", run.notes);
         assert_eq!(run.out, "wiki is active: call_wiki_search; asks for https://wiki.example/mcp\n");
+    }
+
+    #[tokio::test]
+    async fn a_tool_is_shown_as_its_definition() {
+        let definition = json!({"base_url": "https://a.example", "actions": []});
+        let command = ToolCommand::Show { name: "acme/weather".into() };
+        let run = run_command(command, vec![Canned::json(200, definition.clone())]).await;
+        run.result.expect("shown");
+        assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json"), definition);
     }
 
     /// C1: the namespace is derived from the display name if none is given.

@@ -7,6 +7,7 @@ use std::cell::Cell;
 
 use serde_json::{Map, Value};
 use toolgate_admission::percent_decode;
+use toolgate_api::json::PlainValue;
 use toolgate_api::text::escape_for_display;
 
 use crate::report::ImportError;
@@ -130,9 +131,10 @@ fn read_json(text: &str) -> Result<Value, ImportError> {
             "the document has {containers} objects and arrays, more than the {CONTAINERS} allowed"
         )));
     }
-    serde_json::from_str(text).map_err(|error| {
+    let parsed = serde_json::from_str(text).map_err(|error| {
         refuse(format!("the document is not JSON: {}", escape_for_display(&error.to_string(), 200)))
-    })
+    });
+    parsed.map(|PlainValue(document)| document)
 }
 
 /// The number of objects and arrays that a JSON text opens.
@@ -166,13 +168,14 @@ fn read_yaml(text: &str) -> Result<Value, ImportError> {
         strict_booleans: true,
         with_snippet: false,
     };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
+    let parsed = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let message = format!(
             "the document is not YAML that can be read: {}",
             escape_for_display(&error.to_string(), 200)
         );
         ImportError::new("", message, RESEND_HINT)
-    })
+    });
+    parsed.map(|PlainValue(document)| document)
 }
 
 fn check_version(root: &Value) -> Result<(), ImportError> {

@@ -11,7 +11,7 @@ use super::{Actor, Admin, AuditedAction};
 use crate::clock::now_ms;
 use crate::credentials::{AuthorizationLink, Credential, NewCredential, PendingFlow, RootKey, RootRotation};
 use crate::documents::Precondition;
-use crate::identity::Caller;
+use crate::identity::{Access, Caller};
 use crate::store::WriteResult;
 
 /// The address of a credential.
@@ -113,6 +113,7 @@ impl Admin {
 
     /// Gives the daemon the root key that its secrets are sealed with.
     pub async fn unseal(&self, actor: Actor<'_>, key: &str) -> Result<(), CallError> {
+        actor.caller.may(Access::Operate)?;
         let unsealing =
             async { self.parts().credentials.unseal(parse_root_key(key, KEY_IN_USE)?, now_ms()).await };
         self.run_audited(actor.action(None, "root_key.unseal", "root_key"), unsealing).await
@@ -124,6 +125,7 @@ impl Admin {
         actor: Actor<'_>,
         key: Option<&str>,
     ) -> Result<RootRotation, CallError> {
+        actor.caller.may(Access::Operate)?;
         let rotating = async {
             let given = key.map(|key| parse_root_key(key, NEW_KEY)).transpose()?;
             self.parts().credentials.rotate_root(given, now_ms()).await

@@ -69,6 +69,7 @@ impl Admin {
         document: &OrganizationDocument,
         precondition: &Precondition,
     ) -> Result<WriteResult, CallError> {
+        actor.caller.may(Access::Operate)?;
         self.run_audited(actor.action(Some(name), "organization.put", name.as_str()), async {
             crate::documents::check_organization(document)?;
             let text = serde_json::to_string(document).map_err(|error| {
@@ -113,6 +114,7 @@ impl Admin {
         name: &Name,
         precondition: &Precondition,
     ) -> Result<(), CallError> {
+        actor.caller.may(Access::Operate)?;
         self.run_audited(actor.action(Some(name), "organization.delete", name.as_str()), async {
             let _in_order = self.0.documents.lock().await;
             let key = DocumentKey::Organization(name.clone());

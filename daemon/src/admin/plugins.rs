@@ -6,6 +6,7 @@ use toolgate_api::name::Namespace;
 use toolgate_api::plugin::PluginView;
 
 use super::{Actor, Admin};
+use crate::identity::Access;
 use crate::plugins::{BackgroundLoad, ExpectedPlugin};
 
 impl Admin {
@@ -16,6 +17,7 @@ impl Admin {
         file: Bytes,
         expected: ExpectedPlugin,
     ) -> Result<PluginView, CallError> {
+        actor.caller.may(Access::Operate)?;
         let namespace = expected.namespace.clone();
         let action = actor.action(None, "plugin.load", namespace.as_str());
         self.run_audited(action, self.parts().plugins.load(file, expected)).await
@@ -26,13 +28,18 @@ impl Admin {
     pub async fn run_background_load(&self, actor: Actor<'_>, load: &BackgroundLoad) {
         let plugins = &self.parts().plugins;
         let action = actor.action(None, "plugin.load", load.namespace().as_str());
-        if let Err(error) = self.run_audited(action, plugins.run_background_load(load)).await {
+        let loading = async {
+            actor.caller.may(Access::Operate)?;
+            plugins.run_background_load(load).await
+        };
+        if let Err(error) = self.run_audited(action, loading).await {
             plugins.record_load_failure(load, &error);
         }
     }
 
     /// Removes a plugin and its versions.
     pub async fn remove_plugin(&self, actor: Actor<'_>, namespace: &Namespace) -> Result<(), CallError> {
+        actor.caller.may(Access::Operate)?;
         let action = actor.action(None, "plugin.remove", namespace.as_str());
         self.run_audited(action, self.parts().plugins.remove(namespace)).await
     }
@@ -43,6 +50,7 @@ impl Admin {
         actor: Actor<'_>,
         namespace: &Namespace,
     ) -> Result<PluginView, CallError> {
+        actor.caller.may(Access::Operate)?;
         let action = actor.action(None, "plugin.rollback", namespace.as_str());
         self.run_audited(action, self.parts().plugins.roll_back(namespace)).await
     }
@@ -54,6 +62,7 @@ impl Admin {
         namespace: &Namespace,
         disabled: bool,
     ) -> Result<PluginView, CallError> {
+        actor.caller.may(Access::Operate)?;
         let action = if disabled { "plugin.disable" } else { "plugin.enable" };
         let action = actor.action(None, action, namespace.as_str());
         self.run_audited(action, self.parts().plugins.set_disabled(namespace, disabled)).await

@@ -401,7 +401,8 @@ fn row_of(hit: &Hit) -> Row {
         sequence: hit.sequence,
         kind: hit.kind,
         at_ms: hit.at_ms,
-        status: hit.status.filter(|_| hit.kind == Kind::Call),
+        // Of an act, the outcome has the result: a status says that there is none yet.
+        status: hit.status.filter(|status| hit.kind == Kind::Call || *status == Status::Running),
         call: None,
         closed_at_ms: None,
         outcome: None,

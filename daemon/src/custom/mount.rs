@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::json::PlainValue;
 use toolgate_api::limits::{LimitName, LimitsPatch};
 
 use crate::call::CallOutcome;
@@ -87,7 +88,7 @@ pub(super) fn widen(limits: &mut LimitsPatch) {
 pub(super) fn without(discovered: &RawValue, error: &CallError) -> Option<Box<RawValue>> {
     let pointer = error.pointer()?;
     let at: usize = pointer.strip_prefix("/tools/")?.split('/').next()?.parse().ok()?;
-    let mut list: serde_json::Value = serde_json::from_str(discovered.get()).ok()?;
+    let PlainValue(mut list) = serde_json::from_str(discovered.get()).ok()?;
     let tools = list.get_mut("tools")?.as_array_mut().filter(|tools| at < tools.len() && tools.len() > 1)?;
     let name = tools.remove(at).get("name").cloned().unwrap_or_default();
     let left_out = serde_json::json!({"name": name, "why": error.message});

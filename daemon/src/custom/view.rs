@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use toolgate_admission::{Plugin, Warning};
 use toolgate_api::custom_tool::{CustomState, CustomToolView, LeftOut, WaitingView};
+use toolgate_api::json::PlainValue;
 use toolgate_api::name::Name;
 use toolgate_api::tools::ToolPattern;
 use toolgate_sandbox::Component;
@@ -94,7 +95,7 @@ fn waiting_view(mount: &Mount, waiting: &Waiting) -> WaitingView {
         tools.keys().filter(|name| !others.contains_key(*name)).cloned().collect()
     };
     let differs = |(name, text): &(&String, &&str)| before.get(*name).is_some_and(|old| old != *text);
-    let parse = |text: &str| serde_json::from_str(text).ok();
+    let parse = |text: &str| serde_json::from_str(text).ok().map(|PlainValue(tool)| tool);
     WaitingView {
         digest: waiting.digest.clone(),
         protocol,

@@ -122,7 +122,9 @@ impl ClientError {
                 "give a token with `--token-file FILE` or TOOLGATE_TOKEN; the first one is in DATA/operator.token"
             }
             Self::Refused(problem) => &problem.hint,
-            Self::Unexpected { .. } => "check `--server`: another program may listen there",
+            Self::Unexpected { .. } => {
+                "check `--server`: another program may listen there, or a daemon of another version"
+            }
         }
     }
 
