@@ -10,30 +10,29 @@ mod from_definition;
 mod history;
 mod load;
 
+use crate::clock::now_ms;
+use crate::compile::Compiler;
+use crate::registry::Registry;
+use crate::store::Store;
+pub use background_loads::BackgroundLoad;
+use background_loads::BackgroundLoads;
+pub use built_in::BUILT_IN;
+use files::{FileHandle, PluginFiles};
+pub use from_definition::Definition;
+use history::{FailedPlugin, History, Version};
+pub use history::{capabilities_view, tool_view};
+pub use load::ExpectedPlugin;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use background_loads::BackgroundLoads;
-use files::{FileHandle, PluginFiles};
-use history::{FailedPlugin, History, Version};
 use toolgate_admission::{Plugin, Warning};
+use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::{Capabilities, Grant};
 use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::name::Namespace;
 use toolgate_api::plugin::PluginView;
 use toolgate_sandbox::{Component, Sandbox};
-
-use crate::clock::now_ms;
-use crate::compile::Compiler;
-use crate::registry::Registry;
-use crate::store::Store;
-
-pub use background_loads::BackgroundLoad;
-pub use from_definition::{Definition, DefinitionKind};
-pub use history::{capabilities_view, tool_view};
-pub use load::ExpectedPlugin;
 
 /// A component that the build script compiled and embedded.
 #[derive(Debug)]
@@ -52,7 +51,6 @@ mod built_in {
     use super::Embedded;
     include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 }
-pub use built_in::BUILT_IN;
 
 /// The loaded plugins. Cheap to clone.
 #[derive(Clone)]

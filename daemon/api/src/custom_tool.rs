@@ -7,6 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::definition::CustomToolDefinition;
 use crate::document::DocumentWarning;
 use crate::plugin::{CapabilitiesView, ToolView};
 
@@ -149,7 +150,7 @@ pub struct ImportRequest {
 #[schema(as = Import)]
 pub struct ImportView {
     /// The definition.
-    #[schema(value_type = ToolDefinitionForm)]
+    #[schema(value_type = CustomToolDefinition)]
     pub definition: Value,
     /// The tool that was created; null in a dry run.
     #[schema(required)]
@@ -178,83 +179,4 @@ pub struct NoteView {
     pub about: String,
     /// The difference.
     pub text: String,
-}
-
-/// Definition of a custom tool: an HTTP API with its actions, or an MCP server. Unknown fields are refused.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[schema(as = CustomToolDefinition)]
-pub struct ToolDefinitionForm {
-    /// `http`, or `mcp` for a server of the Model Context Protocol. Default: `http`.
-    #[schema(pattern = "^(http|mcp)$")]
-    pub kind: Option<String>,
-    /// The name for people.
-    #[schema(max_length = 100)]
-    pub display_name: Option<String>,
-    /// The purpose of the tool.
-    #[schema(min_length = 1, max_length = 2_000)]
-    pub description: String,
-    /// The publisher of the tool.
-    #[schema(max_length = 200)]
-    pub publisher: Option<String>,
-    /// The category of the tool in a catalogue.
-    #[schema(max_length = 100)]
-    pub category: Option<String>,
-    /// The version of the tool. Default: `1`.
-    #[schema(max_length = 64)]
-    pub version: Option<String>,
-    /// Kind `http`: the base URL of every action.
-    #[schema(example = "https://api.example.com/v1")]
-    pub base_url: Option<String>,
-    /// Kind `mcp`: the URL of the server.
-    #[schema(example = "https://mcp.example.com/mcp")]
-    pub url: Option<String>,
-    /// Kind `mcp`: the protocol revision. Default: negotiated with the server.
-    #[schema(pattern = "^(2025-11-25|2026-07-28)$")]
-    pub protocol: Option<String>,
-    /// Kind `mcp`: the server's tools to mount, by the server's names. Default: all tools.
-    pub tools: Option<Vec<String>>,
-    /// Kind `mcp`: the server's read-only tools, by the server's names; the server's own hints are ignored. Default:
-    /// none.
-    pub read_only: Option<Vec<String>>,
-    /// How requests are authenticated; the secret is a credential of the provider.
-    pub authentication: Option<AuthenticationForm>,
-    /// Header fields of every request. Fields for authentication or message framing are refused.
-    #[schema(value_type = Option<Object>)]
-    pub headers: Option<Value>,
-    /// The service's rate limit, shared by all agents of the organization.
-    pub rate_limit: Option<RateForm>,
-    /// Kind `http`: whether the API follows HTTP's method semantics: GET, HEAD and OPTIONS are read-only, PUT and
-    /// DELETE are idempotent. Default: false, and every action without hints of its own counts as a change.
-    pub safe_methods: Option<bool>,
-    /// Kind `http`: the actions.
-    #[schema(value_type = Option<Vec<Object>>, max_items = 1_000)]
-    pub actions: Option<Vec<Value>>,
-}
-
-/// How a tool authenticates its requests.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[schema(as = ToolAuthentication)]
-pub struct AuthenticationForm {
-    /// The kind of the credential.
-    #[schema(pattern = "^(none|api_key|bearer|basic|oauth2_client_credentials|oauth2_authorization_code)$")]
-    pub kind: String,
-    /// The provider of the credential. Required for all kinds except `none`.
-    #[schema(example = "weather")]
-    pub provider: Option<String>,
-    /// OAuth2: the token endpoint, as information for creating the credential.
-    pub token_url: Option<String>,
-    /// OAuth2: the scopes, as information for creating the credential.
-    pub scopes: Option<Vec<String>>,
-}
-
-/// A rate limit: a number of calls in a number of seconds.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[schema(as = RateLimit)]
-pub struct RateForm {
-    /// The number of calls.
-    #[schema(minimum = 1, maximum = 1_000_000)]
-    pub calls: u32,
-    /// The interval, in seconds.
-    #[schema(minimum = 1, maximum = 86_400)]
-    pub seconds: u32,
 }

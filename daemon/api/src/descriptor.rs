@@ -105,12 +105,15 @@ pub struct ToolDescription {
 
 /// How many calls a service takes in a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RateLimit {
     /// Calls per period, at least 1.
     #[serde(deserialize_with = "whole_number::<_, _, 1, RATE_CALLS>")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000_000))]
     pub calls: u32,
     /// The period, at least 1 second.
     #[serde(deserialize_with = "whole_number::<_, _, 1, RATE_SECONDS>")]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 86_400))]
     pub seconds: u32,
 }
 
@@ -159,13 +162,13 @@ impl Default for Hints {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Example {
     /// What it shows.
-    #[serde(default, deserialize_with = "text::<_, _, 1_000>")]
+    #[serde(default, deserialize_with = "text::<_, _, 1_000>", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The arguments, an object.
     #[serde(deserialize_with = "example_input")]
     pub input: Value,
     /// The result.
-    #[serde(default, deserialize_with = "visible_json")]
+    #[serde(default, deserialize_with = "visible_json", skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
 }
 

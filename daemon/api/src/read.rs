@@ -129,7 +129,7 @@ pub fn parse(json: &str, max_depth: u64) -> Result<Value, ReadError> {
     })
 }
 
-/// Reads a value. Unknown fields are errors where the type has `deny_unknown_fields`.
+/// Reads a value. Unknown fields are errors, also where the type lacks `deny_unknown_fields`.
 pub fn read<'de, T: Deserialize<'de>>(value: &'de Value) -> Result<T, ReadError> {
     T::deserialize(Reader { value, place: &Place::ROOT, unknown: None })
 }
@@ -198,12 +198,24 @@ impl<'de> Reader<'de, '_> {
     ) -> Result<V::Value, ReadError> {
         match self.value {
             Value::Object(members) => {
-                if let (Some(fields @ [_, ..]), Some(unknown)) = (fields, self.unknown) {
-                    let names = members.keys().filter(|name| !fields.contains(&name.as_str()));
-                    unknown.borrow_mut().extend(names.map(|name| self.place.pointer_to(name)));
+                if let Some(fields @ [_, ..]) = fields {
+                    let mut names = members.keys().filter(|name| !fields.contains(&name.as_str()));
+                    match (self.unknown, names.next()) {
+                        (Some(unknown), Some(first)) => {
+                            let names = std::iter::once(first).chain(names);
+                            unknown.borrow_mut().extend(names.map(|name| self.place.pointer_to(name)));
+                        }
+                        (None, Some(name)) => {
+                            let error: ReadError = de::Error::unknown_field(name, fields);
+                            return Err(error.inside(name));
+                        }
+                        (_, None) => {}
+                    }
                 }
                 visitor.visit_map(Members { members: members.iter(), next: None, fields, object: self })
             }
+            // Some objects can be written as a word.
+            Value::String(text) => visitor.visit_borrowed_str(text),
             _ => Err(de::Error::invalid_type(self.as_unexpected(), &visitor)),
         }
     }

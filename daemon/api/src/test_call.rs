@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::call::CallResult;
-use crate::custom_tool::ToolDefinitionForm;
+use crate::definition::CustomToolDefinition;
 use crate::network::NetworkRule;
 
 /// A test call.
@@ -20,7 +20,7 @@ pub struct TestCallRequest {
     pub tool: String,
     /// A definition, which need not be saved.
     #[serde(default)]
-    #[schema(value_type = Option<ToolDefinitionForm>, required = false)]
+    #[schema(value_type = Option<CustomToolDefinition>, required = false)]
     pub definition: Option<Box<RawValue>>,
     /// The namespace of `definition`. Default: `tryout`.
     #[schema(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40)]

@@ -1,14 +1,13 @@
 //! The fields of a definition that the daemon itself parses. The built-in component that builds the plugin parses the
 //! rest, and reports errors with their JSON pointer.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
+use std::borrow::Cow;
+use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::json::parse_strict;
 use toolgate_api::nearest;
-
-use crate::plugins::DefinitionKind;
+use toolgate_api::read::read;
 
 /// Depth limit of a definition: a schema may nest 32 subschemas, at two levels each.
 const DEPTH: u64 = 96;
@@ -30,12 +29,10 @@ impl<'a> ParsedDefinition<'a> {
         if !value.is_object() {
             return Err(wrong("", "a definition is one JSON object".to_owned(), "send `{…}`".to_owned()));
         }
-        let kind = match value.get("kind") {
-            None | Some(Value::Null) => DefinitionKind::Http,
-            Some(kind) => read_kind(kind)?,
-        };
+        let kind: Option<DefinitionKind> = read(value.get("kind").unwrap_or(&Value::Null))
+            .map_err(|error| wrong("/kind", error.message, error.hint))?;
         let server = OF_THE_SERVER.map(|name| value.get(name).cloned().unwrap_or_default());
-        Ok(Self { kind, text: text.into(), server })
+        Ok(Self { kind: kind.unwrap_or_default(), text: text.into(), server })
     }
 
     pub fn into_owned(self) -> ParsedDefinition<'static> {
@@ -47,20 +44,6 @@ impl<'a> ParsedDefinition<'a> {
     pub fn mounts_the_same_as(&self, other: &ParsedDefinition<'_>) -> bool {
         self.kind == DefinitionKind::Mcp && other.kind == DefinitionKind::Mcp && self.server == other.server
     }
-}
-
-fn read_kind(kind: &Value) -> Result<DefinitionKind, CallError> {
-    let text = kind.as_str().unwrap_or_default();
-    DefinitionKind::parse(text).ok_or_else(|| {
-        let meant =
-            nearest(text, ["http", "mcp"].into_iter()).map(|meant| format!(": did you mean `{meant}`?"));
-        let hint = format!("write `http` or `mcp`{}", meant.unwrap_or_default());
-        wrong(
-            "/kind",
-            format!("`{}` is no kind of definition", toolgate_api::text::escape_for_display(text, 40)),
-            hint,
-        )
-    })
 }
 
 fn wrong(pointer: &str, message: String, hint: String) -> CallError {

@@ -21,7 +21,8 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use toolgate_api::custom_tool::{ConsentRequest, CustomToolAccepted, CustomToolView, ToolDefinitionForm};
+use toolgate_api::custom_tool::{ConsentRequest, CustomToolAccepted, CustomToolView};
+use toolgate_api::definition::CustomToolDefinition;
 use toolgate_api::document::DocumentAccepted;
 use toolgate_api::grant::Grant;
 use toolgate_api::page::List;
@@ -52,7 +53,7 @@ pub async fn list(
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "get_custom_tool",
     params(CustomToolPath),
-    responses((status = 200, description = "The definition.", body = ToolDefinitionForm, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoCustomTool, StoreUnreadable),
+    responses((status = 200, description = "The definition.", body = CustomToolDefinition, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoCustomTool, StoreUnreadable),
 )]
 pub async fn get(
     State(app): State<App>,
@@ -71,7 +72,7 @@ pub async fn get(
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "put_custom_tool",
     params(CustomToolPath, WriteHeaders),
-    request_body(content = ToolDefinitionForm, example = json!({
+    request_body(content = CustomToolDefinition, example = json!({
         "description": "Weather by place.", "base_url": "https://api.example.com/v1",
         "actions": [{"name": "current", "description": "The weather now.", "method": "GET", "path": "/points/{city}",
             "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}],

@@ -3,48 +3,23 @@
 //! The component parses and validates the definition; the daemon only reads its kind. The result is an ordinary plugin,
 //! whose digest covers the component and the definition.
 
+use super::{FileHandle, Plugins, lock};
+use crate::audit;
 use std::sync::Arc;
-
 use toolgate_admission::{Descriptor, Digest, Plugin};
+use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, Details, ErrorType, PluginFailureDetails};
 use toolgate_api::grant::{Capabilities, Grant};
 use toolgate_api::name::{Name, Namespace};
 use toolgate_api::network::{HostPattern, NetworkRule};
 use toolgate_sandbox::{Component, Slot};
 
-use super::{FileHandle, Plugins, lock};
-use crate::audit;
-
-/// The kind of a definition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum DefinitionKind {
-    /// A declared HTTP API.
-    Http,
-    /// A mounted server of the Model Context Protocol.
-    Mcp,
-}
-
-impl DefinitionKind {
-    /// The name that documents use.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Mcp => "mcp",
-        }
-    }
-
-    /// Parses the name that documents use.
-    pub fn parse(text: &str) -> Option<Self> {
-        [Self::Http, Self::Mcp].into_iter().find(|kind| kind.as_str() == text)
-    }
-
-    /// The kind that the built-in component `name` handles.
-    pub(super) fn of_component(name: &str) -> Option<Self> {
-        match name {
-            "api" => Some(Self::Http),
-            "mcp" => Some(Self::Mcp),
-            _ => None,
-        }
+/// The kind of definition that the built-in component `name` handles.
+pub(super) fn kind_of_component(name: &str) -> Option<DefinitionKind> {
+    match name {
+        "api" => Some(DefinitionKind::Http),
+        "mcp" => Some(DefinitionKind::Mcp),
+        _ => None,
     }
 }
 

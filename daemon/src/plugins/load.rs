@@ -13,8 +13,9 @@ use toolgate_api::plugin::PluginView;
 use toolgate_sandbox::Component;
 
 use super::background_loads::LoadToken;
+use super::from_definition::kind_of_component;
 use super::history::{FailedVersion, KeptVersion};
-use super::{BUILT_IN, DefinitionKind, Embedded, FileHandle, History, Plugins, Version, lock};
+use super::{BUILT_IN, Embedded, FileHandle, History, Plugins, Version, lock};
 use crate::audit;
 use crate::clock::now_ms;
 use crate::store::{PluginRow, PluginVersionRow, UnavailableReason};
@@ -78,7 +79,7 @@ impl Plugins {
             let digest = Digest::parse(digest).map_err(|error| load_error(error.to_string()))?;
             let handle = self.0.files.handle(&digest);
             let report = |took: Option<Duration>| took.into_iter().for_each(|took| report(name, took));
-            if let Some(kind) = DefinitionKind::of_component(name) {
+            if let Some(kind) = kind_of_component(name) {
                 let (component, took) = self.0.compiler.component(&digest, file).await?;
                 report(took);
                 lock(&self.0.definition_components).insert(kind, (handle, component));

@@ -9,19 +9,18 @@ use crate::plan::Piece;
 /// Describes the plugin that a definition makes.
 pub fn describe(definition: Definition) -> Result<Value, Error> {
     let capabilities = capabilities(&definition);
-    let Definition {
-        namespace, version, publisher, category, purpose, provider, rate_limit, actions, ..
-    } = definition;
+    let Definition { namespace, document, actions, .. } = definition;
+    let provider = document.provider();
     let tools: Vec<Value> =
-        actions.into_iter().map(|action| tool(action, provider.as_deref())).collect::<Result<_, Error>>()?;
+        actions.into_iter().map(|action| tool(action, provider)).collect::<Result<_, Error>>()?;
     Ok(without_nulls([
         ("name", namespace.into()),
-        ("version", version.into()),
-        ("publisher", publisher.into()),
-        ("category", category.into()),
-        ("purpose", purpose.into()),
+        ("version", document.version.unwrap_or_else(|| "1".to_owned()).into()),
+        ("publisher", document.publisher.into()),
+        ("category", document.category.into()),
+        ("purpose", document.description.into()),
         ("capabilities", capabilities),
-        ("rate_limit", rate_limit.unwrap_or_default()),
+        ("rate_limit", json!(document.rate_limit)),
         ("tools", tools.into()),
     ]))
 }
@@ -40,7 +39,7 @@ fn capabilities(definition: &Definition) -> Value {
         ("methods", methods.into()),
         ("path", rule_path(definition).into()),
     ]);
-    json!({"network": [rule], "credentials": definition.provider.iter().collect::<Vec<_>>()})
+    json!({"network": [rule], "credentials": definition.document.provider().into_iter().collect::<Vec<_>>()})
 }
 
 /// `/v1/` is what lies below `/v1`; `/v1` is that and itself, and is asked for only where an action requests it.
@@ -55,28 +54,21 @@ fn rule_path(definition: &Definition) -> Option<String> {
 }
 
 fn tool(action: Action, provider: Option<&str>) -> Result<Value, Error> {
-    let plan = serde_json::to_value(&action.plan)?;
-    let hints = action.hints;
-    let hints = json!({
-        "read_only": hints.read_only,
-        "destructive": hints.destructive,
-        "idempotent": hints.idempotent,
-        "open_world": hints.open_world,
-    });
-    let original_name = Some(action.original_name).filter(|original| *original != action.name);
+    let Action { name, definition, input_schema, hints, plan } = action;
+    let original_name = Some(definition.name).filter(|original| *original != name);
     Ok(without_nulls([
-        ("name", action.name.into()),
+        ("name", name.into()),
         ("original_name", original_name.into()),
-        ("description", action.description.into()),
-        ("usage", action.usage.into()),
-        ("input_schema", action.input_schema),
-        ("output_schema", action.output_schema.unwrap_or_default()),
-        ("hints", hints),
+        ("usage", definition.usage.unwrap_or_else(|| definition.description.clone()).into()),
+        ("description", definition.description.into()),
+        ("input_schema", input_schema),
+        ("output_schema", definition.output_schema.unwrap_or_default()),
+        ("hints", serde_json::to_value(hints)?),
         ("required_integrations", provider.map(|provider| json!([provider])).unwrap_or_default()),
-        ("tags", action.tags.into()),
-        ("examples", action.examples.into()),
-        ("redact", action.redact.into()),
-        ("definition", plan),
+        ("tags", definition.tags.into()),
+        ("examples", serde_json::to_value(definition.examples)?),
+        ("redact", definition.redact.into()),
+        ("definition", serde_json::to_value(plan)?),
     ]))
 }
 

@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use toolgate_api::definition::{BodyFormat, Method, Style};
 
 /// How one action becomes a request, and its answer a result.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
 pub struct Plan {
-    pub method: String,
+    pub method: Method,
     /// Scheme, host and port, as `https://api.example.com`.
     pub origin: String,
     /// The path, that of the base URL included.
@@ -81,41 +82,12 @@ impl Target {
     }
 }
 
-/// How a value that is no single word stands in a query.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Style {
-    /// A list as one pair for each item: `id=1&id=2`.
-    #[default]
-    Form,
-    /// A list as `id=1,2`.
-    Comma,
-    /// A list as `id=1%202`.
-    Space,
-    /// A list as `id=1%7C2`.
-    Pipe,
-    /// An object as one pair for each member: `filter[a]=1&filter[b]=2`.
-    DeepObject,
-    /// Anything, as JSON.
-    Json,
-}
-
 /// What a request has as its content.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
 pub struct Content {
-    pub form: ContentForm,
+    pub form: BodyFormat,
     #[serde(rename = "type")]
     pub content_type: String,
-}
-
-/// How content is written.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ContentForm {
-    #[default]
-    Json,
-    Form,
-    Text,
 }
 
 /// Which part of an answer is the result.

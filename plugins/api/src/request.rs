@@ -23,7 +23,7 @@ pub fn build(plan: &Plan, arguments: &str) -> Result<http::Request, Error> {
     let arguments = Arguments::read(arguments)?;
     let given = arguments.in_places(plan)?;
     let url = format!("{}{}{}", plan.origin, path(plan, &arguments)?, query::write(&plan.query, &given)?);
-    let request = http::request(&plan.method, url).max_body_bytes(ANSWER_BYTES);
+    let request = http::request(plan.method.as_str(), url).max_body_bytes(ANSWER_BYTES);
     let request = add_headers(request, plan, &given)?;
     match content::write(plan, &given)? {
         Some((content_type, content)) => Ok(request.header("content-type", content_type).body(content)),

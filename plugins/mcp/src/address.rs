@@ -1,9 +1,8 @@
 //! The server's URL: one spelling, so that the rule that asks for it and the request that goes there are the same.
 
 use toolgate_api::network::{parse_authority, validate_path};
-use toolgate_sdk::Error;
+use toolgate_api::read::ReadError;
 
-use crate::place::Place;
 use crate::text::shown;
 
 /// Longest URL: it is repeated at each tool.
@@ -25,12 +24,14 @@ pub struct Address {
     pub path: String,
 }
 
-pub fn read(place: &Place<'_>) -> Result<Address, Error> {
-    let text = place.str()?;
+/// Reads the URL at `place` of the document.
+pub fn read(place: &str, text: &str) -> Result<Address, ReadError> {
     if text.len() > URL_BYTES {
-        return Err(place.refuse(format!("the URL has more than {URL_BYTES} bytes"), "shorten it"));
+        let message = format!("the URL has more than {URL_BYTES} bytes");
+        return Err(ReadError::new(place, message, "shorten it"));
     }
-    parse(text).map_err(|why| place.refuse(format!("`{}` cannot be used: {why}", shown(text, 100)), HINT))
+    parse(text)
+        .map_err(|why| ReadError::new(place, format!("`{}` cannot be used: {why}", shown(text, 100)), HINT))
 }
 
 fn parse(text: &str) -> Result<Address, String> {

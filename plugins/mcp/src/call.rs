@@ -1,5 +1,6 @@
 //! A call of a tool of the server.
 
+use toolgate_api::definition::Protocol;
 use toolgate_sdk::serde_json::value::RawValue;
 use toolgate_sdk::serde_json::{self, Value};
 use toolgate_sdk::{Context, Error};
@@ -7,7 +8,6 @@ use toolgate_sdk::{Context, Error};
 use crate::connection::{Connection, Params, Request};
 use crate::content;
 use crate::describe::Part;
-use crate::document::Protocol;
 use crate::exchange::Server;
 use crate::failure::Failure;
 use crate::mirror;

@@ -3,13 +3,14 @@
 //! What the plugin may reach follows from the owner's document alone and is the same in both lives, so that a grant for the
 //! first is the right one for the second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use toolgate_api::definition::Protocol;
 use toolgate_sdk::Error;
 use toolgate_sdk::serde_json::{self, Value, json};
 
-use crate::document::{Document, Protocol};
+use crate::document::Document;
 use crate::mirror::{self, Mirrored};
 use crate::offer::{self, Discovered, Tool};
 use crate::text::cut;
@@ -37,7 +38,7 @@ pub struct Part {
     pub mirrored: Vec<Mirrored>,
     /// At `discover`: the tools to look for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub only: Option<Vec<String>>,
+    pub only: Option<BTreeSet<String>>,
 }
 
 /// The plugin before its server was asked.
@@ -51,8 +52,8 @@ pub fn describe_undiscovered(document: &Document) -> Value {
         "output_schema": offer::output_schema(),
         "hints": {"read_only": true, "destructive": false, "idempotent": true, "open_world": true},
         "tags": ["mcp"],
-        "required_integrations": integrations(document.provider.as_deref()),
-        "definition": Part { only: document.only.clone(), ..part(document) },
+        "required_integrations": integrations(document.definition.provider()),
+        "definition": Part { only: document.definition.tools.clone(), ..part(document) },
     });
     plugin(document, vec![tool])
 }
@@ -61,7 +62,8 @@ pub fn describe_undiscovered(document: &Document) -> Value {
 pub fn describe(document: &Document, discovered: Value) -> Result<Value, Error> {
     let discovered: Discovered = serde_json::from_value(discovered)
         .map_err(|error| Error::new(format!("what was discovered cannot be read: {error}")))?;
-    let is_wanted = |tool: &Tool| document.only.as_ref().is_none_or(|only| only.contains(&tool.name));
+    let is_wanted =
+        |tool: &Tool| document.definition.tools.as_ref().is_none_or(|only| only.contains(&tool.name));
     let wanted = discovered.tools.into_iter().filter(is_wanted);
     let tools: BTreeMap<String, Tool> = wanted.map(|tool| (tool.name.clone(), tool)).collect();
     if tools.is_empty() {
@@ -82,6 +84,7 @@ fn describe_tool(name: &str, tool: Tool, part: &Part, document: &Document) -> Re
         Some(Protocol::Stateless) => mirror::read(&tool.input_schema).map_err(refuse)?,
         _ => Vec::new(),
     };
+    let read_only = document.definition.read_only.as_ref().is_some_and(|names| names.contains(&tool.name));
     let definition = Part {
         tool: Some(tool.name.clone()),
         structured: tool.output_schema.is_some(),
@@ -90,9 +93,9 @@ fn describe_tool(name: &str, tool: Tool, part: &Part, document: &Document) -> Re
     };
     let mut described = json!({
         "name": name,
-        "hints": hints(document.read_only.contains(&tool.name)),
+        "hints": hints(read_only),
         "tags": tags(&tool),
-        "required_integrations": integrations(document.provider.as_deref()),
+        "required_integrations": integrations(document.definition.provider()),
         "definition": definition,
     });
     if tool.name != name {
@@ -129,7 +132,7 @@ fn part(document: &Document) -> Part {
     Part {
         url: document.address.url.clone(),
         headers: document.headers.clone(),
-        protocol: document.protocol,
+        protocol: document.definition.protocol,
         tool: None,
         structured: false,
         mirrored: Vec::new(),
@@ -138,22 +141,23 @@ fn part(document: &Document) -> Part {
 }
 
 fn plugin(document: &Document, tools: Vec<Value>) -> Value {
+    let definition = &document.definition;
+    let credentials = integrations(definition.provider());
     let mut plugin = json!({
         "name": document.namespace,
-        "version": document.version,
-        "purpose": document.purpose,
-        "capabilities": {"network": [network_rule(document)], "credentials": integrations(document.provider.as_deref())},
+        "version": definition.version.as_deref().unwrap_or("1"),
+        "purpose": definition.description,
+        "capabilities": {"network": [network_rule(document)], "credentials": credentials},
     });
     plugin["tools"] = tools.into();
-    let optional = [
-        ("publisher", document.publisher.clone().map(Value::from)),
-        ("category", document.category.clone().map(Value::from)),
-        ("rate_limit", document.rate_limit.clone()),
-    ];
-    for (name, value) in optional {
-        if let Some(value) = value {
-            plugin[name] = value;
-        }
+    if let Some(publisher) = &definition.publisher {
+        plugin["publisher"] = publisher.as_str().into();
+    }
+    if let Some(category) = &definition.category {
+        plugin["category"] = category.as_str().into();
+    }
+    if let Some(limit) = &definition.rate_limit {
+        plugin["rate_limit"] = json!(limit);
     }
     plugin
 }
@@ -161,8 +165,11 @@ fn plugin(document: &Document, tools: Vec<Value>) -> Value {
 fn network_rule(document: &Document) -> Value {
     let address = &document.address;
     // Only sessions are ended with a request of its own.
-    let methods: &[&str] =
-        if document.protocol == Some(Protocol::Stateless) { &["POST"] } else { &["POST", "DELETE"] };
+    let methods: &[&str] = if document.definition.protocol == Some(Protocol::Stateless) {
+        &["POST"]
+    } else {
+        &["POST", "DELETE"]
+    };
     let mut rule =
         json!({"scheme": address.scheme, "host": address.host, "methods": methods, "path": address.path});
     if let Some(port) = address.port {
@@ -172,12 +179,12 @@ fn network_rule(document: &Document) -> Value {
 }
 
 fn nothing_left(document: &Document) -> Error {
-    let (message, hint) = match document.only {
+    let (message, hint) = match document.definition.tools {
         Some(_) => {
             ("none of these tools was discovered", "name tools that the server has, or discover them again")
         }
         None => ("the server has no tool that can be mounted", "see `left_out` of what was discovered"),
     };
-    let pointer = if document.only.is_some() { "/tools" } else { "/url" };
+    let pointer = if document.definition.tools.is_some() { "/tools" } else { "/url" };
     Error::invalid(message).with_details(json!({"pointer": pointer, "hint": hint}))
 }

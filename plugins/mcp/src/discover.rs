@@ -5,12 +5,12 @@
 
 use std::collections::BTreeSet;
 
+use toolgate_api::definition::Protocol;
 use toolgate_sdk::serde_json::Value;
 use toolgate_sdk::{Context, Error};
 
 use crate::connection::{Connection, Params, Request, STATELESS};
 use crate::describe::Part;
-use crate::document::Protocol;
 use crate::exchange::Server;
 use crate::failure::{Failure, UNSUPPORTED_VERSION};
 use crate::offer;

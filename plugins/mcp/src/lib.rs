@@ -33,7 +33,6 @@ mod stream;
 
 mod address;
 mod header;
-mod place;
 mod text;
 
 use toolgate_sdk::serde_json::{self, Value};

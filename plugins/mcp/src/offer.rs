@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use toolgate_api::definition::{Protocol, TOOL_NAME_CHARS};
 use toolgate_api::text::hidden_character;
 use toolgate_sdk::serde_json::{self, Map, Value, json};
 
 use crate::describe::Part;
-use crate::document::{Protocol, TOOL_NAME_CHARS};
 use crate::mirror;
 use crate::schema::{self, Sound};
 use crate::text::{clean, shown};

@@ -1,23 +1,16 @@
 //! One action: what a model is told about it, and the plan by which it becomes a request.
 
 use serde_json::{Map, Value, json};
-use toolgate_sdk::Error;
+use toolgate_api::definition::{ActionDefinition, ActionHints, BodyFormat, Method, ResultSelector};
+use toolgate_api::descriptor::Hints;
+use toolgate_api::name::derive_tool_name;
+use toolgate_api::read::{ReadError, pointer};
+use toolgate_api::text::escape_for_display;
 
 use super::base::Base;
-use super::part::{Part, meant, shown};
 use super::{placement, template};
-use crate::plan::{Content, ContentForm, Plan, Selection};
+use crate::plan::{Content, Plan, Selection};
 use crate::select::{refused_jmespath, refused_pointer};
-
-/// Longest texts and lists, as the schema of descriptions has them.
-const DESCRIPTION_CHARS: usize = 4_096;
-const USAGE_CHARS: usize = 16_384;
-const ITEMS: usize = 100;
-const TAG_CHARS: usize = 100;
-const EXAMPLE_CHARS: usize = 1_000;
-
-/// Longest name of an action.
-const NAME_CHARS: usize = 256;
 
 /// Longest media type, its parameters included.
 const MEDIA_TYPE_BYTES: usize = 200;
@@ -26,7 +19,7 @@ const MEDIA_TYPE_BYTES: usize = 200;
 pub struct Shared<'a> {
     pub namespace: &'a str,
     pub base: &'a Base,
-    pub headers: &'a [(String, String)],
+    pub headers: Vec<(String, String)>,
     /// Whether the requests carry a credential.
     pub has_credential: bool,
     /// Whether the definition vouches for what methods promise.
@@ -37,192 +30,102 @@ pub struct Shared<'a> {
 pub struct Action {
     /// As a tool.
     pub name: String,
-    /// As the definition calls it.
-    pub original_name: String,
-    pub description: String,
-    pub usage: String,
+    pub definition: ActionDefinition,
     pub input_schema: Value,
-    pub output_schema: Option<Value>,
     pub hints: Hints,
-    pub tags: Vec<Value>,
-    pub examples: Vec<Value>,
-    pub redact: Vec<Value>,
     pub plan: Plan,
 }
 
-/// What a tool's calls do.
-#[derive(Clone, Copy)]
-pub struct Hints {
-    pub read_only: bool,
-    pub destructive: bool,
-    pub idempotent: bool,
-    pub open_world: bool,
-}
-
-/// What a method promises about its requests (RFC 9110, 9.2). Many APIs do not keep to it, so by itself it is no hint.
-#[derive(Clone, Copy, Default)]
-struct Promise {
-    /// Whether it changes nothing.
-    is_safe: bool,
-    is_idempotent: bool,
-}
-
-/// A method, and what its requests can have.
-#[derive(Clone, Copy)]
-pub struct Method {
-    pub name: &'static str,
-    promise: Promise,
-    /// Whether a request may have content.
-    pub takes_content: bool,
-    /// Whether arguments go into the content where nothing else is said.
-    pub prefers_content: bool,
-}
-
-const METHODS: [Method; 7] = [
-    Method::new("GET", true, true, false, false),
-    Method::new("HEAD", true, true, false, false),
-    Method::new("POST", false, false, true, true),
-    Method::new("PUT", false, true, true, true),
-    Method::new("PATCH", false, false, true, true),
-    Method::new("DELETE", false, true, true, false),
-    Method::new("OPTIONS", true, true, true, false),
-];
-
-impl Method {
-    const fn new(
-        name: &'static str,
-        is_safe: bool,
-        is_idempotent: bool,
-        takes_content: bool,
-        prefers_content: bool,
-    ) -> Self {
-        Self { name, promise: Promise { is_safe, is_idempotent }, takes_content, prefers_content }
+/// Compiles the action at `place`.
+pub fn compile(
+    place: &str,
+    mut definition: ActionDefinition,
+    shared: &Shared<'_>,
+) -> Result<Action, ReadError> {
+    let name = &definition.name;
+    if name.contains(['\n', '\t']) || name.trim() != name {
+        let message = "the name has a line break, a tab or space around it";
+        return Err(ReadError::new(format!("{place}/name"), message, "write a name like `list_items`"));
     }
-}
-
-/// Reads an action.
-pub fn read(part: &Part<'_>, shared: &Shared<'_>) -> Result<Action, Error> {
-    part.check_fields(&[
-        "name",
-        "description",
-        "usage",
-        "method",
-        "path",
-        "input_schema",
-        "arguments",
-        "body",
-        "content_type",
-        "output_schema",
-        "result",
-        "hints",
-        "tags",
-        "examples",
-        "redact",
-    ])?;
-    let original_name = part.required("name", "name it with words like `list_items`")?;
-    let original_name = read_name(&original_name)?;
-    let description = part.required("description", "say what it does, for a model that chooses")?;
-    let description = description.text(DESCRIPTION_CHARS)?;
-    let method = part.required("method", "write the method of the request, like `GET`")?.one_of(&methods())?;
-    let promise = if shared.safe_methods { method.promise } else { Promise::default() };
-    let input_schema = read_input_schema(part)?;
+    let name = derive_tool_name(shared.namespace, name);
+    let schema = close_input_schema(place, definition.input_schema.take().unwrap_or_else(empty_schema))?;
+    if definition.output_schema.as_ref().is_some_and(|schema| !schema.is_object() && !schema.is_boolean()) {
+        let message = "the schema of the result is not an object";
+        return Err(ReadError::new(format!("{place}/output_schema"), message, "write an object"));
+    }
+    for (index, text) in definition.redact.iter().enumerate() {
+        check_pointer(format!("{place}/redact/{index}"), text)?;
+    }
     Ok(Action {
-        usage: part.member("usage").map_or(Ok(description.clone()), |part| part.text(USAGE_CHARS))?,
-        output_schema: part.member("output_schema").map(|part| read_output_schema(&part)).transpose()?,
-        hints: part
-            .member("hints")
-            .map_or(Ok(usual_hints(promise, promise.is_safe)), |part| read_hints(&part, promise))?,
-        tags: list(part, "tags", |item| item.text(TAG_CHARS).map(Value::from))?,
-        examples: list(part, "examples", read_example)?,
-        redact: list(part, "redact", |item| read_pointer(item).map(Value::from))?,
-        plan: read_plan(part, shared, method, &input_schema)?,
-        input_schema: Value::Object(input_schema),
-        name: toolgate_api::name::derive_tool_name(shared.namespace, &original_name),
-        original_name,
-        description,
+        name,
+        hints: compile_hints(place, definition.hints, definition.method, shared.safe_methods)?,
+        plan: compile_plan(place, &definition, shared, &schema)?,
+        input_schema: Value::Object(schema),
+        definition,
     })
 }
 
-fn methods() -> [(&'static str, Method); METHODS.len()] {
-    METHODS.map(|method| (method.name, method))
-}
-
-/// A name of any kind on one line: the tool's is made of it.
-fn read_name(part: &Part<'_>) -> Result<String, Error> {
-    let name = part.text(NAME_CHARS)?;
-    match name.contains(['\n', '\t']) || name.trim() != name {
-        true => Err(part
-            .error("the name has a line break, a tab or space around it", "write a name like `list_items`")),
-        false => Ok(name),
-    }
+fn empty_schema() -> Map<String, Value> {
+    Map::from_iter([("type".to_owned(), json!("object"))])
 }
 
 /// The schema of the arguments, closed: an argument that it does not name has no place in the request.
-fn read_input_schema(action: &Part<'_>) -> Result<Map<String, Value>, Error> {
-    let Some(part) = action.member("input_schema") else { return Ok(closed(Map::new())) };
-    let schema = part.object()?;
+fn close_input_schema(place: &str, mut schema: Map<String, Value>) -> Result<Map<String, Value>, ReadError> {
+    let place = format!("{place}/input_schema");
     if schema.get("type").and_then(Value::as_str) != Some("object") {
-        return Err(part.error(
+        return Err(ReadError::new(
+            place,
             "the schema of the arguments does not say `\"type\":\"object\"`",
             "arguments are named: write `{\"type\":\"object\",\"properties\":{…}}`",
         ));
     }
-    if let Some(properties) = part.member("properties") {
-        properties.members(placement::ARGUMENTS)?;
+    let is_good = |properties: &Value| match properties {
+        Value::Object(properties) => properties.len() <= placement::ARGUMENTS,
+        other => other.is_null(),
+    };
+    if !schema.get("properties").is_none_or(is_good) {
+        let hint = format!("write an object of at most {} properties", placement::ARGUMENTS);
+        let message = "the properties are not an object, or too many";
+        return Err(ReadError::new(pointer(&place, "properties"), message, hint));
     }
-    match schema.get("additionalProperties") {
-        None | Some(Value::Bool(false)) => Ok(closed(schema.clone())),
-        Some(_) => Err(part.below("additionalProperties").error(
+    if !matches!(schema.get("additionalProperties"), None | Some(Value::Bool(false))) {
+        return Err(ReadError::new(
+            pointer(&place, "additionalProperties"),
             "arguments that are not named have no place in the request",
             "name them in `properties`, or leave this out; a body of any form is one argument with `\"whole\":true`",
-        )),
+        ));
     }
+    schema.entry("properties").or_insert(json!({}));
+    schema.entry("additionalProperties").or_insert(json!(false));
+    Ok(schema)
 }
 
-fn closed(mut schema: Map<String, Value>) -> Map<String, Value> {
-    let mut insert = |name: &str, value: Value| {
-        schema.entry(name).or_insert(value);
-    };
-    insert("type", json!("object"));
-    insert("properties", json!({}));
-    insert("additionalProperties", json!(false));
-    schema
-}
-
-fn read_output_schema(part: &Part<'_>) -> Result<Value, Error> {
-    match part.value() {
-        Value::Object(_) | Value::Bool(_) => Ok(part.value().clone()),
-        _ => part.object().map(|_| Value::Null),
-    }
-}
-
-fn read_plan(
-    part: &Part<'_>,
+fn compile_plan(
+    place: &str,
+    action: &ActionDefinition,
     shared: &Shared<'_>,
-    method: Method,
     schema: &Map<String, Value>,
-) -> Result<Plan, Error> {
-    let path = part
-        .required("path", "write what follows the base URL, like `/items/{id}`; `\"\"` is the base itself")?;
-    let path = template::read(&path, shared.base, schema)?;
-    let form = part.member("body").map(|part| read_form(&part, method)).transpose()?;
-    let call = placement::Call { method, template: &path, schema, form: form.unwrap_or_default() };
-    let arguments = placement::read(part, &call)?;
-    let has_content = arguments.values().any(|place| place.target.is_in_the_content());
-    let content = has_content.then(|| read_content(part, call.form)).transpose()?;
-    if content.is_none() {
-        refuse_without_content(part)?;
+) -> Result<Plan, ReadError> {
+    let method = action.method;
+    let path = template::read(&format!("{place}/path"), &action.path, shared.base, schema)?;
+    if action.body.is_some() && !method.takes_body() {
+        let message = format!("a {} request has no body", method.as_str());
+        return Err(ReadError::new(format!("{place}/body"), message, "leave `body` out"));
     }
+    let form = action.body.unwrap_or_default();
+    let call = placement::Call { method, template: &path, schema, form };
+    let arguments = placement::compile(&format!("{place}/arguments"), &action.arguments, &call)?;
+    let has_content = arguments.values().any(|place| place.target.is_in_the_content());
     Ok(Plan {
-        method: method.name.to_owned(),
+        method,
         origin: shared.base.origin(),
-        headers: headers(shared.headers),
-        result: part.member("result").map_or(Ok(Selection::Whole), |part| read_selection(&part))?,
+        headers: headers(&shared.headers),
+        result: compile_selection(&format!("{place}/result"), action.result.as_ref())?,
+        content: compile_content(place, action, has_content)?,
         path: path.pieces,
         query: path.query,
         has_credential: shared.has_credential,
         arguments,
-        content,
     })
 }
 
@@ -235,34 +138,39 @@ fn headers(shared: &[(String, String)]) -> Vec<(String, String)> {
     headers
 }
 
-fn read_form(part: &Part<'_>, method: Method) -> Result<ContentForm, Error> {
-    if !method.takes_content {
-        return Err(part.error(format!("a {} request has no body", method.name), "leave `body` out"));
+fn compile_content(
+    place: &str,
+    action: &ActionDefinition,
+    has_content: bool,
+) -> Result<Option<Content>, ReadError> {
+    if !has_content {
+        let written = [("body", action.body.is_some()), ("content_type", action.content_type.is_some())];
+        return match written.iter().find(|(_, is_written)| *is_written) {
+            None => Ok(None),
+            Some((name, _)) => Err(ReadError::new(
+                pointer(place, name),
+                "no argument goes into the body, so this has no effect",
+                "leave it out, or send an argument with `\"in\":\"body\"`",
+            )),
+        };
     }
-    part.one_of(&[("json", ContentForm::Json), ("form", ContentForm::Form), ("text", ContentForm::Text)])
-}
-
-fn read_content(action: &Part<'_>, form: ContentForm) -> Result<Content, Error> {
+    let form = action.body.unwrap_or_default();
     let usual = match form {
-        ContentForm::Json => "application/json",
-        ContentForm::Form => "application/x-www-form-urlencoded",
-        ContentForm::Text => "text/plain; charset=utf-8",
+        BodyFormat::Json => "application/json",
+        BodyFormat::Form => "application/x-www-form-urlencoded",
+        BodyFormat::Text => "text/plain; charset=utf-8",
     };
-    let Some(part) = action.member("content_type") else {
-        return Ok(Content { form, content_type: usual.to_owned() });
-    };
-    if form == ContentForm::Form {
-        return Err(part.error(format!("a form is always `{usual}`"), "leave `content_type` out"));
+    let place = format!("{place}/content_type");
+    let content_type = action.content_type.as_deref().unwrap_or(usual);
+    if action.content_type.is_some() && form == BodyFormat::Form {
+        return Err(ReadError::new(place, format!("a form is always `{usual}`"), "leave `content_type` out"));
     }
-    let text = part.string()?;
-    let is_printable = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
-    match is_printable && text.len() <= MEDIA_TYPE_BYTES && is_media_type(text) {
-        true => Ok(Content { form, content_type: text.to_owned() }),
-        false => Err(part.error(
-            format!("`{}` is no media type", shown(text)),
-            "write it like `application/merge-patch+json`",
-        )),
+    let is_printable = content_type.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    if !is_printable || content_type.len() > MEDIA_TYPE_BYTES || !is_media_type(content_type) {
+        let message = format!("`{}` is no media type", escape_for_display(content_type, 80));
+        return Err(ReadError::new(place, message, "write it like `application/merge-patch+json`"));
     }
+    Ok(Some(Content { form, content_type: content_type.to_owned() }))
 }
 
 fn is_media_type(text: &str) -> bool {
@@ -274,96 +182,60 @@ fn is_media_type(text: &str) -> bool {
     essence.split_once('/').is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype))
 }
 
-fn refuse_without_content(action: &Part<'_>) -> Result<(), Error> {
-    match ["body", "content_type"].iter().find_map(|name| action.member(name)) {
-        None => Ok(()),
-        Some(part) => {
-            let hint = "leave it out, or send an argument with `\"in\":\"body\"`";
-            Err(part.error("no argument goes into the body, so this has no effect", hint))
+fn compile_selection(place: &str, result: Option<&ResultSelector>) -> Result<Selection, ReadError> {
+    let Some(ResultSelector { pointer, jmespath }) = result else { return Ok(Selection::Whole) };
+    match (pointer, jmespath) {
+        (Some(pointer), None) => {
+            check_pointer(format!("{place}/pointer"), pointer)?;
+            Ok(Selection::Pointer(pointer.clone()))
         }
-    }
-}
-
-fn read_selection(part: &Part<'_>) -> Result<Selection, Error> {
-    part.check_fields(&["pointer", "jmespath"])?;
-    match (part.member("pointer"), part.member("jmespath")) {
-        (Some(pointer), None) => read_pointer(&pointer).map(Selection::Pointer),
-        (None, Some(jmespath)) => read_jmespath(&jmespath).map(Selection::Jmespath),
+        (None, Some(expression)) => match refused_jmespath(expression) {
+            None => Ok(Selection::Jmespath(expression.clone())),
+            Some(why) => Err(ReadError::new(
+                format!("{place}/jmespath"),
+                format!("the JMESPath cannot be used: {why}"),
+                "see https://jmespath.org",
+            )),
+        },
         (Some(_), Some(_)) => {
-            Err(part.error("there are two ways to the result", "keep `pointer` or `jmespath`"))
+            Err(ReadError::new(place, "there are two ways to the result", "keep `pointer` or `jmespath`"))
         }
-        (None, None) => Err(part
-            .error("it does not say where the result is", "write `pointer` or `jmespath`, or leave it out")),
+        (None, None) => Err(ReadError::new(
+            place,
+            "it does not say where the result is",
+            "write `pointer` or `jmespath`, or leave it out",
+        )),
     }
 }
 
-fn read_pointer(part: &Part<'_>) -> Result<String, Error> {
-    let pointer = part.string()?;
-    match refused_pointer(pointer) {
-        None => Ok(pointer.to_owned()),
-        Some(why) => Err(part
-            .error(format!("`{}` is no JSON pointer: {why}", shown(pointer)), "write it like `/data/items`")),
-    }
+fn check_pointer(place: String, text: &str) -> Result<(), ReadError> {
+    let Some(why) = refused_pointer(text) else { return Ok(()) };
+    let message = format!("`{}` is no JSON pointer: {why}", escape_for_display(text, 80));
+    Err(ReadError::new(place, message, "write it like `/data/items`"))
 }
 
-fn read_jmespath(part: &Part<'_>) -> Result<String, Error> {
-    let expression = part.string()?;
-    match refused_jmespath(expression) {
-        None => Ok(expression.to_owned()),
-        Some(why) => {
-            Err(part.error(format!("the JMESPath cannot be used: {why}"), "see https://jmespath.org"))
-        }
-    }
-}
-
-fn read_hints(part: &Part<'_>, promise: Promise) -> Result<Hints, Error> {
-    part.check_fields(&["read_only", "destructive", "idempotent", "open_world"])?;
-    let flag = |name: &str, usual| part.member(name).map_or(Ok(usual), |part| part.flag());
-    let usual = usual_hints(promise, flag("read_only", promise.is_safe)?);
+/// Fills in the careful answers. What a method promises (RFC 9110, 9.2) counts only where the definition says that the API
+/// keeps to it.
+fn compile_hints(
+    place: &str,
+    written: ActionHints,
+    method: Method,
+    safe_methods: bool,
+) -> Result<Hints, ReadError> {
+    let read_only = written.read_only.unwrap_or(safe_methods && method.is_safe());
+    let is_idempotent = safe_methods && method.is_idempotent();
     let hints = Hints {
-        read_only: usual.read_only,
-        destructive: flag("destructive", usual.destructive)?,
-        idempotent: flag("idempotent", usual.idempotent)?,
-        open_world: flag("open_world", usual.open_world)?,
+        read_only,
+        destructive: written.destructive.unwrap_or(!read_only),
+        idempotent: written.idempotent.unwrap_or(is_idempotent || read_only),
+        open_world: written.open_world.unwrap_or(true),
     };
     match hints.read_only && hints.destructive {
         true => {
             let hint = "set one of `read_only` and `destructive`";
-            Err(part.below("destructive").error("what changes nothing destroys nothing", hint))
+            let place = format!("{place}/hints/destructive");
+            Err(ReadError::new(place, "what changes nothing destroys nothing", hint))
         }
         false => Ok(hints),
     }
-}
-
-/// What follows from a promise, and is the careful answer where nothing follows.
-fn usual_hints(promise: Promise, read_only: bool) -> Hints {
-    Hints {
-        read_only,
-        destructive: !read_only,
-        idempotent: promise.is_idempotent || read_only,
-        open_world: true,
-    }
-}
-
-fn list(
-    action: &Part<'_>,
-    name: &str,
-    read: impl Fn(&Part<'_>) -> Result<Value, Error>,
-) -> Result<Vec<Value>, Error> {
-    action.member(name).map_or(Ok(Vec::new()), |part| part.items(ITEMS)?.iter().map(read).collect())
-}
-
-fn read_example(part: &Part<'_>) -> Result<Value, Error> {
-    part.check_fields(&["description", "input", "output"])?;
-    if let Some(description) = part.member("description") {
-        description.text(EXAMPLE_CHARS)?;
-    }
-    part.required("input", "write the arguments of a call, as an object")?.object()?;
-    Ok(part.value().clone())
-}
-
-/// The hint for a name that no property has.
-pub fn meant_property(name: &str, schema: &Map<String, Value>) -> String {
-    let properties = schema.get("properties").and_then(Value::as_object);
-    meant(name, properties.into_iter().flat_map(Map::keys).map(String::as_str))
 }

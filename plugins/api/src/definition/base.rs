@@ -3,9 +3,7 @@
 //! The grammar is that of network rules, so a base URL that passes here can be granted.
 
 use toolgate_api::network::{parse_authority, validate_rule_path};
-use toolgate_sdk::Error;
-
-use super::part::Part;
+use toolgate_api::read::ReadError;
 
 const HINT: &str = "write it like `https://api.example.com/v1`";
 
@@ -33,26 +31,24 @@ impl Base {
 }
 
 /// Reads a base URL.
-pub fn read(part: &Part<'_>) -> Result<Base, Error> {
-    let url = part.string()?;
+pub fn read(url: Option<&str>) -> Result<Base, ReadError> {
+    let url = url.ok_or_else(|| ReadError::new("", "the field `base_url` is missing", HINT))?;
+    let refusal = |message: String, hint: &str| ReadError::new("/base_url", message, hint);
     let (is_tls, rest) = match url.split_once("://") {
         Some(("https", rest)) => (true, rest),
         Some(("http", rest)) => (false, rest),
-        _ => return Err(part.error("the address does not begin with `https://` or `http://`", HINT)),
+        _ => return Err(refusal("the address does not begin with `https://` or `http://`".into(), HINT)),
     };
     if rest.contains(['?', '#']) {
-        return Err(
-            part.error("the address has a query or a fragment", "leave out what begins with `?` or `#`")
-        );
+        let hint = "leave out what begins with `?` or `#`";
+        return Err(refusal("the address has a query or a fragment".into(), hint));
     }
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     if authority.contains('@') {
-        return Err(part.error(
-            "there is a name or a password in front of the host",
-            "leave it out: store it as a credential, and name its provider in `authentication`",
-        ));
+        let hint = "leave it out: store it as a credential, and name its provider in `authentication`";
+        return Err(refusal("there is a name or a password in front of the host".into(), hint));
     }
-    let (host, port) = parse_authority(authority).map_err(|error| part.error(error.message, error.hint))?;
+    let (host, port) = parse_authority(authority).map_err(|error| refusal(error.message, error.hint))?;
     let usual_port = if is_tls { 443 } else { 80 };
     let path = path.trim_end_matches('/');
     match path.is_empty().then_some(()).map_or_else(|| validate_rule_path(path), Ok) {
@@ -62,6 +58,6 @@ pub fn read(part: &Part<'_>) -> Result<Base, Error> {
             port: port.filter(|port| *port != usual_port),
             path: path.to_owned(),
         }),
-        Err(why) => Err(part.error(format!("the path of the address cannot be sent: {why}"), HINT)),
+        Err(why) => Err(refusal(format!("the path of the address cannot be sent: {why}"), HINT)),
     }
 }

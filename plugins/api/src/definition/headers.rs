@@ -3,50 +3,54 @@
 //! Secrets belong into the credential store, where they are sealed, bound to an address and never shown. A field whose
 //! name suggests a secret is refused, whatever its value.
 
-use toolgate_api::header::{ForbiddenHeader, forbidden_header};
-use toolgate_sdk::Error;
+use std::collections::BTreeMap;
 
-use super::part::{Part, shown};
+use toolgate_api::header::{ForbiddenHeader, forbidden_header};
+use toolgate_api::read::{ReadError, pointer};
+use toolgate_api::text::escape_for_display;
 
 /// Most fields. A server takes some dozen.
 const FIELDS: usize = 50;
 /// Longest value.
 const VALUE_BYTES: usize = 1_000;
 
-/// Reads the fields that every request has.
-pub fn read(part: Option<Part<'_>>) -> Result<Vec<(String, String)>, Error> {
-    let Some(part) = part else { return Ok(Vec::new()) };
+/// Checks the fields of every request.
+pub fn read(written: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, ReadError> {
+    if written.len() > FIELDS {
+        return Err(ReadError::new(
+            "/headers",
+            format!("there are more than {FIELDS} fields"),
+            "leave some out",
+        ));
+    }
     let mut headers: Vec<(String, String)> = Vec::new();
-    for (name, value) in part.members(FIELDS)? {
-        check_name(&value, name)?;
+    for (name, value) in written {
+        let place = pointer("/headers", name);
+        check_name(&place, name)?;
         if headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name)) {
-            return Err(
-                value.error(format!("the field `{name}` is there twice"), "write it once, in any case")
-            );
+            let message = format!("the field `{name}` is there twice");
+            return Err(ReadError::new(place, message, "write it once, in any case"));
         }
-        headers.push((name.to_owned(), read_value(&value)?));
+        let is_printable = value.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+        if !is_printable || value.trim().is_empty() || value.len() > VALUE_BYTES {
+            let message =
+                format!("a value of a header field has 1 to {VALUE_BYTES} printable ASCII characters");
+            return Err(ReadError::new(
+                place,
+                message,
+                "write it on one line, without signs of other scripts",
+            ));
+        }
+        headers.push((name.to_owned(), value.trim().to_owned()));
     }
     Ok(headers)
 }
 
-fn read_value(part: &Part<'_>) -> Result<String, Error> {
-    let value = part.string()?;
-    let is_printable = value.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
-    match is_printable && !value.trim().is_empty() && value.len() <= VALUE_BYTES {
-        true => Ok(value.trim().to_owned()),
-        false => Err(part.error(
-            format!(
-                "this is no value of a header field: it has 1 to {VALUE_BYTES} printable ASCII characters"
-            ),
-            "write it on one line, without signs of other scripts",
-        )),
-    }
-}
-
 /// Checks that a definition may set the field. `place` is where its name was written.
-pub fn check_name(place: &Part<'_>, name: &str) -> Result<(), Error> {
+pub fn check_name(place: &str, name: &str) -> Result<(), ReadError> {
     if name.eq_ignore_ascii_case("content-type") {
-        return Err(place.error("the media type is not set here", "use `content_type` of the action"));
+        let hint = "use `content_type` of the action";
+        return Err(ReadError::new(place, "the media type is not set here", hint));
     }
     let Some(why) = forbidden_header(name) else { return Ok(()) };
     let hint = match why {
@@ -56,5 +60,5 @@ pub fn check_name(place: &Part<'_>, name: &str) -> Result<(), Error> {
         }
         ForbiddenHeader::Framing | ForbiddenHeader::Forwarding => "leave it out",
     };
-    Err(place.error(format!("the field `{}` {why}", shown(name)), hint))
+    Err(ReadError::new(place, format!("the field `{}` {why}", escape_for_display(name, 80)), hint))
 }

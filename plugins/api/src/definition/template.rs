@@ -3,10 +3,10 @@
 use serde_json::{Map, Value};
 use toolgate_api::header::carries_credential;
 use toolgate_api::network::has_bare_percent;
-use toolgate_sdk::Error;
+use toolgate_api::read::ReadError;
+use toolgate_api::text::escape_for_display;
 
 use super::base::Base;
-use super::part::{Part, meant, shown};
 use crate::path::check_path;
 use crate::plan::Piece;
 
@@ -32,33 +32,48 @@ impl Template {
     }
 }
 
-/// Reads a template, whose arguments must be there or have a default.
-pub fn read(part: &Part<'_>, base: &Base, schema: &Map<String, Value>) -> Result<Template, Error> {
-    let text = part.string()?;
+/// Reads a template at `place`, whose arguments must be there or have a default.
+pub fn read(
+    place: &str,
+    text: &str,
+    base: &Base,
+    schema: &Map<String, Value>,
+) -> Result<Template, ReadError> {
     if text.len() > TEMPLATE_BYTES {
-        return Err(part.error(format!("the path has more than {TEMPLATE_BYTES} bytes"), "shorten it"));
+        return Err(ReadError::new(
+            place,
+            format!("the path has more than {TEMPLATE_BYTES} bytes"),
+            "shorten it",
+        ));
     }
     let (path, query) = text.split_once('?').unwrap_or((text, ""));
     if let Some(why) = refused_query(query) {
-        return Err(part
-            .error(format!("the query of the path cannot be sent: {why}"), "write it like `?format=json`"));
+        return Err(ReadError::new(
+            place,
+            format!("the query of the path cannot be sent: {why}"),
+            "write it like `?format=json`",
+        ));
     }
     if let Some(name) =
         query.split('&').filter_map(|pair| pair.split('=').next()).find(|name| carries_credential(name))
     {
-        return Err(part.error(
-            format!("`{}` in the query carries a credential, which a definition must not contain", shown(name)),
+        return Err(ReadError::new(
+            place,
+            format!(
+                "`{}` in the query carries a credential, which a definition must not contain",
+                escape_for_display(name, 80)
+            ),
             "take it out, name a `provider` in `authentication`, and store the credential: the host puts it in",
         ));
     }
-    let pieces = read_pieces(part, path, schema)?;
+    let pieces = read_pieces(place, path, schema)?;
     let pieces = after(base, pieces);
     let sample: String =
         pieces.iter().map(|piece| if let Piece::Text(text) = piece { text } else { "x" }).collect();
     match (path.is_empty() || path.starts_with('/')).then(|| check_path(&sample)) {
         Some(Ok(())) => Ok(Template { pieces, query: query.to_owned() }),
-        Some(Err(why)) => Err(part.error(format!("the path cannot be sent: {why}"), HINT)),
-        None => Err(part.error("the path does not begin with `/`", HINT)),
+        Some(Err(why)) => Err(ReadError::new(place, format!("the path cannot be sent: {why}"), HINT)),
+        None => Err(ReadError::new(place, "the path does not begin with `/`", HINT)),
     }
 }
 
@@ -73,23 +88,24 @@ fn refused_query(query: &str) -> Option<&'static str> {
     }
 }
 
-fn read_pieces(part: &Part<'_>, path: &str, schema: &Map<String, Value>) -> Result<Vec<Piece>, Error> {
+fn read_pieces(place: &str, path: &str, schema: &Map<String, Value>) -> Result<Vec<Piece>, ReadError> {
     let mut pieces = Vec::new();
     let mut rest = path;
     while let Some((text, after)) = rest.split_once('{') {
-        let (name, after) =
-            after.split_once('}').ok_or_else(|| part.error("a brace is not closed in the path", HINT))?;
+        let (name, after) = after
+            .split_once('}')
+            .ok_or_else(|| ReadError::new(place, "a brace is not closed in the path", HINT))?;
         if text.contains('}') {
-            return Err(part.error("a brace is closed that was not opened in the path", HINT));
+            return Err(ReadError::new(place, "a brace is closed that was not opened in the path", HINT));
         }
         if !text.is_empty() {
             pieces.push(Piece::Text(text.to_owned()));
         }
-        pieces.push(Piece::Argument { name: name.to_owned(), default: read_argument(part, name, schema)? });
+        pieces.push(Piece::Argument { name: name.to_owned(), default: read_argument(place, name, schema)? });
         rest = after;
     }
     if rest.contains('}') {
-        return Err(part.error("a brace is closed that was not opened in the path", HINT));
+        return Err(ReadError::new(place, "a brace is closed that was not opened in the path", HINT));
     }
     if !rest.is_empty() {
         pieces.push(Piece::Text(rest.to_owned()));
@@ -98,12 +114,11 @@ fn read_pieces(part: &Part<'_>, path: &str, schema: &Map<String, Value>) -> Resu
 }
 
 /// That there is always something to put in the argument's place; gives what it is where the argument is left out.
-fn read_argument(part: &Part<'_>, name: &str, schema: &Map<String, Value>) -> Result<Option<String>, Error> {
+fn read_argument(place: &str, name: &str, schema: &Map<String, Value>) -> Result<Option<String>, ReadError> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let Some(property) = properties.and_then(|properties| properties.get(name)) else {
         let known = properties.into_iter().flat_map(Map::keys).map(String::as_str);
-        let message = format!("`{}` in the path is no property of `input_schema`", shown(name));
-        return Err(part.error(message, meant(name, known)));
+        return Err(ReadError::undefined_name(place, "property", name, known));
     };
     let default = match property.get("default") {
         Some(Value::String(text)) if !text.is_empty() => Some(text.clone()),
@@ -114,9 +129,12 @@ fn read_argument(part: &Part<'_>, name: &str, schema: &Map<String, Value>) -> Re
     let is_required = required.is_some_and(|names| names.iter().any(|required| required == name));
     match is_required || default.is_some() {
         true => Ok(default),
-        false => Err(part.error(
+        false => Err(ReadError::new(
+            place,
             format!("`{name}` stands in the path and can be left out"),
-            format!("name `{name}` in `required` of `input_schema`, or give it a `default` that is a word or a number"),
+            format!(
+                "name `{name}` in `required` of `input_schema`, or give it a `default` that is a word or a number"
+            ),
         )),
     }
 }

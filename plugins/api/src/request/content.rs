@@ -1,24 +1,25 @@
 //! Arguments as the content of a request.
 
 use serde_json::Value;
+use toolgate_api::definition::BodyFormat;
 use toolgate_sdk::Error;
 
 use super::arguments::{Given, refuse};
 use super::query::{Pairs, add_object_to_form, add_to_form};
-use crate::plan::{ContentForm, Place, Plan, Target};
+use crate::plan::{Place, Plan, Target};
 
 /// The content and its type; none where nothing is sent.
 pub fn write<'a>(plan: &'a Plan, given: &[(&Place, Given<'_>)]) -> Result<Option<(&'a str, String)>, Error> {
     let Some(content) = &plan.content else { return Ok(None) };
     let whole = given.iter().find(|(place, _)| place.target == Target::Content);
     let text = match (whole, content.form) {
-        (Some((_, given)), ContentForm::Json) => Some(given.value.json().to_owned()),
-        (Some((_, given)), ContentForm::Text) => Some(text(given)?),
-        (Some((_, given)), ContentForm::Form) => Some(form_of_members(given)?),
+        (Some((_, given)), BodyFormat::Json) => Some(given.value.json().to_owned()),
+        (Some((_, given)), BodyFormat::Text) => Some(text(given)?),
+        (Some((_, given)), BodyFormat::Form) => Some(form_of_members(given)?),
         // The argument that is all of it was left out.
         (None, _) if plan.arguments.values().any(|place| place.target == Target::Content) => None,
-        (None, ContentForm::Json | ContentForm::Text) => Some(object(given)),
-        (None, ContentForm::Form) => Some(form(given)?),
+        (None, BodyFormat::Json | BodyFormat::Text) => Some(object(given)),
+        (None, BodyFormat::Form) => Some(form(given)?),
     };
     Ok(text.map(|text| (content.content_type.as_str(), text)))
 }

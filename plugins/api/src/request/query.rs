@@ -1,10 +1,11 @@
 //! Arguments as pairs of a query, in the styles that APIs take.
 
+use toolgate_api::definition::Style;
 use toolgate_sdk::Error;
 
 use super::arguments::{Given, Value, refuse};
 use crate::path::encode_into;
-use crate::plan::{Place, Style, Target};
+use crate::plan::{Place, Target};
 
 /// Pairs of a query or a form, encoded.
 #[derive(Default)]

@@ -46,7 +46,7 @@ fn c1_a_document_is_an_object_with_known_fields() {
     refused_members(vec![
         (json!({"baseurl": "x"}), "/baseurl", "did you mean `base_url`?"),
         (json!({"Actions": []}), "/Actions", "did you mean `actions`?"),
-        (json!({"xyzzy": 1}), "/xyzzy", "what can stand here"),
+        (json!({"xyzzy": 1}), "/xyzzy", "known fields are"),
         (json!({"a/b~c": 1}), "/a~1b~0c", "unknown field"),
         (json!({"kind": "mcp"}), "/kind", "`mcp`"),
         (json!({"kind": 1}), "/kind", "a number stands where a string belongs"),
@@ -165,7 +165,7 @@ fn c1_authentication_names_a_provider_and_holds_no_secret() {
     }
     refused_members(vec![
         (authentication(json!({})), "/authentication", "kind"),
-        (authentication(json!("bearer")), "/authentication", "kind"),
+        (authentication(json!("bearer")), "/authentication", "object"),
         (authentication(json!({"kind": "oauth2"})), "/authentication/kind", "oauth2"),
         (authentication(json!({"kind": "none", "provider": "x"})), "/authentication/provider", "unknown"),
         (authentication(json!({"kind": "bearer", "provider": "a b"})), "/authentication/provider", "word"),
@@ -448,7 +448,7 @@ fn c1_places_of_arguments_are_there_and_fit() {
         (action("GET", json!([])), "/arguments", "object"),
         (action("GET", json!({"txet": "query"})), "/arguments/txet", "did you mean `text`?"),
         (action("GET", json!({"text": "qury"})), "/arguments/text", "did you mean `query`?"),
-        (action("GET", json!({"text": 1})), "/arguments/text", "no place"),
+        (action("GET", json!({"text": 1})), "/arguments/text", "or an object"),
         (action("GET", json!({"text": {"name": "x"}})), "/arguments/text", "`in`"),
         (
             action("GET", json!({"text": {"in": "query", "nam": "x"}})),
@@ -597,7 +597,7 @@ fn c1_a_result_is_found_in_one_way_that_works() {
         (result(json!("/data")), "/result", "object"),
         (result(json!({})), "/result", "pointer"),
         (result(json!({"pointer": "/a", "jmespath": "a"})), "/result", "two ways"),
-        (result(json!({"path": "/a"})), "/result/path", "what can stand here"),
+        (result(json!({"path": "/a"})), "/result/path", "known fields are"),
         (result(json!({"pointer": "data"})), "/result/pointer", "JSON pointer"),
         (result(json!({"pointer": "/a~2"})), "/result/pointer", "JSON pointer"),
         (result(json!({"pointer": format!("/{}", "a".repeat(1_000))})), "/result/pointer", "too long"),
