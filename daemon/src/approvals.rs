@@ -110,7 +110,7 @@ impl Approvals {
         Ok(ApprovalLookup::Pending(Box::new(row), expired))
     }
 
-    /// The status of an approval. One that is not stored any more expired long ago.
+    /// The status of an approval. An approval that is no longer stored expired long ago.
     pub async fn status(&self, id: &str, now_ms: u64) -> Result<ApprovalStatus, CallError> {
         let row = match self.store.approval(id, None).await {
             Err(StoreError::NotFound { .. }) => {

@@ -177,7 +177,7 @@ impl CallOutcome {
         }
     }
 
-    /// What the client is to perform.
+    /// The payload that the client performs.
     pub fn payload(&self) -> Option<&RawValue> {
         match &self.state {
             OutcomeState::ClientRequired { payload, .. } => Some(payload),
@@ -201,7 +201,7 @@ impl CallOutcome {
         }
     }
 
-    /// What the call waits for, in words for a model as well as a person; none where it has ended.
+    /// Describes the pending state for a model and a person; none where the call has ended.
     pub fn pending_text(&self) -> Option<&'static str> {
         match self.state {
             OutcomeState::ApprovalRequired(_) => Some(

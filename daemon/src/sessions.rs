@@ -162,7 +162,7 @@ pub struct Sessions {
 
 /// The state of a session that is opened or restored.
 pub struct InitialState {
-    /// What a decision looks at.
+    /// The facts that a decision reads.
     pub facts: SessionFacts,
     /// Rounds in earlier runs of the daemon.
     pub rounds: u64,

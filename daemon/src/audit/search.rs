@@ -401,7 +401,7 @@ fn row_of(hit: &Hit) -> Row {
         sequence: hit.sequence,
         kind: hit.kind,
         at_ms: hit.at_ms,
-        // Of an act, the outcome has the result: a status says that there is none yet.
+        // The outcome of an act is in its record; a status marks an act that still runs.
         status: hit.status.filter(|status| hit.kind == Kind::Call || *status == Status::Running),
         call: None,
         closed_at_ms: None,

@@ -129,7 +129,7 @@ impl Dispatcher {
         }
     }
 
-    /// Emits a decision to the calls that wait for the approval. Where the approval will let no call run, `why` ends them.
+    /// Emits a decision to the calls that wait for the approval. If the approval allows no call, `why` ends them.
     pub fn apply_decision(
         &self,
         session: &Arc<Session>,
