@@ -110,7 +110,7 @@ impl CallOutcome {
     /// The outcome of a call of an earlier run of the daemon, as the audit log has it. The log does not have outputs.
     pub fn from_audit(id: &str, called: &Arc<str>, row: &Row) -> Self {
         let outcome = row.outcome.as_ref();
-        let executed = outcome.map_or(Executed::Unknown, |outcome| outcome.executed.into());
+        let executed = outcome.map_or(Executed::Unknown, |outcome| outcome.executed);
         let state = match row.status {
             Some(audit::Status::Unknown) | None if row.damaged.is_some() => {
                 OutcomeState::Unknown(unreadable_record())

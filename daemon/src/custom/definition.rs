@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::json::parse_strict;
-use toolgate_api::nearest;
 use toolgate_api::read::read;
 
 /// Depth limit of a definition: a schema may nest 32 subschemas, at two levels each.

@@ -24,7 +24,7 @@ pub(super) fn table_warnings<'a, P>(
     let channels = channels.iter().flat_map(|(name, channel)| {
         unresolved(&format!("{}/blocked", pointer("/channels", name.as_str())), &channel.blocked, catalogue)
     });
-    let integrations = integrations.iter().filter_map(|(pattern, _)| {
+    let integrations = integrations.keys().filter_map(|pattern| {
         unresolved_pattern(&pointer("/integrations", &pattern.to_string()), pattern, catalogue)
     });
     profiles.chain(channels).chain(integrations)
