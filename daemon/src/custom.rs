@@ -12,19 +12,10 @@ mod definition;
 mod mount;
 mod view;
 
-use crate::call::RequestedCall;
-use crate::clock::now_ms;
-use crate::dispatch::{Dispatcher, Origin, TestCall, TestCallResult};
-use crate::documents::{Document, DocumentKey, DocumentKind, Precondition, PreconditionResult, ToolKey};
-use crate::plugins::{Definition, Plugins};
-use crate::registry::{Registry, Snapshot};
-use crate::sessions::Sessions;
-use crate::store::{Store, StoreError, WriteResult};
-use definition::ParsedDefinition;
-use mount::Mount;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
+
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use toolgate_admission::{Catalogue, Digest, Plugin, Rules};
@@ -36,6 +27,17 @@ use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::Name;
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument, ServerBinding};
 use toolgate_sandbox::Component;
+
+use crate::call::RequestedCall;
+use crate::clock::now_ms;
+use crate::dispatch::{Dispatcher, Origin, TestCall, TestCallResult};
+use crate::documents::{Document, DocumentKey, DocumentKind, Precondition, PreconditionResult, ToolKey};
+use crate::plugins::{Definition, Plugins};
+use crate::registry::{Registry, Snapshot};
+use crate::sessions::Sessions;
+use crate::store::{Store, StoreError, WriteResult};
+use definition::ParsedDefinition;
+use mount::Mount;
 
 /// Number of locks (sharded by organization), more than the expected concurrent writes.
 const LOCKS: usize = 64;

@@ -10,21 +10,10 @@ mod from_definition;
 mod history;
 mod load;
 
-use crate::clock::now_ms;
-use crate::compile::Compiler;
-use crate::registry::Registry;
-use crate::store::Store;
-pub use background_loads::BackgroundLoad;
-use background_loads::BackgroundLoads;
-pub use built_in::BUILT_IN;
-use files::{FileHandle, PluginFiles};
-pub use from_definition::Definition;
-use history::{FailedPlugin, History, Version};
-pub use history::{capabilities_view, tool_view};
-pub use load::ExpectedPlugin;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
 use toolgate_admission::{Plugin, Warning};
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
@@ -33,6 +22,20 @@ use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::name::Namespace;
 use toolgate_api::plugin::PluginView;
 use toolgate_sandbox::{Component, Sandbox};
+
+pub use background_loads::BackgroundLoad;
+pub use built_in::BUILT_IN;
+pub use from_definition::Definition;
+pub use history::{capabilities_view, tool_view};
+pub use load::ExpectedPlugin;
+
+use crate::clock::now_ms;
+use crate::compile::Compiler;
+use crate::registry::Registry;
+use crate::store::Store;
+use background_loads::BackgroundLoads;
+use files::{FileHandle, PluginFiles};
+use history::{FailedPlugin, History, Version};
 
 /// A component that the build script compiled and embedded.
 #[derive(Debug)]

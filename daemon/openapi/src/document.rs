@@ -206,3 +206,19 @@ fn check_version(root: &Value) -> Result<(), ImportError> {
 fn is_of(version: &str, line: &str) -> bool {
     version.strip_prefix(line).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `serde_json` would parse the text under such a key again, with a depth limit of its own.
+    #[test]
+    fn keys_of_serde_json_have_no_meaning() {
+        let key = "$serde_json::private::RawValue";
+        let json = format!(r#"{{"a": {{"{key}": "[1]"}}}}"#);
+        let yaml = format!("a:\n  {key}: '[1]'\n");
+        for document in [read_json(&json), read_yaml(&yaml)] {
+            assert_eq!(document.expect("a document")["a"][key], "[1]");
+        }
+    }
+}

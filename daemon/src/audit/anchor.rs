@@ -9,8 +9,6 @@
 //! a key, a forged chain with a forged anchor. For more, store the `head` of a `verify` report elsewhere from time to
 //! time: without an index, an empty folder is a new log.
 
-use super::record::Anchor;
-use super::record::sha256;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -20,7 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StartError;
 use super::folder::{Folder, create_private};
+use super::record::Anchor;
 use super::record::Sha256;
+use super::record::sha256;
 
 /// One disk sector, so that a write of the file is atomic.
 const ANCHOR_BYTES: usize = 512;

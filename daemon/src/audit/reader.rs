@@ -3,7 +3,6 @@
 //! Recovery, `verify` and the indexer share this reader, so that they agree on the validity of a record. In the segment that is
 //! being written, the limit of a reader is the synced offset.
 
-use super::record::sha256;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -15,6 +14,7 @@ use super::format::{
 };
 use super::record::Anchor;
 use super::record::Sha256;
+use super::record::sha256;
 
 const CHUNK_BYTES: usize = 256 * 1024;
 

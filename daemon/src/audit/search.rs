@@ -7,7 +7,6 @@
 //! A record is returned only if it is the one that the row was made from, with the same organization and other search columns.
 //! Any other content at its position is reported as damaged.
 
-use super::record::{DamagedRange, Order, Row};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -25,6 +24,7 @@ use super::index::{integer, natural};
 use super::index_batch::RowKeys;
 use super::reader::read_from;
 use super::record::{ActOutcome, AdminRecord, CallIntent, CallOutcome, Kind, Status};
+use super::record::{DamagedRange, Order, Row};
 
 /// Default page size in rows.
 pub const PAGE_ROWS: u32 = 50;

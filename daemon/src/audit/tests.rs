@@ -6,7 +6,6 @@ mod recovery;
 mod search;
 mod space;
 
-use super::record::sha256;
 use std::borrow::Cow;
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -19,6 +18,7 @@ use tempfile::TempDir;
 use super::folder::Folder;
 use super::format::{RecordHeader, RecordKind};
 use super::reader::{ChainLink, Reader, Step};
+use super::record::sha256;
 use super::*;
 
 const SEGMENT_BYTES: u64 = 64 * 1024;

@@ -7,7 +7,6 @@
 //! stay in the chain and are listed. A recovery that lost acknowledged records makes every later report not ok: the chain
 //! continues after the remaining records and is intact without the lost ones.
 
-use super::record::{Anchor, AnchorSource, Corruption, NotedRecovery, VerifyReport};
 use std::fs::File;
 use std::io;
 
@@ -16,6 +15,7 @@ use super::error::StartError;
 use super::folder::Folder;
 use super::format::RecordKind;
 use super::reader::{ChainLink, Reader, Step};
+use super::record::{Anchor, AnchorSource, Corruption, NotedRecovery, VerifyReport};
 use super::record::{Recovery, Sha256};
 use super::recover::last_data;
 

@@ -1,8 +1,9 @@
 //! The fields of a definition that the daemon itself parses. The built-in component that builds the plugin parses the
 //! rest, and reports errors with their JSON pointer.
 
-use serde_json::Value;
 use std::borrow::Cow;
+
+use serde_json::Value;
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::json::parse_strict;

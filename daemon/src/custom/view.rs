@@ -1,12 +1,9 @@
 //! Response types for custom tools.
 
-use super::mount::{Mount, Waiting};
-use crate::documents::ToolKey;
-use crate::plugins;
-use crate::registry::Snapshot;
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
 use toolgate_admission::{Plugin, Warning};
 use toolgate_api::custom_tool::{CustomState, CustomToolView, LeftOut, WaitingView};
 use toolgate_api::definition::DefinitionKind;
@@ -14,6 +11,11 @@ use toolgate_api::json::PlainValue;
 use toolgate_api::name::Name;
 use toolgate_api::tools::ToolPattern;
 use toolgate_sandbox::Component;
+
+use super::mount::{Mount, Waiting};
+use crate::documents::ToolKey;
+use crate::plugins;
+use crate::registry::Snapshot;
 
 /// The parsed fields of a discovered list.
 #[derive(Default, Deserialize)]

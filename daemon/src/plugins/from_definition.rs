@@ -3,9 +3,8 @@
 //! The component parses and validates the definition; the daemon only reads its kind. The result is an ordinary plugin,
 //! whose digest covers the component and the definition.
 
-use super::{FileHandle, Plugins, lock};
-use crate::audit;
 use std::sync::Arc;
+
 use toolgate_admission::{Descriptor, Digest, Plugin};
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, Details, ErrorType, PluginFailureDetails};
@@ -13,6 +12,9 @@ use toolgate_api::grant::{Capabilities, Grant};
 use toolgate_api::name::{Name, Namespace};
 use toolgate_api::network::{HostPattern, NetworkRule};
 use toolgate_sandbox::{Component, Slot};
+
+use super::{FileHandle, Plugins, lock};
+use crate::audit;
 
 /// The kind of definition that the built-in component `name` handles.
 pub(super) fn kind_of_component(name: &str) -> Option<DefinitionKind> {
