@@ -5,10 +5,10 @@ use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
 use crate::amount::Amount;
-use crate::effort::Effort;
-use crate::expression::{self, Problem};
-use crate::number::{Failure, Number, Outcome};
+use crate::expression;
+use crate::number::{Outcome, impossible};
 use crate::units::{self, Unit};
+use crate::work::Work;
 use crate::{Evaluation, MAX_EXPRESSION_CHARACTERS, check_digits, settle};
 
 /// Converts a quantity between units, with factors that are exact by definition.
@@ -47,7 +47,7 @@ pub fn convert_units(
         return Err(Error::invalid("`value` is too long: give a number"));
     }
     let (from, to) = units::pair(&from, &to).map_err(Error::invalid)?;
-    let result = settle(digits, |effort| convert(&value, from, to, effort)).map_err(Error::invalid)?;
+    let result = settle(digits, |work| convert(&value, &from, &to, work)).map_err(Error::invalid)?;
     Ok(Conversion { result, unit: to.name() })
 }
 
@@ -60,28 +60,13 @@ pub struct Conversion {
     pub unit: &'static str,
 }
 
-fn convert(value: &str, from: &Unit, to: &Unit, effort: &Effort) -> Result<Number, Problem> {
-    let value = expression::evaluate(value, effort)?;
-    let (from_zero, from_size) = (from.zero()?, from.size()?);
-    let (to_zero, to_size) = (to.zero()?, to.size()?);
-    let base = settled(value.add(&from_zero, effort))?;
-    let base = settled(base.multiply(&from_size, effort))?;
+fn convert(value: &str, from: &Unit, to: &Unit, work: &Work) -> Outcome {
+    let base = expression::evaluate(value, work)?.add(&from.zero(work)?, work)?;
     if from.has_least() && base.is_negative() {
-        return Err(Problem::Wrong(format!(
+        return Err(impossible(format!(
             "there is no such temperature: {} is below absolute zero",
             from.name()
         )));
     }
-    let converted = settled(base.divide(&to_size, effort))?;
-    settled(converted.subtract(&to_zero, effort))
-}
-
-fn settled(outcome: Outcome) -> Result<Number, Problem> {
-    outcome.map_err(|failure| match failure {
-        Failure::Impossible(message) => Problem::Wrong(message),
-        Failure::Undecided => {
-            Problem::Undecided("the value is too close to call: give it in digits".to_owned())
-        }
-        Failure::TooMuchWork => Problem::TooMuchWork,
-    })
+    base.multiply(&from.size(work)?, work)?.divide(&to.size(work)?, work)?.subtract(&to.zero(work)?, work)
 }

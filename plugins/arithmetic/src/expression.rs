@@ -1,255 +1,252 @@
-//! Reads and calculates an expression in one pass, by recursive descent: a function for each level of precedence.
-//!
-//! ```text
-//! sum      = product (("+" | "-") product)*
-//! product  = signed (("*" | "/" | "//" | "%") signed)*
-//! signed   = ("-" | "+") signed | power
-//! power    = postfix ("^" signed)?
-//! postfix  = primary ("!" | "%")*
-//! primary  = number | name | name "(" (sum ("," sum)*)? ")" | "(" sum ")"
-//! ```
+//! Parses and calculates an expression in one pass, by precedence climbing, so that each error knows its place.
 
-use num_bigint::BigInt;
+use dashu_int::IBig;
+use dashu_ratio::RBig;
 
-use crate::effort::Effort;
 use crate::functions;
-use crate::number::{Failure, Number, Outcome};
-use crate::tokens::{Placed, Token, cut};
+use crate::number::{Failure, MAX_NUMBER_DIGITS, Number, Outcome, impossible};
+use crate::work::Work;
 
-/// Deeper nesting is no expression that somebody wrote, and would exhaust the stack.
+/// Deeper nesting would exhaust the stack.
 const MAX_DEPTH: u32 = 100;
 
-/// Why an expression has no result.
-#[derive(Debug, PartialEq)]
-pub enum Problem {
-    /// It cannot have one. In words, with the place.
-    Wrong(String),
-    /// More digits may decide it.
-    Undecided(String),
-    /// It has one, but not within the work that one call may do.
-    TooMuchWork,
-}
+/// The signs, as people write them and as the grammar names them. Longer ones first.
+const SIGNS: [(&str, &str); 16] = [
+    ("**", "^"),
+    ("//", "//"),
+    ("+", "+"),
+    ("-", "-"),
+    ("−", "-"),
+    ("*", "*"),
+    ("×", "*"),
+    ("·", "*"),
+    ("/", "/"),
+    ("÷", "/"),
+    ("%", "%"),
+    ("^", "^"),
+    ("!", "!"),
+    ("(", "("),
+    (")", ")"),
+    (",", ","),
+];
 
-type Read<T = Number> = Result<T, Problem>;
-
-impl Problem {
-    pub fn wrong(place: usize, message: impl std::fmt::Display) -> Self {
-        Self::Wrong(format!("at character {place}: {message}"))
-    }
-
-    /// What an operation at a place failed of, in words for one that more digits may decide.
-    pub fn of(failure: Failure, place: usize, undecided: &str) -> Self {
-        match failure {
-            Failure::Impossible(message) => Self::wrong(place, message),
-            Failure::Undecided => Self::Undecided(format!("at character {place}: {undecided}")),
-            Failure::TooMuchWork => Self::TooMuchWork,
-        }
-    }
-}
+// How tightly operators bind.
+const SUM: u8 = 1;
+const PRODUCT: u8 = 2;
+const SIGNED: u8 = 3;
+const POWER: u8 = 4;
 
 /// Calculates the expression.
-pub fn evaluate(text: &str, effort: &Effort) -> Read {
-    let mut reader = Reader { tokens: cut(text, effort)?, at: 0, depth: 0, effort };
-    let result = reader.sum()?;
-    match reader.next() {
-        Placed { token: Token::End, .. } => Ok(result),
-        other => Err(unexpected(&other, "an operator or the end")),
+pub fn evaluate(text: &str, work: &Work) -> Outcome {
+    let mut parser = Parser { text, at: 0, depth: 0, work };
+    let result = parser.expression(SUM)?;
+    match parser.peek() {
+        Token::End => Ok(result.number),
+        _ => Err(parser.unexpected("an operator or the end")),
     }
 }
 
-struct Reader<'e> {
-    /// Ends with `Token::End`, which is never passed.
-    tokens: Vec<Placed>,
-    at: usize,
-    depth: u32,
-    effort: &'e Effort,
+#[derive(Clone, Copy, PartialEq)]
+enum Token<'t> {
+    /// What begins with a digit or a point.
+    Number(&'t str),
+    Name(&'t str),
+    /// As written, and as the grammar names it.
+    Sign(&'t str, &'static str),
+    Unknown(char),
+    End,
 }
 
-/// A product, and whether it is nothing but a percentage.
+struct Parser<'t, 'w> {
+    text: &'t str,
+    /// Counted in bytes.
+    at: usize,
+    depth: u32,
+    work: &'w Work,
+}
+
+/// A part of the expression, and whether it is nothing but a percentage.
 struct Term {
     number: Number,
     is_percentage: bool,
 }
 
-impl Reader<'_> {
-    fn sum(&mut self) -> Read {
-        let Term { mut number, mut is_percentage } = self.product()?;
-        while let Some((sign, place)) = self.take(&["+", "-"]) {
-            let right = self.product()?;
-            // Of 1, a percentage is what it is alone, so both readings of `1 + 5%` are 1.05.
-            let is_one = number.as_whole().is_some_and(|whole| *whole == BigInt::from(1));
-            if right.is_percentage && !is_percentage && !is_one {
-                let message =
-                    "a percentage of what? Write `100 * 115%` for 15% more, or `100 + (15%)` for 100.15";
-                return Err(Problem::wrong(place, message));
-            }
-            number = self.settle(
-                place,
-                match sign {
-                    "+" => number.add(&right.number, self.effort),
-                    _ => number.subtract(&right.number, self.effort),
-                },
-            )?;
-            is_percentage &= right.is_percentage;
-        }
-        Ok(number)
+impl From<Number> for Term {
+    fn from(number: Number) -> Self {
+        Self { number, is_percentage: false }
     }
+}
 
-    fn product(&mut self) -> Read<Term> {
-        let mut term = self.signed()?;
-        while let Some((sign, place)) = self.take(&["*", "/", "//", "%"]) {
-            let right = self.signed()?.number;
-            let number = match sign {
-                "*" => term.number.multiply(&right, self.effort),
-                "/" => term.number.divide(&right, self.effort),
-                "//" => {
-                    term.number.divide(&right, self.effort).and_then(|quotient| quotient.floor(self.effort))
-                }
-                _ => term.number.remainder(&right, self.effort),
-            };
-            term = Term { number: self.settle(place, number)?, is_percentage: false };
-        }
-        Ok(term)
-    }
-
-    fn signed(&mut self) -> Read<Term> {
-        match self.take(&["+", "-"]) {
-            Some(("-", _)) => {
-                self.deeper(Self::signed).map(|term| Term { number: term.number.negate(), ..term })
-            }
-            Some(_) => self.deeper(Self::signed),
-            None => self.power(),
-        }
-    }
-
-    fn power(&mut self) -> Read<Term> {
-        let base = self.postfix()?;
-        let Some((_, place)) = self.take(&["^"]) else { return Ok(base) };
-        let exponent = self.deeper(Self::signed)?.number;
-        let number = self.settle(place, base.number.power(&exponent, self.effort))?;
-        Ok(Term { number, is_percentage: false })
-    }
-
-    fn postfix(&mut self) -> Read<Term> {
-        let mut term = Term { number: self.primary()?, is_percentage: false };
+impl<'t> Parser<'t, '_> {
+    /// Reads operators that bind at least as tightly as `least`.
+    fn expression(&mut self, least: u8) -> Outcome<Term> {
+        let mut left = self.signed()?;
         loop {
-            if let Some((_, place)) = self.take(&["!"]) {
-                if self.peek_sign() == Some("!") {
-                    return Err(Problem::wrong(
-                        place,
-                        "`!!` has two meanings: write `(n!)!` for a factorial of a factorial",
-                    ));
+            let Token::Sign(written, sign) = self.peek() else { return Ok(left) };
+            let binding = match sign {
+                "+" | "-" => SUM,
+                "*" | "/" | "//" | "%" => PRODUCT,
+                "^" => POWER,
+                _ => return Ok(left),
+            };
+            if binding < least {
+                return Ok(left);
+            }
+            let place = self.place();
+            self.at += written.len();
+            // Powers are taken from the right, and all else from the left.
+            let right = match binding {
+                POWER => self.deeper(|parser| parser.expression(SIGNED))?,
+                _ => self.expression(binding + 1)?,
+            };
+            left = self.combine(left, sign, right, place)?;
+        }
+    }
+
+    fn combine(&self, left: Term, sign: &str, right: Term, place: usize) -> Outcome<Term> {
+        let (number, other, work) = (left.number, right.number, self.work);
+        let is_sum = matches!(sign, "+" | "-");
+        // Of 1, a percentage is what it is alone, so both readings of `1 + 5%` are 1.05.
+        if is_sum
+            && right.is_percentage
+            && !left.is_percentage
+            && !number.as_whole().is_some_and(IBig::is_one)
+        {
+            let message =
+                "a percentage of what? Write `100 * 115%` for 15% more, or `100 + (15%)` for 100.15";
+            return Err(wrong(place, message));
+        }
+        let result = match sign {
+            "+" => number.add(&other, work),
+            "-" => number.subtract(&other, work),
+            "*" => number.multiply(&other, work),
+            "/" => number.divide(&other, work),
+            "//" => number.divide(&other, work).and_then(|quotient| quotient.round(RBig::floor, 0, work)),
+            "%" => number.remainder(&other, work),
+            _ => number.power(&other, work),
+        };
+        let is_percentage = is_sum && left.is_percentage && right.is_percentage;
+        Ok(Term { number: at(place, result)?, is_percentage })
+    }
+
+    fn signed(&mut self) -> Outcome<Term> {
+        let Token::Sign(written, sign @ ("+" | "-")) = self.peek() else { return self.postfix() };
+        self.at += written.len();
+        let term = self.deeper(|parser| parser.expression(SIGNED))?;
+        Ok(if sign == "-" { Term { number: term.number.negate(), ..term } } else { term })
+    }
+
+    fn postfix(&mut self) -> Outcome<Term> {
+        let mut term = Term::from(self.primary()?);
+        loop {
+            let is_apart = self.text[self.at..].starts_with(char::is_whitespace);
+            let sign = self.peek();
+            let place = self.place();
+            match sign {
+                Token::Sign(_, "!") => {
+                    self.at += 1;
+                    if matches!(self.peek(), Token::Sign(_, "!")) {
+                        let message = "`!!` has two meanings: write `(n!)!` for a factorial of a factorial";
+                        return Err(wrong(place, message));
+                    }
+                    term = at(place, term.number.factorial(self.work))?.into();
                 }
-                term = Term {
-                    number: self.settle(place, term.number.factorial(self.effort))?,
-                    is_percentage: false,
-                };
-            } else if self.is_percent_sign()? {
-                let (_, place) = self.take(&["%"]).unwrap_or(("%", 0));
-                let number = self.settle(place, term.number.divide(&Number::whole(100), self.effort))?;
-                term = Term { number, is_percentage: true };
-            } else {
-                return Ok(term);
+                Token::Sign(_, "%") if self.is_percent_sign(is_apart)? => {
+                    self.at += 1;
+                    let number = at(place, term.number.divide(&Number::whole(100), self.work))?;
+                    term = Term { number, is_percentage: true };
+                }
+                _ => return Ok(term),
             }
         }
     }
 
-    fn primary(&mut self) -> Read {
-        let token = self.next();
-        match token.token {
-            Token::Number(value) => Ok(Number::Exact(value)),
-            Token::Name(name) => self.function(&name, token.place),
-            Token::Sign("(") => {
-                let number = self.deeper(Self::sum)?;
-                self.close(token.place)?;
-                Ok(number)
+    fn primary(&mut self) -> Outcome {
+        let token = self.peek();
+        let place = self.place();
+        match token {
+            Token::Number(written) => {
+                self.at += written.len();
+                at(place, read_number(written, self.work))
             }
-            _ => Err(unexpected(&token, "a number, a function or `(`")),
+            Token::Name(name) => {
+                self.at += name.len();
+                self.function(&name.to_lowercase(), place)
+            }
+            Token::Sign(_, "(") => {
+                self.at += 1;
+                let inner = self.deeper(|parser| parser.expression(SUM))?;
+                self.close(place)?;
+                Ok(inner.number)
+            }
+            _ => Err(self.unexpected("a number, a function or `(`")),
         }
     }
 
-    fn function(&mut self, name: &str, place: usize) -> Read {
-        if self.take(&["("]).is_none() {
-            if let Some(constant) = functions::constant(name, self.effort) {
-                return self.settle(place, constant);
+    fn function(&mut self, name: &str, place: usize) -> Outcome {
+        if !self.take("(") {
+            if let Some(constant) = functions::constant(name, self.work) {
+                return at(place, constant);
             }
-            return Err(Problem::wrong(
+            let known = functions::KNOWN;
+            return Err(wrong(
                 place,
-                format!(
-                    "`{name}` has no value: functions are called as in `sqrt(2)`, and there are {}",
-                    functions::KNOWN
-                ),
+                format!("`{name}` has no value: functions are called as in `sqrt(2)`, and there are {known}"),
             ));
         }
-        let arguments = self.arguments(place)?;
-        match functions::call(name, &arguments, self.effort) {
-            Some(outcome) => self.settle(place, outcome),
-            None => {
-                Err(Problem::wrong(place, format!("there is no function `{name}`, but {}", functions::KNOWN)))
-            }
-        }
-    }
-
-    fn arguments(&mut self, place: usize) -> Read<Vec<Number>> {
         let mut arguments = Vec::new();
-        if self.take(&[")"]).is_some() {
-            return Ok(arguments);
-        }
-        loop {
-            arguments.push(self.deeper(Self::sum)?);
-            if self.take(&[","]).is_none() {
-                self.close(place)?;
-                return Ok(arguments);
+        if !self.take(")") {
+            loop {
+                arguments.push(self.deeper(|parser| parser.expression(SUM))?.number);
+                if !self.take(",") {
+                    break self.close(place)?;
+                }
             }
         }
+        let unknown = || Err(impossible(format!("there is no function `{name}`, but {}", functions::KNOWN)));
+        at(place, functions::call(name, &arguments, self.work).unwrap_or_else(unknown))
     }
 
-    fn close(&mut self, opened_at: usize) -> Read<()> {
-        match self.next() {
-            Placed { token: Token::Sign(")"), .. } => Ok(()),
-            other => Err(unexpected(&other, &format!("`)` for what began at character {opened_at}"))),
+    fn close(&mut self, opened_at: usize) -> Outcome<()> {
+        if self.take(")") {
+            return Ok(());
         }
+        Err(self.unexpected(&format!("`)` for what began at character {opened_at}")))
     }
 
     /// `%` is a remainder between two operands with a space on both sides, else a percentage. Before a sign both could be
     /// meant, and the space decides as it does for a reader: `10% - 5` and `7 % -3`. What a reader could take for either
     /// is refused.
-    fn is_percent_sign(&self) -> Read<bool> {
-        if self.peek_sign() != Some("%") {
-            return Ok(false);
-        }
-        let sign = &self.tokens[self.at];
-        let next = &self.tokens[(self.at + 1).min(self.tokens.len() - 1)];
-        match &next.token {
-            Token::Number(_) | Token::Name(_) | Token::Sign("(") if sign.is_apart && next.is_apart => {
-                Ok(false)
-            }
-            Token::Number(_) | Token::Name(_) | Token::Sign("(") => Err(Problem::wrong(
-                sign.place,
+    fn is_percent_sign(&mut self, is_apart: bool) -> Outcome<bool> {
+        let place = self.place();
+        let mut behind = Parser { text: self.text, at: self.at + 1, depth: 0, work: self.work };
+        let is_next_apart = self.text[behind.at..].starts_with(char::is_whitespace);
+        match behind.peek() {
+            Token::Number(_) | Token::Name(_) | Token::Sign(_, "(") if is_apart && is_next_apart => Ok(false),
+            Token::Number(_) | Token::Name(_) | Token::Sign(_, "(") => Err(wrong(
+                place,
                 "`%` has two meanings here: write `50% * 80` for 50% of 80, or `50 % 80` with spaces for the remainder",
             )),
-            Token::Sign(minus @ ("+" | "-")) if !sign.is_apart && !next.is_apart => Err(Problem::wrong(
-                sign.place,
+            Token::Sign(_, minus @ ("+" | "-")) if !is_apart && !is_next_apart => Err(wrong(
+                place,
                 format!(
-                    "`%` has two meanings here: write `5% {minus} 2` with spaces for a percentage, or `5 % {minus}2` for the \
-                     remainder"
+                    "`%` has two meanings here: write `5% {minus} 2` with spaces for a percentage, or `5 % {minus}2` for \
+                     the remainder"
                 ),
             )),
-            Token::Sign("+" | "-") => Ok(!sign.is_apart),
-            Token::Sign("%") if !next.is_apart => Err(Problem::wrong(
-                sign.place,
+            Token::Sign(_, "+" | "-") => Ok(!is_apart),
+            Token::Sign(_, "%") if !is_next_apart => Err(wrong(
+                place,
                 "`%%` has two meanings: write `(10%) % 3` for the remainder of a percentage, or `10 % 3` for that of the number",
             )),
-            Token::Sign(_) | Token::End => Ok(true),
+            _ => Ok(true),
         }
     }
 
-    fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+    fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
         if self.depth == MAX_DEPTH {
-            return Err(Problem::wrong(
-                self.tokens[self.at].place,
-                format!("nested more than {MAX_DEPTH} deep: calculate its parts"),
-            ));
+            let message = format!("nested more than {MAX_DEPTH} deep: calculate its parts");
+            return Err(wrong(self.place(), message));
         }
         self.depth += 1;
         let result = read(self);
@@ -257,45 +254,91 @@ impl Reader<'_> {
         result
     }
 
-    fn settle(&self, place: usize, outcome: Outcome) -> Read {
-        outcome.map_err(|failure| {
-            Problem::of(
-                failure,
-                place,
-                "the value is too close to call, because a number before it is not exact: round that first, as in `round(x, 30)`",
-            )
-        })
-    }
-
-    fn next(&mut self) -> Placed {
-        let token = self.tokens[self.at].clone();
-        self.at = (self.at + 1).min(self.tokens.len() - 1);
-        token
-    }
-
-    fn peek_sign(&self) -> Option<&'static str> {
-        match self.tokens[self.at].token {
-            Token::Sign(sign) => Some(sign),
-            _ => None,
+    /// The next token, after spaces, which are passed.
+    fn peek(&mut self) -> Token<'t> {
+        let rest = self.text[self.at..].trim_start();
+        self.at = self.text.len() - rest.len();
+        let until = |is_end: fn(char) -> bool| &rest[..rest.find(is_end).unwrap_or(rest.len())];
+        match rest.chars().next() {
+            None => Token::End,
+            Some('0'..='9' | '.') => Token::Number(&rest[..number_length(rest)]),
+            Some(first) if first.is_alphabetic() || first == '_' => {
+                Token::Name(until(|c| !c.is_alphanumeric() && c != '_'))
+            }
+            Some(first) => match SIGNS.iter().find(|(written, _)| rest.starts_with(written)) {
+                Some((written, sign)) => Token::Sign(written, sign),
+                None => Token::Unknown(first),
+            },
         }
     }
 
-    /// Passes the next token, if it is one of these signs.
-    fn take(&mut self, signs: &[&str]) -> Option<(&'static str, usize)> {
-        let sign = self.peek_sign().filter(|sign| signs.contains(sign))?;
-        Some((sign, self.next().place))
+    /// Passes the next token, if it is this sign.
+    fn take(&mut self, sign: &str) -> bool {
+        match self.peek() {
+            Token::Sign(written, found) if found == sign => {
+                self.at += written.len();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The place in characters, counted from 1.
+    fn place(&self) -> usize {
+        self.text[..self.at].chars().count() + 1
+    }
+
+    fn unexpected(&mut self, expected: &str) -> Failure {
+        let found = match self.peek() {
+            Token::End => {
+                return wrong(self.place(), format!("the expression ends where {expected} is expected"));
+            }
+            Token::Unknown(sign) => {
+                let sign = sign.escape_debug();
+                let message = "means nothing here: use digits, + - * / // % ^ ! ( ) and names of functions";
+                return wrong(self.place(), format!("`{sign}` {message}"));
+            }
+            Token::Sign(_, ",") => "`,` (numbers are written without it: `1_000` or `1000`)".to_owned(),
+            Token::Number(_) => "a number".to_owned(),
+            Token::Name(written) | Token::Sign(_, written) => format!("`{written}`"),
+        };
+        wrong(self.place(), format!("found {found} where {expected} is expected"))
     }
 }
 
-fn unexpected(found: &Placed, expected: &str) -> Problem {
-    let what = match &found.token {
-        Token::End => {
-            return Problem::wrong(found.place, format!("the expression ends where {expected} is expected"));
-        }
-        Token::Sign(",") => "`,` (numbers are written without it: `1_000` or `1000`)".to_owned(),
-        Token::Sign(sign) => format!("`{sign}`"),
-        Token::Number(_) => "a number".to_owned(),
-        Token::Name(name) => format!("`{name}`"),
-    };
-    Problem::wrong(found.place, format!("found {what} where {expected} is expected"))
+fn wrong(place: usize, message: impl std::fmt::Display) -> Failure {
+    impossible(format!("at character {place}: {message}"))
+}
+
+fn at(place: usize, outcome: Outcome) -> Outcome {
+    outcome.map_err(|failure| match failure {
+        Failure::Impossible(message) => wrong(place, message),
+        Failure::Undecided(message) => Failure::Undecided(format!("at character {place}: {message}")),
+        Failure::TooMuchWork => Failure::TooMuchWork,
+    })
+}
+
+/// Digits, points, and an exponent if there is one.
+fn number_length(text: &str) -> usize {
+    let is_digit = |c: char| c.is_ascii_digit() || c == '_';
+    let length = text.find(|c: char| !is_digit(c) && c != '.').unwrap_or(text.len());
+    let Some(exponent) = text[length..].strip_prefix(['e', 'E']) else { return length };
+    let unsigned = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+    let digits = unsigned.bytes().take_while(u8::is_ascii_digit).count();
+    let sign = exponent.len() - unsigned.len();
+    if digits == 0 { length } else { length + 1 + sign + digits }
+}
+
+fn read_number(written: &str, work: &Work) -> Outcome {
+    let (mantissa, exponent) = written.split_once(['e', 'E']).unwrap_or((written, "0"));
+    let most = MAX_NUMBER_DIGITS as usize;
+    let is_short = exponent.parse::<i32>().is_ok_and(|exponent| exponent.unsigned_abs() <= MAX_NUMBER_DIGITS);
+    if mantissa.len() > most || !is_short {
+        return Err(impossible(format!("this number has more than the {most} digits that are kept")));
+    }
+    let bits = 4 * (mantissa.len() + exponent.parse::<i32>().unwrap_or_default().unsigned_abs() as usize);
+    work.charge_product(bits, bits, 2)?;
+    let value =
+        RBig::from_str_decimal(written).map_err(|_| impossible(format!("`{written}` is no number")))?;
+    Ok(Number::Exact(value))
 }

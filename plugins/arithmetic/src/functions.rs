@@ -1,93 +1,93 @@
 //! The functions that an expression can call.
 
-use num_traits::ToPrimitive;
+use dashu_int::IBig;
+use dashu_ratio::RBig;
 
-use crate::effort::Effort;
-use crate::number::{Number, Outcome, impossible};
+use crate::number::{Number, Outcome, impossible, round_half_down, round_half_even, round_up};
+use crate::work::Work;
 
-/// Their names, for a message to the one who guessed at another.
 pub const KNOWN: &str = "abs, floor, ceil, trunc, round, round_half_even, round_half_down, round_up, min, max, gcd, lcm, mod, sqrt, cbrt, root, ln, log10, log2, log, exp, factorial, choose, and the numbers pi and e";
 
-/// Digit 1000 is the furthest that anybody needs.
-const MAX_ROUND_DIGITS: i64 = 1_000;
+/// Digit 1000 is the furthest that a reader needs.
+const MAX_ROUND_DIGITS: i32 = 1_000;
 
 /// Calls a function by its name. None where there is none of that name.
-pub fn call(name: &str, arguments: &[Number], effort: &Effort) -> Option<Outcome> {
+pub fn call(name: &str, arguments: &[Number], work: &Work) -> Option<Outcome> {
+    if let Some(mode) = rounding(name) {
+        return Some(match arguments {
+            [x] => x.round(mode, 0, work),
+            [x, digits] => round_at(x, digits, mode, work),
+            _ => Err(wrong_count(name, "one number, and how many digits to keep", arguments)),
+        });
+    }
+    let takes = match name {
+        "abs" | "sqrt" | "cbrt" | "ln" | "log10" | "log2" | "exp" | "factorial" => "one number",
+        "root" | "mod" | "choose" => "two numbers",
+        "log" => "a number and a base (`ln(x)` has the base e, `log10(x)` has 10)",
+        "min" | "max" | "gcd" | "lcm" => "one number or more",
+        _ => return None,
+    };
     Some(match (name, arguments) {
         ("abs", [x]) => Ok(x.abs()),
-        ("floor", [x]) => x.floor(effort),
-        ("ceil", [x]) => x.ceil(effort),
-        ("trunc", [x]) => x.trunc(effort),
-        ("round", [x]) => x.round(effort),
-        ("round_half_even", [x]) => x.round_half_even(effort),
-        ("round_half_down", [x]) => x.round_half_down(effort),
-        ("round_up", [x]) => x.round_up(effort),
-        ("round", [x, digits]) => at_digit(x, digits, effort, Number::round),
-        ("round_half_even", [x, digits]) => at_digit(x, digits, effort, Number::round_half_even),
-        ("round_half_down", [x, digits]) => at_digit(x, digits, effort, Number::round_half_down),
-        ("round_up", [x, digits]) => at_digit(x, digits, effort, Number::round_up),
-        ("floor", [x, digits]) => at_digit(x, digits, effort, Number::floor),
-        ("ceil", [x, digits]) => at_digit(x, digits, effort, Number::ceil),
-        ("trunc", [x, digits]) => at_digit(x, digits, effort, Number::trunc),
-        ("sqrt", [x]) => x.root(2, effort),
-        ("cbrt", [x]) => x.root(3, effort),
-        ("root", [x, degree]) => root(x, degree, effort),
-        ("ln", [x]) => x.ln(effort),
-        ("log10", [x]) => x.log(&Number::whole(10), effort),
-        ("log2", [x]) => x.log(&Number::whole(2), effort),
-        ("log", [x, base]) => x.log(base, effort),
-        ("exp", [x]) => x.exp(effort),
-        ("mod", [a, b]) => a.remainder(b, effort),
-        ("factorial", [n]) => n.factorial(effort),
-        ("choose", [n, k]) => n.choose(k, effort),
-        ("min", [first, rest @ ..]) => rest.iter().try_fold(first.clone(), |least, x| least.min(x, effort)),
-        ("max", [first, rest @ ..]) => rest.iter().try_fold(first.clone(), |most, x| most.max(x, effort)),
-        ("gcd", [first, rest @ ..]) => {
-            rest.iter().try_fold(first.clone(), |divisor, x| divisor.gcd(x, effort))
+        ("sqrt", [x]) => x.root(2, work),
+        ("cbrt", [x]) => x.root(3, work),
+        ("ln", [x]) => x.ln(work),
+        ("log10", [x]) => x.log(&Number::whole(10), work),
+        ("log2", [x]) => x.log(&Number::whole(2), work),
+        ("exp", [x]) => x.exp(work),
+        ("factorial", [n]) => n.factorial(work),
+        ("root", [x, degree]) => root(x, degree, work),
+        ("mod", [a, b]) => a.remainder(b, work),
+        ("choose", [n, k]) => n.choose(k, work),
+        ("log", [x, base]) => x.log(base, work),
+        ("min", [first, rest @ ..]) => rest.iter().try_fold(first.clone(), |least, x| least.min(x, work)),
+        ("max", [first, rest @ ..]) => {
+            let least = rest.iter().try_fold(first.negate(), |least, x| least.min(&x.negate(), work));
+            least.map(|least| least.negate())
         }
+        ("gcd", [first, rest @ ..]) => rest.iter().try_fold(first.clone(), |divisor, x| divisor.gcd(x, work)),
         ("lcm", [first, rest @ ..]) => {
-            rest.iter().try_fold(first.clone(), |multiple, x| multiple.lcm(x, effort))
+            rest.iter().try_fold(first.clone(), |multiple, x| multiple.lcm(x, work))
         }
-        (name, _) => {
-            return arity(name)
-                .map(|takes| Err(impossible(format!("`{name}` takes {takes}, not {}", arguments.len()))));
-        }
+        _ => Err(wrong_count(name, takes, arguments)),
     })
 }
 
 /// A number that has a name. None where there is none of that name.
-pub fn constant(name: &str, effort: &Effort) -> Option<Outcome> {
+pub fn constant(name: &str, work: &Work) -> Option<Outcome> {
     match name {
-        "pi" | "π" => Some(Number::pi(effort)),
-        "e" => Some(Number::whole(1).exp(effort)),
+        "pi" | "π" => Some(Number::pi(work)),
+        "e" => Some(Number::whole(1).exp(work)),
         _ => None,
     }
 }
 
-fn arity(name: &str) -> Option<&'static str> {
+fn rounding(name: &str) -> Option<fn(&RBig) -> IBig> {
     Some(match name {
-        "abs" | "sqrt" | "cbrt" | "ln" | "log10" | "log2" | "exp" | "factorial" => "one number",
-        "root" | "mod" | "choose" => "two numbers",
-        "log" => "a number and a base (`ln(x)` has the base e, `log10(x)` has 10)",
-        "floor" | "ceil" | "trunc" | "round" | "round_half_even" | "round_half_down" | "round_up" => {
-            "one number, and how many digits to keep"
-        }
-        "min" | "max" | "gcd" | "lcm" => "one number or more",
+        "floor" => RBig::floor,
+        "ceil" => RBig::ceil,
+        "trunc" => RBig::trunc,
+        "round" => RBig::round,
+        "round_half_even" => round_half_even,
+        "round_half_down" => round_half_down,
+        "round_up" => round_up,
         _ => return None,
     })
 }
 
-/// Rounds at a digit after the point, or before it where `digits` is negative.
-fn at_digit(x: &Number, digits: &Number, effort: &Effort, round: fn(&Number, &Effort) -> Outcome) -> Outcome {
-    let digits =
-        digits.as_whole().and_then(ToPrimitive::to_i64).filter(|digits| digits.abs() <= MAX_ROUND_DIGITS);
-    let digits = digits.ok_or_else(|| {
-        impossible(format!("rounding keeps a whole number of digits, at most {MAX_ROUND_DIGITS}"))
-    })?;
-    round(&x.times_power_of_ten(digits, effort)?, effort)?.times_power_of_ten(-digits, effort)
+fn round_at(x: &Number, digits: &Number, mode: fn(&RBig) -> IBig, work: &Work) -> Outcome {
+    let places = digits.as_whole().and_then(|digits| i32::try_from(digits.clone()).ok());
+    let places = places.filter(|places| (-MAX_ROUND_DIGITS..=MAX_ROUND_DIGITS).contains(places));
+    let too_far =
+        || impossible(format!("rounding keeps a whole number of digits, at most {MAX_ROUND_DIGITS}"));
+    x.round(mode, places.ok_or_else(too_far)?, work)
 }
 
-fn root(x: &Number, degree: &Number, effort: &Effort) -> Outcome {
-    let degree = degree.as_whole().and_then(ToPrimitive::to_u32);
-    x.root(degree.ok_or_else(|| impossible("the degree of a root is a whole number"))?, effort)
+fn root(x: &Number, degree: &Number, work: &Work) -> Outcome {
+    let degree = degree.as_whole().and_then(|degree| u32::try_from(degree.clone()).ok());
+    x.root(degree.ok_or_else(|| impossible("the degree of a root is a whole number"))? as usize, work)
+}
+
+fn wrong_count(name: &str, takes: &str, arguments: &[Number]) -> crate::number::Failure {
+    impossible(format!("`{name}` takes {takes}, not {}", arguments.len()))
 }

@@ -1,26 +1,15 @@
 //! Exact calculation: a model that asks here need not guess at numbers.
 //!
-//! Whole numbers and fractions are exact whatever their size, up to a cap. What no fraction can say (the square root of
-//! 2), and fractions beyond the cap, are kept between two bounds, and every digit that is shown is certain. A float is at
-//! most a first guess, which is then mended.
-//!
-//! All long work is counted (`effort`), so that every call ends well before its fuel does.
-//!
-//! `evaluate` is here; the other tools have files of their own.
-//!
-//! Reading and calculating are one pass over the expression (`expression`), so that each error knows its place. Where an
-//! answer is not certain yet, the whole pass is made again with more digits.
+//! Fractions are exact whatever their size, up to a cap. What no fraction can say (the square root of 2), and fractions
+//! beyond the cap, are floats of more digits than are asked for. Such a result is calculated again with more of them, until
+//! two attempts give the same digits.
 
 mod amount;
 mod decimal;
-mod effort;
 mod expression;
-mod fraction;
 mod functions;
-mod interval;
 mod number;
-mod series;
-mod tokens;
+mod work;
 
 mod convert_units;
 mod statistics;
@@ -30,9 +19,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, plugin, tool};
 
-use crate::effort::Effort;
-use crate::expression::Problem;
-use crate::number::Number;
+use crate::number::{Failure, Number, Outcome};
+use crate::work::Work;
 
 /// Longer expressions are a program, for which this is the wrong tool.
 const MAX_EXPRESSION_CHARACTERS: usize = 10_000;
@@ -41,15 +29,12 @@ const MAX_EXPRESSION_CHARACTERS: usize = 10_000;
 const MAX_DIGITS: u32 = 1_000;
 
 /// Beyond the digits that are asked for and a tenth of them: for digits before the point, and what operations lose.
-const SPARE_DIGITS: u32 = 30;
-
-/// Each attempt has so many times the digits of the one before.
-const GROWTH: u32 = 5;
+const SPARE_DIGITS: u32 = 20;
 
 /// The last attempt. Enough for every digit before the point of a square root that is kept.
 const MOST_DIGITS: u32 = 5_100;
 
-const TOO_CLOSE: &str = "the result is too close to call: ask for other `digits`, reorder the expression, or leave roots to the end";
+const RESULT_TOO_CLOSE: &str = "the result is too close to call: ask for other `digits`, reorder the expression, or leave roots to the end";
 
 const TOO_MUCH_WORK: &str = "this takes more work than one call may do: calculate it in parts, ask for fewer `digits`, or round long numbers first, as in `round(x, 50)`";
 
@@ -58,7 +43,7 @@ const TOO_MUCH_WORK: &str = "this takes more work than one call may do: calculat
 pub struct Evaluation {
     /// The result in decimal digits, the last of them rounded half away from zero
     decimal: String,
-    /// Whether `decimal` is the whole result; if not, it is correctly rounded
+    /// Whether `decimal` is the whole result; if not, it is rounded
     exact: bool,
     /// The exact result, where it is a fraction of fewer than 1,000 characters
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,8 +53,9 @@ pub struct Evaluation {
 /// Calculates an expression exactly, or to as many digits as asked for.
 ///
 /// Use it for every calculation beyond the trivial. Whole numbers and fractions are exact at any size up to 10,000
-/// digits; roots, logarithms, powers as `1.05^(1/12)` and longer fractions are not, but each digit given is right.
-/// `exact: false` means that `decimal` is correctly rounded; `fraction` is then the exact result, if it is a short one.
+/// digits; roots, logarithms, powers as `1.05^(1/12)` and longer fractions are not: they are calculated with more digits
+/// until those given no longer change. `exact: false` means that `decimal` is rounded; `fraction` is then the exact
+/// result, if it is a short one.
 /// Results too small for `digits`, and inexact ones above about 10^100, have an exponent: `3.3e-31`.
 ///
 /// - Operators: `+ - * /`, `//` (division rounded down), `^` or `**` (power), `!` (factorial), parentheses.
@@ -115,60 +101,42 @@ fn check_digits(digits: u32) -> Result<(), Error> {
 }
 
 fn calculate(expression: &str, digits: u32) -> Result<Evaluation, String> {
-    settle(digits, |effort| expression::evaluate(expression, effort))
+    settle(digits, |work| expression::evaluate(expression, work))
 }
 
-/// Writes a number with so many digits, and has it made again with more precision where they are not certain.
-fn settle(digits: u32, make: impl Fn(&Effort) -> Result<Number, Problem>) -> Result<Evaluation, String> {
-    settle_counted(digits, make).0
+/// Calculates and writes a number until two precisions give the same digits.
+fn settle(digits: u32, calculate: impl Fn(&Work) -> Outcome) -> Result<Evaluation, String> {
+    settle_counted(digits, calculate).0
 }
 
-/// The same, and the effort with all that was spent.
-fn settle_counted(
-    digits: u32,
-    make: impl Fn(&Effort) -> Result<Number, Problem>,
-) -> (Result<Evaluation, String>, Effort) {
+/// The same, and the work with all that was spent.
+fn settle_counted(digits: u32, calculate: impl Fn(&Work) -> Outcome) -> (Result<Evaluation, String>, Work) {
     let mut precision = digits + digits / 10 + SPARE_DIGITS;
-    let mut effort = Effort::digits(precision);
+    let mut work = Work::new(precision);
     let mut answer = Err(TOO_MUCH_WORK.to_owned());
+    let mut before = None;
     loop {
-        answer = match attempt(digits, &effort, &make) {
-            Attempt::Certain(evaluation) => return (Ok(evaluation), effort),
-            Attempt::Impossible(problem) => return (Err(problem), effort),
-            Attempt::TooMuchWork => return (answer, effort),
-            Attempt::Uncertain(answer) => answer,
+        let result =
+            calculate(&work).and_then(|number| Ok((decimal::write(&number, digits, &work)?, number)));
+        answer = match result {
+            Ok((evaluation, Number::Exact(_))) => return (Ok(evaluation), work),
+            Ok((evaluation, _)) if before.as_ref() == Some(&evaluation) => return (Ok(evaluation), work),
+            Ok((evaluation, number)) => {
+                before = Some(evaluation);
+                // What cancels is zero as far as it is known.
+                let zero = Evaluation { decimal: "0".to_owned(), exact: false, fraction: None };
+                let is_zero = decimal::is_nearly_zero(&number, digits, &work);
+                if is_zero { Ok(zero) } else { Err(RESULT_TOO_CLOSE.to_owned()) }
+            }
+            Err(Failure::Impossible(problem)) => return (Err(problem), work),
+            Err(Failure::Undecided(problem)) => Err(problem),
+            Err(Failure::TooMuchWork) => return (answer, work),
         };
         if precision == MOST_DIGITS {
-            return (answer, effort);
+            return (answer, work);
         }
-        precision = (precision * GROWTH).min(MOST_DIGITS);
-        effort = effort.with_digits(precision);
-    }
-}
-
-/// What came of one precision.
-enum Attempt {
-    Certain(Evaluation),
-    /// What to answer if more digits do not change it.
-    Uncertain(Result<Evaluation, String>),
-    Impossible(String),
-    TooMuchWork,
-}
-
-fn attempt(digits: u32, effort: &Effort, make: impl Fn(&Effort) -> Result<Number, Problem>) -> Attempt {
-    let number = match make(effort) {
-        Ok(number) => number,
-        Err(Problem::Wrong(problem)) => return Attempt::Impossible(problem),
-        Err(Problem::Undecided(problem)) => return Attempt::Uncertain(Err(problem)),
-        Err(Problem::TooMuchWork) => return Attempt::TooMuchWork,
-    };
-    match decimal::write(&number, digits, effort) {
-        Ok(Some(evaluation)) => Attempt::Certain(evaluation),
-        Ok(None) => match decimal::write_nearly_zero(&number, digits, effort) {
-            Ok(Some(zero)) => Attempt::Uncertain(Ok(zero)),
-            _ => Attempt::Uncertain(Err(TOO_CLOSE.to_owned())),
-        },
-        Err(_) => Attempt::TooMuchWork,
+        precision = (precision * 4 / 3).min(MOST_DIGITS);
+        work = work.with_digits(precision);
     }
 }
 

@@ -3,18 +3,16 @@
 //! All numbers are brought to whole multiples of one small power of ten, so sums and squares are exact and cheap; only
 //! a standard deviation is a root, and rounded where it must be.
 
-use num_bigint::BigInt;
-use num_rational::Ratio;
-use num_traits::{Signed, ToPrimitive, Zero};
+use dashu_base::Signed;
+use dashu_int::IBig;
+use dashu_ratio::RBig;
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
 use crate::amount::Amount;
-use crate::effort::Effort;
-use crate::expression::Problem;
-use crate::fraction::{Rational, power_of_ten};
-use crate::number::{Failure, Number};
+use crate::number::{Number, Outcome, power_of_ten};
+use crate::work::Work;
 use crate::{check_digits, settle};
 
 /// A model has no more numbers at hand. All of them are sorted and squared within a call's fuel.
@@ -105,8 +103,8 @@ pub struct Percentile {
 
 /// Numbers in ascending order, as whole multiples of a unit.
 struct Sample {
-    sorted: Vec<BigInt>,
-    unit: Rational,
+    sorted: Vec<IBig>,
+    unit: RBig,
 }
 
 impl Sample {
@@ -125,76 +123,68 @@ impl Sample {
         Ok(Self { sorted, unit: power_of_ten(-places) })
     }
 
-    fn summarize(&self, percentiles: &[Rational], digits: u32) -> Result<Statistics, String> {
+    fn summarize(&self, percentiles: &[RBig], digits: u32) -> Result<Statistics, String> {
         let mut writer = Writer { digits, rounded: Vec::new() };
-        let count = BigInt::from(self.sorted.len());
-        let sum: BigInt = self.sorted.iter().sum();
-        let squares: BigInt = self.sorted.iter().map(|number| number * number).sum();
+        let count = IBig::from(self.sorted.len());
+        let sum: IBig = self.sorted.iter().sum();
+        let squares: IBig = self.sorted.iter().map(IBig::sqr).sum();
         // The square of the unit times the square of the count times the variance.
-        let spread = Ratio::from_integer(&count * squares - &sum * &sum) * &self.unit * &self.unit;
-        let variance = &spread / (&count * &count);
-        let half = Ratio::new(1.into(), 2.into());
-        let (least, greatest) = (self.at(&Rational::zero()), self.at(&Ratio::from_integer(1.into())));
+        let spread = RBig::from(&count * squares - sum.sqr()) * self.unit.sqr();
+        let variance = &spread / count.sqr();
+        let (least, greatest) = (self.at(&RBig::ZERO), self.at(&RBig::ONE));
 
         let mut statistics = Statistics {
             count: self.sorted.len(),
-            sum: writer.write("sum", self.scaled(sum.clone()))?,
-            mean: writer.write("mean", self.scaled(sum) / &count)?,
-            median: writer.write("median", self.at(&half))?,
-            modes: self
-                .modes()
-                .into_iter()
-                .map(|mode| writer.write("modes", mode))
-                .collect::<Result<_, _>>()?,
+            sum: writer.write("sum", self.scaled(&sum))?,
+            mean: writer.write("mean", self.scaled(&sum) / &count)?,
+            median: writer.write("median", self.at(&(RBig::ONE / IBig::from(2))))?,
+            modes: self.modes().map(|mode| writer.write("modes", mode)).collect::<Result<_, _>>()?,
             min: writer.write("min", least.clone())?,
             max: writer.write("max", greatest.clone())?,
             range: writer.write("range", greatest - least)?,
             variance: writer.write("variance", variance.clone())?,
-            standard_deviation: writer.write_root("standard_deviation", &variance)?,
+            standard_deviation: writer.write_root("standard_deviation", variance)?,
             ..Statistics::default()
         };
         if self.sorted.len() > 1 {
-            let variance: Rational = spread / (&count * (&count - BigInt::from(1)));
+            let variance = spread / (&count * (&count - IBig::ONE));
             statistics.sample_variance = Some(writer.write("sample_variance", variance.clone())?);
             statistics.sample_standard_deviation =
-                Some(writer.write_root("sample_standard_deviation", &variance)?);
+                Some(writer.write_root("sample_standard_deviation", variance)?);
         }
         for percentile in percentiles {
-            let value = writer.write("percentiles", self.at(&(percentile / BigInt::from(100))))?;
-            statistics
-                .percentiles
-                .push(Percentile { percentile: writer.write("percentiles", percentile.clone())?, value });
+            let value = writer.write("percentiles", self.at(&(percentile / IBig::from(100))))?;
+            let percentile = writer.write("percentiles", percentile.clone())?;
+            statistics.percentiles.push(Percentile { percentile, value });
         }
         writer.rounded.dedup();
         Ok(Statistics { rounded: writer.rounded, ..statistics })
     }
 
     /// The value at a share of the way from the least to the greatest number, between neighbours.
-    fn at(&self, share: &Rational) -> Rational {
-        let place = share * BigInt::from(self.sorted.len() - 1);
-        let index = place.to_integer().to_usize().unwrap_or_default().min(self.sorted.len() - 1);
-        let below = self.sorted[index].clone();
-        let Some(above) = self.sorted.get(index + 1) else { return self.scaled(below) };
-        let between = place.fract() * (above - &below);
-        (Ratio::from_integer(below) + between) * &self.unit
+    fn at(&self, share: &RBig) -> RBig {
+        let (index, between) = (share * IBig::from(self.sorted.len() - 1)).split_at_point();
+        let index = usize::try_from(index).unwrap_or_default();
+        match self.sorted.get(index..) {
+            Some([below, above, ..]) => (between * (above - below) + below) * &self.unit,
+            Some([last]) => self.scaled(last),
+            _ => RBig::ZERO,
+        }
     }
 
-    fn modes(&self) -> Vec<Rational> {
+    fn modes(&self) -> impl Iterator<Item = RBig> {
         let runs = || self.sorted.chunk_by(|left, right| left == right);
         let longest = runs().map(<[_]>::len).max().unwrap_or_default();
-        if longest < 2 {
-            return Vec::new();
-        }
-        let modes = runs().filter(|run| run.len() == longest).take(MAX_MODES);
-        modes.filter_map(<[_]>::first).map(|mode| self.scaled(mode.clone())).collect()
+        let modes = runs().filter(move |run| longest > 1 && run.len() == longest).take(MAX_MODES);
+        modes.filter_map(<[_]>::first).map(|mode| self.scaled(mode))
     }
 
-    fn scaled(&self, multiple: BigInt) -> Rational {
+    fn scaled(&self, multiple: &IBig) -> RBig {
         &self.unit * multiple
     }
 }
 
-fn read_percentiles(percentiles: &[Amount]) -> Result<Vec<Rational>, Error> {
+fn read_percentiles(percentiles: &[Amount]) -> Result<Vec<RBig>, Error> {
     if percentiles.len() > MAX_PERCENTILES {
         return Err(Error::invalid(format!(
             "`percentiles` has more than {MAX_PERCENTILES}: give those that matter"
@@ -202,8 +192,7 @@ fn read_percentiles(percentiles: &[Amount]) -> Result<Vec<Rational>, Error> {
     }
     let read = |percentile: &Amount| {
         let value = percentile.decimal().ok()?.value();
-        let is_between = !value.is_negative() && *value.numer() <= value.denom() * BigInt::from(100);
-        is_between.then_some(value)
+        (!value.is_negative() && value <= RBig::from(100)).then_some(value)
     };
     let wrong = |percentile: &Amount| {
         let written: String = percentile.text().chars().take(40).collect();
@@ -219,28 +208,18 @@ struct Writer {
 }
 
 impl Writer {
-    fn write(&mut self, name: &'static str, value: Rational) -> Result<String, String> {
+    fn write(&mut self, name: &'static str, value: RBig) -> Result<String, String> {
         let number = Number::Exact(value);
         self.settle(name, |_| Ok(number.clone()))
     }
 
-    fn write_root(&mut self, name: &'static str, square: &Rational) -> Result<String, String> {
-        let square = Number::Exact(square.clone());
-        self.settle(name, |effort| {
-            square.root(2, effort).map_err(|failure| match failure {
-                Failure::Impossible(message) => Problem::Wrong(message),
-                Failure::Undecided => Problem::Undecided("the deviation is too close to call".to_owned()),
-                Failure::TooMuchWork => Problem::TooMuchWork,
-            })
-        })
+    fn write_root(&mut self, name: &'static str, square: RBig) -> Result<String, String> {
+        let square = Number::Exact(square);
+        self.settle(name, |work| square.root(2, work))
     }
 
-    fn settle(
-        &mut self,
-        name: &'static str,
-        make: impl Fn(&Effort) -> Result<Number, Problem>,
-    ) -> Result<String, String> {
-        let written = settle(self.digits, make)?;
+    fn settle(&mut self, name: &'static str, calculate: impl Fn(&Work) -> Outcome) -> Result<String, String> {
+        let written = settle(self.digits, calculate)?;
         if !written.exact {
             self.rounded.push(name);
         }
