@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::duration::wrong_duration;
 use crate::moment::Moment;
 use crate::reader::Reader;
 use crate::written::MAX_CHARACTERS;
@@ -102,5 +101,11 @@ fn read_duration(text: &str) -> Result<Span, Error> {
     if text.chars().count() > MAX_CHARACTERS {
         return Err(Error::invalid("`duration` is too long: write it as `1 month 3 days`"));
     }
-    text.trim().parse().map_err(|_| wrong_duration(text.trim()))
+    text.trim().parse().map_err(|_| {
+        Error::invalid(format!(
+            "`{text}` is no duration: write amounts in digits with their units, from large to small, as `1 month 3 days`, \
+             `-2h 30m` or `P1M3DT2H`; only hours and less have fractions, and the units are years, months, weeks, days, \
+             hours, minutes and seconds"
+        ))
+    })
 }

@@ -206,56 +206,7 @@ fn wrong(expression: &str, error: &CronError) -> Error {
             "it leads beyond the years that are known".to_owned()
         }
     };
-    let way_out = match unrolled(expression) {
-        Some(better) => format!("a range goes from small to large, so write `{better}`"),
-        None => {
-            "write minute, hour, day of the month, month and day of the week, as `0 9 * * MON-FRI`".to_owned()
-        }
-    };
+    let way_out = "write minute, hour, day of the month, month and day of the week, as `0 9 * * MON-FRI`, each range from \
+                   small to large, as `22-23,0-2`";
     Error::invalid(format!("`{expression}` is no cron expression: {reason}; {way_out}"))
-}
-
-/// The expression with each range that goes past the end, as `22-2`, cut in two; if that makes it one.
-fn unrolled(expression: &str) -> Option<String> {
-    // The first and the last value of each field, from the minute on.
-    const BOUNDS: [(u8, u8); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
-    let fields: Vec<_> = expression.split_whitespace().collect();
-    // With six fields the first one is the second, which has the values of a minute.
-    let seconds = usize::from(fields.len() > BOUNDS.len());
-    let better: Vec<_> = fields
-        .iter()
-        .enumerate()
-        .map(|(index, field)| match BOUNDS.get(index.saturating_sub(seconds)) {
-            Some(bounds) => field.split(',').map(|part| unroll(part, *bounds)).collect::<Vec<_>>().join(","),
-            None => (*field).to_owned(),
-        })
-        .collect();
-    let better = better.join(" ");
-    (better != expression && parse(&better).is_ok()).then_some(better)
-}
-
-fn unroll(part: &str, (first, last): (u8, u8)) -> String {
-    let (range, step) = part.split_once('/').unwrap_or((part, "1"));
-    let ends = range.split_once('-').and_then(|(from, to)| Some((value(from)?, value(to)?)));
-    let (Some((from, to)), Ok(step @ 1..)) = (ends, step.parse::<u8>()) else { return part.to_owned() };
-    if from <= to || from > last {
-        return part.to_owned();
-    }
-    if step == 1 {
-        return format!("{from}-{last},{first}-{to}");
-    }
-    // A step goes on over the end, so what it meets is written one by one.
-    let values = (from..=last).chain(first..=to).step_by(usize::from(step));
-    values.map(|value| value.to_string()).collect::<Vec<_>>().join(",")
-}
-
-/// A number, or that of a day or a month.
-fn value(written: &str) -> Option<u8> {
-    const DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
-    const MONTHS: [&str; 12] =
-        ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
-    let upper = written.to_ascii_uppercase();
-    let day = (0..).zip(DAYS).find(|(_, name)| *name == upper);
-    let month = (1..).zip(MONTHS).find(|(_, name)| *name == upper);
-    written.parse().ok().or(day.or(month).map(|(number, _)| number))
 }

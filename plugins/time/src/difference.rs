@@ -1,6 +1,8 @@
 //! `difference`: how long from one time to another.
 
-use jiff::{SignedDuration, Span, Unit, Zoned};
+use std::collections::BTreeMap;
+
+use jiff::{Span, Unit, Zoned};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toolgate_sdk::serde_json::Number;
@@ -60,30 +62,9 @@ pub enum DifferenceUnit {
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Difference {
     /// The amount of each unit asked for
-    pub amounts: Amounts,
+    pub amounts: BTreeMap<DifferenceUnit, Number>,
     /// All of it in seconds
     pub seconds: Number,
-}
-
-/// Amounts of units. Only those asked for are there.
-#[derive(Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Amounts {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub years: Option<Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub months: Option<Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub weeks: Option<Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub days: Option<Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hours: Option<Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub minutes: Option<Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub seconds: Option<Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub milliseconds: Option<Number>,
 }
 
 pub fn between(start: &Zoned, end: &Zoned, units: &[DifferenceUnit]) -> Result<Difference, Error> {
@@ -96,15 +77,12 @@ pub fn between(start: &Zoned, end: &Zoned, units: &[DifferenceUnit]) -> Result<D
     // Calendars of two zones have no common days.
     let end = end.with_time_zone(start.time_zone().clone());
     let mut counted = Counted { start, span: Span::new() };
-    let mut amounts = Amounts::default();
+    let mut amounts = BTreeMap::new();
     for unit in units {
         let whole = counted.whole(&end, unit)?;
         counted.span = counted.with(unit, whole)?;
-        *amounts.of(unit) = Some(if unit == smallest {
-            number(whole, counted.fraction(&end, unit)?)
-        } else {
-            Number::from(whole)
-        });
+        let fraction = if unit == smallest { counted.fraction(&end, unit)? } else { 0.0 };
+        amounts.insert(unit, number(whole, fraction));
     }
     let elapsed = start.duration_until(&end);
     let seconds = number(elapsed.as_secs(), f64::from(elapsed.subsec_nanos()) / 1e9);
@@ -149,12 +127,9 @@ impl Counted<'_> {
         let direction = if left.is_negative() { -1 } else { 1 };
         // At the end of the years that are known, the unit before is as long as the one after.
         let next = self.with(unit, whole + direction).and_then(|span| self.reached(span));
-        let length =
-            match next.or_else(|_| self.with(unit, whole - direction).and_then(|span| self.reached(span))) {
-                Ok(next) => reached.duration_until(&next),
-                Err(error) => return Err(error),
-            };
-        let ratio = seconds(left) / seconds(length).abs();
+        let next =
+            next.or_else(|_| self.with(unit, whole - direction).and_then(|span| self.reached(span)))?;
+        let ratio = left.as_secs_f64() / reached.duration_until(&next).as_secs_f64().abs();
         Ok(if ratio.is_finite() { ratio } else { 0.0 })
     }
 
@@ -165,10 +140,6 @@ impl Counted<'_> {
     fn reached(&self, span: Span) -> Result<Zoned, Error> {
         self.start.checked_add(span).map_err(too_far)
     }
-}
-
-fn seconds(duration: SignedDuration) -> f64 {
-    duration.as_secs_f64()
 }
 
 /// Whole numbers are written without a point. A fraction has as many digits as mean something.
@@ -232,21 +203,6 @@ impl DifferenceUnit {
             Self::Minutes => span.get_minutes(),
             Self::Seconds => span.get_seconds(),
             Self::Milliseconds => span.get_milliseconds(),
-        }
-    }
-}
-
-impl Amounts {
-    fn of(&mut self, unit: DifferenceUnit) -> &mut Option<Number> {
-        match unit {
-            DifferenceUnit::Years => &mut self.years,
-            DifferenceUnit::Months => &mut self.months,
-            DifferenceUnit::Weeks => &mut self.weeks,
-            DifferenceUnit::Days => &mut self.days,
-            DifferenceUnit::Hours => &mut self.hours,
-            DifferenceUnit::Minutes => &mut self.minutes,
-            DifferenceUnit::Seconds => &mut self.seconds,
-            DifferenceUnit::Milliseconds => &mut self.milliseconds,
         }
     }
 }

@@ -9,7 +9,6 @@
 mod moment;
 mod zone;
 
-mod duration;
 mod prose;
 mod reader;
 mod written;

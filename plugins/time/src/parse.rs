@@ -21,7 +21,7 @@ const CENTURY: &str = "a year from 1969 to 2068, as `format` has two digits of i
 /// - Forms of people: `10 March 2024 2:30 pm`, `Sunday, Mar 10th, 2024`, `10.03.2024`, `2024/03/10`. English only.
 /// - `now`, `today`, `tomorrow 3pm`, `yesterday at 14:30`. For other relative times call `add`.
 ///
-/// A year of two digits is one of this century, with `%y` one from 1969 to 2068, and more digits of a Unix time are milliseconds or less: `assumed` says
+/// A year of two digits is one from 1969 to 2068, and more digits of a Unix time are milliseconds or less: `assumed` says
 /// so. What has two meanings (`3/4/2024`, `CST`, a time that clocks show twice) is refused with the choices: pick one and
 /// write it so. For texts of a known form, give `format`, and nothing is ambiguous.
 #[tool(

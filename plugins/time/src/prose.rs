@@ -1,21 +1,50 @@
 //! Times as people write them: `Sunday, 10 March 2024 at 2:30 pm`, `10.03.2024 14:30`, `Sun Mar 10 14:30:00 2024`.
 //!
-//! The text is cut at its spaces and commas, and each piece says what it is: a time of day, a zone, a month, a weekday
-//! or numbers of a date. The numbers then stand for every date that they can; a weekday decides among them, and where
-//! more than one is left, the text is refused with all of them.
+//! `jiff` reads the parts of the text by its `strptime`, in every form that fits. Where that gives more than one date,
+//! and no weekday decides among them, the text is refused with all of them.
 
 use jiff::civil::{Date, Time, Weekday};
+use jiff::fmt::strtime::BrokenDownTime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use toolgate_sdk::Error;
 
 use crate::moment::weekday_name;
-use crate::written::{LEAP_SECOND, Said, Written, days_from_today, out_of_range};
+use crate::written::{Said, Written, days_from_today, out_of_range};
 use crate::zone;
 
 const HINT: &str = "write it as `2024-03-10T14:30`, or tell `parse` its `format`";
 
-const MONTHS: [&str; 12] = [
+/// Forms of dates and times of day, with spaces for dashes and slashes.
+const FORMS: [&str; 21] = [
+    "%d %b %Y",
+    "%b %d %Y",
+    "%Y %b %d",
+    "%d %b %y",
+    "%b %d %y",
+    "%y %b %d",
+    "%Y %m %d",
+    "%m %d %Y",
+    "%d %m %Y",
+    "%m %d %y",
+    "%d %m %y",
+    "%y %m %d",
+    "%d.%m.%Y",
+    "%d.%m.%y",
+    "%b %d %H:%M:%S %Y",
+    "%H:%M:%S%.f",
+    "%H:%M",
+    "%I:%M:%S %p",
+    "%I:%M %p",
+    "%I %p",
+    "%a",
+];
+
+/// Forms of a month alone.
+const MONTHS: [&str; 4] = ["%b %Y", "%m %Y", "%Y %m", "%Y %b"];
+
+/// Names that are read by their first three letters.
+const NAMES: [&str; 19] = [
     "january",
     "february",
     "march",
@@ -28,361 +57,258 @@ const MONTHS: [&str; 12] = [
     "october",
     "november",
     "december",
-];
-
-const WEEKDAYS: [(&str, Weekday); 7] = [
-    ("monday", Weekday::Monday),
-    ("tuesday", Weekday::Tuesday),
-    ("wednesday", Weekday::Wednesday),
-    ("thursday", Weekday::Thursday),
-    ("friday", Weekday::Friday),
-    ("saturday", Weekday::Saturday),
-    ("sunday", Weekday::Sunday),
+    "monday",
+    "tuesday",
+    "wednesday",
+    "thursday",
+    "friday",
+    "saturday",
+    "sunday",
 ];
 
 /// Words between the parts that say nothing.
-const NOISE: &[&str] = &["at", "on", "of", "the", "-", "–"];
+const NOISE: [&str; 6] = ["at", "on", "of", "the", "-", "–"];
 
 /// Words of times that are so far from another, which is what `add` is for.
-const RELATIVE: &[&str] = &[
+const RELATIVE: [&str; 22] = [
     "after", "ago", "before", "from", "in", "last", "later", "next", "this", "minute", "minutes", "hour",
-    "hours", "day", "days", "week", "weeks", "month", "months", "year", "years",
+    "hours", "day", "days", "week", "weeks", "month", "months", "year", "years", "noon",
 ];
 
 /// `today` is the day that is meant where the text names no zone.
 pub fn read(text: &str, now: Timestamp, today: Date) -> Result<Written, Error> {
-    let (text_before, comment) = split_comment(text);
-    let mut found = Found { text, ..Found::default() };
-    pieces(text_before).try_for_each(|piece| found.take(piece))?;
-    if let Some(comment) = comment.filter(|comment| !found.is_explained_by(comment)) {
-        found.take_comment(comment)?;
+    let whole = normalize(&text.replace(['(', ')'], " "));
+    let mut search = Search::new(&whole);
+    search.read(&whole, &Found::default());
+    // A comment behind a zone only names it, as in `+0100 (CET)`.
+    let before_comment = text.split_once('(').filter(|(_, comment)| !comment.contains(char::is_numeric));
+    if search.complete.is_empty()
+        && let Some((before, _)) = before_comment
+    {
+        let before = normalize(before);
+        let mut named = Search::new(&before);
+        named.read(&before, &Found::default());
+        if named.complete.iter().all(|found| found.zone.is_some()) && !named.complete.is_empty() {
+            return decide(text, &named.complete, now, today);
+        }
     }
-    // It is not the same day everywhere.
-    let today = found.zone.as_ref().map_or(today, |zone| now.to_zoned(zone.clone()).date());
-    found.decide(today)
+    if search.complete.is_empty() {
+        Err(search.problem(text, &whole))
+    } else {
+        decide(text, &search.complete, now, today)
+    }
 }
 
-fn pieces(text: &str) -> impl Iterator<Item = &str> {
-    text.split([' ', ',', '\t', '\u{a0}', '\u{202f}']).filter(|piece| !piece.is_empty())
+/// Writes all parts in the way of `FORMS`, with one space between them.
+fn normalize(text: &str) -> String {
+    let mut words = Vec::new();
+    for piece in text.split([' ', ',', '\t', '\u{a0}', '\u{202f}']).filter(|piece| !piece.is_empty()) {
+        let starts_with_digit = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+        let piece = match piece.split_once(['T', 't']) {
+            Some((date, clock)) if starts_with_digit(piece) && starts_with_digit(clock) => {
+                format!("{date} {clock}")
+            }
+            _ => piece.trim_end_matches('.').to_owned(),
+        };
+        for piece in piece.split(' ').filter(|piece| !NOISE.contains(&piece.to_ascii_lowercase().as_str())) {
+            let parts: Option<Vec<_>> = piece.split(['/', '-']).map(normalize_part).collect();
+            words.push(parts.map_or_else(|| piece.to_owned(), |parts| parts.join(" ")));
+        }
+    }
+    words.join(" ")
 }
 
-/// The text, and what stands in parentheses at its end.
-fn split_comment(text: &str) -> (&str, Option<&str>) {
-    match text.trim_end().strip_suffix(')').and_then(|rest| rest.split_once('(')) {
-        Some((before, comment)) => (before, Some(comment)),
-        None => (text, None),
+/// A number or a name of a date, or `am` and `pm`; a name in its first three letters.
+fn normalize_part(part: &str) -> Option<String> {
+    let lower = part.trim_end_matches('.').to_ascii_lowercase();
+    let digits = lower.trim_end_matches(|last: char| last.is_ascii_alphabetic());
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number && matches!(&lower[digits.len()..], "" | "st" | "nd" | "rd" | "th") {
+        return Some(digits.to_owned());
     }
+    if lower.len() >= 3 && (lower == "sept" || NAMES.iter().any(|name| name.starts_with(&lower))) {
+        return lower.get(..3).map(str::to_owned);
+    }
+    let word = lower.replace('.', "");
+    let hour = word.strip_suffix("am").or_else(|| word.strip_suffix("pm"))?;
+    hour.bytes().all(|byte| byte.is_ascii_digit() || byte == b':').then_some(word)
 }
 
 /// What was found in the text so far.
-#[derive(Default)]
-struct Found<'t> {
-    text: &'t str,
-    numbers: Vec<Number<'t>>,
-    month: Option<i8>,
-    weekday: Option<Weekday>,
+#[derive(Clone, Default)]
+struct Found {
+    date: Option<Date>,
+    has_short_year: bool,
     /// How many days from today, by a word as `tomorrow`.
     days: Option<i64>,
-    /// Points between the numbers: a day stands before its month then, wherever people write so.
-    has_points: bool,
-    clock: Option<Clock>,
-    has_leap_second: bool,
+    weekday: Option<Weekday>,
+    time: Option<Time>,
     zone: Option<TimeZone>,
-    /// Whether the piece that came last names the zone.
-    ends_with_zone: bool,
 }
 
-/// A number of a date.
-#[derive(Clone, Copy)]
-struct Number<'t> {
-    written: &'t str,
-    value: i16,
+impl Found {
+    fn with(&self, form: &str, read: &BrokenDownTime) -> Option<Self> {
+        let mut found = self.clone();
+        if form.contains("%d") {
+            // Years before that are written with fewer digits, which are a day or a short year.
+            let date = read.to_date().ok().filter(|date| date.year() >= 1_000)?;
+            let is_first = found.days.is_none() && found.date.replace(date).is_none();
+            found.has_short_year = form.contains("%y");
+            is_first.then_some(())?;
+        }
+        if read.hour().is_some() {
+            found.time.replace(read.to_time().ok()?).is_none().then_some(())?;
+        }
+        if let Some(weekday) = read.weekday().filter(|_| form == "%a") {
+            found.weekday.replace(weekday).is_none().then_some(())?;
+        }
+        Some(found)
+    }
 }
 
-/// A time of day, which `am` and `pm` may yet change.
-struct Clock {
-    time: Time,
-    is_halved: bool,
+/// Every reading of a text.
+struct Search<'t> {
+    complete: Vec<Found>,
+    /// The shortest rest that was not read.
+    unread: &'t str,
+    wrong_zone: Option<Error>,
 }
 
-impl<'t> Found<'t> {
-    /// Whether a comment says nothing but what the zone before it is called, as e-mail and JavaScript write it: `+0100
-    /// (CET)`. Numbers and halves of the day say more.
-    fn is_explained_by(&self, comment: &str) -> bool {
-        let word = comment.trim().to_ascii_lowercase().replace('.', "");
-        self.ends_with_zone
-            && !comment.contains(|sign: char| sign.is_numeric())
-            && !matches!(word.as_str(), "am" | "pm")
+impl<'t> Search<'t> {
+    fn new(text: &'t str) -> Self {
+        Self { complete: Vec::new(), unread: text, wrong_zone: None }
     }
 
-    /// Reads what stands in parentheses as if they were not there. An offset may only repeat the one before.
-    fn take_comment(&mut self, comment: &'t str) -> Result<(), Error> {
-        let before = self.zone.take();
-        pieces(comment).try_for_each(|piece| self.take(piece))?;
-        if let Some(before) = before
-            && self.zone.replace(before.clone()).is_some_and(|zone| zone != before)
+    /// Reads one more part in each way that fits, and then the rest. A part is read once, so this ends soon.
+    fn read(&mut self, rest: &'t str, found: &Found) {
+        let rest = rest.trim_start();
+        if rest.len() < self.unread.len() {
+            self.unread = rest;
+        }
+        if rest.is_empty() {
+            if found.date.is_some() || found.days.is_some() {
+                self.complete.push(found.clone());
+            }
+            return;
+        }
+        let is_name = rest.starts_with(char::is_alphabetic);
+        for form in FORMS.iter().filter(|form| form.starts_with("%b") == is_name || form.starts_with("%a")) {
+            if let Ok((read, length)) = BrokenDownTime::parse_prefix(form, rest)
+                && let Some(after) = rest.get(length..)
+                && has_spaces_of(form, rest.get(..length).unwrap_or_default())
+                && (after.is_empty() || after.starts_with([' ', '+', '-', '\u{2212}', 'Z', 'z']))
+                && let Some(found) = found.with(form, &read)
+            {
+                self.read(after, &found);
+            }
+        }
+        let (word, after) = rest.split_once(' ').unwrap_or((rest, ""));
+        if let Some(days) = days_from_today(&word.to_ascii_lowercase())
+            && found.days.is_none()
+            && found.date.is_none()
         {
-            return Err(self.unreadable("there are two time zones"));
+            self.read(after, &Found { days: Some(days), ..found.clone() });
         }
-        Ok(())
+        self.read_zone(word, after, found);
     }
 
-    fn take(&mut self, piece: &'t str) -> Result<(), Error> {
-        self.ends_with_zone = false;
-        let lower = piece.to_ascii_lowercase();
-        let word = lower.trim_end_matches('.').replace('.', "");
-        if let "am" | "pm" = word.as_str() {
-            return self.halve(word == "pm");
-        }
-        if NOISE.contains(&lower.as_str()) {
-            return Ok(());
-        }
-        if let Some((date, clock)) = piece.split_once(['T', 't'])
-            && date.ends_with(|last: char| last.is_ascii_digit())
-            && clock.starts_with(|first: char| first.is_ascii_digit())
-        {
-            return self.take(date).and_then(|()| self.take_clock(clock));
-        }
-        if piece.contains(':') && piece.starts_with(|first: char| first.is_ascii_digit()) {
-            return self.take_clock(piece);
-        }
-        if let Some(zone) = zone::universal(piece) {
-            return self.take_zone(zone);
-        }
-        if piece.starts_with(['+', '-', '\u{2212}']) {
-            return self.take_zone(TimeZone::fixed(zone::offset(piece)?));
-        }
-        if piece.contains('/') && piece.starts_with(char::is_alphabetic) {
-            return self.take_zone(zone::find(piece)?);
-        }
-        if let Some((hour, is_afternoon)) = hour_of_half(&word) {
-            self.take_clock(hour)?;
-            return self.halve(is_afternoon);
-        }
-        self.has_points |= piece.trim_end_matches('.').contains('.');
-        // What is left are the parts of a date.
-        piece.split(['/', '-', '.']).filter(|part| !part.is_empty()).try_for_each(|part| self.take_part(part))
-    }
-
-    fn take_part(&mut self, part: &'t str) -> Result<(), Error> {
-        let digits = part.trim_end_matches(|last: char| last.is_ascii_alphabetic());
-        let suffix = part[digits.len()..].to_ascii_lowercase();
-        if matches!(digits.len(), 1 | 2 | 4) && matches!(suffix.as_str(), "" | "st" | "nd" | "rd" | "th") {
-            let value =
-                digits.parse().map_err(|_| self.unreadable(&format!("`{part}` is no day and no year")))?;
-            self.numbers.push(Number { written: digits, value });
-            return Ok(());
-        }
-        let word = part.to_ascii_lowercase();
-        if let Some((_, weekday)) = WEEKDAYS.iter().find(|(name, _)| is_short_for(&word, name)) {
-            self.weekday = Some(*weekday);
-            return Ok(());
-        }
-        let month =
-            MONTHS.iter().zip(1..).find(|(name, _)| is_short_for(&word, name)).map(|(_, month)| month);
-        if month.is_some() && self.month.is_none() {
-            self.month = month;
-            return Ok(());
-        }
-        if let Some(days) = days_from_today(&word)
-            && self.days.is_none()
-        {
-            self.days = Some(days);
-            return Ok(());
-        }
-        if RELATIVE.contains(&word.as_str()) {
-            return Err(Error::invalid(format!(
-                "`{}` cannot be read as a time: `{part}` means nothing here; for a time that is so far from another call \
-                 `add`, as with `today` and `3 days`, or write the date",
-                self.text
-            )));
-        }
-        Err(zone::abbreviation(part)
-            .unwrap_or_else(|| self.unreadable(&format!("`{part}` means nothing here"))))
-    }
-
-    fn take_zone(&mut self, zone: TimeZone) -> Result<(), Error> {
+    fn read_zone(&mut self, word: &str, after: &'t str, found: &Found) {
+        let is_named = word.starts_with(['+', '-', '\u{2212}']) || word.contains('/');
+        let zone = match zone::universal(word) {
+            Some(zone) => zone,
+            None if is_named => match zone::find(word) {
+                Ok(zone) => zone,
+                Err(error) => return self.wrong_zone = Some(error),
+            },
+            None => return,
+        };
         // `GMT+0200` comes in one piece or in two, and the offset says more.
-        if self.zone.as_ref().is_some_and(|known| *known != TimeZone::UTC) {
-            return Err(self.unreadable("there are two time zones"));
-        }
-        self.zone = Some(zone);
-        self.ends_with_zone = true;
-        Ok(())
-    }
-
-    fn take_clock(&mut self, piece: &str) -> Result<(), Error> {
-        if self.clock.is_some() {
-            return Err(self.unreadable("there are two times of day"));
-        }
-        let length =
-            piece.find(|c: char| !c.is_ascii_digit() && !matches!(c, ':' | '.')).unwrap_or(piece.len());
-        let (written, rest) = piece.split_at(length);
-        let written = written.trim_end_matches('.');
-        let time = time_of_day(written).ok_or_else(|| {
-            self.unreadable(&format!("`{written}` is no time of day between 00:00 and 23:59"))
-        })?;
-        self.has_leap_second = written.split(':').nth(2).is_some_and(|second| second.starts_with("60"));
-        self.clock = Some(Clock { time, is_halved: false });
-        match rest.to_ascii_lowercase().replace('.', "").as_str() {
-            "" => Ok(()),
-            "am" => self.halve(false),
-            "pm" => self.halve(true),
-            _ => self.take_zone(zone::find(rest)?),
+        if found.zone.as_ref().is_none_or(|known| *known == TimeZone::UTC || *known == zone) {
+            self.read(after, &Found { zone: Some(zone), ..found.clone() });
         }
     }
 
-    fn halve(&mut self, is_afternoon: bool) -> Result<(), Error> {
-        // `2 pm`: what looked like a day was the hour.
-        if self.clock.is_none()
-            && let Some(hour) = self.numbers.pop()
-        {
-            self.take_clock(hour.written)?;
+    fn problem(self, text: &str, whole: &str) -> Error {
+        let is_word = |words: &[&str], word: &str| words.contains(&word.to_ascii_lowercase().as_str());
+        if let Some(word) = whole.split(' ').find(|word| is_word(&RELATIVE, word)) {
+            return Error::invalid(format!(
+                "`{text}` cannot be read as a time: `{word}` means nothing here; for a time that is so far from another call \
+                 `add`, as with `today` and `3 days`, or write the date"
+            ));
         }
-        let half = if is_afternoon { "pm" } else { "am" };
-        let wrong = |found: &Self| found.unreadable(&format!("`{half}` belongs to an hour from 1 to 12"));
-        let Some(clock) = &self.clock else { return Err(wrong(self)) };
-        if clock.is_halved || !(1..=12).contains(&clock.time.hour()) {
-            return Err(wrong(self));
-        }
-        let hour = clock.time.hour() % 12 + if is_afternoon { 12 } else { 0 };
-        let time = clock.time.with().hour(hour).build().map_err(|_| wrong(self))?;
-        self.clock = Some(Clock { time, is_halved: true });
-        Ok(())
-    }
-
-    fn decide(self, today: Date) -> Result<Written, Error> {
-        let mut dates = self.dates(today)?;
-        if let Some(weekday) = self.weekday {
-            let all = dates.clone();
-            dates.retain(|date| date.weekday() == weekday);
-            if let ([], [date, ..]) = (dates.as_slice(), all.as_slice()) {
-                let named = weekday_name(weekday);
-                let actual = weekday_name(date.weekday());
-                return Err(self.unreadable(&format!("{date} is a {actual} and no {named}")));
+        for form in MONTHS {
+            if let Ok(month) = BrokenDownTime::parse(form, whole)
+                && let (Some(year @ 1_000..), Some(month)) = (month.year(), month.month())
+            {
+                return unreadable(
+                    text,
+                    &format!("the day is missing, as `{year:04}-{month:02}-01` has one"),
+                );
             }
         }
-        match dates.as_slice() {
-            [] => Err(self.unreadable("there is no such date in the calendar")),
-            [date] => {
-                let has_year = self.days.is_some() || self.numbers.iter().any(|number| number.is_long());
-                let time = self.clock.map(|clock| clock.time);
-                let mut written = Written::from(Said::Local { date: *date, time, zone: self.zone });
-                if !has_year {
-                    written = written
-                        .assuming(format!("the year {}, as no year of four digits is written", date.year()));
-                }
-                Ok(if self.has_leap_second { written.assuming(LEAP_SECOND) } else { written })
-            }
-            several => {
-                let choices: Vec<_> = several.iter().map(|date| format!("`{date}`")).collect();
-                Err(Error::invalid(format!(
-                    "`{}` can be {}: write the one that is meant",
-                    self.text,
-                    choices.join(" or ")
-                )))
-            }
+        let word = self.unread.split(' ').next().unwrap_or_default();
+        if let Some(error) = zone::abbreviation(word).or(self.wrong_zone) {
+            return error;
         }
-    }
-
-    /// Every date that the numbers can stand for.
-    fn dates(&self, today: Date) -> Result<Vec<Date>, Error> {
-        if let Some(days) = self.days {
-            if self.month.is_some() || !self.numbers.is_empty() {
-                return Err(self.unreadable("there is a whole date, and more of another"));
-            }
-            return today.checked_add(days.days()).map(|date| vec![date]).map_err(|_| out_of_range(&today));
+        match self.unread {
+            "" => unreadable(text, "there is no whole date"),
+            unread => unreadable(
+                text,
+                &format!("`{unread}` is no further date with a year, no time of day and no time zone"),
+            ),
         }
-        let mut dates = Vec::new();
-        match (self.month, self.numbers.as_slice()) {
-            (Some(month), [first, second]) => {
-                add(&mut dates, *second, month, *first);
-                add(&mut dates, *first, month, *second);
-            }
-            (None, [year, month, day]) if year.is_long() => add(&mut dates, *year, month.small(), *day),
-            (None, [day, month, year]) if self.has_points && year.is_long() => {
-                add(&mut dates, *year, month.small(), *day)
-            }
-            (None, [first, second, third]) => {
-                add(&mut dates, *third, first.small(), *second);
-                add(&mut dates, *third, second.small(), *first);
-                if !third.is_long() {
-                    add(&mut dates, *first, second.small(), *third);
-                }
-            }
-            (Some(month), [year]) if year.is_long() => return Err(self.without_day(*year, month)),
-            (None, [year, month] | [month, year]) if year.is_long() && (1..=12).contains(&month.small()) => {
-                return Err(self.without_day(*year, month.small()));
-            }
-            (Some(_), [_]) | (None, [_, _]) => return Err(self.unreadable("there is no year, or no day")),
-            (_, [] | [_]) => return Err(self.unreadable("there is no whole date")),
-            _ => return Err(self.unreadable("there are too many numbers")),
-        }
-        dates.dedup();
-        Ok(dates)
-    }
-
-    fn without_day(&self, year: Number<'_>, month: i8) -> Error {
-        let first = format!("{}-{month:02}-01", year.written);
-        self.unreadable(&format!("the day is missing, as `{first}` has one for the first of the month"))
-    }
-
-    fn unreadable(&self, reason: &str) -> Error {
-        Error::invalid(format!("`{}` cannot be read as a time: {reason}; {HINT}", self.text))
     }
 }
 
-impl Number<'_> {
-    /// Whether it can be nothing but a year.
-    fn is_long(self) -> bool {
-        self.written.len() > 2
+/// A space of a form also fits none, so `%d %y` would read `2024`. Before `pm` it may be left out.
+fn has_spaces_of(form: &str, read: &str) -> bool {
+    form.ends_with("%p") || form.matches(' ').count() == read.matches(' ').count()
+}
+
+fn unreadable(text: &str, reason: &str) -> Error {
+    Error::invalid(format!("`{text}` cannot be read as a time: {reason}; {HINT}"))
+}
+
+/// Makes one time of all readings of a text.
+fn decide(text: &str, readings: &[Found], now: Timestamp, today: Date) -> Result<Written, Error> {
+    let mut choices: Vec<(Date, &Found)> = Vec::new();
+    let mut contradiction = None;
+    for found in readings {
+        // It is not the same day everywhere.
+        let today = found.zone.as_ref().map_or(today, |zone| now.to_zoned(zone.clone()).date());
+        let days = found.days.unwrap_or_default();
+        let date = match found.date {
+            Some(date) => date,
+            None => today.checked_add(days.days()).map_err(|_| out_of_range(&today))?,
+        };
+        match found.weekday {
+            Some(named) if named != date.weekday() => {
+                let (named, actual) = (weekday_name(named), weekday_name(date.weekday()));
+                contradiction = Some(unreadable(text, &format!("{date} is a {actual} and no {named}")));
+            }
+            _ if choices.iter().any(|(known, _)| *known == date) => {}
+            _ => choices.push((date, found)),
+        }
     }
-
-    fn small(self) -> i8 {
-        if self.is_long() { 0 } else { i8::try_from(self.value).unwrap_or(0) }
+    match (choices.as_slice(), contradiction) {
+        ([], contradiction) => {
+            Err(contradiction.unwrap_or_else(|| unreadable(text, "there is no whole date")))
+        }
+        ([(date, found)], _) => {
+            let said = Said::Local { date: *date, time: found.time, zone: found.zone.clone() };
+            let written = Written::from(said);
+            Ok(match found.has_short_year {
+                true => written
+                    .assuming(format!("the year {}, as no year of four digits is written", date.year())),
+                false => written,
+            })
+        }
+        (several, _) => {
+            let choices: Vec<_> = several.iter().map(|(date, _)| format!("`{date}`")).collect();
+            Err(Error::invalid(format!(
+                "`{text}` can be {}: write the one that is meant",
+                choices.join(" or ")
+            )))
+        }
     }
-}
-
-/// Adds the date, if there is one. A year of two digits is of this century: among choices it is spelled out.
-fn add(dates: &mut Vec<Date>, year: Number<'_>, month: i8, day: Number<'_>) {
-    let full_year = if year.is_long() { year.value } else { 2_000 + year.value };
-    if let Ok(date) = Date::new(full_year, month, day.small())
-        && !dates.contains(&date)
-    {
-        dates.push(date);
-    }
-}
-
-fn is_short_for(word: &str, name: &str) -> bool {
-    word.len() >= 3 && (name.starts_with(word) || (word == "sept" && name == "september"))
-}
-
-/// `2pm`.
-fn hour_of_half(word: &str) -> Option<(&str, bool)> {
-    let (hour, is_afternoon) = match word.strip_suffix("pm") {
-        Some(hour) => (hour, true),
-        None => (word.strip_suffix("am")?, false),
-    };
-    let is_hour = matches!(hour.len(), 1 | 2) && hour.bytes().all(|byte| byte.is_ascii_digit());
-    is_hour.then_some((hour, is_afternoon))
-}
-
-/// `14:30`, `14:30:05.5`, and the hour alone.
-fn time_of_day(written: &str) -> Option<Time> {
-    let (clock, fraction) = written.split_once('.').unwrap_or((written, ""));
-    let mut parts = clock.split(':');
-    let hour = short_number(parts.next()?)?;
-    let minute = parts.next().map_or(Some(0), short_number)?;
-    let second = parts.next();
-    if parts.next().is_some() || (second.is_none() && !fraction.is_empty()) || fraction.len() > 9 {
-        return None;
-    }
-    let second = second.map_or(Some(0), short_number)?;
-    let nanosecond = format!("{fraction:0<9}").parse().ok()?;
-    // A leap second is the last one that clocks know.
-    Time::new(hour, minute, if second == 60 { 59 } else { second }, nanosecond).ok()
-}
-
-fn short_number(written: &str) -> Option<i8> {
-    if matches!(written.len(), 1 | 2) { written.parse().ok() } else { None }
 }

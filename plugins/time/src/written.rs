@@ -1,7 +1,8 @@
 //! What a text says of a time, before a zone completes it. Here are the forms that programs write; `prose` reads those
 //! of people.
 
-use jiff::civil::{Date, ISOWeekDate, Time, Weekday};
+use jiff::civil::{Date, Time};
+use jiff::fmt::strtime::BrokenDownTime;
 use jiff::fmt::temporal::{Pieces, PiecesOffset};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use jiff::{Timestamp, ToSpan, Zoned};
@@ -64,10 +65,11 @@ pub fn recognise(text: &str, now: Timestamp, today: Date) -> Result<Written, Err
         let written = from_pieces(&pieces)?;
         return Ok(if has_leap_second(text) { written.assuming(LEAP_SECOND) } else { written });
     }
-    if let Some(date) = week_date(text).or_else(|| ordinal_date(text)) {
-        return date.map(Written::day);
+    if let Some(date) = iso_date(text) {
+        return Ok(Written::day(date));
     }
-    prose::read(text, now, today)
+    let written = prose::read(text, now, today)?;
+    Ok(if has_leap_second(text) { written.assuming(LEAP_SECOND) } else { written })
 }
 
 impl Written {
@@ -207,18 +209,15 @@ fn no_unix_time(text: &str) -> Error {
     ))
 }
 
-/// `20240310` is read with the other ISO forms; `20240310143000` and `202403101430` are not ISO, but common.
+/// `20240310143000` and `202403101430` are not ISO, but common.
 fn digits(text: &str) -> Option<Result<Written, Error>> {
-    if !matches!(text.len(), 12 | 14) || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let (date, time) = text.split_at(8);
-    let read = Pieces::parse(&format!("{date}T{time}")).map(|pieces| from_pieces(&pieces));
-    Some(read.unwrap_or_else(|_| {
-        Err(Error::invalid(format!(
-            "`{text}` is no date and time: write it as `2024-03-10T14:30`, or a Unix time as `@{text}`"
-        )))
-    }))
+    let form = match text.len() {
+        12 => "%Y%m%d%H%M",
+        14 => "%Y%m%d%H%M%S",
+        _ => return None,
+    };
+    let read = BrokenDownTime::parse(form, text).ok()?.to_datetime().ok()?;
+    Some(Ok(Said::Local { date: read.date(), time: Some(read.time()), zone: None }.into()))
 }
 
 fn from_pieces(pieces: &Pieces<'_>) -> Result<Written, Error> {
@@ -256,42 +255,26 @@ fn from_pieces(pieces: &Pieces<'_>) -> Result<Written, Error> {
     Ok(Written::instant(instant, zone))
 }
 
-/// Whether a form of programs names the second 60, which its reader takes for 59 in silence.
+/// Whether the text names the second 60, which `jiff` takes for 59 in silence.
 fn has_leap_second(text: &str) -> bool {
-    let clock =
-        text.get(8..).and_then(|rest| rest.split_once(['T', 't', ' '])).map_or("", |(_, clock)| clock);
-    let seconds = match clock.split(':').nth(2) {
-        Some(seconds) => seconds,
-        None => clock.get(4..).unwrap_or_default(),
-    };
-    seconds.starts_with("60") && clock.starts_with(|first: char| first.is_ascii_digit())
+    let is_compact = text.split_once(['T', 't']).is_some_and(|(_, clock)| {
+        clock.get(4..6) == Some("60") && clock.bytes().take(6).all(|byte| byte.is_ascii_digit())
+    });
+    is_compact || text.split_once(':').is_some_and(|(_, rest)| rest.contains(":60"))
 }
 
-/// `2024-W10` and `2024-W10-7`.
-fn week_date(text: &str) -> Option<Result<Date, Error>> {
-    let (year, rest) = text.split_at_checked(4)?;
-    let rest = rest.trim_start_matches('-').strip_prefix(['W', 'w'])?;
-    let (week, day) = rest.split_at_checked(2)?;
-    let day = match day.trim_start_matches('-') {
-        "" => 1,
-        day => day.parse().ok()?,
+/// `2024-W10`, `2024-W10-7`, and `2024-070`, the day of the year.
+fn iso_date(text: &str) -> Option<Date> {
+    let forms: &[&str] = match (text.len(), text.to_ascii_uppercase().contains('W')) {
+        (7.., true) => &["%G-W%V-%u", "%GW%V%u"],
+        (8, false) => &["%Y-%j"],
+        _ => return None,
     };
-    let (year, week): (i16, i8) = (year.parse().ok()?, week.parse().ok()?);
-    let weekday = Weekday::from_monday_one_offset(day);
-    let date = weekday.and_then(|weekday| ISOWeekDate::new(year, week, weekday)).map(Date::from);
-    Some(date.map_err(|_| {
-        Error::invalid(format!(
-            "there is no day `{text}`: a year has 52 or 53 weeks, and a week the days 1 (Monday) to 7"
-        ))
-    }))
-}
-
-/// `2024-070`, the day of the year.
-fn ordinal_date(text: &str) -> Option<Result<Date, Error>> {
-    let (year, day) = text.split_once('-').filter(|(year, day)| year.len() == 4 && day.len() == 3)?;
-    let (year, day): (i16, i16) = (year.parse().ok()?, day.parse().ok()?);
-    let date = Date::new(year, 1, 1).and_then(|first| first.with().day_of_year(day).build());
-    Some(date.map_err(|_| Error::invalid(format!("there is no day {day} in the year {year}"))))
+    // A week without a day begins on its Monday.
+    let texts = [text.to_owned(), format!("{text}-1"), format!("{text}1")];
+    let mut read =
+        forms.iter().flat_map(|form| texts.iter().map(move |text| BrokenDownTime::parse(form, text)));
+    read.find_map(|read| read.ok()?.to_date().ok())
 }
 
 /// The refusal of a point in time that the calendar has and the clock does not: its ends lie where every zone still

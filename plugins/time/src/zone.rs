@@ -9,50 +9,8 @@ const MAX_NAME_CHARACTERS: usize = 60;
 /// RFC 3339 has no offset beyond 23:59.
 const MAX_OFFSET_SECONDS: i32 = 23 * 3_600 + 59 * 60;
 
-/// Abbreviations that people write for zones. Most stand for more than one.
-const ABBREVIATIONS: &[(&str, &str)] = &[
-    ("est", "`America/New_York`, or -05:00"),
-    ("edt", "`America/New_York`, or -04:00"),
-    ("et", "`America/New_York`"),
-    ("cst", "`America/Chicago`, `Asia/Shanghai` or `America/Havana`"),
-    ("cdt", "`America/Chicago` or `America/Havana`"),
-    ("ct", "`America/Chicago`"),
-    ("mst", "`America/Denver` or `America/Phoenix`"),
-    ("mdt", "`America/Denver`"),
-    ("mt", "`America/Denver`"),
-    ("pst", "`America/Los_Angeles` or `Asia/Manila`"),
-    ("pdt", "`America/Los_Angeles`"),
-    ("pt", "`America/Los_Angeles`"),
-    ("akst", "`America/Anchorage`"),
-    ("akdt", "`America/Anchorage`"),
-    ("hst", "`Pacific/Honolulu`"),
-    ("ast", "`America/Halifax` or `Asia/Riyadh`"),
-    ("adt", "`America/Halifax`"),
-    ("nst", "`America/St_Johns`"),
-    ("brt", "`America/Sao_Paulo`"),
-    ("bst", "`Europe/London` (British summer) or `Asia/Dhaka`"),
-    ("ist", "`Asia/Kolkata`, `Europe/Dublin` or `Asia/Jerusalem`"),
-    ("wet", "`Europe/Lisbon`"),
-    ("west", "`Europe/Lisbon`"),
-    ("cet", "`Europe/Paris`, or +01:00"),
-    ("cest", "`Europe/Paris`, or +02:00"),
-    ("eet", "`Europe/Athens`, or +02:00"),
-    ("eest", "`Europe/Athens`, or +03:00"),
-    ("msk", "`Europe/Moscow`"),
-    ("gst", "`Asia/Dubai` or `Atlantic/South_Georgia`"),
-    ("pkt", "`Asia/Karachi`"),
-    ("wib", "`Asia/Jakarta`"),
-    ("sgt", "`Asia/Singapore`"),
-    ("hkt", "`Asia/Hong_Kong`"),
-    ("jst", "`Asia/Tokyo`"),
-    ("kst", "`Asia/Seoul`"),
-    ("awst", "`Australia/Perth`"),
-    ("acst", "`Australia/Darwin` or `Australia/Adelaide`"),
-    ("aest", "`Australia/Brisbane` or `Australia/Sydney`"),
-    ("aedt", "`Australia/Sydney`"),
-    ("nzst", "`Pacific/Auckland`"),
-    ("nzdt", "`Pacific/Auckland`"),
-];
+/// Abbreviations that people write for zones, and what each may stand for.
+const ABBREVIATIONS: &str = include_str!("abbreviations.txt");
 
 pub fn database() -> TimeZoneDatabase {
     TimeZoneDatabase::bundled()
@@ -128,8 +86,8 @@ pub fn check_offset(offset: Offset) -> Result<Offset, Error> {
 
 /// The refusal of an abbreviation, with what it may stand for.
 pub fn abbreviation(written: &str) -> Option<Error> {
-    let lower = written.to_ascii_lowercase();
-    let (_, meanings) = ABBREVIATIONS.iter().find(|(name, _)| *name == lower)?;
+    let mut known = ABBREVIATIONS.lines().filter_map(|line| line.split_once(' '));
+    let (_, meanings) = known.find(|(name, _)| name.eq_ignore_ascii_case(written))?;
     Some(Error::invalid(format!(
         "`{written}` is an abbreviation and no time zone: write the zone that is meant, as {meanings}"
     )))

@@ -117,27 +117,15 @@ fn a_difference_added_to_its_start_is_its_end() {
 }
 
 #[test]
-fn a_duration_that_is_not_understood_is_rewritten_where_it_can_be() {
-    let refused =
-        |duration: &str| reader(None).add("2024-03-31", duration).expect_err(duration).message().to_owned();
-    for (duration, better) in [
-        ("1.5 days", "1 day 12 hours"),
-        ("1 quarter", "3 months"),
-        ("-2 quarters", "6 months ago"),
-        ("0.5 years ago", "6 months ago"),
-        ("2.5 weeks", "17 days 12 hours"),
-        ("0.1 days", "2 hours 24 minutes"),
-        ("30 minutes and 1 hour", "1 hour 30 minutes"),
-        ("1 decade", "10 years"),
-    ] {
-        let refused = refused(duration);
-        assert!(refused.ends_with(&format!("write `{better}`, if that is meant")), "{refused}");
-    }
+fn a_duration_that_is_not_understood_is_refused_with_the_form() {
     for duration in [
         "",
         "two days",
         "1",
         "days",
+        "1.5 days",
+        "1 quarter",
+        "30 minutes and 1 hour",
         "1.2.3 days",
         "1 day -2 hours",
         "99999999999999999999 days",
@@ -145,7 +133,7 @@ fn a_duration_that_is_not_understood_is_rewritten_where_it_can_be() {
         "1 é",
         "s",
     ] {
-        let refused = refused(duration);
+        let refused = reader(None).add("2024-03-31", duration).expect_err(duration).message().to_owned();
         assert!(
             refused.contains("as `1 month 3 days`") && !refused.to_lowercase().contains("jiff"),
             "{refused}"
