@@ -101,3 +101,135 @@ fn is_valid_by_library(schema: &Value, value: &Value) -> Option<bool> {
     let validator = jsonschema::options().offline().should_validate_formats(true).build(schema).ok()?;
     Some(validator.validate(value).is_ok())
 }
+
+/// Seeds, each with a name for its content.
+#[rustfmt::skip]
+pub const SEEDS: &[(&str, &str)] = &[
+    ("alternatives", r#"{"type":"object","properties":{"x":{"anyOf":[{"type":"string"},{"type":"object","properties":{"k":{"const":"a"}},"required":["k"]}]}}}
+---
+{"x":{"k":"b"}}"#),
+    ("beyond-53-bits", r#"{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740992}}}
+---
+{"n":9007199254740993}"#),
+    ("beyond-64-bits", r#"{"type":"object"}
+---
+{"n":18446744073709551616}"#),
+    ("contains", r#"{"type":"object","properties":{"x":{"contains":{"const":1},"minContains":2,"maxContains":3}}}
+---
+{"x":[1,2]}"#),
+    ("dependent", r#"{"type":"object","dependentRequired":{"a":["b"]}}
+---
+{"a":1}"#),
+    ("doubles-at-each-level", r##"{"type":"object","$defs":{"a":{"allOf":[{"$ref":"#/$defs/b"},{"$ref":"#/$defs/b"}]},"b":{"properties":{"x":{"$ref":"#/$defs/a"},"y":{"$ref":"#/$defs/a"}}}},"$ref":"#/$defs/a"}
+---
+{"x":{"x":{"y":1}}}"##),
+    ("draft-seven", r##"{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","definitions":{"a":{"type":"string"}},"properties":{"x":{"$ref":"#/definitions/a"}}}
+---
+{"x":1}"##),
+    ("duplicate-key", r#"{"type":"object","properties":{"city":{"type":"string","minLength":1},"days":{"type":"integer","minimum":1,"maximum":14}},"required":["city"],"additionalProperties":false}
+---
+{"city":"Paris","city":"London"}"#),
+    ("duplicate-key-spelt-otherwise", r#"{"type":"object","properties":{"city":{"type":"string","minLength":1},"days":{"type":"integer","minimum":1,"maximum":14}},"required":["city"],"additionalProperties":false}
+---
+{"city":"Paris","c\u0069ty":"London"}"#),
+    ("empty-enumeration", r#"{"type":"object","properties":{"x":{"enum":[]}}}
+---
+{"x":1}"#),
+    ("enumeration-with-numbers", r#"{"type":"object","properties":{"x":{"enum":[1,1.5,"1",null,[1],{"a":1}]}}}
+---
+{"x":1.0}"#),
+    ("exactly-one", r#"{"type":"object","properties":{"x":{"oneOf":[{"type":"number"},{"minimum":5}]}}}
+---
+{"x":7}"#),
+    ("false-schema", r#"{"type":"object","properties":{"x":false}}
+---
+{"x":null}"#),
+    ("fits", r#"{"type":"object","properties":{"city":{"type":"string","minLength":1},"days":{"type":"integer","minimum":1,"maximum":14}},"required":["city"],"additionalProperties":false}
+---
+{"city":"Paris","days":3}"#),
+    ("fits-with-space-around", "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\",\"minLength\":1},\"days\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":14}},\"required\":[\"city\"],\"additionalProperties\":false}\n\
+         ---\n\
+         \x20\n\
+         {\"city\":\"Paris\"}\t"),
+    ("format", r#"{"type":"object","properties":{"x":{"format":"date-time"},"y":{"format":"ipv4"},"z":{"format":"uri"}}}
+---
+{"x":"2026-02-30T00:00:00Z","y":"1.2.3.256","z":"a b"}"#),
+    ("fraction-for-integer", r#"{"type":"object","properties":{"city":{"type":"string","minLength":1},"days":{"type":"integer","minimum":1,"maximum":14}},"required":["city"],"additionalProperties":false}
+---
+{"city":"Paris","days":3.5}"#),
+    ("hidden-characters-come", "{\"type\":\"object\",\"properties\":{\"city\":{\"type\":\"string\",\"minLength\":1},\"days\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":14}},\"required\":[\"city\"],\"additionalProperties\":false}\n\
+         ---\n\
+         {\"city\":\"\u{202e}\u{200b}\u{feff}\",\"\u{85}\":1}"),
+    ("if-then-else", r#"{"type":"object","if":{"required":["a"]},"then":{"required":["b"]},"else":{"required":["c"]}}
+---
+{"a":1}"#),
+    ("integral-float", r#"{"type":"object","properties":{"city":{"type":"string","minLength":1},"days":{"type":"integer","minimum":1,"maximum":14}},"required":["city"],"additionalProperties":false}
+---
+{"city":"Paris","days":3.0}"#),
+    ("keys-of-pointers", r#"{"type":"object","properties":{"a/b":{"properties":{"~":{"type":"null"}}}}}
+---
+{"a/b":{"~":1}}"#),
+    ("many-misfits", r#"{"type":"object","additionalProperties":{"type":"integer"}}
+---
+{"k0":"v","k1":"v","k2":"v","k3":"v","k4":"v","k5":"v","k6":"v","k7":"v","k8":"v","k9":"v","k10":"v","k11":"v","k12":"v","k13":"v","k14":"v","k15":"v","k16":"v","k17":"v","k18":"v","k19":"v","k20":"v","k21":"v","k22":"v","k23":"v","k24":"v","k25":"v","k26":"v","k27":"v","k28":"v","k29":"v"}"#),
+    ("missing", r#"{"type":"object","properties":{"city":{"type":"string","minLength":1},"days":{"type":"integer","minimum":1,"maximum":14}},"required":["city"],"additionalProperties":false}
+---
+{"days":3}"#),
+    ("multiple-of", r#"{"type":"object","properties":{"x":{"multipleOf":0.1}}}
+---
+{"x":0.3}"#),
+    ("negative-bound", r#"{"type":"object","properties":{"x":{"exclusiveMinimum":-1,"exclusiveMaximum":1e3}}}
+---
+{"x":-1}"#),
+    ("nested-items", r#"{"type":"object","properties":{"rows":{"type":"array","minItems":1,"items":{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}}}}
+---
+{"rows":[{"id":1},{"id":"2"},{}]}"#),
+    ("no-json", r#"{"type":"object","properties":{"city":{"type":"string","minLength":1},"days":{"type":"integer","minimum":1,"maximum":14}},"required":["city"],"additionalProperties":false}
+---
+city=Paris"#),
+    ("not-an-object", r#"{"type":"object","properties":{"city":{"type":"string","minLength":1},"days":{"type":"integer","minimum":1,"maximum":14}},"required":["city"],"additionalProperties":false}
+---
+["Paris"]"#),
+    ("nothing", r#"{"type":"object","properties":{"city":{"type":"string","minLength":1},"days":{"type":"integer","minimum":1,"maximum":14}},"required":["city"],"additionalProperties":false}
+---
+"#),
+    ("pattern", r#"{"type":"object","properties":{"x":{"pattern":"^[a-z]+(-[a-z]+)*$"}}}
+---
+{"x":"a--b"}"#),
+    ("pattern-properties", r#"{"type":"object","patternProperties":{"^a":{"type":"integer"}},"additionalProperties":false}
+---
+{"a1":"x","b":1}"#),
+    ("pattern-that-backtracks", r#"{"type":"object","properties":{"x":{"pattern":"^(a+)+$"}}}
+---
+{"x":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!"}"#),
+    ("pattern-too-large", r#"{"type":"object","properties":{"x":{"pattern":"((a{100}){100}){100}"}}}
+---
+{}"#),
+    ("property-names", r#"{"type":"object","propertyNames":{"pattern":"^x-"}}
+---
+{"x-a":1,"b":2}"#),
+    ("recursive", r##"{"type":"object","$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"},"v":{"type":"integer"}}}},"properties":{"list":{"$ref":"#/$defs/n"}}}
+---
+{"list":{"next":{"next":{"v":"x"}}}}"##),
+    ("refers-elsewhere", r#"{"type":"object","properties":{"x":{"$ref":"https://example.com/s.json"}}}
+---
+{}"#),
+    ("refers-to-itself-in-place", r##"{"type":"object","$ref":"#"}
+---
+{}"##),
+    ("sixty-five-levels", r#"{"type":"object"}
+---
+{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":1}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}}"#),
+    ("unevaluated", r#"{"type":"object","allOf":[{"properties":{"a":true}}],"unevaluatedProperties":false}
+---
+{"a":1,"b":2}"#),
+    ("unique-items", r#"{"type":"object","properties":{"x":{"uniqueItems":true}}}
+---
+{"x":[1,1.0,"1"]}"#),
+    ("unknown", r#"{"type":"object","properties":{"city":{"type":"string","minLength":1},"days":{"type":"integer","minimum":1,"maximum":14}},"required":["city"],"additionalProperties":false}
+---
+{"city":"Paris","dais":3}"#),
+    ("wrong-type", r#"{"type":"object","properties":{"city":{"type":"string","minLength":1},"days":{"type":"integer","minimum":1,"maximum":14}},"required":["city"],"additionalProperties":false}
+---
+{"city":7}"#),
+];

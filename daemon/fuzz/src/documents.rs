@@ -151,3 +151,38 @@ fn descriptor(namespace: &str, tools: &[&str]) -> Descriptor {
     let description = json!({"name": namespace, "version": "1.0.0", "tools": tools}).to_string();
     Descriptor::parse(&description).expect("a description")
 }
+
+/// Seeds, each with a name for its content.
+#[rustfmt::skip]
+pub const SEEDS: &[(&str, &str)] = &[
+    ("agent", r#"{"name":"TVL Analyzer","enabled":["crm/*"],"disabled":["crm/delete"],"require_approval_for":["files/write"],"limits":{"deadline_ms":5000}}"#),
+    ("approval-for-all", r#"{"enabled":"*","require_approval_for":"*"}"#),
+    ("blank-name", r#"{"name":"  "}"#),
+    ("bound", r#"{"enabled":["web-search/by_image"],"server":"web-search"}"#),
+    ("bound-and-everything", r#"{"enabled":"*","server":"files"}"#),
+    ("bound-and-foreign", r#"{"enabled":["crm/search"],"server":"files"}"#),
+    ("broken", r#"{"enabled":"*""#),
+    ("capitals-in-a-list", r#"{"enabled":["CRM/search"]}"#),
+    ("denial-wins", r#"{"enabled":["crm/delete"],"disabled":"*"}"#),
+    ("duplicate-field", r#"{"enabled":[],"enabled":"*"}"#),
+    ("everything", r#"{"enabled":"*"}"#),
+    ("everything-in-a-list", r#"{"enabled":["*"]}"#),
+    ("field-of-the-full-gate", r#"{"autonomy":"supervised"}"#),
+    ("field-with-a-slash", r#"{"a/b~c":1}"#),
+    ("hidden-in-name", "{\"name\":\"a\u{200b}b\"}"),
+    ("limit-of-a-float", r#"{"limits":{"fuel":1.5}}"#),
+    ("limit-twice", r#"{"limits":{"fuel":1,"fuel":2}}"#),
+    ("limit-unknown", r#"{"limits":{"patience":1}}"#),
+    ("limits", r#"{"limits":{"fuel":1000000000,"deadline_ms":99999999999}}"#),
+    ("not-an-object", r#""*""#),
+    ("not-loaded", r#"{"enabled":["crm/serch","fils/*"]}"#),
+    ("nothing", "{}"),
+    ("nothing-in-a-list", r#"{"enabled":[]}"#),
+    ("null-is-absent", r#"{"enabled":null,"server":null}"#),
+    ("number-in-a-list", r#"{"enabled":[1]}"#),
+    ("policy-with-lists", r#"{"enabled":["crm/*"],"profiles":{},"limits":{}}"#),
+    ("server-no-name", r#"{"server":"../x"}"#),
+    ("unknown-field", r#"{"enbled":"*"}"#),
+    ("wire-name-in-a-list", r#"{"enabled":["call_crm_search"]}"#),
+    ("word-in-place-of-a-list", r#"{"enabled":"all"}"#),
+];

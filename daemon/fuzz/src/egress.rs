@@ -152,3 +152,92 @@ fn is_public(address: IpAddr) -> bool {
         },
     }
 }
+
+/// Seeds, each with a name for its content.
+#[rustfmt::skip]
+pub const SEEDS: &[(&str, &str)] = &[
+    ("encoded-dots", r#"{"network":[{"host":"api.example.com","methods":["GET"],"path":"/points/"},{"host":"*.files.example.com","port":8443}],"private_networks":["10.1.0.0/16"]}
+---
+https
+api.example.com
+/points/%252e%252e/admin
+GET
+1.1.1.1"#),
+    ("everything-private", r#"{"network":[{"host":"a.example"}],"private_networks":["0.0.0.0/0"]}
+---
+https
+a.example
+/
+GET
+10.0.0.1"#),
+    ("literal-metadata", r#"{"network":[{"scheme":"http","host":"169.254.169.254"}],"plain_http":["169.254.169.254:80"],"private_networks":["169.254.169.254/32"]}
+---
+http
+169.254.169.254
+/latest
+GET
+169.254.169.254"#),
+    ("literal-v6", r#"{"network":[{"host":"[::1]","port":8443}],"private_networks":["::1/128"]}
+---
+https
+[::1]:8443
+?a
+GET
+::1"#),
+    ("mapped-loopback", r#"{"network":[{"host":"api.example.com","methods":["GET"],"path":"/points/"},{"host":"*.files.example.com","port":8443}],"private_networks":["10.1.0.0/16"]}
+---
+https
+api.example.com
+/points/
+GET
+::ffff:127.0.0.1"#),
+    ("mixed-answer", r#"{"network":[{"host":"api.example.com","methods":["GET"],"path":"/points/"},{"host":"*.files.example.com","port":8443}],"private_networks":["10.1.0.0/16"]}
+---
+https
+api.example.com
+/points/
+GET
+1.1.1.1 127.0.0.1"#),
+    ("octal-loopback", r#"{"network":[{"host":"api.example.com","methods":["GET"],"path":"/points/"},{"host":"*.files.example.com","port":8443}],"private_networks":["10.1.0.0/16"]}
+---
+https
+0177.0.0.1
+/
+GET
+127.0.0.1"#),
+    ("permitted", r#"{"network":[{"host":"api.example.com","methods":["GET"],"path":"/points/"},{"host":"*.files.example.com","port":8443}],"private_networks":["10.1.0.0/16"]}
+---
+https
+api.example.com
+/points/7?q=1
+GET
+1.1.1.1 2606:4700::1111"#),
+    ("private-granted", r#"{"network":[{"host":"api.example.com","methods":["GET"],"path":"/points/"},{"host":"*.files.example.com","port":8443}],"private_networks":["10.1.0.0/16"]}
+---
+https
+a.files.example.com:8443
+/
+POST
+10.1.2.3"#),
+    ("upper-case", r#"{"network":[{"host":"API.Example.com"}]}
+---
+HTTPS
+Api.EXAMPLE.com:443
+
+GET
+8.8.8.8"#),
+    ("user-info", r#"{"network":[{"host":"api.example.com","methods":["GET"],"path":"/points/"},{"host":"*.files.example.com","port":8443}],"private_networks":["10.1.0.0/16"]}
+---
+https
+api.example.com@evil.example
+/points/
+GET
+1.1.1.1"#),
+    ("wildcard-two-labels", r#"{"network":[{"host":"api.example.com","methods":["GET"],"path":"/points/"},{"host":"*.files.example.com","port":8443}],"private_networks":["10.1.0.0/16"]}
+---
+https
+a.b.files.example.com:8443
+/
+GET
+1.1.1.1"#),
+];

@@ -114,3 +114,52 @@ fn is_name(text: &str) -> bool {
         && letters.last().is_some_and(is_edge)
         && letters.iter().all(|letter| is_edge(letter) || matches!(letter, '_' | '-'))
 }
+
+/// Seeds, each with a name for its content.
+#[rustfmt::skip]
+pub const SEEDS: &[(&str, &str)] = &[
+    ("bidirectional", "a\u{202e}b/c"),
+    ("digits-first", "1a/b
+1a"),
+    ("dotted-i", "call_fİles_read"),
+    ("empty-parts", "/
+a/
+/b
+call_
+call__b
+call_a_
+"),
+    ("every-tool-of-a-plugin", "files/*"),
+    ("fullwidth-letters", "ｃall_a_b"),
+    ("joints-at-the-edge", "-a/b
+a-/b
+a/_b
+a/b_"),
+    ("joints-doubled", "a--b/c__d"),
+    ("kelvin-sign", "call_K_read"),
+    ("long-s", "call_fileſ_read"),
+    ("longer-than-any-name", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"),
+    ("longest-namespace", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/b
+aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa/b"),
+    ("longest-wire-name", "a/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+call_a_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"),
+    ("namespace", "web-search"),
+    ("nul-and-newline", "a\0b/c"),
+    ("one-letter-too-long", "a/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+call_a_bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"),
+    ("organization-with-both-joints", "acme-corp_2"),
+    ("tool-id", "web-search/by_image"),
+    ("tool-name", "list_files"),
+    ("traversal", "..
+../a
+a/.."),
+    ("two-slashes", "a/b/c"),
+    ("two-spellings", "files/read
+CALL_FILES_READ
+Files/Read"),
+    ("underscore-in-namespace", "call_a_b_c
+a/b_c
+a-b/c"),
+    ("wire-name", "call_web-search_by_image"),
+    ("wire-name-in-capitals", "CALL_Web-Search_By_Image"),
+];

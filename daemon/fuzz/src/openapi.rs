@@ -88,3 +88,197 @@ fn describe(definition: &Value, actions: &[Value]) -> String {
     json!({"name": "api", "version": version, "purpose": definition["description"], "tools": tools})
         .to_string()
 }
+
+/// Seeds, each with a name for its content.
+#[rustfmt::skip]
+pub const SEEDS: &[(&str, &str)] = &[
+    ("aliases", r#"openapi: 3.0.0
+info: {title: T, version: "1"}
+servers: [{url: "https://a.example"}]
+a: &a [x, x]
+b: &b [*a, *a]
+c: [*b, *b]
+paths: {/a: {get: {}}}
+"#),
+    ("circles", r##"openapi: 3.0.0
+info: {title: T, version: "1"}
+servers: [{url: "https://a.example"}]
+paths: {/a: {$ref: "#/paths/~1a"}, /b: {get: {parameters: [{$ref: "#/x"}]}}}
+x: {$ref: "#/x"}
+"##),
+    ("form-with-brackets", r#"openapi: 3.0.0
+info: {title: T, version: "1"}
+servers: [{url: "https://a.example"}]
+paths: {/a: {post: {requestBody: {content: {application/x-www-form-urlencoded: {encoding: {a: {style: deepObject}}, schema: {type: object, properties: {a: {type: object, properties: {b: {type: string}}}, a_b: {type: string}}}}}}}}}
+"#),
+    ("hidden-in-a-path", "openapi: 3.0.0\n\
+         info: {title: T, version: \"1\"}\n\
+         servers: [{url: \"https://a.example\"}]\n\
+         paths: {\"/a\u{202e}\": {get: {summary: \"\\u202e\"}}, \"/{a}/{a}\": {get: {}}, \"/{\": {get: {}}}\n"),
+    ("json-with-an-answer", r#"{"openapi":"3.1.0","servers":[{"url":"https://a.example"}],"paths":{"/a/{b}":{"get":{"operationId":"getB","parameters":[{"name":"b","in":"path","required":true,"schema":{"type":["string","null"]}}],"responses":{"200":{"content":{"application/json":{"schema":{"type":"object","properties":{"x":{"writeOnly":true}}}}}}}}}}}"#),
+    ("nothing-can-be-taken", r#"openapi: 3.0.0
+info: {title: T, version: "1"}
+servers: [{url: "https://a.example"}]
+paths: {/a: {get: {operationId: listA}, post: {operationId: list_a}}}
+security: [{"a/b~": []}]
+components: {securitySchemes: {"a/b~": {type: apiKey, in: cookie, name: x}}}
+"#),
+    ("ordinary", "openapi: 3.0.3
+info:
+  title: Orders
+  version: 2024-05-01
+  description: |
+    What customers ordered, and what became of it.
+servers:
+  - url: http://localhost:8080/v2
+    description: development
+  - url: https://{region}.orders.example/v2
+    variables:
+      region: {default: eu, enum: [eu, us]}
+security:
+  - key: []
+  - oauth: [orders.read]
+tags:
+  - name: orders
+paths:
+  /orders:
+    get:
+      operationId: listOrders
+      tags: [orders]
+      summary: List orders
+      description: Newest first, a page at a time.
+      parameters:
+        - $ref: '#/components/parameters/Page'
+        - name: status
+          in: query
+          explode: false
+          schema: {type: array, items: {$ref: '#/components/schemas/Status'}}
+        - name: created
+          in: query
+          style: deepObject
+          description: Between these times.
+          schema:
+            type: object
+            properties:
+              from: {type: string, format: date-time}
+              to: {type: string, format: date-time}
+        - {name: session, in: cookie, schema: {type: string}}
+      responses:
+        200: {description: a page}
+    post:
+      operationId: createOrder
+      tags: [orders]
+      summary: Place an order
+      parameters:
+        - {name: Idempotency-Key, in: header, schema: {type: string, maxLength: 64}}
+      requestBody:
+        required: true
+        content:
+          application/xml: {}
+          application/json:
+            schema: {$ref: '#/components/schemas/NewOrder'}
+      responses:
+        201: {description: placed}
+  /orders/{orderId}:
+    parameters:
+      - {name: orderId, in: path, required: true, schema: {type: string, pattern: '^o_[a-z0-9]{12}$'}}
+    get:
+      operationId: getOrder
+      tags: [orders]
+      responses: {200: {description: it}}
+    patch:
+      operationId: changeOrder
+      tags: [orders]
+      summary: Change an order
+      requestBody:
+        content:
+          application/merge-patch+json:
+            schema:
+              allOf:
+                - $ref: '#/components/schemas/NewOrder'
+                - type: object
+                  properties:
+                    status: {$ref: '#/components/schemas/Status'}
+      responses: {200: {description: changed}}
+    delete:
+      operationId: deleteOrder
+      deprecated: true
+      responses: {204: {description: gone}}
+  /orders/{orderId}/notes:
+    put:
+      summary: Note something
+      parameters:
+        - {name: orderId, in: path, required: true, schema: {type: string}}
+      requestBody:
+        required: true
+        content: {text/plain: {schema: {type: string}}}
+      responses: {204: {description: noted}}
+  /orders/{orderId}/files:
+    post:
+      operationId: attachFile
+      requestBody:
+        content: {multipart/form-data: {schema: {type: object}}}
+      responses: {204: {description: attached}}
+  /admin/reset:
+    post:
+      operationId: reset
+      security: [{admin: []}]
+      responses: {204: {description: done}}
+components:
+  parameters:
+    Page:
+      name: page
+      in: query
+      schema: {type: integer, format: int32, minimum: 0, exclusiveMinimum: true, default: 1}
+  schemas:
+    Status: {type: string, enum: [open, sent, returned]}
+    Address:
+      type: object
+      required: [street, city]
+      properties:
+        street: {type: string}
+        city: {type: string, example: Łódź}
+        country: {type: string, minLength: 2, maxLength: 2, nullable: true}
+    Item:
+      type: object
+      required: [sku, count]
+      properties:
+        sku: {type: string}
+        count: {type: integer, minimum: 1}
+        bundle: {type: array, items: {$ref: '#/components/schemas/Item'}}
+    NewOrder:
+      type: object
+      required: [id, items]
+      properties:
+        id: {type: string, readOnly: true}
+        items: {type: array, minItems: 1, items: {$ref: '#/components/schemas/Item'}}
+        shipTo: {$ref: '#/components/schemas/Address'}
+        billTo: {$ref: '#/components/schemas/Address'}
+        pin: {type: string, format: password}
+        payment:
+          oneOf:
+            - {title: by card, type: object, required: [card], properties: {card: {type: string}}}
+            - {title: later, type: object, required: [invoice], properties: {invoice: {type: boolean}}}
+          discriminator: {propertyName: kind}
+  securitySchemes:
+    key: {type: apiKey, in: header, name: X-Orders-Key}
+    oauth:
+      type: oauth2
+      flows:
+        clientCredentials: {tokenUrl: 'https://login.orders.example/token', scopes: {orders.read: Read}}
+    admin: {type: http, scheme: digest}
+"),
+    ("schema-defined-by-itself", r##"openapi: 3.0.0
+info: {title: T, version: "1"}
+servers: [{url: "https://a.example"}]
+paths: {/a: {post: {requestBody: {content: {application/json: {schema: {$ref: "#/components/schemas/A"}}}}}}}
+components: {schemas: {A: {allOf: [{$ref: "#/components/schemas/A"}, {properties: {a: {$ref: "#/components/schemas/A"}}}]}}}
+"##),
+    ("smallest", r#"openapi: 3.0.0
+info: {title: T, version: "1"}
+servers: [{url: "https://a.example"}]
+paths: {/a: {get: {}}}
+"#),
+    ("swagger", r#"swagger: "2.0"
+"#),
+];

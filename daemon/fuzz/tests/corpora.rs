@@ -1,6 +1,6 @@
-//! Runs every file of every corpus through its target, on stable.
+//! Runs every seed and every file of every corpus through its target, on stable, and writes the seeds for libFuzzer.
 //!
-//! Files are named for their content. A file that libFuzzer found has its hash as a name until a person renames it.
+//! Seeds of text are tables in the code of their target. Files are binary, or found by libFuzzer.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "what fails here fails a test")]
 
@@ -28,8 +28,9 @@ macro_rules! targets {
 targets! { arguments audit_log audit_segment component config describe documents egress frame http json names openapi }
 
 fn check_corpus(target: &str, run: fn(&[u8])) {
-    let files = files(&package().join("corpus").join(target));
-    assert!(!files.is_empty(), "the corpus of `{target}` is empty");
+    let seeds = write_seeds(target);
+    let files = [files(&seeds), files(&package().join("corpus").join(target))].concat();
+    assert!(!files.is_empty(), "`{target}` has neither seeds nor a corpus");
     run(b"");
     let mut failed = Vec::new();
     for file in &files {
@@ -44,14 +45,27 @@ fn check_corpus(target: &str, run: fn(&[u8])) {
 }
 
 #[test]
-fn every_target_has_a_fuzzer_and_a_corpus() {
+fn every_target_has_a_fuzzer_and_every_corpus_a_target() {
     let targets: BTreeSet<String> = TARGETS.iter().map(|&target| target.to_owned()).collect();
     let names = |folder: &str| -> BTreeSet<String> {
         let names = entries(&package().join(folder)).into_iter();
         names.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned())).collect()
     };
     assert_eq!(names("fuzz_targets"), targets);
-    assert_eq!(names("corpus"), targets);
+    let unknown: Vec<_> = names("corpus").difference(&targets).cloned().collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+/// Writes the seeds of a target to `tmp/fuzz-seeds` of the target folder, and returns their folder.
+fn write_seeds(target: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz-seeds").join(target);
+    // A seed that was removed from the table stays otherwise.
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    for (name, text) in toolgate_fuzz::seeds(target) {
+        fs::write(folder.join(name), text).expect("a seed");
+    }
+    folder
 }
 
 fn package() -> PathBuf {
@@ -63,7 +77,8 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("`{}`: {error}", folder.display()));
+    // Most targets have seeds only.
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     paths

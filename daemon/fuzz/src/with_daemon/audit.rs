@@ -163,3 +163,51 @@ fn check_error(error: &StartError) {
         "{error}"
     );
 }
+
+/// Seeds, each with a name for its content.
+#[rustfmt::skip]
+pub const SEEDS: &[(&str, &str)] = &[
+    ("a-bit-behind-the-end", "append 3 7 40"),
+    ("a-bit-of-a-hash", "flip 3 260 7"),
+    ("a-bit-of-a-header", "flip 2 24 0"),
+    ("a-bit-of-a-payload", "flip 1 300 3"),
+    ("a-byte-behind-a-finished-segment", "append 1 1 1"),
+    ("all-removed", "remove 1
+remove 2
+remove 3"),
+    ("all-removed-without-anchor", "remove 1
+remove 2
+remove 3
+nohead"),
+    ("anchor-removed", "nohead"),
+    ("bytes-taken-out-of-the-middle", "take 1 5000 8"),
+    ("end-cut-off", "cut 3 5000"),
+    ("end-cut-off-without-anchor", "cut 3 5000
+nohead"),
+    ("first-header-gone", "zero 1 0 112
+remove 2
+remove 3
+nohead"),
+    ("first-record-taken-out", "record 1 0"),
+    ("first-segment-removed", "remove 1"),
+    ("header-cut", "cut 3 60"),
+    ("header-gone", "cut 3 0"),
+    ("header-gone-without-anchor", "cut 3 0
+nohead"),
+    ("last-records-zeroed", "zero 3 4000 60000"),
+    ("last-segment-removed", "remove 3"),
+    ("last-segment-removed-without-anchor", "remove 3
+nohead"),
+    ("middle-of-a-record-torn", "zero 3 2000 8"),
+    ("nothing", ""),
+    ("open-call-in-a-header", "flip 3 112 0"),
+    ("padding", "set 1 391 1"),
+    ("record-copied-over-another", "copy 2 112 400 2000"),
+    ("record-taken-out", "record 2 3"),
+    ("segment-removed", "remove 2"),
+    ("segments-swapped", "swap 1 2"),
+    ("there-and-back", "flip 1 300 3
+flip 1 300 3"),
+    ("version-changed", "set 3 8 2"),
+    ("zeros-behind-the-end", "append 3 0 4000"),
+];

@@ -39,3 +39,85 @@ pub fn config(data: &[u8]) {
         Err(error) => assert_error_text(&error.to_string(), error.hint()),
     }
 }
+
+/// Seeds, each with a name for its content.
+#[rustfmt::skip]
+pub const SEEDS: &[(&str, &str)] = &[
+    ("address-without-port", r#"listen = "localhost"
+"#),
+    ("array-of-tables", "[[http]]
+body_bytes = 1024
+"),
+    ("carriage-return", "data = \"a\"\r\n\
+         listen = \"x\"\r\n"),
+    ("dotted", "http.body_bytes = 1024
+limits.fuel = 5
+"),
+    ("every-address", r#"listen = "[::]:0"
+"#),
+    ("hidden-in-key", r#""a\u202Eb" = 1
+["\u001b[2J"]
+"#),
+    ("host-in-brackets", r#"allowed_hosts = ["[::1]", "[::A]"]
+"#),
+    ("host-of-brackets", r#"allowed_hosts = ["[]", "[a:b]c]"]
+"#),
+    ("host-with-port", r#"allowed_hosts = ["localhost:80"]
+"#),
+    ("inline-table", "http = { body_bytes = 1024 }
+"),
+    ("key-for-section", "http = 1
+"),
+    ("key-of-another-section", "body_bytes = 1
+"),
+    ("key-twice", r#"data = "a"
+data = "b"
+"#),
+    ("newline-in-key", r#""a\nb" = 1
+"#),
+    ("no-hosts", "allowed_hosts = []
+"),
+    ("not-toml", r#"{"data": 1}"#),
+    ("nothing", ""),
+    ("number-below-zero", "[http]
+body_bytes = -1
+"),
+    ("number-too-large", "[http]
+body_bytes = 99999999999999999999
+"),
+    ("quoted-section", r#"["http"]
+"body_bytes" = 1024
+"#),
+    ("reserve-above-half", "[audit]
+segment_bytes = 65536
+reserve_bytes = 65536
+"),
+    ("section-for-key", "[data]
+"),
+    ("share-above-the-whole", "[queue]
+waiting_per_organization = 100
+waiting_total = 1
+"),
+    ("store-elsewhere", r#"store = "postgres://user:secret@host/db"
+"#),
+    ("store-in-memory", r#"store = "sqlite::memory:"
+"#),
+    ("text-for-number", r#"[http]
+body_bytes = "8 MiB"
+"#),
+    ("unknown-key", r#"lisen = "127.0.0.1:1"
+"#),
+    ("unknown-section", "[htp]
+body_bytes = 1
+"),
+    ("usual", r#"data = "/var/lib/toolgate"
+listen = "127.0.0.1:7300"
+allowed_hosts = ["tools.example.org", "LOCALHOST"]
+
+[limits]
+fuel = 1_000_000
+
+[http]
+body_bytes = 0x100000
+"#),
+];
