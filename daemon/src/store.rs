@@ -21,7 +21,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::SqlSafeStr;
+use sqlx::migrate::{MigrateError, Migration, MigrationType, Migrator};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
 };
@@ -39,7 +40,14 @@ pub use root_keys::{RootKeyRow, RootKeyWrap};
 pub use sessions::{SessionRow, SessionUse};
 pub use tokens::TokenRow;
 
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+/// In the order of their versions, from 1. The macro `sqlx::migrate!` would compile SQLite a second time, for the host of the
+/// build.
+const MIGRATIONS: &[(&str, &str)] = &[
+    ("state", include_str!("../migrations/0001_state.sql")),
+    ("gate", include_str!("../migrations/0002_gate.sql")),
+    ("credentials", include_str!("../migrations/0003_credentials.sql")),
+    ("publishers", include_str!("../migrations/0004_publishers.sql")),
+];
 
 /// Number of reading connections. Reads are short, and no call waits for them.
 const READERS: u32 = 4;
@@ -74,7 +82,7 @@ impl Store {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(WRITE_TIMEOUT);
         let writer = pool(1).connect_with(options.clone()).await?;
-        MIGRATIONS.run(&writer).await.map_err(migration_error)?;
+        migrator().run(&writer).await.map_err(migration_error)?;
         let readers = pool(READERS).connect_with(options.read_only(true)).await?;
         Ok(Self { writer, readers, lock })
     }
@@ -120,6 +128,13 @@ fn pool(connections: u32) -> SqlitePoolOptions {
         .acquire_timeout(WRITE_TIMEOUT)
         .idle_timeout(None)
         .max_lifetime(None)
+}
+
+fn migrator() -> Migrator {
+    let migration = |(version, (name, sql)): (i64, &(&'static str, &'static str))| {
+        Migration::new(version, (*name).into(), MigrationType::Simple, sql.into_sql_str(), false)
+    };
+    Migrator::with_migrations((1..).zip(MIGRATIONS).map(migration).collect())
 }
 
 fn migration_error(error: MigrateError) -> StoreError {
