@@ -1,15 +1,79 @@
 //! Compiles the guests of the tests (`guests.rs`, included by `src/guests.rs`) and of the benchmarks
-//! (`bench_guests.rs`).
+//! (`bench_guests.rs`), and finds out which tests can run on this machine (`cfg(has = "…")`).
 
 #[path = "../daemon/build/guests.rs"]
 mod guests;
 
-use std::process::ExitCode;
+use std::env;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Tools that `.ci/install-test-tools` installs, each with a path below the folder `test-tools` of the target folder. A
+/// test of a tool that is missing is ignored; with `TOOLGATE_TEST_TOOLS=required` it fails.
+const TOOLS: &[(&str, &str)] = &[
+    ("schemathesis", "schemathesis/bin/schemathesis"),
+    ("providers", "providers/node/node_modules"),
+    ("mcp", "mcp/node/node_modules"),
+    ("identity", "identity/node_modules"),
+    ("openbao", "openbao/bin/bao"),
+    ("published", "published/node_modules"),
+];
 
 fn main() -> ExitCode {
+    if let Err(error) = find_tools() {
+        println!("cargo::error=the tools of the tests cannot be looked up: {error}");
+        return ExitCode::FAILURE;
+    }
     let tests = guests::embed("tests/guests", "GUESTS", "guests.rs");
     if tests != ExitCode::SUCCESS {
         return tests;
     }
     guests::embed("tests/benches/guests", "BENCH_GUESTS", "bench_guests.rs")
+}
+
+fn find_tools() -> Result<(), Box<dyn Error>> {
+    let output = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let folder = guests::target_folder(&output)?.join("test-tools");
+    // Cargo runs this script again when the installation touches the file. It must exist, or each build would run it.
+    let stamp = folder.join("stamp");
+    if !stamp.exists() {
+        fs::create_dir_all(&folder)?;
+        fs::write(&stamp, "")?;
+    }
+    println!("cargo::rerun-if-changed={}", stamp.display());
+    println!("cargo::rerun-if-env-changed=TOOLGATE_TEST_TOOLS");
+    let are_required = env::var_os("TOOLGATE_TEST_TOOLS").is_some_and(|value| value == "required");
+    for (name, path) in TOOLS {
+        enable(name, are_required || folder.join(path).exists());
+    }
+    enable("mount", can_mount(&output));
+    enable("swap", can_swap());
+    Ok(())
+}
+
+fn enable(name: &str, is_there: bool) {
+    println!("cargo::rustc-check-cfg=cfg(has, values(\"{name}\"))");
+    if is_there {
+        println!("cargo::rustc-cfg=has=\"{name}\"");
+    }
+}
+
+fn can_mount(output: &Path) -> bool {
+    let folder = output.join("mount");
+    let run = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
+    fs::create_dir_all(&folder).is_ok()
+        && run(Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(&folder))
+        && run(Command::new("umount").arg(&folder))
+}
+
+/// Whether a swap device is in use, and this user may create a control group.
+fn can_swap() -> bool {
+    let has_swap = fs::read_to_string("/proc/swaps").is_ok_and(|swaps| swaps.lines().count() > 1);
+    let group = |parent: &str| {
+        let folder = Path::new(parent).join(format!("toolgate-build-{}", std::process::id()));
+        fs::create_dir(&folder).is_ok() && fs::remove_dir(&folder).is_ok()
+    };
+    has_swap && (group("/sys/fs/cgroup/memory") || group("/sys/fs/cgroup"))
 }

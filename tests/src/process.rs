@@ -38,15 +38,12 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Path below cargo's target folder of something that `.ci/run` installs. Prints a note and returns `None` if it is missing.
-pub fn find_installed(program: &str, path: &str) -> Option<PathBuf> {
+/// Path of a tool of the tests, relative to the folder where `.ci/run` installs them.
+pub fn find_installed(program: &str, path: &str) -> PathBuf {
     let target = Path::new(program).parent().and_then(Path::parent).expect("a target folder");
-    let path = target.join(path);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("SKIPPED: `{}` is not installed, see `.ci/run`", path.display());
-    None
+    let path = target.join("test-tools").join(path);
+    assert!(path.exists(), "`{}` is not installed: run `.ci/install-test-tools`", path.display());
+    path
 }
 
 /// Loopback address with a port that is free at the moment.
@@ -80,11 +77,6 @@ pub fn swapped_bytes(pid: u32) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmSwap:")).unwrap_or_default();
     let kib: u64 = line.split_whitespace().next().and_then(|field| field.parse().ok()).unwrap_or(0);
     kib * 1024
-}
-
-/// Whether a swap device is in use.
-pub fn can_swap() -> bool {
-    fs::read_to_string("/proc/swaps").is_ok_and(|swaps| swaps.lines().count() > 1)
 }
 
 /// Control group whose memory can be pushed out to swap. Removed on drop, after its processes have exited.

@@ -21,25 +21,25 @@ struct Server {
 
 impl Server {
     /// Starts PyPI `mcp`. The file `describe` has the description of its tool `note`.
-    fn python(describe: &Path) -> Option<Self> {
+    fn python(describe: &Path) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/server.py");
-        let mut command = Command::new(find_installed(PROGRAM, "mcp/python/bin/python")?);
+        let mut command = Command::new(find_installed(PROGRAM, "mcp/python/bin/python"));
         command.arg(script).args(["0", "--describe"]).arg(describe).env("PYTHONDONTWRITEBYTECODE", "1");
         let (process, line) = ServerProcess::start(&mut command, |_| true);
         let port: u16 = line.rsplit(' ').next().and_then(|port| port.parse().ok()).expect("a port");
-        Some(Self { _process: process, address: SocketAddr::from(([127, 0, 0, 1], port)) })
+        Self { _process: process, address: SocketAddr::from(([127, 0, 0, 1], port)) }
     }
 
     /// Starts npm `server-everything`.
-    fn everything() -> Option<Self> {
+    fn everything() -> Self {
         let script = "mcp/node/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
-        let script = find_installed(PROGRAM, script)?;
+        let script = find_installed(PROGRAM, script);
         let address = free_address();
         let mut command = Command::new("node");
         command.arg(script).arg("streamableHttp").env("PORT", address.port().to_string());
         let process = ServerProcess::spawn(command.stdout(Stdio::null()));
         wait::until("the server listens", || TcpStream::connect(address).ok());
-        Some(Self { _process: process, address })
+        Self { _process: process, address }
     }
 
     fn url(&self) -> String {
@@ -63,11 +63,11 @@ struct Fixture {
 const TOOL: &str = "/v1/orgs/acme/tools/wiki";
 
 impl Fixture {
-    fn python() -> Option<Self> {
+    fn python() -> Self {
         let daemon = Daemon::start(PROGRAM, "");
         let describe = description_path(&daemon);
         fs::write(&describe, "Writes a note down.").expect("written");
-        Some(Self::new(daemon, Server::python(&describe)?))
+        Self::new(daemon, Server::python(&describe))
     }
 
     fn new(daemon: Daemon, server: Server) -> Self {
@@ -116,9 +116,10 @@ fn error_message(reply: CallReply, error_type: &str) -> String {
 }
 
 #[test]
+#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn m4_the_tools_of_a_server_pass_the_gate_in_both_revisions() {
     for protocol in ["2026-07-28", "2025-11-25"] {
-        let Some(fixture) = Fixture::python() else { return };
+        let fixture = Fixture::python();
         let made = fixture.mount(&json!({"protocol": protocol, "read_only": ["echo"]}));
         assert!(action_names(&made).contains(&"get_forecast".to_owned()), "{made}");
         let session = fixture.session();
@@ -146,8 +147,9 @@ fn m4_the_tools_of_a_server_pass_the_gate_in_both_revisions() {
 }
 
 #[test]
+#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn m4_the_newest_revision_is_detected_and_other_organizations_lack_the_tools() {
-    let Some(fixture) = Fixture::python() else { return };
+    let fixture = Fixture::python();
     fixture.mount(&json!({}));
     assert!(
         fixture.server.requested_methods().contains(&"server/discover".to_owned()),
@@ -164,8 +166,9 @@ fn m4_the_newest_revision_is_detected_and_other_organizations_lack_the_tools() {
 }
 
 #[test]
+#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn m4_a_server_of_the_older_revision_is_mounted() {
-    let Some(server) = Server::everything() else { return };
+    let server = Server::everything();
     let fixture = Fixture::new(Daemon::start(PROGRAM, ""), server);
     let made = fixture.mount(&json!({}));
     assert!(action_names(&made).contains(&"echo".to_owned()), "{made}");
@@ -174,8 +177,9 @@ fn m4_a_server_of_the_older_revision_is_mounted() {
 }
 
 #[test]
+#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn m4_only_the_named_tools_are_mounted() {
-    let Some(fixture) = Fixture::python() else { return };
+    let fixture = Fixture::python();
     let made = fixture.mount(&json!({"tools": ["echo", "getForecast"]}));
     assert_eq!(action_names(&made), ["echo", "get_forecast"], "{made}");
     fixture.session().call("wiki/note", json!({"text": "x"})).expect_error("TOOL_NOT_FOUND");
@@ -183,8 +187,9 @@ fn m4_only_the_named_tools_are_mounted() {
 
 /// A description steers the model, so calls use the approved description until a changed one is approved.
 #[test]
+#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn m4_a_changed_description_waits_for_approval_across_a_restart() {
-    let Some(mut fixture) = Fixture::python() else { return };
+    let mut fixture = Fixture::python();
     let before = fixture.mount(&json!({}));
     let operator = fixture.daemon.operator();
     let is_changed_visible = |fixture: &Fixture| {
@@ -236,8 +241,9 @@ fn m4_a_changed_description_waits_for_approval_across_a_restart() {
 }
 
 #[test]
+#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn m4_an_unreachable_server_is_not_mounted() {
-    let Some(fixture) = Fixture::python() else { return };
+    let fixture = Fixture::python();
     let operator = fixture.daemon.operator();
     let other = |url: &str| json!({"kind": "mcp", "description": "Another.", "url": url});
     // The grant has another port.
@@ -250,8 +256,9 @@ fn m4_an_unreachable_server_is_not_mounted() {
 }
 
 #[test]
+#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
 fn c3_a_mount_is_tried_before_it_is_saved() {
-    let Some(fixture) = Fixture::python() else { return };
+    let fixture = Fixture::python();
     let operator = fixture.daemon.operator();
     let request = json!({
         "organization": "acme", "namespace": "wiki", "definition": fixture.definition(), "tool": "echo",
