@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use crate::client::Client;
 use crate::compiled_code;
-use crate::wait::TIMEOUT;
+use crate::wait::{self, TIMEOUT};
 
 /// Running daemon. Killed on drop; the end of its log is printed if a test failed.
 pub struct Daemon {
@@ -129,7 +129,7 @@ impl Daemon {
 
     /// Waits until the process exits by itself.
     pub fn wait_for_exit(&mut self) -> ExitStatus {
-        self.child.wait().expect("the daemon ends")
+        wait::until("the daemon to end", || self.child.try_wait().expect("the daemon's status"))
     }
 
     pub fn pid(&self) -> u32 {

@@ -1,11 +1,15 @@
 //! Polls a condition, with a timeout.
 
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Timeout that is far longer than any step takes on a loaded machine.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Polls until `ask` returns a value. `ask` itself takes time (a request, a file read), so there is no pause.
+/// Pause between two attempts, which leaves the processor to what is tested.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Polls until `ask` returns a value.
 pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + TIMEOUT;
     loop {
@@ -13,7 +17,7 @@ pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
             return answer;
         }
         assert!(Instant::now() < end, "waited too long for {what}");
-        std::thread::yield_now();
+        sleep(PAUSE);
     }
 }
 

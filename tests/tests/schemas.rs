@@ -5,14 +5,9 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
-use std::time::{Duration, Instant};
-
 use toolgate_tests::{Daemon, LeakCheck, PluginFile, Session, Shared, Value, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
-
-/// Maximum time of a validation, generous enough for a loaded machine.
-const VALIDATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 static FIXTURE: Shared<Fixture> = Shared::new();
 
@@ -48,12 +43,10 @@ impl Fixture {
         let leak_check = LeakCheck::start(&self.daemon);
         let operator = self.daemon.operator();
         for member in ["input_schema", "output_schema"] {
-            let began = Instant::now();
             let file = PluginFile::new("refused").with_tool(member, schema.clone()).build();
             let reply = operator.upload("refused", &file);
             assert_eq!(reply.status, 422, "{case} as {member}: {}", reply.text());
             reply.expect_refusal(422, "INVALID_PLUGIN");
-            assert!(began.elapsed() < 2 * VALIDATION_TIMEOUT, "{case} took {:?}", began.elapsed());
             operator.get("/v1/plugins/refused").expect_refusal(404, "NOT_FOUND");
             let row = &operator.audit("kind=admin&limit=1")[0];
             assert_eq!(row["admin"]["outcome"], "INVALID_PLUGIN", "{row}");
@@ -66,12 +59,10 @@ impl Fixture {
     #[track_caller]
     fn call_with(&mut self, tool: &str, arguments: &str) -> Value {
         let leak_check = LeakCheck::start(&self.daemon);
-        let began = Instant::now();
         let calls = format!(
             r#"{{"calls":[{{"tool":"{tool}","arguments":{arguments}}},{{"tool":"any/answer","arguments":{{}}}}]}}"#
         );
         let reply = self.good.client.post_text(&self.good.path("/calls"), &calls).expect(200).json();
-        assert!(began.elapsed() < VALIDATION_TIMEOUT, "{:?}", began.elapsed());
         let (called, beside) = (&reply["results"][0], &reply["results"][1]);
         assert_eq!(beside["output"], 1, "{reply}");
         let id = called["id"].as_str().expect("an id");

@@ -163,6 +163,9 @@ mod tests {
     const GUESTS: usize = 16;
     const SLICES: usize = 50;
 
+    /// Pause between two looks at a condition.
+    const PAUSE: Duration = Duration::from_millis(1);
+
     fn soon() -> Instant {
         Instant::now() + Duration::from_secs(60)
     }
@@ -264,12 +267,12 @@ mod tests {
             let (engine, seen, yielded) = (engine.clone(), Arc::clone(&seen), Arc::clone(&yielded));
             move || {
                 while seen.load(Ordering::Relaxed) < 1 {
-                    std::thread::yield_now();
+                    std::thread::sleep(PAUSE);
                 }
                 // More ticks than are seen: a tick before the next deadline is set is lost.
                 while !yielded.load(Ordering::Relaxed) {
                     ticks.tick(|| engine.increment_epoch());
-                    std::thread::yield_now();
+                    std::thread::sleep(PAUSE);
                 }
             }
         });

@@ -482,7 +482,7 @@ async fn a_credential_that_needs_no_consent_has_no_authorization_flow() {
 async fn wait_for_requests(provider: &Provider, times: usize) {
     let asked = async {
         while provider.requests().len() < times {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(30), asked).await.expect("the provider is asked");
@@ -650,7 +650,7 @@ async fn k3_unavailable_providers_do_not_block_other_refreshes() {
     credentials.background_refresh(90_000);
     wait_for_requests(&provider, before + BACKGROUND_REFRESHES).await;
     while !credentials.0.tasks.is_empty() {
-        tokio::task::yield_now().await;
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
     provider.issues("second", None);
     credentials.background_refresh(91_000);
