@@ -81,6 +81,11 @@ impl Compiler {
         Ok((component, Some(began.elapsed())))
     }
 
+    /// Whether the cache has the code of a plugin file. It may still fail to load.
+    pub fn is_cached(&self, digest: &Digest) -> bool {
+        self.cache.contains(EntryKind::Code, digest)
+    }
+
     /// Compiles the schemas of a description in the worker and discards the result: schemas that exceed the worker's
     /// limits must not be compiled in the daemon. The check runs once per file and description.
     pub async fn check_schemas(&self, digest: &Digest, described: &str) -> Result<(), CallError> {

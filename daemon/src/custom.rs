@@ -491,9 +491,12 @@ impl CustomTools {
 
     /// Checks that no plugin of the platform has the name.
     fn check_name(&self, key: &ToolKey) -> Result<(), CallError> {
-        match self.0.registry.snapshot().catalogue().plugin(&key.namespace) {
-            None => Ok(()),
-            Some(_) => Err(CallError::new(
+        let snapshot = self.0.registry.snapshot();
+        match snapshot.catalogue().plugin(&key.namespace).is_some()
+            || snapshot.compiling().contains(&key.namespace)
+        {
+            false => Ok(()),
+            true => Err(CallError::new(
                 ErrorType::Conflict,
                 format!("the namespace `{}` belongs to a plugin of the platform", key.namespace),
                 "give the tool another name",

@@ -27,7 +27,7 @@ pub use background_loads::BackgroundLoad;
 pub use built_in::BUILT_IN;
 pub use from_definition::Definition;
 pub use history::{capabilities_view, tool_view};
-pub use load::ExpectedPlugin;
+pub use load::{BuiltIn, ExpectedPlugin};
 
 use crate::clock::now_ms;
 use crate::compile::Compiler;
@@ -180,19 +180,17 @@ impl Plugins {
 
     /// Removes a plugin with all its versions, and cancels its background loads. A built-in plugin cannot be removed.
     pub async fn remove(&self, namespace: &Namespace) -> Result<(), CallError> {
-        let mut loaded = self.0.loaded.lock().await;
-        let has_failed = lock(&self.0.failed).contains_key(namespace);
-        if !has_failed && !loaded.contains_key(namespace) {
-            return if self.0.background.cancel(namespace) { Ok(()) } else { Err(not_found(namespace)) };
-        }
-        if loaded.get(namespace).is_some_and(History::is_built_in) {
-            // Loads under its name fail, and would stay in the list for ever.
-            self.0.background.cancel(namespace);
+        if is_built_in(namespace) {
             return Err(CallError::new(
                 ErrorType::Conflict,
                 format!("plugin `{namespace}` is built in and cannot be removed"),
                 "disable it instead",
             ));
+        }
+        let mut loaded = self.0.loaded.lock().await;
+        let has_failed = lock(&self.0.failed).contains_key(namespace);
+        if !has_failed && !loaded.contains_key(namespace) {
+            return if self.0.background.cancel(namespace) { Ok(()) } else { Err(not_found(namespace)) };
         }
         self.0.store.remove_plugin(namespace, now_ms()).await?;
         self.0.background.cancel(namespace);
@@ -212,6 +210,7 @@ impl Plugins {
         namespace: &Namespace,
         act: impl FnOnce(&mut History) -> Result<(), CallError>,
     ) -> Result<PluginView, CallError> {
+        self.wait_until_compiled(namespace).await;
         let mut loaded = self.0.loaded.lock().await;
         let mut next = loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?.clone();
         act(&mut next)?;
@@ -238,6 +237,7 @@ impl Plugins {
 
     /// Returns the capabilities that a loaded plugin requests.
     pub async fn requested_capabilities(&self, namespace: &Namespace) -> Result<Capabilities, CallError> {
+        self.wait_until_compiled(namespace).await;
         let loaded = self.0.loaded.lock().await;
         let history = loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?;
         Ok(history.serving().descriptor.capabilities.clone())
@@ -248,6 +248,10 @@ impl Plugins {
         let loaded = self.0.loaded.lock().await;
         lock(&self.0.grants).insert(namespace, Arc::new(granted));
         self.serve(&loaded);
+    }
+
+    async fn wait_until_compiled(&self, namespace: &Namespace) {
+        self.0.registry.wait_while(|snapshot| snapshot.compiling().contains(namespace)).await;
     }
 
     fn not_loaded(&self, namespace: &Namespace) -> CallError {
@@ -268,6 +272,10 @@ impl Plugins {
         self.0.files.remove_unreferenced();
         self.0.compiler.remove_unused();
     }
+}
+
+fn is_built_in(namespace: &Namespace) -> bool {
+    BUILT_IN.iter().any(|built_in| built_in.name == namespace.as_str())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -12,14 +12,17 @@
 mod shortlist;
 
 use std::collections::{BTreeSet, HashMap};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use shortlist::BrokerCell;
+use tokio::sync::Notify;
 use toolgate_admission::{AgentRules, Catalogue, OrgRules, PlatformRules, Plugin, Rules};
 use toolgate_api::limits::LimitsPatch;
-use toolgate_api::name::{Name, Namespace};
+use toolgate_api::name::{Name, Namespace, read_called_name};
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
+use toolgate_api::tools::{ToolList, ToolPattern};
 use toolgate_sandbox::Component;
 
 pub use shortlist::Shortlist;
@@ -32,6 +35,8 @@ struct Shared {
     current: ArcSwap<Snapshot>,
     /// Serializes changes. Readers do not lock it.
     changing: Mutex<()>,
+    /// Notified when `compiling` of the snapshot changes.
+    compiled: Notify,
 }
 
 /// The input of a decision.
@@ -42,6 +47,8 @@ pub struct Snapshot {
     limits: LimitsPatch,
     common: Arc<CatalogueLayer>,
     organizations: HashMap<Name, Arc<Organization>>,
+    /// Built-in plugins that are being compiled, at the first start only.
+    compiling: Arc<[Namespace]>,
 }
 
 /// A catalogue with the platform's rules for it. Organizations without custom tools share one.
@@ -180,6 +187,28 @@ impl Snapshot {
             .is_some_and(|known| known.credential_connected.contains(integration))
     }
 
+    /// The built-in plugins that are being compiled. The catalogue lacks them until then.
+    pub fn compiling(&self) -> &[Namespace] {
+        &self.compiling
+    }
+
+    /// Whether the tool's plugin is being compiled.
+    pub fn is_compiling(&self, tool: &str) -> bool {
+        // Nothing is parsed on the call path once everything is compiled.
+        !self.compiling.is_empty()
+            && read_called_name(tool).is_some_and(|id| self.compiling.contains(&id.namespace))
+    }
+
+    /// Whether the agent's documents can allow a tool of the plugin, whose tools may not be known yet.
+    fn may_use(&self, organization: &Name, agent: &Name, namespace: &Namespace) -> bool {
+        let of_plugin = |pattern: &ToolPattern| pattern.namespace().is_none_or(|named| named == namespace);
+        let matches = |list: &ToolList| list.patterns().iter().any(of_plugin);
+        let agent = self.organizations.get(organization).and_then(|known| known.agents.get(agent));
+        agent.is_some_and(|agent| {
+            agent.document.enabled.as_ref().is_none_or(matches) || matches(&self.policy().universal)
+        })
+    }
+
     /// The names of all organizations, or of the one named `only`, sorted.
     pub fn organizations(&self, only: Option<&Name>) -> Vec<Name> {
         let fits = |name: &&Name| only.is_none_or(|only| *name == only);
@@ -308,8 +337,10 @@ impl Registry {
                 limits,
                 common,
                 organizations: HashMap::new(),
+                compiling: Arc::default(),
             }),
             changing: Mutex::new(()),
+            compiled: Notify::new(),
         }))
     }
 
@@ -325,6 +356,35 @@ impl Registry {
             snapshot.common = CatalogueLayer::new(catalogue, Arc::clone(snapshot.policy()));
             snapshot.limits = limits;
         });
+    }
+
+    /// Sets the built-in plugins that are being compiled.
+    pub fn set_compiling(&self, compiling: Arc<[Namespace]>) {
+        self.change(|snapshot| snapshot.compiling = compiling);
+        self.0.compiled.notify_waiters();
+    }
+
+    /// Waits until every tool that the agent can have is in the catalogue.
+    pub async fn wait_for_tools_of(&self, organization: &Name, agent: &Name) {
+        self.wait_while(|snapshot| {
+            snapshot.compiling.iter().any(|namespace| snapshot.may_use(organization, agent, namespace))
+        })
+        .await;
+    }
+
+    /// Waits while plugins are being compiled and the condition holds.
+    pub async fn wait_while(&self, condition: impl Fn(&Snapshot) -> bool) {
+        loop {
+            let mut compiled = pin!(self.0.compiled.notified());
+            // Registered before the look at the snapshot, so that no change is missed.
+            compiled.as_mut().enable();
+            let snapshot = self.snapshot();
+            if snapshot.compiling.is_empty() || !condition(&snapshot) {
+                return;
+            }
+            drop(snapshot);
+            compiled.await;
+        }
     }
 
     /// Replaces the custom plugin of an organization in a namespace; `None` removes it. Does nothing if the organization

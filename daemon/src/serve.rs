@@ -52,7 +52,7 @@ use crate::http::{self, App, AppParts, listener};
 use crate::identity::Identity;
 use crate::keys;
 use crate::logging;
-use crate::plugins::{PluginParts, Plugins};
+use crate::plugins::{BuiltIn, PluginParts, Plugins};
 use crate::registry::{Registry, Replacement};
 use crate::sessions::{Bounds, InitialState, OPEN_MAX, SessionSetup, Sessions};
 use crate::store::{DataFolder, Store};
@@ -75,7 +75,7 @@ pub struct RunningDaemon {
     app: App,
     stop: CancellationToken,
     shutdown: CancellationToken,
-    tasks: [JoinHandle<()>; 3],
+    tasks: [JoinHandle<()>; 4],
     _folder: DataFolder,
 }
 
@@ -105,6 +105,15 @@ pub fn run(config: Config) -> Result<()> {
         running.stop().await;
         anyhow::Ok(())
     })
+}
+
+async fn compile_until_stopped(
+    plugins: Plugins,
+    uncompiled: Vec<BuiltIn>,
+    report: impl Fn(&str, Duration),
+    stop: CancellationToken,
+) {
+    stop.run_until_cancelled(plugins.compile_built_in(uncompiled, report)).await;
 }
 
 /// Builds the tokio runtime for connections and guests.
@@ -158,7 +167,9 @@ impl PreparedDaemon {
     }
 
     /// Opens the store and the audit log, loads plugins and documents, and serves requests.
-    pub async fn start(self, report: impl Fn(&str, Duration)) -> Result<RunningDaemon> {
+    ///
+    /// Built-in plugins without cached code are compiled while requests are served; each is reported with its compile time.
+    pub async fn start(self, report: impl Fn(&str, Duration) + Send + 'static) -> Result<RunningDaemon> {
         let store = Store::open(&self.config.store_path()?).await?;
         let audit = self.open_audit().await?;
         let identity = Identity::load(store.clone()).await?;
@@ -168,7 +179,7 @@ impl PreparedDaemon {
         }
         let registry = Registry::new(self.config.limits.clone());
         let plugins = self.plugins(&store, &registry)?;
-        plugins.load_built_in(report).await?;
+        let uncompiled = plugins.load_built_in().await?;
         plugins.restore().await?;
         let tools = restore_documents(&store, &registry, &plugins).await?;
         let credentials = self.credentials(&store, &registry, &audit).await?;
@@ -189,11 +200,13 @@ impl PreparedDaemon {
             dispatcher: dispatcher.clone(),
             sessions: Arc::clone(&sessions),
         });
+        let (stop, shutdown) = (CancellationToken::new(), dispatcher.parts().detached.shutdown().clone());
+        let compiling =
+            tokio::spawn(compile_until_stopped(plugins.clone(), uncompiled, report, stop.clone()));
         custom.restore(tools).await;
         plugins.remove_unused();
         let address = self.listener.local_addr()?;
         let tcp = TcpListener::from_std(self.listener)?;
-        let (stop, shutdown) = (CancellationToken::new(), dispatcher.parts().detached.shutdown().clone());
         let settings = listener_settings(&self.config);
         let refreshing = credentials.clone().run_background(stop.clone(), now_ms);
         let admin = Admin::new(AdminParts {
@@ -223,6 +236,7 @@ impl PreparedDaemon {
             )),
             tokio::spawn(sweeper.run(stop.clone())),
             tokio::spawn(refreshing),
+            compiling,
         ];
         Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, _folder: self.folder })
     }

@@ -24,4 +24,7 @@ pub struct Readiness {
     pub status: Cow<'static, str>,
     /// The daemon's version (semver.org).
     pub version: Cow<'static, str>,
+    /// Namespaces of the built-in plugins that are still being compiled, which happens at the first start.
+    #[serde(default)]
+    pub compiling: Vec<String>,
 }

@@ -69,6 +69,11 @@ impl Dispatcher {
                 () = stop.wait_for_request() => None,
             };
             let snapshot = self.0.registry.snapshot();
+            if snapshot.is_compiling(&call.tool) && !stop.is_requested() {
+                drop(slot);
+                Box::pin(self.wait_until_compiled(call, deadline(), stop)).await?;
+                continue;
+            }
             let rules = rules_at(&snapshot);
             let verdict = match options.exceeded {
                 None => decide(&rules, session, call),
@@ -84,6 +89,27 @@ impl Dispatcher {
             }
             let permits = CallPermits { _slot: slot, _files: files };
             return Ok(AdmittedEntry { verdict, rules, revision: snapshot.revision, permits });
+        }
+    }
+}
+
+impl Dispatcher {
+    /// Waits for the compilation of the tool's plugin, at the first start of a daemon.
+    async fn wait_until_compiled(
+        &self,
+        call: &RequestedCall,
+        deadline: Instant,
+        stop: Stop<'_>,
+    ) -> Result<(), CallError> {
+        let compiled = self.0.registry.wait_while(|snapshot| snapshot.is_compiling(&call.tool));
+        tokio::select! {
+            biased;
+            compiled = timeout_at(deadline, compiled) => compiled.map_err(|_| CallError::new(
+                ErrorType::DeadlineExceeded,
+                "the deadline passed while the plugin was being compiled, which happens once",
+                "call again in a moment",
+            )),
+            () = stop.wait_for_request() => Ok(()),
         }
     }
 }

@@ -31,7 +31,8 @@ pub async fn healthz() -> axum::Json<Health> {
 /// Tell whether the daemon takes work.
 ///
 /// Readiness probe for a load balancer. The daemon takes work while its store responds and has space on its disk, its
-/// audit log has space for calls, and it is not stopping. A daemon without its root key reports `sealed` and takes
+/// audit log has space for calls, and it is not stopping. At the first start it takes work while built-in plugins are
+/// compiled: calls of their tools and sessions of agents that may have them wait. A daemon without its root key reports `sealed` and takes
 /// work all the same, since most calls need no secret.
 #[utoipa::path(
     get, path = "/readyz", tag = "health", operation_id = "get_readiness",
@@ -44,7 +45,8 @@ pub async fn readyz(State(app): State<App>) -> Result<axum::Json<Readiness>, Pro
     app.audit().takes_calls().map_err(|error| audit_failure(&error))?;
     app.parts().store.ready().await.map_err(toolgate_api::error::CallError::from)?;
     let status = if app.parts().credentials.sealed_reason().is_some() { "sealed" } else { OK };
-    Ok(axum::Json(Readiness { status: status.into(), version: VERSION.into() }))
+    let compiling = app.parts().registry.snapshot().compiling().iter().map(ToString::to_string).collect();
+    Ok(axum::Json(Readiness { status: status.into(), version: VERSION.into(), compiling }))
 }
 
 /// Get the OpenAPI document.

@@ -68,6 +68,7 @@ pub async fn post(
         created_ms: now_ms(),
     };
     let facts = SessionFacts { channel: setup.channel.clone(), ..SessionFacts::default() };
+    app.parts().registry.wait_for_tools_of(&setup.organization, &setup.agent).await;
     let snapshot = app.parts().registry.snapshot();
     let rules =
         snapshot.rules(&setup.organization, &setup.agent).ok_or_else(|| Problem::not_found("agent"))?;
@@ -107,7 +108,7 @@ pub async fn get(
     Path(id): Path<String>,
 ) -> Result<axum::Json<SessionView>, Problem> {
     let session = app.session_of(&caller, &id).await?;
-    let tools = tools_of(&app, &session);
+    let tools = tools_of(&app, &session).await;
     Ok(axum::Json(view(&app, &session, &tools)))
 }
 

@@ -47,7 +47,7 @@ pub async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<axum::Json<ToolList>, Problem> {
     let session = app.session_of(&caller, &id).await?;
-    let tools = tools_of(&app, &session);
+    let tools = tools_of(&app, &session).await;
     Ok(axum::Json(ToolList { tools: list_as(query.format, tools.iter().map(VisibleTool::to_listed)) }))
 }
 
@@ -158,8 +158,9 @@ impl VisibleTool {
 }
 
 /// Returns the callable tools of an open session; none if its agent was deleted.
-pub(super) fn tools_of(app: &App, session: &Session) -> Vec<VisibleTool> {
+pub(super) async fn tools_of(app: &App, session: &Session) -> Vec<VisibleTool> {
     let setup = &session.setup;
+    app.parts().registry.wait_for_tools_of(&setup.organization, &setup.agent).await;
     let rules = app.parts().registry.snapshot().rules(&setup.organization, &setup.agent);
     rules.map(|rules| VisibleTool::all(&rules, &session.state.facts())).unwrap_or_default()
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
+use toolgate_admission::Digest;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
 use toolgate_api::plugin::{PluginState, PluginView};
@@ -20,7 +21,7 @@ use super::{ExpectedPlugin, Plugins};
 #[derive(Default)]
 pub(super) struct BackgroundLoads(Mutex<BTreeMap<Namespace, Vec<Entry>>>);
 
-struct Entry {
+pub(super) struct Entry {
     view: PluginView,
     token: LoadToken,
 }
@@ -51,7 +52,7 @@ impl Plugins {
     ) -> (BackgroundLoad, PluginView) {
         let view = compiling_view(&expected.namespace, &digest_of(&file));
         let load = BackgroundLoad { file, expected, token: LoadToken::default() };
-        self.0.background.add(&load, view.clone());
+        self.0.background.add(&load.expected.namespace, view.clone(), load.token.clone());
         (load, view)
     }
 
@@ -62,11 +63,11 @@ impl Plugins {
 
     /// Shows the load as failed, unless it was cancelled.
     pub fn record_load_failure(&self, load: &BackgroundLoad, error: &CallError) {
-        let mut all = self.0.background.entries();
-        let mut entries = all.get_mut(&load.expected.namespace).into_iter().flatten();
-        if let Some(entry) = entries.find(|entry| entry.token.is(&load.token)) {
-            entry.view.fail(&error.message);
-        }
+        self.0.background.record_failure(
+            &load.expected.namespace,
+            |entry| entry.token.is(&load.token),
+            &error.message,
+        );
     }
 }
 
@@ -114,11 +115,21 @@ impl BackgroundLoads {
         self.retain(namespace, |entry| entry.is_running() && !entry.token.is(token));
     }
 
-    fn add(&self, load: &BackgroundLoad, view: PluginView) {
-        let namespace = &load.expected.namespace;
+    /// Shows a built-in plugin as compiling. Its load is not cancelled.
+    pub(super) fn add_built_in(&self, namespace: &Namespace, digest: &Digest) {
+        self.add(namespace, compiling_view(namespace, digest), LoadToken::default());
+    }
+
+    /// Shows the entries that fit as failed.
+    pub(super) fn record_failure(&self, namespace: &Namespace, fits: impl Fn(&Entry) -> bool, reason: &str) {
+        let mut all = self.entries();
+        let entries = all.get_mut(namespace).into_iter().flatten();
+        entries.filter(|entry| fits(entry)).for_each(|entry| entry.view.fail(reason));
+    }
+
+    fn add(&self, namespace: &Namespace, view: PluginView, token: LoadToken) {
         self.retain(namespace, Entry::is_running);
-        let entry = Entry { view, token: load.token.clone() };
-        self.entries().entry(namespace.clone()).or_default().push(entry);
+        self.entries().entry(namespace.clone()).or_default().push(Entry { view, token });
     }
 
     fn retain(&self, namespace: &Namespace, stays: impl Fn(&Entry) -> bool) {

@@ -57,6 +57,9 @@ impl Plugins {
         granted: Option<Arc<Grant>>,
         slot: Slot,
     ) -> Result<Plugin<Component>, CallError> {
+        let is_compiling =
+            |namespace: &Namespace| kind_of_component(namespace.as_str()) == Some(definition.kind);
+        self.0.registry.wait_while(|snapshot| snapshot.compiling().iter().any(is_compiling)).await;
         let (handle, component) = self.definition_component(definition.kind)?;
         let input = definition.component_input();
         let digest = audit::sha256(format!("{}\n{input}", handle.digest()).as_bytes());

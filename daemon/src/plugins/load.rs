@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::task::JoinSet;
 use toolgate_admission::{Descriptor, Digest, Plugin};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::{Capabilities, Grant};
@@ -15,7 +16,7 @@ use toolgate_sandbox::Component;
 use super::background_loads::LoadToken;
 use super::from_definition::kind_of_component;
 use super::history::{FailedVersion, KeptVersion};
-use super::{BUILT_IN, Embedded, FileHandle, History, Plugins, Version, lock};
+use super::{BUILT_IN, Embedded, FileHandle, History, Plugins, Version, is_built_in, lock};
 use crate::audit;
 use crate::clock::now_ms;
 use crate::store::{PluginRow, PluginVersionRow, UnavailableReason};
@@ -27,6 +28,15 @@ pub struct ExpectedPlugin {
     pub namespace: Namespace,
     /// The version that the description must have, if given.
     pub version: Option<String>,
+}
+
+/// A built-in plugin that is not compiled yet.
+#[derive(Clone)]
+pub struct BuiltIn {
+    namespace: Namespace,
+    digest: Digest,
+    file: &'static [u8],
+    disabled: bool,
 }
 
 impl Plugins {
@@ -58,7 +68,7 @@ impl Plugins {
         expected: &ExpectedPlugin,
     ) -> Result<PluginView, CallError> {
         let namespace = &expected.namespace;
-        if BUILT_IN.iter().any(|built_in| built_in.name == namespace.as_str()) {
+        if is_built_in(namespace) {
             return Err(CallError::new(
                 ErrorType::Conflict,
                 format!("the namespace `{namespace}` belongs to a built-in plugin"),
@@ -72,28 +82,73 @@ impl Plugins {
         self.install(token, namespace.clone(), version).await
     }
 
-    /// Loads and serves the built-in plugins. Reports each that is compiled, with its compile time.
-    pub async fn load_built_in(&self, report: impl Fn(&str, Duration)) -> Result<(), CallError> {
+    /// Loads and serves the built-in plugins whose compiled code is cached. Returns the others, for
+    /// [`Plugins::compile_built_in`].
+    pub async fn load_built_in(&self) -> Result<Vec<BuiltIn>, CallError> {
         let rows = self.0.store.plugins().await?;
+        let mut uncompiled = Vec::new();
         for Embedded { name, digest, component: file } in BUILT_IN {
-            let digest = Digest::parse(digest).map_err(|error| load_error(error.to_string()))?;
-            let handle = self.0.files.handle(&digest);
-            let report = |took: Option<Duration>| took.into_iter().for_each(|took| report(name, took));
-            if let Some(kind) = kind_of_component(name) {
-                let (component, took) = self.0.compiler.component(&digest, file).await?;
-                report(took);
-                lock(&self.0.definition_components).insert(kind, (handle, component));
-                continue;
+            let built_in = BuiltIn {
+                namespace: Namespace::parse(name).map_err(|error| load_error(error.to_string()))?,
+                digest: Digest::parse(digest).map_err(|error| load_error(error.to_string()))?,
+                file,
+                disabled: rows.iter().any(|row| row.namespace == *name && row.disabled),
+            };
+            match self.0.compiler.is_cached(&built_in.digest) {
+                true => drop(self.insert_built_in(&built_in).await?),
+                false => uncompiled.push(built_in),
             }
-            let (plugin, took) = self.prepare(&handle, file, None).await?;
-            report(took);
-            let mut history = History::new(Version::new(plugin, handle, now_ms()), true);
-            history.set_disabled(rows.iter().any(|row| row.namespace == *name && row.disabled));
-            let namespace = Namespace::parse(name).map_err(|error| load_error(error.to_string()))?;
-            self.0.loaded.lock().await.insert(namespace, history);
         }
+        // A small plugin is served soon, also where a large one takes long.
+        uncompiled.sort_by_key(|built_in| built_in.file.len());
+        for BuiltIn { namespace, digest, .. } in &uncompiled {
+            self.0.background.add_built_in(namespace, digest);
+        }
+        self.0.registry.set_compiling(namespaces(&uncompiled));
         self.serve(&*self.0.loaded.lock().await);
-        Ok(())
+        Ok(uncompiled)
+    }
+
+    /// Compiles built-in plugins, and serves each at once. Reports each with its compile time.
+    pub async fn compile_built_in(&self, mut uncompiled: Vec<BuiltIn>, report: impl Fn(&str, Duration)) {
+        let mut tasks = JoinSet::new();
+        for built_in in uncompiled.clone() {
+            let plugins = self.clone();
+            tasks.spawn(async move { (plugins.insert_built_in(&built_in).await, built_in) });
+        }
+        while let Some(Ok((loaded, built_in))) = tasks.join_next().await {
+            let namespace = &built_in.namespace;
+            match loaded {
+                Ok(took) => {
+                    self.0.background.cancel(namespace);
+                    report(namespace.as_str(), took.unwrap_or_default());
+                }
+                Err(error) => {
+                    let reason = &error.message;
+                    tracing::error!(%namespace, reason, "a built-in plugin is not served: it cannot be compiled");
+                    self.0.background.record_failure(namespace, |_| true, reason);
+                }
+            }
+            self.serve(&*self.0.loaded.lock().await);
+            uncompiled.retain(|other| other.namespace != *namespace);
+            self.0.registry.set_compiling(namespaces(&uncompiled));
+        }
+    }
+
+    /// Prepares a built-in plugin to be served. Returns its compile time, if it was compiled.
+    async fn insert_built_in(&self, built_in: &BuiltIn) -> Result<Option<Duration>, CallError> {
+        let BuiltIn { namespace, digest, file, disabled } = built_in;
+        let handle = self.0.files.handle(digest);
+        if let Some(kind) = kind_of_component(namespace.as_str()) {
+            let (component, took) = self.0.compiler.component(digest, file).await?;
+            lock(&self.0.definition_components).insert(kind, (handle, component));
+            return Ok(took);
+        }
+        let (plugin, took) = self.prepare(&handle, file, None).await?;
+        let mut history = History::new(Version::new(plugin, handle, now_ms()), true);
+        history.set_disabled(*disabled);
+        self.0.loaded.lock().await.insert(namespace.clone(), history);
+        Ok(took)
     }
 
     /// Loads and serves the stored plugins. A version that fails to load is logged and kept for a later start, and an
@@ -225,6 +280,10 @@ impl Plugins {
         }
         Ok(view)
     }
+}
+
+fn namespaces(plugins: &[BuiltIn]) -> Arc<[Namespace]> {
+    plugins.iter().map(|plugin| plugin.namespace.clone()).collect()
 }
 
 /// The digest of an uploaded plugin. A plugin that is built from a definition has another (see `from_definition`).
