@@ -1,11 +1,12 @@
 //! Shared code of the end-to-end tests: the daemon as a process, HTTP client, guests and leak checks.
 //!
-//! The tests use only public interfaces: they start the same program as an operator, send HTTP requests, and read
+//! Besides `dispatch`, the tests use only public interfaces: they start the same program as an operator, send HTTP requests, and read
 //! `/proc`. No test sleeps: it polls a condition, with a timeout.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 pub mod leak_check;
+pub mod local;
 pub mod client;
 pub mod compiled_code;
 pub mod component;

@@ -1,100 +1,39 @@
 //! The daemon's dispatcher in this process, wired like the daemon's, and decisions alone.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
-use toolgate::approvals::Approvals;
-use toolgate::audit::{Audit, AuditSettings};
+use toolgate::audit::AuditSettings;
 use toolgate::call::RequestedCall;
 use toolgate::clock::now_ms;
-use toolgate::credentials::{self, CredentialSettings, RootKeySource, token_client};
-use toolgate::dispatch::{Dispatcher, Origin, Parts};
-use toolgate::events::Events;
-use toolgate::registry::{Registry, Replacement};
-use toolgate::sessions::{Bounds, InitialState, Session, SessionSetup, Sessions};
-use toolgate::store::Store;
+use toolgate::dispatch::Parts;
+use toolgate::sessions::SessionSetup;
 use toolgate_admission::{
-    Admitted, Catalogue, Checked, Descriptor, Digest, Ledger, Plugin, Rates, Rules, SessionFacts, ToolCall,
-    Verdict, check, decide,
+    Admitted, Catalogue, Checked, Descriptor, Digest, Plugin, Rates, Rules, SessionFacts, ToolCall, Verdict,
+    check, decide,
 };
 use toolgate_api::call::CallStatus;
 use toolgate_api::limits::LimitsPatch;
-use toolgate_api::name::Name;
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
-use toolgate_sandbox::{
-    CallClock, CallContext, Component, EgressSettings, HostClient, HostClientSettings, Queue, QueueSettings,
-    Sandbox, SandboxSettings, Upstreams, precompile,
-};
+use toolgate_sandbox::{CallClock, CallContext, Component, SandboxSettings};
+use toolgate_tests::local::{self, LocalSettings, setup};
 
 use super::ARGUMENTS;
 
-/// Dispatcher with one plugin, one agent and a few sessions.
-pub struct LocalDispatcher {
-    dispatcher: Dispatcher,
-    sessions: Sessions,
-    origin: Origin,
-    next: AtomicU64,
-    _folder: tempfile::TempDir,
-}
+/// Dispatcher with the plugin `echo`, and loads of calls.
+pub struct LocalDispatcher(local::LocalDispatcher);
 
 impl LocalDispatcher {
     pub async fn new(component: &[u8]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let sandbox = Sandbox::new(&SandboxSettings::default()).unwrap();
-        let component = sandbox.load(&precompile(component).unwrap()).unwrap();
-        let descriptor = Descriptor::parse(&sandbox.describe(&component, None).await.unwrap()).unwrap();
-        let plugin = Plugin {
-            descriptor: Arc::new(descriptor),
-            digest: Digest::from_sha256([7; 32]),
-            granted: Default::default(),
+        let settings = LocalSettings {
             component,
-            disabled: false,
+            agent: r#"{"enabled":["echo/*"],"autonomy":"autonomous"}"#,
+            rates: Rates { calls_per_second: Some(10_000_000), burst: 10_000_000 },
+            instances: SandboxSettings::default().instances,
+            segment_bytes: AuditSettings::SEGMENT_BYTES,
         };
-        let registry = Registry::new(LimitsPatch::default());
-        registry.serve(LimitsPatch::default(), vec![Arc::new(plugin)]);
-        let SessionSetup { organization, agent, .. } = setup("s".to_owned());
-        registry.put_organization(organization.clone(), BTreeSet::new());
-        registry.put(Replacement::Policy(organization.clone(), OrgDocument::allow_all()));
-        let document = AgentDocument::parse(r#"{"enabled":["echo/*"],"autonomy":"autonomous"}"#).unwrap();
-        registry.put(Replacement::Agent(organization.clone(), agent.clone(), document));
-        let (audit, _) = Audit::start(&AuditSettings::new(folder.path().join("audit"))).await.unwrap();
-        let store = Store::open(&folder.path().join("state.db")).await.unwrap();
-        let secrets = CredentialSettings {
-            audit: audit.clone(),
-            references: None,
-            source: RootKeySource::Generated(folder.path().join("root")),
-            http: token_client(HostClient::new(HostClientSettings::default()).unwrap()),
-            redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
-        };
-        let credentials =
-            credentials::Credentials::open(store.clone(), registry.clone(), secrets, 0).await.unwrap();
-        let dispatcher = Dispatcher::new(Parts {
-            queue: Queue::new(QueueSettings {
-                running: 256,
-                running_per_organization: 192,
-                waiting_per_organization: 256,
-                waiting: 4096,
-            }),
-            registry,
-            audit,
-            sandbox,
-            ledger: Mutex::new(Ledger::new(Rates { calls_per_second: Some(10_000_000), burst: 10_000_000 })),
-            upstreams: Upstreams::new(EgressSettings::default()),
-            credentials,
-            approvals: Approvals::new(store.clone(), 3_600_000),
-            events: Events::new(1),
-            store,
-            client_result_ms: 900_000,
-            detached: Default::default(),
-        });
-        // Loops that lead nowhere are what is measured here.
-        let many = u64::MAX;
-        let bounds = Bounds { rounds_per_turn: many, rounds_per_session: many, failures: 3, recent: 5 };
-        let sessions = Sessions::new(folder.path(), 86_400_000, bounds);
-        let origin = Origin { principal: "bench".into(), source: "bench", revoked: Default::default() };
-        Self { dispatcher, sessions, origin, next: AtomicU64::new(0), _folder: folder }
+        Self(local::LocalDispatcher::new(settings).await)
     }
 
     /// Makes calls in `in_flight` tasks, each in a session of its own that is closed afterwards, so that the record
@@ -103,7 +42,7 @@ impl LocalDispatcher {
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..in_flight {
             let (dispatcher, origin, session) =
-                (self.dispatcher.clone(), self.origin.clone(), self.open_session());
+                (self.0.dispatcher.clone(), self.0.origin.clone(), self.0.open_session());
             tasks.spawn(async move {
                 for number in 0..calls / in_flight {
                     let call = RequestedCall {
@@ -118,22 +57,16 @@ impl LocalDispatcher {
             });
         }
         tasks.join_all().await;
-        for session in self.sessions.filter(|_| true) {
-            self.sessions.close(&session.setup.id);
+        for session in self.0.sessions.filter(|_| true) {
+            self.0.sessions.close(&session.setup.id);
         }
-    }
-
-    fn open_session(&self) -> Arc<Session> {
-        let setup = setup(format!("s_{}", self.next.fetch_add(1, Ordering::Relaxed)));
-        let facts = SessionFacts::default();
-        self.sessions.open(setup, InitialState { facts, rounds: 0, last_used_ms: now_ms() })
     }
 
     /// Runs the sandbox alone: decide, charge and run, without audit and queue.
     pub async fn run_sandbox(&self, calls: u64, in_flight: u64) {
         let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..in_flight {
-            let dispatcher = self.dispatcher.clone();
+            let dispatcher = self.0.dispatcher.clone();
             let setup = setup("s".to_owned());
             tasks.spawn(async move {
                 let parts = dispatcher.parts();
@@ -153,7 +86,7 @@ impl LocalDispatcher {
     }
 
     pub fn parts(&self) -> &Parts {
-        self.dispatcher.parts()
+        self.0.parts()
     }
 
     /// Rules of the agent.
@@ -168,21 +101,8 @@ impl LocalDispatcher {
     }
 
     pub fn syncs_per_call(&self) -> f64 {
-        let counts = self.dispatcher.parts().audit.counts();
+        let counts = self.0.parts().audit.counts();
         counts.syncs as f64 / (counts.records as f64 / 2.0)
-    }
-}
-
-fn setup(id: String) -> SessionSetup {
-    SessionSetup {
-        id,
-        organization: Name::parse("acme").unwrap(),
-        agent: Name::parse("bot").unwrap(),
-        user: None,
-        conversation: None,
-        channel: None,
-        principal: "bench".into(),
-        created_ms: now_ms(),
     }
 }
 
