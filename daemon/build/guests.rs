@@ -30,6 +30,9 @@ const TARGET: &str = "wasm32-wasip2";
 /// The profile of the workspace for guests.
 const PROFILE: &str = "guest";
 
+/// Set to `fat`, guests are linked with fat LTO, for packages.
+const LTO_VARIABLE: &str = "TOOLGATE_GUEST_LTO";
+
 /// Files besides the sources that trigger a rebuild of every guest.
 const SHARED: &[&str] = &["Cargo.toml", "Cargo.lock", "rust-toolchain.toml"];
 
@@ -118,6 +121,10 @@ fn compile(workspace: &Path, folder: &str, output: &Path, names: &[String]) -> R
         let package = workspace.join(folder).join(name);
         cargo.args(["--package", &format!("path+file://{}", package.display())]);
     }
+    println!("cargo::rerun-if-env-changed={LTO_VARIABLE}");
+    if env::var_os(LTO_VARIABLE).is_some_and(|value| value == "fat") {
+        cargo.args(["--config", "profile.guest.lto='fat'", "--config", "profile.guest.codegen-units=1"]);
+    }
     clear_host_environment(&mut cargo);
     cargo.env("CARGO_ENCODED_RUSTFLAGS", flags().join("\u{1f}"));
     match cargo.status()?.success() {
@@ -177,7 +184,7 @@ fn flags() -> Vec<String> {
 }
 
 /// The target folder of the outer cargo, which contains a `CACHEDIR.TAG`.
-fn target_folder(output: &Path) -> Result<&Path> {
+pub fn target_folder(output: &Path) -> Result<&Path> {
     let found = output.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
     Ok(found
         .or_else(|| output.ancestors().nth(4))

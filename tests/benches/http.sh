@@ -3,8 +3,8 @@
 #
 #   tests/benches/http.sh [SECONDS] [ROUNDS]
 #
-# Needs `wrk` and a release build (`cargo build --release --workspace`). The floors (hyper alone, and hyper with a fresh
-# instance in bare wasmtime) are measured if `cargo bench --workspace --no-run --bench call` has built them. With WASMTIME set
+# Needs `wrk` and a package build (`cargo build --profile dist --workspace`). The floors (hyper alone, and hyper with a fresh
+# instance in bare wasmtime) are measured if `cargo bench --profile dist --workspace --no-run --bench call` has built them. With WASMTIME set
 # to a `wasmtime` 48, `wasmtime serve` is measured too; its `wasi:http/proxy` component is built with the tests. Prints the
 # median round by calls per second, with the servers alternating. Uses loopback only.
 set -euo pipefail
@@ -20,7 +20,7 @@ echo_wasm=$(find "$target/guests" -name echo.wasm -path '*guest*' -not -path '*/
 
 # A session makes more calls here than a model would.
 printf '[calls]\nrounds_per_turn = 1000000\nrounds_per_session = 1000000\n' >"$work/config.toml"
-RUST_BACKTRACE=0 "$target/release/toolgate" serve --config "$work/config.toml" --data "$work/data" --listen 127.0.0.1:0 2>"$work/log" &
+RUST_BACKTRACE=0 "$target/dist/toolgate" serve --config "$work/config.toml" --data "$work/data" --listen 127.0.0.1:0 2>"$work/log" &
 daemon=$!
 until address=$(sed -n 's/.*serving.*address=\([0-9.:]*\).*/\1/p' "$work/log" | head -n 1) && [ -n "$address" ]; do
   kill -0 $daemon || { cat "$work/log" >&2; exit 1; }
@@ -88,7 +88,7 @@ report() { # NAME FILE
 declare -A pid script url
 servers=(toolgate)
 pid[toolgate]=$daemon script[toolgate]=$work/calls.lua url[toolgate]=$base
-floors=$(find "$target/release/deps" -name 'call-*' -perm -100 -type f -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d' ' -f2)
+floors=$(find "$target/dist/deps" -name 'call-*' -perm -100 -type f -printf '%T@ %p\n' | sort -n | tail -n 1 | cut -d' ' -f2)
 for floor in ${floors:+echo bare}; do
   if [ $floor = echo ]; then name="hyper and JSON alone"; else name="hyper, JSON, bare wasmtime, fresh instance"; fi
   RUST_BACKTRACE=0 "$floors" --bench -- serve-$floor >"$work/$floor" &

@@ -5,7 +5,7 @@
 //! and ratios; absolute times depend on the machine. CPU time is that of the whole process, with the threads of the
 //! audit log and its index.
 //!
-//! `cargo bench --workspace --bench call`, with one of
+//! `cargo bench --profile dist --workspace --bench call`, with one of
 //! - `-- profile`: a minute of (d), for `perf` (`profile gate`: gate and sandbox, `profile bare`: (c))
 //! - `-- knobs`: the cost of each safety setting; with `--write` it updates `daemon/docs/cost.md`
 //! - `-- fleet`: decisions, changes, memory and broker with 10,000 tools and 100,000 agents

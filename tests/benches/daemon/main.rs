@@ -1,6 +1,6 @@
 //! The daemon as a process, compared with floors in the same run. Compare ratios.
 //!
-//! `cargo bench --workspace --bench daemon [-- PART…]`, where a part is one of
+//! `cargo bench --profile dist --workspace --bench daemon [-- PART…]`, where a part is one of
 //!
 //! - `start`: a start with compiled plugins, and the idle memory
 //! - `plugins`: memory of many plugins, and the first call after a load

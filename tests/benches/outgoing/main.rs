@@ -4,7 +4,7 @@
 //! checks, audit, accounting), without and with a credential that is injected and masked in responses, (d) the same from a
 //! plugin in a real daemon. Then the cost of scanning large responses for secrets.
 //!
-//! `cargo bench --workspace --bench outgoing [-- connections=16]`, with `-- profile=c` (or `b`, or `free` for (c)
+//! `cargo bench --profile dist --workspace --bench outgoing [-- connections=16]`, with `-- profile=c` (or `b`, or `free` for (c)
 //! without a credential) for half a minute of one of them, for `perf`.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
