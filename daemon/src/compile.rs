@@ -81,6 +81,11 @@ impl Compiler {
         Ok((component, Some(began.elapsed())))
     }
 
+    /// Maximum number of concurrent compilations.
+    pub fn concurrency(&self) -> usize {
+        self.command.concurrency.max(1)
+    }
+
     /// Whether the cache has the code of a plugin file. It may still fail to load.
     pub fn is_cached(&self, digest: &Digest) -> bool {
         self.cache.contains(EntryKind::Code, digest)

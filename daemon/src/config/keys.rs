@@ -308,8 +308,8 @@ settings! {
         memory_bytes: u64 = 2 * GIB, number(128 * MIB, 64 * GIB);
         /// Timeout of one compilation, and its CPU time limit.
         timeout_seconds: u64 = 120, number(1, 1800);
-        /// Maximum number of concurrent workers.
-        concurrency: u64 = 1, number(1, 64);
+        /// Maximum number of concurrent workers. Each uses several processors for a part of its time.
+        concurrency: u64 = 2, number(1, 64);
     }
 }
 

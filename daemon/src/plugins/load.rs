@@ -111,12 +111,15 @@ impl Plugins {
 
     /// Compiles built-in plugins, and serves each at once. Reports each with its compile time.
     pub async fn compile_built_in(&self, mut uncompiled: Vec<BuiltIn>, report: impl Fn(&str, Duration)) {
-        let mut tasks = JoinSet::new();
-        for built_in in uncompiled.clone() {
-            let plugins = self.clone();
-            tasks.spawn(async move { (plugins.insert_built_in(&built_in).await, built_in) });
-        }
-        while let Some(Ok((loaded, built_in))) = tasks.join_next().await {
+        let (mut waiting, mut tasks) = (uncompiled.clone().into_iter(), JoinSet::new());
+        loop {
+            while tasks.len() < self.0.compiler.concurrency()
+                && let Some(next) = waiting.next()
+            {
+                let plugins = self.clone();
+                tasks.spawn(async move { (plugins.insert_built_in(&next).await, next) });
+            }
+            let Some(Ok((loaded, built_in))) = tasks.join_next().await else { return };
             let namespace = &built_in.namespace;
             match loaded {
                 Ok(took) => {
