@@ -20,6 +20,7 @@ mod envelope;
 mod injection;
 mod keyring;
 mod oauth;
+mod token_response;
 mod refresh;
 mod request;
 mod root_key;

@@ -3,6 +3,7 @@
 //! Requests are deserialized into types without `Debug`: a secret in the wrong field is still a secret.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
@@ -74,6 +75,10 @@ pub struct CredentialRequest {
     /// OAuth2: whether the client secret is sent in the body of a token request instead of its `Authorization`
     /// header.
     pub secret_in_body: Option<bool>,
+    /// OAuth2: further parameters of authorization and token requests, such as `audience` or `resource` (RFC 8707). At
+    /// most 16.
+    #[schema(example = json!({"audience": "https://api.example.com/"}))]
+    pub parameters: Option<BTreeMap<String, String>>,
 }
 
 /// How a credential authenticates a request.

@@ -21,8 +21,9 @@ use toolgate_sandbox::Secret;
 use super::change::{cannot_open, open_keys};
 use super::document::Authentication;
 use super::envelope::SecretFields;
-use super::oauth::{self, TokenFailure};
+use super::oauth;
 use super::snapshot::Credential;
+use super::token_response::TokenFailure;
 use super::{CredentialRefusal, Credentials};
 
 /// Time for the user's consent.

@@ -3,6 +3,8 @@
 //! It is stored as JSON text, and this text is part of the secret's associated data: after a change of the host in the
 //! database row the secret does not decrypt.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use toolgate_admission::CredentialOwner;
 use toolgate_api::credential::CredentialKind;
@@ -71,6 +73,9 @@ pub struct OauthClient {
     pub scopes: Vec<String>,
     /// Whether a token request carries the client secret in its body instead of its header.
     pub secret_in_body: bool,
+    /// Further parameters of authorization and token requests.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
 }
 
 impl CredentialDocument {

@@ -16,6 +16,23 @@ use super::{Authentication, CredentialDocument, NewCredential, OauthClient, SECR
 const BINDINGS: usize = 64;
 const SCOPES: usize = 100;
 const TEXT_BYTES: usize = 500;
+/// Maximum number of further parameters of OAuth2 requests.
+const PARAMETERS: usize = 16;
+/// Parameters that the daemon sets (RFC 6749, RFC 7636).
+const OWN_PARAMETERS: &[&str] = &[
+    "client_id",
+    "client_secret",
+    "code",
+    "code_challenge",
+    "code_challenge_method",
+    "code_verifier",
+    "grant_type",
+    "redirect_uri",
+    "refresh_token",
+    "response_type",
+    "scope",
+    "state",
+];
 /// Longest token and longest prefix of an API key, in bytes.
 const TOKEN_BYTES: usize = 100;
 /// Maximum length of a user's name, in bytes: the same as in a session.
@@ -76,7 +93,7 @@ fn valid_secret(SecretText(mut text): SecretText) -> Result<Secret, CallError> {
 fn check_fields_of_kind(request: &CredentialRequest) -> Result<(), CallError> {
     use CredentialKind::{ApiKey, AuthorizationCode, Basic, Bearer, ClientCredentials};
     const OAUTH: &[CredentialKind] = &[ClientCredentials, AuthorizationCode];
-    let fields: [(&str, bool, &[CredentialKind]); 11] = [
+    let fields: [(&str, bool, &[CredentialKind]); 12] = [
         ("vault", request.vault.is_some(), &[ApiKey, Bearer, Basic, ClientCredentials]),
         ("header", request.header.is_some(), &[ApiKey]),
         ("prefix", request.prefix.is_some(), &[ApiKey]),
@@ -86,6 +103,7 @@ fn check_fields_of_kind(request: &CredentialRequest) -> Result<(), CallError> {
         ("token_url", request.token_url.is_some(), OAUTH),
         ("scopes", request.scopes.is_some(), OAUTH),
         ("secret_in_body", request.secret_in_body.is_some(), OAUTH),
+        ("parameters", request.parameters.is_some(), OAUTH),
         ("authorization_url", request.authorization_url.is_some(), &[AuthorizationCode]),
         ("expires_ms", request.expires_ms.is_some(), &[ApiKey, Bearer, Basic]),
     ];
@@ -180,7 +198,20 @@ fn oauth_client(request: &CredentialRequest, plain_http: &[String]) -> Result<Oa
     let is_id = !client_id.is_empty() && is_visible(&client_id, TEXT_BYTES);
     ensure(is_id, "client_id", "there is no client id", "send it as `client_id`")?;
     let token_url = endpoint("token_url", request.token_url.as_deref(), plain_http)?;
-    Ok(OauthClient { client_id, token_url, scopes, secret_in_body: request.secret_in_body.unwrap_or(false) })
+    let parameters = request.parameters.clone().unwrap_or_default();
+    let is_parameter = |(name, value): (&String, &String)| {
+        is_token(name) && !OWN_PARAMETERS.contains(&name.as_str()) && is_visible(value, TEXT_BYTES)
+    };
+    ensure(
+        parameters.len() <= PARAMETERS && parameters.iter().all(is_parameter),
+        "parameters",
+        "the daemon sets one of these parameters itself, or a request cannot carry it",
+        format!(
+            "name at most {PARAMETERS}, such as `audience`, each with a text of visible ASCII characters"
+        ),
+    )?;
+    let secret_in_body = request.secret_in_body.unwrap_or(false);
+    Ok(OauthClient { client_id, token_url, scopes, secret_in_body, parameters })
 }
 
 fn bindings(bound_to: &[CredentialBinding]) -> Result<Vec<CredentialBinding>, CallError> {

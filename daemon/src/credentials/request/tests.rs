@@ -56,6 +56,15 @@ fn each_kind_has_its_own_fields_and_no_other() {
     }
     assert_eq!(error_field(&with(json!({"kind": "bearer", "username": "ann"}))), "/username");
     assert_eq!(error_field(&with(json!({"kind": "basic", "username": "ann", "header": "x"}))), "/header");
+    let mut with_parameters = with(oauth.clone());
+    with_parameters["kind"] = json!("oauth2_client_credentials");
+    with_parameters["parameters"] = json!({"audience": "https://api.example/"});
+    read(&with_parameters).expect("sound");
+    for refused in [json!({"scope": "all"}), json!({"a b": "c"}), json!({"audience": "line\nend"})] {
+        with_parameters["parameters"] = refused;
+        assert_eq!(error_field(&with_parameters), "/parameters");
+    }
+    assert_eq!(error_field(&with(json!({"parameters": {"audience": "x"}}))), "/parameters");
     let mut with_end = with(oauth);
     with_end["kind"] = json!("oauth2_client_credentials");
     with_end["expires_ms"] = json!(5);

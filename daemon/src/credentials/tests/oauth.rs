@@ -4,11 +4,13 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 
 use axum::http::Response;
-use oauth2::HttpRequest;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tokio::sync::Semaphore;
 
 use super::*;
 use crate::audit;
+use crate::credentials::oauth::HttpRequest;
 use crate::credentials::refresh::BACKGROUND_REFRESHES;
 
 /// A fake provider: its received requests and queued responses.
@@ -64,6 +66,7 @@ fn client() -> OauthClient {
         token_url: "https://idp.example/token".to_owned(),
         scopes: vec!["read".to_owned(), "write".to_owned()],
         secret_in_body: false,
+        parameters: Default::default(),
     }
 }
 
@@ -353,10 +356,32 @@ async fn k3_the_authorization_request_has_pkce_and_the_scopes() {
     assert_eq!(token_at(&credentials, 1).await.as_deref(), Ok("first-token"));
     let fields = &provider.requests()[0];
     assert_eq!((&*fields["grant_type"], &*fields["code"]), ("authorization_code", "code"));
-    let challenge = oauth2::PkceCodeChallenge::from_code_verifier_sha256(&oauth2::PkceCodeVerifier::new(
-        fields["code_verifier"].clone(),
-    ));
-    assert_eq!(challenge.as_str(), query["code_challenge"]);
+    let challenge = audit::sha256(fields["code_verifier"].as_bytes());
+    assert_eq!(URL_SAFE_NO_PAD.encode(challenge.0), query["code_challenge"]);
+}
+
+#[tokio::test]
+async fn k6_further_parameters_are_in_every_request() {
+    let (_fixture, provider, credentials) = fixture().await;
+    let parameters = [("audience".to_owned(), "https://api.example/".to_owned())];
+    let client = OauthClient { parameters: parameters.into(), ..client() };
+    let authorization_url = "https://idp.example/authorize".to_owned();
+    let authentication = Authentication::AuthorizationCode { client, authorization_url };
+    put(&credentials, "stripe", CredentialDocument { authentication, ..bearer() }).await;
+    let asked =
+        credentials.begin_authorization(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap();
+    assert_eq!(query_of(&asked.url)["audience"], "https://api.example/");
+    provider.issues("first-token", Some("r1"));
+    let flow = credentials.take_flow(&state_of(&asked.url), None, 1).unwrap();
+    credentials.finish_authorization(flow, "code".to_owned(), 0).await.unwrap();
+    provider.issues("second-token", Some(""));
+    assert_eq!(token_at(&credentials, 101_000).await.as_deref(), Ok("second-token"));
+    let audiences = provider.requests().into_iter().map(|fields| fields["audience"].clone());
+    assert_eq!(audiences.collect::<Vec<_>>(), ["https://api.example/"; 2]);
+    // An empty refresh token of a response leaves the one before in place.
+    provider.issues("third-token", None);
+    assert_eq!(token_at(&credentials, 205_000).await.as_deref(), Ok("third-token"));
+    assert_eq!(provider.requests()[2]["refresh_token"], "r1");
 }
 
 #[tokio::test]

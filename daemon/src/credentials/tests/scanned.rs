@@ -69,6 +69,7 @@ async fn k2_a_scan_counts_as_no_use_and_requests_no_token() {
         token_url: "https://idp.example/token".into(),
         scopes: Vec::new(),
         secret_in_body: false,
+        parameters: Default::default(),
     };
     // It has no token yet, so it is not scanned for.
     let client_credential =

@@ -329,6 +329,7 @@ async fn k3_a_client_secret_in_a_vault_is_read_for_each_token_request_and_not_st
         token_url: "https://idp.example/token".to_owned(),
         scopes: Vec::new(),
         secret_in_body: true,
+        parameters: Default::default(),
     };
     let authentication = Authentication::ClientCredentials(client);
     let document = CredentialDocument { authentication, ..referring_to(REFERENCE) };
