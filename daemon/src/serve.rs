@@ -91,6 +91,7 @@ pub fn run(config: Config) -> Result<()> {
         });
         let running = running.await?;
         let mut signals = StopSignals::listen()?;
+        ignore_hangups()?;
         tracing::info!(address = %running.address, "serving");
         signals.next().await;
         tracing::info!(
@@ -105,6 +106,17 @@ pub fn run(config: Config) -> Result<()> {
         running.stop().await;
         anyhow::Ok(())
     })
+}
+
+/// A closed terminal or a supervisor's reload must not end the daemon.
+fn ignore_hangups() -> Result<()> {
+    let mut hangups = signal(SignalKind::hangup())?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            tracing::info!("SIGHUP is ignored: settings are read at the start");
+        }
+    });
+    Ok(())
 }
 
 async fn compile_until_stopped(

@@ -127,6 +127,11 @@ impl Daemon {
         kill_process(Pid::from_child(&self.child), Signal::TERM).expect("the daemon is told");
     }
 
+    /// Sends SIGHUP.
+    pub fn hang_up(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::HUP).expect("the daemon is told");
+    }
+
     /// Waits until the process exits by itself.
     pub fn wait_for_exit(&mut self) -> ExitStatus {
         wait::until("the daemon to end", || self.child.try_wait().expect("the daemon's status"))

@@ -55,6 +55,14 @@ fn invalid_options_are_usage_errors() {
     start_fails(folder.path(), &["--config", "t.toml"]);
 }
 
+#[test]
+fn a_hangup_does_not_end_the_daemon() {
+    let daemon = Daemon::start(PROGRAM, "");
+    daemon.hang_up();
+    daemon.wait_for_log("the signal", |line| line.contains("SIGHUP is ignored"));
+    daemon.anonymous().get("/healthz").expect(200);
+}
+
 /// Holds for every umask: a later copy of the folder, or a folder opened before, is private too.
 #[test]
 fn the_data_folder_is_private() {
