@@ -26,6 +26,8 @@ pub struct RequestedCall {
     pub arguments: Arc<str>,
     /// The daemon made the id for this request, so no earlier call can have it.
     pub id_is_new: bool,
+    /// What is wrong with the call as it was sent (M6). It does not run, and the other calls of its request do.
+    pub fault: Option<Box<CallError>>,
 }
 
 /// The outcome of a call, or its present state where it has not ended.

@@ -259,7 +259,8 @@ impl CustomTools {
                 (alone(&snapshot, organization, plugin, limits), format!("{}/{action}", key.namespace))
             }
         };
-        let call = RequestedCall { id: "try".into(), tool: tool.into(), arguments, id_is_new: true };
+        let call =
+            RequestedCall { id: "try".into(), tool: tool.into(), arguments, id_is_new: true, fault: None };
         let test = TestCall::new(organization.clone(), user, rules);
         let result = self.0.dispatcher.test_call(&self.0.sessions, test, call, origin).await;
         if let Some((key, digest)) = made {
@@ -326,7 +327,13 @@ impl CustomTools {
         mount::widen(&mut limits);
         let rules = alone(&self.0.registry.snapshot(), &key.organization, plugin, limits);
         let tool = format!("{}/discover", key.namespace).into();
-        let call = RequestedCall { id: "discover".into(), tool, arguments: "{}".into(), id_is_new: true };
+        let call = RequestedCall {
+            id: "discover".into(),
+            tool,
+            arguments: "{}".into(),
+            id_is_new: true,
+            fault: None,
+        };
         let test = TestCall::new(key.organization.clone(), None, rules);
         let result = self.0.dispatcher.test_call(&self.0.sessions, test, call, origin).await;
         self.forget_unserved(key, &digest).await;

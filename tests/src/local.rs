@@ -120,6 +120,7 @@ impl LocalDispatcher {
             tool: tool.into(),
             arguments: arguments.into(),
             id_is_new: false,
+            fault: None,
         };
         let mut batch = self.dispatcher.batch(session, None, vec![call], &self.origin).await;
         batch.results.remove(0)

@@ -33,6 +33,9 @@ impl Dispatcher {
         origin: &Origin,
         exceeded: Option<RoundsExceeded>,
     ) -> Arc<CallOutcome> {
+        if let Some(fault) = &call.fault {
+            return Arc::new(CallOutcome::of_error(&call, (**fault).clone()));
+        }
         let sha256 = audit::sha256(call.arguments.as_bytes());
         match session.calls.open(&call.id, &call.tool, sha256.0, now_ms(), session.end_signal()) {
             Lookup::New(running) => {

@@ -1,9 +1,9 @@
 //! The dialects of calls: Toolgate's own, S5's, and those of model providers (R1). This module parses a request into
 //! calls and renders their outcomes in the same dialect.
 //!
-//! The member that carries the calls selects the dialect; a request with two such members is refused. Fields of the
-//! provider's published types are accepted, so that a client can post a message unchanged; other fields are refused.
-//! In lists that mix a model's text, thoughts and calls, items that are not calls are skipped, since providers add
+//! The member that carries the calls selects the dialect; a request with two such members is refused. Messages of providers
+//! are taken as providers and gateways send them (M6): unknown fields are ignored, any id is repeated in the answer, and
+//! what is wrong with one call is the error of that call. Toolgate's own dialect refuses unknown fields. In lists that mix a model's text, thoughts and calls, items that are not calls are skipped, since providers add
 //! new item types.
 //!
 //! Arguments keep their original bytes. This module makes no policy decisions and knows no tools.
@@ -53,11 +53,11 @@ pub enum Dialect {
     /// `calls`: Toolgate's own.
     Native,
     /// `openai`: OpenAI's chat completions.
-    OpenAi,
+    OpenAi(Vec<items::GivenId>),
     /// `openai_responses`: OpenAI's responses.
     Responses(Vec<responses::ResponseEnvelope>),
     /// `anthropic`: Anthropic's content blocks.
-    Anthropic,
+    Anthropic(Vec<items::GivenId>),
     /// `gemini`: Gemini's parts.
     Gemini(Vec<gemini::ResponseEnvelope>),
     /// `tool_call`: one call as S5's flat object.
@@ -75,16 +75,12 @@ pub fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
             native::parse(requested.into_vec()?, &mut calls)?;
             Dialect::Native
         }
-        RequestBody::OpenAi(message) => {
-            openai::parse(message, &mut calls)?;
-            Dialect::OpenAi
-        }
+        RequestBody::OpenAi(message) => Dialect::OpenAi(openai::parse(message, &mut calls)?),
         RequestBody::Responses(items) => {
             Dialect::Responses(responses::parse(&items.into_vec()?, &mut calls)?)
         }
         RequestBody::Anthropic(blocks) => {
-            anthropic::parse(&blocks.into_vec()?, &mut calls)?;
-            Dialect::Anthropic
+            Dialect::Anthropic(anthropic::parse(&blocks.into_vec()?, &mut calls)?)
         }
         RequestBody::Gemini(parts) => Dialect::Gemini(gemini::parse(&parts.into_vec()?, &mut calls)?),
         RequestBody::Flat(call) => Dialect::Flat(s5::parse(call, id, &mut calls)?),
@@ -103,15 +99,15 @@ pub fn render(dialect: &Dialect, context: ReplyContext<'_>, outcomes: &[Arc<Call
             let results = outcomes.iter().map(|outcome| call_result(outcome)).collect();
             CallsAnswer::Native(native_answer(context, results))
         }
-        (Dialect::OpenAi, _) => {
-            CallsAnswer::OpenAi(OpenAiAnswer::new(context, openai::answer(outcomes), states()))
+        (Dialect::OpenAi(ids), _) => {
+            CallsAnswer::OpenAi(OpenAiAnswer::new(context, openai::answer(ids, outcomes), states()))
         }
         (Dialect::Responses(envelopes), _) => {
             let items = responses::answer(envelopes, outcomes);
             CallsAnswer::Responses(ResponsesAnswer::new(context, items, states()))
         }
-        (Dialect::Anthropic, _) => {
-            CallsAnswer::Anthropic(AnthropicAnswer::new(context, anthropic::answer(outcomes), states()))
+        (Dialect::Anthropic(ids), _) => {
+            CallsAnswer::Anthropic(AnthropicAnswer::new(context, anthropic::answer(ids, outcomes), states()))
         }
         (Dialect::Gemini(envelopes), _) => {
             let parts = gemini::answer(envelopes, outcomes);

@@ -50,6 +50,7 @@ impl LocalDispatcher {
                         tool: "call_echo_echo".into(),
                         arguments: ARGUMENTS.into(),
                         id_is_new: true,
+                        fault: None,
                     };
                     let answer = dispatcher.batch(&session, None, vec![call], &origin).await;
                     assert_eq!(answer.results[0].status(), CallStatus::Ok, "{:?}", answer.results[0]);

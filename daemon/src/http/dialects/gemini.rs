@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use serde::de::IgnoredAny;
@@ -14,7 +15,7 @@ use toolgate_api::nearest;
 use toolgate_api::read::Object;
 use utoipa::ToSchema;
 
-use super::items::{Calls, excerpt, fitting, invalid};
+use super::items::{Calls, GivenCall, GivenId, LooseText, excerpt, fitting, invalid};
 use crate::call::CallOutcome;
 use crate::frame;
 use crate::http::problem::Problem;
@@ -22,10 +23,10 @@ use crate::http::problem::Problem;
 /// The two spellings of the field of a call.
 const CALL_FIELDS: [&str; 2] = ["functionCall", "function_call"];
 
-/// The field of a call that the response depends on.
+/// The id of a call, if Gemini sent one.
 #[derive(Debug)]
 pub struct ResponseEnvelope {
-    has_id: bool,
+    id: Option<GivenId>,
 }
 
 /// The fields of a part that tell whether it is a call.
@@ -37,49 +38,18 @@ struct Peek {
 
 /// A part with a call.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-#[allow(dead_code, reason = "most fields are accepted because the published type has them")]
 struct Part<'a> {
-    #[serde(borrow, alias = "function_call")]
+    #[serde(borrow, rename = "functionCall", alias = "function_call")]
     function_call: Object<Call<'a>>,
-    #[serde(alias = "audio_transcription")]
-    audio_transcription: Option<IgnoredAny>,
-    #[serde(alias = "code_execution_result")]
-    code_execution_result: Option<IgnoredAny>,
-    #[serde(alias = "executable_code")]
-    executable_code: Option<IgnoredAny>,
-    #[serde(alias = "file_data")]
-    file_data: Option<IgnoredAny>,
-    #[serde(alias = "function_response")]
-    function_response: Option<IgnoredAny>,
-    #[serde(alias = "inline_data")]
-    inline_data: Option<IgnoredAny>,
-    #[serde(alias = "media_processing")]
-    media_processing: Option<IgnoredAny>,
-    #[serde(alias = "media_resolution")]
-    media_resolution: Option<IgnoredAny>,
-    #[serde(alias = "part_metadata")]
-    part_metadata: Option<IgnoredAny>,
-    #[serde(alias = "speech_metadata")]
-    speech_metadata: Option<IgnoredAny>,
-    text: Option<IgnoredAny>,
-    thought: Option<IgnoredAny>,
-    #[serde(alias = "thought_signature")]
-    thought_signature: Option<IgnoredAny>,
-    #[serde(alias = "tool_call")]
-    tool_call: Option<IgnoredAny>,
-    #[serde(alias = "tool_response")]
-    tool_response: Option<IgnoredAny>,
-    #[serde(alias = "video_metadata")]
-    video_metadata: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 struct Call<'a> {
-    id: Option<String>,
-    #[serde(borrow)]
-    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    id: LooseText<'a>,
+    #[serde(borrow, default)]
+    name: LooseText<'a>,
     #[serde(borrow, default)]
     args: Option<&'a RawValue>,
     #[serde(alias = "partial_args")]
@@ -105,22 +75,28 @@ pub fn parse(parts: &[&RawValue], calls: &mut Calls) -> Result<Vec<ResponseEnvel
                 None => continue,
             }
         }
-        let Part { function_call: Object(call), .. } = fitting(part, place)?;
-        let is_chunk =
-            call.will_continue == Some(true) || call.partial_args.is_some_and(|args| !args.is_empty());
-        if is_chunk {
-            return Err(invalid(
-                format!("`{place}` is a chunk of a call that is still being streamed"),
-                "assemble its arguments, and post the whole call",
-            )
-            .at(&place));
-        }
+        let (given, fault) = match fitting::<Part<'_>>(part, place) {
+            Ok(Part { function_call: Object(call) }) => {
+                let is_chunk = call.will_continue == Some(true)
+                    || call.partial_args.is_some_and(|args| !args.is_empty());
+                let Call { id, name, args: arguments, .. } = call;
+                (GivenCall { id, name, arguments }, is_chunk.then(|| chunk(place)))
+            }
+            Err(fault) => (GivenCall::default(), Some(fault)),
+        };
         // In Protocol Buffers an empty string equals an absent one.
-        let id = call.id.filter(|id| !id.is_empty());
-        envelopes.push(ResponseEnvelope { has_id: id.is_some() });
-        calls.add(id, &call.name, call.args.map(RawValue::get))?;
+        let has_id = given.id.0.as_deref().is_some_and(|id| !id.is_empty());
+        let id = calls.add_given(given, fault, place);
+        envelopes.push(ResponseEnvelope { id: has_id.then_some(id) });
     }
     Ok(envelopes)
+}
+
+fn chunk(place: fmt::Arguments<'_>) -> Problem {
+    invalid(
+        format!("`{place}` is a chunk of a call that is still being streamed"),
+        "assemble its arguments, and post the whole call",
+    )
 }
 
 /// A response part for a call.
@@ -168,7 +144,7 @@ pub fn answer<'a>(
             Some(_) => GeminiResponse { output: None, error: text },
             None => GeminiResponse { output: text, error: None },
         };
-        let id = envelope.has_id.then_some(&*outcome.id);
+        let id = envelope.id.as_ref().map(|id| id.shown(outcome));
         GeminiResponsePart {
             function_response: GeminiFunctionResponse { id, name: &outcome.called, response },
         }

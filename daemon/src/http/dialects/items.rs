@@ -12,9 +12,10 @@ use serde_json::value::RawValue;
 use toolgate_api::error::ErrorType;
 use toolgate_api::nearest;
 use toolgate_api::read::Object;
-use toolgate_api::text::escape_for_display;
+use toolgate_api::text::{escape_for_display, hidden_character};
 
-use crate::call::RequestedCall;
+use crate::audit;
+use crate::call::{CallOutcome, RequestedCall};
 use crate::http::problem::Problem;
 use crate::identifier;
 
@@ -29,9 +30,35 @@ const ITEMS_MAX: usize = 4096;
 /// Longest excerpt of refused text in an error message, in characters.
 const SHOWN_CHARS: usize = 80;
 
+/// Longest id of a provider's call, in bytes: gateways add a thought signature of a kilobyte.
+const GIVEN_ID_BYTES: usize = 2048;
+
 /// The calls of a request, while they are parsed.
 #[derive(Default)]
-pub struct Calls(Vec<RequestedCall>);
+pub struct Calls {
+    list: Vec<RequestedCall>,
+    /// Ids of provider's calls so far.
+    ids: HashSet<String>,
+}
+
+/// A call of a provider's list. Providers and gateways leave out or add anything, so nothing but its place is certain.
+#[derive(Default)]
+pub struct GivenCall<'a> {
+    pub id: LooseText<'a>,
+    pub name: LooseText<'a>,
+    pub arguments: Option<&'a RawValue>,
+}
+
+/// The id of a provider's call, where the daemon has another one for it.
+#[derive(Debug)]
+pub struct GivenId(Option<Box<str>>);
+
+impl GivenId {
+    /// The id that the answer repeats.
+    pub fn shown<'a>(&'a self, outcome: &'a CallOutcome) -> &'a str {
+        self.0.as_deref().unwrap_or(&outcome.id)
+    }
+}
 
 impl Calls {
     /// Adds a call, with a new id if it has none. Absent arguments equal an empty object.
@@ -45,13 +72,59 @@ impl Calls {
             None => identifier::fresh("c"),
         };
         let arguments: Arc<str> = arguments.unwrap_or("{}").into();
-        self.0.push(RequestedCall { id, tool: truncate_name(tool).as_ref().into(), arguments, id_is_new });
+        let tool = truncate_name(tool).as_ref().into();
+        self.list.push(RequestedCall { id, tool, arguments, id_is_new, fault: None });
         Ok(())
+    }
+
+    /// Adds a call of a provider's list at `place`. What is wrong with it is its own error, so that the other calls run (M6).
+    pub fn add_given(
+        &mut self,
+        given: GivenCall<'_>,
+        fault: Option<Problem>,
+        place: fmt::Arguments<'_>,
+    ) -> GivenId {
+        let GivenCall { id: LooseText(id), name: LooseText(name), arguments } = given;
+        let given = id.filter(|id| !id.is_empty());
+        let no_id = || {
+            let message =
+                format!("the id of `{place}` is longer than {GIVEN_ID_BYTES} bytes or has hidden characters");
+            invalid(message, "send the id as the provider gave it")
+        };
+        let no_name = || invalid(format!("`{place}` names no tool"), "name a tool of the list");
+        let fault = fault
+            .or_else(|| given.as_deref().filter(|id| !is_given_id(id)).map(|_| no_id()))
+            .or_else(|| name.is_none().then(no_name))
+            .map(|Problem(error)| Box::new(error));
+        let id_is_new = given.is_none();
+        let id = match &given {
+            None => identifier::fresh("c"),
+            Some(id) => self.unique_id(id),
+        };
+        self.ids.insert(id.clone());
+        let shown = given.filter(|given| *given != id).map(|given| given.into());
+        let tool = truncate_name(name.as_deref().unwrap_or_default()).as_ref().into();
+        let arguments = given_arguments(arguments).as_ref().into();
+        self.list.push(RequestedCall { id, tool, arguments, id_is_new, fault });
+        GivenId(shown)
+    }
+
+    /// An id for a provider's call: its own where that is short and plain, otherwise one that is derived from it. A repeated
+    /// request gives the same ids.
+    fn unique_id(&self, given: &str) -> String {
+        if is_plain_id(given) && !self.ids.contains(given) {
+            return given.to_owned();
+        }
+        let derived = |number: usize| {
+            let hash = audit::sha256(format!("{number} {given}").as_bytes()).0;
+            format!("h_{}", hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>())
+        };
+        (0..).map(derived).find(|id| !self.ids.contains(id)).unwrap_or_else(|| identifier::fresh("c"))
     }
 
     /// Returns the calls: at least one, at most `calls_max`, with distinct ids.
     pub fn into_list(self, calls_max: u64) -> Result<Vec<RequestedCall>, Problem> {
-        let count = self.0.len() as u64;
+        let count = self.list.len() as u64;
         if count == 0 {
             return Err(invalid(
                 "the request has no calls that are run here",
@@ -65,15 +138,26 @@ impl Calls {
                 format!("send 1 to {calls_max} calls in a request"),
             ));
         }
-        let mut ids = HashSet::with_capacity(self.0.len());
-        if let Some(duplicate) = self.0.iter().find(|call| !ids.insert(call.id.as_str())) {
+        let mut ids = HashSet::with_capacity(self.list.len());
+        if let Some(duplicate) = self.list.iter().find(|call| !ids.insert(call.id.as_str())) {
             return Err(invalid(
                 format!("two calls of the request have the id `{}`", duplicate.id),
                 "give every call an id of its own",
             ));
         }
-        Ok(self.0)
+        Ok(self.list)
     }
+}
+
+/// The arguments of a provider's call: an object, or the text that the model wrote. White space and `null` are none.
+fn given_arguments(arguments: Option<&RawValue>) -> Cow<'_, str> {
+    let text = arguments.map_or("null", RawValue::get);
+    let text: Cow<'_, str> = match text.starts_with('"') {
+        // A text that is no JSON string, such as half of a surrogate pair, is no object either.
+        true => serde_json::from_str::<String>(text).map_or(text.into(), Cow::Owned),
+        false => text.into(),
+    };
+    if matches!(text.trim(), "" | "null") { "{}".into() } else { text }
 }
 
 /// Truncates a tool name to the limit. No tool name has an ellipsis, so a truncated name never matches a tool.
@@ -126,6 +210,21 @@ impl<'de: 'a, 'a> Deserialize<'de> for MaybeText<'a> {
         #[derive(Deserialize)]
         struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
         Ok(Self(Option::<Text<'de>>::deserialize(deserializer)?.map(|Text(text)| text)))
+    }
+}
+
+/// Text that may have been sent as a number; `null` and other values count as absent.
+#[derive(Default)]
+pub struct LooseText<'a>(pub Option<Cow<'a, str>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for LooseText<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Some(raw) = Option::<&'de RawValue>::deserialize(deserializer)? else { return Ok(Self(None)) };
+        Ok(Self(match raw.get().as_bytes().first() {
+            Some(b'"') => serde_json::from_str::<String>(raw.get()).ok().map(Cow::Owned),
+            Some(b'0'..=b'9' | b'-') => Some(raw.get().into()),
+            _ => None,
+        }))
     }
 }
 
@@ -189,14 +288,22 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ItemsVisitor<T> {
 
 /// Validates a call id. Ids are part of paths, logs and the audit log, so they are short and plain ASCII.
 fn checked_id(id: String) -> Result<String, Problem> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
-    if !id.is_empty() && id.len() <= CALL_ID_BYTES && id.bytes().all(plain) {
+    if is_plain_id(&id) {
         return Ok(id);
     }
     Err(invalid(
         "a call's id is empty, too long, or has a character that is not allowed",
         format!("use 1 to {CALL_ID_BYTES} letters, digits, `-`, `_`, `.` and `:`"),
     ))
+}
+
+fn is_plain_id(id: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b':');
+    !id.is_empty() && id.len() <= CALL_ID_BYTES && id.bytes().all(plain)
+}
+
+fn is_given_id(id: &str) -> bool {
+    id.len() <= GIVEN_ID_BYTES && hidden_character(id).is_none()
 }
 
 /// Returns the error of a whole request.

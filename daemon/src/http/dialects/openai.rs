@@ -3,7 +3,6 @@
 //! `arguments` is a string that the model wrote. If it is not valid JSON, the call gets `INVALID_ARGUMENTS` for the
 //! model to read, since the client that posts it cannot fix it.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::de::IgnoredAny;
@@ -12,54 +11,41 @@ use serde_json::value::RawValue;
 use toolgate_api::read::Object;
 use utoipa::ToSchema;
 
-use super::items::{Calls, Items, MaybeText, fitting, invalid, kind, unknown_kind};
+use super::items::{Calls, GivenCall, GivenId, Items, LooseText, fitting, invalid, kind, unknown_kind};
 use crate::call::CallOutcome;
 use crate::frame;
 use crate::http::problem::Problem;
 
 /// An assistant message, or its list of calls alone.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "most fields are accepted because the published type has them")]
 pub struct Message<'a> {
     #[serde(borrow, default)]
     tool_calls: Option<Items<&'a RawValue>>,
     function_call: Option<IgnoredAny>,
-    role: Option<IgnoredAny>,
-    name: Option<IgnoredAny>,
-    content: Option<IgnoredAny>,
-    refusal: Option<IgnoredAny>,
-    annotations: Option<IgnoredAny>,
-    audio: Option<IgnoredAny>,
-    parsed: Option<IgnoredAny>,
 }
 
-/// A function call. Chunks of a stream have `index`.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "some fields are accepted because the published type has them")]
+struct Id<'a> {
+    #[serde(borrow, default)]
+    id: LooseText<'a>,
+}
+
+#[derive(Deserialize)]
 struct Call<'a> {
-    id: String,
     #[serde(borrow)]
     function: Object<Function<'a>>,
-    #[serde(rename = "type")]
-    kind: Option<IgnoredAny>,
-    index: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "one field is accepted because the published type has it")]
 struct Function<'a> {
-    #[serde(borrow)]
-    name: Cow<'a, str>,
     #[serde(borrow, default)]
-    arguments: MaybeText<'a>,
-    parsed_arguments: Option<IgnoredAny>,
+    name: LooseText<'a>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
 }
 
 /// Adds the message's function calls. Calls of custom tools are not Toolgate's and are skipped.
-pub fn parse(message: Message<'_>, calls: &mut Calls) -> Result<(), Problem> {
+pub fn parse(message: Message<'_>, calls: &mut Calls) -> Result<Vec<GivenId>, Problem> {
     if message.function_call.is_some() {
         return Err(invalid(
             "`/openai/function_call` was replaced by `tool_calls`",
@@ -67,6 +53,7 @@ pub fn parse(message: Message<'_>, calls: &mut Calls) -> Result<(), Problem> {
         ));
     }
     let items = message.tool_calls.map(Items::into_vec).transpose()?.unwrap_or_default();
+    let mut ids = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
         let place = format_args!("/openai/tool_calls/{at}");
         match kind(item, place)?.as_deref() {
@@ -74,15 +61,16 @@ pub fn parse(message: Message<'_>, calls: &mut Calls) -> Result<(), Problem> {
             Some("custom") => continue,
             Some(kind) => return Err(unknown_kind(kind, "function", place)),
         }
-        let Call { id, function: Object(function), .. } = fitting(item, place)?;
-        calls.add(Some(id), &function.name, arguments(&function.arguments))?;
+        let id = fitting::<Id<'_>>(item, place).map(|call| call.id).unwrap_or_default();
+        let (given, fault) = match fitting::<Call<'_>>(item, place) {
+            Ok(Call { function: Object(Function { name, arguments }) }) => {
+                (GivenCall { id, name, arguments }, None)
+            }
+            Err(fault) => (GivenCall { id, ..GivenCall::default() }, Some(fault)),
+        };
+        ids.push(calls.add_given(given, fault, place));
     }
-    Ok(())
-}
-
-/// Returns the text of the arguments. Models write an empty string for a function without parameters.
-pub fn arguments<'a>(text: &'a MaybeText<'_>) -> Option<&'a str> {
-    text.0.as_deref().filter(|text| !text.is_empty())
+    Ok(ids)
 }
 
 /// A tool message for a call.
@@ -98,11 +86,11 @@ pub struct OpenAiToolMessage<'a> {
 }
 
 /// Returns one message per call.
-pub fn answer<'a>(outcomes: &'a [Arc<CallOutcome>]) -> Vec<OpenAiToolMessage<'a>> {
-    let message = |outcome: &'a CallOutcome| OpenAiToolMessage {
+pub fn answer<'a>(ids: &'a [GivenId], outcomes: &'a [Arc<CallOutcome>]) -> Vec<OpenAiToolMessage<'a>> {
+    let message = |(id, outcome): (&'a GivenId, &'a Arc<CallOutcome>)| OpenAiToolMessage {
         role: "tool",
-        tool_call_id: &outcome.id,
+        tool_call_id: id.shown(outcome),
         content: frame::outcome_text(outcome),
     };
-    outcomes.iter().map(|outcome| message(outcome)).collect()
+    ids.iter().zip(outcomes).map(message).collect()
 }

@@ -127,8 +127,8 @@ pub struct OpenAiMessage {
 #[derive(ToSchema)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct OpenAiToolCall {
-    /// The call's id.
-    #[schema(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:-]+$", example = "call_1")]
+    /// The call's id, any visible characters.
+    #[schema(max_length = 2048, example = "call_1")]
     id: String,
     /// The type, `function`.
     #[schema(pattern = "^function$")]

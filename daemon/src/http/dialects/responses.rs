@@ -1,49 +1,37 @@
 //! OpenAI's responses: output items, of which a `function_call` is a call. The response has `function_call_output`
 //! items for the next request's `input`.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::items::{Calls, MaybeText, fitting, invalid, is_a};
-use super::openai::arguments;
+use super::items::{Calls, GivenCall, GivenId, LooseText, excerpt, fitting, invalid, is_a};
 use crate::call::CallOutcome;
 use crate::frame;
 use crate::http::problem::Problem;
 
-/// The field of a call that the response repeats: the caller, if it is not the model itself.
+/// The fields of a call that the response repeats: its id, and the caller if that is not the model itself.
 #[derive(Debug)]
 pub struct ResponseEnvelope {
+    id: GivenId,
     caller: Option<Box<RawValue>>,
 }
 
 /// A `function_call` item.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[allow(dead_code, reason = "some fields are accepted because the published type has them")]
 struct Call<'a> {
-    call_id: String,
-    #[serde(borrow)]
-    name: Cow<'a, str>,
     #[serde(borrow, default)]
-    arguments: MaybeText<'a>,
+    call_id: LooseText<'a>,
     #[serde(borrow, default)]
-    status: MaybeText<'a>,
+    name: LooseText<'a>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    status: LooseText<'a>,
     #[serde(borrow, default)]
     caller: Option<&'a RawValue>,
-    #[serde(rename = "type")]
-    kind: IgnoredAny,
-    id: Option<IgnoredAny>,
-    // The Python client library serializes the field as `async_`.
-    #[serde(alias = "async_")]
-    r#async: Option<IgnoredAny>,
-    namespace: Option<IgnoredAny>,
-    created_by: Option<IgnoredAny>,
-    parsed_arguments: Option<IgnoredAny>,
 }
 
 /// Adds the `function_call` items.
@@ -54,17 +42,17 @@ pub fn parse(items: &[&RawValue], calls: &mut Calls) -> Result<Vec<ResponseEnvel
         if !is_a("function_call", item, place)? {
             continue;
         }
-        let call: Call<'_> = fitting(item, place)?;
+        let Call { call_id, name, arguments, status, caller } = fitting(item, place)?;
         // The first chunk of a stream has no arguments yet; the call would run without them.
-        if let Some(status) = call.status.0.as_deref().filter(|status| *status != "completed") {
-            return Err(invalid(
-                format!("`{place}` is not complete: its status is `{}`", super::items::excerpt(status)),
+        let unfinished = status.0.as_deref().filter(|status| *status != "completed");
+        let fault = unfinished.map(|status| {
+            invalid(
+                format!("`{place}` is not complete: its status is `{}`", excerpt(status)),
                 "post the item of `response.output_item.done`, or that of the whole response",
             )
-            .at(&place));
-        }
-        calls.add(Some(call.call_id), &call.name, arguments(&call.arguments))?;
-        envelopes.push(ResponseEnvelope { caller: call.caller.map(ToOwned::to_owned) });
+        });
+        let id = calls.add_given(GivenCall { id: call_id, name, arguments }, fault, place);
+        envelopes.push(ResponseEnvelope { id, caller: caller.map(ToOwned::to_owned) });
     }
     Ok(envelopes)
 }
@@ -92,7 +80,7 @@ pub fn answer<'a>(
 ) -> Vec<ResponsesOutput<'a>> {
     let item = |(envelope, outcome): (&'a ResponseEnvelope, &'a Arc<CallOutcome>)| ResponsesOutput {
         r#type: "function_call_output",
-        call_id: &outcome.id,
+        call_id: envelope.id.shown(outcome),
         output: frame::outcome_text(outcome),
         caller: envelope.caller.as_deref(),
     };
