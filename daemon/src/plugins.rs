@@ -180,14 +180,19 @@ impl Plugins {
 
     /// Removes a plugin with all its versions, and cancels its background loads. A built-in plugin cannot be removed.
     pub async fn remove(&self, namespace: &Namespace) -> Result<(), CallError> {
-        if is_built_in(namespace) {
+        let mut loaded = self.0.loaded.lock().await;
+        let is_compiling = self.0.registry.snapshot().compiling().contains(namespace);
+        if is_compiling || loaded.get(namespace).is_some_and(History::is_built_in) {
+            if !is_compiling {
+                // Loads under its name fail, and would stay in the list for ever.
+                self.0.background.cancel(namespace);
+            }
             return Err(CallError::new(
                 ErrorType::Conflict,
                 format!("plugin `{namespace}` is built in and cannot be removed"),
                 "disable it instead",
             ));
         }
-        let mut loaded = self.0.loaded.lock().await;
         let has_failed = lock(&self.0.failed).contains_key(namespace);
         if !has_failed && !loaded.contains_key(namespace) {
             return if self.0.background.cancel(namespace) { Ok(()) } else { Err(not_found(namespace)) };

@@ -53,7 +53,7 @@ async fn an_admitted_call_is_recorded_with_its_verdict_and_its_outcome() {
 
 #[tokio::test]
 async fn a_refused_call_is_recorded_and_does_not_run() {
-    let local = dispatcher(r#"{"enabled":["p/answer"],"disabled":["p/answer"]}"#, PLENTY).await;
+    let local = dispatcher(r#"{"enabled":[]}"#, PLENTY).await;
     let session = local.open_session();
     let outcome = local.call(&session, "c1", TOOL, "{}").await;
     assert_eq!((error(&outcome), outcome.executed), (ErrorType::AccessDenied, Executed::No));

@@ -117,7 +117,11 @@ fn failure(error: &Value, fields: &Map<String, Value>, sent: &[Secret]) -> Token
             !secret.expose().is_empty()
                 && text.as_bytes().windows(secret.expose().len()).any(|part| part == secret.expose())
         };
-        (!sent.iter().any(repeats)).then(|| escape_for_display(text, chars))
+        let issued =
+            ["access_token", "refresh_token"].map(|name| self::text(fields, name).unwrap_or_default());
+        let is_secret =
+            sent.iter().any(repeats) || issued.iter().any(|token| !token.is_empty() && text.contains(token));
+        (!is_secret).then(|| escape_for_display(text, chars))
     };
     let code = shown(code, CODE_CHARS).unwrap_or_else(|| "an error".to_owned());
     let description = text(fields, "error_description").or_else(|| nested("message"));

@@ -213,12 +213,11 @@ async fn o3_each_token_request_is_recorded() {
 #[tokio::test]
 async fn an_invalid_token_response_is_reported_and_not_quoted() {
     let responses = [
-        (200, r#"{"access_token":"canary"}"#),
         (200, r#"{"access_token":"canary","token_type":"mac"}"#),
         (200, r#"{"access_token":"canary\r\nX: y","token_type":"Bearer"}"#),
         (500, "canary"),
         (302, ""),
-        (400, r#"{"error":"canary"}"#),
+        (400, r#"{"error":"x","error_description":"no canary","access_token":"canary"}"#),
     ];
     for (status, text) in responses {
         let (_fixture, provider, credentials) = fixture().await;
@@ -228,7 +227,7 @@ async fn an_invalid_token_response_is_reported_and_not_quoted() {
         assert_eq!(refused.error_type, ErrorType::ApiUnavailable, "{text}");
         assert!(!refused.message.contains("canary") && !refused.hint.contains("canary"), "{refused:?}");
         let is_told = refused.message.contains(&format!("its status is {status}"));
-        assert_eq!(is_told, ["canary", "", r#"{"access_token":"canary"}"#].contains(&text), "{refused:?}");
+        assert_eq!(is_told, ["canary", ""].contains(&text), "{refused:?}");
     }
 }
 
@@ -236,13 +235,13 @@ async fn an_invalid_token_response_is_reported_and_not_quoted() {
 async fn k3_an_invalid_scope_is_named_in_the_error() {
     let (_fixture, provider, credentials) = fixture().await;
     put(&credentials, "stripe", client_credential()).await;
-    provider.responses(400, r#"{"error":"invalid_scope","error_description":"canary"}"#);
+    provider.responses(400, r#"{"error":"invalid_scope","error_description":"ask for less"}"#);
     let refused = CallError::from(ask(&credentials, "acme", None, 10).await.err().unwrap());
     assert!(
         refused.message.contains("`invalid_scope`") && refused.message.contains("`scopes`"),
         "{refused:?}"
     );
-    assert!(!refused.message.contains("canary"), "{refused:?}");
+    assert!(refused.message.contains("(ask for less)"), "{refused:?}");
 }
 
 #[tokio::test]
@@ -272,7 +271,7 @@ async fn k3_a_lifetime_may_be_text() {
     let (_fixture, provider, credentials) = fixture().await;
     put(&credentials, "stripe", client_credential()).await;
     provider.responses(200, r#"{"access_token":"first-token","token_type":"bearer","expires_in":"soon"}"#);
-    assert_eq!(token_at(&credentials, 0).await, Err(ErrorType::ApiUnavailable));
+    assert_eq!(token_at(&credentials, 0).await.as_deref(), Ok("first-token"));
 }
 
 /// The identity of the token of a request of `acme`.

@@ -303,7 +303,7 @@ fn is_plain_id(id: &str) -> bool {
 }
 
 fn is_given_id(id: &str) -> bool {
-    id.len() <= GIVEN_ID_BYTES && hidden_character(id).is_none()
+    id.len() <= GIVEN_ID_BYTES && !id.contains(char::is_control) && hidden_character(id).is_none()
 }
 
 /// Returns the error of a whole request.

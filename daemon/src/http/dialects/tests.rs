@@ -408,7 +408,7 @@ fn gemini_calls_are_taken_from_among_the_other_parts() {
     assert_eq!(parse_valid(others).calls.len(), 1);
     let alone = |part: &str| fault(&format!(r#"{{"gemini":[{part},{{"functionCall":{{"name":"a"}}}}]}}"#));
     assert!(
-        alone(r#"{"functionCall":{"name":"a"},"function_call":{"name":"b"}}"#).contains("duplicate field")
+        part(r#"{"functionCall":{"name":"a"},"function_call":{"name":"b"}}"#).contains("duplicate field")
     );
     assert!(alone(r#"{"functionCall":{"name":"a","willContinue":true}}"#).contains("still being streamed"));
 }
@@ -552,6 +552,8 @@ proptest! {
     /// Requirements 9.8: the received arguments are checked and passed to the plugin byte for byte.
     #[test]
     fn arguments_pass_byte_for_byte_in_every_form(arguments in any_json()) {
+        // A string is the text of the arguments where a provider's message has one.
+        prop_assume!(!arguments.starts_with('"'));
         let quoted = json!(arguments).to_string();
         // `null` equals an absent argument.
         let expected = if arguments == "null" { "{}" } else { arguments.as_str() };
@@ -567,7 +569,7 @@ proptest! {
             format!(r#"{{"openai":{{"tool_calls":[{{"id":"c","function":{{"name":"a","arguments":{quoted}}}}}]}}}}"#),
             format!(r#"{{"openai_responses":[{{"type":"function_call","call_id":"c","name":"a","arguments":{quoted}}}]}}"#),
         ] {
-            prop_assert_eq!(&*parse_valid(&body).calls[0].arguments, arguments.as_str(), "{}", body);
+            prop_assert_eq!(&*parse_valid(&body).calls[0].arguments, expected, "{}", body);
         }
     }
 
