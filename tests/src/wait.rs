@@ -10,6 +10,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Polls until `ask` returns a value.
+#[allow(clippy::disallowed_methods, reason = "the pause between two looks at a condition")]
 pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + TIMEOUT;
     loop {

@@ -247,6 +247,7 @@ mod tests {
     const SPIN: &[u8] = b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x08\x01\x04spin\0\0\x0a\x09\x01\x07\0\x03\x40\x0c\0\x0b\x0b";
 
     #[tokio::test]
+    #[allow(clippy::disallowed_methods, reason = "the pause between two looks at a condition")]
     async fn r6_a_tick_ends_the_turn_of_a_guest_but_not_its_first_and_not_one_that_was_due_before_it() {
         let engine = wasmtime::Engine::new(wasmtime::Config::new().epoch_interruption(true)).unwrap();
         let module = wasmtime::Module::new(&engine, SPIN).unwrap();
