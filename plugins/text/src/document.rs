@@ -1,24 +1,28 @@
-//! A JSON document that came as an argument: as a value, or as text.
+//! JSON documents as arguments, as values or as text, and as results.
 //!
-//! A value is kept as the JSON text that the model wrote, so that each tool reads it once and in its own way.
+//! A value stays the JSON text that the model wrote, so that each tool reads it once and with all its digits.
 
 use std::borrow::Cow;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer};
+use regex::{Captures, Regex};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
 use toolgate_sdk::Error;
-use toolgate_sdk::serde_json::{self, value::RawValue};
+use toolgate_sdk::serde_json::{self, Value, value::RawValue};
 
-/// Deeper nesting is no document that somebody wrote, and would exhaust the stack of those who read it. The host takes
-/// results of 128 levels, ours included.
+use crate::size;
+use crate::tree::Tree;
+
+/// Deeper nesting would exhaust the stack of readers. The host takes results of 128 levels.
 const MAX_DEPTH: usize = 100;
 
-/// What is said where a result has texts for numbers. Half a number is none, and most readers of JSON would make that.
+/// The note on a result with texts for numbers that most readers of JSON would round.
 pub const WIDE_NUMBERS: &str = "numbers beyond 64 bits are given as text, so that no digit is lost";
 
 /// Any JSON value, `null` included, or none at all.
-#[derive(Debug, Default)]
-pub struct AnyValue(Option<Box<RawValue>>);
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(transparent)]
+pub struct AnyValue(#[schemars(with = "Value")] Option<Box<RawValue>>);
 
 impl<'de> Deserialize<'de> for AnyValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -26,21 +30,14 @@ impl<'de> Deserialize<'de> for AnyValue {
     }
 }
 
-impl JsonSchema for AnyValue {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "AnyValue".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({})
-    }
-}
-
 impl AnyValue {
+    /// Writes a result, which fails if it is too large for one.
+    pub fn write(document: &impl Serialize) -> Result<Self, Error> {
+        let json = serde_json::value::to_raw_value(document)?;
+        size::check(json.get().len())?;
+        Ok(Self(Some(json)))
+    }
+
     /// The JSON text, if there is a value.
     pub fn json(&self) -> Option<&str> {
         self.0.as_deref().map(RawValue::get)
@@ -58,7 +55,9 @@ pub fn choose<'a>(value: &'a AnyValue, text: Option<&'a str>) -> Result<&'a str,
         }
         (Some(json), None) | (None, Some(json)) => json.trim_start_matches('\u{feff}'),
     };
-    check_depth(json)?;
+    if depth(json) > MAX_DEPTH {
+        return Err(Error::invalid(format!("the document is nested more than {MAX_DEPTH} deep")));
+    }
     Ok(json)
 }
 
@@ -69,58 +68,35 @@ pub fn explain(error: &serde_json::Error) -> Error {
     ))
 }
 
-/// The JSON with quotes around integers that 64 bits do not hold, which its reader would round in silence.
-pub fn quote_wide_integers(json: &str) -> Cow<'_, str> {
-    // Shorter ones fit.
-    const SURE_DIGITS: usize = 19;
-    let mut quoted = String::new();
-    let mut copied_to = 0;
-    let mut bytes = json.bytes();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => pass_string(&mut bytes),
-            b'-' | b'0'..=b'9' => {
-                let start = json.len() - bytes.len() - 1;
-                let length = json[start..]
-                    .find(|sign: char| !sign.is_ascii_digit() && !matches!(sign, '.' | 'e' | 'E' | '+' | '-'))
-                    .unwrap_or(json.len() - start);
-                let number = &json[start..start + length];
-                if length >= SURE_DIGITS && is_wide_integer(number) {
-                    quoted.push_str(&json[copied_to..start]);
-                    quoted.push('"');
-                    quoted.push_str(number);
-                    quoted.push('"');
-                    copied_to = start + length;
-                }
-                bytes = json[start + length..].bytes();
-            }
-            _ => {}
-        }
-    }
-    if copied_to == 0 {
-        return Cow::Borrowed(json);
-    }
-    quoted.push_str(&json[copied_to..]);
-    Cow::Owned(quoted)
+/// Reads JSON for a format whose integers have 64 bits: those that do not fit become texts.
+pub fn read_tree(json: &str, fits: fn(&str) -> bool) -> Result<Tree, Error> {
+    serde_json::from_str(&quote_integers(json, fits)?).map_err(|error| explain(&error))
 }
 
-/// Whether it is an integer that 64 bits do not hold, neither with a sign nor without one.
+/// Returns the JSON with quotes around integers that do not fit, which its reader would round.
+fn quote_integers(json: &str, fits: fn(&str) -> bool) -> Result<Cow<'_, str>, Error> {
+    // Numbers of 18 digits fit. Most documents have no longer one, and a regular expression is expensive to compile.
+    if json.split(|sign: char| !sign.is_ascii_digit()).all(|digits| digits.len() <= 18) {
+        return Ok(Cow::Borrowed(json));
+    }
+    let tokens = Regex::new(r#""(?:[^"\\]|\\.)*"|[-\d][-+.eE\d]*"#)?;
+    Ok(tokens.replace_all(json, |found: &Captures<'_>| {
+        let token = found[0].to_owned();
+        if is_integer(&token) && !fits(&token) { format!("\"{token}\"") } else { token }
+    }))
+}
+
+/// Returns whether the number is an integer that 64 bits do not hold, neither with a sign nor without one.
 pub fn is_wide_integer(number: &str) -> bool {
+    is_integer(number) && number.parse::<i64>().is_err() && number.parse::<u64>().is_err()
+}
+
+fn is_integer(number: &str) -> bool {
     let digits = number.strip_prefix('-').unwrap_or(number);
-    !digits.is_empty()
-        && digits.bytes().all(|digit| digit.is_ascii_digit())
-        && number.parse::<i64>().is_err()
-        && number.parse::<u64>().is_err()
+    !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
 }
 
-fn check_depth(json: &str) -> Result<(), Error> {
-    if depth(json) > MAX_DEPTH {
-        return Err(Error::invalid(format!("the document is nested more than {MAX_DEPTH} deep")));
-    }
-    Ok(())
-}
-
-/// How deep brackets are nested. What is not JSON may give any number.
+/// Returns how deep brackets are nested, which may be any number if the text is not JSON.
 fn depth(json: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     let mut bytes = json.bytes();
@@ -131,27 +107,20 @@ fn depth(json: &str) -> usize {
                 deepest = deepest.max(depth);
             }
             b']' | b'}' => depth = depth.saturating_sub(1),
-            b'"' => pass_string(&mut bytes),
-            // A comment, which `jaq` knows.
-            b'#' => {
-                bytes.by_ref().find(|byte| *byte == b'\n');
+            // The position after the closing quote, past escapes.
+            b'"' => {
+                while bytes
+                    .next()
+                    .is_some_and(|byte| byte != b'"' && (byte != b'\\' || bytes.next().is_some()))
+                {
+                }
             }
+            // A comment, which `jaq` takes.
+            b'#' => while bytes.next().is_some_and(|byte| byte != b'\n') {},
             _ => {}
         }
     }
     deepest
-}
-
-fn pass_string(bytes: &mut std::str::Bytes<'_>) {
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => return,
-            b'\\' => {
-                bytes.next();
-            }
-            _ => {}
-        }
-    }
 }
 
 #[cfg(test)]
@@ -170,7 +139,7 @@ mod tests {
             ("18446744073709551616".to_owned(), "\"18446744073709551616\"".to_owned()),
             ("-9223372036854775808".to_owned(), "-9223372036854775808".to_owned()),
         ] {
-            assert_eq!(quote_wide_integers(&json), expected);
+            assert_eq!(quote_integers(&json, |number| !is_wide_integer(number)).unwrap(), expected);
         }
     }
 

@@ -1,20 +1,12 @@
 //! `json_query`: a program in the language of `jq`, run by `jaq`.
 //!
 //! A program may loop for ever, which the host's fuel ends, and may give results without end, which are counted here.
-//! Results go straight from `jaq`'s values into the answer: nothing is written and read in between.
 
-mod delete;
-mod dialect;
 mod functions;
-mod made;
-mod patterns;
+mod output;
 pub mod program;
-mod rows;
-mod shown;
-mod strict;
-mod time;
-mod written;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use jaq_core::{Ctx, Exn, Vars};
@@ -25,10 +17,10 @@ use toolgate_sdk::{Error, serde_json, tool};
 
 use crate::document::{self, AnyValue};
 use crate::size::Room;
-use functions::{Known, Query};
-use shown::Shown;
+use functions::{Data, Query};
+use output::Converter;
 
-/// Enough of a message that quotes whole documents.
+/// Messages of `jaq` quote whole documents.
 const MAX_MESSAGE_CHARACTERS: usize = 300;
 
 /// Queries and transforms JSON with a jq program.
@@ -39,8 +31,14 @@ const MAX_MESSAGE_CHARACTERS: usize = 300;
 /// - Give the document as `value`, or as JSON `text`. A text may hold many documents, as JSON Lines; the filter runs on each, or with `slurp` once on a list of them all.
 /// - `variables` are `$name` in the filter: give texts of users there, not in the filter itself.
 /// - Integers of any size are read, compared and calculated exactly; in `results` those beyond 64 bits are text, and `notes` says so.
-/// - As in jq, a division by zero fails, and so does `.[0]` of an object: `?` behind it gives nothing instead.
-/// - As in jq, what is set may be within what is not there yet: `.a.b[0] = 1` makes all of it. A slice, as `.a[1:]`, has to be of a list that is there.
+/// - The language is that of jaq 3. Other than in jq:
+///   `6 / 2` is `3.0`, a division by zero gives `Infinity`, `%` keeps fractions, and `.[0]` of an object is null;
+///   an index is an integer (`.[length / 2 | floor]`);
+///   nothing is made on the way to what is set: `.a |= (. // {}) | .a.b = 1`, and a list grows by `. + [1]`;
+///   `del(.[0, 1])` deletes one after the other: take `.[2:]` or `map(select(…))`;
+///   `join` and `tostring` write null as `null` and `1.0` as `1.0`; `from_entries` takes `key` and `value` only;
+///   `pick` of a list gives an object; `fromjson` and `tonumber` of many values give each;
+///   a pattern is a text, its flags the second argument; `sub` and `gsub` take the first output of the replacement; many outputs of both sides of an operator come in another order.
 /// - Every output is an entry of `results`. `truncated: true` says that there are more: narrow the filter, or page with `.[100:200]`.
 #[tool(
     read_only,
@@ -77,25 +75,26 @@ pub fn json_query(
     let program = program::compile(&filter, &names)?;
     let documents = read_documents(document::choose(&value, text.as_deref())?, slurp)?;
 
-    let known = Known::new(program.lut);
-    let context = Ctx::<Query>::new(&known, Vars::new(values));
+    let data = Data { lut: program.lut, last: RefCell::default() };
+    let context = Ctx::<Query>::new(&data, Vars::new(values));
     let mut collected = Results::default();
     let mut room = Room::for_list();
-    for document in documents {
-        for output in program.id.run((context.clone(), document)) {
-            let output = match output {
-                Ok(output) => output,
-                Err(exception) => return stop(exception, collected),
-            };
-            let shown = Shown::read(output)?;
-            if collected.results.len() == limit.max(1) as usize || !room.take(shown.bytes) {
-                collected.truncated = true;
-                return Ok(collected);
-            }
-            if shown.has_wide {
-                collected.notes = vec![document::WIDE_NUMBERS];
-            }
-            collected.results.push(shown);
+    for output in documents.into_iter().flat_map(|document| program.id.run((context.clone(), document))) {
+        let output = match output {
+            Ok(output) => output,
+            Err(exception) => return stop(exception, collected),
+        };
+        let mut converter = Converter::default();
+        let tree = converter.convert(&output, 0).map_err(Error::new)?;
+        let result = AnyValue::write(&tree)?;
+        let bytes = result.json().map_or(0, str::len);
+        if collected.results.len() == limit.max(1) as usize || !room.take(bytes) {
+            collected.truncated = true;
+            break;
+        }
+        collected.results.push(result);
+        if converter.has_wide {
+            collected.notes = vec![document::WIDE_NUMBERS];
         }
     }
     Ok(collected)
@@ -105,7 +104,7 @@ pub fn json_query(
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Results {
     /// Each output of the filter
-    pub results: Vec<Shown>,
+    pub results: Vec<AnyValue>,
     /// Whether there are more results than are given
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(default)]
@@ -120,17 +119,7 @@ fn read_variables(variables: &BTreeMap<String, AnyValue>) -> Result<(Vec<String>
     let mut names = Vec::new();
     let mut values = Vec::new();
     for (name, value) in variables {
-        let name = name.trim_start_matches('$');
-        let is_name = |sign: char| sign.is_ascii_alphanumeric() || sign == '_';
-        if name.is_empty()
-            || name.starts_with(|first: char| first.is_ascii_digit())
-            || !name.chars().all(is_name)
-        {
-            return Err(Error::invalid(format!(
-                "`{name}` is no name of a variable: use letters, digits and `_`, as in `min_price`"
-            )));
-        }
-        names.push(format!("${name}"));
+        names.push(format!("${}", name.trim_start_matches('$')));
         let json = document::choose(value, None)?;
         values.push(read::parse_single(json.as_bytes()).map_err(|error| explain_document(json, &error))?);
     }
@@ -159,40 +148,25 @@ fn explain_document(json: &str, error: &read::Error) -> Error {
     }
 }
 
-/// Ends with what the filter threw: an error, or a halt.
+/// Ends with the exception of a filter: an error, or a halt.
 #[cold]
 fn stop(exception: Exn<'_, Val>, collected: Results) -> Result<Results, Error> {
-    match exception.get_err() {
-        Ok(error) => {
-            let message = shorten(&message_of(error));
-            let after = match collected.results.len() {
-                0 => String::new(),
-                count => format!(", after {count} results"),
-            };
-            Err(Error::new(format!(
-                "the filter failed{after}: {message}; look at the data with `keys` or `type`, or put `?` behind what may \
-                 fail"
-            )))
-        }
+    let message = match exception.get_err().map(jaq_core::Error::into_val) {
+        Ok(Val::TStr(text)) => String::from_utf8_lossy(&text).into_owned(),
+        Ok(other) => other.to_string(),
         Err(exception) => match exception.get_halt() {
-            Ok(0) => Ok(collected),
-            Ok(code) => Err(Error::new(format!("the filter halted with code {code}"))),
-            Err(_) => Err(Error::new("the filter stopped: a `break` has no `label` around it")),
+            Ok(0) => return Ok(collected),
+            other => {
+                return Err(Error::new(format!("the filter halted with code {}", other.unwrap_or_default())));
+            }
         },
-    }
-}
-
-/// What `error("…")` was given, or what `jaq` says.
-fn message_of(error: jaq_core::Error<Val>) -> String {
-    match error.into_val() {
-        Val::TStr(text) => String::from_utf8_lossy(&text).into_owned(),
-        other => other.to_string(),
-    }
-}
-
-fn shorten(message: &str) -> String {
-    match message.char_indices().nth(MAX_MESSAGE_CHARACTERS) {
-        Some((end, _)) => format!("{}…", &message[..end]),
-        None => message.to_owned(),
-    }
+    };
+    let message: String = message.chars().take(MAX_MESSAGE_CHARACTERS).collect();
+    let after = match collected.results.len() {
+        0 => String::new(),
+        count => format!(", after {count} results"),
+    };
+    Err(Error::new(format!(
+        "the filter failed{after}: {message}; look at the data with `keys` or `type`, or put `?` behind what may fail"
+    )))
 }

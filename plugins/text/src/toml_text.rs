@@ -1,6 +1,6 @@
 //! `toml_to_json` and `json_to_toml`.
 
-use toolgate_sdk::{Error, serde_json, tool};
+use toolgate_sdk::{Error, tool};
 
 use crate::document::{self, AnyValue};
 use crate::size;
@@ -19,19 +19,14 @@ use crate::tree::Tree;
 pub fn toml_to_json(
     /// The TOML
     text: String,
-) -> Result<Tree, Error> {
-    let tree: Tree = toml::from_str(&text).map_err(|error| Error::invalid(explain(&error, &text)))?;
-    size::check(serde_json::to_string(&tree)?.len())?;
-    Ok(tree)
-}
-
-fn explain(error: &toml::de::Error, text: &str) -> String {
-    let place = error.span().and_then(|span| text.get(..span.start)).map(|before| {
-        let line = before.matches('\n').count() + 1;
-        let column = before.chars().rev().take_while(|sign| *sign != '\n').count() + 1;
-        format!(" at line {line}, column {column}")
-    });
-    format!("the text is not TOML: {}{}", error.message().replace('\n', ", "), place.unwrap_or_default())
+) -> Result<AnyValue, Error> {
+    let tree: Tree = toml::from_str(&text).map_err(|error| {
+        let shown = error.to_string();
+        // Its first line has the place, and the next ones quote the text, which may be long.
+        let place = shown.lines().next().unwrap_or_default();
+        Error::invalid(format!("the text is not TOML: {place}: {}", error.message().replace('\n', ", ")))
+    })?;
+    AnyValue::write(&tree)
 }
 
 /// Converts JSON to TOML.
@@ -52,15 +47,14 @@ pub fn json_to_toml(
     /// The document as JSON text, instead of `value`
     text: Option<String>,
 ) -> Result<String, Error> {
-    let json = document::quote_wide_integers(document::choose(&value, text.as_deref())?);
-    let mut tree: Tree = serde_json::from_str(&json).map_err(|error| document::explain(&error))?;
-    tree.unsigned_to_text();
+    let json = document::choose(&value, text.as_deref())?;
+    let tree = document::read_tree(json, |integer| integer.parse::<i64>().is_ok())?;
     if !matches!(tree, Tree::Map(_)) {
         return Err(Error::invalid(
             "the document is no object, and a TOML text is always one: put it under a key, as in {\"items\": […]}",
         ));
     }
-    if let Some(path) = tree.find_null() {
+    if let Some(path) = tree.find(|value| matches!(value, Tree::Null)) {
         let path = path.trim_start_matches('.');
         return Err(Error::invalid(format!(
             "`{path}` is null, which TOML has no word for: leave out the key, or give it a value"

@@ -1,25 +1,29 @@
 //! `yaml_to_json` and `json_to_yaml`.
-//!
-//! Anchors and aliases let a few lines of YAML stand for gigabytes, so what a document may unfold to is bounded here. Of
-//! what a plain scalar may mean, YAML 1.2 decides: `no` is a text, as who wrote it meant it to be.
-
-mod scalar;
-mod unfold;
 
 use schemars::JsonSchema;
 use serde::Serialize;
-use toolgate_sdk::{Error, serde_json, tool};
+use serde_saphyr::{NonFiniteFloatPolicy, UserMessageFormatter};
+use toolgate_sdk::{Error, tool};
 
 use crate::document::{self, AnyValue};
 use crate::size;
 use crate::tree::Tree;
 
+/// Events that aliases may add: ten times those of large configurations.
+const MAX_REPEATED_EVENTS: usize = 100_000;
+
+/// Messages quote keys and values.
+const MAX_MESSAGE_CHARACTERS: usize = 300;
+
+const ROUNDED: &str = "numbers beyond 64 bits are rounded: quote them in the YAML to keep their digits";
+
 /// Converts YAML to JSON.
 ///
 /// Gives every document of the text, of which `---` separates many; empty ones are left out. Aliases and merge keys
 /// (`<<`) are unfolded. Comments are lost, keys keep their order and become text, dates stay text. Types are those of
-/// YAML 1.2: `yes`, `no` and `1_000` are texts, and `017` is 17. Numbers beyond 64 bits, `.inf` and `.nan` become text as
-/// they are written, and `!!binary` stays base64. A call converts 300 KB of any YAML, and 500 KB of most.
+/// YAML 1.2, and `0b11` is 3: `yes`, `no`, `1_000` and `017` are texts. Numbers beyond 64 bits are rounded, and
+/// `notes` says so; in quotes they are texts. `.inf` and `.nan` become text, and `!!binary` stays base64. A call
+/// converts about 400 KB of usual YAML.
 #[tool(
     read_only,
     tags("yaml", "json", "convert", "parse"),
@@ -27,8 +31,8 @@ use crate::tree::Tree;
         {"text": "name: demo\nports: [80, 443]\nenabled: true\n"} => {"documents": [{"name": "demo", "ports": [80, 443], "enabled": true}]},
         "many documents": {"text": "a: 1\n---\nb: no\n"} => {"documents": [{"a": 1}, {"b": "no"}]},
         "a number too wide for JSON": {"text": "id: 123456789012345678901234567890\n"} => {
-            "documents": [{"id": "123456789012345678901234567890"}],
-            "notes": ["numbers beyond 64 bits are given as text, so that no digit is lost"]
+            "documents": [{"id": 1.2345678901234568e29}],
+            "notes": ["numbers beyond 64 bits are rounded: quote them in the YAML to keep their digits"]
         },
     )
 )]
@@ -36,18 +40,46 @@ pub fn yaml_to_json(
     /// The YAML
     text: String,
 ) -> Result<Documents, Error> {
-    let unfolded = unfold::read(text.trim_start_matches('\u{feff}'))?;
-    let notes = if unfolded.has_wide { vec![document::WIDE_NUMBERS] } else { Vec::new() };
-    let documents = Documents { documents: unfolded.documents, notes };
-    size::check(serde_json::to_string(&documents)?.len())?;
-    Ok(documents)
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_recorded_anchor_bytes: 4 * size::MAX_TEXT_BYTES,
+            max_total_scalar_bytes: 4 * size::MAX_TEXT_BYTES,
+            // One anchor may have any number of aliases.
+            enforce_alias_anchor_ratio: false,
+        },
+        alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: MAX_REPEATED_EVENTS },
+        strict_booleans: true,
+        underscored_numbers_as_strings: true,
+        leading_zero_numbers_as_strings: true,
+        ignore_binary_tag_for_string: true,
+        non_finite_float_policy: NonFiniteFloatPolicy::AsString,
+        with_snippet: false,
+    };
+    let text = text.trim_start_matches('\u{feff}');
+    let trees: Vec<Tree> = serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+        let problem = error.render_with_formatter(&UserMessageFormatter);
+        let problem = problem.chars().take(MAX_MESSAGE_CHARACTERS).collect::<String>();
+        Error::invalid(format!(
+            "the text is not YAML that can be converted: {problem}; check the indentation, the quotes and the aliases there"
+        ))
+    })?;
+    let notes =
+        if trees.iter().any(|tree| tree.find(is_rounded).is_some()) { vec![ROUNDED] } else { Vec::new() };
+    Ok(Documents { documents: AnyValue::write(&trees)?, notes })
+}
+
+/// Numbers of 64 bits are integers of a tree.
+fn is_rounded(tree: &Tree) -> bool {
+    let Tree::Number(number) = tree else { return false };
+    number.is_f64() && number.as_f64().is_some_and(|value| value.abs() >= i64::MAX as f64)
 }
 
 /// What a YAML text holds.
-#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Documents {
     /// Each document as JSON
-    pub documents: Vec<Tree>,
+    #[schemars(with = "Vec<AnyValue>")]
+    pub documents: AnyValue,
     /// What is not as it was written
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
@@ -73,8 +105,8 @@ pub fn json_to_yaml(
     /// The document as JSON text, instead of `value`
     text: Option<String>,
 ) -> Result<String, Error> {
-    let json = document::quote_wide_integers(document::choose(&value, text.as_deref())?);
-    let tree: Tree = serde_json::from_str(&json).map_err(|error| document::explain(&error))?;
+    let json = document::choose(&value, text.as_deref())?;
+    let tree = document::read_tree(json, |integer| !document::is_wide_integer(integer))?;
     let options = serde_saphyr::ser_options! { prefer_block_scalars: true, folded_wrap_chars: usize::MAX };
     let yaml = serde_saphyr::to_string_with_options(&tree, options)
         .map_err(|error| Error::new(format!("the document cannot be written as YAML: {error}")))?;

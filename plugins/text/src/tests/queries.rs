@@ -9,7 +9,7 @@ use super::{call, problem};
 fn a_filter_does_what_jq_does() {
     for (filter, value, expected) in [
         (".a.b[1:]", json!({"a": {"b": [1, 2, 3]}}), json!([[2, 3]])),
-        ("6 / 2, 1e1000, nan, 0.1", json!(null), json!([3, "1e1000", null, 0.1])),
+        ("6 / 2, 1e1000, nan, 0.1", json!(null), json!([3.0, "1e1000", null, 0.1])),
         (
             "group_by(.c) | map({c: .[0].c, n: length})",
             json!([{"c": 1}, {"c": 2}, {"c": 1}]),
@@ -98,7 +98,6 @@ fn a_filter_that_fails_says_where_and_why() {
         (json!({"filter": ".", "text": "[".repeat(100_000)}), "the document is nested more than 100 deep"),
         (json!({"filter": "[".repeat(10_000), "value": 1}), "`filter` is nested more than 100 deep"),
         (json!({"filter": "reduce range(100000) as $i (1; [.])", "value": 1}), "nested more than 120 deep"),
-        (json!({"filter": ".", "value": 1, "variables": {"a b": 1}}), "`a b` is no name of a variable"),
         (json!({"filter": "import \"a\" as a; 1", "value": 1}), "no jq program"),
     ] {
         let message = problem("json_query", arguments);
@@ -142,63 +141,24 @@ fn integers_beyond_64_bits_come_out_as_text_with_all_their_digits() {
         (".", "18446744073709551616".to_owned(), json!(["18446744073709551616"])),
         (".", "-9223372036854775809".to_owned(), json!(["-9223372036854775809"])),
         (".", "1e400".to_owned(), json!(["1e400"])),
+        ("infinite", "null".to_owned(), json!(["Infinity"])),
     ] {
         assert_eq!(query(filter, &text), json!({"results": results, "notes": notes}), "{filter} {text}");
     }
     for (filter, text, results) in [
         (".", "18446744073709551615", json!([u64::MAX])),
         (".", "-9223372036854775808", json!([i64::MIN])),
-        ("infinite, 1.5", "null", json!([f64::MAX, 1.5])),
+        ("1.5, nan", "null", json!([1.5, null])),
     ] {
         assert_eq!(query(filter, text), json!({"results": results}), "{filter} {text}");
     }
 }
 
 #[test]
-fn a_filter_fails_where_that_of_jq_fails() {
-    for (filter, value) in [
-        (".price / .qty", json!({"price": 3, "qty": 0})),
-        (".price / .qty", json!({"price": 3, "qty": 0.0})),
-        (".price % .qty", json!({"price": 3, "qty": 0})),
-        ("map(10 / .) | add", json!([1, 0])),
-        (".price /= .qty", json!({"price": 3, "qty": 0})),
-        ("\"\\(1 / 0)\"", json!(null)),
-        ("def f: 1 / 0; f", json!(null)),
-        ("{a: (1 / 0)}", json!(null)),
-        ("if 1 / 0 then 1 else 2 end", json!(null)),
-        ("reduce .[] as $x (0; $x / .)", json!([1])),
-    ] {
-        let message = problem("json_query", json!({"filter": filter, "value": value}));
-        assert!(
-            message.contains("cannot be divided by 0") && message.contains("select(. != 0)"),
-            "{filter}: {message}"
-        );
-    }
-    for filter in [
-        ".[0]",
-        ".[0].a",
-        ".a[0]",
-        ".[1 + 1]",
-        ".a | .[0]",
-        ".[0] = 1",
-        "first",
-        "last",
-        "nth(0)",
-        "map(.b[0])",
-    ] {
-        let message = problem("json_query", json!({"filter": filter, "value": {"a": {"b": {"c": 1}}}}));
-        assert!(message.contains("an object has no entry"), "{filter}: {message}");
-    }
-}
-
-#[test]
-fn what_is_checked_before_it_runs_is_the_same_else() {
+fn paths_variables_and_operators_do_what_those_of_jq_do() {
     for (filter, value, expected) in [
-        ("[(6, 12) / (2, 3)], [(6, 12) * (1, 10)]", json!(null), json!([[3, 6, 2, 4], [6, 12, 60, 120]])),
         ("7 % 3, -7 % 3, 7 / 2, (\"a,b\" / \",\")", json!(null), json!([1, -1, 3.5, ["a", "b"]])),
-        (".a /= 2 | .b %= 3", json!({"a": 4, "b": 7}), json!([{"a": 2, "b": 1}])),
-        ("(.[0]? |= 5), [path(.[0]?)], (.[0]? = 5)", json!({"a": 1}), json!([{"a": 1}, [], {"a": 1}])),
-        (".[0]?, .a[0]?, .[\"a\"], .[\"a\", \"b\"]", json!({"a": 1, "b": 2}), json!([1, 1, 2])),
+        (".a /= 2 | .b %= 3", json!({"a": 4, "b": 7}), json!([{"a": 2.0, "b": 1}])),
         (".[0], .[-1], .[1:][0], .[5], .[length - 1]", json!([1, 2]), json!([1, 2, 2, null, 2])),
         (
             "[.[0][1], .[1][0]], .[0]?[0], (.[0] |= map(. + 1))",
@@ -211,9 +171,8 @@ fn what_is_checked_before_it_runs_is_the_same_else() {
             json!([[[0], [0, 0], [0, 1]], [0, 1], [[2]], 0]),
         ),
         (". as [$x, $y] | $x + $y, (.[0] as $k | $k), ($kept | .)", json!([1, 2]), json!([3, 1, 9])),
-        (".[\"start\"], .[[2]]?", json!({"start": 1}), json!([1])),
         (".[[2]], .[{\"start\": 1}]", json!([1, 2]), json!([[1], [2]])),
-        ("def f(g): g / 2; f(.[0]), (try .a catch \"no\")", json!([4]), json!([2, "no"])),
+        ("def f(g): g / 2; f(.[0]), (try .a catch \"no\")", json!([4]), json!([2.0, "no"])),
         (
             "label $out | foreach .[] as $x (0; . + $x; if . > 2 then ., break $out else . end)",
             json!([1, 2, 3]),
@@ -234,21 +193,16 @@ fn what_is_checked_before_it_runs_is_the_same_else() {
 
 #[test]
 fn t11_a_filter_in_another_dialect_is_told_how_to_write_it() {
-    let one = "a filter sees one document: set `slurp` for a list of all documents of `text`";
     for (filter, expected) in [
-        ("[inputs]", one),
-        ("input", one),
-        ("input_filename", "there is no file here: give its name in `variables`"),
-        ("tostream", "`paths(type != \"array\" and type != \"object\") as $p | [$p, getpath($p)]`"),
-        ("$ENV.HOME", "there is no environment here: give the value in `variables`"),
-        ("$__loc__", "leave it out"),
-        (".foo-bar", "if `foo-bar` is one key, write `.\"foo-bar\"`"),
-        (".a.x-y-z | length", "if `x-y-z` is one key, write `.\"x-y-z\"`"),
-        ("$.store.book[*].title", "this is JSONPath: write `.store.book[].title`"),
-        ("$[0]['a b'].x-y", "this is JSONPath: write `.[0].\"a b\".\"x-y\"`"),
-        ("$", "this is JSONPath: write `.`"),
-        ("$.*", "this is JSONPath: write `.[]`"),
-        ("$..price", "this is JSONPath: in jq `$` is `.`"),
+        ("[inputs]", "there is one document: set `slurp` for a list of all documents of `text`"),
+        ("input", "there is one document: set `slurp`"),
+        ("$ENV.HOME", "there is no variable `$ENV`: give it in `variables`"),
+        (
+            ".foo-bar",
+            "no function `bar`: quote it if it is a text, or the key if it has a hyphen, as `.\"foo-bar\"`",
+        ),
+        ("$.store.book[*].title", "is JSONPath and no jq program: in jq `$` is `.`"),
+        ("$", "is JSONPath"),
         ("$.a[?(@.b > 1)]", "`[] | select(.price < 10)`"),
         ("hello", "quote it if it is a text"),
     ] {
@@ -270,6 +224,35 @@ fn t11_a_filter_in_another_dialect_is_told_how_to_write_it() {
     }
 }
 
+/// The differences that the description of the tool lists. Where one fails, `jaq` has come closer to `jq`: shorten the list.
+#[test]
+fn the_language_differs_from_jq_where_the_description_says_so() {
+    check_filters([
+        (
+            ".a / 0, .a / 0.0, (.b / 0 | isnan)",
+            json!({"a": 3, "b": 0}),
+            Ok(json!(["Infinity", "Infinity", true])),
+        ),
+        ("1 % 0", json!(null), Err("cannot calculate 1 % 0")),
+        ("5.5 % 2", json!(null), Ok(json!([1.5]))),
+        (".[0], first", json!({"a": 1}), Ok(json!([null, null]))),
+        (".[length / 2]", json!([1, 2]), Err("cannot index")),
+        (".[length / 2 | floor]", json!([1, 2]), Ok(json!([2]))),
+        (".a.b = 1", json!({}), Err("cannot use null as iterable")),
+        (".a |= (. // {}) | .a.b = 1", json!({}), Ok(json!([{"a": {"b": 1}}]))),
+        (".[2] = 1", json!([]), Err("out of bounds")),
+        ("del(.[0, 1])", json!([1, 2, 3]), Ok(json!([[2]]))),
+        ("del(.[0:2])", json!([1, 2, 3]), Ok(json!([[3]]))),
+        ("[(1, 2) + (10, 20)]", json!(null), Ok(json!([[11, 21, 12, 22]]))),
+        ("join(\",\")", json!(["a", null]), Ok(json!(["a,null"]))),
+        ("from_entries", json!([{"name": "a", "value": 1}]), Ok(json!([{"null": 1}]))),
+        ("1.0, 1e3 | tostring", json!(null), Ok(json!(["1.0", "1e3"]))),
+        ("test([\"a\", \"i\"])", json!("A"), Err("as string")),
+        ("[.[] | tonumber, fromjson]", json!(["", "1 2"]), Ok(json!([[1, 2, 1, 2]]))),
+        ("index(\"a\")", json!(null), Err("cannot index null")),
+    ]);
+}
+
 /// What each filter gives, or the reason why it fails.
 pub fn check_filters<const N: usize>(filters: [(&str, Value, Result<Value, &str>); N]) {
     for (filter, value, expected) in filters {
@@ -284,106 +267,4 @@ pub fn check_filters<const N: usize>(filters: [(&str, Value, Result<Value, &str>
             }
         }
     }
-}
-
-#[test]
-fn t7_the_remainder_is_that_of_the_whole_parts() {
-    check_filters([
-        ("5.9 % 2.9, -5.9 % 3, 5 % -3, 5 % 2.5", json!(null), Ok(json!([1, -2, 2, 1]))),
-        (". % 7", json!(1e18), Ok(json!([1]))),
-        ("5 % infinite, (nan % 2 | isnan)", json!(null), Ok(json!([5, true]))),
-        (".a %= 2.5", json!({"a": 7.9}), Ok(json!([{"a": 1}]))),
-        ("1 % 0.5", json!(null), Err("cannot be divided by 0.5")),
-        ("1 % 0", json!(null), Err("cannot be divided by 0")),
-    ]);
-}
-
-#[test]
-fn what_leads_to_an_entry_that_is_set_is_made() {
-    check_filters([
-        (".a.b = 1", json!({}), Ok(json!([{"a": {"b": 1}}]))),
-        (".a[1] = 1", json!({}), Ok(json!([{"a": [null, 1]}]))),
-        (".[0] = 1", json!([]), Ok(json!([[1]]))),
-        (".[3] = 1", json!([0]), Ok(json!([[0, null, null, 1]]))),
-        (".a |= 1", json!(null), Ok(json!([{"a": 1}]))),
-        (".a[\"b\"].c? += 1", json!({}), Ok(json!([{"a": {"b": {"c": 1}}}]))),
-        (".a.b? = 1", json!({}), Ok(json!([{"a": {"b": 1}}]))),
-        (".a.b //= 1", json!({"a": null}), Ok(json!([{"a": {"b": 1}}]))),
-        (".\"a\"[\"b\\(1)\"] |= 1", json!({}), Ok(json!([{"a": {"b1": 1}}]))),
-        ("def f: .a.b; f = 1", json!({}), Ok(json!([{"a": {"b": 1}}]))),
-        (".[].a.b = 1", json!([{}, null]), Ok(json!([[{"a": {"b": 1}}, {"a": {"b": 1}}]]))),
-        ("(.a.x, .b.y) = 1", json!({}), Ok(json!([{"a": {"x": 1}, "b": {"y": 1}}]))),
-        ("(.a.b | select(. == null)) = 1", json!({}), Ok(json!([{"a": {"b": 1}}]))),
-        ("first.a = 1", json!([]), Ok(json!([[{"a": 1}]]))),
-        ("setpath([\"a\", \"b\"]; 1)", json!({}), Ok(json!([{"a": {"b": 1}}]))),
-        ("setpath([\"a\", 1]; 1)", json!(null), Ok(json!([{"a": [null, 1]}]))),
-        ("setpath([]; 1)", json!({}), Ok(json!([1]))),
-        ("getpath([\"a\", \"b\"]) = 1", json!(null), Ok(json!([{"a": {"b": 1}}]))),
-        (
-            "reduce .[] as [$k, $m, $v] ({}; .[$k][$m] += $v)",
-            json!([["a", "x", 1], ["a", "x", 2], ["b", "y", 3]]),
-            Ok(json!([{"a": {"x": 3}, "b": {"y": 3}}])),
-        ),
-        (
-            "reduce .[] as $x ({}; .n[$x].count += 1)",
-            json!(["a", "a"]),
-            Ok(json!([{"n": {"a": {"count": 2}}}])),
-        ),
-        // Nothing is made where nothing is set, and nothing is lost where something is there.
-        (".a |= empty", json!(null), Ok(json!([null]))),
-        (".[2] |= empty", json!([1]), Ok(json!([[1]]))),
-        (".a.b = 2", json!({"a": {"b": 1, "c": 0}}), Ok(json!([{"a": {"b": 2, "c": 0}}]))),
-        ("(.x == 1), .a.b", json!({}), Ok(json!([false, null]))),
-        (".a.b = 1", json!({"a": 5}), Err("cannot use 5 as")),
-        (".a.b = 1", json!({"a": false}), Err("cannot use false as")),
-        (".[-1] = 1", json!([]), Err("out of bounds")),
-        (".[2000000] = 1", json!([]), Err("take an object")),
-    ]);
-}
-
-#[test]
-fn what_has_many_outputs_is_combined_in_the_order_of_jq() {
-    check_filters([
-        (
-            "[(1, 2) + (10, 20)], [(1, 2) - (10, 20)]",
-            json!(null),
-            Ok(json!([[11, 12, 21, 22], [-9, -8, -19, -18]])),
-        ),
-        (
-            "[(7, 8) % (2, 3)], [(1, 2) < (1, 3)]",
-            json!(null),
-            Ok(json!([[1, 0, 1, 2], [false, false, true, true]])),
-        ),
-        ("[1, (2, 3) + (4, 5) * (1, 2)]", json!(null), Ok(json!([[1, 6, 7, 7, 8, 10, 11, 12, 13]]))),
-        ("[(.a, .b) + (.c, .d)]", json!({"a": 1, "b": 2, "c": 10, "d": 20}), Ok(json!([[11, 12, 21, 22]]))),
-        (
-            "[.[] as $x | .[] + .[$x, 0]], first(.[] + .[])",
-            json!([0, 1]),
-            Ok(json!([[0, 1, 0, 1, 1, 2, 0, 1], 0])),
-        ),
-        (
-            "def f: 1, 2; [f * (f * 10)], [limit(2; f + f * 10)]",
-            json!(null),
-            Ok(json!([[10, 20, 20, 40], [11, 12]])),
-        ),
-        ("[if true, false then 1, 2 else 3 end - (1, 2)]", json!(null), Ok(json!([[0, 1, 2, -1, 0, 1]]))),
-        ("[\"\\(1, 2)-\\(3, 4)\"]", json!(null), Ok(json!([["1-3", "2-3", "1-4", "2-4"]]))),
-        (
-            "[\"\\(.a[])\\(0)-\\(3, 4)/\\(5, 6).\"], [@json \"\\(.a[])-\\(.a[])\"]",
-            json!({"a": ["x", "y"]}),
-            Ok(json!([
-                ["x0-3/5.", "y0-3/5.", "x0-4/5.", "y0-4/5.", "x0-3/6.", "y0-3/6.", "x0-4/6.", "y0-4/6."],
-                ["\"x\"-\"x\"", "\"y\"-\"x\"", "\"x\"-\"y\"", "\"y\"-\"y\""]
-            ])),
-        ),
-        ("(1, error(\"left\")) + (2, error(\"right\"))", json!(null), Err("after 1 results: left")),
-        (
-            "[(true, false) and (true, false)], [{a: (1, 2), b: 3}]",
-            json!(null),
-            Ok(json!([
-                [true, false, false],
-                [{"a": 1, "b": 3}, {"a": 2, "b": 3}]
-            ])),
-        ),
-    ]);
 }
