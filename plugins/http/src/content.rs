@@ -4,7 +4,7 @@
 //! (`application/octet-stream`), the bytes themselves are looked at.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
-use readable::{Page, Prose, Settings, read_html};
+use readable::{Format, Page, read_html};
 use url::Url;
 
 use crate::fetch::HtmlAs;
@@ -14,9 +14,6 @@ const SNIFFED_BYTES: usize = 8 * 1024;
 
 /// Where a page says how it is encoded (HTML, 4.2.5.4).
 const DECLARED_WITHIN_BYTES: usize = 1024;
-
-/// Laid out, a page is rarely longer than it was.
-const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Media types that are text, beside `text/*` and what ends in `+json` or `+xml`.
 const TEXTS: [&str; 16] = [
@@ -64,20 +61,13 @@ pub fn read(url: &Url, content_type: &str, bytes: &[u8], is_whole: bool, html_as
         // The last character is likely to be cut in two.
         text.truncate(text.trim_end_matches(char::REPLACEMENT_CHARACTER).len());
     }
-    let prose = match (kind, html_as) {
-        (Kind::Html, HtmlAs::Markdown) => Prose::markdown(),
-        (Kind::Html, HtmlAs::Text) => Prose::text(),
+    let format = match (kind, html_as) {
+        (Kind::Html, HtmlAs::Markdown) => Format::Markdown,
+        (Kind::Html, HtmlAs::Text) => Format::Text { with_urls: false },
         _ => return Some(Content { text, is_whole }),
     };
-    let url = url.clone();
-    let resolve = move |base: &str, link: &str| Some(url.join(base).ok()?.join(link).ok()?.into());
-    let settings = Settings {
-        keep_urls: html_as == HtmlAs::Markdown,
-        resolve: Some(Box::new(resolve)),
-        prose,
-        max_bytes: MAX_PAGE_BYTES,
-    };
-    let Page { text, is_whole: is_laid_out } = read_html(&text, settings);
+    let resolve = |base: &str, link: &str| Some(url.join(base).ok()?.join(link).ok()?.into());
+    let Page { text, is_whole: is_laid_out } = read_html(&text, format, Some(&resolve));
     Some(Content { text, is_whole: is_whole && is_laid_out })
 }
 

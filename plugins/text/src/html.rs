@@ -1,6 +1,6 @@
 //! `html_to_text` and `html_to_markdown`. How a page is laid out is in `readable`, which `http` reads pages with too.
 
-use readable::{Prose, Settings, read_html};
+use readable::{Format, read_html};
 use toolgate_sdk::{Error, tool};
 
 use crate::size;
@@ -24,7 +24,7 @@ pub fn html_to_text(
     #[default]
     keep_urls: bool,
 ) -> Result<String, Error> {
-    size::whole(convert(&html, Prose::text(), keep_urls)?)
+    convert(&html, Format::Text { with_urls: keep_urls })
 }
 
 /// Converts an HTML page or fragment to Markdown.
@@ -43,11 +43,14 @@ pub fn html_to_markdown(
     /// The HTML
     html: String,
 ) -> Result<String, Error> {
-    size::whole(convert(&html, Prose::markdown(), true)?)
+    convert(&html, Format::Markdown)
 }
 
-/// Lays out the text of a page, if that fits into a result.
-pub fn convert(html: &str, prose: Prose, keep_urls: bool) -> Result<String, Error> {
-    let page = read_html(html, Settings { prose, keep_urls, resolve: None, max_bytes: size::MAX_TEXT_BYTES });
-    if page.is_whole { Ok(page.text) } else { Err(size::too_large()) }
+/// Lays out a page, if the result fits into an answer.
+pub fn convert(html: &str, format: Format) -> Result<String, Error> {
+    let page = read_html(html, format, None);
+    if !page.is_whole {
+        return Err(Error::new("the page has too many elements, or nests them too deep: give a part of it"));
+    }
+    size::whole(page.text)
 }

@@ -1,11 +1,11 @@
 //! `markdown_to_text`.
 
-use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd};
-use readable::{Mark, Prose, Shift};
+use pulldown_cmark::html::push_html;
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use readable::Format;
 use toolgate_sdk::{Error, tool};
 
 use crate::html;
-use crate::size;
 
 /// Gives the text of a Markdown document, without its marks.
 ///
@@ -32,13 +32,46 @@ pub fn markdown_to_text(
         | Options::ENABLE_FOOTNOTES
         | Options::ENABLE_STRIKETHROUGH
         | Options::ENABLE_TASKLISTS;
-    let mut reader = Reader { prose: Prose::text(), keep_urls, ..Reader::default() };
+    let format = Format::Text { with_urls: keep_urls };
+    let mut events = Vec::new();
+    let mut block = None;
+    let mut note = None;
     for event in Parser::new_ext(without_front_matter(&markdown), options) {
-        reader.read(event)?;
-        // The marks of lists and quotes can make a text larger than the document was.
-        size::check(reader.prose.written_bytes())?;
+        match event {
+            Event::Start(Tag::HtmlBlock) => block = Some(String::new()),
+            Event::Html(html) => block.get_or_insert_default().push_str(&html),
+            // On its own, so that an element without an end does not take in what follows.
+            Event::End(TagEnd::HtmlBlock) => {
+                let text = html::convert(&block.take().unwrap_or_default(), format)?;
+                let code = CodeBlockKind::Indented;
+                events.extend([
+                    Event::Start(Tag::CodeBlock(code)),
+                    Event::Text(text.into()),
+                    Event::End(TagEnd::CodeBlock),
+                ]);
+            }
+            Event::InlineHtml(tag) if !is_kept(&tag) => {}
+            Event::FootnoteReference(name) => events.push(Event::Text(format!("[{name}]").into())),
+            Event::Start(Tag::FootnoteDefinition(name)) => note = Some(name),
+            Event::End(TagEnd::FootnoteDefinition) => note = None,
+            event => {
+                let is_paragraph = matches!(event, Event::Start(Tag::Paragraph));
+                events.push(event);
+                if let Some(name) = note.take_if(|_| is_paragraph) {
+                    events.push(Event::Text(format!("[{name}] ").into()));
+                }
+            }
+        }
     }
-    size::whole(reader.prose.finish())
+    let mut page = String::new();
+    push_html(&mut page, events.into_iter());
+    html::convert(&page, format)
+}
+
+/// Whether a tag within a line changes what the text says.
+fn is_kept(tag: &str) -> bool {
+    let name = tag.trim_matches(['<', '/', '>', ' ']);
+    ["br", "sup", "sub"].iter().any(|kept| name.eq_ignore_ascii_case(kept))
 }
 
 /// The document behind its front matter: keys with values at its beginning, between lines of `---`. Anything else there is
@@ -68,138 +101,4 @@ fn without_front_matter(markdown: &str) -> &str {
 fn is_key(line: &str) -> bool {
     let key = line.split_once(": ").map(|(key, _)| key).or_else(|| line.strip_suffix(':'));
     key.is_some_and(|key| !key.is_empty() && !key.starts_with('-') && !key.contains(char::is_whitespace))
-}
-
-/// The document while its parts go by.
-#[derive(Default)]
-struct Reader {
-    prose: Prose,
-    keep_urls: bool,
-    /// The next number of each list that is open, if it has numbers.
-    lists: Vec<Option<u64>>,
-    /// Code or HTML that is taken as a whole.
-    verbatim: Option<String>,
-    is_first_cell: bool,
-}
-
-impl Reader {
-    fn read(&mut self, event: Event<'_>) -> Result<(), Error> {
-        match event {
-            Event::Start(tag) => self.open(tag),
-            Event::End(tag) => self.close(tag)?,
-            Event::Text(text) | Event::Html(text) => self.text(&text),
-            Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => self.prose.raw(&text),
-            Event::InlineHtml(tag) if is_line_break(&tag) => self.prose.break_line(),
-            Event::InlineHtml(tag) => self.shift(&tag),
-            Event::FootnoteReference(name) => self.prose.raw(&format!("[{name}]")),
-            Event::SoftBreak => self.prose.space(),
-            Event::HardBreak => self.prose.break_line(),
-            Event::Rule => self.prose.end_block(),
-            Event::TaskListMarker(is_done) => {
-                self.prose.raw(if is_done { "[x]" } else { "[ ]" });
-                self.prose.space();
-            }
-        }
-        Ok(())
-    }
-
-    /// Of other tags within a line nothing is left.
-    fn shift(&mut self, tag: &str) {
-        let name = tag.trim_start_matches('<').trim_end_matches('>').trim().to_ascii_lowercase();
-        if let Some(shift) = Shift::of_tag(&name) {
-            self.prose.shift(shift);
-        } else if name.strip_prefix('/').and_then(Shift::of_tag).is_some() {
-            self.prose.end_shift();
-        }
-    }
-
-    fn text(&mut self, text: &CowStr<'_>) {
-        match &mut self.verbatim {
-            Some(verbatim) => verbatim.push_str(text),
-            None => self.prose.words(text),
-        }
-    }
-
-    fn open(&mut self, tag: Tag<'_>) {
-        match tag {
-            Tag::Paragraph | Tag::Heading { .. } | Tag::Table(_) => self.prose.end_block(),
-            Tag::CodeBlock(_) | Tag::HtmlBlock => self.verbatim = Some(String::new()),
-            Tag::BlockQuote(_) => {
-                self.prose.end_block();
-                self.prose.open_container("> ", "> ");
-            }
-            Tag::List(start) => {
-                if self.lists.is_empty() {
-                    self.prose.end_block()
-                } else {
-                    self.prose.end_line()
-                }
-                self.lists.push(start);
-            }
-            Tag::Item => self.open_item(),
-            Tag::FootnoteDefinition(name) => {
-                self.prose.end_block();
-                self.prose.open_container(&format!("[{name}] "), "");
-            }
-            Tag::TableHead | Tag::TableRow => {
-                self.prose.end_line();
-                self.is_first_cell = true;
-            }
-            Tag::TableCell => {
-                if !self.is_first_cell {
-                    self.prose.space();
-                    self.prose.raw("|");
-                    self.prose.space();
-                }
-                self.is_first_cell = false;
-            }
-            Tag::Link { dest_url, .. } if self.keep_urls && !dest_url.starts_with('#') => {
-                self.prose.open_mark(Mark { name: "a", start: String::new(), end: format!(" ({dest_url})") });
-            }
-            _ => {}
-        }
-    }
-
-    fn open_item(&mut self) {
-        let mark = match self.lists.last_mut() {
-            Some(Some(number)) => {
-                let mark = format!("{number}. ");
-                *number = number.saturating_add(1);
-                mark
-            }
-            _ => "- ".to_owned(),
-        };
-        self.prose.open_container(&mark, &" ".repeat(mark.len()));
-    }
-
-    fn close(&mut self, tag: TagEnd) -> Result<(), Error> {
-        match tag {
-            TagEnd::Paragraph | TagEnd::Heading(_) | TagEnd::Table => self.prose.end_block(),
-            TagEnd::CodeBlock => {
-                let code = self.verbatim.take().unwrap_or_default();
-                self.prose.block(code.trim_end());
-            }
-            TagEnd::HtmlBlock => {
-                let html = self.verbatim.take().unwrap_or_default();
-                self.prose.block(&html::convert(&html, Prose::text(), self.keep_urls)?);
-            }
-            TagEnd::BlockQuote(_) | TagEnd::FootnoteDefinition => {
-                self.prose.close_container();
-                self.prose.end_block();
-            }
-            TagEnd::Item => self.prose.close_container(),
-            TagEnd::List(_) => {
-                self.lists.pop();
-                if self.lists.is_empty() { self.prose.end_block() } else { self.prose.end_line() }
-            }
-            TagEnd::Link => self.prose.close_mark("a"),
-            _ => {}
-        }
-        Ok(())
-    }
-}
-
-fn is_line_break(tag: &str) -> bool {
-    let name = tag.trim_start_matches('<').trim_end_matches(['>', '/', ' ']);
-    name.eq_ignore_ascii_case("br")
 }

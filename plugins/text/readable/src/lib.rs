@@ -1,116 +1,108 @@
-//! Pages as a reader sees them: HTML laid out as plain text or as Markdown.
+//! Lays out HTML pages as plain text or as Markdown, for `text` and `http`.
 //!
-//! A library and no plugin: `text` converts what a model has, `http` what it fetches, and both mean the same by it.
-//!
-//! The tokens of the page (as the HTML standard cuts them) go by once, and what they say is laid out at once. There is no
-//! tree: pages that nest a million deep cost no more than others, and broken ones are read as far as they make sense.
+//! html5ever parses a page as browsers do, and `htmd` writes its tree as Markdown. This crate limits the tree and removes what
+//! readers do not see ([`page`]), writes tables ([`table`]), and takes the marks out of Markdown for plain text ([`text`]).
 
-mod prose;
-mod raised;
-
-mod hidden;
-mod layout;
+mod page;
 mod table;
+mod text;
 
-use std::convert::Infallible;
+use std::rc::Rc;
 
-use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
-use html5gum::{Span, Tokenizer};
+use htmd::element_handler::Handlers;
+use htmd::options::{BulletListMarker, Options};
+use htmd::{Element, HtmlToMarkdown, HtmlToMarkdownBuilder};
+use markup5ever_rcdom::Node;
 
-use layout::{Layout, Tag};
-pub use prose::{Mark, Prose};
-pub use raised::Shift;
-
-/// How a page is laid out.
-pub struct Settings {
-    /// What it becomes: [`Prose::text`] or [`Prose::markdown`].
-    pub prose: Prose,
-    /// Whether the address of a link stands behind its text. Markdown needs it.
-    pub keep_urls: bool,
-    /// Makes addresses whole; without it they stand as they are.
-    pub resolve: Option<Resolve>,
-    /// Where to stop, in bytes of what is laid out: marks of lists and quotes can make it larger than the page.
-    pub max_bytes: usize,
+/// What a page becomes.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Format {
+    Markdown,
+    Text {
+        /// Whether the address of a link stands behind its text.
+        with_urls: bool,
+    },
 }
 
-/// Gives the whole of an address, of what the page says in `<base>` (empty where it has none) and the address in a tag; none
-/// where it is no address.
-pub type Resolve = Box<dyn Fn(&str, &str) -> Option<String>>;
+/// Makes an address absolute, from the `href` of the page's `<base>` (empty without one) and the address in a tag; `None` if it
+/// is not a URL.
+pub type Resolve<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
 
-/// What a page says.
+/// The laid out page.
 pub struct Page {
     pub text: String,
-    /// Whether that is all of it.
+    /// Whether the page was read to its end: it ends where it has too many elements, or nests them too deep.
     pub is_whole: bool,
 }
 
-/// Lays out the text of a page.
-pub fn read_html(html: &str, settings: Settings) -> Page {
-    let mut layout = Layout::new(settings);
-    let mut tag = Tag::default();
-    let mut attribute = Vec::new();
-    let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| -> Option<Infallible> {
-        match event {
-            CallbackEvent::OpenStartTag { name } => tag = Tag::named(name),
-            CallbackEvent::AttributeName { name } => {
-                attribute.clear();
-                attribute.extend_from_slice(name);
-                tag.mention(name);
+/// Lays out a page. Without `resolve`, addresses stay as they are.
+pub fn read_html(html: &str, format: Format, resolve: Option<Resolve<'_>>) -> Page {
+    let (tree, is_whole) = page::parse(html);
+    page::clean(&tree, resolve);
+    let options = Options {
+        bullet_list_marker: BulletListMarker::Dash,
+        ul_bullet_spacing: 1,
+        ol_number_spacing: 1,
+        ..Options::default()
+    };
+    let builder = HtmlToMarkdown::builder().options(options);
+    let text = match format {
+        Format::Markdown => markdown(builder).build().tree_to_markdown(&tree),
+        Format::Text { with_urls } => text::write(builder, &tree, with_urls),
+    };
+    Page { text, is_whole }
+}
+
+/// Replaces what `htmd` writes otherwise than CommonMark or without need.
+fn markdown(builder: HtmlToMarkdownBuilder) -> HtmlToMarkdownBuilder {
+    builder
+        .add_handler(vec!["table"], |handlers: &dyn Handlers, element: Element| {
+            Some(table::write(handlers, element.node, table::markdown).into())
+        })
+        .add_handler(vec!["pre"], |_: &dyn Handlers, element: Element| Some(code_block(element.node).into()))
+        .add_handler(vec!["hr"], |_: &dyn Handlers, _: Element| Some("\n\n---\n\n".into()))
+        .add_handler(vec!["del", "s", "strike"], |handlers: &dyn Handlers, element: Element| {
+            let text = handlers.walk_children(element.node).content;
+            Some(if text.trim().is_empty() { text } else { format!("~~{}~~", text.trim()) }.into())
+        })
+        .add_handler(vec!["a"], |handlers: &dyn Handlers, element: Element| {
+            let text = handlers.walk_children(element.node).content;
+            let Some(url) = page::attribute(element.node, "href") else { return Some(text.into()) };
+            let line = text.trim_matches(['#', ' ', '\n']);
+            if line.is_empty() {
+                return Some(text.into());
             }
-            CallbackEvent::AttributeValue { value } => tag.set(&attribute, value),
-            CallbackEvent::CloseStartTag { .. } => layout.open(&tag),
-            CallbackEvent::EndTag { name } => layout.close(&String::from_utf8_lossy(name)),
-            CallbackEvent::String { value } => layout.text(&String::from_utf8_lossy(value)),
-            _ => {}
-        }
-        None
-    });
-    // What is in a script or a style is no markup.
-    emitter.naively_switch_states(true);
-    let Ok(()) = Tokenizer::new_with_emitter(html, emitter).finish();
-    layout.finish()
+            let url = page::escape_url(&url);
+            // A link is within a line, and words of different blocks stay apart.
+            let line = if line.contains('\n') { table::one_line(line) } else { line.to_owned() };
+            if text.contains("\n\n") {
+                return Some(format!("\n\n[{line}]({url})\n\n").into());
+            }
+            let (before, after) = (text.starts_with(' '), text.ends_with(' '));
+            let space = |is_there: bool| if is_there { " " } else { "" };
+            Some(format!("{}[{line}]({url}){}", space(before), space(after)).into())
+        })
+        .add_handler(vec!["img"], |_: &dyn Handlers, element: Element| {
+            let text = page::attribute(element.node, "alt").unwrap_or_default();
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            let text: String = text.chars().flat_map(page::escape).collect();
+            let url = page::attribute(element.node, "src");
+            Some(url.map_or(text.clone(), |url| format!("![{text}]({})", page::escape_url(&url))).into())
+        })
+}
+
+fn code_block(node: &Rc<Node>) -> String {
+    let text = page::text_of(node);
+    let code = text.strip_prefix('\n').unwrap_or(&text).trim_end();
+    let longest_run = code.split(|sign| sign != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat((longest_run + 1).max(3));
+    let children = node.children.borrow();
+    let class =
+        children.iter().chain([node]).find_map(|node| page::attribute(node, "class")).unwrap_or_default();
+    let language =
+        class.split_whitespace().find_map(|class| class.strip_prefix("language-")).unwrap_or_default();
+    format!("\n\n{fence}{language}\n{code}\n{fence}\n\n")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(html: &str, max_bytes: usize) -> Page {
-        read_html(html, Settings { prose: Prose::text(), keep_urls: false, resolve: None, max_bytes })
-    }
-
-    #[test]
-    fn a_page_that_becomes_too_long_is_given_as_far_as_it_goes() {
-        let page = read("<p>one<p>two<p>three<p>four", 6);
-        assert_eq!((page.text.as_str(), page.is_whole), ("one\n\ntwo", false));
-        let page = read("<p>one<p>two", 100);
-        assert_eq!((page.text.as_str(), page.is_whole), ("one\n\ntwo", true));
-    }
-
-    #[test]
-    fn what_a_page_hides_is_left_out_and_nothing_after_it() {
-        for (html, text) in [
-            ("a<div hidden>b<div>c</div>d</div>e", "ae"),
-            ("a<span style='color: red; DISPLAY : None !important'>b</span>c", "ac"),
-            ("<p hidden>a<p>b", "b"),
-            ("<div><p hidden>a</div>b", "b"),
-            ("<ul><li hidden>a<ul><li>x</ul><li>b</ul>c", "- b\n\nc"),
-            ("<ul><li>a<li hidden>b</ul>c", "- a\n\nc"),
-            ("<table><tr><td hidden>a<td>b<tr hidden><td>c</table>d", "b\n\nd"),
-            ("a<img hidden alt=b><br hidden>c<input hidden>d", "acd"),
-            ("<div hidden>a</b></section>b</div>c", "c"),
-            ("<pre>a<span hidden>b</span>c</pre>", "ac"),
-            ("<body style='display:none'>a", "a"),
-            ("<p style='display:block'>a<p style='--display:none'>b<p data-hidden>c", "a\n\nb\n\nc"),
-        ] {
-            assert_eq!(read(html, 1_000).text, text, "{html}");
-        }
-    }
-
-    #[test]
-    fn hidden_parts_without_an_end_cost_no_more_than_others() {
-        for part in ["<b hidden>", "<p hidden>", "<div hidden><i>", "<div hidden></i><b>"] {
-            let _ = read(&part.repeat(100_000), 1_000_000);
-        }
-    }
-}
+mod tests;
