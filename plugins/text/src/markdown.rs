@@ -51,6 +51,10 @@ pub fn markdown_to_text(
                 ]);
             }
             Event::InlineHtml(tag) if !is_kept(&tag) => {}
+            // Nothing of these is in the text, and each element costs fuel.
+            Event::Start(Tag::Emphasis | Tag::Strong | Tag::Strikethrough)
+            | Event::End(TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough) => {}
+            Event::Start(Tag::Link { .. }) | Event::End(TagEnd::Link) if !keep_urls => {}
             Event::FootnoteReference(name) => events.push(Event::Text(format!("[{name}]").into())),
             Event::Start(Tag::FootnoteDefinition(name)) => note = Some(name),
             Event::End(TagEnd::FootnoteDefinition) => note = None,

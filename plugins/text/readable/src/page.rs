@@ -89,9 +89,11 @@ impl Cleaning<'_> {
         match name(node) {
             None => {
                 if let NodeData::Text { contents } = &node.data {
-                    let text = contents.borrow().replace('\u{a0}', " ");
+                    let mut text = contents.borrow_mut();
                     self.before = text.chars().next_back().or(self.before);
-                    *contents.borrow_mut() = text.into();
+                    if text.contains('\u{a0}') {
+                        *text = text.replace('\u{a0}', " ").into();
+                    }
                 }
             }
             // The first one with an address holds (HTML, 4.2.3).
