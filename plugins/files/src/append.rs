@@ -3,7 +3,6 @@
 //! The one tool that writes in place, since a log can be larger than what a copy has room for. What fails in the middle
 //! is cut off again.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
@@ -85,22 +84,25 @@ impl Workspace {
             )));
         }
         let is_crlf = ends.are_in_crlf();
-        let content = match content {
-            _ if is_crlf && !content.contains('\r') => Cow::Owned(content.replace('\n', "\r\n")),
-            _ => Cow::Borrowed(content),
+        let line_end = if is_crlf { "\r\n" } else { "\n" };
+        let mut added = match is_crlf && !content.contains('\r') {
+            true => content.replace('\n', "\r\n"),
+            false => content.to_owned(),
         };
-        let line_end = new_line.then_some(if is_crlf { "\r\n" } else { "\n" });
-        match add(&mut file, before, &content, line_end) {
-            Ok(bytes) => Ok(Appended { path: place.name, bytes, created }),
-            Err(error) => {
-                let undone = if created { std::fs::remove_file(&place.path) } else { file.set_len(before) };
-                let told = failed(error);
-                Err(match undone {
-                    Ok(()) => told,
-                    Err(_) => Error::new(format!("{}; a part of the text may be in it", told.message())),
-                })
-            }
+        // Where nothing is added, the last line stays as it is.
+        if new_line && !added.is_empty() && ends.last.last().is_some_and(|last| *last != b'\n') {
+            added.insert_str(0, line_end);
         }
+        let written = file.seek(SeekFrom::End(0)).and_then(|_| file.write_all(added.as_bytes()));
+        if let Err(error) = written {
+            let undone = if created { std::fs::remove_file(&place.path) } else { file.set_len(before) };
+            let told = failed(error);
+            return Err(match undone {
+                Ok(()) => told,
+                Err(_) => Error::new(format!("{}; a part of the text may be in it", told.message())),
+            });
+        }
+        Ok(Appended { path: place.name, bytes: before + added.len() as u64, created })
     }
 }
 
@@ -139,23 +141,4 @@ impl Ends {
         let last = self.last.split_inclusive(|byte| *byte == b'\n').skip(usize::from(self.is_cut));
         end_in_crlf(first.chain(last))
     }
-}
-
-/// Adds text after the bytes that are there, on a line of its own where there is an end to give the one before. Gives how
-/// many bytes there are then.
-fn add(file: &mut File, before: u64, content: &str, line_end: Option<&str>) -> io::Result<u64> {
-    let mut last = [b'\n'];
-    if line_end.is_some() && before > 0 {
-        file.seek(SeekFrom::Start(before - 1))?;
-        file.read_exact(&mut last)?;
-    }
-    file.seek(SeekFrom::Start(before))?;
-    let mut length = before + content.len() as u64;
-    // Where nothing is added, the last line stays as it is.
-    if let Some(line_end) = line_end.filter(|_| last != [b'\n'] && !content.is_empty()) {
-        file.write_all(line_end.as_bytes())?;
-        length += line_end.len() as u64;
-    }
-    file.write_all(content.as_bytes())?;
-    Ok(length)
 }

@@ -3,8 +3,6 @@
 //! A call has fuel for about a thousand million instructions, of which compressing a byte takes up to 230 and
 //! unpacking it 90. The limits end before the fuel does, so that the one who asked is told.
 
-use std::io::{self, Read, Write};
-
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::Error;
@@ -15,7 +13,7 @@ use crate::workspace::{MAX_DEPTH, Place};
 pub const MAX_ENTRIES: usize = 2_000;
 
 /// What all files of one archive may have together, to be packed.
-pub const MAX_PACKED_FROM_BYTES: u64 = 16 * 1024 * 1024;
+pub const MAX_PACKED_FROM_BYTES: usize = 16 * 1024 * 1024;
 
 /// More than this is packed without being compressed.
 pub const MAX_COMPRESSED_FROM_BYTES: u64 = 3 * 1024 * 1024;
@@ -86,21 +84,4 @@ pub fn checked_name(raw: &[u8]) -> Result<String, &'static str> {
         return Err("is no name, or nested too deep");
     }
     Ok(parts.join("/"))
-}
-
-/// Copies a file's content and counts it. More than `left` bytes are an error of this kind.
-pub fn copy_at_most(from: &mut dyn Read, to: &mut dyn Write, left: &mut u64) -> io::Result<u64> {
-    let mut piece = [0; 16 * 1024];
-    let mut copied = 0;
-    loop {
-        let read = match from.read(&mut piece) {
-            Ok(0) => return Ok(copied),
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
-        };
-        *left = left.checked_sub(read as u64).ok_or(io::ErrorKind::FileTooLarge)?;
-        to.write_all(&piece[..read])?;
-        copied += read as u64;
-    }
 }

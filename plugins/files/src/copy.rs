@@ -10,7 +10,7 @@ use toolgate_sdk::{Error, tool};
 use crate::delete::remove_all;
 use crate::move_path::Transfer;
 use crate::replace::remove_folders;
-use crate::workspace::{Kind, MAX_DEPTH, Place, Step, Workspace};
+use crate::workspace::{Found, Kind, Place, Workspace, is_zero};
 
 /// Calls to the host that a folder's copy may take together with the removal of all that it made, which follows where the
 /// last file does not fit. A call has 100,000, unless an operator says otherwise; the rest is for the places around.
@@ -28,6 +28,9 @@ const PIECE_BYTES: u64 = 8 * 1024;
 
 /// What a folder takes: 9 to be listed twice and made, 9 to be listed and removed.
 const CALLS_OF_A_FOLDER: u64 = 18;
+
+/// So many files and folders are more than can be copied.
+const MAX_LOOKED_AT: usize = 6_000;
 
 /// Copies a file, or a folder with all that is in it.
 ///
@@ -87,37 +90,15 @@ impl Workspace {
             let bytes = self.copy_file(&from, &to)?;
             return Ok(Copied { files: 1, bytes, ..nothing });
         }
-        self.expect_few(&from)?;
+        let (all, unreadable) = self.all_in(&from, MAX_LOOKED_AT)?;
+        check_calls(&from, &all)?;
         let made = self.make_folders(&to)?;
-        self.copy_folder(&from, &to, nothing).inspect_err(|_| {
+        let copied = Copied { left_out: unreadable.into(), ..nothing };
+        self.copy_folder(&all, &from, &to, copied).inspect_err(|_| {
             // The error that led here is the one to tell.
             let _ = remove_all(self, &to);
             remove_folders(&made);
         })
-    }
-
-    /// Counted before anything is written: a copy that stops for want of calls to the host has none left to remove what it
-    /// made.
-    fn expect_few(&self, from: &Place) -> Result<(), Error> {
-        let mut calls = 0;
-        self.walk(from, MAX_DEPTH, &mut |entry| {
-            calls += match entry.kind {
-                Kind::Folder => CALLS_OF_A_FOLDER,
-                _ => {
-                    let bytes = fs::symlink_metadata(entry.path).map_or(0, |metadata| metadata.len());
-                    CALLS_OF_A_FILE + CALLS_OF_A_PIECE * bytes.div_ceil(PIECE_BYTES).max(1)
-                }
-            };
-            if calls > MAX_HOST_CALLS { Step::End } else { Step::On }
-        })?;
-        match calls > MAX_HOST_CALLS {
-            false => Ok(()),
-            true => Err(Error::new(format!(
-                "`{}` has more in it than one call can copy, which is 3500 files and folders, or fewer where files are larger than \
-                 8 KiB: copy its folders and large files one by one",
-                from.name
-            ))),
-        }
     }
 
     fn copy_file(&self, from: &Place, to: &Place) -> Result<u64, Error> {
@@ -130,15 +111,20 @@ impl Workspace {
     }
 
     /// Copies into a folder that is not there yet, so that files are written straight to their places.
-    fn copy_folder(&self, from: &Place, to: &Place, mut copied: Copied) -> Result<Copied, Error> {
+    fn copy_folder(
+        &self,
+        all: &[Found],
+        from: &Place,
+        to: &Place,
+        mut copied: Copied,
+    ) -> Result<Copied, Error> {
         fs::create_dir(&to.path).map_err(|error| self.explain(&error, to, "made"))?;
-        let mut failed = None;
-        let unreadable = self.walk(from, MAX_DEPTH, &mut |entry| {
-            let inside = entry.name.strip_prefix(&from.name).unwrap_or(entry.name).trim_start_matches('/');
+        for (place, kind) in all {
+            let inside = place.name.strip_prefix(&from.name).unwrap_or(&place.name).trim_start_matches('/');
             let target = to.under(inside);
-            let done = match entry.kind {
+            let done = match kind {
                 Kind::Folder => fs::create_dir(&target.path),
-                Kind::File => copy_bytes(entry.path, &target).map(|bytes| {
+                Kind::File => copy_bytes(place, &target).map(|bytes| {
                     copied.files += 1;
                     copied.bytes += bytes;
                 }),
@@ -147,21 +133,32 @@ impl Workspace {
                     Ok(())
                 }
             };
-            if let Err(error) = done {
-                failed = Some(self.explain(&error, &target, "written"));
-            }
-            if failed.is_some() { Step::End } else { Step::On }
-        })?;
-        copied.left_out += u64::from(unreadable);
-        failed.map_or(Ok(copied), Err)
+            done.map_err(|error| self.explain(&error, &target, "written"))?;
+        }
+        Ok(copied)
     }
 }
 
-fn copy_bytes(from: &std::path::Path, to: &Place) -> io::Result<u64> {
-    io::copy(&mut File::open(from)?, &mut File::create_new(&to.path)?)
+fn copy_bytes(from: &Place, to: &Place) -> io::Result<u64> {
+    io::copy(&mut File::open(&from.path)?, &mut File::create_new(&to.path)?)
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
+/// Looks before anything is written whether one call can copy all: one that stops for want of calls to the host has none
+/// left to remove what it made.
+fn check_calls(from: &Place, all: &[Found]) -> Result<(), Error> {
+    let mut left = MAX_HOST_CALLS;
+    for (place, kind) in all {
+        let calls = match kind {
+            Kind::Folder => CALLS_OF_A_FOLDER,
+            _ => CALLS_OF_A_FILE + CALLS_OF_A_PIECE * place.bytes().div_ceil(PIECE_BYTES).max(1),
+        };
+        left = left.checked_sub(calls).ok_or_else(|| {
+            Error::new(format!(
+                "`{}` has more in it than one call can copy, which is 3500 files and folders, or fewer where files are larger than \
+                 8 KiB: copy its folders and large files one by one",
+                from.name
+            ))
+        })?;
+    }
+    Ok(())
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::workspace::{Kind, MAX_DEPTH, Place, Step, Workspace};
+use crate::workspace::{Kind, Place, Step, Workspace};
 
 /// `ENOTEMPTY` of WASI's C library.
 const WASI_NOT_EMPTY: i32 = 55;
@@ -77,7 +77,7 @@ impl Workspace {
 
     fn check_is_empty(&self, place: &Place) -> Result<(), Error> {
         let mut count = 0;
-        let unreadable = self.walk(place, 1, &mut |_| {
+        let unreadable = self.walk(place, 1, None, &mut |_| {
             count += 1;
             Step::On
         })?;
@@ -125,15 +125,12 @@ pub fn remove_all(workspace: &Workspace, place: &Place) -> io::Result<()> {
 impl Removed {
     /// Removes what is deepest first. Gives the place that could not be removed.
     fn remove(&mut self, workspace: &Workspace, place: &Place) -> Result<(), (Place, io::Error)> {
-        let metadata = fs::symlink_metadata(&place.path).map_err(|error| (place.clone(), error))?;
-        let mut waiting = vec![(place.clone(), Kind::of(&metadata))];
-        if metadata.is_dir() {
-            let listed = workspace.walk(place, MAX_DEPTH, &mut |entry| {
-                let found = Place { name: entry.name.to_owned(), path: entry.path.to_owned() };
-                waiting.push((found, entry.kind));
-                Step::On
-            });
-            listed.map_err(|error| (place.clone(), io::Error::other(error.message().to_owned())))?;
+        let failed = |error| (place.clone(), error);
+        let kind = Kind::of(&fs::symlink_metadata(&place.path).map_err(failed)?);
+        let mut waiting = vec![(place.clone(), kind)];
+        if kind == Kind::Folder {
+            let listed = workspace.all_in(place, usize::MAX);
+            waiting.extend(listed.map_err(|error| failed(io::Error::other(error.message().to_owned())))?.0);
         }
         while let Some((place, kind)) = waiting.pop() {
             self.remove_one(&place, kind).map_err(|error| (place, error))?;
@@ -147,7 +144,7 @@ impl Removed {
             self.folders += 1;
             return Ok(());
         }
-        let bytes = fs::symlink_metadata(&place.path).map_or(0, |metadata| metadata.len());
+        let bytes = place.bytes();
         fs::remove_file(&place.path)?;
         self.files += 1;
         self.bytes += bytes;

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use toolgate_sdk::Error;
 
 use crate::likeness::{Likeness, SOMEWHAT_ALIKE};
-use crate::workspace::{Kind, Place, Step, Workspace};
+use crate::workspace::{Kind, MAX_DEPTH, Place, Step, Workspace};
 
 /// Enough names to look through for the one that was meant.
 const MAX_NAMES: usize = 5_000;
@@ -77,7 +77,7 @@ impl Workspace {
         let mut seen = 0;
         // What an interrupted call left behind is not what anybody means.
         let is_left_behind = |name: &str| name.ends_with('~');
-        let walked = self.walk(&self.root(), crate::workspace::MAX_DEPTH, &mut |entry| {
+        let walked = self.walk(&self.root(), MAX_DEPTH, None, &mut |entry| {
             let path = entry.name.to_lowercase();
             let name = path.rsplit('/').next().unwrap_or(&path);
             // The name says more than the folders on the way.

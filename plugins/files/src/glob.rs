@@ -11,7 +11,7 @@ use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
 use crate::room::Room;
-use crate::workspace::{Kind, MAX_DEPTH, Place, Step, Workspace, is_past, is_zero, order};
+use crate::workspace::{Kind, MAX_DEPTH, Place, Step, Workspace, is_zero};
 
 /// A glob longer than this is a mistake, or an attack.
 const MAX_GLOB_BYTES: usize = 1_000;
@@ -78,18 +78,12 @@ impl Workspace {
         let mut found = Paths::default();
         let mut room = Room::of_an_answer();
         let mut note = None;
-        found.unreadable = self.walk(&folder, MAX_DEPTH, &mut |entry| {
-            if entry.kind == Kind::Folder && after.is_some_and(|after| is_past(entry.name, after)) {
-                return Step::Past;
-            }
-            if !names.match_path(&folder, entry.name) {
+        found.unreadable = self.walk(&folder, MAX_DEPTH, after, &mut |entry| {
+            if after == Some(entry.name) || !names.match_path(&folder, entry.name) {
                 return Step::On;
             }
             if entry.kind != Kind::File {
                 note = note.take().or_else(|| is_no_file(entry.name, entry.kind, "pattern"));
-                return Step::On;
-            }
-            if after.is_some_and(|after| order(entry.name, after).is_le()) {
                 return Step::On;
             }
             if found.paths.len() == max_results.clamp(1, 1_000) as usize || !room.take(&[entry.name]) {

@@ -1,8 +1,8 @@
 //! A gzip stream: written, compressed or not, and read to its last byte.
 //!
-//! The crate's level 0 takes several times the fuel that copying does, so the uncompressed form is written here: blocks
-//! of at most 65,535 bytes, each behind its length (RFC 1951, 3.2.4). Its reader of several members takes the zeros that
-//! tapes and blocks are filled up with for a broken member, so they are told apart here.
+//! The crate's level 0 takes more than all fuel of a call for 16 MiB, so the uncompressed form is written here: blocks of
+//! at most 65,535 bytes, each behind its length (RFC 1951, 3.2.4). Its reader of several members takes the zeros that tapes
+//! and blocks are filled up with for a broken member, so they are told apart here.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -10,21 +10,13 @@ use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use flate2::{Compression, Crc};
 
-/// What the length of a block can say.
-const MAX_BLOCK_BYTES: usize = 65_535;
-
 /// RFC 1952: the mark, deflate, no flags, no time, no hints, an unknown system.
 const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
 pub enum Gzip<W: Write> {
     Compressed(GzEncoder<W>),
-    Stored(Stored<W>),
-}
-
-pub struct Stored<W: Write> {
-    output: W,
-    block: Vec<u8>,
-    check: Crc,
+    /// What is not written yet is less than a block.
+    Stored(W, Vec<u8>, Crc),
 }
 
 impl<W: Write> Gzip<W> {
@@ -34,14 +26,18 @@ impl<W: Write> Gzip<W> {
             return Ok(Self::Compressed(GzEncoder::new(output, Compression::new(level))));
         }
         output.write_all(&HEAD)?;
-        let block = Vec::with_capacity(MAX_BLOCK_BYTES);
-        Ok(Self::Stored(Stored { output, block, check: Crc::new() }))
+        Ok(Self::Stored(output, Vec::new(), Crc::new()))
     }
 
     pub fn finish(self) -> io::Result<()> {
         match self {
             Self::Compressed(encoder) => encoder.finish()?.flush(),
-            Self::Stored(stored) => stored.finish(),
+            Self::Stored(mut output, rest, check) => {
+                write_block(&mut output, &rest, true)?;
+                output.write_all(&check.sum().to_le_bytes())?;
+                output.write_all(&check.amount().to_le_bytes())?;
+                output.flush()
+            }
         }
     }
 }
@@ -50,7 +46,16 @@ impl<W: Write> Write for Gzip<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Compressed(encoder) => encoder.write(bytes),
-            Self::Stored(stored) => stored.write(bytes),
+            Self::Stored(output, block, check) => {
+                let taken = bytes.len().min(usize::from(u16::MAX) - block.len());
+                check.update(&bytes[..taken]);
+                block.extend_from_slice(&bytes[..taken]);
+                if block.len() == usize::from(u16::MAX) {
+                    write_block(output, block, false)?;
+                    block.clear();
+                }
+                Ok(taken)
+            }
         }
     }
 
@@ -59,33 +64,12 @@ impl<W: Write> Write for Gzip<W> {
     }
 }
 
-impl<W: Write> Stored<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.block.len() == MAX_BLOCK_BYTES {
-            self.write_block(false)?;
-        }
-        let taken = bytes.len().min(MAX_BLOCK_BYTES - self.block.len());
-        self.block.extend_from_slice(&bytes[..taken]);
-        Ok(taken)
-    }
-
-    fn write_block(&mut self, is_last: bool) -> io::Result<()> {
-        let length = u16::try_from(self.block.len()).map_err(io::Error::other)?;
-        self.check.update(&self.block);
-        self.output.write_all(&[u8::from(is_last)])?;
-        self.output.write_all(&length.to_le_bytes())?;
-        self.output.write_all(&(!length).to_le_bytes())?;
-        self.output.write_all(&self.block)?;
-        self.block.clear();
-        Ok(())
-    }
-
-    fn finish(mut self) -> io::Result<()> {
-        self.write_block(true)?;
-        self.output.write_all(&self.check.sum().to_le_bytes())?;
-        self.output.write_all(&self.check.amount().to_le_bytes())?;
-        self.output.flush()
-    }
+fn write_block(output: &mut impl Write, block: &[u8], is_last: bool) -> io::Result<()> {
+    let length = u16::try_from(block.len()).map_err(io::Error::other)?;
+    output.write_all(&[u8::from(is_last)])?;
+    output.write_all(&length.to_le_bytes())?;
+    output.write_all(&(!length).to_le_bytes())?;
+    output.write_all(block)
 }
 
 /// What is in a gzip stream: one member after another, each checked against what stands behind it. At the end there may
@@ -108,23 +92,25 @@ impl<R: BufRead> Read for GzipReader<R> {
             if read > 0 || bytes.is_empty() {
                 return Ok(read);
             }
-            skip_zeros(member.get_mut())?;
-            let is_end = member.get_mut().fill_buf()?.is_empty();
-            self.member =
-                self.member.take().filter(|_| !is_end).map(|member| GzDecoder::new(member.into_inner()));
+            self.member = self.member.take().map(GzDecoder::into_inner).and_then(next_member).transpose()?;
         }
         Ok(0)
     }
 }
 
-fn skip_zeros(input: &mut impl BufRead) -> io::Result<()> {
+/// The member that follows, behind zeros, if there is one.
+fn next_member<R: BufRead>(mut input: R) -> Option<io::Result<GzDecoder<R>>> {
     loop {
-        let piece = input.fill_buf()?;
-        let zeros = piece.iter().take_while(|byte| **byte == 0).count();
-        let goes_on = zeros > 0 && zeros == piece.len();
+        let piece = match input.fill_buf() {
+            Ok(piece) => piece,
+            Err(error) => return Some(Err(error)),
+        };
+        let (length, zeros) = (piece.len(), piece.iter().take_while(|byte| **byte == 0).count());
         input.consume(zeros);
-        if !goes_on {
-            return Ok(());
+        match zeros {
+            _ if length == 0 => return None,
+            0 => return Some(Ok(GzDecoder::new(input))),
+            _ => {}
         }
     }
 }

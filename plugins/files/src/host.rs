@@ -11,9 +11,6 @@ pub use wasm::{list, read};
 
 use crate::workspace::Kind;
 
-/// Most files are read in one go. The host sets so much aside for each, so it is not more.
-const PIECE_BYTES: usize = 32 * 1024;
-
 /// What a folder holds: names that can be shown, and how many cannot.
 #[derive(Default)]
 pub struct Contents {
@@ -27,7 +24,7 @@ mod native {
     use std::io::{self, Read};
     use std::path::Path;
 
-    use super::{Contents, PIECE_BYTES};
+    use super::Contents;
     use crate::workspace::Kind;
 
     /// Lists a folder, in no order.
@@ -47,20 +44,9 @@ mod native {
 
     /// Reads a file into a buffer, instead of what is in it. More than `most` bytes are an error.
     pub fn read(path: &Path, most: usize, buffer: &mut Vec<u8>) -> io::Result<()> {
-        let mut file = File::open(path)?;
         buffer.clear();
-        loop {
-            let length = buffer.len();
-            buffer.resize(length + PIECE_BYTES, 0);
-            let read = file.read(&mut buffer[length..])?;
-            buffer.truncate(length + read);
-            if read == 0 {
-                return Ok(());
-            }
-            if buffer.len() > most {
-                return Err(io::ErrorKind::FileTooLarge.into());
-            }
-        }
+        let read = File::open(path)?.take(most as u64 + 1).read_to_end(buffer)?;
+        if read > most { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(()) }
     }
 }
 
@@ -75,8 +61,11 @@ mod wasm {
         Descriptor, DescriptorFlags, DescriptorType, ErrorCode, OpenFlags, PathFlags,
     };
 
-    use super::{Contents, PIECE_BYTES};
+    use super::Contents;
     use crate::workspace::{Kind, ROOT};
+
+    /// Most files are read in one go. The host sets so much aside for each, so it is not more.
+    const PIECE_BYTES: usize = 32 * 1024;
 
     thread_local! {
         static WORKSPACE: OnceCell<Option<Descriptor>> = const { OnceCell::new() };

@@ -1,13 +1,11 @@
 //! `list`: what there is.
 
-use std::fs;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
 use crate::room::Room;
-use crate::workspace::{Entry, Kind, MAX_DEPTH, Step, Workspace, is_past, is_zero, order};
+use crate::workspace::{Entry, Kind, MAX_DEPTH, Step, Workspace, bytes_of, is_zero};
 
 /// More names than this help no reader. A deeper look into one of the folders does.
 const MAX_ENTRIES: usize = 1_000;
@@ -90,10 +88,9 @@ impl Workspace {
         let mut entries: Vec<ListedEntry> = Vec::new();
         let mut truncated = false;
         let mut room = Room::of_an_answer();
-        let unreadable = self.walk(&folder, depth.clamp(1, MAX_DEPTH), &mut |entry| {
-            if after.is_some_and(|after| order(entry.name, after).is_le()) {
-                let is_past = after.is_some_and(|after| is_past(entry.name, after));
-                return if is_past { Step::Past } else { Step::On };
+        let unreadable = self.walk(&folder, depth.clamp(1, MAX_DEPTH), after, &mut |entry| {
+            if after == Some(entry.name) {
+                return Step::On;
             }
             truncated = entries.len() == MAX_ENTRIES || !room.take(&[entry.name]);
             if truncated {
@@ -109,10 +106,7 @@ impl Workspace {
 
 impl ListedEntry {
     fn of(entry: &Entry<'_>) -> Self {
-        let size = match entry.kind {
-            Kind::File => fs::symlink_metadata(entry.path).ok().map(|metadata| metadata.len()),
-            _ => None,
-        };
+        let size = (entry.kind == Kind::File).then(|| bytes_of(entry.path));
         Self { path: entry.name.to_owned(), kind: entry.kind, size }
     }
 }

@@ -3,23 +3,27 @@
 //! The same files give the same bytes: they come in the order of their names, and without their times.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, Write};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
-use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
 
 use crate::archive::{
     Format, MAX_COMPRESSED_FROM_BYTES, MAX_ENTRIES, MAX_PACKED_FROM_BYTES, MAX_UNPACKED_BYTES, checked_name,
-    copy_at_most,
 };
 use crate::gzip::Gzip;
-use crate::workspace::{Kind, MAX_DEPTH, Place, Step, Workspace};
+use crate::host;
+use crate::workspace::{Kind, Place, Workspace, is_zero};
 
 /// Compressing more tightly takes three times the fuel, and saves little.
 const COMPRESSION_LEVEL: u32 = 1;
+
+/// How many files, folders and links in one folder are looked at. A call may ask the host 100,000 times.
+const MAX_LOOKED_AT: usize = 20_000;
 
 /// Packs files and folders into an archive: zip or tar.gz, as its name says.
 ///
@@ -95,17 +99,7 @@ impl Workspace {
         let choice = self.choose(paths, &base, &target)?;
         let level = if choice.bytes() > MAX_COMPRESSED_FROM_BYTES { 0 } else { COMPRESSION_LEVEL };
         let staged = self.stage(&target)?;
-        let output = BufWriter::with_capacity(64 * 1024, &staged.file);
-        let written = match format {
-            Format::Zip => ZipArchive { writer: ZipWriter::new(output), level }.write_all(&choice.members),
-            Format::TarGz => TarArchive::new(output, level)
-                .map_err(|error| (None, error))
-                .and_then(|archive| archive.write_all(&choice.members)),
-        };
-        let bytes = written.map_err(|(place, error)| match error.kind() {
-            io::ErrorKind::FileTooLarge => too_much(),
-            _ => self.explain(&error, place.unwrap_or(&target), "packed"),
-        })?;
+        let bytes = self.write_archive(&choice.members, &target, &staged.file, format, level)?;
         let archive_bytes = staged.file.metadata().map_or(0, |metadata| metadata.len());
         self.put(staged)?;
         let folders = choice.members.iter().filter(|member| member.kind == Kind::Folder).count() as u64;
@@ -127,6 +121,35 @@ impl Workspace {
         })
     }
 
+    /// Writes an archive, and gives how many bytes its files had.
+    fn write_archive(
+        &self,
+        members: &[Member],
+        target: &Place,
+        file: &File,
+        format: Format,
+        level: u32,
+    ) -> Result<u64, Error> {
+        let failed = |error: io::Error| self.explain(&error, target, "packed");
+        let mut archive =
+            Archive::new(BufWriter::with_capacity(64 * 1024, file), format, level).map_err(failed)?;
+        let (mut left, mut content) = (MAX_PACKED_FROM_BYTES, Vec::new());
+        for Member { name, place, kind } in members {
+            if *kind == Kind::Folder {
+                archive.add_folder(name).map_err(failed)?;
+                continue;
+            }
+            host::read(&place.path, left, &mut content).map_err(|error| match error.kind() {
+                io::ErrorKind::FileTooLarge => too_much(),
+                _ => self.explain(&error, place, "packed"),
+            })?;
+            left -= content.len();
+            archive.add_file(name, &content).map_err(failed)?;
+        }
+        archive.finish().map_err(failed)?;
+        Ok((MAX_PACKED_FROM_BYTES - left) as u64)
+    }
+
     /// What goes into the archive, each once, in the order of the names.
     fn choose(&self, paths: &[String], base: &Place, target: &Place) -> Result<Choice, Error> {
         let mut choice = Choice { members: Vec::new(), left_out: 0 };
@@ -141,14 +164,12 @@ impl Workspace {
             let kind = Kind::of(&self.look(&place)?);
             choice.add(place.clone(), kind, base, target)?;
             if kind == Kind::Folder {
-                let mut full = Ok(());
-                let unreadable = self.walk(&place, MAX_DEPTH, &mut |entry| {
-                    let found = Place { name: entry.name.to_owned(), path: entry.path.to_owned() };
-                    full = choice.add(found, entry.kind, base, target);
-                    if full.is_ok() { Step::On } else { Step::End }
-                })?;
-                full?;
+                let (all, unreadable) = self.all_in(&place, MAX_LOOKED_AT)?;
+                if all.len() > MAX_LOOKED_AT {
+                    return Err(too_much());
+                }
                 choice.left_out += u64::from(unreadable);
+                all.into_iter().try_for_each(|(place, kind)| choice.add(place, kind, base, target))?;
             }
         }
         choice.members.sort_by(|left, right| crate::workspace::order(&left.name, &right.name));
@@ -178,9 +199,7 @@ impl Choice {
     /// How many bytes the files have, as far as their folders tell.
     fn bytes(&self) -> u64 {
         let files = self.members.iter().filter(|member| member.kind == Kind::File);
-        let sizes =
-            files.map(|member| std::fs::symlink_metadata(&member.place.path).map_or(0, |file| file.len()));
-        sizes.sum()
+        files.map(|file| file.place.bytes()).sum()
     }
 
     /// Looks at the names as `unpack` will, which makes the folders on the way to them too.
@@ -224,69 +243,57 @@ fn too_much() -> Error {
     ))
 }
 
-/// What went wrong, and with which file if it was one.
-type Failed<'m> = (Option<&'m Place>, io::Error);
-
 /// An archive in the making.
-trait Archive: Sized {
-    fn add_folder(&mut self, name: &str) -> io::Result<()>;
-    fn add_file(&mut self, name: &str, place: &Place, left: &mut u64) -> io::Result<()>;
-    fn finish(self) -> io::Result<()>;
-
-    /// Writes all members, and gives how many bytes the files had.
-    fn write_all(mut self, members: &[Member]) -> Result<u64, Failed<'_>> {
-        let mut left = MAX_PACKED_FROM_BYTES;
-        for Member { name, place, kind } in members {
-            let added = match kind {
-                Kind::Folder => self.add_folder(name),
-                _ => self.add_file(name, place, &mut left),
-            };
-            added.map_err(|error| (Some(place), error))?;
-        }
-        self.finish().map_err(|error| (None, error))?;
-        Ok(MAX_PACKED_FROM_BYTES - left)
-    }
+enum Archive<W: Write + Seek> {
+    Zip(Box<ZipWriter<W>>, SimpleFileOptions),
+    Tar(tar::Builder<Gzip<W>>),
 }
 
-struct ZipArchive<W: Write + io::Seek> {
-    writer: ZipWriter<W>,
-    level: u32,
-}
-
-impl<W: Write + io::Seek> ZipArchive<W> {
-    fn options(&self) -> SimpleFileOptions {
-        let (method, level) = match self.level {
-            0 => (zip::CompressionMethod::Stored, None),
-            level => (zip::CompressionMethod::Deflated, Some(i64::from(level))),
+impl<W: Write + Seek> Archive<W> {
+    /// Level 0 is not compressed.
+    fn new(output: W, format: Format, level: u32) -> io::Result<Self> {
+        let (method, of_zip) = match level {
+            0 => (CompressionMethod::Stored, None),
+            level => (CompressionMethod::Deflated, Some(level.into())),
         };
-        SimpleFileOptions::default()
-            .compression_method(method)
-            .compression_level(level)
-            .last_modified_time(zip::DateTime::default())
+        let options = SimpleFileOptions::default().compression_method(method).compression_level(of_zip);
+        Ok(match format {
+            Format::Zip => Self::Zip(
+                Box::new(ZipWriter::new(output)),
+                options.last_modified_time(zip::DateTime::default()),
+            ),
+            Format::TarGz => Self::Tar(tar::Builder::new(Gzip::new(output, level)?)),
+        })
     }
-}
 
-impl<W: Write + io::Seek> Archive for ZipArchive<W> {
     fn add_folder(&mut self, name: &str) -> io::Result<()> {
-        Ok(self.writer.add_directory(name, self.options())?)
+        match self {
+            Self::Zip(writer, options) => Ok(writer.add_directory(name, *options)?),
+            Self::Tar(builder) => {
+                let mut header = header(tar::EntryType::Directory, 0o755, 0);
+                builder.append_data(&mut header, format!("{name}/"), io::empty())
+            }
+        }
     }
 
-    fn add_file(&mut self, name: &str, place: &Place, left: &mut u64) -> io::Result<()> {
-        self.writer.start_file(name, self.options())?;
-        copy_at_most(&mut std::fs::File::open(&place.path)?, &mut self.writer, left)?;
-        Ok(())
+    fn add_file(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Zip(writer, options) => {
+                writer.start_file(name, *options)?;
+                writer.write_all(content)
+            }
+            Self::Tar(builder) => {
+                let mut header = header(tar::EntryType::Regular, 0o644, content.len() as u64);
+                builder.append_data(&mut header, name, content)
+            }
+        }
     }
 
     fn finish(self) -> io::Result<()> {
-        self.writer.finish()?.flush()
-    }
-}
-
-struct TarArchive<W: Write>(tar::Builder<Gzip<W>>);
-
-impl<W: Write> TarArchive<W> {
-    fn new(output: W, level: u32) -> io::Result<Self> {
-        Ok(Self(tar::Builder::new(Gzip::new(output, level)?)))
+        match self {
+            Self::Zip(writer, _) => writer.finish()?.flush(),
+            Self::Tar(builder) => builder.into_inner()?.finish(),
+        }
     }
 }
 
@@ -296,28 +303,4 @@ fn header(kind: tar::EntryType, mode: u32, size: u64) -> tar::Header {
     header.set_mode(mode);
     header.set_size(size);
     header
-}
-
-impl<W: Write> Archive for TarArchive<W> {
-    fn add_folder(&mut self, name: &str) -> io::Result<()> {
-        let mut header = header(tar::EntryType::Directory, 0o755, 0);
-        self.0.append_data(&mut header, format!("{name}/"), io::empty())
-    }
-
-    fn add_file(&mut self, name: &str, place: &Place, left: &mut u64) -> io::Result<()> {
-        // The size comes before the content, so the content is read whole first.
-        let mut content = Vec::new();
-        copy_at_most(&mut std::fs::File::open(&place.path)?, &mut content, left)?;
-        let mut header = header(tar::EntryType::Regular, 0o644, content.len() as u64);
-        self.0.append_data(&mut header, name, content.as_slice())
-    }
-
-    fn finish(self) -> io::Result<()> {
-        self.0.into_inner()?.finish()
-    }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }

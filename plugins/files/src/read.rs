@@ -2,21 +2,22 @@
 //!
 //! The file goes by in pieces, so its size costs time and no memory.
 
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 
-use memchr::{memchr, memchr_iter};
+use memchr::{memchr, memchr_iter, memrchr};
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
 use crate::failure::is_binary;
-use crate::workspace::{Place, Workspace};
+use crate::workspace::Workspace;
 
 /// What one call gives at most. Six times this, the worst that JSON makes of it, is still within the limit of a result.
 const MAX_TEXT_BYTES: usize = 128 * 1024;
 
 /// Binary files show themselves early.
-const SNIFFED_BYTES: u64 = 8 * 1024;
+const SNIFFED_BYTES: usize = 8 * 1024;
 
 /// What the host gives in one go.
 const PIECE_BYTES: usize = 64 * 1024;
@@ -75,133 +76,100 @@ pub struct Excerpt {
 impl Workspace {
     pub fn read(&self, path: &str, start_line: u32, line_count: u32) -> Result<Excerpt, Error> {
         let place = self.place(path)?;
-        let file = self.open(&place)?;
+        let mut lines =
+            Lines { file: BufReader::with_capacity(PIECE_BYTES, self.open(&place)?), count: 0, bytes: 0 };
+        let failed = |error| self.explain(&error, &place, "read");
+        let head = lines.file.fill_buf().map_err(failed)?;
+        if memchr(0, &head[..head.len().min(SNIFFED_BYTES)]).is_some() {
+            return Err(is_binary(&place));
+        }
         let start = u64::from(start_line.max(1));
-        let mut selection =
-            Selection { start, end: start + u64::from(line_count.max(1)), line: 1, ..Selection::default() };
-        let mut file = BufReader::with_capacity(PIECE_BYTES, file);
-        loop {
-            let piece = file.fill_buf().map_err(|error| self.explain(&error, &place, "read"))?;
-            if piece.is_empty() {
-                return selection.into_excerpt(&place);
-            }
-            selection.take_piece(piece, &place)?;
-            let length = piece.len();
-            file.consume(length);
-        }
-    }
-}
-
-/// The lines from `start` up to `end`, while the file goes by.
-#[derive(Default)]
-struct Selection {
-    start: u64,
-    end: u64,
-    /// The line that the next byte belongs to.
-    line: u64,
-    /// Whether the current line has begun.
-    in_line: bool,
-    kept: Vec<u8>,
-    /// Where in the file the kept text begins.
-    kept_from: u64,
-    /// The line where the text became too long.
-    full_at: Option<u64>,
-    seen_bytes: u64,
-}
-
-impl Selection {
-    fn take_piece(&mut self, piece: &[u8], place: &Place) -> Result<(), Error> {
-        let sniffed = usize::try_from(SNIFFED_BYTES.saturating_sub(self.seen_bytes)).unwrap_or(0);
-        if memchr(0, &piece[..sniffed.min(piece.len())]).is_some() {
-            return Err(is_binary(place));
-        }
-        let mut rest = piece;
-        while !rest.is_empty() {
-            let line;
-            (line, rest) = if self.is_wanted() {
-                let end = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
-                rest.split_at(end)
-            } else {
-                self.pass_over(rest)
-            };
-            self.take(line);
-        }
-        Ok(())
-    }
-
-    fn is_wanted(&self) -> bool {
-        (self.start..self.end).contains(&self.line) && self.full_at.is_none()
-    }
-
-    /// Cuts off what is passed over in one go: up to the first line that is wanted, or all of it.
-    fn pass_over<'p>(&self, rest: &'p [u8]) -> (&'p [u8], &'p [u8]) {
-        let lines = usize::try_from(self.start.saturating_sub(self.line)).unwrap_or(usize::MAX);
-        let end = match lines {
-            0 => None,
-            _ => memchr_iter(b'\n', rest).nth(lines - 1),
-        };
-        rest.split_at(end.map_or(rest.len(), |at| at + 1))
-    }
-
-    /// Takes a line or a part of one, or lines that are passed over.
-    fn take(&mut self, bytes: &[u8]) {
-        if self.is_wanted() {
-            if self.kept.is_empty() {
-                self.kept_from = self.seen_bytes;
-            }
-            let room = MAX_TEXT_BYTES - self.kept.len();
-            self.kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
-            if bytes.len() > room {
-                self.full_at = Some(self.line);
-            }
-        }
-        self.seen_bytes += bytes.len() as u64;
-        self.in_line = !bytes.ends_with(b"\n");
-        self.line += memchr_iter(b'\n', bytes).count() as u64;
-    }
-
-    fn into_excerpt(mut self, place: &Place) -> Result<Excerpt, Error> {
-        let total_lines = self.line - u64::from(!self.in_line);
-        if self.start > total_lines.max(1) {
+        lines.pass(start - 1).map_err(failed)?;
+        let start_byte = lines.bytes;
+        let (text, is_full) = lines.take(line_count.max(1)).map_err(failed)?;
+        let (text, cut) = whole_lines(text, is_full);
+        let text = String::from_utf8(text).map_err(|_| is_binary(&place))?;
+        let read_to = start + memchr_iter(b'\n', text.as_bytes()).count() as u64 + u64::from(cut);
+        lines.pass(u64::MAX).map_err(failed)?;
+        let (total_lines, total_bytes) = (lines.count, lines.bytes);
+        if start > total_lines.max(1) {
             return Err(Error::invalid(format!(
                 "`{}` has {total_lines} lines: begin at one of them",
                 place.name
             )));
         }
-        let cut = self.cut_to_whole_lines();
-        let (kept_from, total_bytes) = (self.kept_from, self.seen_bytes);
-        let text = self.text(place)?;
-        let read_to = self.full_at.unwrap_or(self.end).max(self.start + u64::from(cut));
-        let next_line = (read_to <= total_lines).then_some(read_to);
-        let next_byte = cut.then(|| kept_from + text.len() as u64);
-        Ok(Excerpt { text, total_lines, total_bytes, next_line, cut, next_byte })
+        Ok(Excerpt {
+            // Behind a last line without an end nothing is left.
+            next_line: (read_to <= total_lines && (cut || text.ends_with('\n'))).then_some(read_to),
+            next_byte: cut.then_some(start_byte + text.len() as u64),
+            text,
+            total_lines,
+            total_bytes,
+            cut,
+        })
+    }
+}
+
+/// The lines of a file, while it goes by.
+struct Lines {
+    file: BufReader<File>,
+    /// How many lines have begun.
+    count: u64,
+    bytes: u64,
+}
+
+impl Lines {
+    /// Passes over lines, or over all that are left.
+    fn pass(&mut self, lines: u64) -> io::Result<()> {
+        for _ in 0..lines {
+            let length = self.file.skip_until(b'\n')?;
+            if length == 0 {
+                break;
+            }
+            self.bytes += length as u64;
+            self.count += 1;
+        }
+        Ok(())
     }
 
-    /// Drops the line that did not fit. Only where it is the first one, its beginning is all there is to give.
-    fn cut_to_whole_lines(&mut self) -> bool {
-        if self.full_at.is_none() {
-            return false;
-        }
-        match self.kept.iter().rposition(|byte| *byte == b'\n') {
-            Some(last) => {
-                self.kept.truncate(last + 1);
-                false
+    /// Takes lines, as far as an answer has room for them. Whether it has not, so that the last is not taken to its end.
+    fn take(&mut self, lines: u32) -> io::Result<(Vec<u8>, bool)> {
+        let mut text = Vec::new();
+        for _ in 0..lines {
+            let room = MAX_TEXT_BYTES + 1 - text.len();
+            let length = self.file.by_ref().take(room as u64).read_until(b'\n', &mut text)?;
+            if length == 0 {
+                break;
             }
-            None => true,
+            self.bytes += length as u64;
+            if length == room {
+                let is_end = text.ends_with(b"\n");
+                self.bytes += if is_end { 0 } else { self.file.skip_until(b'\n')? as u64 };
+                self.count += 1;
+                return Ok((text, true));
+            }
+            self.count += 1;
         }
+        Ok((text, false))
     }
+}
 
-    fn text(&mut self, place: &Place) -> Result<String, Error> {
-        match String::from_utf8(std::mem::take(&mut self.kept)) {
-            Ok(text) => Ok(text),
-            // The cap may have cut a character in two.
-            Err(error) if self.full_at.is_some() && error.utf8_error().error_len().is_none() => {
-                let end = error.utf8_error().valid_up_to();
-                let mut bytes = error.into_bytes();
-                bytes.truncate(end);
-                String::from_utf8(bytes).map_err(|_| is_binary(place))
-            }
-            Err(_) => Err(is_binary(place)),
-        }
+/// Drops the line that an answer has no room for. Where it is the first one, its beginning is all there is to give, and it
+/// is cut.
+fn whole_lines(mut text: Vec<u8>, is_full: bool) -> (Vec<u8>, bool) {
+    if !is_full {
+        return (text, false);
     }
+    text.pop();
+    if let Some(last) = memrchr(b'\n', &text) {
+        text.truncate(last + 1);
+        return (text, false);
+    }
+    let end = match std::str::from_utf8(&text) {
+        // The cap may have cut a character in two.
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => text.len(),
+    };
+    text.truncate(end);
+    (text, true)
 }

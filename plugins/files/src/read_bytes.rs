@@ -98,14 +98,10 @@ impl Encoding {
     fn write(self, bytes: Vec<u8>) -> String {
         match self {
             Self::Base64 => STANDARD.encode(bytes),
-            Self::Hex => bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect(),
+            Self::Hex => hex::encode(bytes),
             Self::Text => String::from_utf8_lossy(&bytes).into_owned(),
         }
     }
-}
-
-fn hex_digit(nibble: u8) -> char {
-    char::from_digit(u32::from(nibble), 16).unwrap_or('?')
 }
 
 /// Leaves a character that is cut in two to the next part.

@@ -13,10 +13,10 @@ use toolgate_sdk::{Error, tool};
 
 use crate::glob::{Names, is_no_file};
 use crate::room::Room;
-use crate::workspace::{Entry, Kind, MAX_DEPTH, Place, Step, Workspace, is_past, is_zero, order};
+use crate::workspace::{Entry, Kind, MAX_DEPTH, Place, Step, Workspace, is_zero, order};
 
 use contents::Contents;
-use lines::{Callbacks, Ended, Lines};
+use lines::Lines;
 pub use pattern::Pattern;
 
 /// Enough names to see why something was not found.
@@ -194,14 +194,29 @@ impl Workspace {
             ));
         }
         let place = self.place(path)?;
-        let mut search = Search::begin(query);
+        let mut search = Search {
+            query,
+            left_bytes: MAX_SEARCHED_BYTES,
+            left_files: MAX_SEARCHED_FILES,
+            note: None,
+            has_seen_file: false,
+            spent_at: None,
+            room: Room::of_an_answer(),
+            found: Found::default(),
+        };
+        let mut text = query.pattern.as_ref().map(|pattern| Text {
+            lines: Lines::of(pattern, query.lines_before, query.lines_after),
+            contents: Contents::default(),
+        });
         if self.look(&place)?.is_file() {
             let entry = Entry { name: &place.name, path: &place.path, kind: Kind::File, depth: 1 };
-            search.look_at(&entry);
+            search.look_at(&entry, text.as_mut());
         } else {
-            let unreadable = self.walk(&place, MAX_DEPTH, &mut |entry| search.pass(&place, entry))?;
-            search.found.unreadable = unreadable;
+            let from = query.after.as_ref().map(|after| after.path.as_str());
+            let visit = &mut |entry: &Entry<'_>| search.pass(&place, entry, text.as_mut());
+            search.found.unreadable = self.walk(&place, MAX_DEPTH, from, visit)?;
         }
+        search.found.note = search.note.filter(|_| !search.has_seen_file && query.after.is_none());
         Ok(search.found)
     }
 }
@@ -209,11 +224,10 @@ impl Workspace {
 /// A search under way.
 struct Search<'q> {
     query: &'q Query,
-    lines: Option<Lines<'q>>,
-    contents: Contents,
     left_bytes: usize,
     left_files: u32,
-    /// Whether a file was looked at, by its name at least.
+    /// What to say where no file was looked at, by its name at least.
+    note: Option<String>,
     has_seen_file: bool,
     /// The file after which nothing is left to search with.
     spent_at: Option<Mark>,
@@ -221,114 +235,60 @@ struct Search<'q> {
     found: Found,
 }
 
-impl<'q> Search<'q> {
-    fn begin(query: &'q Query) -> Self {
-        Self {
-            query,
-            lines: query
-                .pattern
-                .as_ref()
-                .map(|pattern| Lines::of(pattern, query.lines_before, query.lines_after)),
-            contents: Contents::default(),
-            left_bytes: MAX_SEARCHED_BYTES,
-            left_files: MAX_SEARCHED_FILES,
-            has_seen_file: false,
-            spent_at: None,
-            room: Room::of_an_answer(),
-            found: Found::default(),
-        }
-    }
+/// How lines are found, and the file in which.
+struct Text<'q> {
+    lines: Lines<'q>,
+    contents: Contents,
+}
 
-    fn pass(&mut self, folder: &Place, entry: &Entry<'_>) -> Step {
-        match entry.kind {
-            Kind::File => {}
-            Kind::Folder => return self.pass_folder(folder, entry),
-            Kind::Link | Kind::Other => return Step::On,
-        }
+impl Search<'_> {
+    fn pass(&mut self, folder: &Place, entry: &Entry<'_>, text: Option<&mut Text<'_>>) -> Step {
         if self.query.names.as_ref().is_some_and(|names| !names.match_path(folder, entry.name)) {
             return Step::On;
         }
-        self.look_at(entry)
-    }
-
-    /// What lies wholly before the place where an earlier search ended need not be walked again.
-    fn pass_folder(&mut self, folder: &Place, entry: &Entry<'_>) -> Step {
-        match &self.query.after {
-            Some(after) if is_past(entry.name, &after.path) => return Step::Past,
-            Some(_) => {}
-            None if self.has_seen_file || self.found.note.is_some() => {}
-            None => {
-                let is_named =
-                    self.query.names.as_ref().is_some_and(|names| names.match_path(folder, entry.name));
-                self.found.note = if is_named { is_no_file(entry.name, entry.kind, "glob") } else { None };
-            }
+        if entry.kind == Kind::File {
+            return self.look_at(entry, text);
+        }
+        if self.query.names.is_some() {
+            self.note = self.note.take().or_else(|| is_no_file(entry.name, entry.kind, "glob"));
         }
         Step::On
     }
 
-    fn look_at(&mut self, entry: &Entry<'_>) -> Step {
+    fn look_at(&mut self, entry: &Entry<'_>, text: Option<&mut Text<'_>>) -> Step {
         self.has_seen_file = true;
-        self.found.note = None;
-        let mut after_line = 0;
-        if let Some(after) = &self.query.after {
-            match order(entry.name, &after.path) {
-                std::cmp::Ordering::Less => return Step::On,
-                std::cmp::Ordering::Equal if after.line == u64::MAX => return Step::On,
-                std::cmp::Ordering::Equal => after_line = after.line,
-                std::cmp::Ordering::Greater => {}
-            }
-        }
-        let Some(mut lines) = self.lines.take() else {
-            let found = Match { path: entry.name.to_owned(), ..Match::default() };
-            return if self.add(found) { Step::On } else { Step::End };
+        let after_line = match &self.query.after {
+            Some(after) if order(entry.name, &after.path).is_lt() => return Step::On,
+            Some(after) if entry.name == after.path => after.line,
+            _ => 0,
         };
-        let step = self.look_into(entry, &mut lines, after_line);
-        self.lines = Some(lines);
-        step
-    }
-
-    fn look_into(&mut self, entry: &Entry<'_>, lines: &mut Lines<'_>, after_line: u64) -> Step {
+        if after_line == u64::MAX {
+            return Step::On;
+        }
+        let path = entry.name.to_owned();
+        let Some(Text { lines, contents }) = text else {
+            return if self.add(Match { path, ..Match::default() }) { Step::On } else { Step::End };
+        };
         if let Some(mark) = self.spent_at.take() {
             return self.end_at(&mark);
         }
         self.left_files -= 1;
-        self.left_bytes = self.left_bytes.saturating_sub(FILE_COST_BYTES);
-        let mut contents = std::mem::take(&mut self.contents);
-        match contents.load(entry.path, &mut self.left_bytes) {
-            Ok(bytes) => self.look_for_lines(entry.name, bytes, lines, after_line),
+        let mut left = self.left_bytes.saturating_sub(FILE_COST_BYTES);
+        match contents.load(entry.path, &mut left) {
+            Ok(bytes) => {
+                let add = &mut |found| self.add(Match { path: path.clone(), ..found });
+                if let Some(line) = lines.search(bytes, after_line, &mut left, add) {
+                    self.end_at(&Mark { line, path: path.clone() });
+                }
+            }
             Err(reason) => self.skip(entry.name, reason),
         }
-        self.contents = contents;
-        if self.left_bytes == 0 || self.left_files == 0 {
+        self.left_bytes = left;
+        if left == 0 || self.left_files == 0 {
             // Whether there is more is for the next file to tell, if there is one.
-            self.spent_at = Some(Mark { line: u64::MAX, path: entry.name.to_owned() });
+            self.spent_at = Some(Mark { line: u64::MAX, path });
         }
         if self.found.truncated { Step::End } else { Step::On }
-    }
-
-    fn look_for_lines(&mut self, path: &str, bytes: &[u8], lines: &mut Lines<'_>, after_line: u64) {
-        let mut left_bytes = self.left_bytes;
-        let mut callbacks = Callbacks {
-            spend: &mut |bytes| {
-                let is_left = left_bytes > 0;
-                left_bytes = left_bytes.saturating_sub(bytes);
-                is_left
-            },
-            take: &mut |line| {
-                self.add(Match {
-                    path: path.to_owned(),
-                    line: Some(line.number),
-                    text: Some(line.text()),
-                    before: line.before(),
-                    after: line.after(),
-                })
-            },
-        };
-        let ended = lines.search(bytes, after_line, &mut callbacks);
-        self.left_bytes = left_bytes;
-        if let Ended::Spent(line) = ended {
-            self.end_at(&Mark { line, path: path.to_owned() });
-        }
     }
 
     fn skip(&mut self, path: &str, reason: &str) {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
 use crate::text::MAX_TEXT_FILE_BYTES;
-use crate::workspace::{Kind, Place, Step, Workspace, is_zero};
+use crate::workspace::{Kind, MAX_DEPTH, Place, Step, Workspace, bytes_of, is_zero};
 
 /// Tells about one file or folder: its kind, size, age, and whether it is text.
 ///
@@ -106,12 +106,12 @@ impl Workspace {
 
     fn look_into_folder(&self, place: &Place, facts: Facts) -> Result<Facts, Error> {
         let (mut bytes, mut files, mut folders) = (0, 0, 0);
-        let unreadable = self.walk(place, crate::workspace::MAX_DEPTH, &mut |entry| {
+        let unreadable = self.walk(place, MAX_DEPTH, None, &mut |entry| {
             match entry.kind {
                 Kind::Folder => folders += 1,
                 _ => {
                     files += 1;
-                    bytes += std::fs::symlink_metadata(entry.path).map_or(0, |metadata| metadata.len());
+                    bytes += bytes_of(entry.path);
                 }
             }
             Step::On

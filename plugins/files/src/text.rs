@@ -28,11 +28,8 @@ impl Workspace {
     /// The whole text of a file.
     pub fn load_text(&self, place: &Place) -> Result<String, Error> {
         let mut bytes = Vec::new();
-        self.open(place)?
-            .take(MAX_TEXT_FILE_BYTES + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| self.explain(&error, place, "read"))?;
-        if bytes.len() as u64 > MAX_TEXT_FILE_BYTES {
+        let read = self.open(place)?.take(MAX_TEXT_FILE_BYTES + 1).read_to_end(&mut bytes);
+        if read.map_err(|error| self.explain(&error, place, "read"))? as u64 > MAX_TEXT_FILE_BYTES {
             return Err(Error::new(format!(
                 "`{}` is larger than {} MiB, and too large to be changed in place: `read` it in parts, `append` them with the change to a new file, and `move` that over it",
                 place.name,
@@ -53,12 +50,6 @@ pub fn without_mark(text: &str) -> &str {
 
 /// Whether all of these lines end in CRLF. A last one without an end says nothing, and a text without an end says no.
 pub fn end_in_crlf<L: AsRef<[u8]>>(lines: impl Iterator<Item = L>) -> bool {
-    let mut is_crlf = false;
-    for line in lines.filter(|line| line.as_ref().ends_with(b"\n")) {
-        is_crlf = line.as_ref().ends_with(b"\r\n");
-        if !is_crlf {
-            break;
-        }
-    }
-    is_crlf
+    let mut ends = lines.filter(|line| line.as_ref().ends_with(b"\n")).peekable();
+    ends.peek().is_some() && ends.all(|line| line.as_ref().ends_with(b"\r\n"))
 }

@@ -1,14 +1,11 @@
 //! `tree`: folders at a glance, as an indented listing.
 
-use std::fmt::Write;
-use std::fs;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::room::Room;
-use crate::workspace::{Entry, Kind, MAX_DEPTH, Step, Workspace, is_zero};
+use crate::room::{Room, shorten};
+use crate::workspace::{Entry, Kind, MAX_DEPTH, Step, Workspace, bytes_of, is_zero};
 
 /// More lines than this are no glance.
 const MAX_ENTRIES: u64 = 1_000;
@@ -68,7 +65,7 @@ impl Workspace {
         let depth = depth.clamp(1, MAX_DEPTH);
         let mut tree = Tree::default();
         let mut room = Room::of_an_answer();
-        let unreadable = self.walk(&folder, depth, &mut |entry| {
+        let unreadable = self.walk(&folder, depth, None, &mut |entry| {
             tree.truncated = tree.files + tree.folders == MAX_ENTRIES || !room.take(&[entry.name]);
             if tree.truncated {
                 return Step::End;
@@ -82,16 +79,10 @@ impl Workspace {
 
 impl Tree {
     fn add(&mut self, entry: &Entry<'_>, depth: u32) {
-        for _ in 1..entry.depth {
-            self.tree.push_str("  ");
-        }
+        self.tree.extend((1..entry.depth).map(|_| "  "));
         // A name must not look like two lines.
         let name = entry.name.rsplit('/').next().unwrap_or_default();
-        self.tree.extend(name.chars().flat_map(|character| {
-            let escaped = character.is_control().then(|| character.escape_default());
-            let itself = if escaped.is_none() { Some(character) } else { None };
-            escaped.into_iter().flatten().chain(itself)
-        }));
+        self.tree.push_str(&shorten(name, usize::MAX));
         match entry.kind {
             Kind::Folder => {
                 self.folders += 1;
@@ -100,27 +91,23 @@ impl Tree {
             Kind::Link => self.tree.push_str("  (link)"),
             Kind::Other => self.tree.push_str("  (no usual file)"),
             Kind::File => {
-                let bytes = fs::symlink_metadata(entry.path).map_or(0, |metadata| metadata.len());
+                let bytes = bytes_of(entry.path);
                 self.files += 1;
                 self.bytes += bytes;
-                push_size(&mut self.tree, bytes);
+                self.tree.extend(["  ", &size(bytes)]);
             }
         }
         self.tree.push('\n');
     }
 }
 
-fn push_size(text: &mut String, bytes: u64) {
-    let mut unit = 0;
-    let mut tenths = u128::from(bytes) * 10;
-    while tenths >= 10 * 1024 && unit < 3 {
-        tenths /= 1024;
-        unit += 1;
+/// A size in the largest unit in which it is one or more.
+fn size(bytes: u64) -> String {
+    let unit = (bytes.max(1).ilog2() / 10).min(3);
+    // Rounded down, so that a file is never shown larger than it is.
+    let tenths = (u128::from(bytes) * 10) >> (10 * unit);
+    match unit {
+        0 => format!("{bytes} B"),
+        _ => format!("{}.{} {}iB", tenths / 10, tenths % 10, ["K", "M", "G"][unit as usize - 1]),
     }
-    let unit = ["B", "KiB", "MiB", "GiB"][unit];
-    // Writing to a `String` does not fail.
-    let _ = match unit {
-        "B" => write!(text, "  {bytes} B"),
-        _ => write!(text, "  {}.{} {unit}", tenths / 10, tenths % 10),
-    };
 }

@@ -5,16 +5,19 @@
 //! a neighbour of the folder, which gets the folder's name when all is well: nothing is replaced, and nothing is half
 //! there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use tar::EntryType;
 use toolgate_sdk::{Error, tool};
+use zip::CompressionMethod;
+use zip::result::ZipError;
 
-use crate::archive::{Format, MAX_ENTRIES, MAX_UNPACKED_BYTES, checked_name, copy_at_most};
+use crate::archive::{Format, MAX_ENTRIES, MAX_UNPACKED_BYTES, checked_name};
 use crate::delete::remove_all;
 use crate::gzip::GzipReader;
 use crate::replace::{neighbour, remove_folders};
@@ -32,9 +35,6 @@ const PACK_ANEW: &str = "have it packed anew as a usual zip or tar.gz";
 
 /// The end of a zip archive: a record of 22 bytes and a comment.
 const ZIP_END_BYTES: u64 = 22 + 65_535;
-
-/// What its list says of each entry, before the name and what follows that.
-const ZIP_ENTRY_BYTES: usize = 46;
 
 /// Enough of a name to know it by.
 const MAX_NAME_CHARACTERS: usize = 200;
@@ -83,17 +83,27 @@ impl Workspace {
         let is_there = self.check_is_free(&target)?;
         let made = self.make_folders(&target)?;
         let folder = Place { name: target.name.clone(), path: neighbour(&target, "unpacking", 1) };
-        let done = self.unpack_into(&archive, file, format, &folder).and_then(|unpacked| {
+        fs::create_dir(&folder.path).map_err(|error| {
+            remove_folders(&made);
+            match error.kind() {
+                io::ErrorKind::AlreadyExists => Error::new(format!(
+                    "what an earlier call left is in the way: delete `{}.unpacking1~`",
+                    folder.name
+                )),
+                _ => self.explain(&error, &folder, "made"),
+            }
+        })?;
+        let filled = self.fill(&folder, file, format, &archive).and_then(|output| {
             self.give_name(&folder, &target, is_there)?;
-            Ok(unpacked)
+            Ok(output)
         });
-        let mut output = done.inspect_err(|_| {
+        let output = filled.inspect_err(|_| {
             // The error that led here is the one to tell.
             let _ = remove_all(self, &folder);
             remove_folders(&made);
         })?;
-        output.to = target.name;
-        Ok(output)
+        let Output { files, folders, left_bytes, .. } = output;
+        Ok(Unpacked { to: target.name, format, files, folders, bytes: MAX_UNPACKED_BYTES - left_bytes })
     }
 
     /// Whether the folder is there. If so it is empty.
@@ -121,20 +131,14 @@ impl Workspace {
         fs::rename(&folder.path, &target.path).map_err(failed)
     }
 
-    fn unpack_into(
+    /// Unpacks an archive into a new folder.
+    fn fill<'f>(
         &self,
-        archive: &Place,
+        folder: &'f Place,
         file: File,
         format: Format,
-        folder: &Place,
-    ) -> Result<Unpacked, Error> {
-        fs::create_dir(&folder.path).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => Error::new(format!(
-                "what an earlier call left is in the way: delete `{}.unpacking1~`",
-                folder.name
-            )),
-            _ => self.explain(&error, folder, "made"),
-        })?;
+        archive: &Place,
+    ) -> Result<Output<'f>, Error> {
         let mut output = Output {
             folder: &folder.path,
             seen: BTreeMap::new(),
@@ -154,13 +158,7 @@ impl Workspace {
             )),
             Refused::Write(error) => self.explain(&error, folder, "unpacked"),
         })?;
-        Ok(Unpacked {
-            to: String::new(),
-            format,
-            files: output.files,
-            folders: output.folders,
-            bytes: MAX_UNPACKED_BYTES - output.left_bytes,
-        })
+        Ok(output)
     }
 }
 
@@ -190,14 +188,6 @@ fn other_format(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-fn check_method(method: zip::CompressionMethod) -> Taken {
-    use zip::CompressionMethod::{Deflated, Stored};
-    if matches!(method, Deflated | Stored) {
-        return Ok(());
-    }
-    Err(said(format!("a file in it is compressed by `{method}`, which is not known here; {PACK_ANEW}")))
-}
-
 fn has_tar_mark(block: &[u8]) -> bool {
     block.get(257..262) == Some(b"ustar")
 }
@@ -205,14 +195,10 @@ fn has_tar_mark(block: &[u8]) -> bool {
 /// Whether an archive begins like this. The oldest have no mark, but a sum of the block, in which the sum counts as spaces.
 fn begins_tar(block: &[u8]) -> bool {
     let Ok(block) = <&[u8; TAR_BLOCK_BYTES]>::try_from(block) else { return false };
-    let sum = || -> u32 {
-        let bytes = block.iter().enumerate();
-        bytes.map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) }).sum()
-    };
-    let is_end = block.iter().all(|byte| *byte == 0);
-    is_end
-        || has_tar_mark(block)
-        || tar::Header::from_byte_slice(block).cksum().is_ok_and(|told| told == sum())
+    let mut header = tar::Header::from_byte_slice(block).clone();
+    let told = header.cksum().ok();
+    header.set_cksum();
+    has_tar_mark(block) || block.iter().all(|byte| *byte == 0) || told == header.cksum().ok()
 }
 
 /// Why an archive is not unpacked.
@@ -242,6 +228,9 @@ impl Output<'_> {
         check_zip_count(&mut file)?;
         let mut archive =
             zip::ZipArchive::new(BufReader::with_capacity(64 * 1024, file)).map_err(damaged_zip)?;
+        if archive.has_duplicate_names() {
+            return Err(said("a name is in it twice".to_owned()));
+        }
         for index in 0..archive.len() {
             let mut entry = archive.by_index(index).map_err(damaged_zip)?;
             let raw = entry.name_raw().to_vec();
@@ -249,14 +238,19 @@ impl Output<'_> {
             if entry.is_symlink() {
                 return Err(said(format!("`{name}` in it is a link")));
             }
-            check_method(entry.compression())?;
+            let method = entry.compression();
+            if !matches!(method, CompressionMethod::Deflated | CompressionMethod::Stored) {
+                let reason =
+                    format!("a file in it is compressed by `{method}`, which is not known here; {PACK_ANEW}");
+                return Err(said(reason));
+            }
             if entry.is_dir() {
                 self.add_folder(&name)?;
             } else {
                 self.add_file(&name, &mut entry)?;
             }
         }
-        check_zip_names(archive)
+        Ok(())
     }
 
     fn take_tar(&mut self, file: File) -> Taken {
@@ -277,19 +271,15 @@ impl Output<'_> {
             let mut entry = entry.map_err(Refused::Read)?;
             let kind = entry.header().entry_type();
             match kind {
-                tar::EntryType::GNULongName => long_name = Some(read_long_name(&mut entry)?),
-                tar::EntryType::XHeader => long_name = read_pax_name(&mut entry)?.or(long_name),
-                tar::EntryType::XGlobalHeader | tar::EntryType::GNULongLink => {}
-                tar::EntryType::Regular | tar::EntryType::Continuous | tar::EntryType::Directory => {
-                    let raw = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
-                    self.add_tar_entry(&raw, kind, &mut entry)?;
+                EntryType::GNULongName => {
+                    let note = read_note(&mut entry)?;
+                    long_name = note.split(|byte| *byte == 0).next().map(<[u8]>::to_vec);
                 }
+                EntryType::XHeader => long_name = pax_name(&read_note(&mut entry)?)?.or(long_name),
+                EntryType::XGlobalHeader | EntryType::GNULongLink => {}
                 _ => {
                     let raw = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
-                    return Err(said(format!(
-                        "`{}` in it is a link, a device or another thing that is no file",
-                        shown(&raw)
-                    )));
+                    self.add_tar_entry(&raw, kind, &mut entry)?;
                 }
             }
         }
@@ -299,9 +289,13 @@ impl Output<'_> {
         if rest.limit() == 0 { Err(too_large()) } else { Ok(()) }
     }
 
-    fn add_tar_entry(&mut self, raw: &[u8], kind: tar::EntryType, content: &mut dyn Read) -> Taken {
+    fn add_tar_entry(&mut self, raw: &[u8], kind: EntryType, content: &mut dyn Read) -> Taken {
+        if !matches!(kind, EntryType::Regular | EntryType::Continuous | EntryType::Directory) {
+            let name = shown(raw);
+            return Err(said(format!("`{name}` in it is a link, a device or another thing that is no file")));
+        }
         // Old archives mark a folder by a slash alone. The folder that all is packed from is often `./`.
-        let is_folder = kind == tar::EntryType::Directory || raw.ends_with(b"/");
+        let is_folder = kind == EntryType::Directory || raw.ends_with(b"/");
         if is_folder && matches!(raw, b"." | b"./") {
             return Ok(());
         }
@@ -319,16 +313,14 @@ impl Output<'_> {
         self.count()?;
         self.files += 1;
         let mut file = File::create_new(self.folder.join(name)).map_err(Refused::Write)?;
-        let mut left = self.left_bytes;
-        let copied = copy_at_most(content, &mut Writer(&mut file), &mut left);
-        self.left_bytes = left;
-        match copied {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(too_large()),
-            Err(error) => Err(match error.downcast::<WriteFailed>() {
-                Ok(WriteFailed(error)) => Refused::Write(error),
-                Err(error) => Refused::Read(error),
-            }),
+        let mut piece = [0; 16 * 1024];
+        loop {
+            let read = content.read(&mut piece).map_err(Refused::Read)?;
+            if read == 0 {
+                return Ok(());
+            }
+            self.left_bytes = self.left_bytes.checked_sub(read as u64).ok_or_else(too_large)?;
+            file.write_all(&piece[..read]).map_err(Refused::Write)?;
         }
     }
 
@@ -349,10 +341,7 @@ impl Output<'_> {
     }
 
     fn count(&self) -> Taken {
-        match self.seen.len() {
-            count if count > MAX_ENTRIES => Err(too_many()),
-            _ => Ok(()),
-        }
+        if self.seen.len() > MAX_ENTRIES { Err(too_many()) } else { Ok(()) }
     }
 }
 
@@ -368,8 +357,7 @@ fn too_large() -> Refused {
     said(format!("what is in it has more than {} MiB", MAX_UNPACKED_BYTES / 1024 / 1024))
 }
 
-fn damaged_zip(error: zip::result::ZipError) -> Refused {
-    use zip::result::ZipError;
+fn damaged_zip(error: ZipError) -> Refused {
     match error {
         ZipError::Io(error) => Refused::Read(error),
         ZipError::UnsupportedArchive(message) if message == ZipError::PASSWORD_REQUIRED => {
@@ -401,32 +389,6 @@ fn check_zip_count(file: &mut File) -> Taken {
     Ok(())
 }
 
-/// Looks for a name that two entries have, of which the reader of the archive gives only one.
-fn check_zip_names(archive: zip::ZipArchive<BufReader<File>>) -> Taken {
-    let start = archive.central_directory_start();
-    let mut list = archive.into_inner();
-    list.seek(SeekFrom::Start(start)).map_err(Refused::Read)?;
-    let mut seen = BTreeSet::new();
-    loop {
-        let mut head = [0; ZIP_ENTRY_BYTES];
-        // After the last entry stands another record.
-        if list.read_exact(&mut head).is_err() || !head.starts_with(b"PK\x01\x02") {
-            return Ok(());
-        }
-        let length = |at: usize| usize::from(u16::from_le_bytes([head[at], head[at + 1]]));
-        let mut name = vec![0; length(28)];
-        list.read_exact(&mut name).map_err(Refused::Read)?;
-        let rest = length(30) + length(32);
-        list.seek_relative(i64::try_from(rest).unwrap_or_default()).map_err(Refused::Read)?;
-        if seen.len() > MAX_ENTRIES {
-            return Err(too_many());
-        }
-        if let Some(name) = seen.replace(name) {
-            return Err(said(format!("`{}` is in it twice", taken_name(&name)?)));
-        }
-    }
-}
-
 fn read_note(entry: &mut dyn Read) -> Taken<Vec<u8>> {
     let mut note = Vec::new();
     entry.take(MAX_NOTE_BYTES + 1).read_to_end(&mut note).map_err(Refused::Read)?;
@@ -436,16 +398,9 @@ fn read_note(entry: &mut dyn Read) -> Taken<Vec<u8>> {
     Ok(note)
 }
 
-fn read_long_name(entry: &mut dyn Read) -> Taken<Vec<u8>> {
-    let mut name = read_note(entry)?;
-    name.truncate(memchr::memchr(0, &name).unwrap_or(name.len()));
-    Ok(name)
-}
-
-fn read_pax_name(entry: &mut dyn Read) -> Taken<Option<Vec<u8>>> {
-    let note = read_note(entry)?;
+fn pax_name(note: &[u8]) -> Taken<Option<Vec<u8>>> {
     let mut name = None;
-    for extension in tar::PaxExtensions::new(&note) {
+    for extension in tar::PaxExtensions::new(note) {
         let extension = extension.map_err(Refused::Read)?;
         match extension.key_bytes() {
             b"path" => name = Some(extension.value_bytes().to_vec()),
@@ -465,28 +420,4 @@ fn taken_name(raw: &[u8]) -> Taken<String> {
 /// A name that may be anything, for a message.
 fn shown(raw: &[u8]) -> String {
     shorten(&String::from_utf8_lossy(raw), MAX_NAME_CHARACTERS)
-}
-
-/// Marks what fails while writing, which is not the archive's fault.
-struct Writer<'f>(&'f mut File);
-
-#[derive(Debug)]
-struct WriteFailed(io::Error);
-
-impl std::fmt::Display for WriteFailed {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.fmt(formatter)
-    }
-}
-
-impl std::error::Error for WriteFailed {}
-
-impl io::Write for Writer<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes).map_err(|error| io::Error::other(WriteFailed(error)))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

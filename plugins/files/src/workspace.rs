@@ -1,7 +1,7 @@
 //! The workspace, how paths in it are written and read, and the walk through its folders.
 
 use std::fs::{self, FileType, Metadata};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -92,24 +92,16 @@ impl Workspace {
             }
             _ => written,
         };
-        let mut names = Vec::new();
-        for component in Path::new(inside).components() {
-            match component {
-                Component::Normal(name) => names.push(name.to_string_lossy().into_owned()),
-                Component::CurDir => {}
-                _ => {
-                    return Err(Error::invalid(format!(
-                        "`{written}` may not contain `..`: write the path from the workspace's root"
-                    )));
-                }
-            }
+        let names: Vec<&str> = inside.split('/').filter(|name| !matches!(*name, "" | ".")).collect();
+        if names.contains(&"..") {
+            return Err(Error::invalid(format!(
+                "`{written}` may not contain `..`: write the path from the workspace's root"
+            )));
         }
-        if names.is_empty() {
-            return Ok(self.root());
+        match names.is_empty() {
+            true => Ok(self.root()),
+            false => Ok(self.root().under(&names.join("/"))),
         }
-        let name = names.join("/");
-        let path = self.root.join(&name);
-        Ok(Place { name, path })
     }
 
     /// Reads the path of a file that may not be there yet.
@@ -128,7 +120,8 @@ impl Workspace {
         fs::symlink_metadata(&place.path).map_err(|error| self.explain(&error, place, "read"))
     }
 
-    /// Walks a folder down to a depth, in the order of names. Links are shown and not followed.
+    /// Walks a folder down to a depth, in the order of names, from the place on where an earlier answer ended. Links are
+    /// shown and not followed.
     ///
     /// Gives each entry to `visit`, and the number of folders that could not be entered and of names that cannot be shown.
     /// In a component the host keeps such names to itself, and none are counted.
@@ -136,15 +129,30 @@ impl Workspace {
         &self,
         folder: &Place,
         depth: u32,
+        from: Option<&str>,
         visit: &mut dyn FnMut(&Entry<'_>) -> Step,
     ) -> Result<u32, Error> {
         let first = entries(&folder.path).map_err(|error| self.explain(&error, folder, "listed"))?;
         let name = if folder.name == "." { String::new() } else { format!("{}/", folder.name) };
-        let mut walk = Walk { name, path: folder.path.clone(), depth, unreadable: 0, visit };
+        let mut walk = Walk { name, path: folder.path.clone(), depth, from, unreadable: 0, visit };
         walk.pass(first, 1);
         Ok(walk.unreadable)
     }
+
+    /// Everything in a folder, each folder before what is in it, and how much `walk` could not show. Ends after one more
+    /// than `most`.
+    pub fn all_in(&self, folder: &Place, most: usize) -> Result<(Vec<Found>, u32), Error> {
+        let mut all = Vec::new();
+        let unreadable = self.walk(folder, MAX_DEPTH, None, &mut |entry| {
+            all.push((Place { name: entry.name.to_owned(), path: entry.path.to_owned() }, entry.kind));
+            if all.len() > most { Step::End } else { Step::On }
+        })?;
+        Ok((all, unreadable))
+    }
 }
+
+/// A file, a folder or another thing in a folder.
+pub type Found = (Place, Kind);
 
 impl Place {
     /// The last part of its name.
@@ -156,6 +164,11 @@ impl Place {
     pub fn under(&self, name: &str) -> Self {
         let full = if self.name == "." { name.to_owned() } else { format!("{}/{name}", self.name) };
         Self { name: full, path: self.path.join(name) }
+    }
+
+    /// How many bytes a file has, as far as its folder tells.
+    pub fn bytes(&self) -> u64 {
+        bytes_of(&self.path)
     }
 
     /// Whether it is `other`, or lies somewhere under it.
@@ -182,6 +195,11 @@ impl Kind {
     }
 }
 
+/// How many bytes a file has, as far as its folder tells.
+pub fn bytes_of(path: &Path) -> u64 {
+    fs::symlink_metadata(path).map_or(0, |metadata| metadata.len())
+}
+
 /// What a folder holds, in the order of the names.
 fn entries(folder: &Path) -> std::io::Result<Contents> {
     let mut contents = host::list(folder)?;
@@ -194,6 +212,7 @@ struct Walk<'v> {
     name: String,
     path: PathBuf,
     depth: u32,
+    from: Option<&'v str>,
     unreadable: u32,
     visit: &'v mut dyn FnMut(&Entry<'_>) -> Step,
 }
@@ -206,7 +225,15 @@ impl Walk<'_> {
             let length = self.name.len();
             self.name.push_str(&name);
             self.path.push(&name);
-            let step = (self.visit)(&Entry { name: &self.name, path: &self.path, kind, depth });
+            let step = match self.from {
+                // What lies wholly before the place need not be walked again.
+                Some(from) if order(&self.name, from).is_lt() => {
+                    let is_on_the_way =
+                        from.strip_prefix(&self.name).is_some_and(|rest| rest.starts_with('/'));
+                    if is_on_the_way { Step::On } else { Step::Past }
+                }
+                _ => (self.visit)(&Entry { name: &self.name, path: &self.path, kind, depth }),
+            };
             let goes_deeper = kind == Kind::Folder && depth < self.depth && step == Step::On;
             let goes_on = step != Step::End && (!goes_deeper || self.enter(depth + 1));
             self.name.truncate(length);
@@ -238,14 +265,7 @@ pub fn order(left: &str, right: &str) -> std::cmp::Ordering {
     left.split('/').cmp(right.split('/'))
 }
 
-/// Whether a folder, with all that is in it, comes before the place where an answer ended, and need not be walked again.
-pub fn is_past(folder: &str, after: &str) -> bool {
-    let is_on_the_way = after.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
-    !is_on_the_way && order(folder, after).is_lt()
-}
-
-/// Whether a walk passed nothing by that it could not read, which need not be said.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-pub fn is_zero(count: &u32) -> bool {
-    *count == 0
+/// Whether a count need not be said.
+pub fn is_zero<N: Default + PartialEq>(count: &N) -> bool {
+    *count == N::default()
 }

@@ -4,6 +4,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 use regex_automata::Input;
 use regex_automata::meta::{Cache, Regex};
 
+use super::Match;
 use super::pattern::Pattern;
 
 /// Enough of a line to know it by.
@@ -34,37 +35,6 @@ struct Search<'p> {
     cache: Cache,
 }
 
-/// What is called while a file is searched.
-pub struct Callbacks<'c> {
-    /// Pays for so many bytes. Gives false when nothing is left.
-    pub spend: &'c mut dyn FnMut(usize) -> bool,
-    /// Takes a line that was found. Gives false to end the search.
-    pub take: &'c mut dyn FnMut(Found<'_>) -> bool,
-}
-
-/// How the search of a file, or of a part of it, ended.
-#[derive(Debug, PartialEq)]
-pub enum Ended {
-    AtEnd,
-    /// The one who takes the lines wants no more.
-    Taken,
-    /// Nothing is left to pay with. So many lines are searched.
-    Spent(u64),
-}
-
-/// A line that was found, in its file.
-pub struct Found<'b> {
-    /// Counted from 1.
-    pub number: u64,
-    bytes: &'b [u8],
-    start: usize,
-    end: usize,
-    /// Where in the line the match ends.
-    matched_to: usize,
-    lines_before: usize,
-    lines_after: usize,
-}
-
 impl<'p> Search<'p> {
     fn with(regex: &'p Regex) -> Self {
         Self { regex, cache: regex.create_cache() }
@@ -83,94 +53,101 @@ impl<'p> Lines<'p> {
         Self { fast: Search::with(&pattern.regex), exact, lines_before, lines_after }
     }
 
-    /// Gives each line after `after_line` that the pattern finds.
-    pub fn search(&mut self, bytes: &[u8], after_line: u64, callbacks: &mut Callbacks<'_>) -> Ended {
-        let mut reached = Reached { offset: 0, lines: 0, counted_to: 0 };
-        if after_line > 0 {
-            reached.pass_lines(bytes, after_line);
-        }
-        while reached.offset < bytes.len() {
-            let end = end_of_part(bytes, reached.offset);
-            if !(callbacks.spend)(end - reached.offset) {
-                return Ended::Spent(reached.count_to(bytes, reached.offset));
-            }
-            match self.search_part(bytes, end, &mut reached, callbacks) {
-                Ended::AtEnd => reached.offset = end,
-                ended => return ended,
-            }
-        }
-        Ended::AtEnd
-    }
-
-    /// Searches up to `end`, where a line ends too.
-    fn search_part(
+    /// Gives each line after `after_line` that the pattern finds to `take`, as long as that gives true.
+    ///
+    /// Pays for what is searched. Where nothing is left to pay with, gives how many lines are searched.
+    pub fn search(
         &mut self,
         bytes: &[u8],
-        end: usize,
-        reached: &mut Reached,
-        callbacks: &mut Callbacks<'_>,
-    ) -> Ended {
-        let part = &bytes[..end];
-        let mut at = reached.offset;
-        while at < end {
-            let Some(mut matched_to) = self.fast.end_of_match(part, at) else { break };
-            let start = memrchr(b'\n', &part[..matched_to]).map_or(0, |before| before + 1);
-            if start == end {
-                break;
-            }
-            let line_end = memchr(b'\n', &part[matched_to..]).map_or(end, |length| matched_to + length);
-            at = line_end + 1;
-            if let Some(exact) = &mut self.exact {
-                let line = &part[start..line_end];
-                if !(callbacks.spend)(cost_of_exact(line)) {
-                    return Ended::Spent(reached.count_to(bytes, start));
-                }
-                match exact.end_of_match(line, 0) {
-                    Some(end) => matched_to = start + end,
-                    None => continue,
+        after_line: u64,
+        left_bytes: &mut usize,
+        take: &mut dyn FnMut(Match) -> bool,
+    ) -> Option<u64> {
+        let mut reached = Reached::after(bytes, after_line);
+        let (mut at, mut part) = (reached.counted_to, &bytes[..0]);
+        while at < bytes.len() {
+            if at >= part.len() {
+                part = &bytes[..end_of_part(bytes, at)];
+                if !spend(left_bytes, part.len() - at) {
+                    return Some(reached.count_to(bytes, at));
                 }
             }
-            let found = Found {
-                number: reached.count_to(bytes, start) + 1,
-                bytes,
-                start,
-                end: line_end,
-                matched_to,
-                lines_before: self.lines_before,
-                lines_after: self.lines_after,
+            let found = self.fast.end_of_match(part, at);
+            // An empty match may be behind the last line.
+            let Some(mut matched_to) = found.filter(|end| *end < part.len() || !part.ends_with(b"\n")) else {
+                at = part.len();
+                continue;
             };
-            if !(callbacks.take)(found) {
-                return Ended::Taken;
+            let start = memrchr(b'\n', &part[..matched_to]).map_or(0, |before| before + 1);
+            let end = memchr(b'\n', &part[matched_to..]).map_or(part.len(), |length| matched_to + length);
+            at = end + 1;
+            if let Some(exact) = &mut self.exact {
+                let line = &part[start..end];
+                if !spend(left_bytes, cost_of_exact(line)) {
+                    return Some(reached.count_to(bytes, start));
+                }
+                let Some(end) = exact.end_of_match(line, 0) else { continue };
+                matched_to = start + end;
+            }
+            let found = Match {
+                line: Some(reached.count_to(bytes, start) + 1),
+                text: Some(around(&part[start..end], matched_to - start)),
+                before: self.lines_before(&bytes[..start]),
+                after: self.lines_after(bytes.get(end + 1..).unwrap_or_default()),
+                ..Match::default()
+            };
+            if !take(found) {
+                return None;
             }
         }
-        Ended::AtEnd
+        None
     }
+
+    fn lines_before(&self, bytes: &[u8]) -> Vec<String> {
+        let Some(bytes) = bytes.strip_suffix(b"\n") else { return Vec::new() };
+        let lines = bytes.rsplit(|byte| *byte == b'\n').take(self.lines_before);
+        let mut lines: Vec<String> = lines.map(|line| around(line, 0)).collect();
+        lines.reverse();
+        lines
+    }
+
+    fn lines_after(&self, bytes: &[u8]) -> Vec<String> {
+        let lines = bytes.split_inclusive(|byte| *byte == b'\n').take(self.lines_after);
+        lines.map(|line| around(line.strip_suffix(b"\n").unwrap_or(line), 0)).collect()
+    }
+}
+
+/// Pays, perhaps with more than is left. Gives false when nothing is.
+fn spend(left_bytes: &mut usize, bytes: usize) -> bool {
+    let is_left = *left_bytes > 0;
+    *left_bytes = left_bytes.saturating_sub(bytes);
+    is_left
 }
 
 fn cost_of_exact(line: &[u8]) -> usize {
     (line.len() + LINE_COST_BYTES) * EXACT_FACTORS[usize::from(!line.is_ascii())]
 }
 
-/// How far a search came. Lines are counted only where somebody asks for their number.
+/// How far lines are counted. They are only where their number is asked for.
 struct Reached {
-    offset: usize,
     /// How many lines end before `counted_to`.
     lines: u64,
     counted_to: usize,
 }
 
 impl Reached {
+    /// Behind so many lines.
+    fn after(bytes: &[u8], lines: u64) -> Self {
+        let Some(last) = lines.checked_sub(1) else { return Self { lines: 0, counted_to: 0 } };
+        let last = usize::try_from(last).unwrap_or(usize::MAX);
+        let counted_to = memchr_iter(b'\n', bytes).nth(last).map_or(bytes.len(), |end| end + 1);
+        Self { lines, counted_to }
+    }
+
     fn count_to(&mut self, bytes: &[u8], offset: usize) -> u64 {
         self.lines += memchr_iter(b'\n', &bytes[self.counted_to..offset]).count() as u64;
         self.counted_to = offset;
         self.lines
-    }
-
-    fn pass_lines(&mut self, bytes: &[u8], lines: u64) {
-        let last = usize::try_from(lines - 1).unwrap_or(usize::MAX);
-        self.offset = memchr_iter(b'\n', bytes).nth(last).map_or(bytes.len(), |end| end + 1);
-        self.counted_to = self.offset;
-        self.lines = lines;
     }
 }
 
@@ -182,49 +159,14 @@ fn end_of_part(bytes: &[u8], from: usize) -> usize {
     }
 }
 
-impl Found<'_> {
-    /// The line, or so much of it before and after the match that a reader knows it.
-    pub fn text(&self) -> String {
-        let line = without_return(&self.bytes[self.start..self.end]);
-        let matched_to = (self.matched_to - self.start).min(line.len());
-        around(line, matched_to)
-    }
-
-    pub fn before(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        let mut end = self.start;
-        while end > 0 && lines.len() < self.lines_before {
-            let start = memrchr(b'\n', &self.bytes[..end - 1]).map_or(0, |before| before + 1);
-            lines.push(around(without_return(&self.bytes[start..end - 1]), 0));
-            end = start;
-        }
-        lines.reverse();
-        lines
-    }
-
-    pub fn after(&self) -> Vec<String> {
-        let mut lines = Vec::new();
-        let mut start = self.end + 1;
-        while start < self.bytes.len() && lines.len() < self.lines_after {
-            let rest = &self.bytes[start..];
-            let length = memchr(b'\n', rest).unwrap_or(rest.len());
-            lines.push(around(without_return(&rest[..length]), 0));
-            start += length + 1;
-        }
-        lines
-    }
-}
-
-fn without_return(line: &[u8]) -> &[u8] {
-    line.strip_suffix(b"\r").unwrap_or(line)
-}
-
-/// The line, or the part of it around a place.
+/// A line without a carriage return at its end, or the part of it around a place.
 fn around(line: &[u8], place: usize) -> String {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.len() <= MAX_LINE_CHARACTERS {
         return String::from_utf8_lossy(line).into_owned();
     }
     // A line can be as long as its file; only what is near the place is made a text.
+    let place = place.min(line.len());
     let from = place.saturating_sub(MAX_LINE_BYTES / 2);
     let to = line.len().min(from + MAX_LINE_BYTES);
     let before = String::from_utf8_lossy(&line[from..place]);

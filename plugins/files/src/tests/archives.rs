@@ -289,7 +289,7 @@ fn t7_a_zip_with_the_same_name_twice_is_refused() {
     };
     put(&folder, "x.zip", &twice(zip_of(&[("name1", b"1"), ("b", b"b"), ("name2", b"2")])));
     let told = refused(&folder, "x.zip");
-    assert!(told.contains("`name1` is in it twice"), "{told}");
+    assert!(told.contains("a name is in it twice"), "{told}");
 
     put(&folder, "y.zip", &zip_of(&[("name1", b"1"), ("b", b"b"), ("name2", b"2")]));
     assert_eq!(folder.workspace.unpack("y.zip", "y").unwrap().files, 3);
@@ -425,7 +425,7 @@ fn t7_a_name_that_is_told_is_the_one_to_give() {
 fn t7_a_name_in_an_archive_is_shown_as_it_is_as_far_as_it_can_be_seen() {
     let folder = folder(&[]);
     for (name, expected) in
-        [("..\\it's", "`..\\it's` in it is one of Windows"), ("a\nb", "`a\\u{a}b` in it has control")]
+        [("..\\it's", "`..\\it's` in it is one of Windows"), ("a\nb", "`a\\nb` in it has control")]
     {
         put(&folder, "x.tgz", &tar_of(&[(name.as_bytes(), tar::EntryType::Regular, b"x")]));
         let told = refused(&folder, "x.tgz");
