@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::likeness::nearest_line;
+use crate::likeness::{MAX_LOOKED_AT_BYTES, nearest_line, without_number};
 use crate::room::shorten;
 use crate::text::{end_in_crlf, without_mark};
 use crate::workspace::{Place, Workspace};
@@ -15,6 +15,9 @@ const MAX_PLACES: usize = 10;
 
 /// Enough of a line to know it by.
 const MAX_LINE_CHARACTERS: usize = 200;
+
+/// More lines than this take too much fuel to be compared without their spaces.
+const MAX_COMPARED_LINES: usize = 100_000;
 
 /// Beyond this an edit is no slip of one who writes.
 const MAX_RESULT_BYTES: usize = 16 * 1024 * 1024;
@@ -77,60 +80,34 @@ impl Workspace {
         }
         let place = self.place(path)?;
         let text = self.load_text(&place)?;
-        let change = Change::find(&text, old, new);
-        match change.places.len() {
+        let has = |sign| old.contains(sign) || new.contains(sign);
+        let means_crlf = has('\n') && !has('\r') && end_in_crlf(text.split_inclusive('\n'));
+        let as_meant = |written: &str| match means_crlf {
+            true => written.replace('\n', "\r\n"),
+            false => written.to_owned(),
+        };
+        let (old_meant, new) = (as_meant(old), as_meant(new));
+        let places: Vec<usize> = memmem::find_iter(text.as_bytes(), &old_meant).collect();
+        match places.len() {
             0 => return Err(not_found(&text, old, &place)),
             1 => {}
             _ if all => {}
-            _ => return Err(ambiguous(&text, &change.places, &place)),
+            _ => return Err(ambiguous(&text, &places, &place)),
         }
-        let changed = change.apply(&text)?;
-        self.replace(&place, changed.as_bytes())?;
-        Ok(Edited {
-            path: place.name,
-            replaced: change.places.len() as u64,
-            lines: lines_of(&text, &change.places),
-            bytes: changed.len() as u64,
-        })
-    }
-}
-
-/// What is replaced by what, and where.
-struct Change {
-    old: String,
-    new: String,
-    places: Vec<usize>,
-}
-
-impl Change {
-    fn find(text: &str, old: &str, new: &str) -> Self {
-        let has = |sign| old.contains(sign) || new.contains(sign);
-        let means_crlf = has('\n') && !has('\r') && end_in_crlf(text.split_inclusive('\n'));
-        let as_meant = |written: &str| {
-            if means_crlf { written.replace('\n', "\r\n") } else { written.to_owned() }
-        };
-        let (old, new) = (as_meant(old), as_meant(new));
-        let places = memmem::find_iter(text.as_bytes(), &old).collect();
-        Self { old, new, places }
-    }
-
-    fn apply(&self, text: &str) -> Result<String, Error> {
-        let kept = text.len() - self.places.len() * self.old.len();
-        let length = self.places.len().saturating_mul(self.new.len()).saturating_add(kept);
+        let kept = text.len() - places.len() * old_meant.len();
+        let length = places.len().saturating_mul(new.len()).saturating_add(kept);
         if length > MAX_RESULT_BYTES {
             return Err(Error::invalid(format!(
                 "the file would have {length} bytes: more than is changed in place; make a smaller change"
             )));
         }
-        let mut changed = String::with_capacity(length);
-        let mut copied_to = 0;
-        for place in &self.places {
-            changed.push_str(&text[copied_to..*place]);
-            changed.push_str(&self.new);
-            copied_to = place + self.old.len();
-        }
-        changed.push_str(&text[copied_to..]);
-        Ok(changed)
+        self.replace(&place, text.replace(&old_meant, &new).as_bytes())?;
+        Ok(Edited {
+            path: place.name,
+            replaced: places.len() as u64,
+            lines: lines_of(&text, &places),
+            bytes: length as u64,
+        })
     }
 }
 
@@ -162,29 +139,59 @@ fn not_found(text: &str, old: &str, place: &Place) -> Error {
     if text.is_empty() {
         return Error::new(format!("`old` is not in `{name}`, which is empty"));
     }
-    let in_line_feeds = old.replace("\r\n", "\n");
-    let otherwise = [in_line_feeds.replace('\n', "\r\n"), in_line_feeds];
-    if otherwise.iter().any(|old| memmem::find(text.as_bytes(), old.as_bytes()).is_some()) {
+    if let Some((line, slip)) = find_slip(text, old) {
         return Error::new(format!(
-            "`old` is in `{name}` but for the ends of its lines, where one has `\\n` and the other `\\r\\n`: take them as `read` gives them"
+            "`old` is in `{name}` from line {line}, but for {slip}: take the text as `read` gives it"
         ));
     }
     let wanted = old.lines().find(|line| !line.trim().is_empty()).unwrap_or(old);
-    Error::new(match nearest_line(text, wanted) {
-        Some((number, line)) if line.contains(wanted) && old.contains('\n') => format!(
+    let Some((index, line)) = nearest_line(text.lines(), wanted) else {
+        return Error::new(format!(
+            "`old` is not in `{name}`, nor is any line like it{}: read the file, or `search` for it",
+            if text.len() > MAX_LOOKED_AT_BYTES { " in its first MiB" } else { "" }
+        ));
+    };
+    let (number, line_shown) = (index + 1, shorten(line, MAX_LINE_CHARACTERS));
+    Error::new(if line.contains(wanted) && old.contains('\n') {
+        format!(
             "`old` is not in `{name}`. Its line `{}` is there, in line {number}, but not all that comes with it: read the file from there and take the text as it is",
             shorten(wanted, MAX_LINE_CHARACTERS)
-        ),
-        Some((number, line)) if line.trim() == wanted.trim() => format!(
-            "`old` is not in `{name}`. Line {number} differs only in its spaces: `{}`",
-            shorten(line, MAX_LINE_CHARACTERS)
-        ),
-        Some((number, line)) => format!(
-            "`old` is not in `{name}`. The nearest line is {number}: `{}`",
-            shorten(line, MAX_LINE_CHARACTERS)
-        ),
-        None => {
-            format!("`old` is not in `{name}`, nor is any line like it: read the file, or `search` for it")
-        }
+        )
+    } else {
+        format!("`old` is not in `{name}`. The nearest line is {number}: `{line_shown}`")
     })
+}
+
+/// What a line is compared by.
+type Part = fn(&str) -> &str;
+
+/// The line where the text is but for what models get wrong, and what that is.
+fn find_slip(text: &str, old: &str) -> Option<(usize, &'static str)> {
+    let unnumbered: Option<Vec<&str>> = old.lines().map(without_number).collect();
+    let unnumbered = unnumbered.map(|lines| lines.join("\n"));
+    let text = &text[..text.floor_char_boundary(MAX_LOOKED_AT_BYTES)];
+    if memchr::memchr_iter(b'\n', text.as_bytes()).count() > MAX_COMPARED_LINES {
+        return None;
+    }
+    let slips: [(_, Part, _); 4] = [
+        (Some(old), |line| line, "the ends of its lines, where one has `\\n` and the other `\\r\\n`"),
+        (Some(old), str::trim_end, "spaces at the ends of its lines"),
+        (Some(old), str::trim, "the spaces or tabs that its lines begin with"),
+        (unnumbered.as_deref(), str::trim, "the numbers before its lines, which are no part of the file"),
+    ];
+    slips.into_iter().find_map(|(old, part, slip)| {
+        let (text, old) = (each_line(text, part), each_line(old?, part));
+        let place = memmem::find(text.as_bytes(), old.as_bytes()).filter(|_| !old.trim().is_empty())?;
+        Some((text[..place].matches('\n').count() + 1, slip))
+    })
+}
+
+/// A part of each line of a text, joined by line feeds.
+fn each_line(text: &str, part: Part) -> String {
+    let mut parts = String::with_capacity(text.len());
+    for (index, line) in text.lines().enumerate() {
+        parts.push_str(if index > 0 { "\n" } else { "" });
+        parts.push_str(part(line));
+    }
+    parts
 }

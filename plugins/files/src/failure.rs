@@ -48,14 +48,9 @@ impl Workspace {
             return Error::new(format!("`{name}` is a file: write the path of a folder, or `read` it"));
         }
         let above = name.rmatch_indices('/').map(|(end, _)| &name[..end]).find(|above| is_there(above));
-        Error::new(match above {
-            Some(file) => {
-                format!(
-                    "there is no `{name}`, because `{file}` is a file and no folder: `list` shows what there is"
-                )
-            }
-            None => format!("there is no `{name}`: `list` shows what there is"),
-        })
+        let because =
+            above.map_or(String::new(), |file| format!(", because `{file}` is a file and no folder"));
+        Error::new(format!("there is no `{name}`{because}: `list` shows what there is"))
     }
 
     /// Says that there is no such place, and what may have been meant.
@@ -71,28 +66,22 @@ impl Workspace {
     fn nearest(&self, missing: &Place) -> Option<String> {
         let wanted = missing.name.to_lowercase();
         let wanted_name = missing.file_name().to_lowercase();
-        let (mut of_path, mut of_name) =
-            (Likeness::to(wanted.as_bytes()), Likeness::to(wanted_name.as_bytes()));
-        let mut best: Option<(f32, String)> = None;
+        let (mut of_path, mut of_name) = (Likeness::to(&wanted), Likeness::to(&wanted_name));
+        let mut best = (SOMEWHAT_ALIKE, None);
         let mut seen = 0;
-        // What an interrupted call left behind is not what anybody means.
-        let is_left_behind = |name: &str| name.ends_with('~');
         let walked = self.walk(&self.root(), MAX_DEPTH, None, &mut |entry| {
             let path = entry.name.to_lowercase();
             let name = path.rsplit('/').next().unwrap_or(&path);
             // The name says more than the folders on the way.
-            let score = 0.6 * of_name.of(name.as_bytes()) + 0.4 * of_path.of(path.as_bytes());
-            if score > best.as_ref().map_or(SOMEWHAT_ALIKE, |best| best.0)
-                && entry.kind != Kind::Other
-                && !is_left_behind(name)
-            {
-                best = Some((score, entry.name.to_owned()));
+            let score = 0.6 * of_name.of(name) + 0.4 * of_path.of(&path);
+            // What an interrupted call left behind is not what anybody means.
+            if score > best.0 && entry.kind != Kind::Other && !name.ends_with('~') {
+                best = (score, Some(entry.name.to_owned()));
             }
             seen += 1;
             if seen < MAX_NAMES { Step::On } else { Step::End }
         });
-        walked.ok()?;
-        best.map(|(_, name)| name)
+        walked.ok().and(best.1)
     }
 }
 

@@ -4,21 +4,22 @@
 //! them, and everywhere else an end must be the same and is given as it is. The byte order mark before a text stays, unless
 //! the diff has it too.
 
+use memchr::{memchr_iter, memmem};
 use toolgate_sdk::Error;
 
-use super::unified::{Hunk, Line, without_return};
-use crate::likeness::nearest_line;
+use super::hunks::Hunk;
+use crate::likeness::{nearest_line, slip};
 use crate::room::shorten;
 use crate::text::{BYTE_ORDER_MARK, end_in_crlf};
 
 /// Enough of a line to know it by.
 const MAX_LINE_CHARACTERS: usize = 160;
 
-/// How many lines are compared for one file at most. Only texts that repeat themselves without end need more.
-const MAX_COMPARISONS: usize = 10_000_000;
+/// In a file of more lines it takes too much fuel to find those that are like a hunk.
+const MAX_EXPLAINED_LINES: usize = 500_000;
 
 /// A text after a patch.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Applied {
     pub text: String,
     pub added: u64,
@@ -27,266 +28,243 @@ pub struct Applied {
 
 /// Applies the hunks of a patch to the text of a file.
 pub fn apply(text: &str, hunks: &[Hunk<'_>], name: &str) -> Result<Applied, Error> {
-    let mut lines = hunks.iter().flat_map(|hunk| &hunk.lines);
-    if lines.any(|line| line.text().starts_with(BYTE_ORDER_MARK)) {
-        return apply_to(text, hunks, name);
-    }
+    let lines_of_diff = || hunks.iter().flat_map(|hunk| &hunk.lines).map(|line| line.text);
     let marked = text.strip_prefix(BYTE_ORDER_MARK);
-    let mut applied = apply_to(marked.unwrap_or(text), hunks, name)?;
+    let marked = marked.filter(|_| !lines_of_diff().any(|line| line.starts_with(BYTE_ORDER_MARK)));
+    let text = marked.unwrap_or(text);
+    let has_returns = lines_of_diff().any(|line| line.ends_with('\r'));
+    let is_crlf = !has_returns && end_in_crlf(text.split_inclusive('\n'));
+    let newline = if is_crlf { "\r\n" } else { "\n" };
+    // A last line without an end gets one, which it loses again where it stays the last.
+    let is_open = !text.is_empty() && !text.ends_with('\n');
+    let mut fitting = Fitting {
+        text: &[text, if is_open { newline } else { "" }].concat(),
+        newline,
+        taken: 0,
+        shift: 0,
+        keeps_last: true,
+        applied: Applied { text: String::with_capacity(text.len()), ..Applied::default() },
+    };
+    for (index, hunk) in hunks.iter().enumerate() {
+        fitting.apply(hunk).map_err(|reason| {
+            let (number, at) = (index + 1, hunk.at);
+            Error::new(format!(
+                "hunk {number} for `{name}` (line {at} of the diff) does not fit: {reason}. Nothing was changed"
+            ))
+        })?;
+    }
+    fitting.copy_to(fitting.text.len());
+    let mut applied = fitting.applied;
+    if is_open && fitting.keeps_last {
+        applied.text.truncate(applied.text.len() - newline.len());
+    }
     if marked.is_some() && !applied.text.is_empty() {
         applied.text.insert_str(0, BYTE_ORDER_MARK);
     }
     Ok(applied)
 }
 
-fn apply_to(text: &str, hunks: &[Hunk<'_>], name: &str) -> Result<Applied, Error> {
-    let lines_of_diff = || hunks.iter().flat_map(|hunk| &hunk.lines);
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let is_crlf = end_in_crlf(lines.iter().copied());
-    let means_crlf = is_crlf && !lines_of_diff().any(|line| line.text().ends_with('\r'));
-    let mut fitting = Fitting {
-        source: text,
-        lines,
-        newline: if means_crlf { "\r\n" } else { "\n" },
-        missing_end: if is_crlf { "\r\n" } else { "\n" },
-        taken: 0,
-        taken_bytes: 0,
-        shift: 0,
-        comparisons_left: MAX_COMPARISONS,
-        applied: Applied { text: String::with_capacity(text.len()), added: 0, removed: 0 },
-    };
-    for (index, hunk) in hunks.iter().enumerate() {
-        fitting.apply(hunk).map_err(|reason| {
-            Error::new(format!(
-                "hunk {} for `{name}` (line {} of the diff) does not fit: {reason}. Nothing was changed",
-                index + 1,
-                hunk.at
-            ))
-        })?;
-    }
-    Ok(fitting.finish())
-}
-
 struct Fitting<'t> {
-    source: &'t str,
-    /// With their ends.
-    lines: Vec<&'t str>,
+    text: &'t str,
     /// What ends a line of the file beyond what the diff says of it, and a line that is added.
     newline: &'static str,
-    /// What a last line without an end gets, where another follows.
-    missing_end: &'static str,
-    /// How many lines of the text are in the new text already, or dropped.
+    /// How many bytes of the text are in the new text already, or dropped.
     taken: usize,
-    taken_bytes: usize,
-    /// How much further down than it says the last hunk was found.
+    /// How many lines further down than it says the last hunk was found.
     shift: isize,
-    comparisons_left: usize,
+    /// Whether the last line of the text is the last of the new one.
+    keeps_last: bool,
     applied: Applied,
 }
 
-impl<'t> Fitting<'t> {
+impl Fitting<'_> {
     fn apply(&mut self, hunk: &Hunk<'_>) -> Result<(), String> {
-        let place = self.find(hunk)?;
+        let old: Vec<&str> = hunk.lines_without(b'+').collect();
+        let place = self.find(&old, hunk)?;
         self.copy_to(place);
-        for (index, line) in hunk.lines.iter().enumerate() {
-            match line {
-                Line::Context(_) => self.copy_to(self.taken + 1),
-                Line::Delete(_) => {
-                    self.pass_to(self.taken + 1);
-                    self.applied.removed += 1;
-                }
-                Line::Insert(text) => {
-                    let is_last = index + 1 == hunk.lines.len();
-                    let newline = if is_last && hunk.ends_without_newline { "" } else { self.newline };
-                    self.end_line();
-                    self.applied.text.push_str(text);
-                    self.applied.text.push_str(newline);
-                    self.applied.added += 1;
-                }
-            }
+        self.taken += self.block(&old).len();
+        let new: Vec<&str> = hunk.lines_without(b'-').collect();
+        let mut block = self.block(&new);
+        if hunk.ends_without_newline && hunk.lines.last().is_some_and(|line| line.sign == b'+') {
+            block.truncate(block.len() - self.newline.len());
         }
+        self.add(&block);
+        if self.taken == self.text.len() {
+            self.keeps_last = hunk.lines.last().is_some_and(|line| line.sign == b' ');
+        }
+        self.applied.added += (hunk.lines.len() - old.len()) as u64;
+        self.applied.removed += (hunk.lines.len() - new.len()) as u64;
         Ok(())
     }
 
-    fn finish(mut self) -> Applied {
-        self.copy_to(self.lines.len());
-        self.applied
+    /// Takes over the text up to a place.
+    fn copy_to(&mut self, place: usize) {
+        self.add(&self.text[self.taken..place]);
+        self.taken = place;
     }
 
-    /// Takes over the lines up to one.
-    fn copy_to(&mut self, end: usize) {
-        if end > self.taken {
-            self.end_line();
-            let from = self.taken_bytes;
-            self.pass_to(end);
-            self.applied.text.push_str(&self.source[from..self.taken_bytes]);
-        }
-    }
-
-    /// Leaves the lines up to one behind.
-    fn pass_to(&mut self, end: usize) {
-        self.taken_bytes += self.lines[self.taken..end].iter().map(|line| line.len()).sum::<usize>();
-        self.taken = end;
-    }
-
-    /// A last line may have no end, and gets one where another follows.
-    fn end_line(&mut self) {
+    /// Adds lines. One before them may have no end, and gets one.
+    fn add(&mut self, lines: &str) {
         let text = &mut self.applied.text;
-        if !text.is_empty() && !text.ends_with('\n') {
-            text.push_str(self.missing_end);
+        if !text.is_empty() && !text.ends_with('\n') && !lines.is_empty() {
+            text.push_str(self.newline);
         }
+        text.push_str(lines);
     }
 
-    /// The line at which the hunk belongs, counted from 0.
-    fn find(&mut self, hunk: &Hunk<'_>) -> Result<usize, String> {
-        let old: Vec<&str> = hunk.lines.iter().filter_map(old_line).collect();
-        let stated = hunk.old_start.map(|start| {
+    /// Lines as they stand in the text.
+    fn block(&self, lines: &[&str]) -> String {
+        lines.iter().flat_map(|line| [*line, self.newline]).collect()
+    }
+
+    /// Where in the text the hunk belongs, in bytes.
+    fn find(&mut self, old: &[&str], hunk: &Hunk<'_>) -> Result<usize, String> {
+        let (block, from) = (self.block(old), self.behind(&hunk.anchors)?);
+        let stated = match hunk.old_start {
+            _ if hunk.is_at_end => self.text.len().checked_sub(block.len()),
             // Of nothing the place is after the line, of something it is the line.
-            let start = if old.is_empty() { start } else { start.saturating_sub(1) };
-            start.saturating_add_signed(self.shift).min(self.lines.len())
-        });
+            start => start.map(|start| {
+                let before = if old.is_empty() { start } else { start.saturating_sub(1) };
+                self.behind_lines(before.saturating_add_signed(self.shift))
+            }),
+        };
+        let stated = stated.filter(|stated| *stated >= from);
         if old.is_empty() {
-            return match stated {
-                _ if self.lines.is_empty() => Ok(0),
-                Some(stated) if stated >= self.taken => Ok(stated),
-                _ => Err("it only adds lines, and does not say where: begin it with the line before them"
-                    .to_owned()),
-            };
+            let place = stated.or((self.text.is_empty() || !hunk.anchors.is_empty()).then_some(from));
+            return place.ok_or_else(|| {
+                "it only adds lines, and does not say where: begin it with the line before them".to_owned()
+            });
         }
-        let found = match stated {
-            Some(stated) if stated >= self.taken && self.matches(stated, &old) => stated,
-            _ => self.find_only(&old)?,
+        let found = match stated.filter(|stated| self.is_at(*stated, &block)) {
+            Some(stated) => stated,
+            None => self.find_only(old, from, hunk)?,
         };
         if let Some(start) = hunk.old_start {
-            self.shift = signed(found) - signed(start.saturating_sub(1));
+            self.shift = (self.line_at(found) - 1).cast_signed() - start.saturating_sub(1).cast_signed();
         }
         Ok(found)
     }
 
-    /// The one place where these lines are.
-    fn find_only(&mut self, old: &[&str]) -> Result<usize, String> {
-        let last = self.lines.len().saturating_sub(old.len());
-        let places: Vec<usize> =
-            (self.taken..=last).filter(|place| self.matches(*place, old)).take(2).collect();
-        if self.comparisons_left == 0 {
-            return Err(
-                "the file repeats the same lines too often: write the number of its first line".to_owned()
-            );
-        }
-        match places[..] {
-            [place] => Ok(place),
-            [first, second] => Err(format!(
-                "its lines are in the file more than once, first at {} and {}: add lines of context, or the right number in `@@`",
-                first + 1,
-                second + 1
-            )),
-            _ => Err(self.why_nowhere(old)),
-        }
-    }
-
-    fn matches(&mut self, place: usize, old: &[&str]) -> bool {
-        self.matching_lines(place, old) == old.len()
-    }
-
-    /// How many of the lines are at a place, up to the first that is not.
-    fn matching_lines(&mut self, place: usize, old: &[&str]) -> usize {
-        let here = self.lines[place.min(self.lines.len())..].iter();
-        let count = here.zip(old).take_while(|(line, old)| self.without_end(line) == **old).count();
-        self.comparisons_left = self.comparisons_left.saturating_sub(count + 1);
-        // Once there is no time left nothing is found any more.
-        if self.comparisons_left == 0 { 0 } else { count }
-    }
-
-    fn why_nowhere(&mut self, old: &[&str]) -> String {
-        let best = (0..self.lines.len()).map(|place| (self.matching_lines(place, old), place)).max_by_key(
-            // Of those that are equally near the first.
-            |(count, place)| (*count, std::cmp::Reverse(*place)),
-        );
-        match best {
-            Some((count, place))
-                if count == old.len() && place < self.taken && place + count > self.taken =>
-            {
-                format!(
-                    "its lines begin at {}, within those of the hunk before it, which end at {}: leave those up to there out, or \
-                     make one hunk of both",
-                    place + 1,
-                    self.taken
-                )
-            }
-            Some((count, place)) if count == old.len() && place < self.taken => format!(
-                "its lines are in the file only before those of the hunk before it, at {}: put the hunks in order",
-                place + 1
-            ),
-            // An empty line says nothing of the place.
-            Some((count, place)) if old[..count].iter().any(|line| !line.trim().is_empty()) => {
-                let wanted = old[count.min(old.len() - 1)];
-                if let Some(why) = self.differs_in_its_end(place + count, wanted) {
-                    return why;
-                }
-                let wanted = shown(wanted);
-                match self.lines.get(place + count) {
-                    Some(line) => format!(
-                        "line {} of the file is `{}`, and the diff has `{wanted}`",
-                        place + count + 1,
-                        shown(line)
-                    ),
-                    None => format!(
-                        "the file ends at line {}, and the diff goes on with `{wanted}`",
-                        self.lines.len()
-                    ),
-                }
-            }
-            _ => self.nearest_to(old),
-        }
-    }
-
-    fn nearest_to(&self, old: &[&str]) -> String {
-        let wanted = old.iter().find(|line| !line.trim().is_empty()).copied().unwrap_or_default();
-        let nearest = nearest_line(self.source, wanted);
-        let differs = nearest.and_then(|(number, _)| self.differs_in_its_end(number - 1, wanted));
-        let wanted = shown(wanted);
-        match nearest {
-            _ if differs.is_some() => differs.unwrap_or_default(),
-            Some((number, line)) => {
-                format!("no line of the file is `{wanted}`; the nearest is {number}: `{}`", shown(line))
-            }
-            None => format!("no line of the file is `{wanted}`, or like it: read the file again"),
-        }
-    }
-
-    /// Says so where a line of the file is the one that is wanted, and only ends otherwise.
-    fn differs_in_its_end(&self, index: usize, wanted: &str) -> Option<String> {
-        let line = self.without_end(self.lines.get(index)?);
-        let end = |line: &str| if line.ends_with('\r') { "`\\r\\n`" } else { "`\\n`" };
-        let is_it = line != wanted && without_return(line) == without_return(wanted);
-        is_it.then(|| {
-            format!(
-                "line {} of the file ends in {}, and in the diff it ends in {}: end each line of the diff as the file does",
-                index + 1,
-                end(line),
-                end(wanted)
-            )
+    /// The first place that may belong to a hunk: behind its anchors, which may leave out the spaces around them.
+    fn behind(&self, anchors: &[&str]) -> Result<usize, String> {
+        anchors.iter().try_fold(self.taken, |from, anchor| {
+            let mut place = from;
+            let mut lines = self.text[from..].split_inclusive('\n').inspect(|line| place += line.len());
+            let is_there = lines.any(|line| line.trim() == *anchor);
+            drop(lines);
+            is_there.then_some(place).ok_or_else(|| {
+                let (anchor, line) = (shown(anchor), self.line_at(from));
+                format!("no line is `{anchor}` from line {line} of the file on: after `@@` stands a whole line, or nothing")
+            })
         })
     }
 
-    /// A line of the file as the diff has it.
-    fn without_end<'l>(&self, line: &'l str) -> &'l str {
-        line.strip_suffix(self.newline).unwrap_or(line)
+    /// The one place where these lines are. Behind anchors it is the first.
+    fn find_only(&self, old: &[&str], from: usize, hunk: &Hunk<'_>) -> Result<usize, String> {
+        let block = self.block(old);
+        let Some(place) = self.first(from, &block).filter(|_| !hunk.is_at_end) else {
+            return Err(self.why_nowhere(old, from, hunk.is_at_end));
+        };
+        match self.next(place, &block).filter(|_| hunk.anchors.is_empty()) {
+            None => Ok(place),
+            Some(second) => Err(format!(
+                "its lines are in the file more than once, first at {} and {}: add lines of context, or the right number in `@@`",
+                self.line_at(place),
+                self.line_at(second)
+            )),
+        }
     }
-}
 
-fn old_line<'d>(line: &Line<'d>) -> Option<&'d str> {
-    match line {
-        Line::Context(text) | Line::Delete(text) => Some(text),
-        Line::Insert(_) => None,
+    /// Whether lines begin at a place.
+    fn is_at(&self, place: usize, block: &str) -> bool {
+        let (before, behind) = self.text.as_bytes().split_at(place);
+        behind.starts_with(block.as_bytes()) && before.last().is_none_or(|last| *last == b'\n')
+    }
+
+    /// Where lines begin first from a place on.
+    fn first(&self, place: usize, block: &str) -> Option<usize> {
+        if self.is_at(place, block) { Some(place) } else { self.next(place, block) }
+    }
+
+    /// Where lines begin next behind a place.
+    fn next(&self, place: usize, block: &str) -> Option<usize> {
+        let found = memmem::find(&self.text.as_bytes()[place..], format!("\n{block}").as_bytes())?;
+        Some(place + found + 1)
+    }
+
+    fn why_nowhere(&self, old: &[&str], from: usize, is_at_end: bool) -> String {
+        if self.line_at(self.text.len()) > MAX_EXPLAINED_LINES {
+            return "its lines are not in the file, which has too many to say what is like them: `search` for one".to_owned();
+        }
+        // The most of the first lines that are somewhere.
+        let (mut count, mut place, mut too_many) = (0, 0, old.len() + 1);
+        while count + 1 < too_many {
+            let middle = usize::midpoint(count, too_many);
+            match self.first(0, &self.block(&old[..middle])) {
+                Some(found) => (count, place) = (middle, found),
+                None => too_many = middle,
+            }
+        }
+        let line = self.line_at(place);
+        if count == old.len() && is_at_end {
+            return format!("its lines are at {line}, and not at the end of the file");
+        }
+        if count == old.len() {
+            return format!(
+                "its lines begin at {line}, and those of the hunk before it, or its own `@@`, end at {}: put the hunks in order, \
+                 and leave out what an earlier one has",
+                self.line_at(from) - 1
+            );
+        }
+        // An empty line says nothing of the place.
+        if old[..count].iter().any(|line| !line.trim().is_empty()) {
+            return self.difference(line - 1 + count, old[count]);
+        }
+        let wanted = old.iter().find(|line| !line.trim().is_empty()).copied().unwrap_or_default();
+        match nearest_line(self.lines(), wanted) {
+            Some((index, line)) if line == wanted => format!(
+                "line {} of the file is `{}`, but the lines before it are not those of the diff",
+                index + 1,
+                shown(line)
+            ),
+            Some((index, line)) if slip(line, wanted).is_some() => self.difference(index, wanted),
+            Some((index, line)) => format!(
+                "no line of the file is `{}`; the nearest is {}: `{}`",
+                shown(wanted),
+                index + 1,
+                shown(line)
+            ),
+            None => format!("no line of the file is `{}`, or like it: read the file again", shown(wanted)),
+        }
+    }
+
+    /// Says how a line of the file is not the one that is wanted.
+    fn difference(&self, index: usize, wanted: &str) -> String {
+        let diff = shown(wanted);
+        let Some(line) = self.lines().nth(index) else {
+            return format!("the file ends at line {index}, and the diff goes on with `{diff}`");
+        };
+        let told = format!("line {} of the file is `{}`, and the diff has `{diff}`", index + 1, shown(line));
+        slip(line, wanted).map_or(told.clone(), |slip| format!("{told}: {slip}"))
+    }
+
+    /// The lines of the file as the diff has them.
+    fn lines(&self) -> impl Iterator<Item = &str> {
+        self.text.split_inclusive('\n').map(|line| line.strip_suffix(self.newline).unwrap_or(line))
+    }
+
+    /// The number of the line that begins at a place.
+    fn line_at(&self, place: usize) -> usize {
+        memchr_iter(b'\n', &self.text.as_bytes()[..place]).count() + 1
+    }
+
+    fn behind_lines(&self, lines: usize) -> usize {
+        let Some(last) = lines.checked_sub(1) else { return 0 };
+        memchr_iter(b'\n', self.text.as_bytes()).nth(last).map_or(self.text.len(), |end| end + 1)
     }
 }
 
 /// A line for a message, on one line of it.
 fn shown(line: &str) -> String {
-    shorten(line.trim_end_matches(['\n', '\r']), MAX_LINE_CHARACTERS)
-}
-
-fn signed(number: usize) -> isize {
-    isize::try_from(number).unwrap_or(isize::MAX)
+    shorten(line.trim_end_matches('\n'), MAX_LINE_CHARACTERS)
 }

@@ -3,6 +3,9 @@
 //! Git puts a name in quotes, as C writes them, where it has other letters than those of ASCII, quotes or control
 //! characters. In `diff --git a/NAME b/NAME` it does not say where the one name ends, since spaces need no quotes.
 
+/// What git writes after a backslash, and what that stands for.
+const ESCAPED: (&[u8], &[u8]) = (b"abtnvfr\"\\", b"\x07\x08\t\n\x0b\x0c\r\"\\");
+
 /// The name after `---` or `+++`, without the time that may follow. None where its quotes cannot be read.
 pub fn heading_name(written: &str) -> Option<String> {
     if written.starts_with('"') {
@@ -13,15 +16,16 @@ pub fn heading_name(written: &str) -> Option<String> {
 
 /// The one name in `a/NAME b/NAME`, as it stands after `diff --git`. None where it has two, or cannot be read.
 pub fn common_name(written: &str) -> Option<String> {
-    let (mut old, mut new) = if written.starts_with('"') {
+    let (old, new) = if written.starts_with('"') {
         let (old, rest) = unquote(written)?;
         let (new, rest) = unquote(rest.strip_prefix(' ')?)?;
-        (Some(old), rest.is_empty().then_some(new))
+        (old, new + rest)
     } else {
         // Both are equally long, so the space between them is the one in the middle.
         let (old, rest) = written.split_at_checked(written.len() / 2)?;
-        (Some(old.to_owned()), rest.strip_prefix(' ').map(str::to_owned))
+        (old.to_owned(), rest.strip_prefix(' ')?.to_owned())
     };
+    let (mut old, mut new) = (Some(old), Some(new));
     drop_prefixes(&mut old, &mut new);
     new.filter(|new| old.as_ref() == Some(new) && !new.is_empty())
 }
@@ -41,39 +45,21 @@ fn unquote(written: &str) -> Option<(String, &str)> {
     let mut left = written.as_bytes().strip_prefix(b"\"")?;
     let mut name = Vec::new();
     loop {
-        left = match left {
+        let byte;
+        (byte, left) = match left {
             [b'"', rest @ ..] => {
-                let rest = &written[written.len() - rest.len()..];
-                return Some((String::from_utf8(name).ok()?, rest));
+                return Some((String::from_utf8(name).ok()?, &written[written.len() - rest.len()..]));
             }
-            [b'\\', high @ b'0'..=b'3', middle @ b'0'..=b'7', low @ b'0'..=b'7', rest @ ..] => {
-                name.push((high - b'0') << 6 | (middle - b'0') << 3 | (low - b'0'));
-                rest
+            [b'\\', digits @ b'0'..=b'3', rest @ ..] => {
+                let octal = std::str::from_utf8(rest.get(..2)?).ok()?;
+                (((digits - b'0') << 6) | u8::from_str_radix(octal, 8).ok()?, &rest[2..])
             }
             [b'\\', letter, rest @ ..] => {
-                name.push(escaped(*letter)?);
-                rest
+                (ESCAPED.1[ESCAPED.0.iter().position(|escaped| escaped == letter)?], rest)
             }
-            [byte, rest @ ..] => {
-                name.push(*byte);
-                rest
-            }
+            [byte, rest @ ..] => (*byte, rest),
             [] => return None,
         };
+        name.push(byte);
     }
-}
-
-/// What a letter after a backslash stands for.
-fn escaped(letter: u8) -> Option<u8> {
-    Some(match letter {
-        b'a' => 7,
-        b'b' => 8,
-        b't' => b'\t',
-        b'n' => b'\n',
-        b'v' => 11,
-        b'f' => 12,
-        b'r' => b'\r',
-        b'"' | b'\\' => letter,
-        _ => return None,
-    })
 }

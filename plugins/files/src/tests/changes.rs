@@ -188,7 +188,18 @@ fn an_edit_that_finds_nothing_names_the_nearest_line() {
             "let totals = sum(1,2);",
             "`old` is not in `a.rs`. The nearest line is 2: `    let total = sum(1, 2);`",
         ),
-        ("\tprint(total);", "`old` is not in `a.rs`. Line 3 differs only in its spaces: `    print(total);`"),
+        (
+            "\tprint(total);",
+            "`old` is in `a.rs` from line 3, but for the spaces or tabs that its lines begin with: take the text as `read` gives it",
+        ),
+        (
+            "2: let total = sum(1, 2);\n3: print(total);",
+            "`old` is in `a.rs` from line 2, but for the numbers before its lines, which are no part of the file: take the text as `read` gives it",
+        ),
+        (
+            "    print(total); \n}",
+            "`old` is in `a.rs` from line 3, but for spaces at the ends of its lines: take the text as `read` gives it",
+        ),
         ("§§§", "`old` is not in `a.rs`, nor is any line like it: read the file, or `search` for it"),
     ] {
         assert_eq!(edit("a.rs", old), expected);
@@ -227,7 +238,7 @@ fn t7_an_edit_in_line_feeds_takes_the_ends_of_a_file_that_has_but_one_kind() {
     }
     let folder = folder(&[("mixed.txt", "a\r\nb\n")]);
     let refused = message(folder.workspace.edit("mixed.txt", "a\nb", "x", false));
-    assert!(refused.contains("but for the ends of its lines"), "{refused}");
+    assert!(refused.contains("from line 1, but for the ends of its lines"), "{refused}");
 }
 
 #[test]

@@ -92,11 +92,11 @@ fn a_hunk_that_does_not_fit_is_told_with_the_line_and_nothing_is_changed() {
         ),
         (
             "a.txt\n@@ -9 +9 @@\n-line 9\n+x\n@@ -3 +3 @@\n-line 3\n+y\n",
-            "hunk 2 for `a.txt` (line 6 of the diff) does not fit: its lines are in the file only before those of the hunk before it, at 3: put the hunks in order. Nothing was changed",
+            "hunk 2 for `a.txt` (line 6 of the diff) does not fit: its lines begin at 3, and those of the hunk before it, or its own `@@`, end at 9: put the hunks in order, and leave out what an earlier one has. Nothing was changed",
         ),
         (
             "a.txt\n@@ -1,3 +1,3 @@\n line 1\n-line 2\n+x\n line 3\n@@ -3,2 +3,2 @@\n line 3\n-line 4\n+y\n",
-            "hunk 2 for `a.txt` (line 8 of the diff) does not fit: its lines begin at 3, within those of the hunk before it, which end at 3: leave those up to there out, or make one hunk of both. Nothing was changed",
+            "hunk 2 for `a.txt` (line 8 of the diff) does not fit: its lines begin at 3, and those of the hunk before it, or its own `@@`, end at 3: put the hunks in order, and leave out what an earlier one has. Nothing was changed",
         ),
     ] {
         let (path, hunks) = diff.split_once('\n').unwrap();
@@ -125,7 +125,10 @@ fn a_patch_that_cannot_be_read_says_which_line() {
         ("@@ -1 +1 @@\n-a\n+b\n".to_owned(), "line 1 of the diff: a hunk stands before any file"),
         (format!("{heading}@@ -1 +1 @@\n a\n"), "changes nothing"),
         ("--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-a\n".to_owned(), "both sides are"),
-        ("diff --git a/a.txt b/b.txt\nrename from a.txt\nrename to b.txt\n".to_owned(), "use `move`"),
+        (
+            "diff --git a/a.txt b/b.txt\nrename from a.txt\nrename to b.txt\n".to_owned(),
+            "use `move` to rename",
+        ),
         ("diff --git a/x b/x\nBinary files a/x and b/x differ\n".to_owned(), "binary file"),
         ("--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1 @@\n+x\n".to_owned(), "which is there already"),
         ("--- a/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n".to_owned(), "not all of its lines"),
@@ -217,14 +220,12 @@ fn t7_a_mixed_file_keeps_the_end_of_each_line() {
     );
     assert_eq!(folder.text("a.txt"), "a\r\nb\r\nc\n");
 
-    for (hunk, line, of_file, of_diff) in [
-        ("-a\n+A\n", 1, "\\r\\n", "\\n"),
-        (" a\r\n b\n-c\n", 2, "\\r\\n", "\\n"),
-        ("-c\r\n", 3, "\\n", "\\r\\n"),
-    ] {
+    for (hunk, line, of_file, of_diff) in
+        [("-a\n+A\n", 1, "a\\r", "a"), (" a\r\n b\n-c\n", 2, "b\\r", "b"), ("-c\r\n", 3, "c", "c\\r")]
+    {
         let told = apply(&folder, &format!("--- a.txt\n+++ a.txt\n@@ @@\n{hunk}"));
         let expected = format!(
-            "line {line} of the file ends in `{of_file}`, and in the diff it ends in `{of_diff}`: end each"
+            "line {line} of the file is `{of_file}`, and the diff has `{of_diff}`: only their ends differ"
         );
         assert!(told.contains(&expected), "{told}");
     }
@@ -233,7 +234,7 @@ fn t7_a_mixed_file_keeps_the_end_of_each_line() {
     // Where the ends of the diff are taken for those of the file, they are never what is wrong.
     folder.workspace.write("dos.txt", b"a\r\nb\r\n").unwrap();
     let told = apply(&folder, "--- dos.txt\n+++ dos.txt\n@@ @@\n \n-b\n");
-    assert!(told.contains("does not fit") && !told.contains("ends in"), "{told}");
+    assert!(told.contains("does not fit") && !told.contains("their ends"), "{told}");
 }
 
 #[test]
@@ -390,16 +391,14 @@ fn t7_what_git_says_is_done_or_refused_and_never_passed_over() {
     let link = "new file mode 120000\nindex 0000000..1\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+a.txt\n";
     let link_was = "deleted file mode 120000\n--- a/l\n+++ /dev/null\n@@ -1 +0,0 @@\n-a.txt\n";
     let module = "new file mode 160000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+Subproject commit 1\n";
+    let nothing = "line 1 of the diff: a file is named, and none of its lines change: leave its part out";
     for (says, expected) in [
         (copy, "line 3 of the diff: a file is copied: use `copy`"),
         (&copied, "line 3 of the diff: a file is copied: use `copy`"),
-        ("old mode 100644\nnew mode 100755\n", "line 1 of the diff: a file gets another mode"),
-        (
-            "old mode 100644\nnew mode 100755\nrename from a.txt\nrename to b.txt\n",
-            "line 1 of the diff: a file is renamed and not changed: use `move`",
-        ),
-        ("", "line 1 of the diff: a file is named and nothing said of it"),
-        ("index 1..2 100644\n", "line 1 of the diff: a file is named and nothing said of it"),
+        ("old mode 100644\nnew mode 100755\n", nothing),
+        ("old mode 100644\nnew mode 100755\nrename from a.txt\nrename to b.txt\n", nothing),
+        ("", nothing),
+        ("index 1..2 100644\n", nothing),
         (lines, "line 2 of the diff: a hunk stands before any file"),
         (link, "line 2 of the diff: a symbolic link is no file"),
         (link_was, "line 2 of the diff: a symbolic link is no file"),
@@ -446,11 +445,14 @@ fn t7_a_mode_that_comes_with_lines_or_a_file_does_not_stop_them() {
 }
 
 #[test]
-fn a_file_that_repeats_itself_is_given_up_in_time() {
+fn a_file_that_repeats_itself_is_searched_in_time() {
     let folder = folder(&[("a.txt", &"x\n".repeat(20_000))]);
     let diff = format!("--- a.txt\n+++ a.txt\n@@ @@\n{}-y\n", " x\n".repeat(10_000));
 
-    assert!(apply(&folder, &diff).contains("repeats the same lines too often"), "{}", apply(&folder, &diff));
+    let told = apply(&folder, &diff);
+    assert!(told.contains("line 10001 of the file is `x`, and the diff has `y`"), "{told}");
+    let told = apply(&folder, &diff.replace("-y", "-x"));
+    assert!(told.contains("more than once, first at 1 and 2"), "{told}");
 }
 
 #[test]
@@ -480,5 +482,141 @@ fn a_line_of_a_hunk_that_lost_its_sign_is_told_with_its_number() {
         let folder = folder(&[("a.md", text), ("b.md", "b\n")]);
         assert!(apply(&folder, &format!("{heading}{hunk}")).starts_with("Changed a.md"), "{hunk}");
         assert_eq!(folder.text("a.md"), text.replace("\na\n", "\nA\n"));
+    }
+}
+
+#[test]
+fn the_form_of_openai_is_applied() {
+    let code =
+        "class A:\n    def run(self):\n        pass\n\nclass B:\n    def run(self):\n        pass\n\nend\n";
+    let folder =
+        folder(&[("a.py", code), ("old.txt", "bye\nbye\n"), ("name.txt", "x\n"), ("moved.txt", "m\n")]);
+    let patch = "\
+*** Begin Patch
+*** Add File: new/n.txt
++hello
++
++world
+*** Update File: a.py
+@@ class B:
+@@     def run(self):
+-        pass
++        return 1
+@@
+ 
+-end
++END
+*** End of File
+
+*** Delete File: old.txt
+*** Update File: name.txt
+*** Move to: other/name.txt
+@@
+-x
++y
+*** Update File: moved.txt
+*** Move to: other/moved.txt
+*** End Patch
+";
+    let expected = "Created new/n.txt +3 -0; Changed a.py +2 -2; Deleted old.txt +0 -2; \
+                    Moved other/name.txt +1 -1; Moved other/moved.txt +0 -0";
+    assert_eq!(apply(&folder, patch), expected);
+
+    assert_eq!(folder.text("new/n.txt"), "hello\n\nworld\n");
+    let changed = "class B:\n    def run(self):\n        return 1\n\nEND\n";
+    assert_eq!(
+        folder.text("a.py"),
+        code.replace("class B:\n    def run(self):\n        pass\n\nend\n", changed)
+    );
+    assert_eq!(folder.text("other/name.txt") + &folder.text("other/moved.txt"), "y\nm\n");
+    assert_eq!(folder.all(), ["a.py", "new", "new/n.txt", "other", "other/moved.txt", "other/name.txt"]);
+}
+
+#[test]
+fn the_form_of_openai_is_read_as_models_write_it() {
+    for (patch, before, after) in [
+        // In a shell command, without `@@` or the end, and with numbers or a heading in `@@`.
+        (
+            "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: a\n x\n-y\n+z\n*** End Patch\nEOF\n",
+            "x\ny\n",
+            "x\nz\n",
+        ),
+        ("```\n*** Begin Patch\n*** Update File: a\n@@\n-y\n+z", "x\ny\n", "x\nz\n"),
+        ("*** Begin Patch\n*** Update File: a\n@@ -2,1 +2,1 @@\n-y\n+z\n*** End Patch", "y\ny\n", "y\nz\n"),
+        (
+            "*** Begin Patch\n*** Update File: a\n@@ b: @@\n-y\n+z\n*** End Patch",
+            "y\n  b:\ny\ny\n",
+            "y\n  b:\nz\ny\n",
+        ),
+        // Lines that are only added stand behind the anchor, or at the end of the file.
+        ("*** Begin Patch\n*** Update File: a\n@@ x\n+z\n*** End Patch", "x\ny\n", "x\nz\ny\n"),
+        ("*** Begin Patch\n*** Update File: a\n@@\n+z\n*** End of File\n*** End Patch", "x\ny", "x\ny\nz\n"),
+        ("*** Begin Patch\n*** Update File: a\n@@\n-y\n*** End of File\n*** End Patch", "y\ny\n", "y\n"),
+        // Empty lines that lost their space, and the ends of lines of the file or of the patch.
+        (
+            "*** Begin Patch\n*** Update File: a\n@@\n x\n\n-y\n+z\n\n*** End Patch",
+            "x\r\n\r\ny\r\n",
+            "x\r\n\r\nz\r\n",
+        ),
+        ("*** Begin Patch\r\n*** Update File: a\r\n@@\r\n-y\r\n+z\r\n*** End Patch\r\n", "x\ny\n", "x\nz\n"),
+    ] {
+        let folder = folder(&[("a", before)]);
+        let told = apply(&folder, patch);
+        assert!(told.starts_with("Changed a +"), "{patch}\n{told}");
+        assert_eq!(folder.text("a"), after, "{patch}");
+    }
+}
+
+#[test]
+fn the_form_of_openai_says_what_does_not_fit_and_changes_nothing() {
+    let folder = folder(&[("a", "x\ny\nx\n"), ("b", "b\n")]);
+    for (patch, expected) in [
+        (
+            "*** Update File: b\n@@\n-b\n+c\n*** Update File: a\n@@\n-z\n+q",
+            "hunk 1 for `a` (line 7 of the diff) does not fit",
+        ),
+        ("*** Update File: a\n@@\n-x\n+q", "more than once, first at 1 and 3"),
+        ("*** Update File: a\n@@ def f():\n-x\n+q", "no line is `def f():` from line 1 of the file on"),
+        (
+            "*** Update File: a\n@@\n-y\n+q\n*** End of File",
+            "its lines are at 2, and not at the end of the file",
+        ),
+        ("*** Update File: a\n@@ y\n-y\n+q", "its lines begin at 2"),
+        ("*** Update File: a\n@@\n+q", "does not say where"),
+        ("*** Update File: a\n@@\ny\n+q", "line 4 of the diff: `y` begins with neither a space"),
+        ("*** Update File: a\n@@\n-y\n+q\nx", "line 6 of the diff: `x` begins with neither a space"),
+        ("*** Update File: a\n@@\n y", "line 3 of the diff: the hunk changes nothing"),
+        ("*** Update File: a\n", "nothing is said about the lines"),
+        ("*** Update File: c\n@@\n-y\n+q", "there is no `c`"),
+        ("*** Add File: a\n+q", "which is there already"),
+        ("*** Add File: c\n+q\nr", "line 4 of the diff: a file begins with"),
+        ("*** Add File: ../c\n+q", "may not contain `..`"),
+        ("*** Add File:\n+q", "is a folder: write the path of a file"),
+        ("*** Delete File: c", "there is no `c`"),
+        ("*** Rename File: a", "line 2 of the diff: a file begins with"),
+        ("", "no file is named"),
+        ("*** Update File: b\n*** Move to: a\n@@\n-b\n+c", "which is there already"),
+        ("*** Delete File: b\n*** Update File: b\n@@\n-b\n+c", "in the patch twice"),
+    ] {
+        let told = apply(&folder, &format!("*** Begin Patch\n{patch}\n*** End Patch\n"));
+        assert!(told.contains(expected), "{patch}\n{told}");
+        assert_eq!((folder.text("a"), folder.text("b")), ("x\ny\nx\n".to_owned(), "b\n".to_owned()));
+        assert_eq!(folder.all(), ["a", "b"]);
+    }
+    let patch = "*** Begin Patch\n*** Update File: b\n@@\n-b\n+c\n*** End Patch";
+    assert!(folder.workspace.patch(patch, Some("a")).unwrap_err().message().contains("leave `path` out"));
+    folder.workspace.patch(patch, Some("b")).unwrap();
+}
+
+#[test]
+fn a_hunk_that_differs_in_what_models_get_wrong_is_told_so() {
+    let folder = folder(&[("a", "if x:  \n\tprint(x)\n")]);
+    for (line, expected) in [
+        ("if x:", "line 1 of the file is `if x:  `, and the diff has `if x:`: only spaces at the end differ"),
+        ("    print(x)", "only spaces or tabs differ"),
+        ("2: \tprint(x)", "the number before it is no part of the file"),
+    ] {
+        let told = apply(&folder, &diff_of("a", &format!("@@ @@\n-{line}\n+q\n")));
+        assert!(told.contains(expected), "{line}\n{told}");
     }
 }
