@@ -1,6 +1,7 @@
 //! A call as requested, and its outcome: one typed value from `dispatch` to the front ends, each of which renders it
 //! (R4, R5).
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,8 +27,41 @@ pub struct RequestedCall {
     pub arguments: Arc<str>,
     /// The daemon made the id for this request, so no earlier call can have it.
     pub id_is_new: bool,
+    /// Whether the call goes on when its caller hangs up (R6). Its caller must know the id, to ask for the outcome.
+    pub outlives_request: bool,
     /// What is wrong with the call as it was sent (M6). It does not run, and the other calls of its request do.
     pub fault: Option<Box<CallError>>,
+}
+
+impl RequestedCall {
+    /// A call that the daemon makes for itself.
+    pub fn new(id: &str, tool: &str, arguments: Arc<str>) -> Self {
+        let (id, tool) = (id.to_owned(), tool.into());
+        Self { id, tool, arguments, id_is_new: true, outlives_request: false, fault: None }
+    }
+}
+
+/// What a request is told of one of its calls.
+#[derive(Clone, Debug)]
+pub struct CallAnswer {
+    /// The outcome, or the present state.
+    pub outcome: Arc<CallOutcome>,
+    /// The call ran for an earlier request with the same id, and this is its recorded outcome (R7).
+    pub replayed: bool,
+}
+
+impl From<CallOutcome> for CallAnswer {
+    fn from(outcome: CallOutcome) -> Self {
+        Self { outcome: Arc::new(outcome), replayed: false }
+    }
+}
+
+impl Deref for CallAnswer {
+    type Target = CallOutcome;
+
+    fn deref(&self) -> &CallOutcome {
+        &self.outcome
+    }
 }
 
 /// The outcome of a call, or its present state where it has not ended.

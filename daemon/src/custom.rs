@@ -259,8 +259,7 @@ impl CustomTools {
                 (alone(&snapshot, organization, plugin, limits), format!("{}/{action}", key.namespace))
             }
         };
-        let call =
-            RequestedCall { id: "try".into(), tool: tool.into(), arguments, id_is_new: true, fault: None };
+        let call = RequestedCall::new("try", &tool, arguments);
         let test = TestCall::new(organization.clone(), user, rules);
         let result = self.0.dispatcher.test_call(&self.0.sessions, test, call, origin).await;
         if let Some((key, digest)) = made {
@@ -326,14 +325,7 @@ impl CustomTools {
         let mut limits = self.0.registry.snapshot().limits().clone();
         mount::widen(&mut limits);
         let rules = alone(&self.0.registry.snapshot(), &key.organization, plugin, limits);
-        let tool = format!("{}/discover", key.namespace).into();
-        let call = RequestedCall {
-            id: "discover".into(),
-            tool,
-            arguments: "{}".into(),
-            id_is_new: true,
-            fault: None,
-        };
+        let call = RequestedCall::new("discover", &format!("{}/discover", key.namespace), "{}".into());
         let test = TestCall::new(key.organization.clone(), None, rules);
         let result = self.0.dispatcher.test_call(&self.0.sessions, test, call, origin).await;
         self.forget_unserved(key, &digest).await;

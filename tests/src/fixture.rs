@@ -100,9 +100,20 @@ impl Session {
         self.client.post(&self.path("/calls"), body)
     }
 
-    /// Starts a call without waiting. Dropping the return value disconnects.
+    /// Starts a call without waiting. Dropping the return value hangs up, and the call goes on.
     pub fn start(&self, id: &str, tool: &str, arguments: Value) -> Pending {
-        let body = json!({"calls": [{"id": id, "tool": tool, "arguments": arguments}]}).to_string();
+        self.start_post(&json!({"calls": [{"id": id, "tool": tool, "arguments": arguments}]}))
+    }
+
+    /// Starts a call that ends when the return value is dropped.
+    pub fn start_cancellable(&self, id: &str, tool: &str, arguments: Value) -> Pending {
+        let calls = json!([{"id": id, "tool": tool, "arguments": arguments}]);
+        self.start_post(&json!({"calls": calls, "on_disconnect": "cancel"}))
+    }
+
+    /// Starts a request with calls.
+    pub fn start_post(&self, body: &Value) -> Pending {
+        let body = body.to_string();
         let headers = [("Content-Type", "application/json")];
         self.client.start("POST", &self.path("/calls"), &headers, body.as_bytes())
     }
@@ -110,7 +121,7 @@ impl Session {
     /// Starts a call that sleeps for ever, and returns once the guest has reported progress.
     pub fn start_dozing(&self, id: &str) -> Pending {
         let mut events = Stream::open(&self.client, &self.path("/events"));
-        let pending = self.start(id, "hostile/doze", json!({}));
+        let pending = self.start_cancellable(id, "hostile/doze", json!({}));
         let mut began = false;
         while !began {
             let (name, event) = events.next().expect("an event");

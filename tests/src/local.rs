@@ -115,15 +115,9 @@ impl LocalDispatcher {
         tool: &str,
         arguments: &str,
     ) -> Arc<CallOutcome> {
-        let call = RequestedCall {
-            id: id.to_owned(),
-            tool: tool.into(),
-            arguments: arguments.into(),
-            id_is_new: false,
-            fault: None,
-        };
+        let call = RequestedCall { id_is_new: false, ..RequestedCall::new(id, tool, arguments.into()) };
         let mut batch = self.dispatcher.batch(session, None, vec![call], &self.origin).await;
-        batch.results.remove(0)
+        batch.results.remove(0).outcome
     }
 }
 

@@ -333,7 +333,7 @@ fn r6_a_call_is_cancelled_by_its_id() {
 }
 
 #[test]
-fn r6_a_call_is_cancelled_by_disconnecting() {
+fn r6_a_call_is_cancelled_by_hanging_up_where_the_request_asks_for_it() {
     with_fixture(|fixture| {
         let session = fixture.session();
         let mut disconnect = |id: &str, running: Pending| {
@@ -344,11 +344,88 @@ fn r6_a_call_is_cancelled_by_disconnecting() {
         };
         disconnect("c1", session.start_dozing("c1"));
         for (id, tool) in [("c2", "hostile/spin_in_host"), ("c3", "hostile/spin")] {
-            let running = session.start(id, tool, json!({}));
+            let running = session.start_cancellable(id, tool, json!({}));
             session.wait_until_running(id);
             disconnect(id, running);
         }
         assert_cancelled(fixture, &session, "c1");
+    });
+}
+
+#[test]
+fn r6_a_call_with_an_id_goes_on_when_its_caller_hangs_up() {
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let rest = |ms: u64| json!({"ms": ms});
+        let running = session.start("c1", "hostile/rest", rest(300));
+        session.wait_until_running("c1");
+        running.hang_up();
+        let message = json!({"openai": {"tool_calls": [
+            {"id": "p1", "type": "function", "function": {"name": "call_hostile_rest", "arguments": rest(301).to_string()}},
+        ]}});
+        let running = session.start_post(&message);
+        session.wait_until_running("p1");
+        running.hang_up();
+        for (id, ms) in [("c1", 300), ("p1", 301)] {
+            wait::until_true("the call to end", || session.get_call(id).status() != "running");
+            let again = session.call_as(id, "hostile/rest", rest(ms));
+            assert_eq!(
+                (again.0["output"].as_u64(), &again.0["replayed"]),
+                (Some(ms), &json!(true)),
+                "{}",
+                again.0
+            );
+        }
+    });
+}
+
+/// A caller that gave no id cannot ask for the outcome.
+#[test]
+fn r6_a_call_without_an_id_ends_when_its_caller_hangs_up() {
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let mut events = Stream::open(&session.client, &session.path("/events"));
+        let running = session.start_post(&json!({"calls": [{"tool": "hostile/doze"}]}));
+        let (_, began) = events.find(|(name, _)| name == "progress").expect("an event");
+        running.hang_up();
+        let id = began["call"].as_str().expect("an id");
+        wait::until_true("the call to end", || session.get_call(id).status() != "running");
+        assert_eq!(session.get_call(id).error_type(), Some("CANCELLED"));
+    });
+}
+
+#[test]
+fn r6_respond_async_accepts_calls_at_once() {
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let dozing = json!({"id": "c1", "tool": "hostile/doze"});
+        let post = |calls: Value| {
+            let body = json!({"calls": calls}).to_string();
+            let headers = [("Content-Type", "application/json"), ("Prefer", "respond-async, wait=1")];
+            session.client.start("POST", &session.path("/calls"), &headers, body.as_bytes()).reply()
+        };
+        let accepted =
+            post(json!([dozing, {"id": "c2", "tool": "hostile/rest", "arguments": {"ms": 1}}])).expect(202);
+        assert_eq!(accepted.header("preference-applied"), Some("respond-async"));
+        let accepted = accepted.json();
+        assert_eq!(accepted["next"], "wait", "{accepted}");
+        assert_eq!(
+            (&accepted["results"][0]["status"], &accepted["results"][1]["id"]),
+            (&json!("running"), &json!("c2"))
+        );
+        wait::until_true("the call to end", || {
+            session.client.get(&session.path("/calls/c2")).status == 200
+                && session.get_call("c2").status() == "ok"
+        });
+        assert_eq!(session.get_call("c1").status(), "running");
+        let again = post(json!([{"id": "c2", "tool": "hostile/rest", "arguments": {"ms": 1}}, {"id": "c1", "tool": "hostile/rest"}])).json();
+        assert_eq!(
+            (&again["results"][0]["output"], &again["results"][0]["replayed"]),
+            (&json!(1), &json!(true)),
+            "{again}"
+        );
+        assert_eq!(again["results"][1]["error"]["error_type"], "CONFLICT", "{again}");
+        session.cancel("c1").expect(204);
     });
 }
 

@@ -82,6 +82,10 @@ pub struct CallResult<'a> {
     pub status: CallStatus,
     /// Whether guest code started to run.
     pub executed: Executed,
+    /// Whether the call ran for an earlier request with the same id, and this is its recorded outcome.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(required = false)]
+    pub replayed: bool,
     /// The result, any JSON, if the status is `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
@@ -160,6 +164,14 @@ pub struct CallState<'a> {
     pub status: CallStatus,
     /// Whether guest code started to run.
     pub executed: Executed,
+    /// Whether the call ran for an earlier request with the same id, and this is its recorded outcome.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(required = false)]
+    pub replayed: bool,
+    /// The result, any JSON, if the status is `ok`: for programs, since a provider's message has it as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    pub output: Option<Cow<'a, RawValue>>,
     /// The stable error code, if the status is `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = ErrorType, required = false)]
@@ -206,4 +218,8 @@ pub struct NativeAnswer<'a> {
     /// still run, or pass the results to the `model`.
     #[schema(value_type = String, pattern = "^(approval|client|wait|model)$")]
     pub next: Cow<'static, str>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }

@@ -12,8 +12,11 @@ use serde_json::{Map, Value};
 use crate::limits::LimitsPatch;
 use crate::name::{Name, Namespace};
 use crate::network::{NetworkRule, granted_rules};
-use crate::read::{ReadError, invalid, pointer, read_document, table, text};
+use crate::read::{ReadError, invalid, null_is_default, pointer, read_document, table, text};
 use crate::tools::{ToolList, ToolPattern};
+
+/// Longest reason of a channel, in characters.
+const REASON_CHARS: usize = 200;
 
 /// Most entries of a table: profiles, channels, integrations.
 const ENTRIES: usize = 10_000;
@@ -52,11 +55,14 @@ pub struct PlatformDocument {
     #[serde(default, deserialize_with = "table::<_, _, _, ENTRIES>")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<BTreeMap<String, String>>))]
     pub subtypes: BTreeMap<Name, Name>,
-    /// The channels on which sessions can be opened, each with the tools that it blocks (G12). A session without a channel
-    /// cannot call a tool that any channel blocks.
+    /// The channels on which sessions can be opened, each with the tools that it blocks (G12).
     #[serde(default, deserialize_with = "table::<_, _, _, ENTRIES>")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<BTreeMap<String, Channel>>))]
     pub channels: ChannelTable,
+    /// Whether every session must name its channel. No channel blocks a tool in a session without one.
+    #[serde(default, deserialize_with = "null_is_default")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
+    pub channel_required: bool,
     /// Tools (`namespace/tool`, `namespace/*`), each with an integration that it requires in addition to its plugin's
     /// manifest (G8).
     #[serde(default)]
@@ -112,6 +118,10 @@ pub struct Channel {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<ToolList>))]
     pub blocked: ToolList,
+    /// The reason, which refusals show.
+    #[serde(default, deserialize_with = "text::<_, _, REASON_CHARS>")]
+    #[cfg_attr(feature = "openapi", schema(max_length = 200))]
+    pub reason: Option<String>,
 }
 
 /// The policy of an organization. Every field is optional; `null` equals an absent field.

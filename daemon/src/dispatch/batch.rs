@@ -1,7 +1,7 @@
 //! The calls of one request: rounds, concurrency, and what the orchestrator does next (T4).
 //!
-//! Each call runs by itself, so a refused or failed one does not affect the others. Dropping a batch stops its calls, which
-//! still end with a recorded outcome.
+//! Each call runs by itself, so a refused or failed one does not affect the others. Dropping a batch stops those
+//! of its calls that end with their request, and all end with a recorded outcome.
 
 use std::sync::Arc;
 
@@ -9,15 +9,17 @@ use tokio::task::JoinSet;
 use toolgate_api::call::{CallStatus, Executed};
 use toolgate_api::error::{CallError, ErrorType};
 
+use super::call::{id_reused, known_answer};
 use super::{Dispatcher, Origin};
-use crate::call::{CallOutcome, OutcomeState, RequestedCall};
-use crate::sessions::Session;
+use crate::audit;
+use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
+use crate::sessions::{Lookup, Session};
 
 /// The outcomes of a request.
 #[derive(Debug)]
 pub struct BatchOutcome {
-    /// One outcome a call, in the order of the request.
-    pub results: Vec<Arc<CallOutcome>>,
+    /// One answer a call, in the order of the request.
+    pub results: Vec<CallAnswer>,
 }
 
 /// The next step of the orchestrator.
@@ -63,6 +65,21 @@ impl BatchOutcome {
 }
 
 impl Dispatcher {
+    /// Begins the calls of one request, and returns their states before any has ended. They go on by themselves (R6).
+    pub fn begin_batch(
+        &self,
+        session: &Arc<Session>,
+        turn: Option<String>,
+        calls: Vec<RequestedCall>,
+        origin: &Origin,
+    ) -> BatchOutcome {
+        let results = calls.iter().map(|call| begun(session, call)).collect();
+        let (dispatcher, session, origin) = (self.clone(), Arc::clone(session), origin.clone());
+        let batch = async move { dispatcher.batch(&session, turn.as_deref(), calls, &origin).await };
+        tokio::spawn(self.0.detached.track(batch));
+        BatchOutcome { results }
+    }
+
     /// Runs the calls of one request at the same time. A request with a new id is a round of its turn.
     pub async fn batch(
         &self,
@@ -82,7 +99,7 @@ impl Dispatcher {
         }
         // A task for each, so that calls that compute use every processor. Dropping the set stops them.
         let mut running = JoinSet::new();
-        let mut results: Vec<Option<Arc<CallOutcome>>> = calls.iter().map(|_| None).collect();
+        let mut results: Vec<Option<CallAnswer>> = calls.iter().map(|_| None).collect();
         for (at, call) in calls.into_iter().enumerate() {
             let (dispatcher, session, origin) = (self.clone(), Arc::clone(session), origin.clone());
             let call =
@@ -101,12 +118,24 @@ impl Dispatcher {
     }
 }
 
+/// The state of a call that has just begun.
+fn begun(session: &Session, call: &RequestedCall) -> CallAnswer {
+    if let Some(fault) = &call.fault {
+        return CallOutcome::of_error(call, (**fault).clone()).into();
+    }
+    match session.calls.known(&call.id, &call.tool, audit::sha256(call.arguments.as_bytes()).0) {
+        Some(Lookup::Known(state)) => known_answer(call, &state),
+        Some(_) => CallOutcome::of_error(call, id_reused(&call.id)).into(),
+        None => CallOutcome::new(&*call.id, &call.tool, Executed::Unknown, OutcomeState::Running).into(),
+    }
+}
+
 /// The outcome of a call whose task panicked.
-fn task_failure() -> Arc<CallOutcome> {
+fn task_failure() -> CallAnswer {
     let error = CallError::new(
         ErrorType::Internal,
         "the daemon failed while it carried the call out",
         "tell the operator; the daemon's log says more",
     );
-    Arc::new(CallOutcome::new("", &"".into(), Executed::Unknown, OutcomeState::Error(error)))
+    CallOutcome::new("", &"".into(), Executed::Unknown, OutcomeState::Error(error)).into()
 }

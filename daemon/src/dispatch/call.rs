@@ -19,7 +19,7 @@ use super::detach::DetachOnDrop;
 use super::events::CallEvents;
 use super::{Attempt, CallOptions, Dispatcher, Origin, Stop, admit, after, client, events, record};
 use crate::audit::{self, Entry, Status};
-use crate::call::{CallOutcome, OutcomeState, RequestedCall};
+use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
 use crate::clock::{monotonic_ms, now_ms};
 use crate::credentials::{CredentialRefusal, CredentialRequest, Credentials};
 use crate::sessions::{CallState, Lookup, PendingOn, RoundsExceeded, RunningCall, Session};
@@ -32,9 +32,9 @@ impl Dispatcher {
         call: RequestedCall,
         origin: &Origin,
         exceeded: Option<RoundsExceeded>,
-    ) -> Arc<CallOutcome> {
+    ) -> CallAnswer {
         if let Some(fault) = &call.fault {
-            return Arc::new(CallOutcome::of_error(&call, (**fault).clone()));
+            return CallOutcome::of_error(&call, (**fault).clone()).into();
         }
         let sha256 = audit::sha256(call.arguments.as_bytes());
         match session.calls.open(&call.id, &call.tool, sha256.0, now_ms(), session.end_signal()) {
@@ -45,21 +45,22 @@ impl Dispatcher {
                     && !call.id_is_new
                     && let Some(known) = Box::pin(self.outcome_from_audit(session, &call, sha256)).await
                 {
-                    return Arc::new(known);
+                    return known.into();
                 }
                 let running = ScopeGuard::into_inner(looking_up);
                 // A call that waited for approval was counted when it was first posted.
                 let exceeded = exceeded.filter(|_| running.waited_for.is_none());
                 let options = CallOptions { exceeded, test: None };
-                self.call_to_end(session, call, sha256, origin, running, options).await
+                let outcome = self.call_to_end(session, call, sha256, origin, running, options).await;
+                CallAnswer { outcome, replayed: false }
             }
-            Lookup::Known(state) => known_outcome(&call.id, &call.tool, &state),
-            Lookup::Conflict => Arc::new(CallOutcome::of_error(&call, id_reused(&call.id))),
-            Lookup::Full => Arc::new(CallOutcome::of_error(&call, session_full())),
+            Lookup::Known(state) => known_answer(&call, &state),
+            Lookup::Conflict => CallOutcome::of_error(&call, id_reused(&call.id)).into(),
+            Lookup::Full => CallOutcome::of_error(&call, session_full()).into(),
         }
     }
 
-    /// Runs a call to a recorded end, also where its caller disconnects.
+    /// Runs a call to a recorded end, also where its caller hangs up, which stops a call that ends with its request.
     pub(super) async fn call_to_end(
         &self,
         session: &Arc<Session>,
@@ -69,7 +70,7 @@ impl Dispatcher {
         running: RunningCall,
         options: CallOptions,
     ) -> Arc<CallOutcome> {
-        let stop = running.cancelled.clone();
+        let stop = (!call.outlives_request).then(|| running.cancelled.clone());
         let (dispatcher, session, origin) = (self.clone(), Arc::clone(session), origin.clone());
         let call = async move { dispatcher.call(&session, &call, sha256, &origin, running, &options).await };
         DetachOnDrop::new(&self.0.detached, stop, Box::pin(call)).await
@@ -324,6 +325,12 @@ pub fn known_outcome(id: &str, named: &Arc<str>, state: &CallState) -> Arc<CallO
         }
         CallState::Forgotten => CallOutcome::of_forgotten(id, named, Executed::Unknown),
     })
+}
+
+/// The answer to a request that repeats the id of a call.
+pub(super) fn known_answer(call: &RequestedCall, state: &CallState) -> CallAnswer {
+    let replayed = matches!(state, CallState::Ended(_));
+    CallAnswer { outcome: known_outcome(&call.id, &call.tool, state), replayed }
 }
 
 /// Nothing of the call was recorded: its id may be used again.

@@ -1,5 +1,5 @@
-//! Calls outlive their callers: when a caller disconnects, its call is stopped and finishes in a task of its own, so that
-//! its effects and usage are recorded.
+//! Calls outlive their callers: when a caller hangs up, its call goes on in a task of its own, so that its outcome or, for a
+//! call that is stopped then, its effects and usage are recorded.
 //!
 //! Until then the call runs in its caller's task, which costs no hop to another one.
 
@@ -39,16 +39,16 @@ impl DetachedCalls {
 
 type Call<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A call that its caller awaits. Dropped before its end, it is stopped and detached.
+/// A call that its caller awaits. Dropped before its end, it is detached, and stopped if it ends with its request.
 pub(super) struct DetachOnDrop<'a, T: Send + 'static> {
     call: Option<Call<T>>,
-    stop: CancellationToken,
+    stop: Option<CancellationToken>,
     detached: &'a DetachedCalls,
 }
 
 impl<'a, T: Send + 'static> DetachOnDrop<'a, T> {
-    /// `stop` makes `call` end soon.
-    pub fn new(detached: &'a DetachedCalls, stop: CancellationToken, call: Call<T>) -> Self {
+    /// `stop` makes `call` end soon; a call without it goes on.
+    pub fn new(detached: &'a DetachedCalls, stop: Option<CancellationToken>, call: Call<T>) -> Self {
         Self { call: Some(call), stop, detached }
     }
 }
@@ -68,7 +68,9 @@ impl<T: Send + 'static> Drop for DetachOnDrop<'_, T> {
     fn drop(&mut self) {
         // Without a runtime the drop guards inside the call record its end.
         let (Some(call), Ok(runtime)) = (self.call.take(), Handle::try_current()) else { return };
-        self.stop.cancel();
+        if let Some(stop) = &self.stop {
+            stop.cancel();
+        }
         self.detached.tasks.spawn_on(call, &runtime);
     }
 }
@@ -96,10 +98,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_whose_caller_disconnects_is_stopped_and_ends() {
+    async fn r6_a_call_whose_caller_hangs_up_is_stopped_and_ends() {
         let (detached, stop) = (DetachedCalls::default(), CancellationToken::new());
         let ((_release, released), (ended, end)) = (oneshot::channel(), oneshot::channel());
-        let mut awaited = DetachOnDrop::new(&detached, stop.clone(), call(&stop, released, ended));
+        let mut awaited = DetachOnDrop::new(&detached, Some(stop.clone()), call(&stop, released, ended));
         assert!(futures_util::poll!(&mut awaited).is_pending());
         drop(awaited);
         assert_eq!(end.await, Ok("stopped"));
@@ -107,10 +109,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn r6_a_call_that_outlives_its_request_goes_on_to_its_end() {
+        let (detached, stop) = (DetachedCalls::default(), CancellationToken::new());
+        let ((release, released), (ended, end)) = (oneshot::channel(), oneshot::channel());
+        let mut awaited = DetachOnDrop::new(&detached, None, call(&stop, released, ended));
+        assert!(futures_util::poll!(&mut awaited).is_pending());
+        drop(awaited);
+        release.send(()).unwrap();
+        assert_eq!(end.await, Ok("released"));
+        detached.close().await;
+    }
+
+    #[tokio::test]
     async fn a_call_whose_caller_waits_is_not_stopped() {
         let (detached, stop) = (DetachedCalls::default(), CancellationToken::new());
         let ((release, released), (ended, end)) = (oneshot::channel(), oneshot::channel());
-        let awaited = DetachOnDrop::new(&detached, stop.clone(), call(&stop, released, ended));
+        let awaited = DetachOnDrop::new(&detached, Some(stop.clone()), call(&stop, released, ended));
         release.send(()).unwrap();
         awaited.await;
         assert_eq!(end.await, Ok("released"));

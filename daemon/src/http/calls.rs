@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, State};
-use axum::http::header;
 use axum::http::request::Parts as RequestParts;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -36,10 +36,12 @@ use crate::sessions::{CallState, Session};
 /// The calls of one request run concurrently. The status is 200 whenever the request itself is valid; the response
 /// has the outcome of each call, with `error` for a call that was refused, failed or timed out. Calls are idempotent
 /// by their id: a repeated id with the same arguments returns the recorded outcome, one with other arguments fails
-/// with `CONFLICT`. Closing the connection cancels the calls that still run.
+/// with `CONFLICT`. When the connection closes, calls with an id of the caller's (or a provider's) go on, so that a repeated
+/// request gets their outcomes; calls without one are cancelled, and all are with `"on_disconnect": "cancel"`. With
+/// `Prefer: respond-async` the response comes at once, and the calls are read by their ids.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/calls", tag = "calls", operation_id = "call_tools",
-    params(SessionPath),
+    params(SessionPath, ("Prefer" = Option<String>, Header, description = "`respond-async`: answer at once (RFC 7240).")),
     request_body(content = CallsRequest, example = json!({"calls": [{"id": "c1", "tool": "call_arithmetic_evaluate", "arguments": {"expression": "6*7"}}]})),
     responses(
         (status = 200, description = "What became of each call. With `Accept: text/event-stream` the events of these calls come as they happen, and this answer at last as the event `answer`.", content((CallsAnswer<'static> = "application/json"), (String = "text/event-stream")),
@@ -47,6 +49,7 @@ use crate::sessions::{CallState, Session};
                 ("call" = (operation_id = "get_call", parameters(("id" = "$request.path.id"), ("call" = "$response.body#/results/0/id")), description = "Ask again what became of the first call.")),
                 ("cancel" = (operation_id = "cancel_call", parameters(("id" = "$request.path.id"), ("call" = "$response.body#/results/0/id")), description = "Cancel the first call.")),
             )),
+        (status = 202, description = "With `Prefer: respond-async`: the calls, which run.", body = CallsAnswer<'static>),
         NoSession, SessionEnded, TooManyCalls, TooManyStreams,
     ),
 )]
@@ -55,6 +58,7 @@ pub async fn post(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
     WantsEvents(events): WantsEvents,
+    preferred: Preferred,
     JsonText(body): JsonText,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
@@ -65,9 +69,40 @@ pub async fn post(
         return events::of_calls(app, session, request, origin);
     }
     let ParsedRequest { dialect, turn, calls } = request;
-    let outcome = app.dispatcher().batch(&session, turn.as_deref(), calls, &origin).await;
+    let outcome = match preferred {
+        Preferred::Answer => app.dispatcher().batch(&session, turn.as_deref(), calls, &origin).await,
+        Preferred::Acceptance => app.dispatcher().begin_batch(&session, turn.clone(), calls, &origin),
+    };
     let context = ReplyContext::new(&session, turn.as_deref(), &outcome);
-    Ok(json(dialects::render(&dialect, context, &outcome.results)))
+    let answer = json(dialects::render(&dialect, context, &outcome.results));
+    Ok(match preferred {
+        Preferred::Answer => answer,
+        Preferred::Acceptance => {
+            (StatusCode::ACCEPTED, [("preference-applied", "respond-async")], answer).into_response()
+        }
+    })
+}
+
+/// What the client wants to wait for (`Prefer`, RFC 7240).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Preferred {
+    /// The outcomes of the calls.
+    Answer,
+    /// That the calls were accepted (`respond-async`).
+    Acceptance,
+}
+
+impl FromRequestParts<App> for Preferred {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut RequestParts, _: &App) -> Result<Self, Infallible> {
+        let values = parts.headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+        let mut preferences = values.flat_map(|value| value.split([',', ';'])).map(str::trim);
+        Ok(match preferences.any(|preference| preference.eq_ignore_ascii_case("respond-async")) {
+            true => Self::Acceptance,
+            false => Self::Answer,
+        })
+    }
 }
 
 /// Whether the client accepts an event stream (`Accept: text/event-stream`).
@@ -261,13 +296,13 @@ pub async fn delete(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path((id, call)): Path<(String, String)>,
-) -> Result<axum::http::StatusCode, Problem> {
+) -> Result<StatusCode, Problem> {
     let session = app.session_of(&caller, &id).await?;
     if !session.calls.has(&call) {
         return Err(Problem::not_found("call"));
     }
     app.dispatcher().cancel(&session, &call, &app.actor(&caller).origin()).await?;
-    Ok(axum::http::StatusCode::NO_CONTENT)
+    Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) fn json(body: String) -> Response {

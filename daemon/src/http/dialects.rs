@@ -24,14 +24,12 @@ mod s5;
 mod text;
 pub mod tools;
 
-use std::sync::Arc;
-
 use super::problem::Problem;
-use crate::call::{CallOutcome, RequestedCall};
+use crate::call::{CallAnswer, CallOutcome, RequestedCall};
 use answers::{AnthropicAnswer, FlatAnswer, GeminiAnswer, OpenAiAnswer, ResponsesAnswer, TextAnswer};
 pub use answers::{CallsAnswer, ReplyContext, call_result};
 use answers::{call_state, native as native_answer};
-use envelope::{Envelope, RequestBody};
+use envelope::{Envelope, OnDisconnect, RequestBody};
 use items::Calls;
 pub use items::truncate_name;
 pub use request_schemas::CallsRequest;
@@ -68,7 +66,7 @@ pub enum Dialect {
 
 /// Parses a request of at most `calls_max` calls.
 pub fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
-    let Envelope { turn, id, body } = envelope::parse(body)?;
+    let Envelope { turn, on_disconnect, id, body } = envelope::parse(body)?;
     let mut calls = Calls::default();
     let dialect = match body {
         RequestBody::Native(requested) => {
@@ -86,17 +84,20 @@ pub fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
         RequestBody::Flat(call) => Dialect::Flat(s5::parse(call, id, &mut calls)?),
         RequestBody::Text(text) => Dialect::Text(text::parse(&text, id, &mut calls)?),
     };
+    if matches!(on_disconnect, Some(OnDisconnect::Cancel)) {
+        calls.end_with_request();
+    }
     Ok(ParsedRequest { dialect, turn, calls: calls.into_list(calls_max)? })
 }
 
 /// Renders the outcomes of the calls in the dialect of their request and in its order.
-pub fn render(dialect: &Dialect, context: ReplyContext<'_>, outcomes: &[Arc<CallOutcome>]) -> String {
-    let states = || outcomes.iter().map(|outcome| call_state(outcome)).collect();
+pub fn render(dialect: &Dialect, context: ReplyContext<'_>, outcomes: &[CallAnswer]) -> String {
+    let states = || outcomes.iter().map(call_state).collect();
     // A dialect with one call has one outcome.
     let first = outcomes.first();
     let answer = match (dialect, first) {
         (Dialect::Native, _) => {
-            let results = outcomes.iter().map(|outcome| call_result(outcome)).collect();
+            let results = outcomes.iter().map(|answer| call_result(answer, answer.replayed)).collect();
             CallsAnswer::Native(native_answer(context, results))
         }
         (Dialect::OpenAi(ids), _) => {
@@ -128,7 +129,7 @@ pub fn render(dialect: &Dialect, context: ReplyContext<'_>, outcomes: &[Arc<Call
 
 /// Renders one outcome in Toolgate's own dialect.
 pub fn render_one(outcome: &CallOutcome) -> String {
-    json(&call_result(outcome))
+    json(&call_result(outcome, false))
 }
 
 fn json<T: serde::Serialize>(value: &T) -> String {

@@ -24,6 +24,9 @@ use crate::prompt::system_prompt;
 use crate::sessions::{InitialState, Session, SessionSetup};
 use crate::store::SessionRow;
 
+/// Channels that a refusal names.
+const NAMED_CHANNELS: usize = 20;
+
 /// Longest `user`, `conversation` and `channel`, in bytes. They are ids that the orchestrator assigns.
 const LABEL_BYTES: usize = 200;
 
@@ -73,6 +76,9 @@ pub async fn post(
     let rules =
         snapshot.rules(&setup.organization, &setup.agent).ok_or_else(|| Problem::not_found("agent"))?;
     check_channel(&rules.organization, setup.channel.as_deref())?;
+    if setup.channel.is_none() && rules.platform.document().channel_required {
+        return Err(no_channel(&rules.organization));
+    }
     if !admission::has_tools(&rules, &facts) {
         tracing::warn!(event = "no_tools", organization = %setup.organization, agent = %setup.agent, "no session is opened");
         return Err(no_tools());
@@ -154,6 +160,17 @@ fn label(field: &str, text: Option<String>) -> Result<Option<String>, Problem> {
         )),
         text => Ok(text),
     }
+}
+
+fn no_channel(rules: &OrgRules) -> Problem {
+    let known: Vec<_> = rules.channels().take(NAMED_CHANNELS).map(|name| format!("`{name}`")).collect();
+    let hint = match known.as_slice() {
+        [] => "have channels added to a policy".to_owned(),
+        known => format!("send `channel`: one of {}", known.join(", ")),
+    };
+    let error =
+        CallError::new(ErrorType::InvalidRequest, "a session needs a channel by the platform's policy", hint);
+    Problem(error.with_pointer("/channel"))
 }
 
 /// Checks that the channel is declared by the platform or the organization.

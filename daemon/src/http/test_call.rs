@@ -57,7 +57,7 @@ pub async fn post(
     let trying = app.parts().custom.try_out(&organization, request.user.clone(), tryout, arguments, &origin);
     let TestCallResult { outcome, exchanges } = trying.await?;
     let view = TestCallView {
-        result: call_result(&outcome),
+        result: call_result(&outcome, false),
         requests: exchanges.into_iter().map(exchange_view).collect(),
     };
     Ok(axum::Json(view).into_response())

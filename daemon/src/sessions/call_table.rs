@@ -234,6 +234,17 @@ impl CallTable {
         })
     }
 
+    /// What opening this call would find, without opening it; `None` for a call that would begin to run.
+    pub fn known(&self, id: &str, called: &Arc<str>, arguments: [u8; 32]) -> Option<Lookup> {
+        self.with(|table| {
+            let entry = table.calls.get(id)?;
+            Some(match entry.called == *called && entry.arguments == arguments {
+                true => Lookup::Known(entry.state.clone()),
+                false => Lookup::Conflict,
+            })
+        })
+    }
+
     /// Whether an id was used.
     pub fn has(&self, id: &str) -> bool {
         self.with(|table| table.calls.contains_key(id))

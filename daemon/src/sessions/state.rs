@@ -66,23 +66,23 @@ impl SessionState {
         self.counts().rounds
     }
 
-    /// Counts one round of a turn. Without turns, the session is one turn. A refused round does not count.
+    /// Counts one round of a turn; without a turn, of the session alone (T4). A refused round does not count.
     pub fn enter_round(&self, turn: Option<&str>) -> Result<(), RoundsExceeded> {
         let Bounds { rounds_per_turn, rounds_per_session, .. } = self.bounds;
         let mut counts = self.counts();
         if counts.rounds >= rounds_per_session {
             return Err(RoundsExceeded { what: "session", allowed: rounds_per_session });
         }
-        let turn = turn.unwrap_or("");
-        let turn_rounds = counts.turns.get(turn).copied().unwrap_or(0);
-        if turn_rounds >= rounds_per_turn {
-            return Err(RoundsExceeded { what: "turn", allowed: rounds_per_turn });
+        if let Some(turn) = turn {
+            match counts.turns.get_mut(turn) {
+                Some(rounds) if *rounds >= rounds_per_turn => {
+                    return Err(RoundsExceeded { what: "turn", allowed: rounds_per_turn });
+                }
+                Some(rounds) => *rounds += 1,
+                None => drop(counts.turns.insert(turn.into(), 1)),
+            }
         }
         counts.rounds += 1;
-        match counts.turns.get_mut(turn) {
-            Some(rounds) => *rounds += 1,
-            None => drop(counts.turns.insert(turn.into(), 1)),
-        }
         Ok(())
     }
 
@@ -194,16 +194,17 @@ mod tests {
     }
 
     #[test]
-    fn t4_a_session_has_its_rounds_and_without_turns_is_one() {
+    fn t4_a_session_has_its_rounds_with_turns_and_without() {
         let session = state();
         for turn in ["a", "a", "b", "b", "c"] {
             session.enter_round(Some(turn)).unwrap();
         }
         assert_eq!(session.enter_round(Some("d")), Err(RoundsExceeded { what: "session", allowed: 5 }));
         let unnamed = state();
-        unnamed.enter_round(None).unwrap();
-        unnamed.enter_round(None).unwrap();
-        assert!(unnamed.enter_round(None).is_err());
+        for _ in 0..5 {
+            unnamed.enter_round(None).unwrap();
+        }
+        assert_eq!(unnamed.enter_round(None), Err(RoundsExceeded { what: "session", allowed: 5 }));
         let earlier = SessionState::new(SessionFacts::default(), 5, BOUNDS);
         assert!(earlier.enter_round(None).is_err());
     }

@@ -45,13 +45,7 @@ impl LocalDispatcher {
                 (self.0.dispatcher.clone(), self.0.origin.clone(), self.0.open_session());
             tasks.spawn(async move {
                 for number in 0..calls / in_flight {
-                    let call = RequestedCall {
-                        id: format!("c{number}"),
-                        tool: "call_echo_echo".into(),
-                        arguments: ARGUMENTS.into(),
-                        id_is_new: true,
-                        fault: None,
-                    };
+                    let call = RequestedCall::new(&format!("c{number}"), "call_echo_echo", ARGUMENTS.into());
                     let answer = dispatcher.batch(&session, None, vec![call], &origin).await;
                     assert_eq!(answer.results[0].status(), CallStatus::Ok, "{:?}", answer.results[0]);
                 }

@@ -36,8 +36,11 @@ fn o3_file_changes_of_a_cancelled_call_are_recorded() {
         let mut events = Stream::open(&session.client, &session.path("/events"));
         for (id, disconnects) in [("c1", false), ("c2", true)] {
             let file = format!("{id}.txt");
-            let running =
-                session.start(id, "fs-attacker/keep_workspace_handles", json!({"count": 1, "path": file}));
+            let running = session.start_cancellable(
+                id,
+                "fs-attacker/keep_workspace_handles",
+                json!({"count": 1, "path": file}),
+            );
             // The file is visible before the host operation has returned.
             let event = events.find(|(name, event)| name == "progress" && event["call"] == id);
             assert!(event.is_some() && session.get_file(&file).status == 200);

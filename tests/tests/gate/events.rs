@@ -70,13 +70,13 @@ fn g6_progress_events_count_against_the_log_limit() {
     });
 }
 
-/// A disconnect cancels the call, and its end is emitted.
+/// Hanging up cancels the call, and its end is emitted.
 #[test]
 fn g6_a_disconnected_call_has_an_end_event() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["hostile/*"]}));
         let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
-        let pending = agent.session.start("c1", "hostile/doze", json!({}));
+        let pending = agent.session.start_cancellable("c1", "hostile/doze", json!({}));
         assert_eq!(stream.names(2), ["tool_call", "progress"]);
         pending.hang_up();
         let (name, ended) = stream.next().expect("an event");

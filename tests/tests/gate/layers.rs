@@ -192,7 +192,7 @@ fn g16_a_preview_lists_changes_by_agent_and_applies_none() {
     );
     let changed = &organization["agents"][0];
     assert_eq!(changed["agent"], "acme/idle");
-    assert_eq!(changed["tools"][0]["channels"], json!(["none", "sms"]), "{changed}");
+    assert_eq!(changed["tools"][0]["channels"], json!(["sms"]), "{changed}");
     let agent = preview(
         "/v1/orgs/acme/agents/bot",
         json!({"enabled": ["arithmetic/*"], "require_approval_for": ["arithmetic/evaluate"]}),

@@ -173,7 +173,9 @@ fn r5_the_text_of_every_refusal_says_what_to_do() {
     owner.post(&format!("/v1/approvals/{approval}"), &json!({"decision": "deny"})).expect(200);
     assert_eq!(next(&model_text(&denied.get_call("c1"))), Next::ContinueWithout);
     let spent = open("acme/bot");
-    let [_, _, last] = [(); 3].map(|()| spent.call("pay/quote", payment.clone()));
+    let turn = json!({"turn": "t1", "calls": [{"tool": "pay/quote", "arguments": payment}]});
+    let [_, _, last] =
+        [(); 3].map(|()| CallReply(spent.post(&turn).expect(200).json()["results"][0].clone()));
     assert_eq!(last.error_type(), Some("ROUNDS_EXCEEDED"));
     assert_eq!(next(&model_text(&last)), Next::AnswerNow);
     let mut calls = (0..60).map(|_| open("acme/bot").call("pay/quote", payment.clone()));

@@ -49,7 +49,13 @@ fn g12_an_unknown_channel_is_refused_and_a_known_one_blocks_its_tools() {
     };
     let list = |session: &toolgate_tests::Session| session.call("files/list", json!({}));
     list(&session(Some("sms"))).expect_error("CHANNEL_RESTRICTED");
-    list(&session(None)).expect_error("CHANNEL_RESTRICTED");
+    for open in [None, Some("webchat")] {
+        assert_eq!(list(&session(open)).status(), "ok");
+    }
+    let policy = "/v1/platform/policy";
+    operator.replace(policy, &json!({"channels": {"webchat": {}}, "channel_required": true})).expect(200);
+    let refused = operator.post("/v1/sessions", &json!({"agent": "acme/bot"}));
+    assert_eq!(refused.expect_refusal(400, "INVALID_REQUEST").json()["details"]["pointer"], "/channel");
     assert_eq!(list(&session(Some("webchat"))).status(), "ok");
 }
 

@@ -106,7 +106,7 @@ fn a_call_stopped_at_any_point_releases_its_resources() {
         ];
         for (round, (tool, arguments)) in tools.iter().cycle().take(4 * tools.len()).enumerate() {
             let id = format!("c{round}");
-            let pending = session.start(&id, &format!("hostile/{tool}"), arguments.clone());
+            let pending = session.start_cancellable(&id, &format!("hostile/{tool}"), arguments.clone());
             let read_call = || session.client.get(&session.path(&format!("/calls/{id}")));
             wait::until_true("the call to be known", || read_call().status == 200);
             // Each request takes a moment, so each round stops the guest a little later.

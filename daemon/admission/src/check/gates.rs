@@ -225,7 +225,7 @@ pub(super) const GATES: &[Gate] = &[
             let channels = &input.organization.channels;
             input.flags.has(ToolFlag::Channel) && channels.block(input.facts.channel.as_deref(), input.index)
         },
-        why: |input, _, refuses| input.channel_why(refuses),
+        why: |input, tool, refuses| input.channel_why(tool, refuses),
     },
 ];
 
@@ -255,12 +255,17 @@ impl GateInput<'_> {
         }
     }
 
-    fn channel_why(&self, refuses: bool) -> String {
-        match (&self.facts.channel, refuses) {
-            (Some(channel), true) => format!("the channel `{channel}` does not allow it"),
-            (None, true) => "the session has no channel, and some channel does not allow it".to_owned(),
-            (Some(channel), false) => format!("the channel `{channel}` allows it"),
-            (None, false) => "no channel disallows it".to_owned(),
+    fn channel_why(&self, tool: &ToolDescriptor, refuses: bool) -> String {
+        let Some(channel) = &self.facts.channel else { return "the session has no channel".to_owned() };
+        if !refuses {
+            return format!("the channel `{channel}` allows it");
+        }
+        let tables = [&self.platform.document().channels, &self.organization.document().channels];
+        let mut blocks = tables.into_iter().filter_map(|table| table.get(channel.as_str()));
+        let reason = blocks.find_map(|block| block.blocked.entry_for(&tool.id).and(block.reason.as_deref()));
+        match reason {
+            Some(reason) => format!("the channel `{channel}` does not allow it: {reason}"),
+            None => format!("the channel `{channel}` does not allow it"),
         }
     }
 }

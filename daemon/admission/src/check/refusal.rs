@@ -62,7 +62,7 @@ impl Refusal {
     pub fn rounds_exceeded(what: &'static str, allowed: u64) -> Self {
         let message = format!("this {what} has used its {allowed} rounds of calls");
         let hint = match what {
-            "turn" => "answer with what is there; a new turn may call again, with new ids",
+            "turn" => "answer with what is there; a request with a new `turn` may call again, with new ids",
             _ => "answer with what is there, or open a new session",
         };
         let error = CallError::new(ErrorType::RoundsExceeded, message, hint)

@@ -59,11 +59,11 @@ impl Channels {
         (Self { blocked }, any)
     }
 
-    /// Whether a tool that some channel blocks is blocked for a session of this channel. A session without a channel, or
-    /// with one that is no longer defined, may not call it.
+    /// Whether a tool that some channel blocks is blocked for a session of this channel. No channel blocks it for a session
+    /// without one; a channel that is no longer defined blocks what any does.
     pub fn block(&self, channel: Option<&str>, index: usize) -> bool {
-        let blocked = channel.and_then(|channel| self.blocked.get(channel));
-        blocked.is_none_or(|blocked| blocked.contains(index))
+        let Some(channel) = channel else { return false };
+        self.blocked.get(channel).is_none_or(|blocked| blocked.contains(index))
     }
 
     /// The names of the defined channels.

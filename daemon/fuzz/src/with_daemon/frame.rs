@@ -16,8 +16,8 @@ const CLOSING: &str = "</tool_result>";
 
 /// Input: the tool's name as a model called it, a line end, and the tool's output.
 ///
-/// There is one frame without markup, call syntax or hidden characters, of bounded length; text that was neither cut nor
-/// hidden reads back.
+/// There is one frame without markers of frames and calls, or hidden characters, of bounded length; text that was neither
+/// cut nor hidden reads back.
 pub fn frame(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let (name, content) = text.split_once('\n').unwrap_or(("", text));
@@ -25,10 +25,18 @@ pub fn frame(data: &[u8]) {
     let inside = framed.strip_prefix(OPENING).and_then(|rest| rest.strip_suffix(CLOSING)).expect("a frame");
     let (shown_name, shown) = inside.split_once(BETWEEN).expect("a frame");
     check_part(name, shown_name, NAME_BYTES, &['<', '>', '"']);
-    check_part(content, shown, CONTENT_BYTES, &['<', '>']);
+    check_part(content, shown, CONTENT_BYTES, &[]);
     // Also across the borders of the parts.
-    assert!(!framed.contains("[[") && !framed.contains("]]"), "a call is opened or closed");
-    assert_eq!(find_hidden(&framed), None, "a character is hidden");
+    let lower = framed.to_ascii_lowercase();
+    assert!(!lower.contains("[[tool_"), "a call is opened");
+    assert_eq!(
+        lower.matches("<tool_result").count() + lower.matches("</tool_result").count(),
+        2,
+        "a frame is broken"
+    );
+    // Parts of symbols and joins of scripts stay; the daemon's own tests say which.
+    let hidden = framed.replace(['\u{200c}', '\u{200d}', '\r'], "");
+    assert_eq!(find_hidden(&hidden), None, "a character is hidden");
 }
 
 fn check_part(sent: &str, shown: &str, most_bytes: usize, never: &[char]) {
@@ -45,7 +53,8 @@ fn check_part(sent: &str, shown: &str, most_bytes: usize, never: &[char]) {
         sent.len().checked_sub(left_out).and_then(|kept| sent.get(..kept)).expect("a cut between characters");
     // An escaped hidden character looks like output that contains the escape sequence itself.
     if find_hidden(kept).is_none() && !whole.contains("\\u{") {
-        assert_eq!(unescape(whole), kept, "it does not read back");
+        let is_same = whole == kept || unescape(whole) == unescape(kept);
+        assert!(is_same, "it does not read back");
     }
 }
 

@@ -9,7 +9,7 @@ use toolgate_sandbox::Usage;
 use utoipa::ToSchema;
 
 use super::{anthropic, gemini, openai, responses, s5};
-use crate::call::CallOutcome;
+use crate::call::{CallAnswer, CallOutcome};
 use crate::dispatch::BatchOutcome;
 use crate::frame;
 use crate::sessions::Session;
@@ -160,8 +160,8 @@ pub(super) fn native<'a>(context: ReplyContext<'a>, results: Vec<CallResult<'a>>
     }
 }
 
-/// Renders the outcome of a call.
-pub fn call_result(outcome: &CallOutcome) -> CallResult<'_> {
+/// Renders the outcome of a call. `replayed`: the call ran for an earlier request.
+pub fn call_result(outcome: &CallOutcome, replayed: bool) -> CallResult<'_> {
     let (tool_name, action) = s5::tool_names(outcome);
     CallResult {
         id: outcome.id.as_str().into(),
@@ -170,6 +170,7 @@ pub fn call_result(outcome: &CallOutcome) -> CallResult<'_> {
         action,
         status: outcome.status(),
         executed: outcome.executed,
+        replayed,
         output: outcome.output().map(Cow::Borrowed),
         error: outcome.error().map(call_error),
         text: frame::outcome_text(outcome),
@@ -196,12 +197,15 @@ fn call_usage(usage: &Usage) -> CallUsage {
     CallUsage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, output_bytes, log_bytes }
 }
 
-pub(super) fn call_state(outcome: &CallOutcome) -> CallState<'_> {
+pub(super) fn call_state(answer: &CallAnswer) -> CallState<'_> {
+    let (outcome, replayed) = (&*answer.outcome, answer.replayed);
     let error = outcome.error();
     CallState {
         id: outcome.id.as_str().into(),
         status: outcome.status(),
         executed: outcome.executed,
+        replayed,
+        output: outcome.output().map(Cow::Borrowed),
         error_type: error.map(|error| error.error_type),
         retryable: error.map(|error| error.retryable),
         details: error.and_then(|error| error.details.as_ref()).map(Cow::Borrowed),

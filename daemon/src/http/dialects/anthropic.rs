@@ -1,14 +1,12 @@
 //! Anthropic's messages: content blocks, of which a `tool_use` is a call. The response has `tool_result` blocks for
 //! the next user message.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::items::{Calls, GivenCall, GivenId, LooseText, fitting, is_a};
-use crate::call::CallOutcome;
+use crate::call::CallAnswer;
 use crate::frame;
 use crate::http::problem::Problem;
 
@@ -45,7 +43,7 @@ pub struct AnthropicToolResult<'a> {
     r#type: &'static str,
     /// The call's id.
     tool_use_id: &'a str,
-    /// The result as text, framed as data.
+    /// The result as text, as it is but for invisible characters.
     content: String,
     /// `true` if the call was refused or failed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -54,11 +52,11 @@ pub struct AnthropicToolResult<'a> {
 }
 
 /// Returns one block per call.
-pub fn answer<'a>(ids: &'a [GivenId], outcomes: &'a [Arc<CallOutcome>]) -> Vec<AnthropicToolResult<'a>> {
-    let block = |(id, outcome): (&'a GivenId, &'a Arc<CallOutcome>)| AnthropicToolResult {
+pub fn answer<'a>(ids: &'a [GivenId], outcomes: &'a [CallAnswer]) -> Vec<AnthropicToolResult<'a>> {
+    let block = |(id, outcome): (&'a GivenId, &'a CallAnswer)| AnthropicToolResult {
         r#type: "tool_result",
         tool_use_id: id.shown(outcome),
-        content: frame::outcome_text(outcome),
+        content: frame::message_text(outcome),
         is_error: outcome.error().is_some(),
     };
     ids.iter().zip(outcomes).map(block).collect()

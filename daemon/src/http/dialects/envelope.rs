@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use toolgate_api::read::Object;
+use utoipa::ToSchema;
 
 use super::items::{Items, invalid};
 use super::{native, openai, s5};
@@ -15,9 +16,20 @@ const TURN_BYTES: usize = 200;
 /// A request, with the one member that carries its calls.
 pub struct Envelope<'a> {
     pub turn: Option<String>,
+    pub on_disconnect: Option<OnDisconnect>,
     /// The id of the call, in a dialect whose calls have no id.
     pub id: Option<String>,
     pub body: RequestBody<'a>,
+}
+
+/// What becomes of running calls when the client hangs up (R6).
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnDisconnect {
+    /// A call with an id of the caller's goes on, so that a repeated request gets its result; one without is cancelled.
+    Continue,
+    /// Every call is cancelled.
+    Cancel,
 }
 
 /// The unvalidated calls of a request.
@@ -36,6 +48,7 @@ pub enum RequestBody<'a> {
 #[serde(deny_unknown_fields)]
 struct Members<'a> {
     turn: Option<String>,
+    on_disconnect: Option<OnDisconnect>,
     id: Option<String>,
     #[serde(borrow)]
     calls: Option<Items<Object<native::Call<'a>>>>,
@@ -60,7 +73,7 @@ pub fn parse(body: &[u8]) -> Result<Envelope<'_>, Problem> {
     })?;
     let Object(mut members) = serde_json::from_str::<Object<Members<'_>>>(text).map_err(body::mismatch)?;
     let turn = members.turn.take().map(checked_turn).transpose()?;
-    let id = members.id.take();
+    let (on_disconnect, id) = (members.on_disconnect, members.id.take());
     let body = members.only()?;
     if id.is_some() && !matches!(body, RequestBody::Flat(_) | RequestBody::Text(_)) {
         return Err(invalid(
@@ -68,7 +81,7 @@ pub fn parse(body: &[u8]) -> Result<Envelope<'_>, Problem> {
             "give each call its id; `id` is for `tool_call` and `text`, whose one call has no place for it",
         ));
     }
-    Ok(Envelope { turn, id, body })
+    Ok(Envelope { turn, on_disconnect, id, body })
 }
 
 impl<'a> Members<'a> {

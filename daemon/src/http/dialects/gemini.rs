@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -16,7 +15,7 @@ use toolgate_api::read::Object;
 use utoipa::ToSchema;
 
 use super::items::{Calls, GivenCall, GivenId, LooseText, excerpt, fitting, invalid};
-use crate::call::CallOutcome;
+use crate::call::CallAnswer;
 use crate::frame;
 use crate::http::problem::Problem;
 
@@ -123,7 +122,7 @@ struct GeminiFunctionResponse<'a> {
 /// The result or the error of a function call of Gemini.
 #[derive(Serialize, ToSchema)]
 struct GeminiResponse {
-    /// The result as text, framed as data.
+    /// The result as text, as it is but for invisible characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     output: Option<String>,
@@ -136,10 +135,10 @@ struct GeminiResponse {
 /// Returns one part per call.
 pub fn answer<'a>(
     envelopes: &'a [ResponseEnvelope],
-    outcomes: &'a [Arc<CallOutcome>],
+    outcomes: &'a [CallAnswer],
 ) -> Vec<GeminiResponsePart<'a>> {
-    let part = |(envelope, outcome): (&'a ResponseEnvelope, &'a Arc<CallOutcome>)| {
-        let text = Some(frame::outcome_text(outcome));
+    let part = |(envelope, outcome): (&'a ResponseEnvelope, &'a CallAnswer)| {
+        let text = Some(frame::message_text(outcome));
         let response = match outcome.error() {
             Some(_) => GeminiResponse { output: None, error: text },
             None => GeminiResponse { output: text, error: None },

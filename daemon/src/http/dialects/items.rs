@@ -73,7 +73,14 @@ impl Calls {
         };
         let arguments: Arc<str> = arguments.unwrap_or("{}").into();
         let tool = truncate_name(tool).as_ref().into();
-        self.list.push(RequestedCall { id, tool, arguments, id_is_new, fault: None });
+        self.list.push(RequestedCall {
+            id,
+            tool,
+            arguments,
+            id_is_new,
+            outlives_request: !id_is_new,
+            fault: None,
+        });
         Ok(())
     }
 
@@ -105,7 +112,7 @@ impl Calls {
         let shown = given.filter(|given| *given != id).map(|given| given.into());
         let tool = truncate_name(name.as_deref().unwrap_or_default()).as_ref().into();
         let arguments = given_arguments(arguments).as_ref().into();
-        self.list.push(RequestedCall { id, tool, arguments, id_is_new, fault });
+        self.list.push(RequestedCall { id, tool, arguments, id_is_new, outlives_request: !id_is_new, fault });
         GivenId(shown)
     }
 
@@ -120,6 +127,11 @@ impl Calls {
             format!("h_{}", hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>())
         };
         (0..).map(derived).find(|id| !self.ids.contains(id)).unwrap_or_else(|| identifier::fresh("c"))
+    }
+
+    /// Ends the calls with their request, also those whose caller knows the id.
+    pub fn end_with_request(&mut self) {
+        self.list.iter_mut().for_each(|call| call.outlives_request = false);
     }
 
     /// Returns the calls: at least one, at most `calls_max`, with distinct ids.

@@ -3,8 +3,6 @@
 //! `arguments` is a string that the model wrote. If it is not valid JSON, the call gets `INVALID_ARGUMENTS` for the
 //! model to read, since the client that posts it cannot fix it.
 
-use std::sync::Arc;
-
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -12,7 +10,7 @@ use toolgate_api::read::Object;
 use utoipa::ToSchema;
 
 use super::items::{Calls, GivenCall, GivenId, Items, LooseText, fitting, invalid, kind, unknown_kind};
-use crate::call::CallOutcome;
+use crate::call::CallAnswer;
 use crate::frame;
 use crate::http::problem::Problem;
 
@@ -81,16 +79,16 @@ pub struct OpenAiToolMessage<'a> {
     role: &'static str,
     /// The call's id.
     tool_call_id: &'a str,
-    /// The result as text, framed as data.
+    /// The result as text, as it is but for invisible characters.
     content: String,
 }
 
 /// Returns one message per call.
-pub fn answer<'a>(ids: &'a [GivenId], outcomes: &'a [Arc<CallOutcome>]) -> Vec<OpenAiToolMessage<'a>> {
-    let message = |(id, outcome): (&'a GivenId, &'a Arc<CallOutcome>)| OpenAiToolMessage {
+pub fn answer<'a>(ids: &'a [GivenId], outcomes: &'a [CallAnswer]) -> Vec<OpenAiToolMessage<'a>> {
+    let message = |(id, outcome): (&'a GivenId, &'a CallAnswer)| OpenAiToolMessage {
         role: "tool",
         tool_call_id: id.shown(outcome),
-        content: frame::outcome_text(outcome),
+        content: frame::message_text(outcome),
     };
     ids.iter().zip(outcomes).map(message).collect()
 }

@@ -1,14 +1,12 @@
 //! OpenAI's responses: output items, of which a `function_call` is a call. The response has `function_call_output`
 //! items for the next request's `input`.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::items::{Calls, GivenCall, GivenId, LooseText, excerpt, fitting, invalid, is_a};
-use crate::call::CallOutcome;
+use crate::call::CallAnswer;
 use crate::frame;
 use crate::http::problem::Problem;
 
@@ -65,7 +63,7 @@ pub struct ResponsesOutput<'a> {
     r#type: &'static str,
     /// The call's id.
     call_id: &'a str,
-    /// The result as text, framed as data.
+    /// The result as text, as it is but for invisible characters.
     output: String,
     /// The caller, copied from the call.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,14 +72,11 @@ pub struct ResponsesOutput<'a> {
 }
 
 /// Returns one item per call.
-pub fn answer<'a>(
-    envelopes: &'a [ResponseEnvelope],
-    outcomes: &'a [Arc<CallOutcome>],
-) -> Vec<ResponsesOutput<'a>> {
-    let item = |(envelope, outcome): (&'a ResponseEnvelope, &'a Arc<CallOutcome>)| ResponsesOutput {
+pub fn answer<'a>(envelopes: &'a [ResponseEnvelope], outcomes: &'a [CallAnswer]) -> Vec<ResponsesOutput<'a>> {
+    let item = |(envelope, outcome): (&'a ResponseEnvelope, &'a CallAnswer)| ResponsesOutput {
         r#type: "function_call_output",
         call_id: envelope.id.shown(outcome),
-        output: frame::outcome_text(outcome),
+        output: frame::message_text(outcome),
         caller: envelope.caller.as_deref(),
     };
     envelopes.iter().zip(outcomes).map(item).collect()

@@ -214,7 +214,7 @@ fn in_every_form(of: &[(Value, Value, Value)]) -> [Value; 4] {
 /// Ids that the answer repeats.
 fn shown_ids(parsed: &ParsedRequest) -> Vec<String> {
     let outcome = |call: &RequestedCall| {
-        Arc::new(CallOutcome::of_forgotten(&call.id, &call.tool, toolgate_api::call::Executed::No))
+        CallOutcome::of_forgotten(&call.id, &call.tool, toolgate_api::call::Executed::No).into()
     };
     let outcomes: Vec<_> = parsed.calls.iter().map(outcome).collect();
     let context = ReplyContext { session: "s", conversation: None, turn: None, next: "model" };

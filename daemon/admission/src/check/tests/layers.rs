@@ -223,9 +223,9 @@ fn g10_autonomy_says_what_needs_a_person() {
 }
 
 #[test]
-fn g12_channels_block_and_no_channel_is_blocked_by_any_of_them() {
+fn g12_channels_block_their_tools_and_say_why() {
     let scene = |channel: Option<&str>| Scene {
-        platform: json!({"channels": {"sms": {"blocked": ["files/*"]}, "webchat": {}}}),
+        platform: json!({"channels": {"sms": {"blocked": ["files/*"], "reason": "no attachments by SMS"}, "webchat": {}}}),
         organization: json!({"enabled": "*", "channels": {"sms": {"blocked": ["crm/delete"]}, "fax": {"blocked": ["crm/search"]}}}),
         facts: SessionFacts { channel: channel.map(str::to_owned), ..SessionFacts::default() },
         ..Scene::default()
@@ -236,12 +236,17 @@ fn g12_channels_block_and_no_channel_is_blocked_by_any_of_them() {
     scene(Some("sms")).runs("crm/search");
     scene(Some("webchat")).runs("files/read");
     scene(Some("fax")).refuses("crm/search", "session", "channel", restricted);
-    for none in [None, Some("gone")] {
-        for tool in ["files/read", "crm/delete", "crm/search"] {
-            scene(none).refuses(tool, "session", "channel", restricted);
-        }
-        scene(none).runs("crm/query");
+    for tool in ["files/read", "crm/delete", "crm/search"] {
+        scene(Some("gone")).refuses(tool, "session", "channel", restricted);
+        scene(None).runs(tool);
     }
+    scene(Some("gone")).runs("crm/query");
+    let why = |tool: &str| {
+        let sms = scene(Some("sms"));
+        refusal(&sms.rules(), &sms.facts, tool).error.message
+    };
+    assert!(why("files/read").contains("no attachments by SMS"), "{}", why("files/read"));
+    assert!(!why("crm/delete").contains("attachments"), "the reason belongs to the other block");
 }
 
 #[test]

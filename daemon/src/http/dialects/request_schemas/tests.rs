@@ -26,7 +26,11 @@ fn expect_parsed(request: &Value) {
 fn parse_with_all(members: &BTreeSet<String>, carrier: &str, calls: &Value) {
     let mut request = json!({});
     for member in members {
-        request[member] = if member == carrier { calls.clone() } else { json!("x1") };
+        request[member] = match member.as_str() {
+            "on_disconnect" => json!("cancel"),
+            member if member == carrier => calls.clone(),
+            _ => json!("x1"),
+        };
     }
     assert_eq!(request[carrier], *calls, "`{carrier}` is not described");
     expect_parsed(&request);

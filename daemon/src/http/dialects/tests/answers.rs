@@ -1,7 +1,5 @@
 //! The response in each dialect.
 
-use std::sync::Arc;
-
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use toolgate_api::call::Executed;
@@ -9,7 +7,7 @@ use toolgate_api::error::{CallError, ErrorType};
 
 use super::super::{ReplyContext, render};
 use super::parse_valid;
-use crate::call::{CallOutcome, OutcomeState};
+use crate::call::{CallAnswer, CallOutcome, OutcomeState};
 
 const CONTEXT: ReplyContext<'_> =
     ReplyContext { session: "s_1", conversation: None, turn: None, next: "model" };
@@ -35,22 +33,18 @@ fn pending(id: &str, tool: &str) -> CallOutcome {
 /// Renders the response to a request with these outcomes.
 fn answer<const N: usize>(request: &Value, outcomes: [CallOutcome; N]) -> Value {
     let dialect = parse_valid(&request.to_string()).dialect;
-    let outcomes = outcomes.map(Arc::new);
+    let outcomes = outcomes.map(CallAnswer::from);
     serde_json::from_str(&render(&dialect, CONTEXT, &outcomes)).expect("JSON")
 }
 
 /// The text of a failed call for a model.
-fn failed_text(tool: &str) -> String {
-    format!(
-        "<tool_result tool_name=\"{tool}\" status=\"error\">RATE_LIMITED: too many calls (wait)</tool_result>"
-    )
-}
+const FAILED: &str = "RATE_LIMITED: too many calls (wait)";
 
 #[test]
 fn the_native_dialect_has_every_result_and_its_context() {
     let dialect = parse_valid(r#"{"calls":[{"id":"c1","tool":"a/b"}]}"#).dialect;
     let context = ReplyContext { conversation: Some("v\"1"), turn: Some("t1"), ..CONTEXT };
-    let outcomes = [Arc::new(ok("c1", "call_a_b", &json!({"x": 1.50})))];
+    let outcomes = [ok("c1", "call_a_b", &json!({"x": 1.50})).into()];
     let answer: Value = serde_json::from_str(&render(&dialect, context, &outcomes)).expect("JSON");
     let result = json!({
         "id": "c1", "tool": "call_a_b", "tool_name": "a", "action": "b", "status": "ok", "executed": "yes",
@@ -72,7 +66,7 @@ fn an_output_stays_byte_for_byte() {
     let raw = r#"{"a":  1.0e2, "b":12345678901234567890123}"#;
     let output = serde_json::value::RawValue::from_string(raw.to_owned()).expect("JSON");
     let outcome = outcome("c1", "a/b", Executed::Yes, OutcomeState::Ok(output));
-    let answer = render(&dialect, CONTEXT, &[Arc::new(outcome)]);
+    let answer = render(&dialect, CONTEXT, &[outcome.into()]);
     assert!(answer.contains(&format!("\"output\":{raw}")), "{answer}");
 }
 
@@ -87,11 +81,11 @@ fn openai_has_a_message_of_the_tool_for_each_call() {
         json!({
             "session": "s_1",
             "openai": [
-                {"role": "tool", "tool_call_id": "c1", "content": "<tool_result tool_name=\"call_a_b\" status=\"ok\">1</tool_result>"},
-                {"role": "tool", "tool_call_id": "c2", "content": failed_text("call_a_b")},
+                {"role": "tool", "tool_call_id": "c1", "content": "1"},
+                {"role": "tool", "tool_call_id": "c2", "content": FAILED},
             ],
             "calls": [
-                {"id": "c1", "status": "ok", "executed": "yes"},
+                {"id": "c1", "status": "ok", "executed": "yes", "output": 1},
                 {"id": "c2", "status": "error", "executed": "no", "error_type": "RATE_LIMITED", "retryable": true,
                  "details": {"retry_after_ms": 5}},
             ],
@@ -108,12 +102,11 @@ fn responses_have_an_output_for_each_call_and_who_called() {
          "caller": {"type": "program", "caller_id": "p1"}},
     ]});
     let answer = answer(&request, [ok("c1", "a", &json!(1)), ok("c2", "a", &json!(2))]);
-    let text = |output: u8| format!("<tool_result tool_name=\"a\" status=\"ok\">{output}</tool_result>");
     assert_eq!(
         answer["openai_responses"],
         json!([
-            {"type": "function_call_output", "call_id": "c1", "output": text(1)},
-            {"type": "function_call_output", "call_id": "c2", "output": text(2),
+            {"type": "function_call_output", "call_id": "c1", "output": "1"},
+            {"type": "function_call_output", "call_id": "c2", "output": "2",
              "caller": {"type": "program", "caller_id": "p1"}},
         ])
     );
@@ -139,12 +132,11 @@ fn gemini_has_a_part_for_each_call_with_the_id_that_it_gave() {
         {"functionCall": {"name": "call_a_b"}}, {"functionCall": {"id": "g2", "name": "call_a_b"}},
     ]});
     let answer = answer(&request, [ok("c_made", "call_a_b", &json!(1)), failure("g2", "call_a_b")]);
-    let text = "<tool_result tool_name=\"call_a_b\" status=\"ok\">1</tool_result>";
     assert_eq!(
         answer["gemini"],
         json!([
-            {"functionResponse": {"name": "call_a_b", "response": {"output": text}}},
-            {"functionResponse": {"id": "g2", "name": "call_a_b", "response": {"error": failed_text("call_a_b")}}},
+            {"functionResponse": {"name": "call_a_b", "response": {"output": "1"}}},
+            {"functionResponse": {"id": "g2", "name": "call_a_b", "response": {"error": FAILED}}},
         ])
     );
     assert_eq!(answer["calls"][0]["id"], "c_made");
@@ -178,7 +170,7 @@ fn text_has_a_response_with_the_call_as_it_was_written() {
     };
     let quoted = ok("c1", "a/b", &json!("Page 1 isn't C:\\"));
     assert_eq!(text(quoted), r"[[TOOL_RESPONSE: a/b(q='x', n=3) -> 'Page 1 isn\'t C:\\']]");
-    assert_eq!(text(ok("c1", "a/b", &json!([1, [2]]))), "[[TOOL_RESPONSE: a/b(q='x', n=3) -> [1,[2&#93;] ]]");
+    assert_eq!(text(ok("c1", "a/b", &json!([1, [2]]))), "[[TOOL_RESPONSE: a/b(q='x', n=3) -> [1,[2] ] ]]");
     assert_eq!(
         text(failure("c1", "a/b")),
         "[[TOOL_RESPONSE: a/b(q='x', n=3) -> error RATE_LIMITED: too many calls (wait)]]"
@@ -208,8 +200,7 @@ fn a_pending_call_has_words_for_the_model_and_fields_for_the_program() {
         let request = json!({"openai": {"tool_calls": [{"id": "c1", "function": {"name": "a/b"}}]}});
         let answer = answer(&request, [outcome("c1", "a/b", Executed::No, state)]);
         let content = answer["openai"][0]["content"].as_str().expect("text");
-        let opening = format!("<tool_result tool_name=\"a/b\" status=\"{status}\">");
-        assert!(content.starts_with(&opening) && content.contains(words), "{content}");
+        assert!(content.contains(words), "{content}");
         let mut expected = json!({"id": "c1", "status": status, "executed": "no"});
         let members = expected.as_object_mut().expect("an object");
         members.extend(fields.as_object().expect("an object").clone());
@@ -226,8 +217,9 @@ proptest! {
         let output = if list { json!([[output]]) } else { json!(output) };
         let answer = answer(&request, [ok("c1", "a", &output)]);
         let text = answer["text"].as_str().expect("a string");
-        prop_assert_eq!(text.rfind("[["), Some(0), "{}", text);
+        prop_assert_eq!(text.rfind("[[TOOL_"), Some(0), "{}", text);
         prop_assert_eq!(text.find("]]"), Some(text.len() - 2), "{}", text);
-        prop_assert_eq!(text.matches(" -> ").count(), 1, "{}", text);
+        let output = text.split_once(" -> ").map(|(before, _)| before.ends_with(')'));
+        prop_assert_eq!(output, Some(true), "{}", text);
     }
 }
