@@ -52,10 +52,16 @@ impl Client {
         Self::new(self.address, made["token"].as_str())
     }
 
-    /// Loads a valid plugin file.
+    /// Loads a valid plugin file, and grants it the workspace if it asks for that and has no grant.
     #[track_caller]
     pub fn load(&self, namespace: &str, file: &[u8]) -> Value {
-        self.upload(namespace, file).expect(200).json()
+        let loaded = self.upload(namespace, file).expect(200).json();
+        if loaded["capabilities"]["filesystem"] == "workspace" {
+            let path = format!("/v1/plugins/{namespace}/grant");
+            let granted = self.make(&path, &json!({"filesystem": "workspace"}));
+            assert!(matches!(granted.status, 201 | 412), "{}", granted.text());
+        }
+        loaded
     }
 
     /// Returns the first page of an audit search.

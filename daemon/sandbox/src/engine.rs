@@ -20,6 +20,7 @@ use wasmtime::{
     Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy,
 };
 
+use crate::bulk_memory::{self, slice_bulk_memory};
 use crate::cpu_scheduler::{CpuScheduler, EpochTicks, processors};
 use crate::load_error::LoadError;
 use crate::state::CallState;
@@ -151,7 +152,11 @@ impl Sandbox {
 pub fn precompile(component: &[u8]) -> Result<Vec<u8>, LoadError> {
     let engine = Engine::new(&compiler_settings())?;
     crate::imports::refuse_core_module(component)?;
-    Ok(engine.precompile_component(component)?)
+    match slice_bulk_memory(component) {
+        Ok(sliced) => Ok(engine.precompile_component(&sliced)?),
+        // The compiler says better what is wrong with the file.
+        Err(error) => engine.precompile_component(component).map_err(LoadError::from).and(Err(error)),
+    }
 }
 
 /// The settings that change compiled code, shared by the daemon and its compile worker.
@@ -221,6 +226,7 @@ fn fingerprint(engine: &Engine) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
+    bulk_memory::REVISION.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 

@@ -14,6 +14,7 @@ mod engine;
 mod load_error;
 mod imports;
 mod contract;
+mod bulk_memory;
 mod component;
 
 // The life of one call.

@@ -30,6 +30,12 @@ impl From<wasmtime::Error> for LoadError {
     }
 }
 
+impl From<wasmparser::Error> for LoadError {
+    fn from(error: wasmparser::Error) -> Self {
+        Self::new(error.to_string(), "build the plugin again and upload the whole file")
+    }
+}
+
 impl From<LoadError> for CallError {
     fn from(error: LoadError) -> Self {
         CallError::new(ErrorType::InvalidPlugin, error.message, error.hint)

@@ -293,7 +293,7 @@ impl Dispatcher {
             })
         });
         let executed = if finished.executed { Executed::Yes } else { Executed::No };
-        let state = state.unwrap_or_else(OutcomeState::Error);
+        let state = state.unwrap_or_else(|error| OutcomeState::Error(with_withheld_files(error, admitted)));
         let outcome = CallOutcome::new(&call.id, &call.tool, executed, state).by(admitted);
         CallOutcome { usage: finished.usage, ..outcome }
     }
@@ -310,6 +310,16 @@ impl Dispatcher {
         tracing::warn!(event = "tool_stopped", session = session.setup.id, %tool, why, "a tool kept failing");
         self.store_unavailable_tools(session);
     }
+}
+
+/// Says in the error of a plugin that it has no files, since it cannot know why they are not there.
+fn with_withheld_files(mut error: CallError, admitted: &Admitted<Component>) -> CallError {
+    let is_of_plugin = matches!(error.error_type, ErrorType::ToolFailed | ErrorType::ToolCrashed);
+    if is_of_plugin && admitted.access().withholds_files() {
+        error.hint += "; the plugin asks for the session's files, which it is not granted: an operator can add \
+                       `{\"filesystem\":\"workspace\"}` to its grant";
+    }
+    error
 }
 
 /// The outcome, or the present state, of a call whose id was used before. `named` is the tool as this request names it.

@@ -2,7 +2,8 @@
 
 use super::body::{Json, expect_json};
 use super::documents::{
-    self, Strictness, body_text, document_response, name, own_organization, precondition, status, with_etag,
+    self, Strictness, body_text, document_response, grant_response, name, own_organization, precondition,
+    status, with_etag,
 };
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoConsentPending, NoCustomTool, NoCustomToolGrant, NoOrganization,
@@ -17,6 +18,8 @@ use super::problem::Problem;
 use super::state::App;
 use crate::documents::{DocumentKey, ToolKey, warning_view};
 use crate::identity::Caller;
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -169,7 +172,14 @@ pub async fn get_grant(
     Authenticated(caller): Authenticated,
     Path((organization, namespace)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    document_response(&app, &DocumentKey::ToolGrant(own_tool(&caller, &organization, &namespace)?)).await
+    let key = own_tool(&caller, &organization, &namespace)?;
+    let snapshot = app.parts().registry.snapshot();
+    let served = || {
+        let mut own = snapshot.own_plugins(&key.organization).iter();
+        let plugin = own.find(|plugin| plugin.descriptor.namespace == key.namespace)?;
+        Some(Arc::clone(&plugin.granted))
+    };
+    grant_response(&app, &DocumentKey::ToolGrant(key.clone()), served).await
 }
 
 /// Grant network access to a custom tool.

@@ -1,5 +1,7 @@
 //! Shared handlers of documents: they are listed, shown and replaced as a whole, with entity tags.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -7,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use toolgate_api::document::{DocumentAccepted, DocumentEntry, DocumentWarnings};
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::grant::Grant;
 use toolgate_api::name::Name;
 use toolgate_api::page::List;
 use utoipa::IntoParams;
@@ -93,6 +96,21 @@ pub(super) async fn document_response(app: &App, key: &DocumentKey) -> Result<Re
     let document = app.parts().store.document(key).await.map_err(CallError::from)?;
     let body = ([(axum::http::header::CONTENT_TYPE, "application/json")], document.body).into_response();
     Ok(with_etag(StatusCode::OK, document.revision, body))
+}
+
+/// Returns a grant as it is stored; without one, the grant that holds by default, which has no entity tag.
+pub(super) async fn grant_response(
+    app: &App,
+    key: &DocumentKey,
+    served: impl FnOnce() -> Option<Arc<Grant>>,
+) -> Result<Response, Problem> {
+    match document_response(app, key).await {
+        Err(Problem(error)) if error.error_type == ErrorType::NotFound => {
+            let grant = served().ok_or(Problem(error))?;
+            Ok(axum::Json(&*grant).into_response())
+        }
+        other => other,
+    }
 }
 
 pub(super) fn precondition(headers: &HeaderMap) -> Result<Precondition, Problem> {

@@ -4,7 +4,7 @@
 //! with its plugin.
 use toolgate_api::grant::Grant;
 
-use super::documents::{self, Strictness, document_response};
+use super::documents::{self, Strictness, grant_response};
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoGrant, NoPlugin, PreconditionFailed, PreconditionRequired,
     StoreUnreadable,
@@ -15,6 +15,8 @@ use super::plugins::parse_namespace;
 use super::problem::Problem;
 use super::state::App;
 use crate::documents::DocumentKey;
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -23,8 +25,8 @@ use toolgate_api::document::DocumentAccepted;
 
 /// Get the grant of a plugin.
 ///
-/// `PUT` takes the `ETag` of the response in `If-Match`. A plugin without a grant has the file access that it
-/// requests and reaches nothing else.
+/// `PUT` takes the `ETag` of the response in `If-Match`. For a plugin without a stored grant the response is what holds by
+/// default, without `ETag`: nothing, but the workspace for a built-in plugin that asks for it.
 #[utoipa::path(
     get, path = "/v1/plugins/{namespace}/grant", tag = "plugins", operation_id = "get_plugin_grant",
     params(PluginPath),
@@ -35,7 +37,10 @@ pub async fn get(
     _: Authenticated,
     Path(namespace): Path<String>,
 ) -> Result<Response, Problem> {
-    document_response(&app, &DocumentKey::Grant(parse_namespace(&namespace)?)).await
+    let namespace = parse_namespace(&namespace)?;
+    let snapshot = app.parts().registry.snapshot();
+    let served = || Some(Arc::clone(&snapshot.catalogue().plugin(&namespace)?.granted));
+    grant_response(&app, &DocumentKey::Grant(namespace.clone()), served).await
 }
 
 /// Grant a plugin what its calls may reach.

@@ -6,6 +6,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
+use toolgate_admission::grant_warnings;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
 use toolgate_api::page::List;
@@ -35,8 +36,11 @@ pub struct UploadQuery {
 }
 
 async fn with_warnings(app: &App, namespace: &Namespace, plugin: PluginView) -> PluginLoaded {
-    let warnings = app.parts().plugins.warnings(namespace, &plugin).await.into_iter();
-    PluginLoaded { plugin, warnings: warnings.map(warning_view).collect() }
+    let mut warnings = app.parts().plugins.warnings(namespace, &plugin).await;
+    if let Some(served) = app.parts().registry.snapshot().catalogue().plugin(namespace) {
+        warnings.extend(grant_warnings(&served.granted, &served.descriptor.capabilities));
+    }
+    PluginLoaded { plugin, warnings: warnings.into_iter().map(warning_view).collect() }
 }
 
 /// List the loaded plugins.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::task::JoinSet;
 use toolgate_admission::{Descriptor, Digest, Plugin};
 use toolgate_api::error::{CallError, ErrorType};
-use toolgate_api::grant::{Capabilities, Grant};
+use toolgate_api::grant::{FilesystemAccess, Grant};
 use toolgate_api::name::Namespace;
 use toolgate_api::plugin::PluginView;
 use toolgate_sandbox::Component;
@@ -240,7 +240,7 @@ impl Plugins {
         }
         let plugin = Plugin {
             digest: digest.clone(),
-            granted: default_grant(&descriptor.capabilities),
+            granted: default_grant(&descriptor),
             component,
             disabled: false,
             descriptor: Arc::new(descriptor),
@@ -332,9 +332,13 @@ fn check_publisher(namespace: &Namespace, owner: Option<&str>, version: &Version
     ))
 }
 
-/// The grant of a plugin without an operator's grant: its workspace files if it requests them, and no network.
-fn default_grant(requested: &Capabilities) -> Arc<Grant> {
-    Arc::new(Grant { filesystem: requested.filesystem, ..Grant::default() })
+/// The grant of a plugin without an operator's grant: nothing, but the workspace for a built-in plugin that asks for it (B5).
+fn default_grant(descriptor: &Descriptor) -> Arc<Grant> {
+    let filesystem = match is_built_in(&descriptor.namespace) {
+        true => descriptor.capabilities.filesystem,
+        false => FilesystemAccess::None,
+    };
+    Arc::new(Grant { filesystem, ..Grant::default() })
 }
 
 fn load_error(message: impl Into<String>) -> CallError {

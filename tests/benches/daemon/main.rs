@@ -7,6 +7,7 @@
 //! - `search`: `files/search` over 10,000 files, beside ripgrep with one thread (`rg`, or `RG=…`)
 //! - `json`: `text/json_query` on a mebibyte, beside jaq without a sandbox
 //! - `endless`: a small call and `/healthz` beside endless guests, on every core and more
+//! - `memory`: the same beside guests that fill, copy, touch and grow memory
 //! - `waiting`: memory of a call that waits for a slow upstream, for a thousand of them, and a small call beside them
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
@@ -25,12 +26,13 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 include!(concat!(env!("OUT_DIR"), "/bench_guests.rs"));
 
 fn main() {
-    let parts: [(&str, fn()); 6] = [
+    let parts: [(&str, fn()); 7] = [
         ("start", plugins::start),
         ("plugins", plugins::many),
         ("search", search::search),
         ("json", json::query),
         ("endless", endless::endless),
+        ("memory", endless::memory),
         ("waiting", waiting::waiting),
     ];
     let is_part = |argument: &String| !argument.starts_with('-') && !argument.contains('=');

@@ -30,7 +30,8 @@ fn session(daemon: &Daemon, organization: &str) -> Session {
 /// Starts a request that holds its connection until the return value is dropped.
 fn hold(fixture: &Fixture, session: &Session, id: &str) -> Pending {
     let before = fixture.upstream.requests().len();
-    let pending = session.start(id, "caller/fetch", json!({"method": "GET", "url": HANG, "headers": []}));
+    let pending =
+        session.start_cancellable(id, "caller/fetch", json!({"method": "GET", "url": HANG, "headers": []}));
     fixture.upstream.wait_until("the request", |seen, _| seen > before);
     pending
 }

@@ -299,3 +299,22 @@ fn a_plugin_reaches_no_network() {
     assert!(listener.accept().is_err(), "a packet left");
     leak_check.assert_none(&mut daemon);
 }
+
+/// The operator grants the workspace to an uploaded plugin, and until then its errors say that it has none.
+#[test]
+fn b5_an_uploaded_plugin_has_no_files_without_a_grant() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let (operator, grant) = (daemon.operator(), "/v1/plugins/fs-attacker/grant");
+    let loaded = operator.upload("fs-attacker", guests::FS_ATTACKER).expect(200).json();
+    assert_eq!(loaded["warnings"][0]["code"], "WITHHELD", "{loaded}");
+    let held = operator.get(grant).expect(200);
+    assert_eq!((held.header("etag"), &held.json()["filesystem"]), (None, &json!("none")), "{}", held.text());
+    let session = daemon.session_within("acme/bot", &json!({}));
+    let write = || session.call("fs-attacker/write", json!({"path": "/workspace/a.txt", "text": "x"}));
+    let refused = write().expect_error("TOOL_FAILED");
+    let hint = refused.0["error"]["hint"].as_str().unwrap_or_default();
+    assert!(hint.contains("not granted") && hint.contains(r#"{"filesystem":"workspace"}"#), "{hint}");
+    operator.make(grant, &json!({"filesystem": "workspace"})).expect(201);
+    write().output();
+    assert!(operator.get(grant).expect(200).header("etag").is_some());
+}

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::{Capabilities, FilesystemAccess, Grant};
 use toolgate_api::network::{
+    HostPattern,
     AddressKind, Agreement, Host, Network, NetworkRule, NetworkScheme, Target, TargetError, address_kind,
     is_reachable,
 };
@@ -111,6 +112,11 @@ impl CallAccess {
         binding
     }
 
+    /// Whether the plugin asks for files that the grant withholds.
+    pub fn withholds_files(&self) -> bool {
+        self.asked.filesystem > self.granted.filesystem
+    }
+
     /// The files that the call may access.
     pub fn filesystem(&self) -> FilesystemAccess {
         self.asked.filesystem.min(self.granted.filesystem)
@@ -136,7 +142,7 @@ impl CallAccess {
     pub fn permit(&self, target: impl Into<Arc<Target>>) -> Result<Permitted, NetworkDenial> {
         let target = target.into();
         let is_allowed = |rules: &[NetworkRule]| rules.iter().any(|rule| rule.allows(&target));
-        let denied = |by, rules: &[NetworkRule]| NetworkDenial::by_rules(by, rules, &target, &self.granted);
+        let denied = |by, rules: &[NetworkRule]| NetworkDenial::by_rules(by, rules, &target, self);
         if !is_allowed(&self.asked.network) {
             return Err(denied(DeniedBy::Plugin, &self.asked.network));
         }
@@ -216,7 +222,7 @@ impl NetworkDenial {
         }
     }
 
-    fn by_rules(by: DeniedBy, rules: &[NetworkRule], target: &Target, granted: &Grant) -> Self {
+    fn by_rules(by: DeniedBy, rules: &[NetworkRule], target: &Target, access: &CallAccess) -> Self {
         let nearest = rules.iter().map(|rule| rule.agreement(target)).max().unwrap_or(Agreement::Nothing);
         let host = target.host();
         let message = match nearest {
@@ -227,8 +233,9 @@ impl NetworkDenial {
             Agreement::Method => format!("the tool may not reach this path of `{host}`"),
             Agreement::Whole => format!("the tool may not reach `{host}` without TLS"),
         };
-        let mut grant = suggestion(target);
-        if !granted.allows_plain_http(target) {
+        let asked = access.asked.network.iter().find(|rule| rule.allows(target));
+        let mut grant = suggestion(target, asked.filter(|_| by == DeniedBy::Grant));
+        if !access.granted.allows_plain_http(target) {
             grant["plain_http"] = json!([format!("{host}:{}", target.port())]);
         }
         let hint = match by {
@@ -292,8 +299,25 @@ impl From<&NetworkDenial> for CallError {
     }
 }
 
-fn suggestion(target: &Target) -> Value {
+/// The grant for a request, and for others of its kind: as the plugin asks for it where that names the host, so that one
+/// step is enough; otherwise the folder of the request's path, with the methods that the plugin asks for.
+fn suggestion(target: &Target, asked: Option<&NetworkRule>) -> Value {
+    if let Some(asked) = asked.filter(|asked| matches!(asked.host, HostPattern::Exact(_))) {
+        return json!({"network": [asked]});
+    }
     let mut rule = NetworkRule::for_target(target);
+    if let Some(asked) = asked {
+        rule.methods = asked.methods.clone().or(rule.methods);
+        rule.path = rule.path.map(folder);
+    }
     rule.path = rule.path.filter(|path| path.len() <= SUGGESTED_PATH_BYTES);
     json!({"network": [rule]})
+}
+
+/// The folder of a path; a path at the top stays, since its folder is the whole host.
+fn folder(path: String) -> String {
+    match path.rfind('/') {
+        Some(end) if end > 0 => path[..=end].to_owned(),
+        _ => path,
+    }
 }

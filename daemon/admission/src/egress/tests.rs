@@ -89,6 +89,30 @@ fn b5_the_suggested_grant_is_enough() {
     }
 }
 
+/// B5: a plugin that names its host is granted as it asks, with every method; others the folder of the path.
+#[test]
+fn b5_the_suggested_grant_is_enough_for_the_next_request_too() {
+    let asks = |rules: &str| {
+        let network = serde_json::from_str(rules).expect("rules");
+        CallAccess::new(Arc::new(Capabilities { network, ..Capabilities::default() }), Arc::default())
+    };
+    let suggested = |access: &CallAccess, url: &str| {
+        denial(access, "POST", url).expect("a refusal").grant.expect("a suggestion")["network"].clone()
+    };
+    let mount = asks(r#"[{"host":"mcp.example.com","path":"/mcp","methods":["POST","GET","DELETE"]}]"#);
+    assert_eq!(
+        suggested(&mount, "https://mcp.example.com/mcp/x"),
+        json!([{"scheme": "https", "host": "mcp.example.com", "methods": ["POST", "GET", "DELETE"], "path": "/mcp"}])
+    );
+    let any = asks(r#"[{"host":"*"}]"#);
+    for (url, path) in
+        [("https://a.com/items/7/8", "/items/7/"), ("https://a.com/items", "/items"), ("https://a.com/", "/")]
+    {
+        assert_eq!(suggested(&any, url)[0]["path"], path, "{url}");
+        assert_eq!(suggested(&any, url)[0]["methods"], json!(["POST"]), "{url}");
+    }
+}
+
 /// B5: a grant is not enough if the plugin does not ask for it.
 #[test]
 fn b5_what_a_plugin_does_not_ask_for_is_not_permitted() {

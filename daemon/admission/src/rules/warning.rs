@@ -41,6 +41,10 @@ pub fn grant_warnings(grant: &Grant, asked: &Capabilities) -> Vec<Warning> {
     if grant.filesystem > asked.filesystem {
         warnings.push(unasked("/filesystem", "files"));
     }
+    if grant.filesystem < asked.filesystem {
+        let message = "the plugin asks for the session's files, which are not granted (`{\"filesystem\":\"workspace\"}`)";
+        warnings.push(Warning::new("WITHHELD", "/filesystem", message));
+    }
     if !grant.network.is_empty() && asked.network.is_empty() {
         warnings.push(unasked("/network", "network"));
     }

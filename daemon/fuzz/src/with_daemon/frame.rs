@@ -53,7 +53,7 @@ fn check_part(sent: &str, shown: &str, most_bytes: usize, never: &[char]) {
         sent.len().checked_sub(left_out).and_then(|kept| sent.get(..kept)).expect("a cut between characters");
     // An escaped hidden character looks like output that contains the escape sequence itself.
     if find_hidden(kept).is_none() && !whole.contains("\\u{") {
-        let is_same = whole == kept || unescape(whole) == unescape(kept);
+        let is_same = whole == kept || unescape(whole) == kept || unescape(whole) == unescape(kept);
         assert!(is_same, "it does not read back");
     }
 }

@@ -58,6 +58,16 @@ pub fn hide(
     hidden.leak().len()
 }
 
+/// Fills memory by one `memory.fill`, and copies it by one `memory.copy`.
+#[tool(read_only)]
+pub fn fill_and_copy(
+    /// Size of each half
+    mebibytes: usize,
+) -> usize {
+    let filled = black_box(vec![0xA5_u8; mebibytes * MIB]);
+    black_box(filled.clone()).len()
+}
+
 /// Fills memory with a pattern, then sleeps until it is stopped.
 #[tool(read_only)]
 pub fn hide_and_stay(

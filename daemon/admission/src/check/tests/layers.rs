@@ -301,12 +301,10 @@ fn g14_universal_tools_pass_lists_and_profiles_and_nothing_else() {
         "integration",
         ErrorType::IntegrationMissing,
     );
-    universal(json!({"channels": {"sms": {"blocked": ["crm/query"]}}}), json!({}), json!({})).refuses(
-        "crm/query",
-        "session",
-        "channel",
-        ErrorType::ChannelRestricted,
-    );
+    let blocked = universal(json!({"channels": {"sms": {"blocked": ["crm/query"]}}}), json!({}), json!({}));
+    let facts = SessionFacts { channel: Some("sms".into()), ..SessionFacts::default() };
+    let on_sms = Scene { facts, ..blocked };
+    on_sms.refuses("crm/query", "session", "channel", ErrorType::ChannelRestricted);
     universal(json!({}), json!({}), json!({"require_approval_for": ["crm/query"]}))
         .asks("crm/query", "require_approval_for");
 }
@@ -493,8 +491,9 @@ fn model(scene: &Scene, tool: &str) -> Option<(&'static str, &'static str)> {
         of(platform) || of(organization)
     };
     let channel_blocks = match facts.channel.as_deref() {
+        None => false,
         Some(known @ ("sms" | "webchat")) => blocks(known),
-        _ => blocks("sms") || blocks("webchat"),
+        Some(_) => blocks("sms") || blocks("webchat"),
     };
     let id = ToolId::parse(tool).unwrap();
     let supervised = agent["autonomy"].is_null() || agent["autonomy"] == "supervised";
