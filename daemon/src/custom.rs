@@ -294,6 +294,7 @@ impl CustomTools {
         let place = queue.enter(key.organization.as_str(), || Instant::now() + PLACE_PATIENCE).await;
         let place = place.map_err(|error| {
             CallError::new(ErrorType::Overloaded, error.to_string(), "try again in some seconds")
+                .with_retry_after_ms(1_000)
         })?;
         self.0.plugins.build_from_definition(&definition, granted, place).await
     }
@@ -483,7 +484,8 @@ impl CustomTools {
                 ErrorType::QuotaExceeded,
                 format!("the organization has {TOOLS} tools of its own, and no more are kept"),
                 "remove one that nobody uses, or put several actions into one",
-            ));
+            )
+            .retryable(false));
         }
         Ok(())
     }

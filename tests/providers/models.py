@@ -92,7 +92,7 @@ def check_tool(name, description, schema):
 def check_contents(contents):
     """Checks the results of a valid call, a call with invalid arguments, and a call of an unknown tool."""
     sound, unsound, none = contents
-    assert 'status="ok"' in sound and "42" in sound, sound
+    assert '"decimal":"42"' in sound, sound
     assert "INVALID_ARGUMENTS: Validation Error: " in unsound, unsound
     assert "TOOL_NOT_FOUND: " in none, none
 

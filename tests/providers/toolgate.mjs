@@ -36,7 +36,7 @@ export function check(holds, what) {
 
 // Checks the results of a valid call, a call with invalid arguments, and a call of an unknown tool.
 export function checkContents([sound, unsound, none]) {
-  check(sound.includes('status="ok"') && sound.includes("42"), `the result is missing: ${sound}`);
+  check(sound.includes('"decimal":"42"'), `the result is missing: ${sound}`);
   check(unsound.includes("INVALID_ARGUMENTS: Validation Error: "), `the refusal of the arguments is missing: ${unsound}`);
   check(none.includes("TOOL_NOT_FOUND: "), `the refusal of the unknown tool is missing: ${none}`);
 }

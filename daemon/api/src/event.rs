@@ -24,6 +24,8 @@ pub enum EventKind {
     ToolResult,
     /// The call did not run.
     ToolError,
+    /// A session was refused, since its agent has no tools. It has no call and no tool.
+    Error,
 }
 
 impl EventKind {
@@ -36,6 +38,7 @@ impl EventKind {
             Self::Client => "client",
             Self::ToolResult => "tool_result",
             Self::ToolError => "tool_error",
+            Self::Error => "error",
         }
     }
 }
@@ -51,15 +54,15 @@ pub struct Event {
     pub organization: String,
     /// The agent.
     pub agent: String,
-    /// The session.
+    /// The session; of the event `error`, the one that was not opened.
     pub session: String,
     /// The orchestrator's conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub conversation: Option<String>,
-    /// The call's id.
+    /// The call's id; empty in the event `error`.
     pub call: String,
-    /// The tool as the model named it.
+    /// The tool as the model named it; empty in the event `error`.
     pub tool: String,
     /// The call's status.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -32,7 +32,8 @@ pub(crate) fn explain(error: &wasmtime::Error, state: &CallState, limits: &Limit
             ErrorType::Overloaded,
             "the sandbox has no free instance for this tool",
             "call again in a moment",
-        );
+        )
+        .with_retry_after_ms(1_000);
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
         return crash_error(format!("the tool ended its own process with exit code {}", exit.0));

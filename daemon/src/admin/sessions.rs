@@ -1,13 +1,68 @@
-//! Sessions: ended, and their tools switched.
+//! Sessions: opened, ended, and their tools switched.
 
-use toolgate_api::error::CallError;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use super::{Actor, Admin};
+use serde_json::json;
+use serde_json::value::RawValue;
+use toolgate_admission::{self as admission, Rules, SessionFacts};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::event::{Event, EventKind};
+use toolgate_sandbox::Component;
+
+use super::{Actor, Admin, AuditedAction};
 use crate::clock::now_ms;
-use crate::sessions::Session;
-use crate::store::StoreError;
+use crate::sessions::{InitialState, Session, SessionSetup};
+use crate::store::{SessionRow, StoreError};
 
 impl Admin {
+    /// Opens a session for an agent with these rules. An agent without tools gets none (G1), which is recorded, and told on the
+    /// organization's stream of events.
+    pub async fn open_session(
+        &self,
+        actor: Actor<'_>,
+        setup: SessionSetup,
+        facts: SessionFacts,
+        rules: &Rules<Component>,
+    ) -> Result<Arc<Session>, CallError> {
+        let target = format!("{}/{}", setup.organization, setup.agent);
+        let opening = async {
+            if !admission::has_tools(rules, &facts) {
+                self.tell_refusal(&setup);
+                return Err(no_tools());
+            }
+            Ok(self.parts().store.add_session(&row(&setup)).await?)
+        };
+        let details = json!({
+            "session": setup.id, "user": setup.user, "conversation": setup.conversation, "channel": setup.channel,
+        });
+        let details = RawValue::from_string(details.to_string()).ok();
+        let action = actor.action(Some(&setup.organization), "session.open", &target);
+        self.run_audited(AuditedAction { details: details.as_deref(), ..action }, opening).await?;
+        let beginning = InitialState { facts, rounds: 0, last_used_ms: setup.created_ms };
+        Ok(self.parts().sessions.open(setup, beginning))
+    }
+
+    fn tell_refusal(&self, setup: &SessionSetup) {
+        tracing::warn!(event = "no_tools", organization = %setup.organization, agent = %setup.agent, "no session is opened");
+        let CallError { error_type, message, .. } = no_tools();
+        self.parts().dispatcher.parts().events.emit(&setup.organization, || Event {
+            event: EventKind::Error,
+            at_ms: now_ms(),
+            organization: setup.organization.as_str().into(),
+            agent: setup.agent.as_str().into(),
+            session: setup.id.clone(),
+            conversation: setup.conversation.clone(),
+            call: String::new(),
+            tool: String::new(),
+            status: None,
+            error_type: Some(error_type),
+            message: Some(message),
+            approval: None,
+            progress: None,
+        });
+    }
+
     /// Ends a session: its running calls are cancelled, and its files removed.
     pub async fn end_session(&self, actor: Actor<'_>, session: &Session) -> Result<(), CallError> {
         let id = &session.setup.id;
@@ -41,5 +96,31 @@ impl Admin {
             Ok(self.parts().store.set_tools_out(id, &disabled, &broken).await?)
         };
         self.run_audited(actor.action(Some(organization), action, &target), switching).await
+    }
+}
+
+fn no_tools() -> CallError {
+    CallError::new(
+        ErrorType::NoTools,
+        "This agent has no tools configured. Please contact the agent creator to add API access.",
+        "see what keeps each tool out: `explain` of the agent, or `toolgate policy explain`",
+    )
+}
+
+fn row(setup: &SessionSetup) -> SessionRow {
+    SessionRow {
+        id: setup.id.clone(),
+        organization: setup.organization.clone(),
+        agent: setup.agent.clone(),
+        user: setup.user.clone(),
+        conversation: setup.conversation.clone(),
+        channel: setup.channel.clone(),
+        opened_by: setup.principal.clone(),
+        disabled_tools: Vec::new(),
+        broken_tools: BTreeMap::new(),
+        rounds: 0,
+        created_ms: setup.created_ms,
+        last_used_ms: setup.created_ms,
+        ended_ms: None,
     }
 }

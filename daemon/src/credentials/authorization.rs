@@ -84,7 +84,8 @@ impl PendingFlows {
                 ErrorType::Overloaded,
                 "too many credentials are being connected",
                 "try again in some minutes",
-            ));
+            )
+            .with_retry_after_ms(60_000));
         }
         flows.insert(hash(state), flow);
         Ok(())

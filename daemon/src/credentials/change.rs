@@ -60,7 +60,8 @@ impl Credentials {
                 ErrorType::QuotaExceeded,
                 format!("the organization has {PER_ORGANIZATION} credentials, and no more can be stored"),
                 "delete credentials that are not used",
-            ));
+            )
+            .retryable(false));
         }
         let (document, fields) = (new.document, new.secret.map(SecretFields::from_given).unwrap_or_default());
         let state = match document.authentication {

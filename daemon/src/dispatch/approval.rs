@@ -87,13 +87,13 @@ impl Dispatcher {
     }
 
     /// Records that the call runs by an approval.
-    pub(super) fn record_approval_use(&self, attempt: &Attempt<'_>, approval_use: Option<ApprovalUse>) {
+    pub(super) fn record_approval_use(&self, attempt: &Attempt<'_>, approval_use: Option<&ApprovalUse>) {
         let Some(ApprovalUse { id, is_last }) = approval_use else { return };
-        record::approval_use(&self.0.audit, attempt.entry, &id);
-        if is_last {
+        record::approval_use(&self.0.audit, attempt.entry, id);
+        if *is_last {
             // Other calls that wait for this approval would wait for ever.
             let error = approvals::used_up();
-            self.apply_decision(attempt.session, &id, ApprovalState::Used, Some(&error));
+            self.apply_decision(attempt.session, id, ApprovalState::Used, Some(&error));
         }
     }
 

@@ -213,12 +213,16 @@ impl Dispatcher {
                 return (*outcome, None);
             }
         };
-        self.record_approval_use(attempt, approval);
+        self.record_approval_use(attempt, approval.as_ref());
         let session = attempt.session;
         let context = self.context(&admitted, attempt, deadline, workspace);
         // Pinned here, since each future that it moves into would hold room for it twice.
         let stopped = pin!(stop.wait_for_request());
         let mut finished = self.0.sandbox.run(&admitted, context, stopped).await;
+        if !finished.executed {
+            // The deadline passed before the first instruction: nothing of what was approved has happened.
+            Box::pin(self.release_approval(approval)).await;
+        }
         if let Some(exchanges) = attempt.exchanges {
             exchanges.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
         }
@@ -343,16 +347,20 @@ pub(super) fn known_answer(call: &RequestedCall, state: &CallState) -> CallAnswe
     CallAnswer { outcome: known_outcome(&call.id, &call.tool, state), replayed }
 }
 
-/// Nothing of the call was recorded: its id may be used again.
+/// Nothing of this attempt was recorded: its id may be used again, and a call that waited for approval waits on.
 fn withdraw(
     running: RunningCall,
     call: &RequestedCall,
     events: CallEvents<'_>,
     error: CallError,
 ) -> Arc<CallOutcome> {
+    let waits_on = running.waited_for.is_some();
     running.withdraw();
     let outcome = CallOutcome::of_error(call, error);
-    events.end(&outcome);
+    match waits_on {
+        true => events.wait_on(),
+        false => events.end(&outcome),
+    }
     Arc::new(outcome)
 }
 
@@ -431,4 +439,5 @@ fn session_full() -> CallError {
         "the session has made as many calls as it can remember",
         "open a new session",
     )
+    .retryable(false)
 }

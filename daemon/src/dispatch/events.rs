@@ -34,6 +34,11 @@ impl<'a> CallEvents<'a> {
         Self { events, session, call, ended: false, _pending: pending }
     }
 
+    /// The call waits on as it did before this attempt, so nothing has ended.
+    pub fn wait_on(mut self) {
+        self.ended = true;
+    }
+
     /// Emits the end of the call, or that it waits for a person or client.
     pub fn end(mut self, outcome: &CallOutcome) {
         self.ended = true;

@@ -300,6 +300,7 @@ fn subscribe(app: &App, scope: Scope) -> Result<Subscriber, Problem> {
             "the organization follows as many streams of events as it may",
             "close one; a stream of the organization tells of all its sessions",
         )
+        .with_retry_after_ms(1_000)
     };
     Ok(app.dispatcher().parts().events.subscribe(scope).ok_or_else(too_many)?)
 }

@@ -1,11 +1,9 @@
 //! Sessions over HTTP: open, read, end. The tools of a session are in `tools`.
 
-use std::collections::BTreeMap;
-
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use toolgate_admission::{self as admission, OrgRules, SessionFacts};
+use toolgate_admission::{OrgRules, SessionFacts};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::session::{SessionRequest, SessionView};
@@ -21,8 +19,7 @@ use super::tools::{VisibleTool, tools_of};
 use crate::clock::now_ms;
 use crate::identifier;
 use crate::prompt::system_prompt;
-use crate::sessions::{InitialState, Session, SessionSetup};
-use crate::store::SessionRow;
+use crate::sessions::{Session, SessionSetup};
 
 /// Channels that a refusal names.
 const NAMED_CHANNELS: usize = 20;
@@ -79,20 +76,15 @@ pub async fn post(
     if setup.channel.is_none() && rules.platform.document().channel_required {
         return Err(no_channel(&rules.organization));
     }
-    if !admission::has_tools(&rules, &facts) {
-        tracing::warn!(event = "no_tools", organization = %setup.organization, agent = %setup.agent, "no session is opened");
-        return Err(no_tools());
-    }
     let tools = VisibleTool::all(&rules, &facts);
-    app.parts().store.add_session(&row(&setup)).await.map_err(CallError::from)?;
+    let session = app.admin().open_session(app.actor(&caller), setup, facts, &rules).await?;
+    let setup = &session.setup;
     tracing::info!(
         event = "agent_loaded", organization = %setup.organization, agent = %setup.agent, session = setup.id,
         conversation = setup.conversation.as_deref().unwrap_or(""), tools = tools.len(), callable = %Names(&tools),
         "a session is opened"
     );
-    let beginning = InitialState { facts, rounds: 0, last_used_ms: setup.created_ms };
-    let session = app.parts().sessions.open(setup, beginning);
-    let location = HeaderValue::from_str(&format!("/v1/sessions/{}", session.setup.id));
+    let location = HeaderValue::from_str(&format!("/v1/sessions/{}", setup.id));
     let mut response = (StatusCode::CREATED, axum::Json(view(&app, &session, &tools))).into_response();
     if let Ok(location) = location {
         response.headers_mut().insert(header::LOCATION, location);
@@ -200,14 +192,6 @@ impl std::fmt::Display for Names<'_> {
 }
 
 /// G1 specifies the message word for word.
-fn no_tools() -> Problem {
-    Problem::new(
-        ErrorType::NoTools,
-        "This agent has no tools configured. Please contact the agent creator to add API access.",
-        "see what keeps each tool out: `explain` of the agent, or `toolgate policy explain`",
-    )
-}
-
 fn view(app: &App, session: &Session, tools: &[VisibleTool]) -> SessionView {
     let setup = &session.setup;
     let idle_ms = app.settings().sessions.idle_seconds.saturating_mul(1000);
@@ -220,23 +204,5 @@ fn view(app: &App, session: &Session, tools: &[VisibleTool]) -> SessionView {
         system_prompt: system_prompt(tools.iter().map(VisibleTool::name), tools.len()),
         tools: tools.iter().map(|tool| definition(tool.to_listed())).collect(),
         expires_at: session.last_used_ms().saturating_add(idle_ms),
-    }
-}
-
-fn row(setup: &SessionSetup) -> SessionRow {
-    SessionRow {
-        id: setup.id.clone(),
-        organization: setup.organization.clone(),
-        agent: setup.agent.clone(),
-        user: setup.user.clone(),
-        conversation: setup.conversation.clone(),
-        channel: setup.channel.clone(),
-        opened_by: setup.principal.clone(),
-        disabled_tools: Vec::new(),
-        broken_tools: BTreeMap::new(),
-        rounds: 0,
-        created_ms: setup.created_ms,
-        last_used_ms: setup.created_ms,
-        ended_ms: None,
     }
 }

@@ -190,6 +190,8 @@ impl From<StoreError> for CallError {
         match error {
             StoreError::PreconditionFailed { .. } => call_error.with_precondition(Precondition::Failed),
             StoreError::PreconditionRequired { .. } => call_error.with_precondition(Precondition::Required),
+            // Waiting frees nothing.
+            StoreError::TooMany { .. } => call_error.retryable(false),
             _ => call_error,
         }
     }

@@ -310,7 +310,7 @@ fn b5_an_uploaded_plugin_has_no_files_without_a_grant() {
     let held = operator.get(grant).expect(200);
     assert_eq!((held.header("etag"), &held.json()["filesystem"]), (None, &json!("none")), "{}", held.text());
     let session = daemon.session_within("acme/bot", &json!({}));
-    let write = || session.call("fs-attacker/write", json!({"path": "/workspace/a.txt", "text": "x"}));
+    let write = || session.call("fs-attacker/write", json!({"path": "/workspace/a.txt", "bytes": 1}));
     let refused = write().expect_error("TOOL_FAILED");
     let hint = refused.0["error"]["hint"].as_str().unwrap_or_default();
     assert!(hint.contains("not granted") && hint.contains(r#"{"filesystem":"workspace"}"#), "{hint}");

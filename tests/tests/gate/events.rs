@@ -70,6 +70,38 @@ fn g6_progress_events_count_against_the_log_limit() {
     });
 }
 
+/// S1: a call that the gate refuses, and a session without tools, are told; the opening of a session is recorded (9.18).
+#[test]
+fn g6_what_the_gate_refuses_is_told_and_recorded() {
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/*"]}));
+        let mut stream = Stream::open(&agent.session.client, &agent.session.path("/events"));
+        agent.session.call("hostile/count", json!({})).expect_error("ACCESS_DENIED");
+        assert_eq!(stream.names(1), ["tool_call"]);
+        let (name, refused) = stream.next().expect("an event");
+        assert_eq!(
+            (name.as_str(), &refused["error_type"]),
+            ("tool_error", &json!("ACCESS_DENIED")),
+            "{refused}"
+        );
+        let (organization, _) = agent.path.split_once('/').expect("an agent's path");
+        let mut stream = Stream::open(&fixture.operator, &format!("/v1/orgs/{organization}/events"));
+        let without = format!("{organization}/idle{}", agent.session.id);
+        let without = without.replace("s_", "");
+        fixture.operator.make_agent(&without, &json!({"enabled": []}));
+        fixture.operator.post("/v1/sessions", &json!({"agent": without})).expect_refusal(409, "NO_TOOLS");
+        let (_, told) = stream.find(|(name, _)| name == "error").expect("an event");
+        assert_eq!((&told["error_type"], &told["call"]), (&json!("NO_TOOLS"), &json!("")), "{told}");
+        let opened =
+            fixture.operator.audit(&format!("kind=admin&organization={organization}&action=session.open"));
+        let outcome = |target: &str| {
+            opened.iter().find(|row| row["admin"]["target"] == target).map(|row| &row["admin"]["outcome"])
+        };
+        assert_eq!(outcome(&without), Some(&json!("NO_TOOLS")), "{opened:?}");
+        assert_eq!(outcome(&agent.path), Some(&json!("ok")), "{opened:?}");
+    });
+}
+
 /// Hanging up cancels the call, and its end is emitted.
 #[test]
 fn g6_a_disconnected_call_has_an_end_event() {

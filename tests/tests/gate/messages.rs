@@ -1,6 +1,6 @@
 //! Error messages for models (R2, R4, R5): a scripted model fixes its call from the text of the refusal alone.
 
-use toolgate_tests::{CallReply, Value, json};
+use toolgate_tests::{CallReply, Session, Value, json};
 
 use crate::with_fixture;
 
@@ -137,6 +137,10 @@ fn r5_the_text_of_every_refusal_says_what_to_do() {
     operator.make_agent("acme/bot", &agent);
     operator.make_agent("acme/draft", &json!({"enabled": ["pay/*"], "autonomy": "draft_only"}));
     let open = |agent: &str| operator.open_session(agent);
+    let opened =
+        operator.post("/v1/sessions", &json!({"agent": "acme/bot", "channel": "sms"})).expect(201).json();
+    let on_sms =
+        Session { client: operator.clone(), id: opened["session"].as_str().expect("an id").to_owned() };
     let payment = json!({"to": "bob", "amount": 1});
     let crashed = open("acme/bot");
     crashed.call("hostile/panic", json!({"message": "x"})).expect_error("TOOL_CRASHED");
@@ -151,7 +155,7 @@ fn r5_the_text_of_every_refusal_says_what_to_do() {
         (open("acme/bot"), "files/delete", json!({}), Next::ContinueWithout),
         (open("acme/bot"), "files/read", json!({}), Next::ContinueWithout),
         (open("acme/bot"), "hostile/exit", json!({}), Next::ContinueWithout),
-        (open("acme/bot"), "time/now", json!({}), Next::ContinueWithout),
+        (on_sms, "time/now", json!({}), Next::ContinueWithout),
         (crashed, "hostile/panic", json!({"message": "x"}), Next::ContinueWithout),
         (open("acme/draft"), "pay/send", payment.clone(), Next::ContinueWithout),
         (open("acme/bot"), "pay/send", payment.clone(), Next::Wait),

@@ -11,9 +11,8 @@ use serde_json::{Value, json};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::{Capabilities, FilesystemAccess, Grant};
 use toolgate_api::network::{
-    HostPattern,
-    AddressKind, Agreement, Host, Network, NetworkRule, NetworkScheme, Target, TargetError, address_kind,
-    is_reachable,
+    AddressKind, Agreement, Host, HostPattern, Network, NetworkRule, NetworkScheme, Target, TargetError,
+    address_kind, is_reachable,
 };
 
 /// Longest path that a suggested rule names, in bytes: what a rule can hold.
