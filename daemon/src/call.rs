@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use toolgate_admission::{Admitted, Refusal};
 use toolgate_api::approval::ApprovalStamp;
 use toolgate_api::call::{CallStatus, Executed, PluginStamp};
+use toolgate_api::content::ContentBlock;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::ToolId;
 use toolgate_sandbox::{Component, Usage};
@@ -79,6 +80,8 @@ pub struct CallOutcome {
     pub executed: Executed,
     /// Result, error, or what the call waits for.
     pub state: OutcomeState,
+    /// Content blocks beside the output (R11).
+    pub content: Vec<ContentBlock>,
     /// Resources that the call used.
     pub usage: Usage,
     /// Time from arrival to outcome, queues included.
@@ -90,6 +93,8 @@ pub struct CallOutcome {
 pub enum OutcomeState {
     /// The tool's result, as raw JSON text.
     Ok(Box<RawValue>),
+    /// The tool's result is larger than the call's limit, and in the workspace (R10).
+    Spilled(Box<SpilledResult>),
     /// The call was refused, or failed.
     Error(CallError),
     /// The daemon stopped while the call ran, so its effects are unknown.
@@ -102,6 +107,19 @@ pub enum OutcomeState {
     Running,
 }
 
+/// A result in a file of the workspace.
+#[derive(Debug)]
+pub struct SpilledResult {
+    /// Its path, size, beginning and end: the output that programs get instead.
+    pub output: Box<RawValue>,
+    /// The same for a model.
+    pub text: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its digest.
+    pub sha256: audit::Sha256,
+}
+
 impl CallOutcome {
     /// An outcome without tool, plugin or usage.
     pub fn new(id: impl Into<String>, called: &Arc<str>, executed: Executed, state: OutcomeState) -> Self {
@@ -112,6 +130,7 @@ impl CallOutcome {
             plugin: None,
             executed,
             state,
+            content: Vec::new(),
             usage: Usage::default(),
             duration: Duration::ZERO,
         }
@@ -188,7 +207,7 @@ impl CallOutcome {
     /// The status that every dialect writes.
     pub fn status(&self) -> CallStatus {
         match self.state {
-            OutcomeState::Ok(_) => CallStatus::Ok,
+            OutcomeState::Ok(_) | OutcomeState::Spilled(_) => CallStatus::Ok,
             OutcomeState::Error(_) => CallStatus::Error,
             OutcomeState::Unknown(_) => CallStatus::Unknown,
             OutcomeState::ClientRequired { .. } => CallStatus::ClientRequired,
@@ -209,6 +228,15 @@ impl CallOutcome {
     pub fn output(&self) -> Option<&RawValue> {
         match &self.state {
             OutcomeState::Ok(output) => Some(output),
+            OutcomeState::Spilled(result) => Some(&result.output),
+            _ => None,
+        }
+    }
+
+    /// The result, where it is in a file of the workspace.
+    pub fn spilled(&self) -> Option<&SpilledResult> {
+        match &self.state {
+            OutcomeState::Spilled(result) => Some(result),
             _ => None,
         }
     }
@@ -249,7 +277,10 @@ impl CallOutcome {
                  it.",
             ),
             OutcomeState::Running => Some("The call still runs; its result comes later. Do not repeat it."),
-            OutcomeState::Ok(_) | OutcomeState::Error(_) | OutcomeState::Unknown(_) => None,
+            OutcomeState::Ok(_)
+            | OutcomeState::Spilled(_)
+            | OutcomeState::Error(_)
+            | OutcomeState::Unknown(_) => None,
         }
     }
 
@@ -257,12 +288,14 @@ impl CallOutcome {
     pub fn held_bytes(&self) -> usize {
         let text = match &self.state {
             OutcomeState::Ok(json) | OutcomeState::ClientRequired { payload: json, .. } => json.get().len(),
+            OutcomeState::Spilled(result) => result.output.get().len() + result.text.len(),
             OutcomeState::Error(error) | OutcomeState::Unknown(error) => {
                 error.message.len() + error.hint.len()
             }
             OutcomeState::ApprovalRequired(_) | OutcomeState::Running => 0,
         };
-        size_of::<Self>() + self.id.len() + self.called.len() + text
+        let content: usize = self.content.iter().map(ContentBlock::held_bytes).sum();
+        size_of::<Self>() + self.id.len() + self.called.len() + text + content
     }
 }
 

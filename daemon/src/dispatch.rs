@@ -15,6 +15,7 @@ mod detach;
 mod test_call;
 mod events;
 mod record;
+mod spill;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -10,6 +10,7 @@ use std::fmt::Write;
 
 use icu_properties::props::{CanonicalCombiningClass, ExtendedPictographic, JoiningType};
 use icu_properties::{CodePointMapData, CodePointSetData};
+use toolgate_api::content::ContentBlock;
 use toolgate_api::text;
 
 use crate::call::CallOutcome;
@@ -28,17 +29,65 @@ const MARKERS: [&str; 3] = ["<tool_result", "</tool_result", "[[tool_"];
 
 /// The text of an outcome for a provider's message: result, error, or what the call waits for.
 pub fn message_text(outcome: &CallOutcome) -> String {
-    let mut text = String::new();
-    push(&mut text, &outcome_content(outcome), FramePart::Message);
-    text
+    visible(&outcome_content(outcome))
+}
+
+/// A text for a provider's message: invisible characters are written out, and it is cut to the limit.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::new();
+    push(&mut shown, text, FramePart::Message);
+    shown
 }
 
 /// The text of an outcome in an element of its own.
 pub fn outcome_text(outcome: &CallOutcome) -> String {
-    tool_result(&outcome.called, outcome.status().as_str(), &outcome_content(outcome))
+    tool_result(&outcome.called, outcome.status().as_str(), &text_with_content(outcome, |_, _| false))
+}
+
+/// The text of an outcome with that of its content blocks. `take` gets each piece of media, and returns false for one that is
+/// left out, which a note says.
+pub fn text_with_content(outcome: &CallOutcome, mut take: impl FnMut(&str, &str) -> bool) -> Cow<'_, str> {
+    if outcome.content.is_empty() {
+        return outcome_content(outcome);
+    }
+    let mut lines: Vec<Cow<'_, str>> = Vec::new();
+    if has_own_text(outcome) {
+        lines.push(outcome_content(outcome));
+    }
+    for block in &outcome.content {
+        match block {
+            ContentBlock::Text { text } => lines.push(text.into()),
+            ContentBlock::Image { data, mime_type } | ContentBlock::Audio { data, mime_type } => {
+                if !take(mime_type, data) {
+                    lines.push(media_note(mime_type, data).into());
+                }
+            }
+            ContentBlock::File { path, .. } => lines.push(file_note(path).into()),
+        }
+    }
+    lines.join("\n").into()
+}
+
+/// Whether the output says something beside the content blocks: `null` does not.
+pub fn has_own_text(outcome: &CallOutcome) -> bool {
+    outcome.output().is_none_or(|output| output.get() != "null")
+}
+
+/// What stands for media that a model does not get.
+pub fn media_note(mime_type: &str, data: &str) -> String {
+    let bytes = data.len() / 4 * 3;
+    format!("[{mime_type}, about {bytes} bytes: left out, since results for this model have no such content]")
+}
+
+/// What stands for a file of the workspace.
+pub fn file_note(path: &str) -> String {
+    format!("[the file {path}]")
 }
 
 fn outcome_content(outcome: &CallOutcome) -> Cow<'_, str> {
+    if let Some(result) = outcome.spilled() {
+        return result.text.as_str().into();
+    }
     match (outcome.output(), outcome.error()) {
         (Some(output), _) => unquote(output.get()),
         (None, Some(error)) => format!("{}: {} ({})", error.error_type, error.message, error.hint).into(),

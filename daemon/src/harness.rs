@@ -21,7 +21,7 @@ use toolgate_api::name::Name;
 use toolgate_sandbox::workspace::{FilePool, Quota};
 use toolgate_sandbox::{
     BeforeEffect, CallClock, CallContext, CallIdentity, Component, Effect, EgressSettings, LogLine, Output,
-    PagemapScan, Sandbox, SandboxSettings, Upstreams, Usage, Workspace,
+    PagemapScan, Sandbox, SandboxSettings, Upstreams, Usage, Workspace, output_too_large,
 };
 
 use crate::audit;
@@ -136,7 +136,10 @@ impl PluginHarness {
         let context = context(admitted.limits(), admitted.access().filesystem(), environment).await?;
         let finished = self.sandbox.run(&admitted, context, std::future::pending()).await;
         let outcome = finished.outcome.and_then(|output| match output {
-            Output::Result(json) => admitted.check_output(json),
+            Output::Result(json) if json.len() as u64 > admitted.limits().output_bytes => {
+                Err(output_too_large(admitted.limits()))
+            }
+            Output::Result(json) => admitted.check_result(json.clone()).map(|_| json),
             Output::Client(json) => admitted.check_client_payload(json),
         });
         Ok(HarnessResult {

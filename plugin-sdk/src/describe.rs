@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::Error;
+use crate::content;
 use crate::tool::{Capabilities, Hints, Mode, NetworkRule, PluginFacts, ToolFacts};
 
 /// Describes a plugin as JSON text.
@@ -61,6 +62,8 @@ struct ToolDescription {
     input_schema: Schema,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_schema: Option<Schema>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    content: bool,
     mode: Mode,
     hints: HintsDescription,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -101,13 +104,14 @@ fn describe_capabilities(capabilities: &Capabilities) -> CapabilitiesDescription
 }
 
 fn describe_tool(tool: &ToolFacts, plugin: &PluginFacts) -> Result<ToolDescription, Error> {
-    let output_schema = (tool.output_schema)();
+    let (output_schema, content) = content::split((tool.output_schema)());
     Ok(ToolDescription {
         name: tool.name,
         description: tool.description,
         usage: tool.usage,
         input_schema: (tool.input_schema)(),
         output_schema: (output_schema.as_bool() != Some(true)).then_some(output_schema),
+        content,
         mode: tool.mode,
         hints: complete_hints(&tool.hints, tool.mode, &plugin.capabilities),
         required_integrations: tool.required_integrations,

@@ -39,6 +39,7 @@ mod tool;
 mod tool_return;
 
 mod arguments;
+mod content;
 mod context;
 mod error;
 mod schema;
@@ -64,6 +65,7 @@ mod task;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
 
+pub use content::{Content, WithContent};
 pub use context::{Context, Level};
 pub use defined::Defined;
 pub use error::{Error, Result};

@@ -316,6 +316,31 @@ fn r7_two_calls_of_a_request_cannot_have_one_id() {
 }
 
 #[test]
+fn r11_content_blocks_reach_every_provider_as_its_own() {
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let arguments = json!({"mime_type": "image/png"});
+        let own = session.call("hostile/show", arguments.clone());
+        assert_eq!((own.output(), &own.0["content"][1]["data"]), (&json!(7), &json!("QUJD")), "{}", own.0);
+        let post = |body: Value| session.post(&body).expect(200).json();
+        let anthropic = post(
+            json!({"anthropic": [{"type": "tool_use", "id": "a1", "name": "call_hostile_show", "input": arguments}]}),
+        );
+        let blocks = &anthropic["anthropic"][0]["content"];
+        assert_eq!((&blocks[0]["text"], &blocks[1]["text"]), (&json!("7"), &json!("see it")), "{blocks}");
+        assert_eq!(blocks[2]["source"], json!({"type": "base64", "media_type": "image/png", "data": "QUJD"}));
+        assert_eq!(anthropic["calls"][0]["content"][2]["path"], "/workspace/a.pdf");
+        let function = json!({"name": "call_hostile_show", "arguments": arguments.to_string()});
+        let openai =
+            post(json!({"openai": {"tool_calls": [{"id": "o1", "type": "function", "function": function}]}}));
+        let text = openai["openai"][0]["content"].as_str().expect("a text");
+        assert!(text.starts_with("7\nsee it\n[image/png, about 3 bytes: left out"), "{text}");
+        let wrong = session.call("hostile/show", json!({"mime_type": "text/html"}));
+        assert!(wrong.expect_error("INVALID_OUTPUT").message().contains("mime_type"));
+    });
+}
+
+#[test]
 fn r6_a_call_is_cancelled_by_its_id() {
     with_fixture(|fixture| {
         let session = fixture.session();

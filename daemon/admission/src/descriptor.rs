@@ -70,6 +70,8 @@ pub struct ToolDescriptor {
     pub input: Schema,
     /// The schema of its result; none means any JSON.
     pub output: Option<Schema>,
+    /// Whether its results have content blocks beside the output.
+    pub content: bool,
     /// Execution mode.
     pub mode: Mode,
     /// Hints about its effects.
@@ -218,6 +220,7 @@ impl ToolDescriptor {
             usage: tool.usage,
             input: compile_schema(&format!("{place}/input_schema"), &tool.input_schema, SchemaRole::Input)?,
             output: output.transpose()?,
+            content: tool.content,
             mode: tool.mode,
             hints: tool.hints,
             required_integrations: tool.required_integrations,

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::approval::ApprovalStamp;
+use crate::content::ContentBlock;
 use crate::error::{Details, ErrorType};
 
 /// The status of a call, as every dialect writes it. The audit log has a list of its own, with `cancelled`.
@@ -90,6 +91,10 @@ pub struct CallResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     pub output: Option<Cow<'a, RawValue>>,
+    /// Text, images, audio and files that the tool gave beside its output.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Vec<ContentBlock>, required = false)]
+    pub content: Cow<'a, [ContentBlock]>,
     /// The error, if the status is `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = CallResultError, required = false)]
@@ -172,6 +177,10 @@ pub struct CallState<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     pub output: Option<Cow<'a, RawValue>>,
+    /// Text, images, audio and files that the tool gave beside its output.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Vec<ContentBlock>, required = false)]
+    pub content: Cow<'a, [ContentBlock]>,
     /// The stable error code, if the status is `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = ErrorType, required = false)]

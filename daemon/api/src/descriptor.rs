@@ -9,7 +9,9 @@ use serde_json::Value;
 use crate::grant::Capabilities;
 use crate::limits::LimitsPatch;
 use crate::name::{Namespace, ToolName};
-use crate::read::{invalid, list_of, parsed_list, text, texts, visible_json, whole_number, word, words};
+use crate::read::{
+    invalid, list_of, null_is_default, parsed_list, text, texts, visible_json, whole_number, word, words,
+};
 use crate::text::escape_for_display;
 
 /// Most tools of one plugin.
@@ -77,6 +79,9 @@ pub struct ToolDescription {
     /// Schema of the result; none means any JSON.
     #[serde(default, deserialize_with = "visible_json")]
     pub output_schema: Option<Value>,
+    /// Whether its results are objects with `output` and `content`, a list of content blocks (R11).
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub content: bool,
     /// Where its calls end.
     #[serde(default)]
     pub mode: Mode,

@@ -56,4 +56,5 @@ pub use outcome::{FinishedCall, LogLevel, LogLine, Output, Usage};
 pub use queue::{Queue, QueueError, QueueSettings, Slot};
 pub use run::Definition;
 pub use secret::Secret;
+pub use trap::output_too_large;
 pub use workspace::Workspace;

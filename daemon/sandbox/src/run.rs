@@ -120,6 +120,11 @@ impl Sandbox {
             )
             .await;
         match finished.outcome? {
+            Output::Result(json) | Output::Client(json)
+                if json.len() as u64 > DESCRIBE_LIMITS.output_bytes =>
+            {
+                Err(trap::output_too_large(&DESCRIBE_LIMITS))
+            }
             Output::Result(json) | Output::Client(json) => Ok(json),
         }
     }
@@ -166,7 +171,8 @@ impl Sandbox {
         // A component can compute during instantiation.
         executed |= fuel.is_some_and(|left| left < limits.fuel);
         let outcome = match ended {
-            Ok(Ok(Ok(outcome))) => into_output(outcome, limits),
+            Ok(Ok(Ok(Outcome::Output(json)))) => Ok(Output::Result(json)),
+            Ok(Ok(Ok(Outcome::Client(json)))) => Ok(Output::Client(json)),
             Ok(Ok(Err(failure))) => Err(plugin_failure(failure, &store, limits)),
             Ok(Err(error)) => {
                 let calls = &mut store.data_mut().host_calls;
@@ -195,18 +201,6 @@ impl Sandbox {
         }
         store
     }
-}
-
-fn into_output(outcome: Outcome, limits: &Limits) -> Result<Output, CallError> {
-    let output = match outcome {
-        Outcome::Output(json) => Output::Result(json),
-        Outcome::Client(json) => Output::Client(json),
-    };
-    let (Output::Result(json) | Output::Client(json)) = &output;
-    if json.len() as u64 > limits.output_bytes {
-        return Err(trap::output_too_large(limits));
-    }
-    Ok(output)
 }
 
 /// Maps a failure that the plugin reported. A cause that the host saw takes precedence.

@@ -124,7 +124,8 @@ pub(crate) fn deadline_exceeded(limits: &Limits) -> CallError {
     )
 }
 
-pub(crate) fn output_too_large(limits: &Limits) -> CallError {
+/// The error of a result that is larger than its limit.
+pub fn output_too_large(limits: &Limits) -> CallError {
     limit_error(
         ErrorType::OutputTooLarge,
         format!("the result is larger than {} bytes", limits.output_bytes),

@@ -17,6 +17,7 @@ use toolgate_sandbox::{
 use super::admit::AdmittedEntry;
 use super::detach::DetachOnDrop;
 use super::events::CallEvents;
+use super::spill::spill;
 use super::{Attempt, CallOptions, Dispatcher, Origin, Stop, admit, after, client, events, record};
 use crate::audit::{self, Entry, Status};
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
@@ -226,9 +227,9 @@ impl Dispatcher {
         if let Some(exchanges) = attempt.exchanges {
             exchanges.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
         }
+        let outcome = self.check_result(attempt, &admitted, &mut finished).await;
         record::effects(&self.0.audit, attempt.entry, attempt.call, &admitted, &finished);
         record::log_lines(session, attempt.call, &admitted, &finished);
-        let outcome = self.check_result(attempt.call, &admitted, finished);
         record::log_end(session, &outcome, admitted.id());
         self.count_end(session, &outcome);
         let on = outcome.payload().is_some().then(|| PendingOn::Client(Box::new(admitted)));
@@ -280,26 +281,35 @@ impl Dispatcher {
         }
     }
 
-    /// Checks what the plugin returned against its declared mode and output schema (R3, T3).
-    fn check_result(
+    /// Checks what the plugin returned against its declared mode and output schema (R3, T3). A valid result over the limit is
+    /// written into the workspace (R10).
+    async fn check_result(
         &self,
-        call: &RequestedCall,
+        attempt: &Attempt<'_>,
         admitted: &Admitted<Component>,
-        finished: FinishedCall,
+        finished: &mut FinishedCall,
     ) -> CallOutcome {
-        let state = finished.outcome.and_then(|output| {
-            Ok(match output {
-                Output::Result(json) => OutcomeState::Ok(raw(admitted.check_output(json)?)?),
-                Output::Client(json) => OutcomeState::ClientRequired {
-                    payload: raw(admitted.check_client_payload(json)?)?,
-                    expires_ms: now_ms().saturating_add(self.0.client_result_ms),
-                },
-            })
-        });
+        let output = std::mem::replace(&mut finished.outcome, Err(CallError::cancellation()));
+        let mut content = Vec::new();
+        let state = match output {
+            Ok(Output::Result(json)) if json.len() as u64 > admitted.limits().output_bytes => {
+                Box::pin(spill(attempt.session, admitted, json, &mut finished.effects)).await
+            }
+            Ok(Output::Result(json)) => admitted.check_result(json).and_then(|(json, blocks)| {
+                content = blocks;
+                raw(json).map(OutcomeState::Ok)
+            }),
+            Ok(Output::Client(json)) => {
+                let expires_ms = now_ms().saturating_add(self.0.client_result_ms);
+                let payload = admitted.check_client_payload(json).and_then(raw);
+                payload.map(|payload| OutcomeState::ClientRequired { payload, expires_ms })
+            }
+            Err(error) => Err(error),
+        };
         let executed = if finished.executed { Executed::Yes } else { Executed::No };
         let state = state.unwrap_or_else(|error| OutcomeState::Error(with_withheld_files(error, admitted)));
-        let outcome = CallOutcome::new(&call.id, &call.tool, executed, state).by(admitted);
-        CallOutcome { usage: finished.usage, ..outcome }
+        let outcome = CallOutcome::new(&attempt.call.id, &attempt.call.tool, executed, state).by(admitted);
+        CallOutcome { content, usage: finished.usage, ..outcome }
     }
 
     /// Counts the end of a call for the session's circuit breaker (G13).

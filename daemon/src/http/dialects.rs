@@ -13,6 +13,7 @@
 
 mod answers;
 mod anthropic;
+mod content;
 mod envelope;
 mod gemini;
 mod items;

@@ -420,23 +420,44 @@ fn a_huge_log_message_is_refused() {
             1 << 20
         );
         let reply = fixture
-            .call(json!({}), "hostile/shout_to_host", json!({"bytes": 10 << 20}))
+            .call(json!({}), "hostile/shout_to_host", json!({"bytes": 20 << 20}))
             .expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_call_bytes"));
     });
 }
 
 #[test]
-fn a_result_that_is_too_large_is_refused() {
+fn r10_a_result_over_the_limit_is_in_the_workspace_and_one_over_all_limits_is_refused() {
     with_fixture(|fixture| {
         let whole = fixture.call(json!({}), "hostile/shout", json!({"bytes": (1 << 20) - 2}));
         assert_eq!(whole.output().as_str().map(str::len), Some((1 << 20) - 2));
         for bytes in [1 << 20, 8 << 20] {
-            let reply = fixture
-                .call(json!({}), "hostile/shout", json!({"bytes": bytes}))
-                .expect_error("OUTPUT_TOO_LARGE");
-            assert_eq!(reply.limit(), Some("output_bytes"));
+            let session = fixture.session(&json!({}));
+            let call = json!({"id": "c1", "type": "function", "function": {"name": "call_hostile_shout", "arguments": json!({"bytes": bytes}).to_string()}});
+            let answer = session.post(&json!({"openai": {"tool_calls": [call]}})).expect(200).json();
+            let output = &answer["calls"][0]["output"];
+            assert_eq!(output["bytes"], bytes + 2, "{output}");
+            let path = output["path"].as_str().expect("a path");
+            let text = answer["openai"][0]["content"].as_str().expect("a text");
+            assert!(text.contains(path) && text.len() < 10_000 && text.contains("\"xxxx"), "{text}");
+            let file = path.strip_prefix("/workspace/").expect("a path in the workspace");
+            assert!(file.starts_with(".results/r_") && !file.contains("c1"), "{file}");
+            let kept = session.get_file(file).expect(200).json();
+            assert_eq!(kept.as_str().map(str::len), Some(bytes));
+            let row = session.audit_row(&fixture.daemon.operator(), "c1");
+            assert_eq!(row["outcome"]["output"]["bytes"], bytes + 2, "{row}");
+            let effects = fixture.daemon.operator().audit(&format!("kind=effect&session={}", session.id));
+            assert!(effects[0].to_string().contains(file), "{effects:?}");
         }
+        let reply = fixture
+            .call(json!({}), "hostile/shout", json!({"bytes": 17 << 20}))
+            .expect_error("OUTPUT_TOO_LARGE");
+        assert_eq!(reply.limit(), Some("output_bytes"));
+        let no_room = fixture
+            .call(json!({"workspace_bytes": 1000}), "hostile/shout", json!({"bytes": 1 << 20}))
+            .expect_error("OUTPUT_TOO_LARGE");
+        assert!(no_room.message().contains("the tool ran"), "{}", no_room.0);
+        assert_eq!(no_room.0["executed"], "yes");
     });
 }
 
@@ -631,7 +652,8 @@ fn b1_memory_on_the_swap_device_is_zeroed() {
 #[test]
 fn b2_an_agents_limit_can_only_be_lower() {
     with_fixture(|fixture| {
-        let reply = fixture.call(json!({"output_bytes": 100}), "hostile/shout", json!({"bytes": 200}));
+        let small = json!({"output_bytes": 100, "workspace_bytes": 0});
+        let reply = fixture.call(small, "hostile/shout", json!({"bytes": 200}));
         assert_eq!(reply.expect_error("OUTPUT_TOO_LARGE").0["error"]["details"]["allowed"], 100);
         let wide = json!({"output_bytes": 1_u64 << 30, "memory_bytes": 1_u64 << 40});
         let reply = fixture.call(wide, "hostile/swallow", json!({})).expect_error("MEMORY_EXCEEDED");
@@ -645,6 +667,9 @@ fn b2_a_plugins_own_limit_holds() {
         let file =
             PluginFile::new("modest").with_member("limits", json!({"output_bytes": 3})).with_result("12345");
         fixture.daemon.operator().load("modest", &file.build());
-        fixture.call(json!({}), "modest/answer", json!({})).expect_error("OUTPUT_TOO_LARGE");
+        fixture
+            .call(json!({"workspace_bytes": 0}), "modest/answer", json!({}))
+            .expect_error("OUTPUT_TOO_LARGE");
+        assert_eq!(fixture.call(json!({}), "modest/answer", json!({})).output()["bytes"], 5);
     });
 }

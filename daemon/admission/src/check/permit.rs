@@ -14,7 +14,10 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use toolgate_api::content::{BLOCKS, ContentBlock};
 use toolgate_api::descriptor::Mode;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::json::{JsonError, parse_strict};
@@ -196,11 +199,36 @@ impl<P> CallFacts<P> {
         &self.reason
     }
 
+    /// Validates a result against the output schema (R3), and returns its output byte for byte, with its content blocks if the
+    /// tool declares such (R11).
+    pub fn check_result(&self, json: String) -> Result<(String, Vec<ContentBlock>), CallError> {
+        if !self.tool().content {
+            return Ok((self.check_output(json)?, Vec::new()));
+        }
+        // Also refuses what the parser below would take: repeated keys, too deep values.
+        parse_strict(&json, OUTPUT_DEPTH).map_err(|error| self.unreadable(&error))?;
+        let result: ResultWithContent<'_> =
+            serde_json::from_str(&json).map_err(|error| self.wrong_content(&error.to_string()))?;
+        if result.content.len() > BLOCKS {
+            return Err(self.wrong_content(&format!("more than {BLOCKS} blocks")));
+        }
+        if let Some(fault) = result.content.iter().find_map(ContentBlock::fault) {
+            return Err(self.wrong_content(fault));
+        }
+        let output = self.check_output(result.output.map_or("null", RawValue::get))?;
+        Ok((output, result.content))
+    }
+
+    fn wrong_content(&self, fault: &str) -> CallError {
+        let message = format!("the result of `{}` is no output with content blocks: {fault}", self.id());
+        CallError::new(ErrorType::InvalidOutput, message, BROKEN_CONTRACT)
+    }
+
     /// Validates a result against the output schema (R3) and returns it byte for byte.
     pub fn check_output(&self, json: impl Into<String>) -> Result<String, CallError> {
         let json = json.into();
         self.check_mode(Mode::Server)?;
-        let value = self.parse_output(&json, |error| self.unreadable(error))?;
+        let value = parse_strict(&json, OUTPUT_DEPTH).map_err(|error| self.unreadable(&error))?;
         self.validate_output(&value, refusal::invalid_output)?;
         Ok(json)
     }
@@ -256,6 +284,15 @@ impl<P> CallFacts<P> {
         let message = format!("the result of `{}` is not acceptable JSON: {error}", self.id());
         CallError::new(ErrorType::InvalidOutput, message, BROKEN_CONTRACT)
     }
+}
+
+/// A result of a tool that declares `content`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResultWithContent<'a> {
+    #[serde(borrow, default)]
+    output: Option<&'a RawValue>,
+    content: Vec<ContentBlock>,
 }
 
 /// Omits the arguments, which can hold secrets.

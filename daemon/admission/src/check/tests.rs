@@ -421,8 +421,10 @@ fn a_result_beyond_its_limit_is_too_large() {
         "tools": [{"name": "t", "description": "D.", "usage": "U.", "input_schema": {"type": "object"}}],
     }));
     let admitted = admitted_call(plugin, "t/t");
-    assert!(admitted.check_output("1234").is_ok());
-    assert_eq!(admitted.check_output("12345").unwrap_err().error_type, ErrorType::OutputTooLarge);
+    assert!(admitted.check_client_result("1234").is_ok());
+    assert_eq!(admitted.check_client_result("12345").unwrap_err().error_type, ErrorType::OutputTooLarge);
+    // The dispatcher keeps a plugin's result in the workspace.
+    assert!(admitted.check_output("12345").is_ok());
 }
 
 /// T3.

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::content::{self, ProviderContent};
 use super::items::{Calls, GivenCall, GivenId, LooseText, fitting, is_a};
 use crate::call::CallAnswer;
-use crate::frame;
 use crate::http::problem::Problem;
 
 /// A `tool_use` block.
@@ -43,8 +43,8 @@ pub struct AnthropicToolResult<'a> {
     r#type: &'static str,
     /// The call's id.
     tool_use_id: &'a str,
-    /// The result as text, as it is but for invisible characters.
-    content: String,
+    /// The result.
+    content: ProviderContent,
     /// `true` if the call was refused or failed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(value_type = bool, required = false)]
@@ -56,7 +56,7 @@ pub fn answer<'a>(ids: &'a [GivenId], outcomes: &'a [CallAnswer]) -> Vec<Anthrop
     let block = |(id, outcome): (&'a GivenId, &'a CallAnswer)| AnthropicToolResult {
         r#type: "tool_result",
         tool_use_id: id.shown(outcome),
-        content: frame::message_text(outcome),
+        content: content::anthropic(outcome),
         is_error: outcome.error().is_some(),
     };
     ids.iter().zip(outcomes).map(block).collect()

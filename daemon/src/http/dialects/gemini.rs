@@ -9,14 +9,15 @@ use std::fmt;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use toolgate_api::nearest;
 use toolgate_api::read::Object;
 use utoipa::ToSchema;
 
+use super::content;
 use super::items::{Calls, GivenCall, GivenId, LooseText, excerpt, fitting, invalid};
 use crate::call::CallAnswer;
-use crate::frame;
 use crate::http::problem::Problem;
 
 /// The two spellings of the field of a call.
@@ -117,6 +118,10 @@ struct GeminiFunctionResponse<'a> {
     name: &'a str,
     /// The result or the error.
     response: GeminiResponse,
+    /// Images and audio.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    parts: Vec<Value>,
 }
 
 /// The result or the error of a function call of Gemini.
@@ -138,14 +143,15 @@ pub fn answer<'a>(
     outcomes: &'a [CallAnswer],
 ) -> Vec<GeminiResponsePart<'a>> {
     let part = |(envelope, outcome): (&'a ResponseEnvelope, &'a CallAnswer)| {
-        let text = Some(frame::message_text(outcome));
+        let (text, parts) = content::gemini(outcome);
+        let text = Some(text);
         let response = match outcome.error() {
             Some(_) => GeminiResponse { output: None, error: text },
             None => GeminiResponse { output: text, error: None },
         };
         let id = envelope.id.as_ref().map(|id| id.shown(outcome));
         GeminiResponsePart {
-            function_response: GeminiFunctionResponse { id, name: &outcome.called, response },
+            function_response: GeminiFunctionResponse { id, name: &outcome.called, response, parts },
         }
     };
     envelopes.iter().zip(outcomes).map(part).collect()

@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 use toolgate_api::read::Object;
 use utoipa::ToSchema;
 
+use super::content;
 use super::items::{Calls, GivenCall, GivenId, Items, LooseText, fitting, invalid, kind, unknown_kind};
 use crate::call::CallAnswer;
-use crate::frame;
 use crate::http::problem::Problem;
 
 /// An assistant message, or its list of calls alone.
@@ -88,7 +88,7 @@ pub fn answer<'a>(ids: &'a [GivenId], outcomes: &'a [CallAnswer]) -> Vec<OpenAiT
     let message = |(id, outcome): (&'a GivenId, &'a CallAnswer)| OpenAiToolMessage {
         role: "tool",
         tool_call_id: id.shown(outcome),
-        content: frame::message_text(outcome),
+        content: content::text(outcome),
     };
     ids.iter().zip(outcomes).map(message).collect()
 }

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::content::{self, ProviderContent};
 use super::items::{Calls, GivenCall, GivenId, LooseText, excerpt, fitting, invalid, is_a};
 use crate::call::CallAnswer;
-use crate::frame;
 use crate::http::problem::Problem;
 
 /// The fields of a call that the response repeats: its id, and the caller if that is not the model itself.
@@ -63,8 +63,8 @@ pub struct ResponsesOutput<'a> {
     r#type: &'static str,
     /// The call's id.
     call_id: &'a str,
-    /// The result as text, as it is but for invisible characters.
-    output: String,
+    /// The result.
+    output: ProviderContent,
     /// The caller, copied from the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
@@ -76,7 +76,7 @@ pub fn answer<'a>(envelopes: &'a [ResponseEnvelope], outcomes: &'a [CallAnswer])
     let item = |(envelope, outcome): (&'a ResponseEnvelope, &'a CallAnswer)| ResponsesOutput {
         r#type: "function_call_output",
         call_id: envelope.id.shown(outcome),
-        output: frame::message_text(outcome),
+        output: content::responses(outcome),
         caller: envelope.caller.as_deref(),
     };
     envelopes.iter().zip(outcomes).map(item).collect()

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use toolgate_sdk::{Context, Error, Level, tool};
+use toolgate_sdk::{Content, Context, Error, Level, WithContent, tool};
 use wasip2::cli::stdout::get_stdout;
 
 /// Returns a text of a given length.
@@ -12,6 +12,19 @@ pub fn shout(
     bytes: usize,
 ) -> String {
     "x".repeat(bytes)
+}
+
+/// Returns content blocks beside the output.
+#[tool(read_only)]
+pub fn show(
+    /// Media type of the image
+    mime_type: String,
+) -> WithContent<u8> {
+    let image = Content::image(&mime_type, b"ABC");
+    WithContent {
+        output: 7,
+        content: vec![Content::text("see it"), image, Content::file("/workspace/a.pdf")],
+    }
 }
 
 /// Writes one log record.

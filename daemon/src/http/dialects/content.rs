@@ -1,0 +1,142 @@
+//! Results in the content blocks of each provider (R11). What a provider does not take in a result is left out, and a note
+//! says so.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use toolgate_api::content::ContentBlock;
+use utoipa::ToSchema;
+
+use crate::call::CallOutcome;
+use crate::frame;
+
+/// Images that Anthropic and OpenAI take in the results of tools.
+const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+
+/// The content of a result: text alone, or a list of the provider's blocks.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum ProviderContent {
+    /// Text, as it is but for invisible characters.
+    Text(String),
+    /// The provider's content blocks.
+    Blocks(Vec<Value>),
+}
+
+/// The content as Anthropic's blocks.
+pub fn anthropic(outcome: &CallOutcome) -> ProviderContent {
+    in_blocks(
+        outcome,
+        |text| json!({"type": "text", "text": text}),
+        |mime_type, data| {
+            let source = json!({"type": "base64", "media_type": mime_type, "data": data});
+            IMAGES.contains(&mime_type).then(|| json!({"type": "image", "source": source}))
+        },
+    )
+}
+
+/// The content as parts of OpenAI's responses.
+pub fn responses(outcome: &CallOutcome) -> ProviderContent {
+    in_blocks(
+        outcome,
+        |text| json!({"type": "input_text", "text": text}),
+        |mime_type, data| {
+            let url = format!("data:{mime_type};base64,{data}");
+            IMAGES.contains(&mime_type).then(|| json!({"type": "input_image", "image_url": url}))
+        },
+    )
+}
+
+/// The content as text, and the media as parts of Gemini's function response.
+pub fn gemini(outcome: &CallOutcome) -> (String, Vec<Value>) {
+    let mut parts = Vec::new();
+    let text = frame::text_with_content(outcome, |mime_type, data| {
+        parts.push(json!({"inlineData": {"mimeType": mime_type, "data": data}}));
+        true
+    });
+    (frame::visible(&text), parts)
+}
+
+/// The content as text alone: chat completions take nothing else from a tool.
+pub fn text(outcome: &CallOutcome) -> String {
+    frame::visible(&frame::text_with_content(outcome, |_, _| false))
+}
+
+fn in_blocks(
+    outcome: &CallOutcome,
+    text: impl Fn(&str) -> Value,
+    media: impl Fn(&str, &str) -> Option<Value>,
+) -> ProviderContent {
+    if outcome.content.is_empty() {
+        return ProviderContent::Text(frame::message_text(outcome));
+    }
+    let own = own_text(outcome).map(|own| text(&own));
+    let blocks = outcome.content.iter().map(|block| match block {
+        ContentBlock::Text { text: shown } => text(&frame::visible(shown)),
+        ContentBlock::Image { data, mime_type } | ContentBlock::Audio { data, mime_type } => {
+            media(mime_type, data).unwrap_or_else(|| text(&frame::media_note(mime_type, data)))
+        }
+        ContentBlock::File { path, .. } => text(&frame::visible(&frame::file_note(path))),
+    });
+    ProviderContent::Blocks(own.into_iter().chain(blocks).collect())
+}
+
+/// The text of the output; none where the tool gave content instead.
+fn own_text(outcome: &CallOutcome) -> Option<String> {
+    frame::has_own_text(outcome).then(|| frame::message_text(outcome))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use toolgate_api::call::Executed;
+
+    use super::*;
+    use crate::call::OutcomeState;
+
+    fn outcome(output: &str, content: Vec<ContentBlock>) -> CallOutcome {
+        let output = serde_json::value::RawValue::from_string(output.to_owned()).unwrap();
+        let called: Arc<str> = "a/b".into();
+        CallOutcome { content, ..CallOutcome::new("c1", &called, Executed::Yes, OutcomeState::Ok(output)) }
+    }
+
+    fn blocks() -> Vec<ContentBlock> {
+        vec![
+            ContentBlock::Text { text: "see\u{202e} it".into() },
+            ContentBlock::Image { data: "QUJD".into(), mime_type: "image/png".into() },
+            ContentBlock::Audio { data: "QUJD".into(), mime_type: "audio/wav".into() },
+            ContentBlock::File { path: "/workspace/a.pdf".into(), mime_type: None },
+        ]
+    }
+
+    #[test]
+    fn r11_each_provider_gets_its_own_blocks_and_a_note_for_the_rest() {
+        let left_out =
+            "[audio/wav, about 3 bytes: left out, since results for this model have no such content]";
+        let text = |text: &str| json!({"type": "text", "text": text});
+        let result = outcome(r#"{"w":1}"#, blocks());
+        assert_eq!(
+            serde_json::to_value(anthropic(&result)).unwrap(),
+            json!([
+                text(r#"{"w":1}"#), text("see\\u{202e} it"),
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"}},
+                text(left_out), text("[the file /workspace/a.pdf]"),
+            ])
+        );
+        let parts = serde_json::to_value(responses(&result)).unwrap();
+        assert_eq!(parts[0], json!({"type": "input_text", "text": r#"{"w":1}"#}));
+        assert_eq!(parts[2], json!({"type": "input_image", "image_url": "data:image/png;base64,QUJD"}));
+        let (said, media) = gemini(&result);
+        assert_eq!(said, "{\"w\":1}\nsee\\u{202e} it\n[the file /workspace/a.pdf]");
+        assert_eq!(media[1], json!({"inlineData": {"mimeType": "audio/wav", "data": "QUJD"}}));
+        assert!(super::text(&result).contains("image/png") && super::text(&result).contains(left_out));
+    }
+
+    #[test]
+    fn r11_a_result_without_blocks_is_text_and_null_beside_blocks_is_not_said() {
+        let plain = serde_json::to_value(anthropic(&outcome("1", Vec::new()))).unwrap();
+        assert_eq!(plain, json!("1"));
+        let shown = super::text(&outcome("null", vec![ContentBlock::Text { text: "hello".into() }]));
+        assert_eq!(shown, "hello");
+    }
+}
