@@ -122,6 +122,11 @@ impl Snapshot {
         self.organizations.get(organization).map_or(&[], |known| &known.own)
     }
 
+    /// The organizations that have a tool of their own under this namespace, in which the plugin of that name is not served.
+    pub fn owners_of(&self, namespace: &Namespace) -> Vec<&Name> {
+        self.organizations.iter().filter(|(_, known)| known.owns(namespace)).map(|(name, _)| name).collect()
+    }
+
     /// The platform's limits.
     pub fn limits(&self) -> &LimitsPatch {
         &self.limits
@@ -280,11 +285,18 @@ impl Organization {
         {
             return Arc::clone(&made.layer);
         }
-        let plugins = snapshot.catalogue().plugins().chain(&*self.own).cloned().collect();
+        // Its own tool wins over a plugin that is loaded under the same namespace later (9.4): its agents and policies mean it.
+        let is_own = |plugin: &&Arc<Plugin<Component>>| self.owns(&plugin.descriptor.namespace);
+        let platform = snapshot.catalogue().plugins().filter(|plugin| !is_own(plugin));
+        let plugins = platform.chain(&*self.own).cloned().collect();
         let catalogue = Catalogue::new(snapshot.limits.clone(), plugins);
         let layer = CatalogueLayer::new(catalogue, Arc::clone(snapshot.policy()));
         self.layer.store(Some(Arc::new(OwnCatalogueLayer { base: common, layer: Arc::clone(&layer) })));
         layer
+    }
+
+    fn owns(&self, namespace: &Namespace) -> bool {
+        self.own.iter().any(|plugin| plugin.descriptor.namespace == *namespace)
     }
 
     fn connected_integrations(&self) -> BTreeSet<String> {

@@ -140,6 +140,11 @@ pub(super) fn warnings(snapshot: &Snapshot, key: &ToolKey, plugin: &Plugin<Compo
             Warning::new("NO_CREDENTIAL", "/authentication/provider", message)
         })
         .collect();
+    if snapshot.catalogue().plugin(namespace).is_some() {
+        let message =
+            format!("the platform has a plugin `{namespace}` too; agents of the organization have this tool");
+        warnings.push(Warning::new("HIDES_PLUGIN", "", message));
+    }
     if !is_enabled(snapshot, organization, plugin) {
         let message =
             format!("no agent has it: add `{namespace}/*` to `enabled` of the organization's policy");

@@ -11,6 +11,7 @@ use axum::extract::State;
 use serde::Deserialize;
 use toolgate_admission::SessionFacts;
 use toolgate_api::explain::Explanation;
+use toolgate_api::name::Namespace;
 use utoipa::IntoParams;
 
 /// The query of an explanation.
@@ -57,6 +58,18 @@ pub async fn get(
         }
     };
     let mut explanation = explain(&rules, &facts, query.tool.as_deref(), caller.organization.is_none());
+    for tool in &mut explanation.tools {
+        let Some(namespace) = tool.tool.split_once('/').and_then(|(name, _)| Namespace::parse(name).ok())
+        else {
+            continue;
+        };
+        let is_own = snapshot.owners_of(&namespace).contains(&&organization);
+        if let (true, Some(why)) =
+            (is_own && snapshot.catalogue().plugin(&namespace).is_some(), &mut tool.why)
+        {
+            *why += "; it is the organization's own tool, in place of the platform's plugin of this name";
+        }
+    }
     explanation.revision = snapshot.revision;
     explanation.agent = format!("{organization}/{agent}");
     explanation.session = query.session;

@@ -6,7 +6,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use toolgate_admission::grant_warnings;
+use toolgate_admission::{Warning, grant_warnings};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
 use toolgate_api::page::List;
@@ -26,6 +26,9 @@ use super::state::App;
 use crate::documents::warning_view;
 use crate::plugins::ExpectedPlugin;
 
+/// Organizations that a warning names.
+const NAMED_OWNERS: usize = 10;
+
 /// The query parameters of an upload.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -37,7 +40,17 @@ pub struct UploadQuery {
 
 async fn with_warnings(app: &App, namespace: &Namespace, plugin: PluginView) -> PluginLoaded {
     let mut warnings = app.parts().plugins.warnings(namespace, &plugin).await;
-    if let Some(served) = app.parts().registry.snapshot().catalogue().plugin(namespace) {
+    let snapshot = app.parts().registry.snapshot();
+    let owners = snapshot.owners_of(namespace);
+    if !owners.is_empty() {
+        let owners: Vec<_> = owners.into_iter().take(NAMED_OWNERS).map(|name| format!("`{name}`")).collect();
+        let message = format!(
+            "organizations with a tool of their own under this namespace have that one, and not this plugin: {}",
+            owners.join(", ")
+        );
+        warnings.push(Warning::new("HIDDEN", "", message));
+    }
+    if let Some(served) = snapshot.catalogue().plugin(namespace) {
         warnings.extend(grant_warnings(&served.granted, &served.descriptor.capabilities));
     }
     PluginLoaded { plugin, warnings: warnings.into_iter().map(warning_view).collect() }

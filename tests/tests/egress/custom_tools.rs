@@ -214,9 +214,9 @@ fn c1_a_tool_is_replaced_and_deleted_with_its_etag() {
     });
 }
 
-/// With two candidates neither is called. Other organizations are not affected.
+/// 9.4: its own tool wins in the organization, and both sides are told. Other organizations have the plugin.
 #[test]
-fn c1_a_name_of_both_a_plugin_and_a_tool_calls_neither() {
+fn c1_an_own_tool_wins_over_a_plugin_loaded_later() {
     with_fixture(|fixture| {
         let tenant = Tenant::new(fixture, "crossed");
         let operator = &tenant.operator;
@@ -225,8 +225,16 @@ fn c1_a_name_of_both_a_plugin_and_a_tool_calls_neither() {
         let session = tenant.session();
         // The tool exists, but has no granted network.
         session.call("late/item", json!({"id": "1"})).expect_error("NETWORK_DENIED");
-        operator.load("late", &PluginFile::new("late").build());
-        session.call("late/item", json!({"id": "1"})).expect_error("TOOL_NOT_FOUND");
+        let loaded = operator.load("late", &PluginFile::new("late").build());
+        assert!(loaded["warnings"].to_string().contains("`crossed`"), "{loaded}");
+        let kept = operator.get(&tenant.path("late")).expect(200).json();
+        assert!(kept.to_string().contains("HIDES_PLUGIN"), "{kept}");
+        let explained = operator.get("/v1/orgs/crossed/agents/bot/explain?tool=late/item").expect(200).json();
+        assert!(
+            explained["tools"][0]["why"].as_str().is_some_and(|why| why.contains("own tool")),
+            "{explained}"
+        );
+        session.call("late/item", json!({"id": "1"})).expect_error("NETWORK_DENIED");
         session.call("late/answer", json!({})).expect_error("TOOL_NOT_FOUND");
         operator.make_agent("uncrossed/bot", &json!({"enabled": ["*"]}));
         operator.open_session("uncrossed/bot").call("late/answer", json!({})).output();
