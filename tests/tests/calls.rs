@@ -316,6 +316,44 @@ fn r7_two_calls_of_a_request_cannot_have_one_id() {
 }
 
 #[test]
+fn t5_a_tool_reads_every_field_of_its_context() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    operator.load("hostile", guests::HOSTILE);
+    operator.make("/v1/platform/policy", &json!({"channels": {"sms": {}}})).expect(201);
+    operator.make_agent("acme/bot", &json!({"enabled": ["hostile/*"], "limits": {"deadline_ms": 20_000}}));
+    let request = json!({"agent": "acme/bot", "user": "u-17", "conversation": "v-1", "channel": "sms"});
+    let opened = operator.post("/v1/sessions", &request).expect(201).json();
+    let session = Session { client: operator, id: opened["session"].as_str().expect("an id").to_owned() };
+    let told = session.call_as("c1", "hostile/about", json!({}));
+    let left: u64 = told.output()[1].as_str().and_then(|text| text.parse().ok()).expect("milliseconds");
+    assert!((1..=20_000).contains(&left), "{left}");
+    let rest = [
+        &told.output()[0],
+        &told.output()[2],
+        &told.output()[3],
+        &told.output()[4],
+        &told.output()[5],
+        &told.output()[6],
+        &told.output()[7],
+        &told.output()[8],
+    ];
+    assert_eq!(
+        json!(rest),
+        json!(["c1", session.id, "v-1", "acme", "bot", "u-17", "sms", null]),
+        "{}",
+        told.0
+    );
+    let bare = daemon.session_within("acme/plain", &json!({})).call_as("c1", "hostile/about", json!({}));
+    assert_eq!(
+        json!([bare.output()[3], bare.output()[6], bare.output()[7]]),
+        json!([null, null, null]),
+        "{}",
+        bare.0
+    );
+}
+
+#[test]
 fn r11_content_blocks_reach_every_provider_as_its_own() {
     with_fixture(|fixture| {
         let session = fixture.session();

@@ -38,6 +38,23 @@ pub fn report_progress(
     times
 }
 
+/// Returns all that a tool learns about its call: nine fields, in the order of the contract.
+#[tool(read_only)]
+pub fn about(context: &Context) -> Vec<Option<String>> {
+    let milliseconds = context.time_left().as_millis().to_string();
+    vec![
+        Some(context.call_id()),
+        Some(milliseconds),
+        context.session(),
+        context.conversation(),
+        context.organization(),
+        context.agent(),
+        context.user(),
+        context.channel(),
+        context.get("no_such_fact"),
+    ]
+}
+
 /// Panics.
 #[tool(read_only)]
 pub fn panic(

@@ -23,5 +23,5 @@ plugin! {
     handles::pollables, handles::streams,
     host::dice, host::draw, host::dice_for_ever, host::shout_to_host, host::shout_pairs, host::wait_for,
     host::wait_again,
-    end::doze, end::rest, end::report_progress, end::panic, end::exit, end::fail, end::echo
+    end::doze, end::rest, end::report_progress, end::about, end::panic, end::exit, end::fail, end::echo
 }
