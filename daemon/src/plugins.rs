@@ -256,7 +256,11 @@ impl Plugins {
     }
 
     async fn wait_until_compiled(&self, namespace: &Namespace) {
-        self.0.registry.wait_while(|snapshot| snapshot.compiling().contains(namespace)).await;
+        let is_it = |compiling: &&Namespace| *compiling == namespace;
+        self.0
+            .registry
+            .wait_for(|snapshot| snapshot.compiling().iter().filter(is_it).cloned().collect())
+            .await;
     }
 
     fn not_loaded(&self, namespace: &Namespace) -> CallError {

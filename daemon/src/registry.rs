@@ -37,6 +37,8 @@ struct Shared {
     changing: Mutex<()>,
     /// Notified when `compiling` of the snapshot changes.
     compiled: Notify,
+    /// Plugins that a session or a call has waited for.
+    awaited: Mutex<BTreeSet<Namespace>>,
 }
 
 /// The input of a decision.
@@ -197,11 +199,13 @@ impl Snapshot {
         &self.compiling
     }
 
-    /// Whether the tool's plugin is being compiled.
-    pub fn is_compiling(&self, tool: &str) -> bool {
+    /// The tool's plugin, if it is being compiled.
+    pub fn compiling_plugin(&self, tool: &str) -> Option<Namespace> {
         // Nothing is parsed on the call path once everything is compiled.
-        !self.compiling.is_empty()
-            && read_called_name(tool).is_some_and(|id| self.compiling.contains(&id.namespace))
+        if self.compiling.is_empty() {
+            return None;
+        }
+        read_called_name(tool).map(|id| id.namespace).filter(|namespace| self.compiling.contains(namespace))
     }
 
     /// Whether the agent's documents can allow a tool of the plugin, whose tools may not be known yet.
@@ -353,6 +357,7 @@ impl Registry {
             }),
             changing: Mutex::new(()),
             compiled: Notify::new(),
+            awaited: Mutex::default(),
         }))
     }
 
@@ -378,25 +383,33 @@ impl Registry {
 
     /// Waits until every tool that the agent can have is in the catalogue.
     pub async fn wait_for_tools_of(&self, organization: &Name, agent: &Name) {
-        self.wait_while(|snapshot| {
-            snapshot.compiling.iter().any(|namespace| snapshot.may_use(organization, agent, namespace))
+        self.wait_for(|snapshot| {
+            let plugins = snapshot.compiling.iter();
+            plugins.filter(|plugin| snapshot.may_use(organization, agent, plugin)).cloned().collect()
         })
         .await;
     }
 
-    /// Waits while plugins are being compiled and the condition holds.
-    pub async fn wait_while(&self, condition: impl Fn(&Snapshot) -> bool) {
+    /// Waits until none of the plugins that `needed` returns is being compiled. They are compiled before others.
+    pub async fn wait_for(&self, needed: impl Fn(&Snapshot) -> Vec<Namespace>) {
         loop {
             let mut compiled = pin!(self.0.compiled.notified());
             // Registered before the look at the snapshot, so that no change is missed.
             compiled.as_mut().enable();
             let snapshot = self.snapshot();
-            if snapshot.compiling.is_empty() || !condition(&snapshot) {
+            let missing = if snapshot.compiling.is_empty() { Vec::new() } else { needed(&snapshot) };
+            if missing.is_empty() {
                 return;
             }
+            self.0.awaited.lock().unwrap_or_else(PoisonError::into_inner).extend(missing);
             drop(snapshot);
             compiled.await;
         }
+    }
+
+    /// Whether a session or a call waits for the plugin to be compiled.
+    pub fn is_awaited(&self, namespace: &Namespace) -> bool {
+        self.0.awaited.lock().unwrap_or_else(PoisonError::into_inner).contains(namespace)
     }
 
     /// Replaces the custom plugin of an organization in a namespace; `None` removes it. Does nothing if the organization

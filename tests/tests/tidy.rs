@@ -28,7 +28,7 @@ const HOST: &[(&str, &str)] = &[
         "toolgate-sandbox",
         "bytes cap-std flate2 hickory-resolver http http-body http-body-util hyper hyper-util memchr \
          rand_chacha rand_core rustix rustls serde_json thiserror tokio tokio-rustls toolgate-admission \
-         toolgate-api tracing wasmtime wasmtime-wasi wasmtime-wasi-http wasmtime-wasi-io webpki-roots zeroize",
+         toolgate-api tracing wasm-encoder wasmparser wasmtime wasmtime-wasi wasmtime-wasi-http wasmtime-wasi-io webpki-roots zeroize",
     ),
     // A client of the HTTP interface: no host crate but the shapes, no engine, HTTP server or store.
     (
@@ -40,7 +40,7 @@ const HOST: &[(&str, &str)] = &[
     (
         "toolgate",
         "anstream anstyle anyhow arc-swap axum base64 bytes clap futures-util http-body-util hyper \
-         hyper-util mimalloc percent-encoding rand ring rustix scopeguard serde serde_json sqlx \
+         hyper-util icu_properties mimalloc percent-encoding rand ring rustix scopeguard serde serde_json sqlx \
          tempfile thiserror tokio tokio-util toml toolgate-admission toolgate-api \
          toolgate-cli toolgate-openapi toolgate-sandbox tower tracing tracing-subscriber url utoipa \
          utoipa-axum zeroize",

@@ -69,7 +69,7 @@ impl Dispatcher {
                 () = stop.wait_for_request() => None,
             };
             let snapshot = self.0.registry.snapshot();
-            if snapshot.is_compiling(&call.tool) && !stop.is_requested() {
+            if snapshot.compiling_plugin(&call.tool).is_some() && !stop.is_requested() {
                 drop(slot);
                 Box::pin(self.wait_until_compiled(call, deadline(), stop)).await?;
                 continue;
@@ -101,7 +101,8 @@ impl Dispatcher {
         deadline: Instant,
         stop: Stop<'_>,
     ) -> Result<(), CallError> {
-        let compiled = self.0.registry.wait_while(|snapshot| snapshot.is_compiling(&call.tool));
+        let compiled =
+            self.0.registry.wait_for(|snapshot| snapshot.compiling_plugin(&call.tool).into_iter().collect());
         tokio::select! {
             biased;
             compiled = timeout_at(deadline, compiled) => compiled.map_err(|_| CallError::new(

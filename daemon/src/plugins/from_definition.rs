@@ -15,6 +15,7 @@ use toolgate_sandbox::{Component, Slot};
 
 use super::{FileHandle, Plugins, lock};
 use crate::audit;
+use crate::registry::Snapshot;
 
 /// The kind of definition that the built-in component `name` handles.
 pub(super) fn kind_of_component(name: &str) -> Option<DefinitionKind> {
@@ -57,9 +58,11 @@ impl Plugins {
         granted: Option<Arc<Grant>>,
         slot: Slot,
     ) -> Result<Plugin<Component>, CallError> {
-        let is_compiling =
-            |namespace: &Namespace| kind_of_component(namespace.as_str()) == Some(definition.kind);
-        self.0.registry.wait_while(|snapshot| snapshot.compiling().iter().any(is_compiling)).await;
+        let is_component =
+            |namespace: &&Namespace| kind_of_component(namespace.as_str()) == Some(definition.kind);
+        let needed =
+            |snapshot: &Snapshot| snapshot.compiling().iter().filter(is_component).cloned().collect();
+        self.0.registry.wait_for(needed).await;
         let (handle, component) = self.definition_component(definition.kind)?;
         let input = definition.component_input();
         let digest = audit::sha256(format!("{}\n{input}", handle.digest()).as_bytes());

@@ -109,13 +109,14 @@ impl Plugins {
         Ok(uncompiled)
     }
 
-    /// Compiles built-in plugins, and serves each at once. Reports each with its compile time.
+    /// Compiles built-in plugins, those that a session or a call waits for first, and serves each at once. Reports each with its
+    /// compile time.
     pub async fn compile_built_in(&self, mut uncompiled: Vec<BuiltIn>, report: impl Fn(&str, Duration)) {
-        let (mut waiting, mut tasks) = (uncompiled.clone().into_iter(), JoinSet::new());
+        let (mut waiting, mut tasks) = (uncompiled.clone(), JoinSet::new());
         loop {
-            while tasks.len() < self.0.compiler.concurrency()
-                && let Some(next) = waiting.next()
-            {
+            while tasks.len() < self.0.compiler.concurrency() && !waiting.is_empty() {
+                let is_awaited = |built_in: &BuiltIn| self.0.registry.is_awaited(&built_in.namespace);
+                let next = waiting.remove(waiting.iter().position(is_awaited).unwrap_or(0));
                 let plugins = self.clone();
                 tasks.spawn(async move { (plugins.insert_built_in(&next).await, next) });
             }

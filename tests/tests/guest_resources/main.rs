@@ -426,6 +426,20 @@ fn a_huge_log_message_is_refused() {
     });
 }
 
+/// Bulk operations cost fuel by bytes, also in slices.
+#[test]
+fn b2_bulk_memory_operations_do_their_work_and_cost_fuel() {
+    with_fixture(|fixture| {
+        let filled = fixture.call(json!({}), "hostile/fill_and_copy", json!({"mebibytes": 25}));
+        assert_eq!(filled.output(), 25 << 20);
+        let fuel = filled.0["usage"]["fuel"].as_u64().expect("fuel");
+        assert!(fuel > 50 << 20, "{fuel}");
+        fixture
+            .call(json!({"fuel": 10_000_000}), "hostile/fill_and_copy", json!({"mebibytes": 25}))
+            .expect_error("FUEL_EXHAUSTED");
+    });
+}
+
 #[test]
 fn r10_a_result_over_the_limit_is_in_the_workspace_and_one_over_all_limits_is_refused() {
     with_fixture(|fixture| {
