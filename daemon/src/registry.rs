@@ -209,7 +209,7 @@ impl Snapshot {
     }
 
     /// Whether the agent's documents can allow a tool of the plugin, whose tools may not be known yet.
-    fn may_use(&self, organization: &Name, agent: &Name, namespace: &Namespace) -> bool {
+    pub fn may_use(&self, organization: &Name, agent: &Name, namespace: &Namespace) -> bool {
         let of_plugin = |pattern: &ToolPattern| pattern.namespace().is_none_or(|named| named == namespace);
         let matches = |list: &ToolList| list.patterns().iter().any(of_plugin);
         let agent = self.organizations.get(organization).and_then(|known| known.agents.get(agent));

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout_at};
 use toolgate_admission::{self as admission, Admitted, CallFacts, Refusal, Rules, Verdict};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::FilesystemAccess;
+use toolgate_api::name::Namespace;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{Component, QueueError, Slot, Workspace};
 
@@ -69,13 +70,19 @@ impl Dispatcher {
                 () = stop.wait_for_request() => None,
             };
             let snapshot = self.0.registry.snapshot();
-            if snapshot.compiling_plugin(&call.tool).is_some() && !stop.is_requested() {
+            let (compiling, setup) = (snapshot.compiling_plugin(&call.tool), &session.setup);
+            let may_use = |plugin: &Namespace| {
+                options.test.is_some() || snapshot.may_use(&setup.organization, &setup.agent, plugin)
+            };
+            if compiling.as_ref().is_some_and(may_use) && !stop.is_requested() {
                 drop(slot);
                 Box::pin(self.wait_until_compiled(call, deadline(), stop)).await?;
                 continue;
             }
             let rules = rules_at(&snapshot);
             let verdict = match options.exceeded {
+                // The agent need not wait for a refusal.
+                None if compiling.is_some() => Verdict::Refused(Refusal::not_given(&call.tool)),
                 None => decide(&rules, session, call),
                 Some(exceeded) => Verdict::Refused(Refusal::rounds_exceeded(exceeded.what, exceeded.allowed)),
             };

@@ -58,6 +58,14 @@ impl Refusal {
         }
     }
 
+    /// No document of the agent names the tool, whose plugin is not known yet.
+    pub fn not_given(called: &str) -> Self {
+        let reason = Reason { layer: Layer::Agent, rule: "enabled" };
+        let hint = GATES.iter().find(|gate| gate.reason == reason).map_or("", |gate| gate.hint);
+        let why = "`enabled` does not have it";
+        Self::without_tool(reason, gate_error(reason, called, ErrorType::AccessDenied, why, hint))
+    }
+
     /// The call is in one round more than a turn or a session may have (T4).
     pub fn rounds_exceeded(what: &'static str, allowed: u64) -> Self {
         let message = format!("this {what} has used its {allowed} rounds of calls");
