@@ -204,6 +204,52 @@ fn k2_a_secret_of_another_credential_is_masked_in_the_response() {
     });
 }
 
+/// K4: a secret stays hidden in content that is compressed without a label or by `Transfer-Encoding`, in fields of one
+/// name, and in Base64 with line breaks. Content that the host cannot decode is refused.
+#[test]
+fn k4_a_secret_is_masked_however_the_response_hides_it() {
+    with_fixture(|fixture| {
+        let harness = Harness::new(&fixture.upstream);
+        let text = format!("before {SECRET} after");
+        let url = format!("{API}/");
+        let stars = format!("before {} after", "*".repeat(SECRET.len()));
+        let gzip = super::responses::gzip(text.as_bytes());
+        let (unlabelled, coded) = (gzip.clone(), gzip);
+        fixture.upstream.answer(move |_| upstream::answer(200, &[("Connection", "close")], &unlabelled));
+        let page = output(&harness.fetch(bearer(), &url, &[]));
+        assert!(page.contains(&stars) && !page.contains(SECRET), "{page}");
+        fixture.upstream.answer(move |_| {
+            let head =
+                format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n{:x}\r\n", coded.len());
+            let body = [head.as_bytes(), &coded, b"\r\n0\r\n\r\n"].concat();
+            vec![upstream::Piece::Bytes(body)]
+        });
+        let page = output(&harness.fetch(bearer(), &url, &[]));
+        assert!(page.contains(&stars) && !page.contains(SECRET), "{page}");
+        let (first, second) = SECRET.split_at(9);
+        let broken = format!("{}\r\n{}", &BASE64[..7], &BASE64[7..]);
+        fixture.upstream.answer(move |_| {
+            let headers =
+                [("X-Echo", first), ("X-Echo", second), ("X-Open", "open"), ("Connection", "close")];
+            upstream::answer(200, &headers, broken.as_bytes())
+        });
+        let page = output(&harness.fetch(bearer(), &url, &[]));
+        assert!(page.contains("x-open: open") && !page.contains(first) && !page.contains(second), "{page}");
+        assert!(!page.contains(&BASE64[..7]) && !page.contains(&BASE64[7..]), "{page}");
+        for (field, body) in [
+            ("Transfer-Encoding: br, chunked", "1\r\nx\r\n0\r\n\r\n".as_bytes()),
+            ("Content-Length: 5", &[0x28, 0xb5, 0x2f, 0xfd, 0]),
+        ] {
+            let bytes = [format!("HTTP/1.1 200 OK\r\n{field}\r\nConnection: close\r\n\r\n").as_bytes(), body]
+                .concat();
+            fixture.upstream.answer(move |_| vec![upstream::Piece::Bytes(bytes.clone())]);
+            let finished = harness.fetch(bearer(), &url, &[]);
+            let effects = format!("{:?}", finished.effects);
+            assert!(effects.contains("is coded in a way"), "{field}: {effects}");
+        }
+    });
+}
+
 /// The host lowercases header names, so the search for secrets in them ignores case.
 #[test]
 fn k2_a_header_named_like_a_secret_is_removed() {

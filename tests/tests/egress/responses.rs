@@ -6,7 +6,7 @@ use super::upstream::{Piece, answer};
 use super::{API, TRUSTED, UNTRUSTED, fetch, with_fixture};
 use toolgate_tests::json;
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     // Stored blocks need no compressor.
     let mut file = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
     let mut blocks = bytes.chunks(0xffff).peekable();

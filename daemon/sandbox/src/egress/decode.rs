@@ -2,6 +2,9 @@
 //!
 //! The host decodes gzip and deflate itself, because the secret scan cannot see through compression. A step takes few
 //! bytes, so its output is bounded before the byte limit is checked.
+//!
+//! Servers also send compressed content without a label. Where a response is scanned, its first bytes decide: gzip and
+//! zlib are decoded, and zstd, which the host cannot decode, is refused.
 
 use std::io::{self, Write};
 
@@ -9,6 +12,13 @@ use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 
 /// Input bytes of one step. Deflate expands a byte to at most about a thousand.
 pub(super) const STEP_BYTES: usize = 1024;
+
+/// The signatures of RFC 1952 (with its only method) and RFC 8878.
+const GZIP: &[u8] = &[0x1f, 0x8b, 8];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// Bytes that tell zlib from a text such as `x^2`, which begins with the same two bytes.
+const ZLIB_OR_TEXT_BYTES: usize = 16;
 
 /// The `Accept-Encoding` of each request.
 pub(super) const ACCEPT_ENCODING: &str = "gzip, deflate";
@@ -21,6 +31,8 @@ pub(super) enum Decoder {
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
     /// `deflate`, before the first byte shows which of the two forms it has.
     Unknown,
+    /// Without a label, before the first bytes show whether it is compressed.
+    Unlabelled(Vec<u8>),
     /// With a zlib header, as RFC 9110 requires.
     Zlib(Box<ZlibDecoder<Vec<u8>>>),
     /// Without a header, as some servers send it.
@@ -38,12 +50,22 @@ impl Decoder {
         }
     }
 
+    /// Returns a decoder that also decodes content without a label.
+    pub(super) fn for_scan(self) -> Self {
+        if self.is_identity() { Self::Unlabelled(Vec::new()) } else { self }
+    }
+
     pub(super) fn is_identity(&self) -> bool {
         matches!(self, Self::Identity)
     }
 
-    /// Decodes at most [`STEP_BYTES`] bytes.
+    /// Decodes at most [`STEP_BYTES`] bytes. The error of content that the host cannot decode has the kind `Unsupported`.
     pub(super) fn step(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        if let Self::Unlabelled(start) = self {
+            start.extend_from_slice(bytes);
+            let Some(decoder) = by_signature(start, false)? else { return Ok(Vec::new()) };
+            return self.begin(decoder);
+        }
         if let (Self::Unknown, Some(first)) = (&self, bytes.first()) {
             *self = match first & 0x0f == 8 && first >> 4 <= 7 {
                 true => Self::Zlib(Box::new(ZlibDecoder::new(Vec::new()))),
@@ -51,7 +73,7 @@ impl Decoder {
             };
         }
         match self {
-            Self::Identity | Self::Unknown => Ok(bytes.to_vec()),
+            Self::Identity | Self::Unknown | Self::Unlabelled(_) => Ok(bytes.to_vec()),
             Self::Gzip(decoder) => decode(decoder.as_mut(), bytes, MultiGzDecoder::get_mut),
             Self::Zlib(decoder) => decode(decoder.as_mut(), bytes, ZlibDecoder::get_mut),
             Self::Deflate(decoder) => decode(decoder.as_mut(), bytes, DeflateDecoder::get_mut),
@@ -60,13 +82,62 @@ impl Decoder {
 
     /// Returns the remaining output; an error if the stream is truncated.
     pub(super) fn finish(&mut self) -> io::Result<Vec<u8>> {
+        if let Self::Unlabelled(start) = self {
+            let decoder = by_signature(start, true)?.unwrap_or(Self::Identity);
+            let begun = self.begin(decoder)?;
+            return Ok([begun, self.finish()?].concat());
+        }
         match self {
-            Self::Identity | Self::Unknown => Ok(Vec::new()),
+            Self::Identity | Self::Unknown | Self::Unlabelled(_) => Ok(Vec::new()),
             Self::Gzip(decoder) => decoder.try_finish().map(|()| std::mem::take(decoder.get_mut())),
             Self::Zlib(decoder) => decoder.try_finish().map(|()| std::mem::take(decoder.get_mut())),
             Self::Deflate(decoder) => decoder.try_finish().map(|()| std::mem::take(decoder.get_mut())),
         }
     }
+}
+
+impl Decoder {
+    /// Begins with the decoder that the first bytes call for.
+    fn begin(&mut self, decoder: Self) -> io::Result<Vec<u8>> {
+        match std::mem::replace(self, decoder) {
+            Self::Unlabelled(start) => self.step(&start),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Returns the decoder for content that starts so; none if more bytes must decide.
+fn by_signature(start: &[u8], is_whole: bool) -> io::Result<Option<Decoder>> {
+    let may_become =
+        |signature: &[u8]| !is_whole && start.len() < signature.len() && signature.starts_with(start);
+    if start.starts_with(ZSTD) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    if start.starts_with(GZIP) {
+        return Ok(Decoder::for_coding("gzip"));
+    }
+    Ok(match start {
+        _ if may_become(ZSTD) || may_become(GZIP) => None,
+        [0x78] if !is_whole => None,
+        [0x78, flags, ..] if u16::from_be_bytes([0x78, *flags]) % 31 == 0 => {
+            match start.len() < ZLIB_OR_TEXT_BYTES && !is_whole {
+                true => None,
+                false if is_text(start) => Some(Decoder::Identity),
+                false => Decoder::for_coding("deflate"),
+            }
+        }
+        _ => Some(Decoder::Identity),
+    })
+}
+
+/// Whether bytes are the start of a text: UTF-8 without control characters.
+fn is_text(bytes: &[u8]) -> bool {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_some() => return false,
+        Err(error) => std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default(),
+    };
+    text.chars().all(|character| !character.is_control() || matches!(character, '\t' | '\n' | '\r'))
 }
 
 fn decode<D: Write>(
@@ -77,4 +148,81 @@ fn decode<D: Write>(
     decoder.write_all(bytes)?;
     decoder.flush()?;
     Ok(std::mem::take(output(decoder)))
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::Compression;
+    use flate2::write::{GzEncoder, ZlibEncoder};
+
+    use super::*;
+
+    fn decoded(content: &[u8], piece: usize) -> io::Result<Vec<u8>> {
+        let mut decoder = Decoder::Identity.for_scan();
+        let mut all = Vec::new();
+        for piece in content.chunks(piece) {
+            all.extend(decoder.step(piece)?);
+        }
+        all.extend(decoder.finish()?);
+        Ok(all)
+    }
+
+    fn compressed(text: &[u8], level: u32) -> [Vec<u8>; 2] {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::new(level));
+        gzip.write_all(text).unwrap();
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::new(level));
+        zlib.write_all(text).unwrap();
+        [gzip.finish().unwrap(), zlib.finish().unwrap()]
+    }
+
+    #[test]
+    fn k4_compressed_content_without_a_label_is_decoded_by_its_signature() {
+        for text in [&b""[..], b"a", b"sk-live-0123456789", &b"many lines\n".repeat(500)] {
+            for level in [0, 1, 3, 6, 9] {
+                for content in compressed(text, level) {
+                    for piece in [1, 2, 5, STEP_BYTES] {
+                        assert_eq!(
+                            decoded(&content, piece).unwrap(),
+                            text,
+                            "level {level}, pieces of {piece}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn k4_what_only_begins_like_a_signature_passes_unchanged() {
+        for text in [
+            "",
+            "x",
+            "x^",
+            "x^2 + 1",
+            "x^2 + y^2 = z^2, and more",
+            "x\u{69a} \u{69a}\u{69a}\u{69a}\u{69a}\u{69a}\u{69a}",
+            "(",
+            "(b)",
+            "{\"a\": 1}",
+            "\u{1f}",
+        ] {
+            for piece in [1, 2, STEP_BYTES] {
+                assert_eq!(decoded(text.as_bytes(), piece).unwrap(), text.as_bytes(), "{text:?}");
+            }
+        }
+        let mut decoder = Decoder::Identity.for_scan();
+        assert_eq!(decoder.step(b"data: 1\n\n").unwrap(), b"data: 1\n\n", "passed on at once");
+        assert!(decoder.is_identity());
+    }
+
+    #[test]
+    fn k4_what_the_host_cannot_decode_is_refused() {
+        for piece in [1, 3, STEP_BYTES] {
+            let refused = decoded(&[0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x00], piece).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+        }
+        let [mut gzip, _] = compressed(b"some text", 6);
+        gzip.truncate(12);
+        assert!(decoded(&gzip, STEP_BYTES).is_err(), "cut off");
+    }
 }

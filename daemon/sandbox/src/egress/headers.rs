@@ -46,6 +46,25 @@ pub(super) fn clean_response(headers: &mut HeaderMap, scanner: Option<&Scanner>)
             *value = HeaderValue::from_bytes(&cleaned).unwrap_or(HeaderValue::from_static("***"));
         }
     }
+    let repeated = |name: &&HeaderName| headers.get_all(*name).iter().nth(1).is_some();
+    let repeated: Vec<HeaderName> = headers.keys().filter(repeated).cloned().collect();
+    repeated.into_iter().for_each(|name| clean_repeated(headers, name, scanner));
+}
+
+/// Masks secrets that are split over fields of one name: a recipient may join them with a comma (RFC 9110, 5.3).
+fn clean_repeated(headers: &mut HeaderMap, name: HeaderName, scanner: &Scanner) {
+    for separator in [&b""[..], b",", b", "] {
+        let values: Vec<&[u8]> = headers.get_all(&name).iter().map(HeaderValue::as_bytes).collect();
+        let Some(joined) = scanner.clean(&values.join(separator)) else { continue };
+        let lengths: Vec<usize> = values.iter().map(|value| value.len()).collect();
+        headers.remove(&name);
+        let mut at = 0;
+        for length in lengths {
+            let value = HeaderValue::from_bytes(joined.get(at..at + length).unwrap_or_default());
+            headers.append(name.clone(), value.unwrap_or(HeaderValue::from_static("***")));
+            at += length + separator.len();
+        }
+    }
 }
 
 fn remove(headers: &mut HeaderMap, is_unwanted: impl Fn(&HeaderName) -> bool) {
@@ -60,10 +79,14 @@ pub(super) fn closes_connection(version: Version, headers: &HeaderMap) -> bool {
     version != Version::HTTP_11 || words.flat_map(|words| words.split(',')).any(closes)
 }
 
-/// The `Content-Encoding` of a response, as one list.
-pub(super) fn content_coding(headers: &HeaderMap) -> String {
-    let values = headers.get_all(header::CONTENT_ENCODING).iter();
-    values.map(|value| value.to_str().unwrap_or("?")).collect::<Vec<_>>().join(",")
+/// The codings of a response, as one list: those of `Content-Encoding`, and those of `Transfer-Encoding` but the last
+/// `chunked`, which hyper decodes.
+pub(super) fn codings(headers: &HeaderMap) -> String {
+    let list = |name| headers.get_all(name).iter().map(|value| value.to_str().unwrap_or("?"));
+    let mut transfer: Vec<&str> =
+        list(header::TRANSFER_ENCODING).flat_map(|codings| codings.split(',')).collect();
+    transfer.pop_if(|last| last.trim().eq_ignore_ascii_case("chunked"));
+    list(header::CONTENT_ENCODING).chain(transfer).collect::<Vec<_>>().join(",")
 }
 
 /// The size of the fields on the wire.
@@ -73,6 +96,7 @@ pub(super) fn wire_bytes(headers: &HeaderMap) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::scan;
     use super::*;
 
     fn fields(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -93,6 +117,42 @@ mod tests {
             assert!(has("accept"));
             assert_eq!(headers["accept-encoding"], coding);
         }
+    }
+
+    #[test]
+    fn k4_the_codings_of_a_response_are_one_list() {
+        for (pairs, list) in [
+            (&[("content-encoding", "gzip")][..], "gzip"),
+            (&[("transfer-encoding", "gzip, Chunked")], "gzip"),
+            (&[("transfer-encoding", "gzip"), ("content-encoding", "br")], "br,gzip"),
+            (&[("transfer-encoding", "chunked, gzip")], "chunked, gzip"),
+            (&[("transfer-encoding", "chunked")], ""),
+            (&[], ""),
+        ] {
+            assert_eq!(codings(&fields(pairs)), list);
+        }
+    }
+
+    #[test]
+    fn k4_a_secret_that_is_split_over_fields_of_one_name_is_masked() {
+        let masked = |values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append("x-echo", HeaderValue::from_static(value));
+            }
+            headers.insert("x-other", HeaderValue::from_static("open"));
+            clean_response(
+                &mut headers,
+                Some(&scan::tests::scanner(&[b"first,half-second", b"token-of-acme"])),
+            );
+            assert_eq!(headers["x-other"], "open");
+            let values = headers.get_all("x-echo").iter().map(|value| value.to_str().unwrap().to_owned());
+            values.collect::<Vec<_>>()
+        };
+        assert_eq!(masked(&["a first", "half-second b"]), ["a *****", "*********** b"]);
+        assert_eq!(masked(&["to", "ken-of", "-acme", "x"]), ["**", "******", "*****", "x"]);
+        assert_eq!(masked(&["token-of-acme", "b"]), ["*************", "b"]);
+        assert_eq!(masked(&["token-of", "acme"]), ["token-of", "acme"]);
     }
 
     #[test]

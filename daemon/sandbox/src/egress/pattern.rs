@@ -3,7 +3,7 @@
 //! when dropped.
 //!
 //! Text with escapes (`pattern/escapes.rs`) is also searched unescaped, and unescaped twice: a URL in JSON is escaped
-//! twice.
+//! twice. Each of these is also searched with its lines joined, since Base64 is broken into lines.
 
 mod escapes;
 mod forms;
@@ -51,7 +51,7 @@ impl Pattern {
 
     /// Returns the ranges of secrets in a text, and the start of the tail that can still turn out to be part of one.
     pub(super) fn search(&self, bytes: &[u8]) -> (Vec<Range<usize>>, usize) {
-        let (mut found, mut end) = (self.find(bytes), self.partial_match_start(bytes));
+        let (mut found, mut end) = self.search_lines(bytes);
         let mut rounds: Vec<Unescaped> = Vec::new();
         for _ in 0..UNESCAPE_ROUNDS {
             let text = rounds.last().map_or(bytes, |round| &round.text);
@@ -59,13 +59,26 @@ impl Pattern {
             rounds.push(round);
             let original = |at: usize| rounds.iter().rev().fold(at, |at, round| round.original_position(at));
             let text = rounds.last().map_or(bytes, |round| &round.text);
-            found.extend(self.find(text).into_iter().map(|range| original(range.start)..original(range.end)));
+            let (in_round, partial) = self.search_lines(text);
+            found.extend(in_round.into_iter().map(|range| original(range.start)..original(range.end)));
             // A truncated match starts where the unescaped text ends.
-            end = end.min(original(self.partial_match_start(text)));
+            end = end.min(original(partial));
         }
         // INVARIANT: no match crosses the start of the tail.
         while let Some(crossing) = found.iter().find(|found| found.start < end && end < found.end) {
             end = crossing.start;
+        }
+        (found, end)
+    }
+
+    /// Searches a text as it is, and with its lines joined.
+    fn search_lines(&self, bytes: &[u8]) -> (Vec<Range<usize>>, usize) {
+        let (mut found, mut end) = (self.find(bytes), self.partial_match_start(bytes));
+        if let Some(joined) = Unescaped::join_lines(bytes) {
+            let original =
+                |range: Range<usize>| joined.original_position(range.start)..joined.original_end(range.end);
+            found.extend(self.find(&joined.text).into_iter().map(original));
+            end = end.min(joined.original_position(self.partial_match_start(&joined.text)));
         }
         (found, end)
     }

@@ -3,6 +3,7 @@
 //! It owns the connection, which returns to the pool after the last byte and is closed if the body is dropped before.
 
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -144,9 +145,16 @@ impl ResponseBody {
     }
 
     fn decode(&mut self) -> Result<Option<Frame<Bytes>>, Error> {
+        if self.decoder.is_identity() {
+            // The first bytes showed that it is not compressed.
+            let rest = std::mem::take(&mut self.pending);
+            return Ok(self.scan(rest));
+        }
         let step = self.pending.split_to(self.pending.remaining().min(STEP_BYTES));
-        let decoded = self.decoder.step(&step).map_err(|_| Error::HttpResponseIncomplete)?;
-        self.context.handle.count_received(decoded.len())?;
+        let decoded = self.decoder.step(&step).map_err(decode_error)?;
+        if !self.decoder.is_identity() {
+            self.context.handle.count_received(decoded.len())?;
+        }
         Ok(self.scan(decoded.into()))
     }
 
@@ -164,7 +172,7 @@ impl ResponseBody {
     fn finish(&mut self) -> Result<Option<Frame<Bytes>>, Error> {
         self.state = BodyState::Trailers;
         let rest = match self.has_content {
-            true => self.decoder.finish().map_err(|_| Error::HttpResponseIncomplete)?,
+            true => self.decoder.finish().map_err(decode_error)?,
             false => Vec::new(),
         };
         self.context.handle.count_received(rest.len())?;
@@ -193,6 +201,13 @@ impl ResponseBody {
         self.state = BodyState::Done;
         (self.context.connection, self.context.scanner) = (None, None);
         self.context.handle.record_failure(reason(error));
+    }
+}
+
+fn decode_error(error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::Unsupported => Error::HttpResponseContentCoding(None),
+        _ => Error::HttpResponseIncomplete,
     }
 }
 

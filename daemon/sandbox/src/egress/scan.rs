@@ -69,4 +69,4 @@ fn mask(bytes: &mut [u8], found: &[std::ops::Range<usize>]) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -233,7 +233,7 @@ impl Sender {
         if head > self.header_bytes {
             return Err(Error::HttpResponseHeaderSectionSize(None));
         }
-        let Some(decoder) = Decoder::for_coding(&headers::content_coding(&parts.headers)) else {
+        let Some(decoder) = Decoder::for_coding(&headers::codings(&parts.headers)) else {
             return Err(Error::HttpResponseContentCoding(None));
         };
         if !decoder.is_identity() {
@@ -245,6 +245,7 @@ impl Sender {
         body.handle.record_status(parts.status.as_u16());
         body.handle.trace(|exchange| exchange.record_response(&parts.headers));
         parts.extensions.clear();
+        let decoder = if body.scanner.is_some() { decoder.for_scan() } else { decoder };
         let body = ResponseBody::new(incoming, decoder, body);
         Ok(Response::from_parts(parts, body.boxed_unsync()))
     }

@@ -1,9 +1,9 @@
-//! Unescapes text from URLs, JSON and HTML, and maps each byte to its position in the original.
+//! Unescapes text from URLs, JSON and HTML, joins the lines of Base64, and maps each byte to its position in the original.
 //!
 //! Encoders disagree about which characters to escape and how, even within one string: `+` as it is and `=` as
 //! `\u003d`. So secrets are not searched in every spelling; the text is unescaped instead.
 
-use memchr::memchr3;
+use memchr::{memchr, memchr3};
 use zeroize::Zeroizing;
 
 /// Length of the longest supported escape: `&#x0026;`.
@@ -73,6 +73,34 @@ impl Unescaped {
         Some(unescaped)
     }
 
+    /// Joins lines without the white space at their beginning: MIME and PEM break Base64 after 64 or 76 letters. An empty
+    /// line ends Base64 and stays. Returns `None` if no lines were joined.
+    pub(super) fn join_lines(bytes: &[u8]) -> Option<Self> {
+        let mut joined =
+            Self { text: Zeroizing::new(Vec::new()), runs: Vec::new(), truncated_at: bytes.len() };
+        // Start of the bytes since the last break, and the place to look for the next.
+        let (mut plain, mut from) = (0, 0);
+        while let Some((line_end, next)) = next_break(bytes, plain, &mut from) {
+            if joined.runs.is_empty() {
+                joined.text.reserve_exact(bytes.len());
+            }
+            joined.push(plain, &bytes[plain..line_end]);
+            (plain, from) = (next, next);
+        }
+        if joined.runs.is_empty() {
+            return None;
+        }
+        joined.push(plain, &bytes[plain..]);
+        let (at, original) = (joined.text.len(), bytes.len());
+        joined.runs.push(Run { at, original });
+        Some(joined)
+    }
+
+    /// Maps the end of a range to the original: behind the last byte, and not behind a line break that follows it.
+    pub(super) fn original_end(&self, end: usize) -> usize {
+        self.original_position(end.saturating_sub(1)) + 1
+    }
+
     /// Maps a position, or the end, to the original.
     pub(super) fn original_position(&self, at: usize) -> usize {
         let behind = self.runs.partition_point(|run| run.at <= at);
@@ -86,6 +114,27 @@ impl Unescaped {
             self.text.extend_from_slice(bytes);
         }
     }
+}
+
+/// The end of the next line that may be of Base64, and the beginning of the line after it. The line begins at `plain`,
+/// and breaks before `from` were looked at.
+fn next_break(bytes: &[u8], plain: usize, from: &mut usize) -> Option<(usize, usize)> {
+    let is_letter =
+        |byte: Option<&u8>| byte.is_none_or(|byte| byte.is_ascii_alphanumeric() || b"+/-_=".contains(byte));
+    // A CR at the end may be the first half of a break.
+    while let Some(feed) = memchr(b'\n', &bytes[*from..])
+        .map(|at| *from + at)
+        .or_else(|| bytes.len().checked_sub(1).filter(|last| *last >= *from && bytes[*last] == b'\r'))
+    {
+        *from = feed + 1;
+        let line_end = feed - usize::from(bytes[plain..feed].ends_with(b"\r"));
+        let blank = bytes[*from..].iter().take_while(|byte| b" \t".contains(byte)).count();
+        let next = *from + blank;
+        if line_end > plain && is_letter(bytes[..line_end].last()) && is_letter(bytes.get(next)) {
+            return Some((line_end, next));
+        }
+    }
+    None
 }
 
 fn next_escape(bytes: &[u8], from: usize) -> Option<usize> {

@@ -9,7 +9,7 @@ use crate::secret::Secret;
 
 const SECRET: &[u8] = b"sk/live \"9f+8e7d&6c5b\\4a3";
 
-fn scanner(secrets: &[&[u8]]) -> Scanner {
+pub(in crate::egress) fn scanner(secrets: &[&[u8]]) -> Scanner {
     let mut secrets: Vec<Secret> = secrets.iter().map(|bytes| Secret::new(bytes.to_vec())).collect();
     let place = InjectionPlace::Query { name: "key".to_owned() };
     let first = secrets.remove(0);
@@ -176,6 +176,54 @@ fn k2_a_secret_inside_of_base64_is_blanked_at_every_offset() {
                 );
             }
         }
+    }
+}
+
+/// As MIME and PEM write it, as YAML indents it, and as a text in JSON.
+#[test]
+fn k2_a_secret_in_base64_with_line_breaks_is_blanked() {
+    for line_break in ["\n", "\r\n", "\n  ", "\n\t", "\\n", "\\r\\n", "\\u000a"] {
+        for before in 60..80 {
+            let data = [&vec![b'<'; before][..], SECRET, b">>>>"].concat();
+            let letters = base64(&data, false);
+            let lines: Vec<&str> = letters
+                .as_bytes()
+                .chunks(64)
+                .map(|line| std::str::from_utf8(line).expect("letters"))
+                .collect();
+            let text = format!("{}\n\nThe end.\n", lines.join(line_break));
+            for size in [1, 2, 7, 64, text.len()] {
+                let passed = in_chunks(&[SECRET], text.as_bytes(), size);
+                let passed = String::from_utf8(passed).expect("text");
+                // A match that holds a break masks it too.
+                assert_eq!(passed.len(), text.len());
+                let kept = passed.bytes().filter(|byte| *byte != b'*').count();
+                let secret = SECRET.len() * 8 / 6 - 2;
+                assert!(kept <= text.len() - secret, "{before}, {line_break:?}, {size}: {passed}");
+                assert!(passed.starts_with(&text[..64]) || before < 64, "{passed}");
+                assert!(passed.ends_with("\n\nThe end.\n"), "{passed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn k2_a_secret_at_the_end_of_a_line_is_blanked_without_the_break() {
+    for text in ["token-of-acme\nnext", "a\ntoken-of-acme\r\n  next\n\n", "token-of-\nacme\nnext"] {
+        let blanked =
+            text.replace("token-of-acme", "*************").replace("token-of-\nacme", "**************");
+        for size in 1..=text.len() {
+            let passed = in_chunks(&[b"token-of-acme"], text.as_bytes(), size);
+            assert_eq!(String::from_utf8_lossy(&passed), blanked, "in chunks of {size}");
+        }
+    }
+}
+
+#[test]
+fn k2_lines_without_the_secret_pass_unchanged() {
+    let text = "sk/live \"9f\n8e7d&6c5b\nc2sv\r\nbGl2\n  ZSAi\n\n\r\n- a\n- b\nc2sv".repeat(20) + "\n";
+    for size in [1, 2, 3, 5, 64, 4096] {
+        assert_eq!(String::from_utf8_lossy(&in_chunks(&[SECRET], text.as_bytes(), size)), text, "{size}");
     }
 }
 
