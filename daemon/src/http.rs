@@ -15,6 +15,7 @@ mod parameters;
 mod header;
 mod extract;
 mod body;
+mod body_memory;
 mod paging;
 mod problem;
 mod error_responses;
@@ -47,6 +48,7 @@ mod tokens;
 mod audit;
 mod health;
 
+use axum::Router;
 use axum::response::Response;
 use guard::Routes;
 use problem::Problem;
@@ -55,16 +57,22 @@ use utoipa_axum::routes;
 
 use crate::identity::Access;
 
+pub use body_memory::BodyMemory;
 pub use service::RootService;
 pub use state::{App, AppParts};
 
-/// Builds the service of every route, with the OpenAPI document.
+/// Builds the service of every route.
 pub fn root_service(app: App) -> RootService {
+    let service = RootService::starting(app.settings().hosts());
+    service.serve(app);
+    service
+}
+
+/// Builds the router of every route, with the OpenAPI document.
+fn router(app: App) -> Router {
     let (router, document) = routes(&app).into_parts();
     app.0.openapi.get_or_init(|| openapi::to_json(document));
-    let hosts = app.settings().hosts();
-    let router = router.fallback(no_route).method_not_allowed_fallback(wrong_method).with_state(app);
-    RootService::new(router, hosts)
+    router.fallback(no_route).method_not_allowed_fallback(wrong_method).with_state(app)
 }
 
 /// INVARIANT: every route has a guard, except the health routes and the OAuth2 callback. The guard stores the caller

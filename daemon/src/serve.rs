@@ -44,17 +44,17 @@ use crate::credentials::{
     VaultReferences, token_client,
 };
 use crate::custom::{CustomTools, Parts as CustomParts};
-use crate::dispatch::{Dispatcher, Parts};
+use crate::dispatch::{DetachedCalls, Dispatcher, Parts};
 use crate::documents::{Document, DocumentKey};
 use crate::events::Events;
 use crate::http::listener::ListenerSettings;
-use crate::http::{self, App, AppParts, listener};
+use crate::http::{App, AppParts, BodyMemory, RootService, listener};
 use crate::identity::Identity;
 use crate::keys;
 use crate::logging;
 use crate::plugins::{BuiltIn, PluginParts, Plugins};
 use crate::registry::{Registry, Replacement};
-use crate::sessions::{Bounds, InitialState, OPEN_MAX, SessionSetup, Sessions};
+use crate::sessions::{Bounds, InitialState, OPEN_MAX, OrganizationBounds, SessionSetup, Sessions};
 use crate::store::{DataFolder, Store};
 
 /// The resources that are acquired before the runtime: engine, locked data folder, bound address.
@@ -76,7 +76,7 @@ pub struct RunningDaemon {
     stop: CancellationToken,
     shutdown: CancellationToken,
     tasks: [JoinHandle<()>; 4],
-    _folder: DataFolder,
+    folder: DataFolder,
 }
 
 /// Runs the daemon until a stop signal.
@@ -178,12 +178,54 @@ impl PreparedDaemon {
         Ok(Self { config, folder, sandbox, listener, worker })
     }
 
-    /// Opens the store and the audit log, loads plugins and documents, and serves requests.
+    /// Opens the store and the audit log, loads plugins and documents, and serves requests. Liveness probes are answered
+    /// from the beginning.
     ///
     /// Built-in plugins without cached code are compiled while requests are served; each is reported with its compile time.
     pub async fn start(self, report: impl Fn(&str, Duration) + Send + 'static) -> Result<RunningDaemon> {
+        let (stop, shutdown) = (CancellationToken::new(), CancellationToken::new());
+        // Ends what was spawned if the start fails.
+        let failure = stop.clone().drop_guard();
+        let address = self.listener.local_addr()?;
+        let service = RootService::starting(self.config.hosts());
+        let serving = tokio::spawn(listener::serve(
+            TcpListener::from_std(self.listener.try_clone()?)?,
+            service.clone(),
+            listener_settings(&self.config),
+            stop.clone(),
+            shutdown.clone(),
+        ));
+        let operator_token = self.folder.operator_token();
+        let (admin, compiling) = self.restore(report, &stop, &shutdown).await?;
+        let sweeper = tokio::spawn(self.sweeper(admin.parts()).run(stop.clone()));
+        let refreshing = tokio::spawn(admin.parts().credentials.clone().run_background(stop.clone(), now_ms));
+        let Self { config, folder, .. } = self;
+        reserve_space(&folder);
+        let app = App::new(AppParts {
+            admin,
+            openapi: std::sync::OnceLock::new(),
+            bodies: BodyMemory::new(config.http.bodies_bytes, config.bodies_bytes_per_organization()),
+            config,
+            serving: AtomicBool::new(true),
+            background: TaskTracker::new(),
+        });
+        service.serve(app.clone());
+        failure.disarm();
+        let tasks = [serving, sweeper, refreshing, compiling];
+        Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, folder })
+    }
+
+    /// Restores the state of the last run. Returns the task that compiles built-in plugins, too.
+    async fn restore(
+        &self,
+        report: impl Fn(&str, Duration) + Send + 'static,
+        stop: &CancellationToken,
+        shutdown: &CancellationToken,
+    ) -> Result<(Admin, JoinHandle<()>)> {
         let store = Store::open(&self.config.store_path()?).await?;
         let audit = self.open_audit().await?;
+        // Faults of the configuration are told before anything is compiled.
+        let secrets = self.credential_settings(&audit)?;
         let identity = Identity::load(store.clone()).await?;
         let operator_token = self.folder.operator_token();
         if identity.make_first_token(&operator_token, now_ms()).await? {
@@ -194,17 +236,9 @@ impl PreparedDaemon {
         let uncompiled = plugins.load_built_in().await?;
         plugins.restore().await?;
         let tools = restore_documents(&store, &registry, &plugins).await?;
-        let credentials = self.credentials(&store, &registry, &audit).await?;
+        let credentials = Credentials::open(store.clone(), registry.clone(), secrets, now_ms()).await?;
         let sessions = self.restore_sessions(&store).await?;
-        let dispatcher = self.dispatcher(audit, &registry, &store, &credentials);
-        let sweeper = Sweeper {
-            sessions: Arc::clone(&sessions),
-            dispatcher: dispatcher.clone(),
-            store: store.clone(),
-            credentials: credentials.clone(),
-            idle_ms: self.config.sessions.idle_seconds.saturating_mul(1000),
-            kept_ms: self.results_kept_ms(),
-        };
+        let dispatcher = self.dispatcher(audit, &registry, &store, &credentials, shutdown);
         let custom = CustomTools::new(CustomParts {
             plugins: plugins.clone(),
             registry: registry.clone(),
@@ -212,45 +246,24 @@ impl PreparedDaemon {
             dispatcher: dispatcher.clone(),
             sessions: Arc::clone(&sessions),
         });
-        let (stop, shutdown) = (CancellationToken::new(), dispatcher.parts().detached.shutdown().clone());
         let compiling =
             tokio::spawn(compile_until_stopped(plugins.clone(), uncompiled, report, stop.clone()));
         custom.restore(tools).await;
         plugins.remove_unused();
-        let address = self.listener.local_addr()?;
-        let tcp = TcpListener::from_std(self.listener)?;
-        let settings = listener_settings(&self.config);
-        let refreshing = credentials.clone().run_background(stop.clone(), now_ms);
-        let admin = Admin::new(AdminParts {
-            credentials,
-            custom,
-            dispatcher,
-            identity,
-            plugins,
-            registry,
-            sessions,
-            store,
-        });
-        let app = App::new(AppParts {
-            admin,
-            openapi: std::sync::OnceLock::new(),
-            config: self.config,
-            serving: AtomicBool::new(true),
-            background: TaskTracker::new(),
-        });
-        let tasks = [
-            tokio::spawn(listener::serve(
-                tcp,
-                http::root_service(app.clone()),
-                settings,
-                stop.clone(),
-                shutdown.clone(),
-            )),
-            tokio::spawn(sweeper.run(stop.clone())),
-            tokio::spawn(refreshing),
-            compiling,
-        ];
-        Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, _folder: self.folder })
+        let parts =
+            AdminParts { credentials, custom, dispatcher, identity, plugins, registry, sessions, store };
+        Ok((Admin::new(parts), compiling))
+    }
+
+    fn sweeper(&self, parts: &AdminParts) -> Sweeper {
+        Sweeper {
+            sessions: Arc::clone(&parts.sessions),
+            dispatcher: parts.dispatcher.clone(),
+            store: parts.store.clone(),
+            credentials: parts.credentials.clone(),
+            idle_ms: self.config.sessions.idle_seconds.saturating_mul(1000),
+            kept_ms: self.results_kept_ms(),
+        }
     }
 
     async fn open_audit(&self) -> Result<Audit> {
@@ -334,19 +347,17 @@ impl PreparedDaemon {
         Ok(token_client(HostClient::new(settings)?))
     }
 
-    async fn credentials(&self, store: &Store, registry: &Registry, audit: &Audit) -> Result<Credentials> {
+    fn credential_settings(&self, audit: &Audit) -> Result<CredentialSettings> {
         let settings = &self.config.credentials;
-        let source = self.root_key_source()?;
         let public_url =
             settings.public_url.clone().unwrap_or_else(|| format!("http://{}", self.browser_address()));
-        let settings = CredentialSettings {
+        Ok(CredentialSettings {
             audit: audit.clone(),
-            source,
+            source: self.root_key_source()?,
             references: self.vault_references()?,
             http: self.token_client(false)?,
             redirect_url: format!("{}/v1/oauth/callback", public_url.trim_end_matches('/')),
-        };
-        Ok(Credentials::open(store.clone(), registry.clone(), settings, now_ms()).await?)
+        })
     }
 
     fn plugins(&self, store: &Store, registry: &Registry) -> Result<Plugins> {
@@ -378,6 +389,7 @@ impl PreparedDaemon {
         registry: &Registry,
         store: &Store,
         credentials: &Credentials,
+        shutdown: &CancellationToken,
     ) -> Dispatcher {
         let queue = &self.config.queue;
         let (rates, calls, egress) = (&self.config.rates, &self.config.calls, &self.config.egress);
@@ -405,7 +417,7 @@ impl PreparedDaemon {
             events: Events::new(count(self.config.streams_per_organization())),
             store: store.clone(),
             client_result_ms: calls.client_result_seconds.saturating_mul(1000),
-            detached: Default::default(),
+            detached: DetachedCalls::new(shutdown.clone()),
         })
     }
 }
@@ -420,6 +432,11 @@ fn bounds(config: &Config) -> Bounds {
         rounds_per_session: config.calls.rounds_per_session,
         failures: config.calls.breaker_failures,
         recent: count(config.calls.recent),
+        organization: OrganizationBounds {
+            sessions: count(config.sessions.open_per_organization),
+            at_client: count(config.calls.at_client_per_organization),
+            workspace_bytes: config.sessions.workspace_bytes_per_organization,
+        },
     }
 }
 
@@ -434,8 +451,24 @@ impl RunningDaemon {
             }
         }
         self.app.close(drained).await;
+        reserve_space(&self.folder);
     }
 }
+
+/// Keeps space for the next start, which could not even read the store without any.
+fn reserve_space(folder: &DataFolder) {
+    match folder.reserve_space() {
+        Ok(true) => {}
+        Ok(false) => tracing::warn!(
+            folder = %folder.path().display(),
+            "the disk of the data folder is full: the daemon is read-only, and refuses changes and calls that it cannot record, until space is freed"
+        ),
+        Err(error) => tracing::warn!(%error, "no space can be reserved for the next start"),
+    }
+}
+
+/// Open files of a connection: its socket, and the file of an upload with its folder.
+const FILES_PER_CONNECTION: u64 = 3;
 
 /// Open files besides connections and workspaces: the store and the audit log.
 const OTHER_OPEN_FILES: u64 = 1_024;
@@ -450,8 +483,8 @@ fn raise_open_files(config: &Config) {
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let of_calls = u64::from(config.sandbox.instances) * Limits::platform(&config.limits).open_files;
     let workspaces = OPEN_MAX as u64 + u64::from(config.sandbox.instances);
-    let wanted =
-        config.http.connections + config.egress.connections + of_calls + workspaces + OTHER_OPEN_FILES;
+    let connections = FILES_PER_CONNECTION * config.http.connections + config.egress.connections;
+    let wanted = connections + of_calls + workspaces + OTHER_OPEN_FILES;
     if allowed < wanted {
         tracing::warn!(
             allowed,

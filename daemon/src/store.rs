@@ -84,6 +84,7 @@ impl Store {
         let writer = pool(1).connect_with(options.clone()).await?;
         migrator().run(&writer).await.map_err(migration_error)?;
         let readers = pool(READERS).connect_with(options.read_only(true)).await?;
+        check_pages(&readers).await?;
         Ok(Self { writer, readers, lock })
     }
 
@@ -128,6 +129,18 @@ fn pool(connections: u32) -> SqlitePoolOptions {
         .acquire_timeout(WRITE_TIMEOUT)
         .idle_timeout(None)
         .max_lifetime(None)
+}
+
+/// Reads every page, so that damage of a single one is told at the start, and not by the first request that needs it.
+async fn check_pages(readers: &SqlitePool) -> Result<(), StoreError> {
+    let found: String = sqlx::query_scalar("PRAGMA quick_check(1)").fetch_one(readers).await?;
+    match found.as_str() {
+        "ok" => Ok(()),
+        _ => {
+            let (reason, source) = (UnavailableReason::Damaged, found.into());
+            Err(StoreError::Unavailable { reason, source })
+        }
+    }
 }
 
 fn migrator() -> Migrator {
@@ -290,6 +303,30 @@ mod tests {
         store.close().await;
         let error = Store::open(&folder.path().join("state.db")).await.expect_err("a newer store");
         assert!(matches!(error, StoreError::OtherVersion), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_damaged_page_is_told_at_the_start_with_the_way_out() {
+        const PAGE_BYTES: usize = 4096;
+        let (folder, store) = testing::store_with_acme().await;
+        store.close().await;
+        let intact = std::fs::read(folder.path().join("state.db")).expect("the store");
+        for page in (0..intact.len()).step_by(PAGE_BYTES) {
+            for damage in [0, 0xa5] {
+                let mut bytes = intact.clone();
+                bytes[page..page + PAGE_BYTES].fill(damage);
+                let path = folder.path().join(format!("{page}-{damage}.db"));
+                std::fs::write(&path, bytes).expect("written");
+                let error = Store::open(&path).await.expect_err("damaged");
+                let reason = UnavailableReason::Damaged;
+                assert!(
+                    matches!(&error, StoreError::Unavailable { reason: found, .. } if *found == reason),
+                    "{error:?}"
+                );
+                assert!(error.hint().contains(".recover"), "{}", error.hint());
+            }
+        }
+        Store::open(&folder.path().join("state.db")).await.expect("the intact store");
     }
 
     #[tokio::test]

@@ -452,3 +452,43 @@ fn a_full_disk_refuses_and_leaves_nothing_partial() {
     );
     assert_eq!(operator.get("/v1/audit/verify").expect(200).json()["ok"], true);
 }
+
+/// A daemon that was stopped starts on a full disk: it answers, refuses changes, and says why.
+#[test]
+#[cfg_attr(not(has = "mount"), ignore = "needs permission to mount a file system")]
+fn a_stopped_daemon_starts_on_a_full_disk() {
+    let disk = SmallDisk::mount("256m");
+    let settings = "[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144".to_owned();
+    let data = disk.path().join("data");
+    compiled_code::restore(Path::new(PROGRAM), &data).expect("the compiled code is copied");
+    let options = Options { settings, data: Some(data), ..Options::default() };
+    let mut daemon = Daemon::start_with(PROGRAM, options.clone());
+    let session = daemon.session_within("acme/bot", &json!({}));
+    let path = session.path("/calls");
+    assert_eq!(session.call("arithmetic/evaluate", json!({"expression": "1+1"})).status(), "ok");
+    daemon.terminate();
+    assert!(daemon.wait_for_exit().success());
+    disk.fill();
+    for _ in 0..2 {
+        daemon = Daemon::start_with(PROGRAM, options.clone());
+        daemon.wait_for_log("that it is read-only", |line| {
+            line.contains("the disk of the data folder is full")
+        });
+        let operator = daemon.operator();
+        let unready = daemon.anonymous().get("/readyz").expect_refusal(503, "UNAVAILABLE");
+        assert!(unready.text().contains("full"), "{}", unready.text());
+        operator.get("/v1/orgs/acme").expect(200);
+        let refused = operator.make("/v1/orgs/late", &json!({})).expect_refusal(503, "UNAVAILABLE");
+        assert!(refused.text().contains("free space"), "{}", refused.text());
+        daemon.terminate();
+        assert!(daemon.wait_for_exit().success());
+    }
+    disk.free();
+    daemon = Daemon::start_with(PROGRAM, options);
+    let operator = daemon.operator();
+    operator.make("/v1/orgs/late", &json!({})).expect(201);
+    let call =
+        json!({"calls": [{"id": "c9", "tool": "arithmetic/evaluate", "arguments": {"expression": "6*7"}}]});
+    let answer = operator.post(&path, &call).expect(200).json();
+    assert_eq!(answer["results"][0]["status"], "ok", "{answer}");
+}

@@ -19,6 +19,11 @@ pub struct DetachedCalls {
 }
 
 impl DetachedCalls {
+    /// No calls yet; `shutdown` ends them all.
+    pub fn new(shutdown: CancellationToken) -> Self {
+        Self { tasks: TaskTracker::new(), shutdown }
+    }
+
     /// Cancelled when the daemon waits for calls no longer.
     pub fn shutdown(&self) -> &CancellationToken {
         &self.shutdown

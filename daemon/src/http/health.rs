@@ -25,6 +25,11 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
     responses((status = 200, description = "It lives.", body = Health)),
 )]
 pub async fn healthz() -> axum::Json<Health> {
+    body()
+}
+
+/// The answer to a liveness probe.
+pub(super) fn body() -> axum::Json<Health> {
     axum::Json(Health { status: OK.into(), version: VERSION.into() })
 }
 

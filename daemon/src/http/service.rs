@@ -3,29 +3,42 @@
 //! The check is not a tower layer around the routes: an axum layer allocates for each request, and this one would
 //! cover every route.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::Request;
+use axum::http::Method;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::response::{IntoResponse, Response};
-use toolgate_api::error::ErrorType;
+use toolgate_api::error::{CallError, ErrorType};
 use tower::ServiceExt;
 
 use super::header::header;
 use super::problem::Problem;
+use super::state::App;
+
+/// When a client may send again that comes while the daemon starts, in milliseconds.
+const RETRY_AFTER_MS: u64 = 1_000;
 
 /// The router, for the hosts that the daemon serves. Cheap to clone.
 #[derive(Clone)]
 pub struct RootService {
-    router: Router,
+    /// Empty while the daemon starts.
+    router: Arc<OnceLock<Router>>,
     hosts: Arc<[String]>,
 }
 
 impl RootService {
-    pub(super) fn new(router: Router, hosts: Vec<String>) -> Self {
-        Self { router, hosts: hosts.into() }
+    /// A service that answers liveness probes alone until [`serve`](Self::serve) gives it an API.
+    pub fn starting(hosts: Vec<String>) -> Self {
+        Self { router: Arc::default(), hosts: hosts.into() }
+    }
+
+    /// Serves every route of the API from now on.
+    pub fn serve(&self, app: App) {
+        // It is set once.
+        let _ = self.router.set(super::router(app));
     }
 
     /// Returns the response to a request.
@@ -33,9 +46,18 @@ impl RootService {
         if let Err(problem) = expect_host(&request, &self.hosts) {
             return problem.into_response();
         }
-        let Ok(response) = self.router.oneshot(request).await;
+        let Some(router) = self.router.get().cloned() else { return answer_while_starting(&request) };
+        let Ok(response) = router.oneshot(request).await;
         response
     }
+}
+
+fn answer_while_starting(request: &Request) -> Response {
+    if request.method() == Method::GET && request.uri().path() == "/healthz" {
+        return super::health::body().into_response();
+    }
+    let error = CallError::new(ErrorType::Unavailable, "the daemon is starting", "send it again in a moment");
+    Problem::from(error.with_retry_after_ms(RETRY_AFTER_MS)).into_response()
 }
 
 /// Refuses a request for a foreign host (DNS rebinding), and a request from a web page of another origin.

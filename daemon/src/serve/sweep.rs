@@ -36,6 +36,7 @@ pub(super) struct Sweeper {
 impl Sweeper {
     /// Runs until `stop`, and stores the last use once more then.
     pub async fn run(self, stop: CancellationToken) {
+        stop.run_until_cancelled(self.sessions.count_workspaces()).await;
         loop {
             let last = tokio::time::timeout(SESSION_SWEEP, stop.cancelled()).await.is_ok();
             self.store_use().await;

@@ -153,9 +153,10 @@ impl UnavailableReason {
                 "the disk of the store fails",
                 "check the daemon's log and the system log for the error of the disk",
             ),
-            Self::Damaged => {
-                ("the store is damaged", "restore a backup of the store, or use another data folder")
-            }
+            Self::Damaged => (
+                "the store is damaged",
+                "restore a backup of the store; without one, stop the daemon, keep what can be read with `sqlite3 state.db .recover | sqlite3 recovered.db`, and put that in its place",
+            ),
             Self::Other => ("the store failed", "check the daemon's log"),
         }
     }

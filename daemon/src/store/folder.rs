@@ -9,9 +9,22 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
 use super::StoreError;
 
 const LOCK: &str = "lock";
+
+/// A file that takes up space for the next start: without any, SQLite cannot even open a store to read it.
+const RESERVE: &str = "reserve";
+
+/// Size of that file: more than the shared memory and the first pages of two write-ahead logs.
+const RESERVE_BYTES: u64 = 1 << 20;
+
+/// Smallest space that is worth a reservation.
+const PAGE_BYTES: u64 = 4_096;
+
 const PRIVATE_FOLDER: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
 
@@ -78,7 +91,11 @@ impl DataFolder {
         make_private(&path)?;
         let lock = path.join(LOCK);
         match take_lock(&lock) {
-            Ok(lock) => Ok(Self { path, _lock: lock }),
+            Ok(lock) => {
+                // A missing file leaves less room, and on a full disk the store tells so.
+                let _ = std::fs::remove_file(path.join(RESERVE));
+                Ok(Self { path, _lock: lock })
+            }
             Err(LockError::Held(pid)) => Err(FolderError::Held { path, pid }),
             Err(LockError::Failed(source)) => Err(FolderError::Inside { path: lock, source }),
         }
@@ -92,6 +109,24 @@ impl DataFolder {
     /// Path of the first operator token.
     pub fn operator_token(&self) -> PathBuf {
         self.path.join("operator.token")
+    }
+
+    /// Takes up space for the next start, less where the disk has less. Returns whether there was enough.
+    pub fn reserve_space(&self) -> io::Result<bool> {
+        let path = self.path.join(RESERVE);
+        let file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(PRIVATE_FILE).open(path)?;
+        let mut bytes = RESERVE_BYTES;
+        while bytes >= PAGE_BYTES {
+            match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+                Ok(()) => return Ok(bytes == RESERVE_BYTES),
+                Err(Errno::NOSPC | Errno::DQUOT) => bytes /= 2,
+                // The file system cannot reserve space.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(true),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(false)
     }
 
     /// Creates a private subfolder if it is missing, and returns its path.
@@ -160,7 +195,8 @@ fn take_lock(path: &Path) -> Result<File, LockError> {
         Err(TryLockError::WouldBlock) => return Err(LockError::Held(written_pid(&mut lock))),
         Err(TryLockError::Error(error)) => return Err(error.into()),
     }
-    write_pid(&mut lock)?;
+    // Informative only, so a full disk does not keep the daemon from starting.
+    let _ = write_pid(&mut lock);
     Ok(lock)
 }
 
@@ -204,6 +240,19 @@ mod tests {
         assert_eq!(mode(folder.path()), 0o700);
         assert_eq!(mode(&folder.subfolder("audit").expect("a subfolder")), 0o700);
         assert_eq!(mode(&folder.path().join(LOCK)), 0o600);
+    }
+
+    #[test]
+    fn space_for_the_next_start_is_taken_up_and_given_back() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = DataFolder::open(parent.path()).expect("a data folder");
+        assert!(folder.reserve_space().expect("a reservation"));
+        let reserve = folder.path().join(RESERVE);
+        assert_eq!(reserve.metadata().expect("the file").len(), RESERVE_BYTES);
+        assert_eq!(mode(&reserve), 0o600);
+        drop(folder);
+        DataFolder::open(parent.path()).expect("a data folder");
+        assert!(!reserve.exists());
     }
 
     #[test]
