@@ -27,7 +27,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::error_responses::ErrorResponse;
 use super::header::header;
-use super::listener::HEADER_FIELDS;
+use super::listener::{Authentication, HEADER_FIELDS};
 use super::parameters::Parameters;
 use super::problem::Problem;
 use super::state::App;
@@ -140,6 +140,9 @@ impl Guard {
     fn admit(&self, request: &mut Request) -> Result<(), Problem> {
         let authorization = header(request.headers(), &AUTHORIZATION)?;
         let caller = self.app.parts().identity.authenticate(authorization)?;
+        if let Some(connection) = request.extensions_mut().remove::<Authentication>() {
+            connection.succeed();
+        }
         caller.may(self.access)?;
         self.parameters.expect_known(request.method(), request.uri())?;
         request.extensions_mut().insert(caller);
@@ -261,6 +264,10 @@ fn describe_common_errors(operation: &mut Operation) {
     if operation.request_body.is_some() {
         ErrorResponse::new(ErrorType::TooLarge, "the body is larger than the operator allows")
             .add_to(responses);
+        let text = "request bodies of the organization hold as much memory as they may";
+        ErrorResponse::new(ErrorType::QuotaExceeded, text).add_to(responses);
+        let text = "the request bodies of all organizations hold as much memory as they may";
+        ErrorResponse::new(ErrorType::Overloaded, text).add_to(responses);
         ErrorResponse::with_status(408, ErrorType::DeadlineExceeded, "the body did not arrive in time")
             .add_to(responses);
     }

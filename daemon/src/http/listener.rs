@@ -1,10 +1,12 @@
 //! The accept loop, with limits on connections, on the size and time of heads and bodies, and a graceful drain.
 //!
 //! `axum::serve` has no timeout for reading a request's head or for writing a response, and no limit on the number of
-//! connections.
+//! connections. `listener/connections.rs` decides which connections give way to new ones at that limit.
 
 mod bad_request;
 mod client_stream;
+mod connections;
+mod framing;
 
 use std::convert::Infallible;
 use std::io;
@@ -19,7 +21,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -27,7 +28,9 @@ use super::service::RootService;
 use super::state::AFTER_DRAIN;
 use bad_request::BadRequest;
 pub(super) use bad_request::HEADER_FIELDS;
-use client_stream::{ClientStream, RequestCounts, RequestInFlight};
+use client_stream::{ClientStream, RequestInFlight};
+pub(super) use connections::Authentication;
+pub use connections::{ConnectionPermit, Connections};
 
 /// Pause after `accept` failed, most often for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -62,23 +65,21 @@ pub async fn serve(
     stop: CancellationToken,
     over: CancellationToken,
 ) {
-    let permits = Arc::new(Semaphore::new(settings.connections));
+    let table = Connections::new(settings.connections);
     let _timer = AbortOnDropHandle::new(tokio::spawn(keep_short_timer(settings.header_timeout / 8)));
     let connections = TaskTracker::new();
     let mut accept_errors = AcceptErrors::default();
     loop {
         let accepted = tokio::select! {
             () = stop.cancelled() => break,
-            accepted = accept(&listener, &permits) => accepted,
+            accepted = accept(&listener, &table) => accepted,
         };
         match accepted {
-            Ok((stream, permit)) => {
-                let connection = connection(stream, service.clone(), settings, stop.clone());
-                connections.spawn(async move {
-                    connection.await;
-                    drop(permit);
-                });
+            Ok(Some((stream, permit))) => {
+                connections.spawn(connection(stream, permit, service.clone(), settings, stop.clone()));
             }
+            // The address has its share of connections in use.
+            Ok(None) => {}
             Err(error) => {
                 if let Some(times) = accept_errors.count(Instant::now()) {
                     tracing::warn!(%error, times, "a connection cannot be accepted");
@@ -112,28 +113,31 @@ async fn keep_short_timer(period: Duration) {
 
 async fn accept(
     listener: &TcpListener,
-    permits: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let permit = Arc::clone(permits).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
+    table: &Connections,
+) -> io::Result<Option<(TcpStream, ConnectionPermit)>> {
+    let (stream, peer) = listener.accept().await?;
     // Responses are small and complete; Nagle's algorithm would only add latency.
     stream.set_nodelay(true)?;
-    Ok((stream, permit))
+    Ok(table.admit(peer.ip()).await.map(|permit| (stream, permit)))
 }
 
 /// Serves the requests of one connection until it ends; after `stop`, completes only the current request.
 pub async fn connection<S>(
     stream: S,
+    permit: ConnectionPermit,
     service: RootService,
     settings: ListenerSettings,
     stop: CancellationToken,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let requests = Arc::<RequestCounts>::default();
-    let stream = ClientStream::new(stream, settings.write_timeout, Arc::clone(&requests));
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let (service, in_flight) = (service.clone(), RequestInFlight::begin(&requests));
+    let state = Arc::clone(&permit.state);
+    let stream = ClientStream::new(stream, settings.write_timeout, Arc::clone(&state.requests));
+    let service = service_fn(|mut request: hyper::Request<Incoming>| {
+        let (service, in_flight) = (service.clone(), RequestInFlight::begin(&state.requests));
+        if let Some(authentication) = permit.authentication() {
+            request.extensions_mut().insert(authentication);
+        }
         async move {
             let response = service.answer(request.map(Body::new)).await;
             // The body owns `in_flight`, so that dropping the body ends the request.
@@ -159,6 +163,14 @@ pub async fn connection<S>(
             Pin::new(&mut serving).graceful_shutdown();
             (&mut serving).await
         }
+        () = state.gives_way.cancelled() => {
+            if !state.requests.any_in_flight() {
+                return;
+            }
+            // A request arrived just before.
+            Pin::new(&mut serving).graceful_shutdown();
+            (&mut serving).await
+        }
     };
     let parts = serving.into_parts();
     let mut stream = parts.io.into_inner();
@@ -169,8 +181,9 @@ pub async fn connection<S>(
         tracing::debug!(%error, "a connection ended early");
         if !is_responding {
             let ListenerSettings { header_bytes, header_timeout, .. } = settings;
+            let framing = stream.framing_refusal();
             let bad_request =
-                BadRequest { error, status, head: parts.read_buf, header_bytes, header_timeout };
+                BadRequest { error, status, framing, head: parts.read_buf, header_bytes, header_timeout };
             bad_request.reply(&mut stream).await;
         }
     }

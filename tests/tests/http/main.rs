@@ -23,6 +23,8 @@ body_timeout_ms = 700
 write_timeout_ms = 700
 body_bytes = 2_097_152
 plugin_bytes = 4_194_304
+bodies_bytes = 8_388_608
+bodies_bytes_per_organization = 4_194_304
 connections = 64
 ";
 

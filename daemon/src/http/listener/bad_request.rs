@@ -36,6 +36,8 @@ pub(super) struct BadRequest {
     pub error: hyper::Error,
     /// The status of hyper's own response, if any.
     pub status: Option<StatusCode>,
+    /// The reason, if the framing was refused before hyper parsed the head.
+    pub framing: Option<&'static str>,
     /// The received bytes of the head. hyper has dropped a head that it read to its end.
     pub head: Bytes,
     /// The limit of the head, in bytes.
@@ -73,7 +75,10 @@ impl BadRequest {
                 (StatusCode::BAD_REQUEST, unreadable("it ended early"))
             }
             None if !self.error.is_parse() => return None,
-            _ => (StatusCode::BAD_REQUEST, unreadable(&self.error.to_string())),
+            _ => {
+                let why = self.framing.map_or_else(|| self.error.to_string(), str::to_owned);
+                (StatusCode::BAD_REQUEST, unreadable(&why))
+            }
         })
     }
 }

@@ -1,4 +1,5 @@
-//! The stream of a client connection: a write timeout, and suppression of hyper's own error responses.
+//! The stream of a client connection: strict framing of requests, a write timeout, and suppression of hyper's own error
+//! responses.
 //!
 //! A client that does not read its responses would hold a connection, and the memory of the responses, without a
 //! limit. The timer runs only while a write is pending and restarts with every byte written, so a slow client is
@@ -21,6 +22,8 @@ use axum::http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use super::framing::RequestFraming;
+
 /// The position of the status code in a response.
 const STATUS: std::ops::Range<usize> = "HTTP/1.1 ".len().."HTTP/1.1 400".len();
 
@@ -35,14 +38,26 @@ pub(super) struct ClientStream<S> {
     written: u64,
     /// The status of the suppressed response.
     suppressed: Option<StatusCode>,
+    framing: RequestFraming,
 }
 
-/// Request counters of a connection. Only its task uses them; they are atomic since the task can move between
-/// threads.
+/// Request counters of a connection. Its task counts; the table of connections reads.
 #[derive(Default)]
 pub(super) struct RequestCounts {
     begun: AtomicU64,
     answered: AtomicU64,
+}
+
+impl RequestCounts {
+    /// Whether a request was received and not answered yet.
+    pub(super) fn any_in_flight(&self) -> bool {
+        self.begun.load(Ordering::Relaxed) != self.answered.load(Ordering::Relaxed)
+    }
+
+    /// Whether a request was answered.
+    pub(super) fn any_answered(&self) -> bool {
+        self.answered.load(Ordering::Relaxed) > 0
+    }
 }
 
 /// A request in flight; dropping it counts the request as answered.
@@ -63,7 +78,13 @@ impl Drop for RequestInFlight {
 
 impl<S> ClientStream<S> {
     pub(super) fn new(connection: S, write_timeout: Duration, requests: Arc<RequestCounts>) -> Self {
-        Self { connection, write_timeout, timer: None, requests, written: 0, suppressed: None }
+        let (framing, suppressed) = (RequestFraming::default(), None);
+        Self { connection, write_timeout, timer: None, requests, written: 0, suppressed, framing }
+    }
+
+    /// The reason why the framing of a request was refused, if it was.
+    pub(super) fn framing_refusal(&self) -> Option<&'static str> {
+        self.framing.refused()
     }
 
     /// Returns true if a request's response is not fully written.
@@ -106,7 +127,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.connection).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.connection).poll_read(context, buffer);
+        // Nothing was read where it is pending or failed.
+        self.framing.follow(buffer.filled_mut().get_mut(before..).unwrap_or_default());
+        read
     }
 }
 

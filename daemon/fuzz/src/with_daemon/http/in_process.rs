@@ -1,6 +1,7 @@
 //! A daemon in this process: the parts that `serve` wires, with state in a memory file system, and a pipe as the connection.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::AtomicBool;
@@ -23,12 +24,12 @@ use toolgate::credentials::{CredentialSettings, Credentials, RootKeySource, toke
 use toolgate::custom::{CustomTools, Parts as CustomParts};
 use toolgate::dispatch::{Dispatcher, Parts};
 use toolgate::events::Events;
-use toolgate::http::listener::{ListenerSettings, connection};
-use toolgate::http::{App, AppParts, root_service};
+use toolgate::http::listener::{Connections, ListenerSettings, connection};
+use toolgate::http::{App, AppParts, BodyMemory, root_service};
 use toolgate::identity::Identity;
 use toolgate::plugins::{PluginParts, Plugins};
 use toolgate::registry::Registry;
-use toolgate::sessions::{Bounds, Sessions};
+use toolgate::sessions::{Bounds, OrganizationBounds, Sessions};
 use toolgate::store::Store;
 use toolgate_admission::{Descriptor, Ledger, Rates};
 use toolgate_api::limits::LimitsPatch;
@@ -78,14 +79,19 @@ impl InProcessDaemon {
         let (app, operator) = runtime.block_on(app(folder.path()));
         let service = root_service(app);
         let settings = ListenerSettings {
-            connections: 1,
+            connections: 1_024,
             header_bytes: 32 * 1024,
             header_timeout: TIMEOUT,
             write_timeout: TIMEOUT,
             drain: TIMEOUT,
         };
+        let table = Connections::new(settings.connections);
         let serve: Serving = Box::new(move |pipe| {
-            Box::pin(connection(pipe, service.clone(), settings, CancellationToken::new()))
+            let (table, service) = (table.clone(), service.clone());
+            Box::pin(async move {
+                let permit = table.admit(IpAddr::from([127, 0, 0, 1])).await.expect("room for a connection");
+                connection(pipe, permit, service, settings, CancellationToken::new()).await;
+            })
         });
         let mut daemon = Self { runtime, serve, placeholders: BTreeMap::new(), _folder: folder };
         daemon.create_fixtures(&operator);
@@ -201,7 +207,9 @@ async fn app(folder: &Path) -> (App, String) {
     };
     let credentials =
         Credentials::open(store.clone(), registry.clone(), secrets, now_ms()).await.expect("secrets");
-    let bounds = Bounds { rounds_per_turn: 100, rounds_per_session: 10_000, failures: 3, recent: 5 };
+    let organization = OrganizationBounds::NONE;
+    let bounds =
+        Bounds { rounds_per_turn: 100, rounds_per_session: 10_000, failures: 3, recent: 5, organization };
     let dispatcher = dispatcher(&registry, audit, &sandbox, &store, &credentials);
     let plugins = plugins(folder, &registry, &store, &sandbox);
     let sessions = Arc::new(Sessions::new(&create_folder(folder, "workspaces"), 60_000, bounds));
@@ -226,6 +234,7 @@ async fn app(folder: &Path) -> (App, String) {
         config,
         admin,
         serving: AtomicBool::new(true),
+        bodies: BodyMemory::new(u64::MAX, u64::MAX),
         background: TaskTracker::new(),
         openapi: std::sync::OnceLock::new(),
     };

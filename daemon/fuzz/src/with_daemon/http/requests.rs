@@ -37,8 +37,8 @@ pub fn parse(bytes: &[u8]) -> ParsedInput {
     let mut parsed = ParsedInput::default();
     let mut at = 0;
     loop {
-        while bytes.get(at..).is_some_and(|rest| rest.starts_with(b"\r\n") || rest.starts_with(b"\n")) {
-            at += if bytes[at] == b'\r' { 2 } else { 1 };
+        while bytes.get(at..).is_some_and(|rest| rest.starts_with(b"\r\n")) {
+            at += 2;
         }
         if at == bytes.len() {
             parsed.is_complete = true;
@@ -86,8 +86,8 @@ fn head(bytes: &[u8]) -> Option<(ParsedRequest, Vec<Field<'_>>, usize)> {
 /// A line without its end, and its length including the end.
 fn line(bytes: &[u8]) -> Option<(&str, usize)> {
     let end = bytes.iter().position(|byte| *byte == b'\n')?;
-    let text = bytes.get(..end)?;
-    let text = text.strip_suffix(b"\r").unwrap_or(text);
+    // The daemon refuses a bare LF (RFC 9112, 2.2).
+    let text = bytes.get(..end)?.strip_suffix(b"\r")?;
     // Bytes that are not ASCII end no line and name no framing field.
     Some((str::from_utf8(text).unwrap_or("\u{fffd}: "), end + 1))
 }
@@ -119,7 +119,7 @@ fn body_end(bytes: &[u8], at: usize, fields: &[Field<'_>]) -> BodyEnd {
     let (lengths, codings) = (of("content-length"), of("transfer-encoding"));
     match (lengths.as_slice(), codings.as_slice()) {
         ([], []) => BodyEnd::At(at),
-        ([first, others @ ..], []) if others.iter().all(|other| other == first) => match length(first) {
+        ([one], []) => match length(one) {
             Some(length) if at.saturating_add(length) <= bytes.len() => BodyEnd::At(at + length),
             Some(_) => BodyEnd::Incomplete,
             None => BodyEnd::Ambiguous,
