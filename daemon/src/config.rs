@@ -92,6 +92,11 @@ impl Config {
         self.http.streams_per_organization.unwrap_or(self.http.connections.div_ceil(2))
     }
 
+    /// `http.bodies_bytes_per_organization`, by default half of the bytes for all.
+    pub fn bodies_bytes_per_organization(&self) -> u64 {
+        self.http.bodies_bytes_per_organization.unwrap_or(self.http.bodies_bytes.div_ceil(2))
+    }
+
     /// The SQLite file of `store`, by default `state.db` in the data folder.
     pub fn store_path(&self) -> Result<PathBuf, ConfigError> {
         self.store.as_deref().map_or_else(|| Ok(self.data.join("state.db")), sqlite_path)
@@ -118,6 +123,18 @@ impl Config {
             return Err(ConfigError::new(
                 "`queue.running_per_organization` is more than `sandbox.instances`",
                 "one organization could never use its share; raise the instances or lower the share",
+            ));
+        }
+        if self.http.body_bytes > self.bodies_bytes_per_organization() {
+            return Err(ConfigError::new(
+                "`http.body_bytes` is more than `http.bodies_bytes_per_organization`",
+                "no organization could send a body of that size; raise the share or lower the size",
+            ));
+        }
+        if self.http.plugin_bytes.max(self.bodies_bytes_per_organization()) > self.http.bodies_bytes {
+            return Err(ConfigError::new(
+                "`http.bodies_bytes` is less than `http.plugin_bytes` or `http.bodies_bytes_per_organization`",
+                "there would be no room for a body of that size; raise it or lower the others",
             ));
         }
         if self.audit.reserve_bytes > self.audit.segment_bytes / 2 {

@@ -163,7 +163,7 @@ impl Stop<'_> {
 }
 
 /// The rules for the session's agent. An agent that was deleted has no tools.
-fn rules_of(snapshot: &Snapshot, session: &Session) -> Rules<Component> {
+pub(crate) fn rules_of(snapshot: &Snapshot, session: &Session) -> Rules<Component> {
     let setup = &session.setup;
     snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules())
 }

@@ -181,7 +181,9 @@ async fn context(
 
 async fn open_workspace(folder: &Path, limits: &Limits) -> Result<Workspace, CallError> {
     let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
-    let opened = Workspace::open(folder, quota, FilePool::default()).await;
+    // The author may name it by a link.
+    let real = folder.canonicalize().map_err(|error| workspace_error(folder, &error))?;
+    let opened = Workspace::open(&real, quota, FilePool::default()).await;
     opened.map(Workspace::with_read_effects).map_err(|error| workspace_error(folder, &error))
 }
 

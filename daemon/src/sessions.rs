@@ -5,19 +5,22 @@
 //! (R7): first whole, then as the bare fact.
 
 mod call_table;
+mod organization;
 mod state;
 mod workspaces;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use organization::Organizations;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::SessionFacts;
+use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{CallIdentity, Queue, QueueSettings, Workspace};
@@ -28,6 +31,7 @@ use crate::audit::EarlierCalls;
 pub use call_table::{
     CallState, CallTable, Lookup, PendingCall, PendingOn, PostedResult, ResultLookup, RunningCall,
 };
+pub use organization::{OrganizationBounds, OrganizationUse, SessionShare};
 pub use state::{Bounds, RoundsExceeded, SessionState};
 pub use workspaces::OPEN_MAX;
 
@@ -96,9 +100,15 @@ pub struct Session {
     slot: WorkspaceSlot,
     folder: PathBuf,
     workspaces: Arc<Workspaces>,
+    share: SessionShare,
 }
 
 impl Session {
+    /// What the sessions of its organization use together.
+    pub fn organization_use(&self) -> &OrganizationUse {
+        &self.share.0
+    }
+
     /// When it was last used.
     pub fn last_used_ms(&self) -> u64 {
         self.last_used_ms.load(Ordering::Relaxed)
@@ -122,7 +132,8 @@ impl Session {
 
     /// Its workspace, to be filled up to `quota`.
     pub async fn workspace(&self, quota: Quota) -> Result<Workspace, WorkspaceError> {
-        let opened = self.workspaces.open(&self.setup.id, &self.slot, &self.folder).await?;
+        let shared_quota = &self.share.0.workspace_bytes;
+        let opened = self.workspaces.open(&self.setup.id, &self.slot, &self.folder, shared_quota).await?;
         Ok(opened.with_lower_quota(quota))
     }
 
@@ -157,8 +168,11 @@ pub struct Sessions {
     workspaces: Arc<Workspaces>,
     answer_kept_ms: u64,
     bounds: Bounds,
-    answer_bytes: Arc<AtomicUsize>,
+    organizations: Organizations,
 }
+
+/// Folder of uploads that are not complete, beside the workspaces: no session has such a name.
+const UPLOADS: &str = ".uploads";
 
 /// The state of a session that is opened or restored.
 pub struct InitialState {
@@ -179,40 +193,76 @@ impl Sessions {
             folder: folder.to_owned(),
             workspaces: Arc::new(Workspaces::new(OPEN_MAX)),
             answer_kept_ms,
+            organizations: Organizations::new(bounds.organization),
             bounds,
-            answer_bytes: Arc::default(),
         }
     }
 
-    /// Opens a session.
-    pub fn open(&self, setup: SessionSetup, initial: InitialState) -> Arc<Session> {
-        self.insert(setup, initial, false)
+    /// Reserves a new session, if its organization may open one more.
+    pub fn reserve(&self, organization: &Name) -> Result<SessionShare, CallError> {
+        self.organizations.find(organization).add_session()
+    }
+
+    /// Opens a session that was reserved.
+    pub fn open(&self, share: SessionShare, setup: SessionSetup, initial: InitialState) -> Arc<Session> {
+        self.insert(share, setup, initial, false)
     }
 
     /// Restores a session after a restart.
     pub fn restore(&self, setup: SessionSetup, initial: InitialState) -> Arc<Session> {
-        self.insert(setup, initial, true)
+        let share = self.organizations.find(&setup.organization).count_session();
+        self.insert(share, setup, initial, true)
     }
 
     /// A session that is in no map: for one test call. The caller removes its files.
     pub fn make_unlisted(&self, setup: SessionSetup, initial: InitialState) -> Arc<Session> {
-        self.make(setup, initial, false)
+        let share = self.organizations.find(&setup.organization).count_session();
+        self.make(share, setup, initial, false)
     }
 
-    fn insert(&self, setup: SessionSetup, initial: InitialState, restored: bool) -> Arc<Session> {
-        let session = self.make(setup, initial, restored);
+    /// The folder of uploads that are not complete.
+    pub fn upload_folder(&self) -> PathBuf {
+        self.folder.join(UPLOADS)
+    }
+
+    /// Opens the workspaces of an earlier run of the daemon, so that they count for their organizations before they are
+    /// used.
+    pub async fn count_workspaces(&self) {
+        for session in self.filter(|session| session.restored) {
+            let exists = tokio::fs::symlink_metadata(&session.folder).await.is_ok();
+            if exists && let Err(error) = session.workspace(Quota::UNBOUNDED).await {
+                let session = session.setup.id.as_str();
+                tracing::warn!(session, %error, "the workspace of a session cannot be counted");
+            }
+        }
+    }
+
+    fn insert(
+        &self,
+        share: SessionShare,
+        setup: SessionSetup,
+        initial: InitialState,
+        restored: bool,
+    ) -> Arc<Session> {
+        let session = self.make(share, setup, initial, restored);
         self.write(&session.setup.id, |shard| {
             shard.insert(session.setup.id.clone(), Arc::clone(&session));
         });
         session
     }
 
-    fn make(&self, setup: SessionSetup, initial: InitialState, restored: bool) -> Arc<Session> {
+    fn make(
+        &self,
+        share: SessionShare,
+        setup: SessionSetup,
+        initial: InitialState,
+        restored: bool,
+    ) -> Arc<Session> {
         Arc::new(Session {
             identity: Arc::new(setup.identity()),
             folder: self.folder.join(&setup.id),
             workspaces: Arc::clone(&self.workspaces),
-            calls: CallTable::new(self.answer_kept_ms, Arc::clone(&self.answer_bytes)),
+            calls: CallTable::new(self.answer_kept_ms, Arc::clone(&share.0)),
             restored,
             earlier_calls: OnceCell::new(),
             last_used_ms: AtomicU64::new(initial.last_used_ms),
@@ -227,6 +277,7 @@ impl Sessions {
             slot: WorkspaceSlot::default(),
             state: SessionState::new(initial.facts, initial.rounds, self.bounds),
             setup,
+            share,
         })
     }
 

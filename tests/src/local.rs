@@ -12,7 +12,7 @@ use toolgate::credentials::{CredentialSettings, Credentials, RootKeySource, toke
 use toolgate::dispatch::{Dispatcher, Origin, Parts};
 use toolgate::events::Events;
 use toolgate::registry::{Registry, Replacement};
-use toolgate::sessions::{Bounds, InitialState, Session, SessionSetup, Sessions};
+use toolgate::sessions::{Bounds, InitialState, OrganizationBounds, Session, SessionSetup, Sessions};
 use toolgate::store::Store;
 use toolgate_admission::{Descriptor, Digest, Ledger, Plugin, Rates, SessionFacts};
 use toolgate_api::limits::LimitsPatch;
@@ -91,7 +91,9 @@ impl LocalDispatcher {
             detached: Default::default(),
         });
         let many = u64::MAX;
-        let bounds = Bounds { rounds_per_turn: many, rounds_per_session: many, failures: 3, recent: 5 };
+        let organization = OrganizationBounds::NONE;
+        let bounds =
+            Bounds { rounds_per_turn: many, rounds_per_session: many, failures: 3, recent: 5, organization };
         let sessions = Sessions::new(folder.path(), 86_400_000, bounds);
         let origin = Origin { principal: "local".into(), source: "local", revoked: Default::default() };
         Self { dispatcher, sessions, origin, next: AtomicU64::new(0), folder }
@@ -104,7 +106,8 @@ impl LocalDispatcher {
     pub fn open_session(&self) -> Arc<Session> {
         let setup = setup(format!("s_{}", self.next.fetch_add(1, Ordering::Relaxed)));
         let facts = SessionFacts::default();
-        self.sessions.open(setup, InitialState { facts, rounds: 0, last_used_ms: now_ms() })
+        let share = self.sessions.reserve(&setup.organization).expect("no limit");
+        self.sessions.open(share, setup, InitialState { facts, rounds: 0, last_used_ms: now_ms() })
     }
 
     /// Makes one call in a request of its own.

@@ -61,14 +61,17 @@ pub fn limits_of<P>(rules: &Rules<P>, called: &str) -> Limits {
     }
 }
 
-/// Returns the platform's limits, narrowed by each layer in turn (B2).
+/// Returns the limits of a call, which each layer narrows (B2).
 fn tool_limits<P>(rules: &Rules<P>, tool: &Tool<P>) -> Limits {
+    session_limits(rules).narrow(&tool.plugin().descriptor.limits).narrow(&tool.plugin().granted.limits)
+}
+
+/// Returns the limits of what an agent's session does without a plugin, such as file uploads.
+pub fn session_limits<P>(rules: &Rules<P>) -> Limits {
     rules
         .catalogue
         .platform_limits()
         .narrow(&rules.platform.document().limits)
-        .narrow(&tool.plugin().descriptor.limits)
-        .narrow(&tool.plugin().granted.limits)
         .narrow(&rules.organization.document().limits)
         .narrow(rules.agent.limits())
 }

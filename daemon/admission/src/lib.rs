@@ -30,6 +30,7 @@ pub use broker::{BrokerIndex, Intents, SelectQuery, SelectReason, Selected, Sele
 pub use check::{
     Admitted, CallFacts, Checked, Decision, Layer, Reason, Refusal, SessionFacts, Step, StepVerdict,
     ToolCall, Unapproved, Verdict, callable, check, decide, explain, has_tools, limits_of, no_tools_warning,
+    session_limits,
 };
 pub use credential::{
     BindingError, CredentialCandidate, CredentialOwner, CredentialRights, NoCredential, Unusable,

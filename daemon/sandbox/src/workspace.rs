@@ -15,19 +15,24 @@ pub(crate) mod operations;
 pub(crate) mod path;
 pub(crate) mod pool;
 pub(crate) mod tree;
+mod upload;
 
+use std::ffi::OsStr;
+use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use rustix::io::Errno;
 
 pub use error::WorkspaceError;
 pub use host_files::{FileReader, ListedFile, Listing};
-pub use ledger::{Quota, QuotaExceeded, QuotaKind, WorkspaceUsage};
+pub use ledger::{Quota, QuotaExceeded, QuotaKind, SharedQuota, WorkspaceUsage};
 pub use path::Refusal;
 pub use pool::FilePool;
+pub use upload::Upload;
 
 use error::FileError;
 use ledger::{FileId, Ledger};
@@ -82,9 +87,18 @@ impl WeakWorkspace {
     }
 }
 
+/// Opens the top directory. A link in its place is not followed, since it could lead to another session's files.
 fn open_root(folder: &Path) -> Result<(Dir, FileId), FileError> {
+    let name = folder.file_name().and_then(OsStr::to_str).ok_or(Errno::INVAL)?;
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     // cap-std's handle is `O_PATH`; setting times and reading flags need a real one.
-    let root = tree::open_directory(&Dir::open_ambient_dir(folder, ambient_authority())?, ".")?;
+    let root = tree::open_directory(&Dir::open_ambient_dir(parent, ambient_authority())?, name);
+    let root = root.map_err(|error| match error {
+        FileError::Refused(refusal) => {
+            io::Error::other(format!("the folder `{}` is not used: {refusal}", folder.display())).into()
+        }
+        other => other,
+    })?;
     let top = tree::id_of(&root.dir_metadata()?);
     Ok((root, top))
 }
@@ -93,6 +107,16 @@ impl Workspace {
     /// Opens an existing directory and counts its contents. It must not be opened twice: the two would not see each
     /// other's writes.
     pub async fn open(folder: &Path, quota: Quota, pool: FilePool) -> Result<Self, WorkspaceError> {
+        let shared_quota = Arc::new(SharedQuota::new(u64::MAX));
+        Ok(Self { quota, ..Self::open_within(folder, shared_quota, pool).await? })
+    }
+
+    /// Like [`open`](Self::open), without a quota of its own, and counted against one of several workspaces.
+    pub async fn open_within(
+        folder: &Path,
+        shared_quota: Arc<SharedQuota>,
+        pool: FilePool,
+    ) -> Result<Self, WorkspaceError> {
         let folder = folder.to_owned();
         let counted = pool.run((), move || -> Result<_, FileError> {
             let (root, top) = open_root(&folder)?;
@@ -100,10 +124,10 @@ impl Workspace {
             Ok((root, top, used))
         });
         let (root, top, used) = counted.await.map_err(FileError::from).flatten()?;
-        let ledger = Arc::new(Ledger::starting_with(used));
+        let ledger = Arc::new(Ledger::starting_with(used, shared_quota));
         let lock = Arc::default();
         let shared = Arc::new(Shared { root, top, ledger, lock, pool });
-        Ok(Self { quota, ..Self::without_quota(shared) })
+        Ok(Self::without_quota(shared))
     }
 
     fn without_quota(shared: Arc<Shared>) -> Self {

@@ -31,16 +31,19 @@ impl Admin {
                 self.tell_refusal(&setup);
                 return Err(no_tools());
             }
-            Ok(self.parts().store.add_session(&row(&setup)).await?)
+            let share = self.parts().sessions.reserve(&setup.organization)?;
+            self.parts().store.add_session(&row(&setup)).await?;
+            Ok(share)
         };
         let details = json!({
             "session": setup.id, "user": setup.user, "conversation": setup.conversation, "channel": setup.channel,
         });
         let details = RawValue::from_string(details.to_string()).ok();
         let action = actor.action(Some(&setup.organization), "session.open", &target);
-        self.run_audited(AuditedAction { details: details.as_deref(), ..action }, opening).await?;
+        let opened = self.run_audited(AuditedAction { details: details.as_deref(), ..action }, opening).await;
+        let share = opened?;
         let beginning = InitialState { facts, rounds: 0, last_used_ms: setup.created_ms };
-        Ok(self.parts().sessions.open(setup, beginning))
+        Ok(self.parts().sessions.open(share, setup, beginning))
     }
 
     fn tell_refusal(&self, setup: &SessionSetup) {

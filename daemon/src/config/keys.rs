@@ -180,7 +180,7 @@ settings! {
         rates: Rates;
         /// Limits and retention of calls.
         calls: Calls;
-        /// Lifetime of sessions.
+        /// Limits of sessions.
         sessions: Sessions;
         /// The sandbox that runs calls.
         sandbox: SandboxSection;
@@ -200,7 +200,9 @@ settings! {
 settings! {
     /// Limits of connections and requests.
     Http in "http" {
-        /// Maximum number of open connections. Further connections wait to be accepted.
+        /// Maximum number of open connections. A quarter is kept for clients that sent a valid token, and connections without
+        /// one may be half of all with one peer address. At a limit, idle connections without a token are closed for new
+        /// ones; if there are none, new ones wait to be accepted.
         connections: u64 = 1024, number(1, 65_536);
         /// Maximum number of open event streams of one organization, including the streams of its calls. Each uses a
         /// connection, so this limit leaves connections for other organizations. By default half of `connections`.
@@ -217,6 +219,12 @@ settings! {
         body_bytes: u64 = 8 * MIB, number(KIB, 256 * MIB);
         /// Maximum size of a plugin file.
         plugin_bytes: u64 = 64 * MIB, number(KIB, 512 * MIB);
+        /// Maximum memory for all request bodies that are read or in use, except workspace files, which are written to disk
+        /// as they arrive. A request over the limit fails with `OVERLOADED`.
+        bodies_bytes: u64 = 256 * MIB, number(MIB, 64 * GIB);
+        /// Maximum memory for the request bodies of one organization. A request over the limit fails with `QUOTA_EXCEEDED`.
+        /// By default half of `bodies_bytes`.
+        bodies_bytes_per_organization: Option<u64> = None, number(KIB, 64 * GIB);
     }
 }
 
@@ -257,6 +265,8 @@ settings! {
         rounds_per_session: u64 = 1_000, number(1, 1_000_000);
         /// Timeout for the result of a call that the client performs.
         client_result_seconds: u64 = 15 * 60, number(1, 7 * DAY_SECONDS);
+        /// Maximum number of calls of one organization that wait for their clients.
+        at_client_per_organization: u64 = 1_024, number(1, 1_048_576);
         /// Timeout for the decision about a call that needs approval, and the maximum lifetime of the approval.
         approval_seconds: u64 = 3_600, number(1, 30 * DAY_SECONDS);
         /// Number of last calls of a session whose tools count as recently used when the broker selects tools.
@@ -267,10 +277,14 @@ settings! {
 }
 
 settings! {
-    /// Lifetime of sessions.
+    /// Limits of sessions.
     Sessions in "sessions" {
         /// Idle timeout of a session.
         idle_seconds: u64 = DAY_SECONDS, number(1, 30 * DAY_SECONDS);
+        /// Maximum number of open sessions of one organization.
+        open_per_organization: u64 = 10_000, number(1, 10_000_000);
+        /// Maximum size of the workspaces of all sessions of one organization together.
+        workspace_bytes_per_organization: u64 = 16 * GIB, number(MIB, 1 << 50);
     }
 }
 

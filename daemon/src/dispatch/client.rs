@@ -41,12 +41,18 @@ const AT_CLIENT_MAX: usize = 32;
 /// Longest failure that is passed on, in characters.
 const FAILURE_CHARS: usize = 2_000;
 
-/// Refuses a call of mode `client` where the session's client has too many already.
+/// Refuses a call of mode `client` where clients have too many already: of the session or of its organization.
 pub(super) fn check_capacity(session: &Session, admitted: &Admitted<Component>) -> Result<(), CallError> {
-    if admitted.tool().mode != Mode::Client || session.calls.at_client() < AT_CLIENT_MAX {
+    if admitted.tool().mode != Mode::Client {
         return Ok(());
     }
-    let message = format!("{AT_CLIENT_MAX} calls of this session wait for their client");
+    let message = match session.organization_use().at_client_limit() {
+        _ if session.calls.at_client() >= AT_CLIENT_MAX => {
+            format!("{AT_CLIENT_MAX} calls of this session wait for their client")
+        }
+        Some(most) => format!("{most} calls of the organization wait for their clients"),
+        None => return Ok(()),
+    };
     let hint = "call again when the client has posted results, or when they have expired";
     Err(CallError::new(ErrorType::QuotaExceeded, message, hint).with_retry_after_ms(1_000))
 }

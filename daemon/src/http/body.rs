@@ -1,20 +1,25 @@
 //! Request bodies, limited in size and time before they are parsed.
 
 use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use toolgate_api::error::{CallError, Details, ErrorType};
+use toolgate_api::name::Name;
 use toolgate_api::read::Object;
 use zeroize::Zeroize;
 
+use super::body_memory::{BodyShare, UNCOUNTED_BYTES};
 use super::problem::Problem;
 use super::state::App;
+use crate::identity::Caller;
 
 /// Extractor of a JSON body.
 pub struct Json<T>(pub T);
@@ -41,7 +46,7 @@ impl<T: DeserializeOwned> FromRequest<App> for SecretJson<T> {
         let JsonText(body) = JsonText::from_request(request, app).await?;
         let read = serde_json::from_slice(&body).map(|Object(request)| request);
         let read = read.map_err(|error| error_without_values(&error));
-        if let Ok(mut bytes) = body.try_into_mut() {
+        if let Ok(mut bytes) = body.into_bytes().try_into_mut() {
             bytes.zeroize();
         }
         read.map(Self)
@@ -66,37 +71,104 @@ fn error_without_values(error: &serde_json::Error) -> Problem {
 }
 
 /// Extractor of a JSON body that its handler parses.
-pub struct JsonText(pub Bytes);
+pub struct JsonText(pub BodyBytes);
+
+/// A whole body, which holds its share of the memory for bodies.
+pub struct BodyBytes {
+    bytes: Bytes,
+    _share: BodyShare,
+}
+
+impl BodyBytes {
+    /// The bytes, no longer counted.
+    pub(super) fn into_bytes(self) -> Bytes {
+        self.bytes
+    }
+
+    /// The bytes, counted as long as this body is kept.
+    pub(super) fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+}
+
+impl Deref for BodyBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
 
 impl FromRequest<App> for JsonText {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         expect_json(request.headers())?;
-        let settings = &app.settings().http;
-        let timeout = Duration::from_millis(settings.body_timeout_ms);
-        read(request.into_body(), settings.body_bytes, timeout).await.map(Self)
+        let (parts, body) = request.into_parts();
+        let organization =
+            parts.extensions.get::<Arc<Caller>>().and_then(|caller| caller.organization.clone());
+        read(app, organization.as_ref(), body, app.settings().http.body_bytes).await.map(Self)
     }
 }
 
-/// Reads a whole body of at most `limit_bytes` within `timeout`.
-pub async fn read(body: Body, limit_bytes: u64, timeout: Duration) -> Result<Bytes, Problem> {
-    let limit = usize::try_from(limit_bytes).unwrap_or(usize::MAX);
-    if body.size_hint().lower() > limit_bytes {
-        // The body is not read, so a client that sent `Expect: 100-continue` need not send it.
-        return Err(too_large(limit_bytes));
+/// Reads a whole body of at most `limit_bytes`, within the timeout and the memory for bodies of the organization.
+pub(super) async fn read(
+    app: &App,
+    organization: Option<&Name>,
+    body: Body,
+    limit_bytes: u64,
+) -> Result<BodyBytes, Problem> {
+    expect_size(&body, limit_bytes)?;
+    let share = app.0.bodies.share(organization.map(Name::as_str));
+    in_time(app, collect(body, limit_bytes, share)).await
+}
+
+/// Refuses a body that is declared to be larger. It is not read, so a client that sent `Expect: 100-continue` need not
+/// send it.
+pub(super) fn expect_size(body: &Body, limit_bytes: u64) -> Result<(), Problem> {
+    if body.size_hint().lower() > limit_bytes { Err(too_large(limit_bytes)) } else { Ok(()) }
+}
+
+/// Reads a body within the timeout.
+pub(super) async fn in_time<T>(
+    app: &App,
+    read: impl Future<Output = Result<T, Problem>>,
+) -> Result<T, Problem> {
+    let timeout = Duration::from_millis(app.settings().http.body_timeout_ms);
+    tokio::time::timeout(timeout, read).await.unwrap_or_else(|_| Err(too_slow(timeout)))
+}
+
+async fn collect(mut body: Body, limit_bytes: u64, mut share: BodyShare) -> Result<BodyBytes, Problem> {
+    let mut whole = BytesMut::new();
+    while let Some(piece) = next_piece(&mut body).await? {
+        let bytes = (whole.len() + piece.len()) as u64;
+        if bytes > limit_bytes {
+            return Err(too_large(limit_bytes));
+        }
+        if bytes > UNCOUNTED_BYTES {
+            share.grow_to(bytes)?;
+        }
+        if whole.is_empty() && body.is_end_stream() {
+            return Ok(BodyBytes { bytes: piece, _share: share });
+        }
+        whole.extend_from_slice(&piece);
     }
-    let collected = tokio::time::timeout(timeout, Limited::new(body, limit).collect());
-    match collected.await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => Err(too_large(limit_bytes)),
-        Ok(Err(error)) => Err(Problem::new(
-            ErrorType::InvalidRequest,
-            format!("the body ended early: {error}"),
-            "send the whole body",
-        )),
-        Err(_) => Err(too_slow(timeout)),
+    Ok(BodyBytes { bytes: whole.freeze(), _share: share })
+}
+
+/// Returns the next piece of the content; none at its end.
+pub(super) async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, Problem> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            let message = format!("the body ended early: {error}");
+            Problem::new(ErrorType::InvalidRequest, message, "send the whole body")
+        })?;
+        // Trailers are dropped.
+        if let Ok(piece) = frame.into_data() {
+            return Ok(Some(piece));
+        }
     }
+    Ok(None)
 }
 
 fn too_large(limit_bytes: u64) -> Problem {

@@ -95,7 +95,7 @@ pub async fn put(
 ) -> Result<Response, Problem> {
     let key = own_tool(&caller, &organization, &namespace)?;
     expect_json(&headers)?;
-    let text = body_text(&app, body).await?;
+    let text = body_text(&app, &caller, body).await?;
     let precondition = precondition(&headers)?;
     let (written, tool) = app.admin().put_custom_tool(app.actor(&caller), &key, &text, &precondition).await?;
     let warnings = app.parts().custom.warnings(&key).into_iter().map(warning_view).collect();

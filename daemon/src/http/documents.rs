@@ -36,11 +36,9 @@ pub struct Strictness {
 }
 
 /// Reads the body of a document as text, since documents are stored as they were sent.
-pub(super) async fn body_text(app: &App, body: Body) -> Result<String, Problem> {
-    let settings = &app.settings().http;
-    let timeout = std::time::Duration::from_millis(settings.body_timeout_ms);
-    let bytes = body::read(body, settings.body_bytes, timeout).await?;
-    String::from_utf8(bytes.into()).map_err(|_| {
+pub(super) async fn body_text(app: &App, caller: &Caller, body: Body) -> Result<String, Problem> {
+    let bytes = body::read(app, caller.organization.as_ref(), body, app.settings().http.body_bytes).await?;
+    String::from_utf8(bytes.into_bytes().into()).map_err(|_| {
         Problem::new(ErrorType::InvalidRequest, "the document is not UTF-8", "send JSON in UTF-8")
     })
 }
@@ -55,7 +53,7 @@ pub(super) async fn put(
     body: Body,
 ) -> Result<Response, Problem> {
     expect_json(headers)?;
-    let text = body_text(app, body).await?;
+    let text = body_text(app, caller, body).await?;
     let write = DocumentWrite { key, text, precondition: precondition(headers)?, strict: strictness.strict };
     let DocumentWritten { created, revision, warnings } =
         app.admin().put_document(app.actor(caller), write).await?;

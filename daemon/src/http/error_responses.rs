@@ -125,6 +125,7 @@ error_responses! {
     ServerDenied = NetworkDenied, "the server to be mounted may not be reached";
     ServerProtocolError = ToolFailed, "the server to be mounted does not speak the protocol";
     NoConsentPending = Conflict, "no consent is pending, another one is, or the tool is not mounted";
+    TooManySessions = QuotaExceeded, "the organization has the maximum number of open sessions";
     TooManyStreams = QuotaExceeded, "the organization follows the maximum number of event streams";
     NoPlugin = NotFound, "no such plugin is loaded";
     NoSession = NotFound, "no such session, or the token may not use it";

@@ -5,9 +5,9 @@ use axum::extract::{Request, State};
 use axum::http::header::{self, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use toolgate_admission::session_limits;
 use toolgate_api::error::{CallError, ErrorType, Precondition};
 use toolgate_api::file::{FileList, FileView};
-use toolgate_api::limits::Limits;
 use toolgate_sandbox::Workspace;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 
@@ -22,6 +22,7 @@ use super::problem::Problem;
 use super::schema::FileBytes;
 use super::state::App;
 use crate::clock::now_ms;
+use crate::dispatch::rules_of;
 use crate::identity::Caller;
 
 /// List the workspace of a session.
@@ -101,14 +102,19 @@ pub async fn put(
     body::expect_unencoded(request.headers())?;
     let must_be_new = must_be_new(request.headers())?;
     let workspace = workspace(&app, &caller, &id).await?;
-    let settings = &app.settings().http;
-    let timeout = std::time::Duration::from_millis(settings.body_timeout_ms);
-    let bytes = body::read(request.into_body(), workspace.quota().bytes, timeout).await?;
-    let written = match must_be_new {
-        true => workspace.create(&path, bytes).await,
-        false => workspace.write(&path, bytes).await,
+    let mut body = request.into_body();
+    body::expect_size(&body, workspace.quota().bytes)?;
+    let folder = app.parts().sessions.upload_folder();
+    let upload = workspace.upload(&folder, &path, must_be_new).await;
+    let mut upload = upload.map_err(workspace_problem)?;
+    let receive = async {
+        while let Some(piece) = body::next_piece(&mut body).await? {
+            upload.write(piece).await.map_err(workspace_problem)?;
+        }
+        Ok(())
     };
-    written.map_err(workspace_problem)?;
+    body::in_time(&app, receive).await?;
+    upload.finish().await.map_err(workspace_problem)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -137,7 +143,7 @@ pub async fn delete(
 async fn workspace(app: &App, caller: &Caller, id: &str) -> Result<Workspace, Problem> {
     let session = app.session_of(caller, id).await?;
     session.touch(now_ms());
-    let limits = Limits::platform(&app.settings().limits);
+    let limits = session_limits(&rules_of(&app.parts().registry.snapshot(), &session));
     let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
     session.workspace(quota).await.map_err(workspace_problem)
 }

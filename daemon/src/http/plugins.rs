@@ -1,7 +1,5 @@
 //! Plugins over HTTP: load, list, replace, roll back, disable, enable and remove.
 
-use std::time::Duration;
-
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -121,9 +119,9 @@ pub async fn put(
     body::expect_unencoded(request.headers())?;
     expect_wasm(&request)?;
     let wait = !prefers_async(&request)?;
-    let settings = &app.settings().http;
-    let timeout = Duration::from_millis(settings.body_timeout_ms);
-    let file = body::read(request.into_body(), settings.plugin_bytes, timeout).await?;
+    let limit_bytes = app.settings().http.plugin_bytes;
+    let body = body::read(&app, caller.organization.as_ref(), request.into_body(), limit_bytes).await?;
+    let file = body.bytes().clone();
     let expected = ExpectedPlugin { namespace: namespace.clone(), version: query.version };
     if wait {
         let plugin = app.admin().load_plugin(app.actor(&caller), file, expected).await?;
@@ -133,6 +131,7 @@ pub async fn put(
     let loading = app.clone();
     app.0.background.spawn(async move {
         loading.admin().run_background_load(loading.actor(&caller), &load).await;
+        drop(body);
     });
     Ok((StatusCode::ACCEPTED, axum::Json(view)).into_response())
 }

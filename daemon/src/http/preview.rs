@@ -80,6 +80,6 @@ async fn preview(
     body: Body,
 ) -> Result<axum::Json<Preview>, Problem> {
     expect_json(headers)?;
-    let text = body_text(app, body).await?;
+    let text = body_text(app, caller, body).await?;
     Ok(axum::Json(app.admin().preview(caller, key, &text).await?))
 }

@@ -10,7 +10,9 @@ use toolgate_api::session::{SessionRequest, SessionView};
 
 use super::body::Json;
 use super::dialects::tools::definition;
-use super::error_responses::{AuditUnavailable, NoAgent, NoSession, NoTools, SessionEnded, UnknownChannel};
+use super::error_responses::{
+    AuditUnavailable, NoAgent, NoSession, NoTools, SessionEnded, TooManySessions, UnknownChannel,
+};
 use super::extract::{Authenticated, Path};
 use super::path_params::SessionPath;
 use super::problem::Problem;
@@ -47,7 +49,7 @@ const LOGGED_TOOLS: usize = 50;
                 ("calls" = (operation_id = "call_tools", parameters(("id" = "$response.body#/session")), description = "Call tools in it.")),
                 ("files" = (operation_id = "list_files", parameters(("id" = "$response.body#/session")), description = "Its workspace.")),
             )),
-        NoAgent, NoTools, UnknownChannel, AuditUnavailable,
+        NoAgent, NoTools, UnknownChannel, TooManySessions, AuditUnavailable,
     ),
 )]
 pub async fn post(

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_api::error::ErrorType;
 
+use super::body_memory::BodyMemory;
 use super::problem::Problem;
 use crate::admin::{Actor, Admin, AdminParts, audit_failure};
 use crate::audit::Audit;
@@ -37,6 +38,8 @@ pub struct AppParts {
     pub admin: Admin,
     /// Whether new work is accepted; cleared when shutdown begins.
     pub serving: AtomicBool,
+    /// The memory for request bodies.
+    pub bodies: BodyMemory,
     /// Background tasks that outlive their requests.
     pub background: TaskTracker,
     /// The OpenAPI document as JSON text; set when the routes are built.

@@ -1,15 +1,14 @@
 //! The calls of one session by id: each runs once, and the same id gets the same answer (R7).
 //!
-//! Answers are bounded by age, by the bytes of one session, and by the bytes of all sessions. The id of a dropped answer
-//! stays, so that it never runs again.
+//! Answers are bounded by age, by the bytes of one session, and by the bytes of one organization (`organization.rs`). The
+//! id of a dropped answer stays, so that it never runs again.
 //!
 //! A call that waits for a person or a client holds no request open. Approval, client result, expiry, cancellation and the
 //! end of the session compete for it under one lock, and the first ends it. A client result that is being recorded keeps
 //! the others away until it is on disk or dropped.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
@@ -17,14 +16,11 @@ use tokio_util::sync::CancellationToken;
 use toolgate_admission::Admitted;
 use toolgate_sandbox::Component;
 
+use super::organization::OrganizationUse;
 use crate::call::CallOutcome;
 
 /// Bytes of recorded answers that one session may hold: sixteen results of the largest default size.
 const ANSWER_BYTES: usize = 16 * 1024 * 1024;
-
-/// Bytes of recorded answers that all sessions may hold together. Past that, a session that gets a new answer drops its
-/// own old ones first, so that many sessions cannot do what one may not.
-const ALL_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
 /// Ids that one session remembers: more than the rounds of a session times the calls of a request.
 const REMEMBERED_CALLS: usize = 40_000;
@@ -92,6 +88,10 @@ pub enum ResultLookup {
     NotForClient,
 }
 
+/// The calls of a session that may have ended.
+#[derive(Debug)]
+pub(super) struct WeakCallTable(Weak<Shared>);
+
 /// The calls of one session. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct CallTable(Arc<Shared>);
@@ -111,8 +111,7 @@ struct Table {
     held_bytes: usize,
     /// Calls that wait for their client.
     at_client: usize,
-    /// Bytes of all sessions.
-    all_held_bytes: Arc<AtomicUsize>,
+    organization: Arc<OrganizationUse>,
     kept_ms: u64,
 }
 
@@ -182,13 +181,13 @@ impl Entry {
 }
 
 impl CallTable {
-    pub(crate) fn new(kept_ms: u64, all_held_bytes: Arc<AtomicUsize>) -> Self {
+    pub(crate) fn new(kept_ms: u64, organization: Arc<OrganizationUse>) -> Self {
         let table = Table {
             calls: HashMap::new(),
             held: VecDeque::new(),
             held_bytes: 0,
             at_client: 0,
-            all_held_bytes,
+            organization,
             kept_ms,
         };
         Self(Arc::new(Shared { table: Mutex::new(table), ended: Notify::new() }))
@@ -290,15 +289,16 @@ impl CallTable {
     /// A call whose pending answer is still being recorded counts as running; `dispatch` looks at the token again once the
     /// answer is on disk.
     pub fn cancel(&self, id: &str, now_ms: u64, end: impl FnOnce(Arc<PendingCall>) -> Arc<CallOutcome>) {
-        self.with(|table| {
-            let Some(entry) = table.calls.get(id) else { return };
+        let ended = self.with(|table| {
+            let entry = table.calls.get(id)?;
             if let CallState::Running { stop, .. } = &entry.state {
                 stop.cancel();
-            } else if let Some(pending) = entry.pending().cloned() {
-                table.end(id, end(pending), now_ms);
-                self.0.ended.notify_waiters();
+                return None;
             }
+            let pending = entry.pending().cloned()?;
+            table.end(id, end(pending), now_ms)
         });
+        self.settle(ended);
     }
 
     /// The ids of pending calls.
@@ -341,16 +341,18 @@ impl CallTable {
         result: Option<ResultState>,
         now_ms: u64,
     ) -> Option<Arc<CallOutcome>> {
-        self.with(|table| {
+        let outcome = Arc::new(outcome);
+        let ended = self.with(|table| {
             table.calls.get(&*outcome.id)?.pending()?;
-            let outcome = Arc::new(outcome);
-            table.end(&outcome.id, Arc::clone(&outcome), now_ms);
+            let ended = table.end(&outcome.id, Arc::clone(&outcome), now_ms);
             if let Some(entry) = table.calls.get_mut(&*outcome.id) {
                 entry.result = result.map(Box::new);
             }
-            self.0.ended.notify_waiters();
-            Some(outcome)
-        })
+            ended
+        });
+        let outcome = ended.is_some().then_some(outcome);
+        self.settle(ended);
+        outcome
     }
 
     fn pending_where(&self, fits: impl Fn(&PendingCall) -> bool) -> Vec<(Arc<str>, Arc<PendingCall>)> {
@@ -363,9 +365,18 @@ impl CallTable {
 
     fn end(&self, id: &str, outcome: CallOutcome, now_ms: u64) -> Arc<CallOutcome> {
         let outcome = Arc::new(outcome);
-        self.with(|table| table.end(id, Arc::clone(&outcome), now_ms));
-        self.0.ended.notify_waiters();
+        let ended = self.with(|table| table.end(id, Arc::clone(&outcome), now_ms));
+        self.settle(ended);
         outcome
+    }
+
+    /// Tells those that wait of the end of a call, and counts its answer for the organization. The table is not locked:
+    /// an answer of this or another session may be dropped for the new one.
+    fn settle(&self, ended: Option<Arc<str>>) {
+        let Some(id) = ended else { return };
+        self.0.ended.notify_waiters();
+        let organization = self.with(|table| Arc::clone(&table.organization));
+        organization.answers.append(WeakCallTable(Arc::downgrade(&self.0)), id);
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Table) -> T) -> T {
@@ -405,7 +416,7 @@ impl RunningCall {
         self.ended = true;
         self.table.with(|table| {
             if let CallState::Pending(call) = &state {
-                table.at_client += usize::from(call.is_at_client());
+                table.count_pending(call);
             }
             if let Some(entry) = table.calls.get_mut(&self.id) {
                 entry.state = state;
@@ -444,26 +455,34 @@ impl Drop for PostedResult {
 }
 
 impl Table {
-    fn end(&mut self, id: &str, outcome: Arc<CallOutcome>, now_ms: u64) {
-        let Some((id, _)) = self.calls.get_key_value(id) else { return };
-        let id = Arc::clone(id);
-        let bytes = outcome.held_bytes();
-        self.held_bytes += bytes;
-        self.all_held_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if let Some(entry) = self.calls.get_mut(&id) {
-            let before = std::mem::replace(&mut entry.state, CallState::Ended(outcome));
-            if let CallState::Pending(call) = before {
-                self.at_client -= usize::from(call.is_at_client());
-            }
-        }
-        self.held.push_back((id, now_ms));
-        while self.holds_too_much() && self.held.len() > 1 {
-            self.forget_oldest();
+    fn count_pending(&mut self, call: &PendingCall) {
+        if call.is_at_client() {
+            self.at_client += 1;
+            self.organization.add_at_client();
         }
     }
 
-    fn holds_too_much(&self) -> bool {
-        self.held_bytes > ANSWER_BYTES || self.all_held_bytes.load(Ordering::Relaxed) > ALL_ANSWER_BYTES
+    /// Ends a call. Returns its id, if it is known.
+    fn end(&mut self, id: &str, outcome: Arc<CallOutcome>, now_ms: u64) -> Option<Arc<str>> {
+        let (id, _) = self.calls.get_key_value(id)?;
+        let id = Arc::clone(id);
+        let bytes = outcome.held_bytes();
+        self.held_bytes += bytes;
+        self.organization.answers.add_bytes(bytes);
+        if let Some(entry) = self.calls.get_mut(&id) {
+            let before = std::mem::replace(&mut entry.state, CallState::Ended(outcome));
+            if let CallState::Pending(call) = before
+                && call.is_at_client()
+            {
+                self.at_client -= 1;
+                self.organization.remove_at_client(1);
+            }
+        }
+        self.held.push_back((Arc::clone(&id), now_ms));
+        while self.held_bytes > ANSWER_BYTES && self.held.len() > 1 {
+            self.forget_oldest();
+        }
+        Some(id)
     }
 
     fn forget_before(&mut self, before_ms: u64) {
@@ -473,20 +492,41 @@ impl Table {
     }
 
     fn forget_oldest(&mut self) {
-        let Some((id, _)) = self.held.pop_front() else { return };
-        let Some(entry) = self.calls.get_mut(&id) else { return };
+        if let Some((id, _)) = self.held.pop_front() {
+            self.forget(&id);
+        }
+    }
+
+    /// Drops an answer, unless it was dropped before.
+    fn forget(&mut self, id: &str) {
+        let Some(entry) = self.calls.get_mut(id) else { return };
         if let CallState::Ended(outcome) = &entry.state {
             let bytes = outcome.held_bytes();
             self.held_bytes = self.held_bytes.saturating_sub(bytes);
-            self.all_held_bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.organization.answers.remove_bytes(bytes);
+            entry.state = CallState::Forgotten;
         }
-        entry.state = CallState::Forgotten;
     }
 }
 
 impl Drop for Table {
     fn drop(&mut self) {
-        self.all_held_bytes.fetch_sub(self.held_bytes, Ordering::Relaxed);
+        self.organization.answers.remove_bytes(self.held_bytes);
+        self.organization.remove_at_client(self.at_client);
+    }
+}
+
+impl WeakCallTable {
+    /// Whether the session is still in use.
+    pub(super) fn is_alive(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    /// Drops an answer.
+    pub(super) fn forget(&self, id: &str) {
+        if let Some(shared) = self.0.upgrade() {
+            CallTable(shared).with(|table| table.forget(id));
+        }
     }
 }
 
@@ -506,7 +546,7 @@ mod tests {
     }
 
     fn table() -> CallTable {
-        CallTable::new(HOUR_MS, Arc::default())
+        CallTable::new(HOUR_MS, OrganizationUse::alone())
     }
 
     fn open(table: &CallTable, id: &str, arguments: u8, now_ms: u64) -> Lookup {
@@ -580,16 +620,26 @@ mod tests {
         assert!(matches!(table.find("c2", 0), Some(CallState::Ended(_))));
     }
 
+    /// The answers of an organization are dropped oldest first, also those of other sessions, and never another one's.
     #[test]
-    fn answers_of_all_sessions_are_bounded_and_counted_back() {
-        let all = Arc::new(AtomicUsize::new(ALL_ANSWER_BYTES));
-        let table = CallTable::new(HOUR_MS, Arc::clone(&all));
-        run(&table, "c1", "answer", 0);
-        run(&table, "c2", "answer", 0);
-        assert!(matches!(table.find("c1", 0), Some(CallState::Forgotten)));
-        assert!(matches!(table.find("c2", 0), Some(CallState::Ended(_))));
-        drop(table);
-        assert_eq!(all.load(Ordering::Relaxed), ALL_ANSWER_BYTES);
+    fn r7_answers_are_bounded_by_organization() {
+        let (acme, rival) = (OrganizationUse::alone(), OrganizationUse::alone());
+        let tables: Vec<CallTable> = (0..6).map(|_| CallTable::new(HOUR_MS, Arc::clone(&acme))).collect();
+        let other = CallTable::new(HOUR_MS, Arc::clone(&rival));
+        run(&other, "c1", "answer", 0);
+        run(&tables[0], "first", "answer", 0);
+        let large = "x".repeat(ANSWER_BYTES - 10_000);
+        for table in &tables {
+            run(table, "c1", &large, 0);
+        }
+        let is_held = |table: &CallTable, id| matches!(table.find(id, 0), Some(CallState::Ended(_)));
+        let held: Vec<bool> = tables.iter().map(|table| is_held(table, "c1")).collect();
+        assert_eq!(held, [false, false, true, true, true, true]);
+        assert!(!is_held(&tables[0], "first") && is_held(&other, "c1"));
+        run(&tables[0], "c2", "answer", 0);
+        assert!(is_held(&tables[0], "c2"), "a new answer is kept");
+        drop(tables);
+        assert_eq!(acme.answers.bytes(), 0);
     }
 
     #[test]

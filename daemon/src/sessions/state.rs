@@ -11,6 +11,8 @@ use toolgate_admission::SessionFacts;
 use toolgate_api::error::ErrorType;
 use toolgate_api::name::ToolId;
 
+use super::organization::OrganizationBounds;
+
 /// The bounds of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
@@ -22,6 +24,8 @@ pub struct Bounds {
     pub failures: u64,
     /// Calls that count as recent.
     pub recent: usize,
+    /// Limits of all sessions of its organization together.
+    pub organization: OrganizationBounds,
 }
 
 /// The bound that a round exceeded.
@@ -166,7 +170,13 @@ fn opens_breaker(error_type: ErrorType) -> bool {
 mod tests {
     use super::*;
 
-    const BOUNDS: Bounds = Bounds { rounds_per_turn: 2, rounds_per_session: 5, failures: 3, recent: 2 };
+    const BOUNDS: Bounds = Bounds {
+        rounds_per_turn: 2,
+        rounds_per_session: 5,
+        failures: 3,
+        recent: 2,
+        organization: OrganizationBounds::NONE,
+    };
 
     fn state() -> SessionState {
         SessionState::new(SessionFacts::default(), 0, BOUNDS)

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::mem;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use toolgate_sandbox::Workspace;
-use toolgate_sandbox::workspace::{FilePool, Quota, WeakWorkspace, WorkspaceError};
+use toolgate_sandbox::workspace::{FilePool, SharedQuota, WeakWorkspace, WorkspaceError};
 
 /// Unused workspaces that stay open, at most.
 pub const OPEN_MAX: usize = 1_024;
@@ -55,6 +55,7 @@ impl Workspaces {
         session: &str,
         slot: &WorkspaceSlot,
         folder: &Path,
+        shared_quota: &Arc<SharedQuota>,
     ) -> Result<Workspace, WorkspaceError> {
         let mut slot = slot.0.lock().await;
         let workspace = match &mut *slot {
@@ -66,7 +67,8 @@ impl Workspaces {
             SlotState::Unused => {
                 tokio::fs::create_dir_all(folder).await.map_err(WorkspaceError::of_disk)?;
                 // Without a quota: the first caller's would bind later callers that may fill it more.
-                let opened = Workspace::open(folder, Quota::UNBOUNDED, self.files.clone()).await?;
+                let files = self.files.clone();
+                let opened = Workspace::open_within(folder, Arc::clone(shared_quota), files).await?;
                 *slot = SlotState::Known(opened.downgrade());
                 opened
             }
@@ -118,6 +120,10 @@ mod tests {
 
     const MOST: usize = 8;
 
+    fn unbounded() -> Arc<SharedQuota> {
+        Arc::new(SharedQuota::new(u64::MAX))
+    }
+
     struct Fixture {
         folder: tempfile::TempDir,
         workspaces: Workspaces,
@@ -133,7 +139,7 @@ mod tests {
         async fn open(&self, number: usize) -> Workspace {
             let name = number.to_string();
             let folder = self.folder.path().join(&name);
-            self.workspaces.open(&name, &self.slots[number], &folder).await.unwrap()
+            self.workspaces.open(&name, &self.slots[number], &folder, &unbounded()).await.unwrap()
         }
 
         async fn open_numbers(&self) -> Vec<usize> {
@@ -174,7 +180,8 @@ mod tests {
         assert!(ended.is_some());
         drop((used, ended));
         assert!(!fixture.open_numbers().await.contains(&0));
-        let again = fixture.workspaces.open("0", &fixture.slots[0], &fixture.folder.path().join("0")).await;
+        let folder = fixture.folder.path().join("0");
+        let again = fixture.workspaces.open("0", &fixture.slots[0], &folder, &unbounded()).await;
         assert!(matches!(again, Err(WorkspaceError::NotFound)), "{again:?}");
         assert!(fixture.workspaces.end("0", &fixture.slots[0]).await.is_none());
     }

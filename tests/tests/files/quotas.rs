@@ -82,25 +82,32 @@ fn concurrent_calls_share_one_quota() {
     });
 }
 
-/// The agent's limit binds its calls, not other users of the workspace.
+/// Uploads obey the limits of organization and agent as calls do. What is there already stays, and can be removed.
 #[test]
-fn an_agents_lower_quota_binds_its_calls_alone() {
+fn an_agents_lower_quota_binds_its_calls_and_its_uploads() {
     with_fixture(|fixture| {
-        let session = fixture.daemon.session_within("acme/narrow", &json!({"workspace_bytes": 1000}));
+        let session = fixture.daemon.session_within("acme/narrow", &json!({}));
         session.call("fs-attacker/list", json!({"path": "/workspace"})).output();
-        let large = json!({"path": "/workspace/large", "bytes": 2000});
-        let reply = fixture.call(&session, "write", large).expect_error("RESOURCE_EXCEEDED");
+        session.put_file("large", &[b'x'; 2000]).expect(204);
+        let operator = fixture.daemon.operator();
+        let limits = json!({"workspace_bytes": 1000, "workspace_files": 3});
+        let agent = json!({"enabled": "*", "autonomy": "autonomous", "limits": limits});
+        operator.replace("/v1/orgs/acme/agents/narrow", &agent).expect(200);
+        let reply = fixture
+            .call(&session, "write", json!({"path": "/workspace/small", "bytes": 1}))
+            .expect_error("RESOURCE_EXCEEDED");
         assert_eq!(
             (reply.limit(), &reply.0["error"]["details"]["allowed"]),
             (Some("workspace_bytes"), &json!(1000))
         );
-        session.put_file("large", &[b'x'; 2000]).expect(204);
+        session.put_file("small", b"x").expect_refusal(413, "TOO_LARGE");
         assert_eq!(session.get_file("large").expect(200).body.len(), 2000);
-        fixture
-            .call(&session, "write", json!({"path": "/workspace/small", "bytes": 1}))
-            .expect_error("RESOURCE_EXCEEDED");
         session.client.delete(&session.path("/files/large")).expect(204);
-        fixture.call(&session, "write", json!({"path": "/workspace/small", "bytes": 1000})).output();
+        session.put_file("small", &[b'x'; 1001]).expect_refusal(413, "TOO_LARGE");
+        session.put_file("small", &[b'x'; 990]).expect(204);
+        session.put_file("a/b", b"x").expect(204);
+        session.put_file("c", b"x").expect_refusal(413, "TOO_LARGE");
+        fixture.call(&session, "write", json!({"path": "/workspace/small", "bytes": 995})).output();
     });
 }
 

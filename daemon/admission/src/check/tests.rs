@@ -375,6 +375,9 @@ fn the_limits_of_a_call_are_the_narrowest_of_all_layers() {
     assert_eq!((limits.fuel, limits.deadline_ms, limits.log_bytes, limits.requests), (500, 60_000, 7, 3));
     assert_eq!(limits.open_files, 99);
     assert_eq!(limits.memory_bytes, Limits::DEFAULT.memory_bytes);
+    let of_session = session_limits(&rules);
+    assert_eq!((of_session.fuel, of_session.deadline_ms, of_session.log_bytes), (700, 60_000, 7));
+    assert_eq!((of_session.requests, of_session.open_files), (3, 99));
 }
 
 /// B5.

@@ -97,7 +97,7 @@ mod tests {
             fs::write(folder.path().join("a/b/file"), "content").unwrap();
             let top = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
             let lock = Lock(Arc::new(tokio::sync::Mutex::new(())).lock_owned().await);
-            Self { folder, top, lock, ledger: Arc::default() }
+            Self { folder, top, lock, ledger: Arc::new(Ledger::unbounded()) }
         }
 
         fn open(&self, path: &str) -> Option<Opened> {

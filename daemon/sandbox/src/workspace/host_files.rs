@@ -113,7 +113,7 @@ impl Workspace {
         .await
     }
 
-    async fn change<R: Send + 'static>(
+    pub(super) async fn change<R: Send + 'static>(
         &self,
         work: impl FnOnce(&Self, &Lock) -> Result<R, FileError> + Send + 'static,
     ) -> Result<R, WorkspaceError> {

@@ -7,6 +7,7 @@
 //! it; a loop of open, remove and write ends at the quota.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use toolgate_api::limits::LimitName;
@@ -41,21 +42,60 @@ pub enum QuotaKind {
     Bytes,
     /// `workspace_files`
     Files,
+    /// `workspace_bytes`, of several workspaces together.
+    SharedBytes,
 }
 
 impl QuotaKind {
     /// The name of the limit.
     pub fn limit(self) -> LimitName {
         match self {
-            Self::Bytes => LimitName::WorkspaceBytes,
+            Self::Bytes | Self::SharedBytes => LimitName::WorkspaceBytes,
             Self::Files => LimitName::WorkspaceFiles,
         }
+    }
+
+    fn full(self) -> &'static str {
+        match self {
+            Self::Bytes | Self::Files => "the workspace is full",
+            Self::SharedBytes => "the workspaces of all sessions of the organization are full",
+        }
+    }
+}
+
+/// Bytes that several workspaces may hold together.
+#[derive(Debug)]
+pub struct SharedQuota {
+    limit: u64,
+    used: AtomicU64,
+}
+
+impl SharedQuota {
+    /// A quota of `limit` bytes.
+    pub fn new(limit: u64) -> Self {
+        Self { limit, used: AtomicU64::new(0) }
+    }
+
+    /// Bytes in use.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn reserve(&self, asked: u64) -> Result<(), QuotaExceeded> {
+        let grown = |used| reserve(QuotaKind::SharedBytes, used, asked, self.limit).ok();
+        let reserved = self.used.try_update(Ordering::Relaxed, Ordering::Relaxed, grown);
+        let (kind, limit) = (QuotaKind::SharedBytes, self.limit);
+        reserved.map(drop).map_err(|used| QuotaExceeded { kind, limit, used, asked })
+    }
+
+    pub(crate) fn release(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
 /// A change was refused because it would exceed the quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the workspace is full: `{used}` of `{limit}` in use by `{name}`, `{asked}` more asked for", name = self.kind.limit())]
+#[error("{full}: `{used}` of `{limit}` in use by `{name}`, `{asked}` more asked for", full = self.kind.full(), name = self.kind.limit())]
 pub struct QuotaExceeded {
     /// The exceeded quota.
     pub kind: QuotaKind,
@@ -75,8 +115,12 @@ pub(crate) struct FileId {
 }
 
 /// Usage of one workspace, shared by all its users.
-#[derive(Debug, Default)]
-pub(crate) struct Ledger(Mutex<Counts>);
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    counts: Mutex<Counts>,
+    /// INVARIANT: holds the bytes of `counts`.
+    shared: Arc<SharedQuota>,
+}
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -92,8 +136,19 @@ struct OpenFile {
 }
 
 impl Ledger {
-    pub(crate) fn starting_with(used: WorkspaceUsage) -> Self {
-        Self(Mutex::new(Counts { used, open: HashMap::new() }))
+    /// Counts what is there, past the shared quota too.
+    pub(crate) fn starting_with(used: WorkspaceUsage, shared: Arc<SharedQuota>) -> Self {
+        shared.used.fetch_add(used.bytes, Ordering::Relaxed);
+        Self { counts: Mutex::new(Counts { used, open: HashMap::new() }), shared }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn unbounded() -> Self {
+        Self::starting_with(WorkspaceUsage::default(), Arc::new(SharedQuota::new(u64::MAX)))
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<SharedQuota> {
+        &self.shared
     }
 
     pub(crate) fn usage(&self) -> WorkspaceUsage {
@@ -102,7 +157,9 @@ impl Ledger {
 
     pub(crate) fn reserve_bytes(&self, asked: u64, quota: Quota) -> Result<(), QuotaExceeded> {
         let mut counts = self.counts();
-        counts.used.bytes = reserve(QuotaKind::Bytes, counts.used.bytes, asked, quota.bytes)?;
+        let used = reserve(QuotaKind::Bytes, counts.used.bytes, asked, quota.bytes)?;
+        self.shared.reserve(asked)?;
+        counts.used.bytes = used;
         Ok(())
     }
 
@@ -113,7 +170,15 @@ impl Ledger {
     }
 
     pub(crate) fn release(&self, freed: WorkspaceUsage) {
-        self.counts().used.release(freed);
+        self.release_from(&mut self.counts(), freed);
+    }
+
+    fn release_from(&self, counts: &mut Counts, freed: WorkspaceUsage) {
+        // Saturating: a process outside may have changed the directory, and a count must not wrap.
+        let bytes = freed.bytes.min(counts.used.bytes);
+        counts.used.bytes -= bytes;
+        counts.used.files = counts.used.files.saturating_sub(freed.files);
+        self.shared.release(bytes);
     }
 
     /// Counts a file as open until the [`Holder`] is dropped.
@@ -131,7 +196,7 @@ impl Ledger {
         let mut counts = self.counts();
         match counts.open.get_mut(&file) {
             Some(open) => open.removed_bytes = Some(bytes),
-            None => counts.used.release(WorkspaceUsage { bytes, files: 1 }),
+            None => self.release_from(&mut counts, WorkspaceUsage { bytes, files: 1 }),
         }
     }
 
@@ -152,22 +217,20 @@ impl Ledger {
             let removed_bytes = open.removed_bytes;
             counts.open.remove(&file);
             if let Some(bytes) = removed_bytes {
-                counts.used.release(WorkspaceUsage { bytes, files: 1 });
+                self.release_from(&mut counts, WorkspaceUsage { bytes, files: 1 });
             }
         }
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
         // The arithmetic under the lock does not panic; if it did, the counts would still be consistent.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl WorkspaceUsage {
-    fn release(&mut self, freed: Self) {
-        // Saturating: a process outside may have changed the directory, and a count must not wrap.
-        self.bytes = self.bytes.saturating_sub(freed.bytes);
-        self.files = self.files.saturating_sub(freed.files);
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        self.shared.release(self.usage().bytes);
     }
 }
 
@@ -199,7 +262,33 @@ mod tests {
     const FILE: FileId = FileId { device: 1, inode: 7 };
 
     fn ledger() -> Arc<Ledger> {
-        Arc::new(Ledger::default())
+        Arc::new(Ledger::unbounded())
+    }
+
+    fn ledger_with(used: WorkspaceUsage) -> Arc<Ledger> {
+        Arc::new(Ledger::starting_with(used, Arc::new(SharedQuota::new(u64::MAX))))
+    }
+
+    #[test]
+    fn b2_workspaces_share_a_quota_and_give_back_what_they_held() {
+        let shared = Arc::new(SharedQuota::new(120));
+        let [one, two] = [50, 0].map(|bytes| {
+            Arc::new(Ledger::starting_with(WorkspaceUsage { bytes, files: 1 }, Arc::clone(&shared)))
+        });
+        two.reserve_bytes(70, QUOTA).unwrap();
+        let refused = one.reserve_bytes(1, QUOTA).unwrap_err();
+        assert_eq!(refused, QuotaExceeded { kind: QuotaKind::SharedBytes, limit: 120, used: 120, asked: 1 });
+        assert_eq!((one.usage().bytes, two.usage().bytes), (50, 70), "a refusal reserves nothing");
+        two.release(WorkspaceUsage { bytes: 500, files: 0 });
+        assert_eq!(shared.used(), 50);
+        one.reserve_bytes(30, QUOTA).unwrap();
+        let held = one.hold(FILE);
+        one.mark_removed(FILE, 80);
+        drop(held);
+        assert_eq!(shared.used(), 0);
+        one.reserve_bytes(9, QUOTA).unwrap();
+        drop((one, two));
+        assert_eq!(shared.used(), 0, "with its session a workspace gives back all");
     }
 
     #[test]
@@ -224,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_workspace_above_a_narrowed_quota_can_still_be_used_without_growing() {
-        let ledger = Ledger::starting_with(WorkspaceUsage { bytes: 500, files: 9 });
+        let ledger = ledger_with(WorkspaceUsage { bytes: 500, files: 9 });
         ledger.reserve_bytes(0, QUOTA).unwrap();
         assert!(ledger.reserve_bytes(1, QUOTA).is_err());
         assert!(ledger.reserve_files(1, QUOTA).is_err());
@@ -232,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_removed_file_is_counted_until_the_last_holder_lets_go() {
-        let ledger = Arc::new(Ledger::starting_with(WorkspaceUsage { bytes: 10, files: 1 }));
+        let ledger = ledger_with(WorkspaceUsage { bytes: 10, files: 1 });
         let (first, second) = (ledger.hold(FILE), ledger.hold(FILE));
         ledger.mark_removed(FILE, 10);
         ledger.reserve_bytes(20, QUOTA).unwrap();
@@ -245,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_file_that_nobody_holds_is_released_at_once() {
-        let ledger = Arc::new(Ledger::starting_with(WorkspaceUsage { bytes: 10, files: 1 }));
+        let ledger = ledger_with(WorkspaceUsage { bytes: 10, files: 1 });
         drop(ledger.hold(FILE));
         assert_eq!(ledger.usage(), WorkspaceUsage { bytes: 10, files: 1 });
         ledger.mark_removed(FILE, 10);

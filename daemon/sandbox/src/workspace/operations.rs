@@ -233,7 +233,21 @@ impl Workspace {
     }
 
     /// Writes a whole file atomically, new or in place of another one, and creates its parent directories.
-    pub(crate) fn replace(&self, _lock: &Lock, path: &RelativePath, bytes: &[u8]) -> Result<(), FileError> {
+    pub(crate) fn replace(&self, lock: &Lock, path: &RelativePath, bytes: &[u8]) -> Result<(), FileError> {
+        self.place(lock, path, bytes.len() as u64, |place| {
+            self.stage(bytes, |temporary| place(&self.shared.root, temporary))
+        })
+    }
+
+    /// Puts a finished file of `bytes` bytes at a path, and creates its parent directories. `put` calls its argument with
+    /// the folder and the name of that file, which is moved.
+    pub(crate) fn place(
+        &self,
+        _lock: &Lock,
+        path: &RelativePath,
+        bytes: u64,
+        put: impl FnOnce(&mut dyn FnMut(&Dir, &str) -> Result<Dir, FileError>) -> Result<Dir, FileError>,
+    ) -> Result<(), FileError> {
         let (parents, name) = path.split().ok_or(Errno::ISDIR)?;
         let top = &self.shared.root;
         let existing = existing_folders(top, parents)?;
@@ -242,17 +256,17 @@ impl Workspace {
         let replaced = if missing.is_empty() { look_for_file(parent, name)? } else { None };
         // A file that is still open keeps its space.
         let credit = replaced.as_ref().filter(|replaced| !self.shared.ledger.is_held(id_of(replaced)));
-        let reserved = self.reserve_replacement(credit, missing.len(), bytes.len() as u64)?;
+        let reserved = self.reserve_replacement(credit, missing.len(), bytes)?;
         let mut made = Vec::new();
-        let done = self.stage(bytes, |temporary| {
+        let done = put(&mut |folder, temporary| {
             let parent = make_folders(self, parent.try_clone()?, missing, &mut made)?;
-            top.rename(temporary, &parent, name)?;
+            folder.rename(temporary, &parent, name)?;
             Ok(parent)
         });
         match done {
             Ok(parent) => {
                 match (credit, &replaced) {
-                    (Some(credit), _) => self.release_bytes(credit.len().saturating_sub(bytes.len() as u64)),
+                    (Some(credit), _) => self.release_bytes(credit.len().saturating_sub(bytes)),
                     (None, Some(held)) => self.forget(held),
                     (None, None) => {}
                 }
@@ -371,7 +385,7 @@ fn make_folders(
 }
 
 /// An unguessable name, so that no guest can have created it.
-fn temporary_name() -> String {
+pub(super) fn temporary_name() -> String {
     let mut random = [0; 16];
     wasmtime_wasi::thread_rng().fill_bytes(&mut random);
     format!("{RESERVED_PREFIX}{:032x}", u128::from_le_bytes(random))

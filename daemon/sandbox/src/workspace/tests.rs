@@ -42,6 +42,81 @@ fn exceeded_quota<T>(result: Result<T, WorkspaceError>) -> QuotaKind {
 }
 
 #[tokio::test]
+async fn b4_a_link_in_place_of_the_workspace_is_not_followed() {
+    let folder = TempDir::new().unwrap();
+    fs::create_dir(folder.path().join("real")).unwrap();
+    symlink("real", folder.path().join("link")).unwrap();
+    let open = |name: &str| {
+        let folder = folder.path().join(name);
+        async move { Workspace::open(&folder, ROOMY, FilePool::default()).await }
+    };
+    let error = open("link").await.unwrap_err();
+    assert!(
+        matches!(&error, WorkspaceError::Io(cause) if cause.to_string().contains("symbolic link")),
+        "{error}"
+    );
+    let mut known = open("real").await.unwrap().downgrade();
+    assert!(known.reopen(&folder.path().join("link"), FilePool::default()).await.is_err());
+    assert!(known.reopen(&folder.path().join("real"), FilePool::default()).await.is_ok());
+}
+
+/// A folder for uploads, beside the workspace.
+fn uploads() -> (TempDir, std::path::PathBuf) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("uploads");
+    (folder, path)
+}
+
+#[tokio::test]
+async fn b2_an_upload_appears_whole_and_a_dropped_one_leaves_nothing() {
+    let ((_folder, workspace), (_uploads, uploads)) = (fresh(ROOMY).await, uploads());
+    for _ in 0..2 {
+        let mut upload = workspace.upload(&uploads, "a/b.txt", false).await.unwrap();
+        upload.write("hello ".into()).await.unwrap();
+        assert_eq!(fs::read_dir(&uploads).unwrap().count(), 1);
+        upload.write("world".into()).await.unwrap();
+        upload.finish().await.unwrap();
+        assert_eq!(content(&workspace, "a/b.txt").await, b"hello world");
+        assert_eq!(workspace.usage(), WorkspaceUsage { bytes: 11, files: 2 });
+    }
+    let mut dropped = workspace.upload(&uploads, "c", false).await.unwrap();
+    dropped.write("gone".into()).await.unwrap();
+    drop(dropped);
+    let again = workspace.upload(&uploads, "a/b.txt", true).await.unwrap();
+    assert!(matches!(again.finish().await, Err(WorkspaceError::Exists)));
+    workspace.upload(&uploads, "empty", true).await.unwrap().finish().await.unwrap();
+    assert_eq!(fs::read_dir(&uploads).unwrap().count(), 0);
+    assert_eq!(workspace.usage(), WorkspaceUsage { bytes: 11, files: 3 });
+    assert!(workspace.upload(&uploads, "../out", false).await.is_err());
+}
+
+#[tokio::test]
+async fn b2_an_upload_holds_the_quotas_while_it_arrives() {
+    let (_uploads, uploads) = uploads();
+    let (one, two) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let shared = Arc::new(SharedQuota::new(30));
+    let one = Workspace::open_within(one.path(), Arc::clone(&shared), FilePool::default()).await.unwrap();
+    let two = Workspace::open_within(two.path(), Arc::clone(&shared), FilePool::default()).await.unwrap();
+    let one = one.with_lower_quota(Quota { bytes: 20, files: 2 });
+    let mut upload = one.upload(&uploads, "a", false).await.unwrap();
+    upload.write(Bytes::from_static(&[b'x'; 20])).await.unwrap();
+    assert_eq!(exceeded_quota(upload.write("x".into()).await), QuotaKind::Bytes);
+    assert_eq!(exceeded_quota(two.write("b", Bytes::from_static(&[b'x'; 11])).await), QuotaKind::SharedBytes);
+    two.write("b", Bytes::from_static(&[b'x'; 10])).await.unwrap();
+    upload.finish().await.unwrap();
+    assert_eq!(shared.used(), 30);
+    // A replacement needs room for both files until it is complete.
+    let mut upload = one.upload(&uploads, "a", false).await.unwrap();
+    assert_eq!(exceeded_quota(upload.write("x".into()).await), QuotaKind::SharedBytes);
+    drop(upload);
+    two.delete("b").await.unwrap();
+    let mut upload = one.upload(&uploads, "a", false).await.unwrap();
+    upload.write(Bytes::from_static(&[b'y'; 10])).await.unwrap();
+    upload.finish().await.unwrap();
+    assert_eq!((one.usage().bytes, shared.used()), (10, 10));
+}
+
+#[tokio::test]
 async fn b4_what_is_written_is_read_listed_and_deleted() {
     let (_folder, workspace) = fresh(ROOMY).await;
     workspace.write("a/b/c.txt", Bytes::from_static(b"hello")).await.unwrap();

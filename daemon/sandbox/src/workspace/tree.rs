@@ -231,7 +231,7 @@ mod tests {
         fs::write(folder.path().join("file"), "file").unwrap();
         fs::write(folder.path().join("other"), "other").unwrap();
         let top = Dir::open_ambient_dir(folder.path(), ambient_authority()).unwrap();
-        let ledger = Arc::new(Ledger::default());
+        let ledger = Arc::new(Ledger::unbounded());
         let seen = lookup(&top, "file").unwrap().unwrap();
         assert!(open_file(&top, "file", &seen, true, true, &ledger).is_ok());
         fs::remove_file(folder.path().join("file")).unwrap();
