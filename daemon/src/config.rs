@@ -21,6 +21,9 @@ pub use keys::{
 pub use read::ConfigError;
 use url::Url;
 
+/// The least default of the memory for request bodies.
+const BODIES_BYTES: u64 = 256 << 20;
+
 /// Settings from the options of `serve`, which override the file.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
@@ -92,9 +95,15 @@ impl Config {
         self.http.streams_per_organization.unwrap_or(self.http.connections.div_ceil(2))
     }
 
+    /// `http.bodies_bytes`, by default enough for two bodies of the largest size.
+    pub fn bodies_bytes(&self) -> u64 {
+        let Http { body_bytes, plugin_bytes, .. } = self.http;
+        self.http.bodies_bytes.unwrap_or(BODIES_BYTES.max(2 * body_bytes).max(2 * plugin_bytes))
+    }
+
     /// `http.bodies_bytes_per_organization`, by default half of the bytes for all.
     pub fn bodies_bytes_per_organization(&self) -> u64 {
-        self.http.bodies_bytes_per_organization.unwrap_or(self.http.bodies_bytes.div_ceil(2))
+        self.http.bodies_bytes_per_organization.unwrap_or(self.bodies_bytes().div_ceil(2))
     }
 
     /// The SQLite file of `store`, by default `state.db` in the data folder.
@@ -131,7 +140,7 @@ impl Config {
                 "no organization could send a body of that size; raise the share or lower the size",
             ));
         }
-        if self.http.plugin_bytes.max(self.bodies_bytes_per_organization()) > self.http.bodies_bytes {
+        if self.http.plugin_bytes.max(self.bodies_bytes_per_organization()) > self.bodies_bytes() {
             return Err(ConfigError::new(
                 "`http.bodies_bytes` is less than `http.plugin_bytes` or `http.bodies_bytes_per_organization`",
                 "there would be no room for a body of that size; raise it or lower the others",

@@ -204,7 +204,7 @@ impl PreparedDaemon {
         let app = App::new(AppParts {
             admin,
             openapi: std::sync::OnceLock::new(),
-            bodies: BodyMemory::new(config.http.bodies_bytes, config.bodies_bytes_per_organization()),
+            bodies: BodyMemory::new(config.bodies_bytes(), config.bodies_bytes_per_organization()),
             config,
             serving: AtomicBool::new(true),
             background: TaskTracker::new(),

@@ -220,8 +220,9 @@ settings! {
         /// Maximum size of a plugin file.
         plugin_bytes: u64 = 64 * MIB, number(KIB, 512 * MIB);
         /// Maximum memory for all request bodies that are read or in use, except workspace files, which are written to disk
-        /// as they arrive. A request over the limit fails with `OVERLOADED`.
-        bodies_bytes: u64 = 256 * MIB, number(MIB, 64 * GIB);
+        /// as they arrive. A request over the limit fails with `OVERLOADED`. By default 256 MiB, or twice `body_bytes` or
+        /// `plugin_bytes` where that is more.
+        bodies_bytes: Option<u64> = None, number(MIB, 64 * GIB);
         /// Maximum memory for the request bodies of one organization. A request over the limit fails with `QUOTA_EXCEEDED`.
         /// By default half of `bodies_bytes`.
         bodies_bytes_per_organization: Option<u64> = None, number(KIB, 64 * GIB);

@@ -104,8 +104,8 @@ fn the_memory_for_bodies_is_bounded_by_organization() {
         let operator = fixture.daemon.operator();
         let part = vec![b' '; (2 << 20) - 1024];
         let stall = |client: &Client, path: &str| {
-            let mut pending =
-                client.raw(format!("{}Content-Length: 2097152\r\n\r\n", head_of_call(client, path)).as_bytes());
+            let mut pending = client
+                .raw(format!("{}Content-Length: 2097152\r\n\r\n", head_of_call(client, path)).as_bytes());
             let _ = pending.write(&part);
             pending
         };

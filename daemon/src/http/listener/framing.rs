@@ -69,10 +69,8 @@ impl RequestFraming {
     /// Follows bytes of the client, and replaces the end of a line that is refused.
     pub(super) fn follow(&mut self, bytes: &mut [u8]) {
         let mut at = 0;
-        while let Some(rest @ [_, ..]) = bytes.get_mut(at..) {
-            if self.refused.is_some() {
-                return;
-            }
+        while at < bytes.len() && self.refused.is_none() {
+            let rest = &mut bytes[at..];
             at += match self.next {
                 Next::Content(left) => self.skip(left, rest.len(), Next::Content, Next::RequestLine),
                 Next::Chunk(left) => self.skip(left, rest.len(), Next::Chunk, Next::ChunkSize),
