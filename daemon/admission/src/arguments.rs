@@ -1,7 +1,7 @@
 //! The arguments of a call: the raw text beside its parsed form.
 //!
 //! The plugin gets, byte for byte, the text that was validated (requirements 9.8), so the raw text is kept and the parsed
-//! form is only read. Both sides must parse the text alike. JSON that two correct parsers can read differently is an error:
+//! form is only read. Only a call with a `null` for an optional argument is written anew, before validation. Both sides must parse the text alike. JSON that two correct parsers can read differently is an error:
 //! duplicate keys, integers that a double rounds, floats that overflow, lone surrogates. The parser is `toolgate_api::json`.
 
 use std::fmt;
@@ -29,6 +29,12 @@ impl Arguments {
         }
         let value = parse_strict(raw, max_depth).map_err(ArgumentsError::Json)?;
         Ok(Self { raw: Arc::clone(raw), value })
+    }
+
+    /// Arguments with this value, written anew; `None` if the text exceeds `max_bytes`.
+    pub(crate) fn of_value(value: Value, max_bytes: u64) -> Option<Self> {
+        let raw = value.to_string();
+        (raw.len() as u64 <= max_bytes).then(|| Self { raw: raw.into(), value })
     }
 
     /// The raw text.

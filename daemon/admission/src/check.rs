@@ -21,6 +21,7 @@ use toolgate_api::limits::Limits;
 use crate::arguments::Arguments;
 use crate::egress::{CallAccess, PolicyNetwork};
 use crate::rules::{Rules, Tool};
+use crate::schema::Schema;
 
 pub use decide::{callable, decide, explain, has_tools, no_tools_warning};
 pub use permit::{Admitted, CallFacts, Checked, Unapproved};
@@ -93,6 +94,7 @@ fn validate<P>(tool: &Tool<P>, call: &ToolCall, limits: &Limits) -> Result<Argum
     let arguments = Arguments::parse(&call.arguments, limits.arguments_bytes, limits.arguments_depth)
         .map_err(|error| Refusal::invalid_arguments(tool, error.into_call_error(&call.tool)))?;
     let descriptor = tool.descriptor();
+    let arguments = without_refused_nulls(arguments, &descriptor.input, limits.arguments_bytes);
     match descriptor.input.validate_redacting(arguments.value(), &descriptor.redact) {
         Ok(()) => Ok(arguments),
         Err(violations) => {
@@ -100,6 +102,15 @@ fn validate<P>(tool: &Tool<P>, call: &ToolCall, limits: &Limits) -> Result<Argum
             Err(Refusal::invalid_arguments(tool, error))
         }
     }
+}
+
+/// Removes each `null` that stands for an absent optional argument. Arguments without `null` are not looked at.
+fn without_refused_nulls(arguments: Arguments, schema: &Schema, max_bytes: u64) -> Arguments {
+    if !arguments.raw().contains("null") {
+        return arguments;
+    }
+    let reduced = schema.without_refused_nulls(arguments.value());
+    reduced.and_then(|value| Arguments::of_value(value, max_bytes)).unwrap_or(arguments)
 }
 
 #[cfg(test)]

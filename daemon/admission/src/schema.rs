@@ -11,8 +11,11 @@ mod graph;
 mod pattern;
 mod cost;
 mod validation_cost;
+mod nulls;
 mod violation;
 mod hint;
+
+use std::collections::BTreeSet;
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
@@ -113,14 +116,8 @@ impl Schema {
     /// Like [`Schema::validate`], but violations show no value that contains one of the given JSON pointers or is inside it.
     pub fn validate_redacting(&self, instance: &Value, redacted: &[String]) -> Result<(), Vec<Violation>> {
         let size = Size::of(instance);
-        let weight = &self.cost.weight;
-        if size.places.saturating_mul(weight.keywords) > CHECK_WORK
-            || size.text_bytes.saturating_mul(weight.text_states) > TEXT_WORK
-        {
-            return Err(vec![Violation::not_validated(self.role, "too large")]);
-        }
-        if size.steps(self.cost.chain) > STACK_STEPS {
-            return Err(vec![Violation::not_validated(self.role, "too deeply nested")]);
+        if let Some(excess) = self.exceeds_limits(&size) {
+            return Err(vec![Violation::not_validated(self.role, excess)]);
         }
         if self.validator.is_valid(instance) {
             return Ok(());
@@ -142,6 +139,48 @@ impl Schema {
         };
         violations.truncate(VIOLATIONS);
         Err(violations.into_iter().map(Violation::within_bounds).collect())
+    }
+
+    /// Says in what a value exceeds the limits of validation.
+    fn exceeds_limits(&self, size: &Size) -> Option<&'static str> {
+        let weight = &self.cost.weight;
+        if size.places.saturating_mul(weight.keywords) > CHECK_WORK
+            || size.text_bytes.saturating_mul(weight.text_states) > TEXT_WORK
+        {
+            return Some("too large");
+        }
+        (size.steps(self.cost.chain) > STACK_STEPS).then_some("too deeply nested")
+    }
+
+    /// Returns the value without the `null`s of optional properties that the schema refuses (M5, `nulls.rs`), or `None` if
+    /// it has no such `null`.
+    pub fn without_refused_nulls(&self, instance: &Value) -> Option<Value> {
+        let size = Size::of(instance);
+        if self.exceeds_limits(&size).is_some()
+            || self.validator.is_valid(instance)
+            || ErrorSearch::affordable(&size, &self.cost) != ErrorSearch::All
+        {
+            return None;
+        }
+        let mut refused: BTreeSet<String> =
+            self.validator.iter_errors(instance).flat_map(|error| nulls::refused_nulls(&error)).collect();
+        let without = |pointers: &BTreeSet<String>| {
+            let mut value = instance.clone();
+            nulls::remove(&mut value, pointers);
+            value
+        };
+        if refused.is_empty() {
+            return None;
+        }
+        let reduced = without(&refused);
+        let missing =
+            self.validator.iter_errors(&reduced).filter_map(|error| nulls::missing_property(&error));
+        let required: BTreeSet<String> = missing.filter(|pointer| refused.contains(pointer)).collect();
+        if required.is_empty() {
+            return Some(reduced);
+        }
+        refused.retain(|pointer| !required.contains(pointer));
+        (!refused.is_empty()).then(|| without(&refused))
     }
 
     /// The source of the schema.

@@ -169,7 +169,7 @@ pub struct CallIntent<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     pub arguments: Option<Cow<'a, RawValue>>,
-    /// SHA-256 of the arguments before redaction.
+    /// SHA-256 of the arguments as they were sent.
     #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
     pub arguments_sha256: Sha256,
     /// The decision of the gate.

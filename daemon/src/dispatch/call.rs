@@ -228,7 +228,7 @@ impl Dispatcher {
             exchanges.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
         }
         let outcome = self.check_result(attempt, &admitted, &mut finished).await;
-        record::effects(&self.0.audit, attempt.entry, attempt.call, &admitted, &finished);
+        record::effects(&self.0.audit, attempt.entry, &admitted, &finished);
         record::log_lines(session, attempt.call, &admitted, &finished);
         record::log_end(session, &outcome, admitted.id());
         self.count_end(session, &outcome);

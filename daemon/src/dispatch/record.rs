@@ -44,7 +44,8 @@ pub(super) fn intent<'a>(
             redact_unvalidated(&call.arguments, &tool.redact, tool.input.source())
         }
         audit::Verdict::Refused => None,
-        audit::Verdict::Run | audit::Verdict::NeedsApproval => redact(&call.arguments, &tool.redact),
+        // The arguments that run, which are written anew where a `null` stood for an absent one.
+        audit::Verdict::Run | audit::Verdict::NeedsApproval => redact(recorded.arguments?, &tool.redact),
     });
     let recorded =
         intent_without_arguments(session, (&call.id, &call.tool), recorded, decision.revision, origin);
@@ -93,6 +94,8 @@ struct RecordedVerdict<'a> {
     reason: Reason<'a>,
     tool: Option<String>,
     descriptor: Option<&'a ToolDescriptor>,
+    /// The validated arguments; none of a refused call.
+    arguments: Option<&'a str>,
     plugin: Option<PluginStamp<'a>>,
 }
 
@@ -111,6 +114,7 @@ impl<'a> RecordedVerdict<'a> {
             reason: reason(facts.reason()),
             tool: Some(facts.id().to_string()),
             descriptor: Some(facts.tool()),
+            arguments: Some(facts.arguments().raw()),
             plugin: Some(PluginStamp {
                 version: facts.plugin().descriptor.version.as_str().into(),
                 digest: facts.plugin().digest.as_str().into(),
@@ -125,6 +129,7 @@ impl<'a> RecordedVerdict<'a> {
             reason: reason(&refusal.reason),
             tool: refusal.tool.as_ref().map(ToString::to_string),
             descriptor: tool.map(|tool| tool.descriptor()),
+            arguments: None,
             plugin: tool.map(|tool| PluginStamp {
                 version: tool.plugin().descriptor.version.as_str().into(),
                 digest: tool.plugin().digest.as_str().into(),
@@ -186,17 +191,11 @@ pub(super) fn client_outcome(outcome: &call::CallOutcome) -> CallOutcome<'static
 /// Records the effects of a call. A record that fails stops the log, and closing the entry reports it.
 ///
 /// Arguments that the tool declares secret are removed, also from URLs.
-pub(super) fn effects(
-    audit: &Audit,
-    entry: &Entry,
-    call: &RequestedCall,
-    admitted: &Admitted<Component>,
-    finished: &FinishedCall,
-) {
+pub(super) fn effects(audit: &Audit, entry: &Entry, admitted: &Admitted<Component>, finished: &FinishedCall) {
     if finished.effects.is_empty() {
         return;
     }
-    let secrets = secret_words(&call.arguments, &admitted.tool().redact);
+    let secrets = secret_words(admitted.arguments().raw(), &admitted.tool().redact);
     for effect in &finished.effects {
         let record = EffectRecord { effect: effect.kind.into(), detail: redact_effect(effect, &secrets) };
         if let Err(error) = audit.effect(entry, record) {
@@ -243,6 +242,7 @@ pub(super) fn cancelled_intent<'a>(
             reason,
             tool: read_called_name(&pending.outcome.called).map(|tool| tool.to_string()),
             descriptor: None,
+            arguments: None,
             plugin: None,
         },
     };

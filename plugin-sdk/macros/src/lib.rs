@@ -20,7 +20,8 @@ use proc_macro::TokenStream;
 /// The first paragraph of the doc comment is the description, and the others are the usage text. Each parameter needs a doc
 /// comment and a type that implements `serde::Deserialize` and `schemars::JsonSchema`. `Option` makes a parameter optional,
 /// `#[default]` or `#[default(10)]` gives it a default, and attributes of `serde` and `schemars` are forwarded. One parameter
-/// may be `&Context`. The function returns a `T` or a `Result<T, Error>`.
+/// may be `&Context`. The function returns a `T` or a `Result<T, Error>`. The daemon removes a `null` for an optional parameter whose
+/// schema refuses it, so a default applies to it too.
 ///
 /// The schema contains a default if the parameter's type implements `serde::Serialize` too. With `#[serde(flatten)]` the
 /// fields of a parameter are arguments themselves.

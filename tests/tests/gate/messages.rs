@@ -48,6 +48,39 @@ fn r2_a_model_fixes_a_misspelt_tool() {
     });
 }
 
+/// L17: the strict forms of function schemas make models send `null` for all that they leave out.
+#[test]
+fn m5_every_built_in_tool_takes_null_for_an_optional_argument() {
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": "*", "autonomy": "autonomous"}));
+        let tools = agent.session.client.get(&agent.session.path("/tools")).expect(200).json();
+        let mut optional = 0;
+        for tool in tools["tools"].as_array().expect("tools") {
+            let schema = &tool["input_schema"];
+            let properties = schema["properties"].as_object().expect("properties");
+            let required = schema["required"].as_array().cloned().unwrap_or_default();
+            let nulls: Value = properties
+                .keys()
+                .filter(|name| !required.contains(&json!(name)))
+                .map(|name| (name.clone(), Value::Null))
+                .collect();
+            optional += nulls.as_object().map_or(0, |nulls| nulls.len());
+            let reply = agent.session.call(tool["name"].as_str().expect("a name"), nulls);
+            for violation in reply.0["error"]["details"]["violations"].as_array().into_iter().flatten() {
+                assert_ne!(violation["found"], "null", "{tool}: {}", reply.0);
+            }
+        }
+        assert!(optional > 50, "{optional}");
+        let parsed = agent.session.call(
+            "text/csv_parse",
+            json!({"text": "a\n1\n", "delimiter": null, "header": null, "convert": null, "offset": null, "limit": null}),
+        );
+        assert_eq!(parsed.output()["rows"], json!([{"a": "1"}]));
+        let row = agent.session.audit_row(&fixture.operator, parsed.id());
+        assert_eq!(row["call"]["arguments"], json!({"text": "a\n1\n", "delimiter": null}), "{row}");
+    });
+}
+
 #[test]
 fn r2_a_model_adds_missing_arguments_and_fixes_types() {
     with_fixture(|fixture| {

@@ -135,6 +135,43 @@ fn an_agent_without_a_list_may_call_nothing() {
     }
 }
 
+/// M5 and 9.8: models and the strict forms of schemas write `null` for what is not given.
+#[test]
+fn m5_a_null_for_an_optional_argument_is_absent_and_the_plugin_gets_what_was_validated() {
+    let tool = tool_with(&json!({"input_schema": {
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}, "unset": {"type": ["string", "null"]}},
+        "required": ["path"],
+        "additionalProperties": false,
+    }}));
+    for (sent, run) in [
+        (r#"{"path":"a", "limit":null}"#, r#"{"path":"a"}"#),
+        (r#"{"limit":null,"unset":null,"path":"null"}"#, r#"{"path":"null","unset":null}"#),
+        // Nothing to remove: byte for byte.
+        (r#"{"path":"null", "limit":1.0}"#, r#"{"path":"null", "limit":1.0}"#),
+        (r#"{"unset": null, "path":"a"}"#, r#"{"unset": null, "path":"a"}"#),
+    ] {
+        let checked = checked_call(Arc::clone(&tool), "t/t", sent);
+        assert_eq!(checked.arguments().raw(), run);
+        assert_eq!(*checked.arguments().value(), serde_json::from_str::<Value>(run).unwrap());
+    }
+    for (sent, message) in [
+        (r#"{"path":null,"limit":null}"#, "'path' must be a string, not null"),
+        (r#"{"path":"a","limit":null,"more":null}"#, "Unknown argument 'more'"),
+    ] {
+        match check(
+            &rules_of(vec![Arc::clone(&tool)], r#"{"enabled":"*"}"#),
+            &SessionFacts::default(),
+            call("t/t", sent),
+        ) {
+            Verdict::Refused(refusal) => {
+                assert!(refusal.error.message.contains(message), "{}", refusal.error)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 /// Requirements 9.2: denial wins.
 #[test]
 fn a_disabled_tool_stays_out_although_it_is_enabled() {
