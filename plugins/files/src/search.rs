@@ -5,6 +5,8 @@
 
 mod contents;
 mod lines;
+#[path = "../../text/src/lone_braces.rs"]
+mod lone_braces;
 mod pattern;
 
 use schemars::JsonSchema;

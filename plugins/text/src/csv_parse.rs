@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use toolgate_sdk::serde_json::{self, value::RawValue};
 use toolgate_sdk::{Error, tool};
 
-use crate::delimiter::Delimiter;
+use crate::delimiter::{Delimiter, Guess};
 use crate::document::is_wide_integer;
 use crate::size::{Page, in_json};
 
@@ -38,7 +38,7 @@ use crate::size::{Page, in_json};
 pub fn csv_parse(
     /// The CSV
     text: String,
-    /// What stands between two fields; left out, the first line tells
+    /// What stands between two fields; left out, the first rows tell
     delimiter: Option<Delimiter>,
     /// Whether the first row names the columns
     #[default(true)]
@@ -55,7 +55,8 @@ pub fn csv_parse(
     limit: u32,
 ) -> Result<Table, Error> {
     let text = text.trim_start_matches('\u{feff}');
-    let delimiter = delimiter.unwrap_or_else(|| Delimiter::guess(text));
+    let Guess { delimiter, note } =
+        delimiter.map_or_else(|| Guess::of(text), |delimiter| Guess { delimiter, note: None });
     check_quotes(text, delimiter)?;
     let mut records = ReaderBuilder::new()
         .delimiter(delimiter.byte())
@@ -86,6 +87,7 @@ pub fn csv_parse(
         total: page.total,
         rows: page.entries,
         delimiter: delimiter.name(),
+        notes: note.into_iter().collect(),
     })
 }
 
@@ -105,6 +107,10 @@ pub struct Table {
     pub next_offset: Option<usize>,
     /// What stood between the fields
     pub delimiter: &'static str,
+    /// What to know of a delimiter that was not given
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub notes: Vec<String>,
 }
 
 /// One row.

@@ -1,5 +1,6 @@
-//! What stands between the fields of a row.
+//! The sign that separates the fields of a row.
 
+use csv::{ByteRecord, ReaderBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -33,25 +34,109 @@ impl Delimiter {
             Self::Pipe => "pipe",
         }
     }
+}
 
-    /// The one that is most often in the first line, outside quotes. A comma if there is none.
-    pub fn guess(text: &str) -> Self {
-        let mut counts = [0_usize; 4];
-        let mut is_quoted = false;
-        for byte in text.trim_start().bytes() {
-            match byte {
-                b'"' => is_quoted = !is_quoted,
-                b'\n' | b'\r' if !is_quoted => break,
-                _ if is_quoted => {}
-                _ => {
-                    for (count, delimiter) in counts.iter_mut().zip(Self::ALL) {
-                        *count += usize::from(byte == delimiter.byte());
-                    }
-                }
-            }
-        }
-        // Of equals the first one, so from the last to the first.
-        let best = counts.iter().zip(Self::ALL).rev().max_by_key(|(count, _)| **count);
-        best.map_or(Self::Comma, |(_, delimiter)| delimiter)
+/// Bytes that are judged: enough rows to tell a separator from signs within fields, for little fuel.
+const JUDGED_BYTES: usize = 16 * 1024;
+
+/// Rows that are judged.
+const JUDGED_ROWS: usize = 100;
+
+/// A delimiter that was judged by the rows.
+#[derive(Debug)]
+pub struct Guess {
+    pub delimiter: Delimiter,
+    /// What the caller should know of the judgement.
+    pub note: Option<String>,
+}
+
+/// How evenly a delimiter separates the rows.
+struct Fit {
+    delimiter: Delimiter,
+    /// The number of fields that most rows have.
+    fields: usize,
+    /// Rows with that number.
+    even_rows: usize,
+    rows: usize,
+}
+
+impl Guess {
+    /// Judges by the first rows: a separator gives them the same number of fields, two or more. As csv.Sniffer, Papa Parse
+    /// and DuckDB do, it looks at many rows, so that a quote or a decimal comma in the first does not decide.
+    pub fn of(text: &str) -> Self {
+        let is_whole = text.len() <= JUDGED_BYTES;
+        let sample = &text[..text.floor_char_boundary(JUDGED_BYTES)];
+        let fits = Delimiter::ALL.map(|delimiter| Fit::of(delimiter, sample, is_whole));
+        let has_decimal_commas = commas_are_decimal(sample);
+        let best = fits.iter().filter(|fit| fit.fields > 1).max_by_key(|fit| fit.rank(has_decimal_commas));
+        let Some(best) = best else {
+            let note = "no comma, semicolon, tab or pipe separates the rows, so each has one field";
+            return Self {
+                delimiter: Delimiter::Comma,
+                note: (!text.trim().is_empty()).then(|| note.to_owned()),
+            };
+        };
+        let other = fits.iter().find(|fit| {
+            fit.delimiter != best.delimiter && fit.fields > 1 && fit.even_rows == fit.rows && fit.rows > 1
+        });
+        let name = best.delimiter.name();
+        let note = match other {
+            Some(other) => Some(format!(
+                "the rows fit a {name} and a {}: give `delimiter` if it is not the {name}",
+                other.delimiter.name()
+            )),
+            None if best.even_rows < best.rows => Some(format!(
+                "a {name} was judged to separate the fields: {} of the first {} rows have {} fields",
+                best.even_rows, best.rows, best.fields
+            )),
+            None => None,
+        };
+        Self { delimiter: best.delimiter, note }
     }
+}
+
+impl Fit {
+    fn of(delimiter: Delimiter, sample: &str, is_whole: bool) -> Self {
+        let mut records = ReaderBuilder::new()
+            .delimiter(delimiter.byte())
+            .has_headers(false)
+            .flexible(true)
+            .from_reader(sample.as_bytes());
+        let mut record = ByteRecord::new();
+        let mut counts = Vec::new();
+        while counts.len() < JUDGED_ROWS && records.read_byte_record(&mut record).unwrap_or(false) {
+            counts.push(record.len());
+        }
+        // The last row of a sample is cut, unless it is the only one.
+        if !is_whole && counts.len() > 1 && counts.len() < JUDGED_ROWS {
+            counts.pop();
+        }
+        let rows_with = |fields: usize| counts.iter().filter(|count| **count == fields).count();
+        let fields = counts.iter().copied().max_by_key(|fields| (rows_with(*fields), *fields)).unwrap_or(0);
+        Self { delimiter, fields, even_rows: rows_with(fields), rows: counts.len() }
+    }
+
+    /// Evenness first, in thousandths. A tab is rarer within fields than the others, and a comma between digits separates
+    /// decimals. Then more fields are better, and what is more common.
+    fn rank(&self, has_decimal_commas: bool) -> impl Ord + use<> {
+        let evenness = self.even_rows * 1_000 / self.rows.max(1);
+        let likelihood = match self.delimiter {
+            Delimiter::Tab => 2,
+            Delimiter::Comma if has_decimal_commas => 0,
+            _ => 1,
+        };
+        let commonness = match self.delimiter {
+            Delimiter::Comma => 3,
+            Delimiter::Semicolon => 2,
+            Delimiter::Tab => 1,
+            Delimiter::Pipe => 0,
+        };
+        (evenness, likelihood, self.fields, commonness)
+    }
+}
+
+fn commas_are_decimal(sample: &str) -> bool {
+    let bytes = sample.as_bytes();
+    let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+    sample.match_indices(',').all(|(at, _)| is_digit(at.checked_sub(1)) && is_digit(Some(at + 1)))
 }

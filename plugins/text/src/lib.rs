@@ -5,6 +5,7 @@
 
 mod delimiter;
 mod document;
+mod lone_braces;
 mod pattern;
 mod size;
 mod tree;

@@ -6,14 +6,20 @@
 use regex::{Regex, RegexBuilder};
 use toolgate_sdk::Error;
 
+use crate::lone_braces::escape_lone_braces;
+
 /// A compiled pattern larger than this is a mistake, or an attack.
 pub const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 
 /// Compiles a pattern that a model wrote.
 pub fn compile(pattern: &str, ignore_case: bool) -> Result<Regex, Error> {
-    let compiled =
-        RegexBuilder::new(pattern).case_insensitive(ignore_case).size_limit(MAX_PATTERN_BYTES).build();
-    compiled.map_err(|error| Error::invalid(explain(&error)))
+    let build = |pattern: &str| {
+        RegexBuilder::new(pattern).case_insensitive(ignore_case).size_limit(MAX_PATTERN_BYTES).build()
+    };
+    build(pattern).or_else(|error| {
+        let relaxed = escape_lone_braces(pattern).and_then(|pattern| build(&pattern).ok());
+        relaxed.ok_or_else(|| Error::invalid(explain(&error)))
+    })
 }
 
 /// Compiles a pattern that matches a text as it is.

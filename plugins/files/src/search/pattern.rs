@@ -11,6 +11,8 @@ use regex_syntax::hir::{
 };
 use toolgate_sdk::Error;
 
+use super::lone_braces::escape_lone_braces;
+
 /// A compiled pattern larger than this is a mistake, or an attack.
 const MAX_PATTERN_BYTES: usize = 2 * 1024 * 1024;
 
@@ -35,14 +37,20 @@ impl Pattern {
             return Err(Error::invalid(format!("`pattern` is longer than {MAX_WRITTEN_BYTES} bytes")));
         }
         let escaped = literal.then(|| regex_syntax::escape(written));
-        let parsed = ParserBuilder::new()
-            .multi_line(true)
-            .crlf(true)
-            .utf8(false)
-            .case_insensitive(ignore_case)
-            .build()
-            .parse(escaped.as_deref().unwrap_or(written));
-        let hir = parsed.map_err(|error| refused(&error.to_string()))?;
+        let parse = |pattern: &str| {
+            let mut parser = ParserBuilder::new();
+            parser
+                .multi_line(true)
+                .crlf(true)
+                .utf8(false)
+                .case_insensitive(ignore_case)
+                .build()
+                .parse(pattern)
+        };
+        let hir = parse(escaped.as_deref().unwrap_or(written)).or_else(|error| {
+            let relaxed = escape_lone_braces(written).and_then(|pattern| parse(&pattern).ok());
+            relaxed.ok_or_else(|| refused(&error.to_string()))
+        })?;
         let hir = within_a_line(hir)?;
         let looks_for_words = hir.properties().look_set().contains_word_unicode();
         if !looks_for_words {

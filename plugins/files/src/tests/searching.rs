@@ -173,6 +173,7 @@ fn a_search_that_cannot_be_is_refused_with_its_reason() {
         let refused = Pattern::compile(pattern, false, false).unwrap_err();
         assert!(refused.message().contains(reason), "{pattern}: {refused}");
     }
+    assert!(Pattern::compile(r"fn main\(\) {", false, false).unwrap().regex.is_match("fn main() {"));
     let glob = Names::compile("[a", "glob", false).unwrap_err();
     assert!(glob.message().starts_with("`glob` is not a glob"), "{glob}");
 }

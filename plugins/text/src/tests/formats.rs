@@ -32,6 +32,66 @@ fn csv_is_read_as_spreadsheets_write_it() {
 }
 
 #[test]
+fn the_delimiter_is_judged_by_many_rows_and_what_was_judged_is_told() {
+    for (text, delimiter, first) in [
+        // Commas within the names of the header, and quotes that are signs like others.
+        (
+            "SKU (new, required);Name (max 100, required);Price (net, EUR, gross)\n1;pen;2.5\n",
+            "semicolon",
+            json!(["SKU (new, required)", "Name (max 100, required)", "Price (net, EUR, gross)"]),
+        ),
+        ("3\" bolt;qty\n5;7\n", "semicolon", json!(["3\" bolt", "qty"])),
+        ("3\" bolt;7\nnut;9\n", "semicolon", json!(["3\" bolt", "7"])),
+        ("5' 11\" tall\tname\n1\tx\n", "tab", json!(["5' 11\" tall", "name"])),
+        ("a|b, c, d\n1|2, 3\n", "pipe", json!(["a", "b, c, d"])),
+        // Decimal commas, in all rows but the header and in all.
+        ("a;b\n1,5;2,5\n3,5;4,5\n", "semicolon", json!(["a", "b"])),
+        ("id,tags\n1,a;b\n2,c;d\n", "comma", json!(["id", "tags"])),
+        // Separators within quotes, and rows with more fields.
+        ("\"a;b;c\",d\n1,2\n", "comma", json!(["a;b;c", "d"])),
+    ] {
+        let found = call("csv_parse", json!({"text": text, "header": false})).unwrap();
+        assert_eq!((&found["delimiter"], &found["rows"][0]), (&json!(delimiter), &first), "{text}");
+        assert_eq!(found.get("notes"), None, "{text}");
+    }
+    let notes = |text: &str| {
+        let found = call("csv_parse", json!({"text": text, "header": false})).unwrap();
+        (found["delimiter"].clone(), found["notes"][0].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(
+        notes("1,5;2,5\n3,5;4,5\n"),
+        (
+            json!("semicolon"),
+            "the rows fit a semicolon and a comma: give `delimiter` if it is not the semicolon".to_owned()
+        )
+    );
+    assert_eq!(
+        notes("Report\na;b\n1;2\n"),
+        (
+            json!("semicolon"),
+            "a semicolon was judged to separate the fields: 2 of the first 3 rows have 2 fields".to_owned()
+        )
+    );
+    assert_eq!(
+        notes("one\ntwo\n"),
+        (
+            json!("comma"),
+            "no comma, semicolon, tab or pipe separates the rows, so each has one field".to_owned()
+        )
+    );
+    let given = call("csv_parse", json!({"text": "one\ntwo\n", "delimiter": "tab"})).unwrap();
+    assert_eq!(given.get("notes"), None);
+}
+
+#[test]
+fn a_long_text_is_judged_by_its_beginning() {
+    let rows: String = (0..3_000).map(|row| format!("{row},5;\"x, y\nz\";{row}\n")).collect();
+    let found = call("csv_parse", json!({"text": format!("n;t;m\n{rows}"), "limit": 1})).unwrap();
+    assert_eq!(found["rows"], json!([{"n": "0,5", "t": "x, y\nz", "m": "0"}]));
+    assert_eq!((&found["total"], &found["delimiter"]), (&json!(3_000), &json!("semicolon")));
+}
+
+#[test]
 fn a_quote_that_is_never_closed_is_refused_with_its_line() {
     for (text, line) in [("a,b\n1,\"x\n2,y\n3,z", 2), ("a,\"b", 1), ("a\n\"x\"\n\"\"\"y\n", 3)] {
         for header in [true, false] {

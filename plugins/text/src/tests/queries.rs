@@ -63,6 +63,12 @@ fn a_filter_does_what_jq_does() {
             json!({"a": 1, "b": 2}),
             json!([["b", "c", "d"]]),
         ),
+        // A `{` that begins no repetition is taken as it is, as in jq.
+        (
+            "test(\"a{\"), test(\"{x}\"), (\"aa\" | test(\"^a{2}$\"))",
+            json!("a{x}"),
+            json!([true, true, true]),
+        ),
         ("try error(\"x\") catch ., (.a? // 1), (tojson | fromjson), halt", json!([1]), json!(["x", 1, [1]])),
     ] {
         let found = call("json_query", json!({"filter": filter, "value": value}));
