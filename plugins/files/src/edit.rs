@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::likeness::{MAX_LOOKED_AT_BYTES, nearest_line, without_number};
+use crate::likeness::{MAX_LOOKED_AT_BYTES, fold_look_alikes, nearest_line, without_number};
 use crate::room::shorten;
 use crate::text::{end_in_crlf, without_mark};
 use crate::workspace::{Place, Workspace};
@@ -139,7 +139,8 @@ fn not_found(text: &str, old: &str, place: &Place) -> Error {
     if text.is_empty() {
         return Error::new(format!("`old` is not in `{name}`, which is empty"));
     }
-    if let Some((line, slip)) = find_slip(text, old) {
+    let slip = find_slip(text, old).map(|(line, slip)| (line, slip.to_owned()));
+    if let Some((line, slip)) = slip.or_else(|| find_look_alike(text, old)) {
         return Error::new(format!(
             "`old` is in `{name}` from line {line}, but for {slip}: take the text as `read` gives it"
         ));
@@ -184,6 +185,26 @@ fn find_slip(text: &str, old: &str) -> Option<(usize, &'static str)> {
         let place = memmem::find(text.as_bytes(), old.as_bytes()).filter(|_| !old.trim().is_empty())?;
         Some((text[..place].matches('\n').count() + 1, slip))
     })
+}
+
+/// The line where the text is but for signs that look alike, and the first of them.
+fn find_look_alike(text: &str, old: &str) -> Option<(usize, String)> {
+    let text = &text[..text.floor_char_boundary(MAX_LOOKED_AT_BYTES)];
+    let (folded, wanted) = (fold_look_alikes(text), fold_look_alikes(old));
+    let place = memmem::find(folded.as_bytes(), wanted.as_bytes()).filter(|_| !wanted.trim().is_empty())?;
+    let index = folded[..place].matches('\n').count();
+    let found: Vec<&str> = text.lines().skip(index).take(old.lines().count()).collect();
+    let only_in =
+        |text: &str, other: &str| text.chars().find(|sign| !sign.is_ascii() && !other.contains(*sign));
+    let in_file = found.iter().find_map(|line| only_in(line, old)).map(|sign| ("the file", sign));
+    let slip = match in_file.or_else(|| only_in(old, &found.concat()).map(|sign| ("`old`", sign))) {
+        Some((holder, sign)) => {
+            let shown = sign.escape_debug();
+            format!("signs that look alike, as `{shown}` (U+{:04X}) of {holder}", u32::from(sign))
+        }
+        None => "the spaces or tabs within its lines".to_owned(),
+    };
+    Some((index + 1, slip))
 }
 
 /// A part of each line of a text, joined by line feeds.

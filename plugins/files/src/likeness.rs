@@ -87,6 +87,8 @@ pub fn slip(line: &str, wanted: &str) -> Option<&'static str> {
         Some("only spaces at the end differ")
     } else if line.split_whitespace().eq(wanted.split_whitespace()) {
         Some("only spaces or tabs differ")
+    } else if fold_look_alikes(line).trim() == fold_look_alikes(wanted).trim() {
+        Some("only signs that look alike differ, such as curly quotes or a no-break space")
     } else if line.split_whitespace().eq(without_number.split_whitespace()) {
         Some("the number before it is no part of the file; leave it out")
     } else {
@@ -102,4 +104,40 @@ pub fn without_number(line: &str) -> Option<&str> {
         return None;
     }
     rest.trim_start_matches(' ').strip_prefix([':', '\t', '|', '→'])
+}
+
+/// A text with one sign for all that look alike: quotes, dashes, spaces, wide forms, and letters with accents, which are one
+/// character or two (NFC, NFD). Spaces and tabs in a row are one space, and signs without a width are left out.
+pub fn fold_look_alikes(text: &str) -> String {
+    let mut folded = String::with_capacity(text.len());
+    let mut signs = text.chars().peekable();
+    while let Some(sign) = signs.next() {
+        let has_accent = signs.next_if(is_accent).is_some();
+        while signs.next_if(is_accent).is_some() {}
+        match sign {
+            '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' => folded.push(ACCENTED),
+            _ if has_accent => folded.push(ACCENTED),
+            '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' => {}
+            '`' | '´' | '‘'..='‛' | '′' | 'ʼ' => folded.push('\''),
+            '“'..='‟' | '″' | '«' | '»' => folded.push('"'),
+            '‐'..='―' | '−' => folded.push('-'),
+            ' ' | '\t' | '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}' => {
+                folded.push_str(if folded.ends_with(' ') { "" } else { " " });
+            }
+            '…' => folded.push_str("..."),
+            '！'..='～' => folded.extend(char::from_u32(u32::from(sign) - WIDE_OFFSET)),
+            _ => folded.push(sign),
+        }
+    }
+    folded
+}
+
+/// Stands for any letter with an accent.
+const ACCENTED: char = '\u{fffd}';
+
+/// How far the wide forms of ASCII are from ASCII.
+const WIDE_OFFSET: u32 = 0xfee0;
+
+fn is_accent(sign: &char) -> bool {
+    matches!(sign, '\u{300}'..='\u{36f}')
 }

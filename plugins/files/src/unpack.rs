@@ -266,6 +266,7 @@ impl Output<'_> {
         }
         let mut archive = tar::Archive::new(head.chain(content));
         let mut long_name = None;
+        let mut told_bytes = None;
         // Raw, because names and notes of any size would otherwise be read into memory.
         for entry in archive.entries().map_err(Refused::Read)?.raw(true) {
             let mut entry = entry.map_err(Refused::Read)?;
@@ -275,10 +276,15 @@ impl Output<'_> {
                     let note = read_note(&mut entry)?;
                     long_name = note.split(|byte| *byte == 0).next().map(<[u8]>::to_vec);
                 }
-                EntryType::XHeader => long_name = pax_name(&read_note(&mut entry)?)?.or(long_name),
+                EntryType::XHeader => {
+                    let note = PaxNote::read(&read_note(&mut entry)?)?;
+                    long_name = note.name.or(long_name);
+                    told_bytes = note.bytes;
+                }
                 EntryType::XGlobalHeader | EntryType::GNULongLink => {}
                 _ => {
                     let raw = long_name.take().unwrap_or_else(|| entry.path_bytes().into_owned());
+                    check_sizes(told_bytes.take(), entry.header().entry_size().map_err(Refused::Read)?)?;
                     self.add_tar_entry(&raw, kind, &mut entry)?;
                 }
             }
@@ -398,19 +404,41 @@ fn read_note(entry: &mut dyn Read) -> Taken<Vec<u8>> {
     Ok(note)
 }
 
-fn pax_name(note: &[u8]) -> Taken<Option<Vec<u8>>> {
-    let mut name = None;
-    for extension in tar::PaxExtensions::new(note) {
-        let extension = extension.map_err(Refused::Read)?;
-        match extension.key_bytes() {
-            b"path" => name = Some(extension.value_bytes().to_vec()),
-            // Only what is larger than anything that is unpacked here needs it.
-            b"size" => return Err(said("a file in it is too large".to_owned())),
-            b"linkpath" => return Err(said("there is a link in it".to_owned())),
-            _ => {}
+/// What a PAX header says of the entry after it (POSIX, `pax`).
+#[derive(Default)]
+struct PaxNote {
+    name: Option<Vec<u8>>,
+    bytes: Option<u64>,
+}
+
+impl PaxNote {
+    fn read(text: &[u8]) -> Taken<Self> {
+        let mut note = Self::default();
+        for extension in tar::PaxExtensions::new(text) {
+            let extension = extension.map_err(Refused::Read)?;
+            match (extension.key_bytes(), extension.value()) {
+                (b"path", _) => note.name = Some(extension.value_bytes().to_vec()),
+                (b"size", size) => {
+                    let bytes = size.ok().and_then(|size| size.parse().ok());
+                    note.bytes =
+                        Some(bytes.ok_or_else(|| said("the size of a file in it is no number".to_owned()))?);
+                }
+                (b"linkpath", _) => return Err(said("there is a link in it".to_owned())),
+                _ => {}
+            }
         }
+        Ok(note)
     }
-    Ok(name)
+}
+
+/// The size of a PAX header replaces that of the entry. npm and node-tar write both. They differ only where the entry has no
+/// room for the number, which is far more than is unpacked here.
+fn check_sizes(told: Option<u64>, in_entry: u64) -> Taken {
+    match told.filter(|told| *told != in_entry) {
+        None => Ok(()),
+        Some(told) if told > MAX_UNPACKED_BYTES => Err(too_large()),
+        Some(told) => Err(said(format!("a file in it has two sizes, {told} and {in_entry} bytes"))),
+    }
 }
 
 fn taken_name(raw: &[u8]) -> Taken<String> {

@@ -295,6 +295,46 @@ fn t7_a_zip_with_the_same_name_twice_is_refused() {
     assert_eq!(folder.workspace.unpack("y.zip", "y").unwrap().files, 3);
 }
 
+/// A PAX header as node-tar and npm write it: name and size of the entry that follows.
+fn pax(records: &[(&str, &str)]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for (key, value) in records {
+        let rest = format!(" {key}={value}\n");
+        let length = (rest.len()..).find(|length| length.to_string().len() + rest.len() == *length).unwrap();
+        text.extend_from_slice(format!("{length}{rest}").as_bytes());
+    }
+    text
+}
+
+#[test]
+fn a_size_in_a_pax_header_is_the_size_of_its_file() {
+    use tar::EntryType::{Regular, XHeader};
+
+    let long = format!("{}.txt", "n".repeat(120));
+    let folder = folder(&[]);
+    let unpack = |note: &[(&str, &str)], content: &[u8]| {
+        put(
+            &folder,
+            "x.tgz",
+            &tar_of(&[(b"PaxHeader", XHeader, &pax(note)), (b"a", Regular, content), (b"b", Regular, b"z")]),
+        );
+        folder.workspace.unpack("x.tgz", "out").map_err(|error| error.message().to_owned())
+    };
+    for name in ["é.txt", long.as_str()] {
+        unpack(&[("path", name), ("size", "2"), ("mtime", "1.5")], b"hi").unwrap();
+        assert_eq!(folder.text(&format!("out/{name}")), "hi");
+        assert_eq!(folder.text("out/b"), "z");
+        std::fs::remove_dir_all(folder.folder.path().join("out")).unwrap();
+    }
+    for (size, told) in [
+        ("8589934592", "more than 10 MiB"),
+        ("3", "a file in it has two sizes, 3 and 2 bytes"),
+        ("x", "the size of a file in it is no number"),
+    ] {
+        assert!(unpack(&[("size", size)], b"hi").unwrap_err().contains(told), "{size}");
+    }
+}
+
 #[test]
 fn bombs_end_at_the_limits() {
     use tar::EntryType::{GNULongName, Regular, XHeader};

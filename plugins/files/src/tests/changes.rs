@@ -142,8 +142,8 @@ fn t7_text_is_appended_only_to_what_ends_in_utf_8() {
 fn t7_what_cannot_be_seen_is_shown_where_a_text_is_not_found() {
     let folder = folder(&[("a.txt", "\u{feff}let total =\u{a0}1;\n\tprint(\u{200b}total);\u{7}\n")]);
     for (old, expected) in [
-        ("let total = 1;", "The nearest line is 1: `let total =\\u{a0}1;`"),
-        ("    print(total);", "The nearest line is 2: `\\tprint(\\u{200b}total);\\u{7}`"),
+        ("let total = 2;", "The nearest line is 1: `let total =\\u{a0}1;`"),
+        ("    print(total, 1);", "The nearest line is 2: `\\tprint(\\u{200b}total);\\u{7}`"),
     ] {
         let told = message(folder.workspace.edit("a.txt", old, "x", false));
         assert!(told.ends_with(expected), "{told}");
@@ -209,6 +209,28 @@ fn an_edit_that_finds_nothing_names_the_nearest_line() {
     assert!(edit("empty", "a").contains("which is empty"));
     assert!(edit("a.rs", "").contains("`old` is empty"));
     assert!(edit("a.rs", "x").contains("the same"));
+}
+
+#[test]
+fn an_edit_that_differs_in_signs_that_look_alike_names_one() {
+    for (text, old, slip) in [
+        (
+            "a\nsay “hi”\n",
+            "say \"hi\"",
+            "from line 2, but for signs that look alike, as `“` (U+201C) of the file",
+        ),
+        ("say \"hi\"\n", "say “hi”", "from line 1, but for signs that look alike, as `“` (U+201C) of `old`"),
+        ("no\u{a0}break\n", "no break", "signs that look alike, as `\\u{a0}` (U+00A0) of the file"),
+        ("cafe\u{301}\nx\n", "café\nx", "signs that look alike, as `\\u{301}` (U+0301) of the file"),
+        ("a — b…\n", "a - b...", "signs that look alike, as `—` (U+2014) of the file"),
+        ("zero\u{200b}width\n", "zerowidth", "signs that look alike, as `\\u{200b}` (U+200B) of the file"),
+        ("１２\n", "12", "signs that look alike, as `１` (U+FF11) of the file"),
+        ("x\nkey =\tvalue\n", "key = value", "from line 2, but for the spaces or tabs within its lines"),
+    ] {
+        let folder = folder(&[("a.txt", text)]);
+        let told = message(folder.workspace.edit("a.txt", old, "new", false));
+        assert!(told.contains(slip), "{old}: {told}");
+    }
 }
 
 #[test]

@@ -255,7 +255,12 @@ fn t7_a_byte_order_mark_stays_before_the_first_line() {
     assert_eq!(apply(&folder, "--- a/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"), "Deleted a.txt +0 -1");
     folder.workspace.write("b.txt", "\u{feff}one\u{200b} line\n".as_bytes()).unwrap();
     let told = apply(&folder, &diff_of("b.txt", "@@ -1 +1 @@\n-one line\n+x\n"));
-    assert!(told.contains("the nearest is 1: `one\\u{200b} line`"), "{told}");
+    assert!(
+        told.contains(
+            "is `one\\u{200b} line`, and the diff has `one line`: only signs that look alike differ"
+        ),
+        "{told}"
+    );
 }
 
 #[test]
