@@ -222,10 +222,13 @@ fn plugin_failure(failure: Failure, store: &Store<CallState>, limits: &Limits) -
     };
     let details = failure.details.as_deref().filter(|json| json.len() <= FAILURE_DETAILS_BYTES);
     let details = details.and_then(|json| serde_json::from_str(json).ok()).map(Details::Other);
-    let error = CallError { details, ..CallError::new(error_type, message, "").retryable(failure.retryable) };
+    let is_renewed = store.data().egress.record().credential_is_renewed();
+    let is_retryable = failure.retryable || error_type == ErrorType::ToolFailed && is_renewed;
+    let error = CallError { details, ..CallError::new(error_type, message, "").retryable(is_retryable) };
     let hint: Cow<'_, str> = match error_type {
         ErrorType::InvalidArguments => "change the arguments as the message says and call again".into(),
         ErrorType::ApiUnavailable => retry_hint(error.retry_after_ms()).into(),
+        _ if is_renewed => "call again: the credential was refused, and the next call renews it".into(),
         _ if failure.retryable => "the same call can succeed later".into(),
         _ if store.data().egress.record().credential_is_refused() => {
             "check the credential: it may be wrong, expired, or not allowed to do this".into()

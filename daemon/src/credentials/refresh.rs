@@ -115,20 +115,23 @@ impl Credentials {
     }
 
     /// Notes that an API rejected the secret with this identity, since a provider may revoke a token before its expiry. The
-    /// next use refreshes it, if it can be refreshed.
-    pub fn report_rejection(&self, organization: &Name, identity: &str, now_ms: u64) {
+    /// next use refreshes it, if it can be refreshed: then it returns true.
+    pub fn report_rejection(&self, organization: &Name, identity: &str, now_ms: u64) -> bool {
         let snapshot = self.0.snapshot.load();
         let is_same = |credential: &&Arc<Credential>| *credential.identity == *identity;
-        let Some(credential) = snapshot.of(organization).find(is_same) else { return };
+        let Some(credential) = snapshot.of(organization).find(is_same) else { return false };
         if credential.row.refresh_ms.is_none() {
-            return;
+            return false;
         }
         let shared = &credential.shared;
         let is_due = |last: u64| last == 0 || now_ms >= last.saturating_add(REJECTION_INTERVAL_MS);
         let update = |last: u64| is_due(last).then_some(now_ms);
-        if shared.rejected_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update).is_ok() {
+        let is_refreshed =
+            shared.rejected_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update).is_ok();
+        if is_refreshed {
             shared.rejected_version.store(credential.row.version, Ordering::Relaxed);
         }
+        is_refreshed
     }
 
     /// Spawns refreshes of tokens that users consented to, since an unused refresh token can expire.

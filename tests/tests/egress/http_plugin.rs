@@ -38,7 +38,11 @@ fn t7_pages_are_read_only_from_granted_hosts() {
 
         // A redirect to another host is refused.
         let before = fixture.upstream.requests().len();
-        fetch(&format!("{API}/away")).expect_error("NETWORK_DENIED");
+        let denied = fetch(&format!("{API}/away")).expect_error("NETWORK_DENIED");
+        let way = format!("to which `GET {API}/away` led with status 302");
+        assert!(denied.message().contains(&way), "{}", denied.message());
+        let direct = fetch("https://other.upstream.test:8443/").expect_error("NETWORK_DENIED");
+        assert!(!direct.message().contains("to which"), "{}", direct.message());
         assert_eq!(fixture.upstream.requests().len(), before + 1);
     });
 }

@@ -281,7 +281,8 @@ fn k3_a_refused_credential_is_reported_to_the_store() {
         let recording = |credentials: Credentials| {
             let refused_identities = Arc::clone(&refused_identities);
             credentials.on_refusal(move |identity| {
-                refused_identities.lock().expect("sound").push(identity.to_owned())
+                refused_identities.lock().expect("sound").push(identity.to_owned());
+                true
             })
         };
         let url = format!("{API}/");

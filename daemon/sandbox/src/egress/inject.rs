@@ -61,7 +61,7 @@ pub(super) enum ScanSecrets {
 
 type CredentialsFuture = Pin<Box<dyn Future<Output = Result<CredentialsForRequest, CallError>> + Send>>;
 type FindCredentials = dyn Fn(Permitted) -> CredentialsFuture + Send + Sync;
-type ReportRefusal = dyn Fn(&str) + Send + Sync;
+type ReportRefusal = dyn Fn(&str) -> bool + Send + Sync;
 
 /// Provides the credentials of each request. An error ends the request, and the call if it fails because of it.
 #[derive(Clone)]
@@ -83,13 +83,14 @@ impl Credentials {
         Self { find: Some(Arc::new(move |permitted| Box::pin(find(permitted)))), report: None }
     }
 
-    /// Calls this function with the identity of each credential that a server refused with status 401.
-    pub fn on_refusal(self, report: impl Fn(&str) + Send + Sync + 'static) -> Self {
+    /// Calls this function with the identity of each credential that a server refused with status 401. It returns whether the
+    /// next request gets a new secret.
+    pub fn on_refusal(self, report: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self { report: Some(Arc::new(report)), ..self }
     }
 
-    pub(super) fn report_refusal(&self, identity: &str) {
-        self.report.iter().for_each(|report| report(identity));
+    pub(super) fn report_refusal(&self, identity: &str) -> bool {
+        self.report.as_ref().is_some_and(|report| report(identity))
     }
 
     /// The credentials of a request. A request over plain HTTP carries none, even if the daemon returns one (K4).

@@ -42,6 +42,10 @@ struct RecordState {
     is_traced: bool,
     /// Status of the last response.
     last_status: Option<u16>,
+    /// The last response with a `Location`, if it was the last: its status, the request and the location.
+    redirect: Option<(u16, Arc<Target>, String)>,
+    /// Whether the credential that the last request was refused with is renewed by the next request.
+    credential_is_renewed: bool,
     exceeded_limit: Option<LimitName>,
     /// The intent of the call could not be recorded.
     unrecordable: bool,
@@ -104,10 +108,18 @@ impl EgressRecord {
             escape_for_display(&denied.message, DETAIL_CHARS)
         );
         let mut state = self.state();
-        state.last_error = Some(CallError::from(denied));
+        let mut error = CallError::from(denied);
+        if let Some(way) = state.way_to(destination) {
+            error.message.push_str(&way);
+        }
+        state.last_error = Some(error);
         let effect = Effect { kind: "network_denied", detail };
         let exchange = state.can_trace().then(|| Box::new(Exchange::denial(destination, denied)));
         state.push(Entry::Effect(effect, exchange));
+    }
+
+    pub(super) fn set_credential_renewed(&self, is_renewed: bool) {
+        self.state().credential_is_renewed = is_renewed;
     }
 
     pub(super) fn set_unrecordable(&self) {
@@ -173,6 +185,12 @@ impl EgressRecord {
         last.is_some_and(|request| request.credential.is_some() && matches!(request.status, Some(401 | 403)))
     }
 
+    /// Whether the last request was refused with status 401 for a credential that the next request renews.
+    pub(crate) fn credential_is_renewed(&self) -> bool {
+        let state = self.state();
+        state.last_status == Some(401) && state.credential_is_renewed
+    }
+
     /// Returns the effects, and the exchanges of a traced call.
     pub(crate) fn take(&self) -> (Vec<Effect>, Vec<Exchange>) {
         let entries = std::mem::take(&mut self.state().entries);
@@ -185,6 +203,17 @@ impl EgressRecord {
 impl RecordState {
     fn can_trace(&self) -> bool {
         self.is_traced && self.entries.len() < TRACED_MAX
+    }
+
+    /// Says which response led to a request, if the last one did.
+    fn way_to(&self, destination: &str) -> Option<String> {
+        let (status, from, location) = self.redirect.as_ref()?;
+        let authority = destination.split("//").nth(1)?.split('/').next()?;
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        (location.contains(host) || !location.contains("//")).then(|| {
+            let from = escape_for_display(&from.to_string(), DETAIL_CHARS);
+            format!(", to which `{from}` led with status {status}")
+        })
     }
 
     /// Counts bytes of both directions. Returns false beyond the limit.
@@ -237,12 +266,14 @@ impl RequestHandle {
         state.spend_bytes(bytes)
     }
 
-    /// Records the status of the response, and clears earlier errors.
-    pub(super) fn record_status(&self, status: u16) {
+    /// Records the status of the response and where it leads, and clears earlier errors.
+    pub(super) fn record_status(&self, status: u16, location: Option<&str>) {
         let mut state = self.record.state();
         state.request(self.at).into_iter().for_each(|request| request.status = Some(status));
         state.last_error = None;
         state.last_status = Some(status);
+        let location = location.filter(|_| (300..400).contains(&status));
+        state.redirect = location.map(|location| (status, Arc::clone(&self.target), location.to_owned()));
     }
 
     /// Updates the exchange of a traced request.
@@ -313,4 +344,57 @@ fn overload_error(why: &str) -> CallError {
     )
     .retryable(true)
     .with_retry_after_ms(RETRY_AFTER_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use toolgate_admission::CallAccess;
+    use toolgate_api::grant::{Capabilities, Grant};
+
+    use super::*;
+
+    /// Sends a request to `https://a.example/x` that gets this response.
+    fn response(record: &EgressRecord, status: u16, location: Option<&str>) {
+        let rules = r#"{"network":[{"host":"a.example"}]}"#;
+        let granted = Grant::parse(rules).expect("a grant");
+        let asked = Capabilities { network: granted.network.clone(), ..Capabilities::default() };
+        let target = Target::parse("https", "a.example", "/x?secret=1", "GET").expect("a target");
+        let permitted = CallAccess::new(Arc::new(asked), Arc::new(granted)).permit(target).expect("granted");
+        record.begin_request(&permitted, Some("c")).record_status(status, location);
+    }
+
+    fn denial(record: &EgressRecord, url: &str) -> String {
+        let denied = NetworkDenial { message: "denied".to_owned(), ..NetworkDenial::no_network() };
+        record.record_denial(&format!("GET {url}"), &denied);
+        record.last_error().expect("an error").message
+    }
+
+    #[test]
+    fn w02_a_denial_says_which_response_led_there() {
+        let record = EgressRecord::new(&Limits::DEFAULT, false);
+        let told = "denied, to which `GET https://a.example:443/x` led with status 302";
+        for (location, url, expected) in [
+            ("http://169.254.169.254/latest/", "http://169.254.169.254:80/latest/", told),
+            ("http://[::1]:8080/", "http://[::1]:8080/", told),
+            ("/admin", "https://a.example:443/admin", told),
+            ("http://169.254.169.254/latest/", "https://c.example:443/", "denied"),
+        ] {
+            response(&record, 302, Some(location));
+            assert_eq!(denial(&record, url), expected);
+        }
+        response(&record, 200, None);
+        assert_eq!(denial(&record, "http://169.254.169.254:80/"), "denied");
+    }
+
+    #[test]
+    fn k3_a_refused_credential_counts_as_renewed_only_after_a_401_that_was_taken() {
+        let record = EgressRecord::new(&Limits::DEFAULT, false);
+        for (status, is_renewed, expected) in [(401, true, true), (401, false, false), (403, true, false)] {
+            record.set_credential_renewed(is_renewed);
+            response(&record, status, None);
+            assert_eq!(record.credential_is_renewed(), expected, "{status}");
+        }
+    }
 }

@@ -101,7 +101,7 @@ impl Sender {
         let between_bytes = cap_timeout(options.between_bytes_timeout, BETWEEN_BYTES_TIMEOUT);
         let (mut connection, response) = self.transmit(permitted, request, options, &key, handle).await?;
         if let Some(identity) = identity.filter(|_| response.status() == StatusCode::UNAUTHORIZED) {
-            self.credentials.report_refusal(&identity);
+            self.record.set_credential_renewed(self.credentials.report_refusal(&identity));
         }
         if progress.may_be_unsent() {
             connection.drive_apart();
@@ -242,7 +242,8 @@ impl Sender {
         }
         body.pool = body.pool.filter(|_| !headers::closes_connection(parts.version, &parts.headers));
         headers::clean_response(&mut parts.headers, body.scanner.as_ref());
-        body.handle.record_status(parts.status.as_u16());
+        let location = parts.headers.get(header::LOCATION).and_then(|location| location.to_str().ok());
+        body.handle.record_status(parts.status.as_u16(), location);
         body.handle.trace(|exchange| exchange.record_response(&parts.headers));
         parts.extensions.clear();
         let decoder = if body.scanner.is_some() { decoder.for_scan() } else { decoder };

@@ -289,19 +289,19 @@ async fn k3_a_rejected_token_is_refreshed_at_most_once_a_minute() {
     provider.responses(200, &long("first-token"));
     let first = identity_at(&credentials, 1_000).await;
     // Unknown identities, and those of another organization, have no effect.
-    credentials.report_rejection(&organization, "made-up@1", 2_000);
-    credentials.report_rejection(&name("rival"), &first, 2_000);
+    assert!(!credentials.report_rejection(&organization, "made-up@1", 2_000));
+    assert!(!credentials.report_rejection(&name("rival"), &first, 2_000));
     assert_eq!(identity_at(&credentials, 3_000).await, first);
-    credentials.report_rejection(&organization, &first, 4_000);
+    assert!(credentials.report_rejection(&organization, &first, 4_000));
     provider.responses(200, &long("second"));
     assert_eq!(token_at(&credentials, 5_000).await.as_deref(), Ok("second"));
     // The API rejects the new token too.
     let second = identity_at(&credentials, 6_000).await;
     credentials.report_rejection(&organization, &first, 6_000);
-    credentials.report_rejection(&organization, &second, 63_999);
+    assert!(!credentials.report_rejection(&organization, &second, 63_999));
     assert_eq!(token_at(&credentials, 64_000).await.as_deref(), Ok("second"));
     assert_eq!(provider.requests().len(), 2);
-    credentials.report_rejection(&organization, &second, 64_000);
+    assert!(credentials.report_rejection(&organization, &second, 64_000));
     // The provider is unavailable: the old token stays in use after one request.
     for now_ms in [65_000, 75_000, 85_000] {
         assert_eq!(token_at(&credentials, now_ms).await.as_deref(), Ok("second"));
@@ -314,7 +314,7 @@ async fn k3_a_rejection_without_a_refresh_token_has_no_effect() {
     let (_fixture, provider, credentials) = fixture().await;
     connect(&provider, &credentials, None).await;
     let asked = provider.requests().len();
-    credentials.report_rejection(&name("acme"), &identity_at(&credentials, 1_000).await, 1_000);
+    assert!(!credentials.report_rejection(&name("acme"), &identity_at(&credentials, 1_000).await, 1_000));
     // The credential does not end either.
     for now_ms in [2_000, 3_000] {
         assert_eq!(token_at(&credentials, now_ms).await.as_deref(), Ok("first-token"));
