@@ -215,13 +215,15 @@ pub struct ActionHints {
     pub open_world: Option<bool>,
 }
 
-/// Part of a response: one of the two.
+/// Part of a response: one of the three.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ResultSelector {
     /// A JSON pointer.
     pub pointer: Option<String>,
     /// A JMESPath expression.
     pub jmespath: Option<String>,
+    /// The response is saved to the workspace: name of the argument with the path.
+    pub file: Option<String>,
 }
 
 /// Methods of actions.
@@ -282,6 +284,17 @@ pub enum BodyFormat {
     Json,
     Form,
     Text,
+    /// `multipart/form-data`, one part for each argument.
+    Multipart,
+    /// The bytes of one workspace file.
+    Binary,
+}
+
+impl BodyFormat {
+    /// Whether the body is one argument, and has no members.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Self::Text | Self::Binary)
+    }
 }
 
 /// Where an argument goes: the word of `in`, or an object.
@@ -297,6 +310,8 @@ pub struct Placement {
     pub whole: Option<bool>,
     /// Style of lists and objects.
     pub style: Option<Style>,
+    /// Whether it is the path of a workspace file, or a list of paths, whose content is sent.
+    pub file: Option<bool>,
 }
 
 /// Parts of a request.
@@ -332,7 +347,7 @@ pub enum Style {
 
 impl<'de> Deserialize<'de> for Placement {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_struct("Placement", &["in", "name", "whole", "style"], PlacementVisitor)
+        from.deserialize_struct("Placement", &["in", "name", "whole", "style", "file"], PlacementVisitor)
     }
 }
 
@@ -347,7 +362,13 @@ impl<'de> Visitor<'de> for PlacementVisitor {
 
     fn visit_str<E: de::Error>(self, word: &str) -> Result<Placement, E> {
         let word: StrDeserializer<'_, E> = word.into_deserializer();
-        Ok(Placement { location: Location::deserialize(word)?, name: None, whole: None, style: None })
+        Ok(Placement {
+            location: Location::deserialize(word)?,
+            name: None,
+            whole: None,
+            style: None,
+            file: None,
+        })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Placement, A::Error> {

@@ -6,6 +6,7 @@ use toolgate_sdk::http::{self, Response};
 
 use crate::plan::{Plan, Selection};
 use crate::select::select;
+use crate::workspace;
 
 /// Longest host name (RFC 1035): more of a server's words does not go into a message.
 const HOST_CHARS: usize = 253;
@@ -15,7 +16,7 @@ const BINARY: [&str; 7] =
     ["image/", "audio/", "video/", "font/", "application/pdf", "application/zip", "application/gzip"];
 
 /// Takes the result out of an answer.
-pub fn read(response: Response, plan: &Plan) -> Result<Value, Error> {
+pub fn read(response: Response, plan: &Plan, save_path: Option<&str>) -> Result<Value, Error> {
     if let Some(redirect) = redirect(&response) {
         return Err(redirect);
     }
@@ -24,13 +25,32 @@ pub fn read(response: Response, plan: &Plan) -> Result<Value, Error> {
     let host = host_of(response.url()).to_owned();
     let content_type = response.header("content-type").unwrap_or_default().to_ascii_lowercase();
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
-    if !has_content(&response) {
-        return Ok(Value::Null);
+    let status = response.status();
+    let result = match selection {
+        Selection::File(argument) if has_content(&response) => {
+            workspace::save(response, argument, save_path)?
+        }
+        _ if !has_content(&response) => Value::Null,
+        _ if is_json(media_type) => read_json(response, &host, selection)?,
+        _ => read_text(response, &host, media_type, selection)?,
+    };
+    match result.is_null() && plan.needs_content {
+        true => Err(no_content(&host, status, selection)),
+        false => Ok(result),
     }
-    if is_json(media_type) {
-        return read_json(response, &host, selection);
-    }
-    read_text(response, &host, media_type, selection)
+}
+
+/// The service did what was asked, and its response has nothing that the output schema demands.
+fn no_content(host: &str, status: u16, selection: &Selection) -> Error {
+    let what = match selection {
+        Selection::Whole | Selection::File(_) => "nothing in its body",
+        Selection::Pointer(_) | Selection::Jmespath(_) => "nothing where the result of this tool is",
+    };
+    Error::new(format!(
+        "`{host}` took the request (status {status}) and answered with {what}, although the tool's output schema demands a result: \
+         do not repeat a request that changes something; the definition can allow `null`"
+    ))
+    .with_details(json!({"status": status}))
 }
 
 /// A redirect is not followed: it may lead to where nobody allowed a request, and with what was sent here.
@@ -39,8 +59,11 @@ fn redirect(response: &Response) -> Option<Error> {
     let location = response.header("location").filter(|_| (300..400).contains(&status))?;
     let host = host_of(response.url());
     let aim = match location.contains("//").then(|| host_of(location)) {
-        Some(other) if other != host => format!("to `{}`", shown(other)),
-        _ => "to another path of the same host".to_owned(),
+        Some(other) if other != host => {
+            let path = path_of(response.url(), location);
+            format!("to `{}`", shown(&format!("{other}{}", path.trim_end_matches('/'))))
+        }
+        _ => format!("to the path `{}` of the same host", shown(&path_of(response.url(), location))),
     };
     let message = format!(
         "`{host}` answered with status {status}, which leads {aim}: redirects are not followed, so the definition of this \
@@ -54,10 +77,9 @@ fn failed(error: http::Error, plan: &Plan) -> Error {
     let http::Error::Status { host, status, excerpt, .. } = &error else { return error.into() };
     let said = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
     let message = match status {
-        401 if plan.has_credential => format!(
-            "`{host}` wants a credential, or does not accept the one it got (status 401): whoever runs this plugin must \
-             bind or renew it{said}"
-        ),
+        401 if plan.has_credential => {
+            format!("`{host}` wants a credential, or does not accept the one it got (status 401){said}")
+        }
         403 if plan.has_credential => {
             format!("`{host}` does not allow this with the credential it got (status 403){said}")
         }
@@ -67,6 +89,28 @@ fn failed(error: http::Error, plan: &Plan) -> Error {
     match Error::from(error).details() {
         Some(details) => failure.with_details(details),
         None => failure,
+    }
+}
+
+/// An address without its query, which may hold what only the server may know.
+fn without_query(url: &str) -> String {
+    url.split(['?', '#']).next().unwrap_or_default().to_owned()
+}
+
+/// The path that a location leads to, seen from a URL (RFC 3986, 5.2).
+fn path_of(url: &str, location: &str) -> String {
+    let location = without_query(location);
+    let location = location
+        .split_once("//")
+        .map_or(location.as_str(), |(_, rest)| rest.find('/').map_or("/", |start| &rest[start..]));
+    if location.starts_with('/') {
+        return location.to_owned();
+    }
+    let url = without_query(url);
+    let path = url.split_once("//").and_then(|(_, rest)| Some(&rest[rest.find('/')?..])).unwrap_or("/");
+    match location {
+        "" => path.to_owned(),
+        _ => format!("{}/{location}", path.rsplit_once('/').map_or("", |(folder, _)| folder)),
     }
 }
 
@@ -143,7 +187,12 @@ fn not_utf8(host: &str, media_type: &str) -> Error {
 
 fn binary(host: &str, media_type: &str) -> Error {
     let kind = if media_type.is_empty() { "unnamed content".to_owned() } else { shown(media_type) };
-    unreadable(host, format!("it is `{kind}`, which is neither JSON nor text"))
+    unreadable(
+        host,
+        format!(
+            "it is `{kind}`, which is neither JSON nor text; a definition with `\"result\": {{\"file\": \"save_as\"}}` saves it to the workspace"
+        ),
+    )
 }
 
 fn unreadable(host: &str, why: String) -> Error {

@@ -39,7 +39,12 @@ fn capabilities(definition: &Definition) -> Value {
         ("methods", methods.into()),
         ("path", rule_path(definition).into()),
     ]);
-    json!({"network": [rule], "credentials": definition.document.provider().into_iter().collect::<Vec<_>>()})
+    let credentials: Vec<&str> = definition.document.provider().into_iter().collect();
+    let mut capabilities = json!({"network": [rule], "credentials": credentials});
+    if definition.actions.iter().any(|action| action.plan.uses_workspace()) {
+        capabilities["filesystem"] = json!("workspace");
+    }
+    capabilities
 }
 
 /// `/v1/` is what lies below `/v1`; `/v1` is that and itself, and is asked for only where an action requests it.

@@ -7,7 +7,7 @@
 //!
 //! In order: [`definition`] (the document), [`description`] (what `describe` answers), [`plan`] (what stands between the
 //! two halves), [`request`] (plan and arguments become a request), [`answer`] (the answer becomes a result). [`path`] holds
-//! what a path must be, in either half.
+//! what a path must be, in either half, and [`workspace`] reads and writes files.
 
 mod definition;
 mod description;
@@ -19,12 +19,14 @@ mod request;
 
 mod path;
 mod select;
+mod workspace;
 
 use serde_json::Value;
 use toolgate_sdk::{Context, Defined, Error};
 
 use definition::Definition;
 use plan::Plan;
+use request::Built;
 
 /// The component behind declared HTTP tools.
 pub struct Api;
@@ -36,8 +38,8 @@ impl Defined for Api {
 
     fn call(_tool: &str, definition: &str, _context: &Context, arguments: &str) -> Result<Value, Error> {
         let plan: Plan = serde_json::from_str(definition)?;
-        let response = request::build(&plan, arguments)?.send()?;
-        answer::read(response, &plan)
+        let Built { request, save_path } = request::build(&plan, arguments)?;
+        answer::read(request.send()?, &plan, save_path.as_deref())
     }
 }
 

@@ -29,6 +29,18 @@ pub struct Plan {
     pub content: Option<Content>,
     #[serde(default, skip_serializing_if = "Selection::is_whole")]
     pub result: Selection,
+    /// Whether the output schema refuses null, so that an empty response is a failure.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub needs_content: bool,
+}
+
+impl Plan {
+    /// Whether calls read or write workspace files.
+    pub fn uses_workspace(&self) -> bool {
+        let sends_file = self.content.as_ref().is_some_and(|content| content.form == BodyFormat::Binary)
+            || self.arguments.values().any(|place| matches!(place.target, Target::File(_)));
+        sends_file || matches!(self.result, Selection::File(_))
+    }
 }
 
 /// A part of the path.
@@ -71,14 +83,18 @@ pub enum Target {
     Member(String),
     /// A field of a form for each member of an object: `metadata[a]=1&metadata[b]=2`.
     Members(String),
+    /// Parts with the content of workspace files.
+    File(String),
     /// The whole content.
     Content,
+    /// The workspace path that the response is saved to. It is not sent.
+    SavePath,
 }
 
 impl Target {
     /// Whether it is the content or a part of it.
     pub fn is_in_the_content(&self) -> bool {
-        matches!(self, Self::Content | Self::Member(_) | Self::Members(_))
+        matches!(self, Self::Content | Self::Member(_) | Self::Members(_) | Self::File(_))
     }
 }
 
@@ -86,6 +102,7 @@ impl Target {
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
 pub struct Content {
     pub form: BodyFormat,
+    /// Empty for a file whose name decides.
     #[serde(rename = "type")]
     pub content_type: String,
 }
@@ -98,6 +115,8 @@ pub enum Selection {
     Whole,
     Pointer(String),
     Jmespath(String),
+    /// The argument that names the file to save the response to.
+    File(String),
 }
 
 impl Selection {

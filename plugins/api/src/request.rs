@@ -5,6 +5,7 @@
 
 mod arguments;
 mod content;
+mod multipart;
 mod query;
 
 use std::borrow::Cow;
@@ -13,22 +14,32 @@ use toolgate_sdk::{Error, http};
 
 use crate::path::{check_path, encode_into};
 use crate::plan::{Piece, Place, Plan, Target};
-use arguments::{Arguments, refuse};
+use arguments::Arguments;
+pub use arguments::refuse;
 
 /// The most that is read of an answer. As JSON in memory it takes up to twelve times its length, and a call has 64 MiB.
 const ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
+/// A request, and the path that its response is saved to, if the model gives one.
+pub struct Built {
+    pub request: http::Request,
+    pub save_path: Option<String>,
+}
+
 /// Puts a request together.
-pub fn build(plan: &Plan, arguments: &str) -> Result<http::Request, Error> {
+pub fn build(plan: &Plan, arguments: &str) -> Result<Built, Error> {
     let arguments = Arguments::read(arguments)?;
     let given = arguments.in_places(plan)?;
     let url = format!("{}{}{}", plan.origin, path(plan, &arguments)?, query::write(&plan.query, &given)?);
     let request = http::request(plan.method.as_str(), url).max_body_bytes(ANSWER_BYTES);
     let request = add_headers(request, plan, &given)?;
-    match content::write(plan, &given)? {
-        Some((content_type, content)) => Ok(request.header("content-type", content_type).body(content)),
-        None => Ok(request),
-    }
+    let request = match content::write(plan, &given)? {
+        Some((content_type, content)) => request.header("content-type", content_type).body(content),
+        None => request,
+    };
+    let save_path = given.iter().find(|(place, _)| place.target == Target::SavePath);
+    let save_path = save_path.and_then(|(_, given)| given.value.word(false)).map(Cow::into_owned);
+    Ok(Built { request, save_path })
 }
 
 fn path(plan: &Plan, arguments: &Arguments<'_>) -> Result<String, Error> {

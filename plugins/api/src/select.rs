@@ -24,7 +24,7 @@ const JMESPATH_LEVELS: usize = 100;
 /// Takes the result out of an answer in JSON. The error says what is wrong, for a model.
 pub fn select(json: &[u8], selection: &Selection) -> Result<Value, String> {
     match selection {
-        Selection::Whole => read_json(json),
+        Selection::Whole | Selection::File(_) => read_json(json),
         Selection::Pointer(pointer) => {
             let mut answer: Value = read_json(json)?;
             Ok(answer.pointer_mut(pointer).map(Value::take).unwrap_or_default())

@@ -3,7 +3,10 @@
 mod answers;
 mod description;
 mod documents;
+mod files;
 mod requests;
+
+pub use files::workspace_root;
 
 use serde_json::{Value, json};
 use toolgate_sdk::testing::{self, DefinedPlugin, Network, Reply, Sent};

@@ -406,6 +406,61 @@ fn c1_a_rejected_credential_names_its_keeper() {
     });
 }
 
+#[test]
+fn c7_workspace_files_are_sent_and_responses_are_saved() {
+    with_fixture(|fixture| {
+        let tenant = Tenant::new(fixture, "filed");
+        let grant = fixture.upstream.grant(json!({
+            "filesystem": "workspace", "network": [{"host": "api.upstream.test", "port": 8443}],
+        }));
+        tenant.operator.replace(&tenant.path("shop/grant"), &grant).expect(200);
+        let mut definition = definition();
+        definition["actions"] = json!([
+            {"name": "add_photo", "description": "Adds a photo.", "method": "POST", "path": "/photos", "body": "multipart",
+             "input_schema": {"type": "object", "properties": {"photo": {"type": "string"}, "title": {"type": "string"}}},
+             "arguments": {"photo": {"in": "body", "file": true}}},
+            {"name": "report", "description": "Makes a report.", "method": "GET", "path": "/report",
+             "result": {"file": "save_as"}},
+        ]);
+        let made = tenant.make(&definition);
+        assert_eq!(made["capabilities"]["filesystem"], "workspace", "{made}");
+        let session = tenant.session();
+        session.put_file("in/a.png", b"\x89PNG").expect(201);
+        fixture.upstream.answer(|request| match request.starts_with("GET ") {
+            true => upstream::answer(200, &[("Content-Type", "application/pdf")], b"%PDF\xff"),
+            false => upstream::ok("application/json", "7"),
+        });
+        let added = session.call("shop/add_photo", json!({"photo": "in/a.png", "title": "A"}));
+        assert_eq!(added.output(), &json!(7));
+        let request = fixture.upstream.requests().pop().expect("a request");
+        assert!(request.contains("multipart/form-data; boundary=toolgate-"), "{request}");
+        assert!(
+            request.contains("name=\"photo\"; filename=\"a.png\"\r\nContent-Type: image/png\r\n\r\n"),
+            "{request}"
+        );
+        let saved = session.call("shop/report", json!({"save_as": "out/r.pdf"}));
+        let expected = json!({"path": "out/r.pdf", "bytes": 5, "content_type": "application/pdf"});
+        assert_eq!(saved.output(), &expected);
+        assert_eq!(session.get_file("out/r.pdf").expect(200).body, b"%PDF\xff");
+        session.call("shop/add_photo", json!({"photo": "in/missing"})).expect_error("INVALID_ARGUMENTS");
+    });
+}
+
+/// T04: the owner can give such an argument another name.
+#[test]
+fn c1_a_name_that_providers_refuse_is_warned_about() {
+    with_fixture(|fixture| {
+        let tenant = Tenant::new(fixture, "bracketed");
+        let mut definition = definition();
+        definition["actions"][1]["input_schema"]["properties"]["filter[status]"] = json!({"type": "string"});
+        let made = tenant.make(&definition);
+        let warning = &made["warnings"][0];
+        assert_eq!(warning["code"], "REFUSED_NAME", "{made}");
+        assert_eq!(warning["path"], "/actions/1/input_schema/properties/filter[status]");
+        assert_eq!(made["warnings"].as_array().map(Vec::len), Some(1));
+    });
+}
+
 /// 9.11: a safe method alone does not waive approval.
 #[test]
 fn c1_safe_methods_need_no_approval_only_if_declared() {

@@ -48,7 +48,10 @@ pub fn compile(
         return Err(ReadError::new(format!("{place}/name"), message, "write a name like `list_items`"));
     }
     let name = derive_tool_name(shared.namespace, name);
-    let schema = close_input_schema(place, definition.input_schema.take().unwrap_or_else(empty_schema))?;
+    let mut schema = close_input_schema(place, definition.input_schema.take().unwrap_or_else(empty_schema))?;
+    if let Some(argument) = definition.result.as_ref().and_then(|result| result.file.as_deref()) {
+        describe_file(argument, &mut schema, &mut definition.output_schema);
+    }
     if definition.output_schema.as_ref().is_some_and(|schema| !schema.is_object() && !schema.is_boolean()) {
         let message = "the schema of the result is not an object";
         return Err(ReadError::new(format!("{place}/output_schema"), message, "write an object"));
@@ -58,7 +61,7 @@ pub fn compile(
     }
     Ok(Action {
         name,
-        hints: compile_hints(place, definition.hints, definition.method, shared.safe_methods)?,
+        hints: compile_hints(place, &definition, shared.safe_methods)?,
         plan: compile_plan(place, &definition, shared, &schema)?,
         input_schema: Value::Object(schema),
         definition,
@@ -100,6 +103,36 @@ fn close_input_schema(place: &str, mut schema: Map<String, Value>) -> Result<Map
     Ok(schema)
 }
 
+/// Adds the argument with the path that the response is saved to, and the schema of the result, where the definition has
+/// none.
+fn describe_file(argument: &str, schema: &mut Map<String, Value>, output: &mut Option<Value>) {
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        let description =
+            "Workspace path that the file is saved to; left out, the name that the service gives it";
+        properties.entry(argument).or_insert(json!({"type": "string", "description": description}));
+    }
+    output.get_or_insert_with(|| {
+        json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "The file, from the workspace's root"},
+                "bytes": {"type": "integer"},
+                "content_type": {"type": "string", "description": "The media type, as the service says"},
+            },
+            "required": ["path", "bytes"],
+        })
+    });
+}
+
+/// Whether a schema says a type, and that is not null.
+fn refuses_null(schema: &Value) -> bool {
+    match schema.get("type") {
+        Some(Value::String(kind)) => kind != "null",
+        Some(Value::Array(kinds)) => kinds.iter().all(|kind| kind != "null"),
+        _ => false,
+    }
+}
+
 fn compile_plan(
     place: &str,
     action: &ActionDefinition,
@@ -113,27 +146,30 @@ fn compile_plan(
         return Err(ReadError::new(format!("{place}/body"), message, "leave `body` out"));
     }
     let form = action.body.unwrap_or_default();
-    let call = placement::Call { method, template: &path, schema, form };
+    let save_path = action.result.as_ref().and_then(|result| result.file.as_deref());
+    let call = placement::Call { method, template: &path, schema, form, save_path };
     let arguments = placement::compile(&format!("{place}/arguments"), &action.arguments, &call)?;
     let has_content = arguments.values().any(|place| place.target.is_in_the_content());
     Ok(Plan {
         method,
         origin: shared.base.origin(),
-        headers: headers(&shared.headers),
+        headers: headers(&shared.headers, save_path.is_some()),
         result: compile_selection(&format!("{place}/result"), action.result.as_ref())?,
         content: compile_content(place, action, has_content)?,
         path: path.pieces,
         query: path.query,
         has_credential: shared.has_credential,
+        needs_content: action.output_schema.as_ref().is_some_and(refuses_null),
         arguments,
     })
 }
 
-/// The fields of every request. Unless they say what is wanted, it is JSON.
-fn headers(shared: &[(String, String)]) -> Vec<(String, String)> {
+/// The fields of every request. Unless they say what is wanted, it is JSON, or any file.
+fn headers(shared: &[(String, String)], saves_file: bool) -> Vec<(String, String)> {
     let mut headers = shared.to_vec();
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("accept")) {
-        headers.push(("accept".to_owned(), "application/json".to_owned()));
+        let wanted = if saves_file { "*/*" } else { "application/json" };
+        headers.push(("accept".to_owned(), wanted.to_owned()));
     }
     headers
 }
@@ -159,10 +195,16 @@ fn compile_content(
         BodyFormat::Json => "application/json",
         BodyFormat::Form => "application/x-www-form-urlencoded",
         BodyFormat::Text => "text/plain; charset=utf-8",
+        BodyFormat::Multipart => "multipart/form-data",
+        // The name of the file decides.
+        BodyFormat::Binary => "",
     };
     let place = format!("{place}/content_type");
     let content_type = action.content_type.as_deref().unwrap_or(usual);
-    if action.content_type.is_some() && form == BodyFormat::Form {
+    if action.content_type.is_none() && form == BodyFormat::Binary {
+        return Ok(Some(Content { form, content_type: String::new() }));
+    }
+    if action.content_type.is_some() && matches!(form, BodyFormat::Form | BodyFormat::Multipart) {
         return Err(ReadError::new(place, format!("a form is always `{usual}`"), "leave `content_type` out"));
     }
     let is_printable = content_type.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
@@ -183,13 +225,14 @@ fn is_media_type(text: &str) -> bool {
 }
 
 fn compile_selection(place: &str, result: Option<&ResultSelector>) -> Result<Selection, ReadError> {
-    let Some(ResultSelector { pointer, jmespath }) = result else { return Ok(Selection::Whole) };
-    match (pointer, jmespath) {
-        (Some(pointer), None) => {
+    let Some(ResultSelector { pointer, jmespath, file }) = result else { return Ok(Selection::Whole) };
+    match (pointer, jmespath, file) {
+        (None, None, Some(argument)) => Ok(Selection::File(argument.clone())),
+        (Some(pointer), None, None) => {
             check_pointer(format!("{place}/pointer"), pointer)?;
             Ok(Selection::Pointer(pointer.clone()))
         }
-        (None, Some(expression)) => match refused_jmespath(expression) {
+        (None, Some(expression), None) => match refused_jmespath(expression) {
             None => Ok(Selection::Jmespath(expression.clone())),
             Some(why) => Err(ReadError::new(
                 format!("{place}/jmespath"),
@@ -197,14 +240,15 @@ fn compile_selection(place: &str, result: Option<&ResultSelector>) -> Result<Sel
                 "see https://jmespath.org",
             )),
         },
-        (Some(_), Some(_)) => {
-            Err(ReadError::new(place, "there are two ways to the result", "keep `pointer` or `jmespath`"))
-        }
-        (None, None) => Err(ReadError::new(
+        (None, None, None) => Err(ReadError::new(
             place,
             "it does not say where the result is",
-            "write `pointer` or `jmespath`, or leave it out",
+            "write `pointer`, `jmespath` or `file`, or leave it out",
         )),
+        _ => {
+            let hint = "keep one of `pointer`, `jmespath` and `file`";
+            Err(ReadError::new(place, "there are two ways to the result", hint))
+        }
     }
 }
 
@@ -216,17 +260,20 @@ fn check_pointer(place: String, text: &str) -> Result<(), ReadError> {
 
 /// Fills in the careful answers. What a method promises (RFC 9110, 9.2) counts only where the definition says that the API
 /// keeps to it.
-fn compile_hints(
-    place: &str,
-    written: ActionHints,
-    method: Method,
-    safe_methods: bool,
-) -> Result<Hints, ReadError> {
-    let read_only = written.read_only.unwrap_or(safe_methods && method.is_safe());
+fn compile_hints(place: &str, action: &ActionDefinition, safe_methods: bool) -> Result<Hints, ReadError> {
+    let (written, method): (ActionHints, Method) = (action.hints, action.method);
+    let saves_file = action.result.as_ref().is_some_and(|result| result.file.is_some());
+    if saves_file && written.read_only == Some(true) {
+        let hint = "leave it out, and write `\"destructive\":false` if the API loses nothing";
+        let place = format!("{place}/hints/read_only");
+        return Err(ReadError::new(place, "an action that saves a file changes the workspace", hint));
+    }
+    let changes_api = !written.read_only.unwrap_or(safe_methods && method.is_safe());
+    let read_only = !changes_api && !saves_file;
     let is_idempotent = safe_methods && method.is_idempotent();
     let hints = Hints {
         read_only,
-        destructive: written.destructive.unwrap_or(!read_only),
+        destructive: written.destructive.unwrap_or(changes_api),
         idempotent: written.idempotent.unwrap_or(is_idempotent || read_only),
         open_world: written.open_world.unwrap_or(true),
     };

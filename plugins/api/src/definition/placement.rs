@@ -23,6 +23,8 @@ pub struct Call<'a> {
     pub template: &'a Template,
     pub schema: &'a Map<String, Value>,
     pub form: BodyFormat,
+    /// The argument that names the file to save the response to.
+    pub save_path: Option<&'a str>,
 }
 
 /// Decides where the arguments of an action go. `place` is that of `arguments`.
@@ -42,6 +44,7 @@ pub fn compile(
     for (name, schema) in properties {
         let place = pointer(place, name);
         let target = match written.get(name) {
+            _ if call.save_path == Some(name) => save_path(&place, name, written, call)?,
             Some(Some(placement)) => read_target(&place, placement, name, call)?,
             _ => usual_target(name, call),
         };
@@ -52,10 +55,27 @@ pub fn compile(
     Ok(arguments)
 }
 
+/// The path of the file that the response is saved to is an argument that is not sent.
+fn save_path(
+    place: &str,
+    name: &str,
+    written: &BTreeMap<String, Option<Placement>>,
+    call: &Call<'_>,
+) -> Result<Target, ReadError> {
+    match written.contains_key(name) || call.template.names(name) {
+        true => Err(ReadError::new(
+            place,
+            format!("`{name}` names the file that the response is saved to, and is not sent"),
+            "leave its place out, or name another argument in `result`",
+        )),
+        false => Ok(Target::SavePath),
+    }
+}
+
 fn usual_target(name: &str, call: &Call<'_>) -> Target {
     if call.template.names(name) {
         Target::Path
-    } else if call.method.prefers_body() && call.form != BodyFormat::Text {
+    } else if call.method.prefers_body() && !call.form.is_whole() {
         Target::Member(name.to_owned())
     } else if call.method.prefers_body() {
         Target::Content
@@ -75,10 +95,10 @@ fn read_target(
         ("name", placement.name.is_some() && location == Location::Path),
         ("style", placement.style.is_some() && !matches!(location, Location::Query | Location::Body)),
         ("whole", placement.whole.is_some() && location != Location::Body),
+        ("file", placement.file.is_some() && location != Location::Body),
     ];
     if let Some((name, _)) = fields.iter().find(|(_, is_unknown)| *is_unknown) {
-        let hint =
-            "leave it out: only the query and the body have styles, and only the body can be one argument";
+        let hint = "leave it out: only the query and the body have styles, and only the body is one argument or has files";
         return Err(ReadError::new(pointer(place, name), format!("unknown field `{name}`"), hint));
     }
     let is_in_path = call.template.names(argument);
@@ -97,7 +117,7 @@ fn read_target(
         )),
         Location::Query => Ok(Target::Query { name: name(), style: placement.style.unwrap_or_default() }),
         Location::Header => Ok(Target::Header(name())),
-        Location::Body => body_target(place, placement, name()),
+        Location::Body => body_target(place, placement, name(), call.form),
         Location::Cookie => Err(ReadError::new(
             place,
             "arguments do not go into cookies",
@@ -106,8 +126,24 @@ fn read_target(
     }
 }
 
-fn body_target(place: &str, placement: &Placement, name: String) -> Result<Target, ReadError> {
+fn body_target(
+    place: &str,
+    placement: &Placement,
+    name: String,
+    form: BodyFormat,
+) -> Result<Target, ReadError> {
     let is_whole = placement.whole.unwrap_or_default();
+    let is_file = placement.file.unwrap_or_default();
+    if is_file
+        && (is_whole, form) != (true, BodyFormat::Binary)
+        && (is_whole, form) != (false, BodyFormat::Multipart)
+    {
+        return Err(ReadError::new(
+            pointer(place, "file"),
+            "a body of this form has no files",
+            "use `\"body\":\"multipart\"`, or `\"body\":\"binary\"` with `\"whole\":true`",
+        ));
+    }
     match placement.style {
         // The one style that a body has: all others are a question of its form.
         Some(style) if style != Style::DeepObject => {
@@ -121,15 +157,15 @@ fn body_target(place: &str, placement: &Placement, name: String) -> Result<Targe
         }
         _ if is_whole => Ok(Target::Content),
         Some(_) => Ok(Target::Members(name)),
+        None if is_file => Ok(Target::File(name)),
         None => Ok(Target::Member(name)),
     }
 }
 
 /// That the place can take what the argument's schema says.
 fn check_target(place: &str, target: &Target, schema: &Value, call: &Call<'_>) -> Result<(), ReadError> {
-    let is_object = declares(schema, "object");
     match target {
-        Target::Path | Target::Header(_) if is_object => Err(ReadError::new(
+        Target::Path | Target::Header(_) if declares(schema, "object") => Err(ReadError::new(
             place,
             "an object has no place in a path or a header field",
             "send it in the query or the body",
@@ -145,33 +181,53 @@ fn check_target(place: &str, target: &Target, schema: &Value, call: &Call<'_>) -
             format!("a {} request has no body", call.method.as_str()),
             "send it in the query, or use another method",
         )),
-        Target::Content => match call.form == BodyFormat::Text && !declares(schema, "string") {
-            true => Err(ReadError::new(
-                place,
-                "the body is text, and this argument is not",
-                "give it `\"type\":\"string\"`",
-            )),
-            false => Ok(()),
-        },
-        Target::Member(_) | Target::Members(_) if call.form == BodyFormat::Text => Err(ReadError::new(
+        Target::SavePath if declares(schema, "string") => Ok(()),
+        Target::SavePath => Err(ReadError::new(
             place,
-            "a body of text has no members",
-            "write `{\"in\":\"body\",\"whole\":true}`",
+            "the path of the file that the response is saved to is no string",
+            "give it `\"type\":\"string\"`",
         )),
-        Target::Member(_) if call.form == BodyFormat::Form && is_object => {
-            let hint = "use `\"body\":\"json\"`, or write `{\"in\":\"body\",\"style\":\"deep_object\"}`";
-            Err(ReadError::new(place, "an object has no place in a form of its own", hint))
+        _ => check_body_target(place, target, schema, call.form),
+    }
+}
+
+fn check_body_target(
+    place: &str,
+    target: &Target,
+    schema: &Value,
+    form: BodyFormat,
+) -> Result<(), ReadError> {
+    let refuse = |message: &str, hint: &str| Err(ReadError::new(place, message, hint));
+    let is_text = declares(schema, "string");
+    match target {
+        Target::Content if form == BodyFormat::Multipart => {
+            refuse("a body of many parts is not one argument", "leave `whole` out: each argument is a part")
         }
-        Target::Members(_) if call.form != BodyFormat::Form => Err(ReadError::new(
-            place,
-            "only a form has a style; JSON holds an object as it is",
-            "leave `style` out",
-        )),
+        Target::Content if form.is_whole() && !is_text => refuse(
+            "the body is text or a file, and this argument is neither a text nor a path",
+            "give it `\"type\":\"string\"`",
+        ),
+        Target::File(_) if !is_text && !declares_paths(schema) => refuse(
+            "a file is named by its path, and this argument is none",
+            "give it `\"type\":\"string\"`, or an array of strings",
+        ),
+        Target::Member(_) | Target::Members(_) if form.is_whole() => refuse(
+            "a body of text, or of one file, has no members",
+            "write `{\"in\":\"body\",\"whole\":true}`",
+        ),
+        Target::Member(_) if form == BodyFormat::Form && declares(schema, "object") => refuse(
+            "an object has no place in a form of its own",
+            "use `\"body\":\"json\"`, or write `{\"in\":\"body\",\"style\":\"deep_object\"}`",
+        ),
+        Target::Members(_) if form != BodyFormat::Form => {
+            refuse("only a form has a style; JSON holds an object as it is", "leave `style` out")
+        }
         Target::Members(name) => {
             check_member_name(place, name)?;
             check_style(place, Style::DeepObject, schema)
         }
-        Target::Member(name) => check_member_name(place, name),
+        Target::Member(name) | Target::File(name) => check_member_name(place, name),
+        _ => Ok(()),
     }
 }
 
@@ -212,6 +268,10 @@ fn declares(schema: &Value, kind: &str) -> bool {
         Some(Value::Array(kinds)) => kinds.iter().filter(|other| *other != "null").all(|other| other == kind),
         _ => false,
     }
+}
+
+fn declares_paths(schema: &Value) -> bool {
+    declares(schema, "array") && schema.get("items").is_some_and(|items| declares(items, "string"))
 }
 
 fn has_whole_numbers(schema: &Value) -> bool {
@@ -269,9 +329,9 @@ fn is_same_place(left: &Target, right: &Target) -> bool {
 /// The name in the content, and how an object stands there.
 fn in_content(target: &Target) -> Option<(&str, Style)> {
     match target {
-        Target::Member(name) => Some((name, Style::Form)),
+        Target::Member(name) | Target::File(name) => Some((name, Style::Form)),
         Target::Members(name) => Some((name, Style::DeepObject)),
-        Target::Path | Target::Query { .. } | Target::Header(_) | Target::Content => None,
+        Target::Path | Target::Query { .. } | Target::Header(_) | Target::Content | Target::SavePath => None,
     }
 }
 

@@ -8,14 +8,15 @@ use serde::Deserialize;
 use serde::de::{self, MapAccess, Visitor};
 use serde_json::json;
 use serde_json::value::RawValue;
+use toolgate_api::definition::BodyFormat;
 use toolgate_sdk::Error;
 
-use crate::plan::{Place, Plan};
+use crate::plan::{Place, Plan, Target};
 
 /// Whole numbers up to this stand in a float without loss.
 const WHOLE_IN_FLOAT: f64 = 9_007_199_254_740_992.0;
 
-/// The members of a JSON object, in their order, without those that are null.
+/// The members of a JSON object, in their order.
 pub struct Arguments<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
 
 /// A value as it was written.
@@ -36,17 +37,23 @@ impl<'a> Arguments<'a> {
     }
 
     pub fn get(&self, name: &str) -> Option<Value<'a>> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
+        let given = self.0.iter().find(|(known, value)| known == name && !value.is_null());
+        given.map(|(_, value)| *value)
     }
 
-    /// Each argument with its place, in the order in which they were written.
+    /// Each argument with its place, in the order in which they were written. A null is a value in JSON, where the schema
+    /// allows it, and absent elsewhere.
     pub fn in_places<'b>(&'b self, plan: &'b Plan) -> Result<Vec<(&'b Place, Given<'b>)>, Error> {
         let place = |(name, value): &'b (Cow<'a, str>, Value<'a>)| {
             let place = plan.arguments.get(name.as_ref());
             let place = place.ok_or_else(|| refuse(name, "is no argument of this tool"))?;
             Ok((place, Given { name, value: *value }))
         };
-        self.0.iter().map(place).collect()
+        let is_json = plan.content.as_ref().is_some_and(|content| content.form == BodyFormat::Json);
+        let is_sent = |(place, given): &(&Place, Given<'_>)| {
+            !given.value.is_null() || is_json && matches!(place.target, Target::Member(_))
+        };
+        self.0.iter().map(place).filter(|given| given.as_ref().map_or(true, is_sent)).collect()
     }
 }
 
@@ -92,7 +99,9 @@ impl<'a> Value<'a> {
 
     /// The members of an object, without nulls.
     pub fn members(self) -> Option<Arguments<'a>> {
-        serde_json::from_str(self.json()).ok()
+        let mut members: Arguments<'a> = serde_json::from_str(self.json()).ok()?;
+        members.0.retain(|(_, value)| !value.is_null());
+        Some(members)
     }
 }
 
@@ -138,10 +147,7 @@ impl<'de> Visitor<'de> for Members {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
         while let Some((Word(name), value)) = map.next_entry::<Word<'de>, &'de RawValue>()? {
-            let value = Value(value);
-            if !value.is_null() {
-                members.push((name, value));
-            }
+            members.push((name, Value(value)));
         }
         Ok(Arguments(members))
     }

@@ -5,23 +5,37 @@ use toolgate_api::definition::BodyFormat;
 use toolgate_sdk::Error;
 
 use super::arguments::{Given, refuse};
+use super::multipart;
 use super::query::{Pairs, add_object_to_form, add_to_form};
 use crate::plan::{Place, Plan, Target};
+use crate::workspace::SentFile;
 
 /// The content and its type; none where nothing is sent.
-pub fn write<'a>(plan: &'a Plan, given: &[(&Place, Given<'_>)]) -> Result<Option<(&'a str, String)>, Error> {
+pub fn write(plan: &Plan, given: &[(&Place, Given<'_>)]) -> Result<Option<(String, Vec<u8>)>, Error> {
     let Some(content) = &plan.content else { return Ok(None) };
-    let whole = given.iter().find(|(place, _)| place.target == Target::Content);
-    let text = match (whole, content.form) {
-        (Some((_, given)), BodyFormat::Json) => Some(given.value.json().to_owned()),
-        (Some((_, given)), BodyFormat::Text) => Some(text(given)?),
-        (Some((_, given)), BodyFormat::Form) => Some(form_of_members(given)?),
+    let whole = given.iter().find(|(place, _)| place.target == Target::Content).map(|(_, given)| given);
+    if whole.is_none() && plan.arguments.values().any(|place| place.target == Target::Content) {
         // The argument that is all of it was left out.
-        (None, _) if plan.arguments.values().any(|place| place.target == Target::Content) => None,
-        (None, BodyFormat::Json | BodyFormat::Text) => Some(object(given)),
-        (None, BodyFormat::Form) => Some(form(given)?),
+        return Ok(None);
+    }
+    let text = match (whole, content.form) {
+        (Some(given), BodyFormat::Json) => given.value.json().to_owned(),
+        (Some(given), BodyFormat::Binary) => return file(&content.content_type, given).map(Some),
+        (Some(given), BodyFormat::Text) => text(given)?,
+        (Some(given), BodyFormat::Form | BodyFormat::Multipart) => form_of_members(given)?,
+        (None, BodyFormat::Multipart) => return multipart::write(&content.content_type, given).map(Some),
+        (None, BodyFormat::Json | BodyFormat::Text | BodyFormat::Binary) => object(given),
+        (None, BodyFormat::Form) => form(given)?,
     };
-    Ok(text.map(|text| (content.content_type.as_str(), text)))
+    Ok(Some((content.content_type.clone(), text.into_bytes())))
+}
+
+/// The content of a file, and the media type of its name unless another is declared.
+fn file(content_type: &str, given: &Given<'_>) -> Result<(String, Vec<u8>), Error> {
+    let path = given.value.word(false).ok_or_else(|| refuse(given.name, "is no path"))?;
+    let SentFile { media_type, content, .. } = SentFile::read(given.name, &path)?;
+    let content_type = if content_type.is_empty() { media_type } else { content_type };
+    Ok((content_type.to_owned(), content))
 }
 
 fn text(given: &Given<'_>) -> Result<String, Error> {
@@ -45,7 +59,7 @@ fn form(given: &[(&Place, Given<'_>)]) -> Result<String, Error> {
         match &place.target {
             Target::Member(name) => add_to_form(&mut pairs, name, given.value, is_whole),
             Target::Members(name) => add_object_to_form(&mut pairs, name, given.value, is_whole),
-            Target::Path | Target::Query { .. } | Target::Header(_) | Target::Content => continue,
+            _ => continue,
         }
         .ok_or_else(|| no_form(given))?;
     }

@@ -84,29 +84,45 @@ fn separator(style: Style) -> Option<&'static str> {
 }
 
 fn add_members(pairs: &mut Pairs, name: &str, is_whole: bool, given: &Given<'_>) -> Result<(), Error> {
-    let wanted = || refuse(given.name, "goes into the query as an object of words, numbers or lists of them");
+    let wanted = || refuse(given.name, "goes into the query as an object");
     let members = given.value.members().ok_or_else(wanted)?;
-    add_each(pairs, name, members, is_whole).ok_or_else(wanted)
+    add_each(pairs, name, members, is_whole, DEEPEST)
+        .ok_or_else(|| refuse(given.name, "is nested too deeply"))
 }
+
+/// Levels of objects in a query or a form.
+const DEEPEST: usize = 16;
 
 fn add_each<'a>(
     pairs: &mut Pairs,
     name: &str,
     members: impl IntoIterator<Item = (impl AsRef<str>, Value<'a>)>,
     is_whole: bool,
+    levels: usize,
 ) -> Option<()> {
     members.into_iter().try_for_each(|(member, value)| {
-        add_to_form(pairs, &format!("{name}[{}]", member.as_ref()), value, is_whole)
+        add_nested(pairs, &format!("{name}[{}]", member.as_ref()), value, is_whole, levels)
     })
 }
 
-/// A field of a form for each member of an object; what is none stands there as it is, as where an empty word means that
-/// all of it goes.
-pub fn add_object_to_form(pairs: &mut Pairs, name: &str, value: Value<'_>, is_whole: bool) -> Option<()> {
-    match value.members() {
-        Some(members) => add_each(pairs, name, members, is_whole),
-        None => add_to_form(pairs, name, value, is_whole),
+/// A pair for each word inside of an object, as qs, Rails and PHP read it: `filter[a][b]=1`. A list of words repeats its
+/// name, and one of objects counts: `filter[a][0][b]=1`. What is no object stands there as it is, as where an empty word means
+/// that all of it goes.
+fn add_nested(pairs: &mut Pairs, name: &str, value: Value<'_>, is_whole: bool, levels: usize) -> Option<()> {
+    let levels = levels.checked_sub(1)?;
+    if let Some(members) = value.members() {
+        return add_each(pairs, name, members, is_whole, levels);
     }
+    if value.words(is_whole).is_some() {
+        return add_to_form(pairs, name, value, is_whole);
+    }
+    let items = value.items()?.into_iter().enumerate().map(|(index, item)| (index.to_string(), item));
+    add_each(pairs, name, items, is_whole, levels)
+}
+
+/// A field of a form for each word inside of an object.
+pub fn add_object_to_form(pairs: &mut Pairs, name: &str, value: Value<'_>, is_whole: bool) -> Option<()> {
+    add_nested(pairs, name, value, is_whole, DEEPEST)
 }
 
 /// A pair of a form: a list gives one for each item.

@@ -65,6 +65,30 @@ fn c1_an_empty_answer_is_null() {
 }
 
 #[test]
+fn o12_an_empty_answer_where_the_output_schema_demands_one_says_so() {
+    let call = |schema: Value, result: Value, reply: Reply| {
+        let _network = answering(reply);
+        let document = with_action(json!({"output_schema": schema, "result": result}));
+        plugin(&document).unwrap().call(&testing::context().build(), "act", &json!({}))
+    };
+    let error = call(json!({"type": "string"}), Value::Null, Reply::new(204)).unwrap_err();
+    assert!(
+        error.message().starts_with(
+            "`api.example.com` took the request (status 204) and answered with nothing in its body"
+        ),
+        "{error}"
+    );
+    assert_eq!(error.details(), Some(&json!({"status": 204})));
+    let error =
+        call(json!({"type": ["object"]}), json!({"pointer": "/data"}), Reply::json(&json!({}))).unwrap_err();
+    assert!(error.message().contains("nothing where the result of this tool is"), "{error}");
+    for schema in [json!({"type": ["string", "null"]}), json!({}), json!({"anyOf": [{"type": "null"}]})] {
+        assert_eq!(call(schema, Value::Null, Reply::new(204)).unwrap(), Value::Null);
+    }
+    assert_eq!(call(json!({"type": "string"}), Value::Null, Reply::text("a")).unwrap(), json!("a"));
+}
+
+#[test]
 fn c1_an_answer_that_is_neither_json_nor_text_is_a_failure() {
     for reply in [
         of_type("image/png", "\u{89}PNG"),
@@ -200,8 +224,8 @@ fn c1_a_credential_that_is_not_accepted_is_for_who_keeps_it() {
     for (status, says) in [
         (
             401,
-            "`api.example.com` wants a credential, or does not accept the one it got (status 401): whoever runs this plugin \
-             must bind or renew it: expired token",
+            "`api.example.com` wants a credential, or does not accept the one it got (status 401): \
+             expired token",
         ),
         (403, "`api.example.com` does not allow this with the credential it got (status 403): expired token"),
         (404, "`api.example.com` answered with status 404: expired token"),
@@ -231,10 +255,12 @@ fn c1_of_a_page_its_title_is_told() {
 #[test]
 fn c1_a_redirect_is_a_failure_that_names_where_it_leads() {
     for (status, location, named) in [
-        (301, "https://other.example.org/v2?secret=1", "to `other.example.org`"),
+        (301, "https://other.example.org/v2?secret=1", "to `other.example.org/v2`"),
         (302, "//user:pass@other.example.org:8443/", "to `other.example.org:8443`"),
-        (307, "/v2/items", "another path of the same host"),
-        (308, "https://api.example.com/v2", "another path of the same host"),
+        (307, "/v2/items/?secret=1", "to the path `/v2/items/` of the same host"),
+        (308, "https://api.example.com/v2", "to the path `/v2` of the same host"),
+        (307, "items/", "to the path `/v1/items/` of the same host"),
+        (307, "?secret=1", "to the path `/v1/items` of the same host"),
         (302, "https://a`b\u{202e}c/", "to `abc`"),
     ] {
         let error = call(Reply::new(status).header("location", location)).unwrap_err();

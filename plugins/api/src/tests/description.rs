@@ -48,7 +48,7 @@ fn c1_a_definition_becomes_a_description() {
                 "examples": [{"description": "one", "input": {"lat": 1, "lon": 2}, "output": {"celsius": 3}}],
                 "redact": ["/lat"],
                 "definition": {
-                    "method": "GET", "origin": "https://api.example.com:8443",
+                    "method": "GET", "origin": "https://api.example.com:8443", "needs_content": true,
                     "path": [{"text": "/v1/points/"}, {"argument": {"name": "lat"}}, {"text": ","}, {"argument": {"name": "lon"}}],
                     "has_credential": true,
                     "headers": [["X-Version", "2"], ["accept", "application/json"]],

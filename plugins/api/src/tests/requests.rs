@@ -159,7 +159,7 @@ fn c1_what_a_style_cannot_write_is_refused() {
         ("comma", json!([[1]])),
         ("pipe", json!([{"a": 1}])),
         ("deep_object", json!("a")),
-        ("deep_object", json!({"a": {"b": 1}})),
+        ("deep_object", (0..20).fold(json!(1), |inner, _| json!({"a": inner}))),
     ] {
         let places = json!({"q": {"in": "query", "style": style}});
         refused(url_of("/items", &any_of(&["q"]), &places, &json!({"q": value}).to_string()), "`q`");
@@ -293,7 +293,42 @@ fn c1_a_form_takes_an_object_where_it_says_how() {
     );
     assert_eq!(body(r#"{"a": ""}"#), "meta=");
     assert_eq!(body(r#"{"a": {}}"#), "");
-    refused(sent(&document, r#"{"a": {"x": {"y": 1}}}"#), "`a`");
+    assert_eq!(body(r#"{"a": {"x": {"y": 1}}}"#), "meta%5Bx%5D%5By%5D=1");
+}
+
+/// As qs, Rails and PHP read it.
+#[test]
+fn o01_an_object_in_the_query_can_be_nested() {
+    let places = json!({"filters": {"in": "query", "style": "deep_object"}});
+    let query = |filters: Value| {
+        let arguments = json!({"filters": filters}).to_string();
+        url_of("/items", &any_of(&["filters"]), &places, &arguments)
+            .unwrap()
+            .replace("%5B", "[")
+            .replace("%5D", "]")
+    };
+    assert_eq!(query(json!({"documentId": {"$eq": "doc_1"}})), "/items?filters[documentId][%24eq]=doc_1");
+    assert_eq!(
+        query(json!({"a": {"b": {"c": [1, 2], "d": null}}})),
+        "/items?filters[a][b][c]=1&filters[a][b][c]=2"
+    );
+    assert_eq!(
+        query(json!({"$or": [{"a": 1}, {"b": [2]}]})),
+        "/items?filters[%24or][0][a]=1&filters[%24or][1][b]=2"
+    );
+}
+
+/// A merge patch removes what is null (RFC 7396).
+#[test]
+fn c7_a_null_that_the_schema_allows_stays_in_a_json_body() {
+    let document = with_action(json!({
+        "method": "PATCH", "content_type": "application/merge-patch+json", "path": "/items/{id}",
+        "input_schema": any_of(&["id", "name", "note"]), "arguments": {"note": {"in": "header", "name": "X-Note"}},
+    }));
+    let patch = sent(&document, r#"{"id": 1, "name": null, "note": null}"#).unwrap();
+    assert_eq!((patch.body(), patch.header("x-note")), (&br#"{"name":null}"#[..], None));
+    let form = with_action(json!({"method": "POST", "body": "form", "input_schema": any_of(&["a", "b"])}));
+    assert_eq!(sent(&form, r#"{"a": null, "b": 1}"#).unwrap().body(), b"b=1");
 }
 
 #[test]
