@@ -268,10 +268,14 @@ impl CustomTools {
         result
     }
 
-    /// Returns the warnings about a served tool.
-    pub fn warnings(&self, key: &ToolKey) -> Vec<toolgate_admission::Warning> {
-        self.plugin(key)
-            .map_or_else(Vec::new, |plugin| view::warnings(&self.0.registry.snapshot(), key, &plugin))
+    /// Returns the warnings about a served tool of this kind.
+    pub fn warnings(&self, key: &ToolKey, kind: &str) -> Vec<toolgate_admission::Warning> {
+        let Some(plugin) = self.plugin(key) else { return Vec::new() };
+        let mut warnings = view::warnings(&self.0.registry.snapshot(), key, &plugin);
+        if kind == DefinitionKind::Http.as_str() {
+            warnings.extend(view::refused_names(&plugin));
+        }
+        warnings
     }
 
     async fn make(

@@ -101,7 +101,7 @@ pub struct CustomToolAccepted {
     /// The tool.
     #[serde(flatten)]
     pub tool: CustomToolView,
-    /// Reasons why agents may not be able to call the tool: `NO_CREDENTIAL`, `NOT_ENABLED`.
+    /// Reasons why agents may not be able to call the tool: `NO_CREDENTIAL`, `NOT_ENABLED`, `REFUSED_NAME`.
     pub warnings: Vec<DocumentWarning>,
 }
 

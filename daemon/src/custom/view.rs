@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use toolgate_admission::{Plugin, Warning};
 use toolgate_api::custom_tool::{CustomState, CustomToolView, LeftOut, WaitingView};
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::json::PlainValue;
 use toolgate_api::name::Name;
+use toolgate_api::read::pointer;
+use toolgate_api::text::escape_for_display;
 use toolgate_api::tools::ToolPattern;
 use toolgate_sandbox::Component;
 
@@ -16,6 +19,9 @@ use super::mount::{Mount, Waiting};
 use crate::documents::ToolKey;
 use crate::plugins;
 use crate::registry::Snapshot;
+
+/// Names that are warned about.
+const NAMES_WARNED: usize = 20;
 
 /// The parsed fields of a discovered list.
 #[derive(Default, Deserialize)]
@@ -151,6 +157,32 @@ pub(super) fn warnings(snapshot: &Snapshot, key: &ToolKey, plugin: &Plugin<Compo
         warnings.push(Warning::new("NOT_ENABLED", "", message));
     }
     warnings
+}
+
+/// Arguments of a declared API with names that a model provider refuses: Anthropic takes letters, digits, `_`, `.` and `-`, at
+/// most 64 of them. A mounted server names its arguments itself.
+pub(super) fn refused_names(plugin: &Plugin<Component>) -> Vec<Warning> {
+    let is_taken = |name: &str| {
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        (1..=64).contains(&name.len()) && name.bytes().all(is_letter)
+    };
+    let names = plugin.descriptor.tools.iter().enumerate().flat_map(|(index, tool)| {
+        let properties = tool.input.source().get("properties").and_then(Value::as_object);
+        properties.into_iter().flat_map(Map::keys).map(move |name| (index, name))
+    });
+    let warning = |(index, name): (usize, &String)| {
+        let shown = escape_for_display(name, 80);
+        let message = format!(
+            "some model providers refuse the name `{shown}` of an argument: give it another one, and send it by its own name with \
+             `arguments`: `{{\"in\":\"query\",\"name\":\"{shown}\"}}`"
+        );
+        Warning::new(
+            "REFUSED_NAME",
+            pointer(&format!("/actions/{index}/input_schema/properties"), name),
+            message,
+        )
+    };
+    names.filter(|(_, name)| !is_taken(name)).map(warning).take(NAMES_WARNED).collect()
 }
 
 fn is_enabled(snapshot: &Snapshot, organization: &Name, plugin: &Plugin<Component>) -> bool {

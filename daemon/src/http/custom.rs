@@ -98,7 +98,7 @@ pub async fn put(
     let text = body_text(&app, &caller, body).await?;
     let precondition = precondition(&headers)?;
     let (written, tool) = app.admin().put_custom_tool(app.actor(&caller), &key, &text, &precondition).await?;
-    let warnings = app.parts().custom.warnings(&key).into_iter().map(warning_view).collect();
+    let warnings = app.parts().custom.warnings(&key, &tool.kind).into_iter().map(warning_view).collect();
     let accepted = axum::Json(CustomToolAccepted { tool, warnings }).into_response();
     Ok(with_etag(status(written.created), written.revision, accepted))
 }
