@@ -83,7 +83,8 @@ fn is_without_nulls(sent: &Value, value: &Value) -> bool {
             value.keys().all(|name| sent.contains_key(name)) && sent.iter().all(is_kept)
         }
         (Value::Array(sent), Value::Array(value)) => {
-            sent.len() == value.len() && sent.iter().zip(value).all(|(sent, value)| is_without_nulls(sent, value))
+            sent.len() == value.len()
+                && sent.iter().zip(value).all(|(sent, value)| is_without_nulls(sent, value))
         }
         (sent, value) => sent == value,
     }

@@ -279,6 +279,10 @@ info: {title: T, version: "1"}
 servers: [{url: "https://a.example"}]
 paths: {/a: {get: {}}}
 "#),
-    ("swagger", r#"swagger: "2.0"
-"#),
+    ("swagger", r##"swagger: "2.0"
+host: a.example
+parameters: {B: {name: b, in: body, schema: {$ref: "#/definitions/A"}}, F: {name: f, in: formData, type: file}}
+paths: {/a: {post: {parameters: [{$ref: "#/parameters/B"}]}, put: {parameters: [{$ref: "#/parameters/F"}]}}}
+definitions: {A: {type: object, properties: {a: {type: string, x-nullable: true}}}}
+"##),
 ];

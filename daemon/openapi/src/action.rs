@@ -32,12 +32,16 @@ const SCHEMA_BYTES: usize = 32 * 1024;
 const COMPILE_STEPS_PER_BYTE: usize = 5;
 /// Longest description of an argument, in characters.
 const ARGUMENT_CHARS: usize = 500;
+/// Descriptions of arguments that are files.
+const FILE_DESCRIPTION: &str = "Path of a workspace file";
+const FILES_DESCRIPTION: &str = "Paths of workspace files";
 /// Most tags of one action, and characters of one tag.
 const TAGS: usize = 20;
 const TAG_CHARS: usize = 100;
 /// Most `redact` pointers of one action, levels and subschemas searched for them, and bytes of one pointer.
 const REDACT_POINTERS: usize = 20;
 const REDACT_DEPTH: usize = 4;
+const REDACT_LEVELS: usize = 12;
 const REDACT_STEPS: usize = 5_000;
 const POINTER_BYTES: usize = 500;
 /// Estimated bytes of a tool's description beside the action itself: per tool, and per argument.
@@ -80,11 +84,18 @@ impl<'a> ActionBuilder<'a> {
         let body = body::read(document, operation, &mut notes)?;
         let arguments =
             arguments::collect(document, operation.method, parameters, body.as_ref(), &mut notes)?;
-        let input = self.input_schema(&arguments)?;
+        let is_merge_patch = body.as_ref().is_some_and(|body| body.is_merge_patch);
+        let input = self.input_schema(&arguments, is_merge_patch)?;
         notes.extend(input.notes);
-        let output = self.options.output_schemas.then(|| self.output_schema(operation)).flatten();
+        let save_path = responds_with_file(document, operation).then(|| free_name(&arguments));
+        let has_output_schema = self.options.output_schemas && save_path.is_none();
+        let output = has_output_schema.then(|| self.output_schema(operation)).flatten();
         let nodes = input.nodes + output.as_ref().map_or(0, |output| output.nodes);
-        let value = action_json(operation, &template, &arguments, body.as_ref(), input.schema, output);
+        let mut value = action_json(operation, &template, &arguments, body.as_ref(), input.schema, output);
+        if let Some(argument) = save_path {
+            notes.push(format!("its response is saved to the workspace, at the path in `{argument}`"));
+            value["result"] = json!({"file": argument});
+        }
         let bytes = serde_json::to_string(&value).map_or(usize::MAX, |text| text.len());
         let repeated = value.get("description").and_then(Value::as_str).map_or(0, |text| 2 * text.len());
         let described_bytes = bytes.saturating_add(repeated + TOOL_BYTES + ARGUMENT_BYTES * arguments.len());
@@ -100,16 +111,25 @@ impl<'a> ActionBuilder<'a> {
         self.server.check_path(&template.write(|_| "x".to_owned()), operation.method)
     }
 
-    fn input_schema(&mut self, arguments: &[Argument<'a>]) -> Result<CompiledSchema, String> {
+    fn input_schema(
+        &mut self,
+        arguments: &[Argument<'a>],
+        is_merge_patch: bool,
+    ) -> Result<CompiledSchema, String> {
         let declared = |argument: &Argument<'a>| match argument.schema {
             ValueSchema::Declared(schema) => Some(schema),
-            ValueSchema::AnyText => None,
+            ValueSchema::AnyText | ValueSchema::File | ValueSchema::Files => None,
         };
         let roots = arguments.iter().filter_map(declared).collect();
         self.write_schema(Direction::Request, roots, |writer| {
             let mut properties = Map::new();
             for argument in arguments {
-                properties.insert(argument.name.clone(), property(writer, argument)?);
+                let mut property = property(writer, argument)?;
+                if is_merge_patch && argument.is_in_body {
+                    let is_whole = argument.location.as_ref().is_some_and(|at| at.get("whole").is_some());
+                    allow_nulls(&mut property, !is_whole);
+                }
+                properties.insert(argument.name.clone(), property);
             }
             let required = arguments.iter().filter(|argument| argument.is_required);
             let required: Vec<&str> = required.map(|argument| argument.name.as_str()).collect();
@@ -216,14 +236,73 @@ fn match_path_variables<'a>(
     fitting
 }
 
+/// Whether every successful response has content, and that is a file and no JSON.
+fn responds_with_file(document: &Document, operation: &Operation<'_>) -> bool {
+    let responses = operation.body.get("responses").and_then(Value::as_object).into_iter().flatten();
+    let successes = responses.filter(|(status, _)| status.starts_with('2'));
+    let mut contents =
+        successes.map(|(_, response)| document.resolve(response).ok()?.get("content")?.as_object());
+    let is_file = |content: Option<&Map<String, Value>>| {
+        let mut media = content.into_iter().flatten();
+        let is_file = |(media_type, media): (&String, &Value)| {
+            let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            !is_json(media_type) && body::is_file(document, &essence, media)
+        };
+        content.is_some_and(|content| !content.is_empty()) && media.all(is_file)
+    };
+    contents.next().is_some_and(is_file) && contents.all(is_file)
+}
+
+/// The name of the argument with the path that a response is saved to.
+fn free_name(arguments: &[Argument<'_>]) -> String {
+    let numbered = (2..).map(|number| format!("save_as_{number}"));
+    let mut names = std::iter::once("save_as".to_owned()).chain(numbered);
+    let is_free = |name: &String| !arguments.iter().any(|argument| argument.name == *name);
+    names.find(is_free).unwrap_or_default()
+}
+
+/// Allows `null` for the members of a merge patch, at every level that is described in place.
+fn allow_nulls(schema: &mut Value, is_member: bool) {
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.values_mut().for_each(|property| allow_nulls(property, true));
+    }
+    if !is_member {
+        return;
+    }
+    if ["$ref", "anyOf", "allOf", "not", "const"].iter().any(|keyword| schema.get(*keyword).is_some()) {
+        *schema = json!({"anyOf": [schema, {"type": "null"}]});
+        return;
+    }
+    if let Some(Value::Array(values)) = schema.get_mut("enum")
+        && !values.contains(&Value::Null)
+    {
+        values.push(Value::Null);
+    }
+    match schema.get_mut("type") {
+        Some(Value::Array(kinds)) if kinds.contains(&json!("null")) => {}
+        Some(Value::Array(kinds)) => kinds.push(json!("null")),
+        Some(kind) if *kind != "null" => *kind = json!([kind, "null"]),
+        _ => {}
+    }
+}
+
 fn property<'a>(writer: &mut Writer<'a, '_>, argument: &Argument<'a>) -> Result<Value, TooLarge> {
     let mut property = match argument.schema {
         ValueSchema::Declared(schema) => writer.write(schema)?,
         ValueSchema::AnyText => json!({"type": "string"}),
+        ValueSchema::File => json!({"type": "string", "description": FILE_DESCRIPTION}),
+        ValueSchema::Files => {
+            json!({"type": "array", "items": {"type": "string"}, "description": FILES_DESCRIPTION})
+        }
     };
     let Value::Object(map) = &mut property else { return Ok(property) };
     let description = argument.description.map(|text| clean(text, ARGUMENT_CHARS)).unwrap_or_default();
     if !description.is_empty() {
+        let description = match argument.schema {
+            ValueSchema::File => format!("{FILE_DESCRIPTION}. {description}"),
+            ValueSchema::Files => format!("{FILES_DESCRIPTION}. {description}"),
+            _ => description,
+        };
         map.insert("description".to_owned(), json!(description));
     }
     if argument.is_deprecated {
@@ -266,6 +345,8 @@ fn action_json(
     match body.map(|body| body.format) {
         Some(BodyFormat::Form) => set("body", json!("form")),
         Some(BodyFormat::Text) => set("body", json!("text")),
+        Some(BodyFormat::Multipart) => set("body", json!("multipart")),
+        Some(BodyFormat::Binary) => set("body", json!("binary")),
         Some(BodyFormat::Json) | None => {}
     }
     if let Some(content_type) = body.and_then(|body| body.content_type) {
@@ -317,24 +398,37 @@ fn tags(operation: &Operation<'_>) -> Vec<String> {
 /// JSON pointers to the arguments that the document marks as passwords, and that logs must not show.
 fn redact_pointers(schema: &Value) -> Vec<String> {
     let mut pointers = Vec::new();
-    find_passwords(schema, schema, String::new(), &mut 0, &mut pointers);
+    find_passwords(schema, schema, (String::new(), 0), &mut 0, &mut pointers);
     pointers
 }
 
-fn find_passwords(root: &Value, schema: &Value, pointer: String, steps: &mut usize, found: &mut Vec<String>) {
+/// Searches a schema at a pointer, and counts the levels of schemas above it.
+fn find_passwords(
+    root: &Value,
+    schema: &Value,
+    (pointer, level): (String, usize),
+    steps: &mut usize,
+    found: &mut Vec<String>,
+) {
     let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
     let schema = target.and_then(|target| root.pointer(target)).unwrap_or(schema);
     *steps += 1;
-    if found.len() == REDACT_POINTERS || *steps > REDACT_STEPS || pointer.len() > POINTER_BYTES {
+    let is_over = *steps > REDACT_STEPS || pointer.len() > POINTER_BYTES || level > REDACT_LEVELS;
+    if found.len() == REDACT_POINTERS || is_over || found.contains(&pointer) {
         return;
     }
     if schema.get("format") == Some(&json!("password")) {
         return found.push(pointer);
     }
+    for keyword in ["anyOf", "allOf"] {
+        for part in schema.get(keyword).and_then(Value::as_array).into_iter().flatten() {
+            find_passwords(root, part, (pointer.clone(), level + 1), steps, found);
+        }
+    }
     let is_deep = pointer.matches('/').count() == REDACT_DEPTH;
     let properties = schema.get("properties").filter(|_| !is_deep).and_then(Value::as_object);
     for (name, property) in properties.into_iter().flatten() {
         let escaped = name.replace('~', "~0").replace('/', "~1");
-        find_passwords(root, property, format!("{pointer}/{escaped}"), steps, found);
+        find_passwords(root, property, (format!("{pointer}/{escaped}"), level + 1), steps, found);
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use toolgate_api::text::escape_for_display;
 
-use crate::body::{Body, BodyFormat};
+use crate::body::{Body, BodyFormat, is_file_schema};
 use crate::document::Document;
 use crate::form_body::{self, Field};
 use crate::parameters::{Location, ParamEncoding, Parameter, ValueSchema};
@@ -158,6 +158,7 @@ fn body_arguments<'a>(
     let fields = match (&body.members, body.format) {
         (None, _) => return Ok(vec![whole_body(body, names)]),
         (Some(members), BodyFormat::Form) => form_body::fields(document, members, body.encoding, notes)?,
+        (Some(members), BodyFormat::Multipart) => json_fields(document, members),
         (Some(members), _) => json_fields(document, members),
     };
     if body.format == BodyFormat::Json && !names.are_free(fields.iter().map(|field| field.name.as_str())) {
@@ -165,7 +166,14 @@ fn body_arguments<'a>(
     }
     let argument = |field: Field<'a>| {
         let name = names.allocate(&field.name, Location::Body);
+        let schema = match body.format {
+            BodyFormat::Multipart => part_schema(document, field.schema),
+            _ => ValueSchema::Declared(field.schema),
+        };
+        let is_file = matches!(schema, ValueSchema::File | ValueSchema::Files);
         let location = match (name == field.sent_as, defaults_to_query(method)) {
+            (true, _) if is_file => Some(json!({"in": "body", "file": true})),
+            (false, _) if is_file => Some(json!({"in": "body", "name": field.sent_as, "file": true})),
             _ if field.is_open => Some(json!({"in": "body", "name": field.sent_as, "style": "deep_object"})),
             (true, false) => None,
             (true, true) => Some(json!("body")),
@@ -174,8 +182,8 @@ fn body_arguments<'a>(
         Argument {
             name,
             is_required: body.is_required && field.is_required,
-            schema: ValueSchema::Declared(field.schema),
-            description: None,
+            schema,
+            description: is_file.then(|| field.schema.get("description")?.as_str()).flatten(),
             is_deprecated: false,
             location,
             is_in_body: true,
@@ -185,7 +193,17 @@ fn body_arguments<'a>(
     Ok(fields.into_iter().map(argument).collect())
 }
 
-/// The members of a JSON body as fields; JSON can hold any value, so none is left out.
+/// A part is a file, several files, or a value.
+fn part_schema<'a>(document: &'a Document, schema: &'a Value) -> ValueSchema<'a> {
+    let items = document.resolve(schema).ok().and_then(|schema| schema.get("items"));
+    match items {
+        _ if is_file_schema(document, schema) => ValueSchema::File,
+        Some(items) if is_file_schema(document, items) => ValueSchema::Files,
+        _ => ValueSchema::Declared(schema),
+    }
+}
+
+/// The members of a JSON body or the parts of another as fields; each can hold any value, so none is left out.
 fn json_fields<'a>(document: &'a Document, members: &Members<'a>) -> Vec<Field<'a>> {
     let sent = members.properties.iter();
     let sent = sent.filter(|(_, schema)| !Direction::Request.is_hidden(document, schema));
@@ -205,6 +223,7 @@ fn whole_body<'a>(body: &Body<'a>, names: &mut NameAllocator) -> Argument<'a> {
         is_required: body.is_required,
         schema: match (body.format, body.schema) {
             (BodyFormat::Text, _) => ValueSchema::AnyText,
+            (BodyFormat::Binary, _) => ValueSchema::File,
             (_, schema) => ValueSchema::Declared(schema.unwrap_or(&Value::Null)),
         },
         description: body.description,

@@ -11,12 +11,29 @@ use crate::schema::{Direction, Members, object_members};
 /// Media types that a note names.
 const NAMED: usize = 6;
 
+/// Beginnings of media types whose content is no text.
+const FILE_TYPES: [&str; 9] = [
+    "application/gzip",
+    "application/octet-stream",
+    "application/pdf",
+    "application/vnd.openxmlformats",
+    "application/zip",
+    "audio/",
+    "font/",
+    "image/",
+    "video/",
+];
+
 /// How the `api` plugin serializes the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyFormat {
     Json,
     Form,
     Text,
+    /// `multipart/form-data`.
+    Multipart,
+    /// One workspace file.
+    Binary,
 }
 
 pub(crate) struct Body<'a> {
@@ -27,6 +44,8 @@ pub(crate) struct Body<'a> {
     pub(crate) schema: Option<&'a Value>,
     pub(crate) description: Option<&'a str>,
     pub(crate) is_required: bool,
+    /// Whether `null` removes a member (RFC 7396).
+    pub(crate) is_merge_patch: bool,
     /// Present if the members become arguments of their own.
     pub(crate) members: Option<Members<'a>>,
     /// The `encoding` object of a form, by member.
@@ -49,7 +68,7 @@ pub(crate) fn read<'a>(
         }
         return Ok(None);
     }
-    let (media_type, format) = choose(content)?;
+    let (media_type, format) = choose(document, content)?;
     if content.len() > 1 {
         let others = names(content.keys().filter(|other| *other != media_type));
         notes.push(format!(
@@ -67,11 +86,26 @@ pub(crate) fn read<'a>(
             let members = schema.and_then(|schema| object_members(document, schema));
             Some(members.ok_or("its body is a form, but its schema is not an object with named members")?)
         }
-        BodyFormat::Text => None,
+        BodyFormat::Multipart => {
+            let members = schema.and_then(|schema| object_members(document, schema));
+            let members = members.filter(|members| !members.properties.is_empty());
+            Some(members.ok_or("its body has parts, but its schema is not an object with named members")?)
+        }
+        BodyFormat::Text | BodyFormat::Binary => None,
     };
     let description = body.get("description").and_then(Value::as_str);
-    let content_type = explicit_content_type(media_type, format);
-    Ok(Some(Body { format, content_type, schema, description, is_required, members, encoding }))
+    let content_type = explicit_content_type(content, media_type, format);
+    let is_merge_patch = essence(media_type) == "application/merge-patch+json";
+    Ok(Some(Body {
+        format,
+        content_type,
+        schema,
+        description,
+        is_required,
+        is_merge_patch,
+        members,
+        encoding,
+    }))
 }
 
 /// Whether the schema declares an object without any member.
@@ -80,25 +114,38 @@ fn is_empty(document: &Document, media: &Value) -> bool {
     members.is_some_and(|members| members.properties.is_empty() && members.required.is_empty())
 }
 
-/// Chooses the media type: JSON before form before text, and plain `application/json` before other JSON types.
-fn choose(content: &Map<String, Value>) -> Result<(&str, BodyFormat), String> {
-    let essence =
-        |media_type: &str| media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let find = |fits: &dyn Fn(&str) -> bool| {
-        content.keys().map(String::as_str).find(|media_type| fits(&essence(media_type)))
+fn essence(media_type: &str) -> String {
+    media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Chooses the media type: JSON before form, parts, text and file, and plain `application/json` before other JSON types.
+fn choose<'a>(document: &Document, content: &'a Map<String, Value>) -> Result<(&'a str, BodyFormat), String> {
+    let find_media = |fits: &dyn Fn(&str, &Value) -> bool| {
+        let mut media = content.iter();
+        media.find(|(media_type, media)| fits(&essence(media_type), media)).map(|(name, _)| name.as_str())
     };
+    let find = |fits: &dyn Fn(&str) -> bool| find_media(&|essence, _| fits(essence));
     let json = find(&|essence| essence == "application/json")
         .or_else(|| find(&|essence| essence == "application/merge-patch+json"))
         .or_else(|| find(&|essence| is_json(essence)))
-        .or_else(|| find(&|essence| matches!(essence, "*/*" | "application/*")));
+        .or_else(|| {
+            let is_any = |essence: &str| matches!(essence, "*/*" | "application/*");
+            find_media(&|essence, media| is_any(essence) && !has_file_schema(document, media))
+        });
     if let Some(media_type) = json {
         return Ok((media_type, BodyFormat::Json));
     }
     if let Some(media_type) = find(&|essence| essence == "application/x-www-form-urlencoded") {
         return Ok((media_type, BodyFormat::Form));
     }
+    if let Some(media_type) = find(&|essence| essence == "multipart/form-data") {
+        return Ok((media_type, BodyFormat::Multipart));
+    }
     if let Some(media_type) = find(&|essence| essence == "text/plain") {
         return Ok((media_type, BodyFormat::Text));
+    }
+    if let Some(media_type) = find_media(&|essence, media| is_file(document, essence, media)) {
+        return Ok((media_type, BodyFormat::Binary));
     }
     Err(format!("its body is sent as {}, which actions cannot send", names(content.keys())))
 }
@@ -111,12 +158,39 @@ fn names<'a>(media_types: impl Iterator<Item = &'a String>) -> String {
     named.join(" or ")
 }
 
-/// The media type as a `Content-Type`, for JSON types that are more specific than `application/json`.
-fn explicit_content_type(media_type: &str, format: BodyFormat) -> Option<&str> {
-    let is_usual = media_type.eq_ignore_ascii_case("application/json") || media_type.contains('*');
+/// Whether a media type is of files that are no text, or its schema says so.
+pub(crate) fn is_file(document: &Document, essence: &str, media: &Value) -> bool {
+    let is_kind = |kind: &&str| essence.starts_with(*kind);
+    FILE_TYPES.iter().any(is_kind) || has_file_schema(document, media)
+}
+
+fn has_file_schema(document: &Document, media: &Value) -> bool {
+    media.get("schema").is_some_and(|schema| is_file_schema(document, schema))
+}
+
+/// Whether a schema is of bytes: `format: binary` of OpenAPI 3.0, or `contentMediaType` without an encoding of 3.1.
+pub(crate) fn is_file_schema(document: &Document, schema: &Value) -> bool {
+    let Ok(Value::Object(schema)) = document.resolve(schema) else { return false };
+    let is_text = schema.get("type").is_none_or(|kind| kind == "string");
+    let is_raw = schema.contains_key("contentMediaType") && !schema.contains_key("contentEncoding");
+    is_text && (is_raw || schema.get("format").is_some_and(|format| format == "binary"))
+}
+
+/// The media type as a `Content-Type`: of JSON, types that are more specific than `application/json`; of a file, the only type
+/// that the document has.
+fn explicit_content_type<'a>(
+    content: &Map<String, Value>,
+    media_type: &'a str,
+    format: BodyFormat,
+) -> Option<&'a str> {
+    let is_explicit = match format {
+        BodyFormat::Json => !media_type.eq_ignore_ascii_case("application/json"),
+        BodyFormat::Binary => content.len() == 1,
+        BodyFormat::Form | BodyFormat::Text | BodyFormat::Multipart => false,
+    };
     let is_word = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
-    let can_be_sent = media_type.len() <= 200 && media_type.bytes().all(is_word);
-    (format == BodyFormat::Json && !is_usual && can_be_sent).then_some(media_type)
+    let can_be_sent = media_type.len() <= 200 && media_type.bytes().all(is_word) && !media_type.contains('*');
+    (is_explicit && can_be_sent).then_some(media_type)
 }
 
 /// The members of a JSON body, if arguments of their own can express every value of the body.

@@ -11,6 +11,7 @@ use toolgate_api::json::PlainValue;
 use toolgate_api::text::escape_for_display;
 
 use crate::report::ImportError;
+use crate::swagger;
 
 /// Longest document. The largest published for one API has 20 MB.
 const DOCUMENT_BYTES: usize = 32 * 1024 * 1024;
@@ -60,7 +61,10 @@ impl Document {
         }
         let text = text.trim_start_matches('\u{feff}').trim_start();
         let root = if text.starts_with('{') { read_json(text)? } else { read_yaml(text)? };
-        check_version(&root)?;
+        let root = match check_version(&root)? {
+            Version::OpenApi3 => root,
+            Version::Swagger2 => swagger::convert(root),
+        };
         Ok(Self { root, work_steps: Cell::new(0) })
     }
 
@@ -178,24 +182,29 @@ fn read_yaml(text: &str) -> Result<Value, ImportError> {
     parsed.map(|PlainValue(document)| document)
 }
 
-fn check_version(root: &Value) -> Result<(), ImportError> {
+/// Versions that are read.
+enum Version {
+    OpenApi3,
+    Swagger2,
+}
+
+fn check_version(root: &Value) -> Result<Version, ImportError> {
     let version = |name| {
         root.get(name).map(|version| match version {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         })
     };
+    let refuse = |name: &str, version: &str| {
+        let message = format!("{name} {} is not supported", escape_for_display(version, 20));
+        let hint = "OpenAPI 3.0 and 3.1 and Swagger 2.0 are supported";
+        Err(ImportError::new(format!("/{}", name.to_ascii_lowercase()), message, hint))
+    };
     match (version("openapi"), version("swagger")) {
-        (Some(version), _) if is_of(&version, "3.0") || is_of(&version, "3.1") => Ok(()),
-        (Some(version), _) => {
-            let message = format!("OpenAPI {} is not supported", escape_for_display(&version, 20));
-            Err(ImportError::new("/openapi", message, "versions 3.0 and 3.1 are supported"))
-        }
-        (None, Some(version)) => {
-            let message = format!("Swagger {} is not supported", escape_for_display(&version, 20));
-            let hint = "convert the document to OpenAPI 3 first, for example with `npx swagger2openapi`";
-            Err(ImportError::new("/swagger", message, hint))
-        }
+        (Some(version), _) if is_of(&version, "3.0") || is_of(&version, "3.1") => Ok(Version::OpenApi3),
+        (Some(version), _) => refuse("OpenAPI", &version),
+        (None, Some(version)) if is_of(&version, "2.0") || version == "2" => Ok(Version::Swagger2),
+        (None, Some(version)) => refuse("Swagger", &version),
         (None, None) => {
             let hint = "an OpenAPI document has a field like `\"openapi\": \"3.1.0\"` at its top";
             Err(ImportError::new("", "the text is no OpenAPI document", hint))

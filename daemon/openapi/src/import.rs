@@ -25,7 +25,7 @@ const DESCRIBED_BYTES: usize = 3_900_000;
 /// Subschemas of all actions, references expanded: the daemon accepts 100,000 of one plugin.
 const SCHEMA_NODES: u64 = 100_000;
 
-/// Reads an OpenAPI document, 3.0 or 3.1, in JSON or YAML, into a definition of kind `http`.
+/// Reads an OpenAPI document, 3.0 or 3.1, or Swagger 2.0, in JSON or YAML, into a definition of kind `http`.
 ///
 /// The daemon's compiler accepts every schema of the definition. An error means that there is no definition at all; what was
 /// merely skipped is in [`Imported::left_out`].

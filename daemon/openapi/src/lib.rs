@@ -25,6 +25,7 @@ mod schema;
 mod security;
 mod select;
 mod servers;
+mod swagger;
 mod text;
 
 pub use import::import;

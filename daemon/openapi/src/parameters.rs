@@ -85,6 +85,10 @@ pub(crate) enum ValueSchema<'a> {
     Declared(&'a Value),
     /// Any text: the document has no schema, or the location holds only text.
     AnyText,
+    /// The path of a workspace file.
+    File,
+    /// Paths of workspace files.
+    Files,
 }
 
 /// A parameter that becomes an argument.

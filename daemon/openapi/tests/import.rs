@@ -17,6 +17,8 @@ mod requests;
 mod schemas;
 #[path = "import/snapshot.rs"]
 mod snapshot;
+#[path = "import/swagger.rs"]
+mod swagger;
 
 use serde_json::{Value, json};
 use toolgate_admission::{Descriptor, Schema, SchemaRole};

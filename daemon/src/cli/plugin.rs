@@ -39,7 +39,7 @@ enum PluginCommand {
 
 #[derive(Subcommand)]
 enum ImportCommand {
-    /// Create a tool from an OpenAPI document (3.0 or 3.1, JSON or YAML)
+    /// Create a tool from an OpenAPI document (3.0, 3.1 or Swagger 2.0; JSON or YAML)
     Openapi(Box<OpenApi>),
 }
 

@@ -192,11 +192,121 @@ fn c2_of_media_types_the_one_is_taken_that_can_be_sent() {
         assert_eq!(action.get("body").and_then(|body| body.as_str()), body, "{content}");
         assert_eq!(action.get("content_type").and_then(|kind| kind.as_str()), content_type, "{content}");
     }
-    for content in ["multipart/form-data: {}", "application/octet-stream: {}", "application/xml: {}"] {
+    for (content, why) in [
+        ("multipart/form-data: {}", "its body has parts"),
+        ("multipart/mixed: {}", "its body is sent as"),
+        ("application/xml: {}", "its body is sent as"),
+    ] {
         let reason =
             skip_reason(&format!("paths: {{/a: {{post: {{requestBody: {{content: {{{content}}}}}}}}}}}"));
-        assert!(reason.starts_with("its body is sent as"), "{reason}");
+        assert!(reason.starts_with(why), "{reason}");
     }
+}
+
+#[test]
+fn c7_parts_and_files_are_taken_from_the_workspace() {
+    let multipart = action(
+        "paths:
+  /a:
+    post:
+      requestBody:
+        required: true
+        content:
+          multipart/form-data:
+            schema:
+              type: object
+              required: [file]
+              properties:
+                file: {type: string, format: binary, description: The photo}
+                'more[]': {type: array, items: {type: string, contentMediaType: application/octet-stream}}
+                meta: {type: object, properties: {a: {type: string}}}
+                key: {type: string, contentMediaType: image/png, contentEncoding: base64}",
+    );
+    assert_eq!(multipart["body"], "multipart");
+    assert_eq!(
+        multipart["arguments"],
+        json!({"file": {"in": "body", "file": true}, "more": {"in": "body", "name": "more[]", "file": true}})
+    );
+    let properties = &multipart["input_schema"]["properties"];
+    assert_eq!(
+        properties["file"],
+        json!({"type": "string", "description": "Path of a workspace file. The photo"})
+    );
+    assert_eq!(properties["more"]["items"], json!({"type": "string"}));
+    assert_eq!(multipart["input_schema"]["required"], json!(["file"]));
+    for (content, content_type) in [
+        ("application/octet-stream: {}", json!("application/octet-stream")),
+        ("'image/*': {schema: {type: string, format: binary}}", json!(null)),
+        ("image/png: {}, image/jpeg: {}", json!(null)),
+        ("'*/*': {schema: {type: string, format: binary}}", json!(null)),
+        ("application/x-tar: {schema: {contentMediaType: application/x-tar}}", json!("application/x-tar")),
+    ] {
+        let action = action(&format!("paths: {{/a: {{put: {{requestBody: {{content: {{{content}}}}}}}}}}}"));
+        assert_eq!(action["body"], "binary", "{content}");
+        assert_eq!(action.get("content_type").cloned().unwrap_or_default(), content_type, "{content}");
+        assert_eq!(action["arguments"], json!({"body": {"in": "body", "whole": true}}));
+        assert!(fits(&action, &json!({"body": "in/photo.png"})));
+    }
+}
+
+#[test]
+fn c7_a_response_that_is_a_file_is_saved_to_the_workspace() {
+    let result = |responses: &str, parameter: &str| {
+        let action = action(&format!(
+            "paths: {{/a: {{get: {{parameters: [{parameter}], responses: {{{responses}}}}}}}}}"
+        ));
+        action.get("result").cloned().unwrap_or_default()
+    };
+    for responses in [
+        "200: {content: {application/pdf: {}}}",
+        "200: {content: {application/x-any: {schema: {type: string, format: binary}}}}, 404: {content: {application/json: {}}}",
+    ] {
+        assert_eq!(result(responses, ""), json!({"file": "save_as"}), "{responses}");
+    }
+    let taken = "{name: save_as, in: query, schema: {type: string}}";
+    assert_eq!(result("200: {content: {image/png: {}}}", taken), json!({"file": "save_as_2"}));
+    for responses in [
+        "200: {content: {application/json: {}, application/pdf: {}}}",
+        "200: {content: {application/pdf: {}}}, 202: {content: {application/json: {}}}",
+        "204: {description: none}",
+        "200: {content: {text/csv: {}}}",
+    ] {
+        assert_eq!(result(responses, ""), json!(null), "{responses}");
+    }
+}
+
+/// RFC 7396: `null` removes a member.
+#[test]
+fn c7_the_members_of_a_merge_patch_can_be_null() {
+    let document = "paths:
+  '/a/{id}':
+    patch:
+      parameters: [{name: id, in: path, required: true, schema: {type: string}}]
+      requestBody:
+        required: true
+        content:
+          MEDIA_TYPE:
+            schema:
+              type: object
+              properties:
+                name: {type: string}
+                kind: {type: string, enum: [a]}
+                secret: {type: string, format: password}
+                home: {$ref: '#/components/schemas/Home'}
+                work: {$ref: '#/components/schemas/Home'}
+                address: {type: object, properties: {city: {type: string}}}
+components:
+  schemas:
+    Home: {type: object, properties: {pin: {type: string, format: password}}}";
+    let patch = |media_type: &str| action(&document.replace("MEDIA_TYPE", media_type));
+    let action = patch("application/merge-patch+json");
+    let all = json!({"id": "1", "name": null, "kind": null, "secret": null, "home": null, "address": null});
+    assert!(fits(&action, &all), "{action}");
+    assert!(fits(&action, &json!({"id": "1", "address": {"city": null}})));
+    assert!(!fits(&action, &json!({"id": null})));
+    assert!(!fits(&action, &json!({"id": "1", "kind": "b"})));
+    assert_eq!(action["redact"], json!(["/home/pin", "/secret", "/work/pin"]));
+    assert!(!fits(&patch("application/json"), &json!({"id": "1", "name": null})));
 }
 
 #[test]
