@@ -15,7 +15,7 @@ use toolgate_api::read::pointer;
 use toolgate_api::text::escape_for_display;
 
 use crate::rules::Digest;
-use crate::schema::{Schema, SchemaRole};
+use crate::schema::{ASSERT_FORMAT, Schema, SchemaRole};
 
 mod vocabulary;
 
@@ -95,7 +95,9 @@ impl ApprovalConstraints {
             let schema = match constraint {
                 Value::Object(_) => {
                     vocabulary::check(constraint, "").map_err(|unknown| unknown.into_error(pointer))?;
-                    constraint.clone()
+                    let mut constraint = constraint.clone();
+                    constraint[ASSERT_FORMAT] = json!(true);
+                    constraint
                 }
                 value => json!({"const": value}),
             };

@@ -44,4 +44,4 @@ pub use rules::{
     SharedSet, Tool, ToolSet, Warning, agent_warnings, check_platform, grant_warnings, organization_warnings,
     parse_platform, platform_warnings,
 };
-pub use schema::{Schema, SchemaError, SchemaRole, Violation, percent_decode};
+pub use schema::{ASSERT_FORMAT, Schema, SchemaError, SchemaRole, Violation, percent_decode};

@@ -15,10 +15,12 @@ mod nulls;
 mod violation;
 mod hint;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
+use toolgate_api::dialect::{DRAFT_2019_09, DRAFT_2020_12, canonical_dialect};
 
 pub use graph::percent_decode;
 pub use violation::Violation;
@@ -43,6 +45,10 @@ const TEXT_WORK: u64 = 400 << 20;
 const STACK_STEPS: u64 = 1_500;
 /// Violations that are returned. A model corrects these and calls again.
 const VIOLATIONS: usize = 8;
+
+/// Keyword at the root of a schema, `true` or `false`: whether `format` is checked. A schema that is no meta-schema has no
+/// standard keyword for that (2020-12 Validation, 7.2).
+pub const ASSERT_FORMAT: &str = "x-assert-format";
 
 /// The kind of value that a schema describes, which determines the wording of violations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -92,14 +98,16 @@ impl std::fmt::Debug for Schema {
 impl Schema {
     /// Compiles a schema of draft 6, 7, 2019-09 or 2020-12, which is the default.
     pub fn compile(source: &Value, role: SchemaRole) -> Result<Self, SchemaError> {
+        let source = &*with_canonical_dialect(source);
         check_size(source)?;
         if role == SchemaRole::Input {
             check_root(source)?;
         }
-        let cost = cost::measure(source)?;
+        let asserts_format = asserts_format(source, role);
+        let cost = cost::measure(source, asserts_format)?;
         let validator = jsonschema::options()
             .offline()
-            .should_validate_formats(true)
+            .should_validate_formats(asserts_format)
             .with_pattern_options(
                 PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES),
             )
@@ -202,6 +210,28 @@ impl Schema {
     pub fn hint(&self) -> String {
         hint::properties(&self.source)
     }
+}
+
+/// Returns the schema with the `$schema` that the validator knows, if its dialect is supported.
+fn with_canonical_dialect(source: &Value) -> Cow<'_, Value> {
+    let written = source.get("$schema").and_then(Value::as_str);
+    match written.and_then(|written| Some((written, canonical_dialect(written)?))) {
+        Some((written, dialect)) if written.trim_end_matches('#') != dialect => {
+            let mut source = source.clone();
+            source["$schema"] = dialect.into();
+            Cow::Owned(source)
+        }
+        _ => Cow::Borrowed(source),
+    }
+}
+
+/// Whether a value in another `format` is invalid. Since 2019-09 `format` is an annotation unless the author asks; before, it
+/// was an assertion, which holds for arguments only: a call that ran must not lose its result for a format.
+fn asserts_format(source: &Value, role: SchemaRole) -> bool {
+    let dialect = source.get("$schema").and_then(Value::as_str).unwrap_or(DRAFT_2020_12);
+    let is_annotation = [DRAFT_2019_09, DRAFT_2020_12].contains(&dialect.trim_end_matches('#'));
+    let asked = source.get(ASSERT_FORMAT).and_then(Value::as_bool);
+    asked.unwrap_or(role == SchemaRole::Input && !is_annotation)
 }
 
 fn check_size(source: &Value) -> Result<(), SchemaError> {

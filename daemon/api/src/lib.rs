@@ -8,6 +8,7 @@
 pub mod content;
 pub mod definition;
 pub mod descriptor;
+pub mod dialect;
 pub mod error;
 pub mod grant;
 pub mod header;

@@ -120,7 +120,11 @@ fn check_refusal(refusal: &Refusal, schema: &Value, sent: &str) {
 
 /// The `jsonschema` crate, which the gate uses too, called directly without the gate's settings.
 fn is_valid_by_library(schema: &Value, value: &Value) -> Option<bool> {
-    let validator = jsonschema::options().offline().should_validate_formats(true).build(schema).ok()?;
+    let is_asked = schema.get("x-assert-format").and_then(Value::as_bool);
+    let dialect = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
+    let asserts_format = is_asked.unwrap_or(dialect.contains("draft-0"));
+    let validator =
+        jsonschema::options().offline().should_validate_formats(asserts_format).build(schema).ok()?;
     Some(validator.validate(value).is_ok())
 }
 
@@ -177,6 +181,9 @@ pub const SEEDS: &[(&str, &str)] = &[
          \x20\n\
          {\"city\":\"Paris\"}\t"),
     ("format", r#"{"type":"object","properties":{"x":{"format":"date-time"},"y":{"format":"ipv4"},"z":{"format":"uri"}}}
+---
+{"x":"2026-02-30T00:00:00Z","y":"1.2.3.256","z":"a b"}"#),
+    ("format-asserted", r#"{"type":"object","x-assert-format":true,"properties":{"x":{"format":"date-time"},"y":{"format":"ipv4"},"z":{"format":"uri"}}}
 ---
 {"x":"2026-02-30T00:00:00Z","y":"1.2.3.256","z":"a b"}"#),
     ("fraction-for-integer", r#"{"type":"object","properties":{"city":{"type":"string","minLength":1},"days":{"type":"integer","minimum":1,"maximum":14}},"required":["city"],"additionalProperties":false}

@@ -71,8 +71,8 @@ pub(super) struct Cost {
 }
 
 /// Measures a schema, or returns an error if a cost exceeds its limit.
-pub(super) fn measure(root: &Value) -> Result<Cost, SchemaError> {
-    let graph = Graph::build(root)?;
+pub(super) fn measure(root: &Value, asserts_format: bool) -> Result<Cost, SchemaError> {
+    let graph = Graph::build(root, asserts_format)?;
     let (order, chain) = in_place_order(&graph)?;
     check_compiled_levels(&graph)?;
     let nodes = count_unrolled(&graph)?;

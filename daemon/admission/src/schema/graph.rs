@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value};
+use toolgate_api::dialect::canonical_dialect;
 use toolgate_api::read;
 use toolgate_api::text::escape_for_display;
 
@@ -26,13 +27,6 @@ const REFERENCES: usize = 2_000;
 const UNIQUE_ITEMS: usize = 32;
 /// Most patterns of one schema, those of `patternProperties` included: each is a compiled program.
 const PATTERNS: usize = 64;
-
-const DIALECTS: [&str; 4] = [
-    "https://json-schema.org/draft/2020-12/schema",
-    "https://json-schema.org/draft/2019-09/schema",
-    "http://json-schema.org/draft-07/schema",
-    "http://json-schema.org/draft-06/schema",
-];
 
 /// One subschema.
 #[derive(Default)]
@@ -92,6 +86,7 @@ pub(super) struct Graph<'a> {
     /// Whether `unevaluatedProperties` or `unevaluatedItems` occur.
     pub(super) has_unevaluated: bool,
     root: &'a Value,
+    asserts_format: bool,
     by_address: HashMap<usize, usize>,
     anchors: HashMap<&'a str, usize>,
     references: Vec<(usize, &'a str)>,
@@ -102,11 +97,12 @@ pub(super) struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    pub(super) fn build(root: &'a Value) -> Result<Self, SchemaError> {
+    pub(super) fn build(root: &'a Value, asserts_format: bool) -> Result<Self, SchemaError> {
         let mut graph = Graph {
             nodes: Vec::new(),
             has_unevaluated: false,
             root,
+            asserts_format,
             by_address: HashMap::new(),
             anchors: HashMap::new(),
             references: Vec::new(),
@@ -181,7 +177,7 @@ impl<'a> Graph<'a> {
                 "$ref" => self.references.extend(value.as_str().map(|reference| (node, reference))),
                 "$anchor" => self.anchors.extend(value.as_str().map(|anchor| (anchor, node))),
                 "pattern" => value.as_str().map_or(Ok(()), |pattern| self.pattern(node, pattern))?,
-                "format" => self.nodes[node].text_states += format_states(value),
+                "format" if self.asserts_format => self.nodes[node].text_states += format_states(value),
                 "contentEncoding" | "contentMediaType" => {
                     self.nodes[node].text_states += CONTENT_STATES;
                     self.nodes[node].copies = true;
@@ -312,9 +308,7 @@ impl<'a> Graph<'a> {
                 return refuse(keyword, &format!("`{keyword}` is not supported"), "use `$ref` and `$anchor`");
             }
         }
-        let dialect =
-            schema.get("$schema").and_then(Value::as_str).map(|dialect| dialect.trim_end_matches('#'));
-        match dialect {
+        match schema.get("$schema").and_then(Value::as_str) {
             _ if node != 0 && (schema.contains_key("$id") || schema.contains_key("$schema")) => {
                 let keyword = if schema.contains_key("$id") { "$id" } else { "$schema" };
                 refuse(
@@ -323,7 +317,7 @@ impl<'a> Graph<'a> {
                     "keep it at the root, or leave it out",
                 )
             }
-            Some(dialect) if !DIALECTS.contains(&dialect) => {
+            Some(dialect) if canonical_dialect(dialect).is_none() => {
                 let message = format!("the dialect `{}` is not known", escape_for_display(dialect, 100));
                 refuse(
                     "$schema",

@@ -66,7 +66,6 @@ fn a_violation_has_the_expected_and_the_found_value() {
         (json!({"minLength": 2}), json!("a"), "a string of at least 2 characters, not string \"a\""),
         (json!({"maxLength": 1}), json!("ab"), "a string of at most 1 characters, not string \"ab\""),
         (json!({"pattern": "^a"}), json!("b"), "a string that matches `^a`, not string \"b\""),
-        (json!({"format": "date"}), json!("b"), "a string in the format `date`, not string \"b\""),
         (json!({"minItems": 1}), json!([]), "an array of at least 1 items, not array []"),
         (json!({"maxItems": 0}), json!([1]), "an array of at most 0 items, not array [1]"),
         (json!({"uniqueItems": true}), json!([1, 1.0]), "an array without equal items, not array [1,1.0]"),
@@ -439,7 +438,9 @@ fn formats_count_like_states_of_a_pattern() {
         (json!({"contentMediaType": "application/json"}), 40),
     ] {
         let is_checked = |count: usize| {
-            let checked = any(&json!({"allOf": vec![&one; count]})).expect("a schema").validate(&long);
+            let checked = any(&json!({"allOf": vec![&one; count], ASSERT_FORMAT: true}))
+                .expect("a schema")
+                .validate(&long);
             checked.err().is_none_or(|violations| !violations[0].message.contains("too large to be checked"))
         };
         assert!(is_checked(most), "{one}");
@@ -449,6 +450,43 @@ fn formats_count_like_states_of_a_pattern() {
         object(&json!({"x": {"format": "email"}}), &[]).validate(&json!({"x": "a@b.example"})),
         Ok(())
     );
+}
+
+/// 2020-12 Validation, 7.2: `format` is an annotation unless the author asks for an assertion.
+#[test]
+fn r2_a_format_is_checked_where_the_schema_asks_and_in_arguments_of_older_drafts() {
+    let older = "http://json-schema.org/draft-07/schema#";
+    for (asks, role, is_checked) in [
+        (json!({}), SchemaRole::Input, false),
+        (json!({}), SchemaRole::Output, false),
+        (json!({"$schema": "https://json-schema.org/draft/2019-09/schema"}), SchemaRole::Input, false),
+        (json!({"$schema": older}), SchemaRole::Input, true),
+        (json!({"$schema": older}), SchemaRole::Output, false),
+        (json!({"$schema": older, ASSERT_FORMAT: false}), SchemaRole::Input, false),
+        (json!({ASSERT_FORMAT: true}), SchemaRole::Input, true),
+        (json!({ASSERT_FORMAT: true}), SchemaRole::Output, true),
+    ] {
+        let mut source = json!({"type": "object", "properties": {"x": {"format": "date"}}});
+        asks.as_object().expect("an object").iter().for_each(|(name, value)| source[name] = value.clone());
+        let schema = Schema::compile(&source, role).expect("a schema");
+        assert_eq!(schema.validate(&json!({"x": "2024-02-29"})), Ok(()), "{source}");
+        assert_eq!(schema.validate(&json!({"x": "b"})).is_err(), is_checked, "{role:?} {source}");
+    }
+    let asks =
+        compile(&json!({"type": "object", "properties": {"x": {"format": "date"}}, ASSERT_FORMAT: true}));
+    let told = first(&asks.expect("a schema"), &json!({"x": "b"}));
+    assert_eq!(told.message, "Argument 'x' must be a string in the format `date`, not string \"b\",");
+}
+
+#[test]
+fn m4_a_dialect_is_known_by_either_scheme() {
+    let schema = any(&json!({
+        "$schema": "https://json-schema.org/draft-07/schema", "items": [{"type": "string"}], "additionalItems": false,
+    }));
+    let schema = schema.expect("draft 7");
+    assert_eq!(schema.source()["$schema"], "http://json-schema.org/draft-07/schema");
+    assert!(schema.validate(&json!(["a", 1])).is_err(), "as draft 7 says");
+    assert_eq!(schema.validate(&json!(["a"])), Ok(()));
 }
 
 /// `$defs` of `count` schemas, each of which refers to the next through `link`.
