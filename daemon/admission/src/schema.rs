@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use jsonschema::{PatternOptions, Validator};
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolgate_api::dialect::{DRAFT_2019_09, DRAFT_2020_12, canonical_dialect};
 
 pub use graph::percent_decode;
@@ -208,7 +208,7 @@ impl Schema {
 
     /// Describes the properties of the root with their types, for an error hint.
     pub fn hint(&self) -> String {
-        hint::properties(&self.source)
+        hint::properties(&self.source, self.validator.is_valid(&json!({})))
     }
 }
 

@@ -19,33 +19,81 @@ const KIND_CHARS: usize = 800;
 /// Most levels of alternatives and references that are followed.
 const DEPTH: usize = 4;
 
-/// Describes the properties of an object schema with their types.
-pub(super) fn properties(root: &Value) -> String {
-    let none = Map::new();
-    let properties = root.get("properties").and_then(Value::as_object).unwrap_or(&none);
-    if properties.is_empty() {
-        return "send an object without arguments: {}".to_owned();
-    }
-    let required = root.get("required").and_then(Value::as_array).into_iter().flatten();
-    let required: &HashSet<&str> = &required.filter_map(Value::as_str).collect();
+/// The type of a schema that names none.
+pub(super) const ANY_VALUE: &str = "any value";
+
+/// Describes the properties of an object schema with their types, and the forms of which one must fit. `{}` is offered only
+/// to a schema that takes it.
+pub(super) fn properties(root: &Value, takes_nothing: bool) -> String {
+    let parts = parts(root, root, DEPTH);
+    let properties: Map<String, Value> = parts
+        .iter()
+        .filter_map(|part| part.get("properties")?.as_object())
+        .flat_map(|own| own.iter().map(|(name, schema)| (name.clone(), schema.clone())))
+        .collect();
+    let required: &HashSet<&str> = &parts.iter().flat_map(|part| required_names(part)).collect();
     let of = |is_required: bool, word: &'static str| {
         let group =
             properties.iter().filter(move |(name, _)| required.contains(name.as_str()) == is_required);
-        group.map(move |(name, schema)| {
-            format!("`{}`: {} ({word})", escape_for_display(name, VALUE_CHARS), kind(root, schema))
-        })
+        group.map(move |(name, schema)| format!("{} ({word})", argument(root, name, Some(schema))))
     };
-    let mut shown: Vec<String> =
-        of(true, "required").chain(of(false, "optional")).take(PROPERTIES + 1).collect();
+    let required_ones = of(true, "required");
+    let mut shown: Vec<String> = required_ones.chain(of(false, "optional")).take(PROPERTIES + 1).collect();
     let rest = if shown.len() > PROPERTIES { ", …" } else { "" };
     shown.truncate(PROPERTIES);
-    format!("send an object with {}{rest}", shown.join(", "))
+    match (shown.is_empty(), forms(root, &parts, &properties)) {
+        (true, Some(forms)) => format!("send an object with {forms}"),
+        (false, Some(forms)) => format!("send an object with {}{rest}; and with {forms}", shown.join(", ")),
+        (false, None) => format!("send an object with {}{rest}", shown.join(", ")),
+        (true, None) if takes_nothing => "send an object without arguments: {}".to_owned(),
+        (true, None) => "read the schema of the tool's arguments, and send an object that fits it".to_owned(),
+    }
+}
+
+/// Returns the subschemas that apply to the same value as `schema`: itself, the target of its `$ref`, and `allOf`.
+fn parts<'s>(root: &'s Value, schema: &'s Value, depth: usize) -> Vec<&'s Value> {
+    let Some(depth) = depth.checked_sub(1) else { return Vec::new() };
+    let target = schema.get("$ref").and_then(Value::as_str).and_then(|target| target.strip_prefix('#'));
+    let target = target.and_then(|target| root.pointer(target));
+    let all = schema.get("allOf").and_then(Value::as_array).into_iter().flatten().take(OPTIONS);
+    let inner = target.into_iter().chain(all).flat_map(|inner| parts(root, inner, depth));
+    std::iter::once(schema).chain(inner).collect()
+}
+
+/// Describes alternatives by the arguments that each requires: "either `a`: string, or `b`: string".
+fn forms(root: &Value, shared: &[&Value], known: &Map<String, Value>) -> Option<String> {
+    let alternatives = shared.iter().find_map(|part| {
+        let alternatives = part.get("oneOf").or_else(|| part.get("anyOf"))?.as_array()?;
+        Some(alternatives).filter(|alternatives| alternatives.len() > 1)
+    })?;
+    let form = |alternative: &Value| {
+        let parts = parts(root, alternative, DEPTH);
+        let schema = |name: &str| {
+            let mut own = parts.iter().filter_map(|part| part.get("properties")?.get(name));
+            own.next().or_else(|| known.get(name))
+        };
+        let names = distinct(parts.iter().flat_map(|part| required_names(part)).map(str::to_owned), OPTIONS);
+        let arguments: Vec<_> = names.iter().map(|name| argument(root, name, schema(name))).collect();
+        Some(arguments.join(" and ")).filter(|form| !form.is_empty())
+    };
+    let forms: Option<Vec<String>> = alternatives.iter().take(OPTIONS).map(form).collect();
+    Some(format!("either {}", distinct(forms?.into_iter(), OPTIONS).join(", or ")))
+}
+
+fn argument(root: &Value, name: &str, schema: Option<&Value>) -> String {
+    let name = escape_for_display(name, VALUE_CHARS);
+    schema.map_or_else(|| format!("`{name}`"), |schema| format!("`{name}`: {}", kind(root, schema)))
+}
+
+fn required_names(schema: &Value) -> impl Iterator<Item = &str> {
+    let names = schema.get("required").and_then(Value::as_array);
+    names.into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// Describes the type that a schema requires: `string`, `integer or null`, `"a" or "b"`.
 pub(super) fn kind(root: &Value, schema: &Value) -> String {
     kind_within(root, schema, DEPTH)
-        .map_or_else(|| "any value".to_owned(), |kind| escape_for_display(&kind, KIND_CHARS))
+        .map_or_else(|| ANY_VALUE.to_owned(), |kind| escape_for_display(&kind, KIND_CHARS))
 }
 
 fn kind_within(root: &Value, schema: &Value, depth: usize) -> Option<String> {
@@ -66,6 +114,9 @@ fn kind_within(root: &Value, schema: &Value, depth: usize) -> Option<String> {
             ));
         }
         _ => {}
+    }
+    if ["properties", "required"].iter().any(|keyword| schema.get(*keyword).is_some()) {
+        return Some("object".to_owned());
     }
     if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
         return kind_within(root, root.pointer(target.strip_prefix('#')?)?, depth);

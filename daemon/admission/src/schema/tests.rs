@@ -188,6 +188,89 @@ fn r2_the_alternative_is_selected_by_its_only_field() {
 }
 
 #[test]
+fn r2_alternatives_without_a_type_are_named_by_what_they_require() {
+    let branch = |name: &str| json!({"properties": {name: {"type": "string"}}, "required": [name]});
+    let root = compile(&json!({"type": "object", "oneOf": [branch("a"), branch("b")]})).expect("a schema");
+    for (value, expected) in [
+        (json!({}), "The arguments must be an object with one of `a`, `b`, not object {},"),
+        (json!({"a": 1}), "Argument 'a' must be a string, not integer 1,"),
+        (
+            json!({"a": "", "b": ""}),
+            "The arguments must be an object with only one of `a`, `b`, not object {\"a\":\"\",\"b\":\"\"},",
+        ),
+    ] {
+        assert_eq!(first(&root, &value).message, expected);
+    }
+    assert_eq!(root.validate(&json!({"b": "x"})), Ok(()));
+    for (nested, value, expected) in [
+        (
+            json!({"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}),
+            json!({}),
+            "Argument 'x' must be an object with one of `a`, `b`, not object {},",
+        ),
+        (
+            json!({"anyOf": [{"required": ["a", "b"]}, {"required": ["c"]}]}),
+            json!({}),
+            "Argument 'x' must be an object with `a`, `b` or an object with `c`, not object {},",
+        ),
+        (
+            json!({"anyOf": [{"required": ["a"], "minProperties": 3}, {"required": ["a"], "minProperties": 4}]}),
+            json!({"a": 1}),
+            "Argument 'x' must be an object of at least 3 properties or an object of at least 4 properties, not object {\"a\":1},",
+        ),
+        (
+            json!({"anyOf": [{"properties": {"a": {"multipleOf": 2}}}, {"properties": {"a": {"minimum": 5}}}]}),
+            json!({"a": 1}),
+            "Argument 'x' must be a value whose 'a' is a multiple of 2 or a value whose 'a' is at least 5, not object {\"a\":1},",
+        ),
+        (
+            json!({"oneOf": [{"minimum": 1}, {"multipleOf": 2}]}),
+            json!(0.5),
+            "Argument 'x' must be at least 1 or a multiple of 2, not number 0.5,",
+        ),
+        (
+            json!({"oneOf": [{"minimum": 1}, {"multipleOf": 2}]}),
+            json!(4),
+            "Argument 'x' must be of exactly one of the allowed forms, not integer 4,",
+        ),
+    ] {
+        assert_eq!(message(&nested, &value), expected, "{nested}");
+    }
+}
+
+#[test]
+fn r2_a_hint_names_alternatives_and_never_offers_what_the_schema_refuses() {
+    let branch = |name: &str| json!({"properties": {name: {"type": "string"}}, "required": [name]});
+    for (source, hint) in [
+        (json!({}), "send an object without arguments: {}"),
+        (
+            json!({"minProperties": 1}),
+            "read the schema of the tool's arguments, and send an object that fits it",
+        ),
+        (
+            json!({"oneOf": [branch("a"), branch("b")]}),
+            "send an object with either `a`: string, or `b`: string",
+        ),
+        (
+            json!({"anyOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {"a": {"type": "integer"}}}),
+            "send an object with `a`: integer (optional); and with either `a`: integer, or `b`",
+        ),
+        (
+            json!({"allOf": [branch("a"), {"$ref": "#/$defs/b"}], "$defs": {"b": branch("b")}}),
+            "send an object with `a`: string (required), `b`: string (required)",
+        ),
+        (
+            json!({"anyOf": [{"$ref": "#/$defs/b"}, {"required": ["c", "d"]}], "$defs": {"b": branch("b")}}),
+            "send an object with either `b`: string, or `c` and `d`",
+        ),
+    ] {
+        let mut source = source;
+        source["type"] = json!("object");
+        assert_eq!(compile(&source).expect("a schema").hint(), hint, "{source}");
+    }
+}
+
+#[test]
 fn a_sentence_ends_without_a_comma() {
     let schema = object(&json!({"x": {"type": "integer"}}), &["x"]);
     let told = |value: Value| first(&schema, &value).sentence().to_owned();

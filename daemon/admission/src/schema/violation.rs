@@ -4,6 +4,8 @@
 //! required argument 'path'" + " for tool 'call_files_write'". The found value is shown as its type and a short excerpt with
 //! hidden characters escaped, and as its type alone if the plugin asks for redaction.
 
+use std::collections::BTreeSet;
+
 use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::Value;
@@ -12,7 +14,7 @@ use toolgate_api::read::pointer as child_pointer;
 use toolgate_api::text::{escape_for_display, json_start, list};
 
 use super::SchemaRole;
-use super::hint::{distinct, either, kind, value};
+use super::hint::{ANY_VALUE, distinct, either, kind, value};
 
 /// Longest excerpt of a value, in characters.
 const EXCERPT_CHARS: usize = 80;
@@ -141,7 +143,23 @@ impl ViolationFormatter<'_> {
                     None => vec![self.mismatch(error, pointer, self.alternatives(error, context))],
                 }
             }
+            ValidationErrorKind::OneOfMultipleValid { .. } => {
+                vec![self.mismatch(error, pointer, self.only_one(error))]
+            }
             kind => vec![self.mismatch(error, pointer, describe_expected(kind))],
+        }
+    }
+
+    /// Describes alternatives of which several fit.
+    fn only_one(&self, error: &ValidationError<'_>) -> String {
+        match self.branches(error).and_then(|branches| Tag::of(self.schema, branches)) {
+            Some(Tag::Key(names)) => {
+                format!("an object with only one of {}", list(names.iter().map(|(_, name)| *name), OPTIONS))
+            }
+            _ => match self.alternatives(error, &[]) {
+                forms if forms == ANY_VALUE => describe_expected(error.kind()),
+                forms => format!("of only one of these forms: {forms}"),
+            },
         }
     }
 
@@ -233,15 +251,29 @@ impl ViolationFormatter<'_> {
 
     fn alternatives(&self, error: &ValidationError<'_>, context: &[Vec<ValidationError<'_>>]) -> String {
         // If the value is an object, "object" would not help, but its required properties do.
-        let kind_of = |branch: &Value| match (kind(self.schema, branch), required_names(self.schema, branch))
-        {
-            (kind, names) if kind == "object" && error.instance().is_object() && !names.is_empty() => {
-                format!("an object with {}", list(names.into_iter(), OPTIONS))
+        let kind_of = |(index, branch): (usize, &Value)| {
+            let names = required_names(self.schema, branch);
+            let lacks_one =
+                context.is_empty() || names.iter().any(|name| error.instance().get(name).is_none());
+            match kind(self.schema, branch) {
+                kind if kind == "object"
+                    && error.instance().is_object()
+                    && !names.is_empty()
+                    && lacks_one =>
+                {
+                    format!("an object with {}", list(names.into_iter(), OPTIONS))
+                }
+                // Neither "any value" nor "an object" tells what is wrong with the object that was found.
+                kind if kind == ANY_VALUE || kind == "object" && error.instance().is_object() => {
+                    let first = context.get(index).and_then(|errors| errors.first());
+                    let here = error.instance_path().as_str();
+                    first.map_or(with_article(&kind), |first| condition(first, here))
+                }
+                kind => with_article(&kind),
             }
-            (kind, _) => with_article(&kind),
         };
         match self.branches(error) {
-            Some(branches) => either(branches.iter().take(INSPECTED).map(kind_of), OPTIONS),
+            Some(branches) => either(branches.iter().enumerate().take(INSPECTED).map(kind_of), OPTIONS),
             None => format!("one of {} forms", context.len()),
         }
     }
@@ -292,13 +324,17 @@ impl<'s> Tag<'s> {
         });
         let by_key = || {
             let names = objects.iter().map(|(index, branch)| {
-                let is_only = properties(root, branch).map(serde_json::Map::len).sum::<usize>() == 1;
+                // The property may be described beside the alternatives.
+                let is_only = properties(root, branch).map(serde_json::Map::len).sum::<usize>() <= 1;
                 match required_names(root, branch)[..] {
                     [name] if is_only => Some((*index, name)),
                     _ => None,
                 }
             });
-            Some(Self::Key(names.collect::<Option<_>>()?))
+            let names: Vec<(usize, &str)> = names.collect::<Option<_>>()?;
+            let are_distinct =
+                names.iter().map(|(_, name)| name).collect::<BTreeSet<_>>().len() == names.len();
+            are_distinct.then_some(Self::Key(names))
         };
         by_field.or_else(by_key)
     }
@@ -356,6 +392,21 @@ fn closest<'a, 'b>(context: &'a [Vec<ValidationError<'b>>]) -> Option<&'a [Valid
     });
     let first = candidates.next()?;
     candidates.next().is_none().then_some(first.as_slice())
+}
+
+/// Describes what one alternative demands of the value at `here`, to follow "must be …".
+fn condition(error: &ValidationError<'_>, here: &str) -> String {
+    let expected = match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            let name = escape_for_display(property.as_str().unwrap_or_default(), PLACE_CHARS);
+            format!("an object with `{name}`")
+        }
+        kind => describe_expected(kind),
+    };
+    match error.instance_path().as_str().strip_prefix(here).and_then(|inner| inner.strip_prefix('/')) {
+        Some(inner) => format!("a value whose '{}' is {expected}", escape_for_display(inner, PLACE_CHARS)),
+        None => expected,
+    }
 }
 
 /// Describes what a keyword expects, to follow "must be …".
