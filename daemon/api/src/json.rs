@@ -6,6 +6,7 @@
 //!
 //! Recursion is bounded by `max_depth`, which no layer sets above 128.
 
+mod lenient;
 mod plain;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::text::escape_for_display;
 
+pub use lenient::parse_lenient;
 pub use plain::PlainValue;
 
 /// Keys by which `serde_json` marks its own types. Deserializing a [`Value`] whose object has such a key parses the text

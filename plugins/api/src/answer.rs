@@ -1,8 +1,8 @@
 //! What the server answered becomes the tool's result, or a failure that says what to do.
 
 use serde_json::{Value, json};
-use toolgate_sdk::Error;
 use toolgate_sdk::http::{self, Response};
+use toolgate_sdk::{Context, Error, Level};
 
 use crate::plan::{Plan, Selection};
 use crate::select::select;
@@ -16,7 +16,12 @@ const BINARY: [&str; 7] =
     ["image/", "audio/", "video/", "font/", "application/pdf", "application/zip", "application/gzip"];
 
 /// Takes the result out of an answer.
-pub fn read(response: Response, plan: &Plan, save_path: Option<&str>) -> Result<Value, Error> {
+pub fn read(
+    response: Response,
+    plan: &Plan,
+    save_path: Option<&str>,
+    context: &Context,
+) -> Result<Value, Error> {
     if let Some(redirect) = redirect(&response) {
         return Err(redirect);
     }
@@ -26,14 +31,18 @@ pub fn read(response: Response, plan: &Plan, save_path: Option<&str>) -> Result<
     let content_type = response.header("content-type").unwrap_or_default().to_ascii_lowercase();
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     let status = response.status();
-    let result = match selection {
+    let (result, replaced) = match selection {
         Selection::File(argument) if has_content(&response) => {
-            workspace::save(response, argument, save_path)?
+            (workspace::save(response, argument, save_path)?, 0)
         }
-        _ if !has_content(&response) => Value::Null,
+        _ if !has_content(&response) => (Value::Null, 0),
         _ if is_json(media_type) => read_json(response, &host, selection)?,
         _ => read_text(response, &host, media_type, selection)?,
     };
+    if replaced > 0 {
+        let message = "the service cut characters in two: each half became U+FFFD";
+        context.log(Level::Warn, "surrogates_replaced", message, &[("count", &replaced)]);
+    }
     match result.is_null() && plan.needs_content {
         true => Err(no_content(&host, status, selection)),
         false => Ok(result),
@@ -58,12 +67,15 @@ fn redirect(response: &Response) -> Option<Error> {
     let status = response.status();
     let location = response.header("location").filter(|_| (300..400).contains(&status))?;
     let host = host_of(response.url());
-    let aim = match location.contains("//").then(|| host_of(location)) {
+    // A query may hold a secret that the service made for the redirect.
+    let target = without_query(location);
+    let has_host = target.starts_with("//") || target.contains("://");
+    let path = path_of(response.url(), &target, has_host);
+    let aim = match has_host.then(|| host_of(&target)) {
         Some(other) if other != host => {
-            let path = path_of(response.url(), location);
             format!("to `{}`", shown(&format!("{other}{}", path.trim_end_matches('/'))))
         }
-        _ => format!("to the path `{}` of the same host", shown(&path_of(response.url(), location))),
+        _ => format!("to the path `{}` of the same host", shown(&path)),
     };
     let message = format!(
         "`{host}` answered with status {status}, which leads {aim}: redirects are not followed, so the definition of this \
@@ -97,19 +109,21 @@ fn without_query(url: &str) -> String {
     url.split(['?', '#']).next().unwrap_or_default().to_owned()
 }
 
-/// The path that a location leads to, seen from a URL (RFC 3986, 5.2).
-fn path_of(url: &str, location: &str) -> String {
-    let location = without_query(location);
-    let location = location
-        .split_once("//")
-        .map_or(location.as_str(), |(_, rest)| rest.find('/').map_or("/", |start| &rest[start..]));
+/// The path that a location without query leads to, seen from a URL (RFC 3986, 5.2).
+fn path_of(url: &str, location: &str, has_host: bool) -> String {
+    let after_host = |url: &str| {
+        let rest = url.split_once("//").map_or(url, |(_, rest)| rest);
+        rest.find('/').map_or("/", |start| &rest[start..]).to_owned()
+    };
+    if has_host {
+        return after_host(location);
+    }
     if location.starts_with('/') {
         return location.to_owned();
     }
-    let url = without_query(url);
-    let path = url.split_once("//").and_then(|(_, rest)| Some(&rest[rest.find('/')?..])).unwrap_or("/");
+    let path = after_host(&without_query(url));
     match location {
-        "" => path.to_owned(),
+        "" => path,
         _ => format!("{}/{location}", path.rsplit_once('/').map_or("", |(folder, _)| folder)),
     }
 }
@@ -134,11 +148,11 @@ fn is_json(media_type: &str) -> bool {
     matches!(media_type, "application/json" | "text/json") || media_type.ends_with("+json")
 }
 
-fn read_json(response: Response, host: &str, selection: &Selection) -> Result<Value, Error> {
+fn read_json(response: Response, host: &str, selection: &Selection) -> Result<(Value, usize), Error> {
     let bytes = response.bytes()?;
     let json = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     if json.trim_ascii().is_empty() {
-        return Ok(Value::Null);
+        return Ok((Value::Null, 0));
     }
     select(json, selection).map_err(|why| unreadable(host, why))
 }
@@ -149,7 +163,7 @@ fn read_text(
     host: &str,
     media_type: &str,
     selection: &Selection,
-) -> Result<Value, Error> {
+) -> Result<(Value, usize), Error> {
     if BINARY.iter().any(|kind| media_type.starts_with(kind)) {
         return Err(binary(host, media_type));
     }
@@ -163,9 +177,8 @@ fn read_text(
     let is_unnamed_json = media_type.is_empty() || *selection != Selection::Whole;
     match is_unnamed_json.then(|| select(text.as_bytes(), selection)) {
         Some(Ok(found)) => Ok(found),
-        _ if text.is_empty() => Ok(Value::Null),
-        _ if *selection == Selection::Whole => Ok(Value::String(text)),
-        _ => Ok(Value::Null),
+        _ if text.is_empty() || *selection != Selection::Whole => Ok((Value::Null, 0)),
+        _ => Ok((Value::String(text), 0)),
     }
 }
 

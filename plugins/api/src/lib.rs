@@ -36,10 +36,10 @@ impl Defined for Api {
         description::describe(Definition::read(definition)?)
     }
 
-    fn call(_tool: &str, definition: &str, _context: &Context, arguments: &str) -> Result<Value, Error> {
+    fn call(_tool: &str, definition: &str, context: &Context, arguments: &str) -> Result<Value, Error> {
         let plan: Plan = serde_json::from_str(definition)?;
         let Built { request, save_path } = request::build(&plan, arguments)?;
-        answer::read(request.send()?, &plan, save_path.as_deref())
+        answer::read(request.send()?, &plan, save_path.as_deref(), context)
     }
 }
 

@@ -5,6 +5,7 @@
 use jmespath::ast::Ast;
 use jmespath::{DEFAULT_RUNTIME, Variable};
 use serde_json::Value;
+use toolgate_api::json::parse_lenient;
 
 use crate::plan::Selection;
 
@@ -21,20 +22,24 @@ const JMESPATH_BYTES: usize = 2_000;
 /// guest has 512 KiB.
 const JMESPATH_LEVELS: usize = 100;
 
-/// Takes the result out of an answer in JSON. The error says what is wrong, for a model.
-pub fn select(json: &[u8], selection: &Selection) -> Result<Value, String> {
+/// Takes the result out of an answer in JSON, and returns how many lone surrogates were replaced in it. The error says what is
+/// wrong, for a model.
+pub fn select(json: &[u8], selection: &Selection) -> Result<(Value, usize), String> {
     match selection {
         Selection::Whole | Selection::File(_) => read_json(json),
         Selection::Pointer(pointer) => {
-            let mut answer: Value = read_json(json)?;
-            Ok(answer.pointer_mut(pointer).map(Value::take).unwrap_or_default())
+            let (mut answer, replaced): (Value, _) = read_json(json)?;
+            Ok((answer.pointer_mut(pointer).map(Value::take).unwrap_or_default(), replaced))
         }
-        Selection::Jmespath(expression) => search(read_json(json)?, expression),
+        Selection::Jmespath(expression) => {
+            let (answer, replaced) = read_json(json)?;
+            Ok((search(answer, expression)?, replaced))
+        }
     }
 }
 
-fn read_json<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<T, String> {
-    serde_json::from_slice(json).map_err(|error| {
+fn read_json<T: serde::de::DeserializeOwned>(json: &[u8]) -> Result<(T, usize), String> {
+    parse_lenient(json).map_err(|error| {
         let error = error.to_string();
         match error.starts_with("recursion limit exceeded") {
             true => format!("it is nested too deeply: at most {JSON_LEVELS} levels are read"),

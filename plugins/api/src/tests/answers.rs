@@ -261,6 +261,8 @@ fn c1_a_redirect_is_a_failure_that_names_where_it_leads() {
         (308, "https://api.example.com/v2", "to the path `/v2` of the same host"),
         (307, "items/", "to the path `/v1/items/` of the same host"),
         (307, "?secret=1", "to the path `/v1/items` of the same host"),
+        (307, "/v2//items/?secret=1", "to the path `/v2//items/` of the same host"),
+        (308, "//u:pass@api.example.com", "to the path `/` of the same host"),
         (302, "https://a`b\u{202e}c/", "to `abc`"),
     ] {
         let error = call(Reply::new(status).header("location", location)).unwrap_err();
@@ -286,4 +288,13 @@ fn c1_an_upstream_that_does_not_answer_is_a_failure_that_passes() {
 #[test]
 fn c1_a_request_has_no_timeout_but_the_deadline_of_its_call() {
     assert_eq!(sent(&with_action(json!({})), "{}").unwrap().timeout(), None::<Duration>);
+}
+
+/// RFC 8259, 8.2: such a text is JSON; servers cut emoji in two.
+#[test]
+fn c1_a_lone_surrogate_is_replaced_and_the_rest_of_the_answer_kept() {
+    let reply = |body: &str| Reply::new(200).header("content-type", "application/json").body(body);
+    assert_eq!(call(reply(r#"{"a":"cut \ud83d","b":1}"#)).unwrap(), json!({"a": "cut \u{fffd}", "b": 1}));
+    assert_eq!(call(reply(r#"{"a":"\ud83d\ude00"}"#)).unwrap(), json!({"a": "\u{1f600}"}));
+    assert!(call(reply(r#"{"a":"\ud83"}"#)).unwrap_err().message().contains("and is not"));
 }
