@@ -54,6 +54,7 @@ use mock_http as transport;
 use wasi_http as transport;
 
 pub use error::{Error, Unavailable};
+pub use excerpt::excerpt;
 pub use headers::Headers;
 pub use request::Request;
 pub use response::Response;

@@ -70,8 +70,8 @@ pub struct CustomToolDefinition {
     /// Kind `mcp`: the URL of the server.
     #[cfg_attr(feature = "openapi", schema(example = "https://mcp.example.com/mcp"))]
     pub url: Option<String>,
-    /// Kind `mcp`: the protocol revision. Default: negotiated with the server.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^(2025-11-25|2026-07-28)$"))]
+    /// Kind `mcp`: the protocol revision to offer. Default: negotiated with the server, the newest first.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^(2024-11-05|2025-03-26|2025-06-18|2025-11-25|2026-07-28)$"))]
     pub protocol: Option<Protocol>,
     /// Kind `mcp`: the server's tools to mount, by the server's names. Default: all tools.
     #[serde(default, deserialize_with = "tool_names")]
@@ -120,15 +120,41 @@ impl DefinitionKind {
     }
 }
 
-/// Families of MCP.
+/// Revisions of MCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Protocol {
     /// Every request is independent.
     #[serde(rename = "2026-07-28")]
     Stateless,
-    /// `initialize` opens a session.
+    /// `initialize` opens a session, and offers the newest revision with sessions.
     #[serde(rename = "2025-11-25")]
     Session,
+    /// A session as of June 2025.
+    #[serde(rename = "2025-06-18")]
+    Session202506,
+    /// A session as of March 2025.
+    #[serde(rename = "2025-03-26")]
+    Session202503,
+    /// A session as of November 2024, over Streamable HTTP too.
+    #[serde(rename = "2024-11-05")]
+    Session202411,
+}
+
+impl Protocol {
+    /// Revisions with sessions, the newest first.
+    pub const SESSIONS: [Self; 4] =
+        [Self::Session, Self::Session202506, Self::Session202503, Self::Session202411];
+
+    /// The date of the revision.
+    pub fn revision(self) -> &'static str {
+        match self {
+            Self::Stateless => "2026-07-28",
+            Self::Session => "2025-11-25",
+            Self::Session202506 => "2025-06-18",
+            Self::Session202503 => "2025-03-26",
+            Self::Session202411 => "2024-11-05",
+        }
+    }
 }
 
 /// How a tool authenticates its requests.

@@ -1,6 +1,5 @@
 //! A short excerpt of an error response, for a message.
 
-use super::Headers;
 use super::headers::media_type;
 
 /// Bytes read of a response: a page may have styles before its title.
@@ -14,9 +13,10 @@ const PAGE_CHARS: usize = 100;
 /// Elements without text for a reader, with their ends.
 const SKIPPED: [(&str, &str); 3] = [("<script", "</script"), ("<style", "</style"), ("<!--", "-->")];
 
-/// The start of a text on one line; the title or the first words of an HTML page; empty for other types.
-pub(super) fn excerpt(headers: &Headers, bytes: &[u8]) -> String {
-    let (media_type, _) = media_type(headers.get("content-type").unwrap_or("text/plain"));
+/// Returns the start of a text on one line, the title or the first words of an HTML page, nothing of other types. An empty
+/// `content_type` means text.
+pub fn excerpt(content_type: &str, bytes: &[u8]) -> String {
+    let (media_type, _) = media_type(if content_type.is_empty() { "text/plain" } else { content_type });
     let is_text =
         media_type.starts_with("text/") || media_type.ends_with("json") || media_type.ends_with("xml");
     let text = String::from_utf8_lossy(bytes);

@@ -78,7 +78,7 @@ impl Response {
         Err(Error::Status {
             status: self.status,
             retry_after: self.retry_after(),
-            excerpt: excerpt(&self.headers, &self.body.read),
+            excerpt: excerpt(self.headers.get("content-type").unwrap_or_default(), &self.body.read),
             host: self.host,
         })
     }

@@ -20,7 +20,7 @@ pub fn call(part: &Part, tool: &str, context: &Context, arguments: &str) -> Resu
     let server = Server { url: &part.url, headers: &part.headers, context };
     let arguments: &RawValue = serde_json::from_str(arguments)?;
     let result = match part.protocol {
-        Some(Protocol::Session) => in_session(&server, tool, arguments),
+        Some(session) if session != Protocol::Stateless => in_session(&server, session, tool, arguments),
         _ => {
             let mirrored = mirrored(part, arguments)?;
             Connection::stateless(&server).ask(Request { mirrored, ..request(tool, arguments) })
@@ -29,11 +29,16 @@ pub fn call(part: &Part, tool: &str, context: &Context, arguments: &str) -> Resu
     content::read(tool, part.structured, result.map_err(|failure| failure.tell(server.host()))?)
 }
 
-fn in_session(server: &Server<'_>, tool: &str, arguments: &RawValue) -> Result<Value, Failure> {
+fn in_session(
+    server: &Server<'_>,
+    offered: Protocol,
+    tool: &str,
+    arguments: &RawValue,
+) -> Result<Value, Failure> {
     let mut opened = 0;
     loop {
         opened += 1;
-        let result = Connection::initialize(server).and_then(|(connection, _)| {
+        let result = Connection::initialize(server, offered).and_then(|(connection, ..)| {
             let result = connection.ask(request(tool, arguments));
             connection.end(result.as_ref().err());
             result

@@ -6,21 +6,17 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use toolgate_api::definition::Protocol;
 use toolgate_sdk::serde_json::value::RawValue;
 use toolgate_sdk::serde_json::{Value, json};
 
-use crate::exchange::{Message, Server};
+use crate::exchange::{Message, SESSION_FIELD, Server};
 use crate::failure::Failure;
 use crate::mirror;
 use crate::text::shown;
 
 /// The revision of the stateless family that is spoken.
 pub const STATELESS: &str = "2026-07-28";
-/// The newest revision of the older family.
-const SESSION: &str = "2025-11-25";
-/// Revisions of the older family that differ in nothing that is used here.
-const SESSIONS: [&str; 3] = [SESSION, "2025-06-18", "2025-03-26"];
-
 /// Longest id of a session: header fields of a request have 32 KiB together.
 const SESSION_BYTES: usize = 1_024;
 /// How long the end of a session is waited for. The result is there already, and a server forgets sessions anyway.
@@ -87,9 +83,19 @@ impl<'a> Connection<'a> {
         Self { server, kind: Kind::Stateless }
     }
 
-    /// Opens a session, and gives what the server says of itself.
-    pub fn initialize(server: &'a Server<'a>) -> Result<(Self, Value), Failure> {
-        let params = json!({"protocolVersion": SESSION, "capabilities": Nothing {}, "clientInfo": CLIENT});
+    /// Opens a session, and gives what the server says of itself, with the revision that it took: the one that is offered, or
+    /// the newest that its refusal names.
+    pub fn initialize(server: &'a Server<'a>, offered: Protocol) -> Result<(Self, Value, Protocol), Failure> {
+        let opened = Self::open(server, offered).map(|(it, said)| (it, said, offered));
+        match opened.as_ref().err().and_then(|failure| revision_in(failure, offered)) {
+            Some(named) => Self::open(server, named).map(|(it, said)| (it, said, named)),
+            None => opened,
+        }
+    }
+
+    fn open(server: &'a Server<'a>, offered: Protocol) -> Result<(Self, Value), Failure> {
+        let revision = offered.revision();
+        let params = json!({"protocolVersion": revision, "capabilities": Nothing {}, "clientInfo": CLIENT});
         let message = Message { jsonrpc: "2.0", id: Some(1), method: "initialize", params: Some(params) };
         let (said, head) = server.ask(&[], &message)?;
         let revision = said.get("protocolVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -130,11 +136,13 @@ impl<'a> Connection<'a> {
 
     fn begin(&self) -> Result<(), Failure> {
         let Kind::Session { revision, id } = &self.kind else { return Ok(()) };
-        if !SESSIONS.contains(&revision.as_str()) {
+        // They differ in nothing that is used here.
+        let known = Protocol::SESSIONS.map(Protocol::revision);
+        if !known.contains(&revision.as_str()) {
             return Err(Failure::Unreadable(format!(
                 "it speaks revision `{}` of the protocol, and not one of {}",
                 shown(revision, 40),
-                SESSIONS.join(", ")
+                known.join(", ")
             )));
         }
         let is_visible =
@@ -152,7 +160,7 @@ impl<'a> Connection<'a> {
         match &self.kind {
             Kind::Stateless => vec![(REVISION, STATELESS.to_owned())],
             Kind::Session { revision, id } => {
-                let id = id.as_ref().map(|id| ("mcp-session-id", id.clone()));
+                let id = id.as_ref().map(|id| (SESSION_FIELD, id.clone()));
                 std::iter::once((REVISION, revision.clone())).chain(id).collect()
             }
         }
@@ -170,4 +178,14 @@ impl<'a> Connection<'a> {
             if has_session && status == 404 { Failure::SessionLost } else { failure }
         })
     }
+}
+
+/// The newest revision that a refusal names, beside the one that was offered: in its text, or in its data.
+fn revision_in(failure: &Failure, offered: Protocol) -> Option<Protocol> {
+    let said = match failure {
+        Failure::Told(told) => format!("{} {}", told.message, told.data),
+        Failure::Status(status) if matches!(status.status, 400..=499) => status.excerpt.clone(),
+        _ => return None,
+    };
+    Protocol::SESSIONS.into_iter().find(|known| *known != offered && said.contains(known.revision()))
 }

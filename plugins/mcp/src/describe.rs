@@ -97,6 +97,7 @@ fn describe_tool(name: &str, tool: Tool, part: &Part, document: &Document) -> Re
         "tags": tags(&tool),
         "required_integrations": integrations(document.definition.provider()),
         "definition": definition,
+        "content": true,
     });
     if tool.name != name {
         described["original_name"] = tool.name.as_str().into();
@@ -164,11 +165,11 @@ fn plugin(document: &Document, tools: Vec<Value>) -> Value {
 
 fn network_rule(document: &Document) -> Value {
     let address = &document.address;
-    // Only sessions are ended with a request of its own.
+    // Only a session is ended with a request of its own, and has streams that can be resumed.
     let methods: &[&str] = if document.definition.protocol == Some(Protocol::Stateless) {
         &["POST"]
     } else {
-        &["POST", "DELETE"]
+        &["POST", "GET", "DELETE"]
     };
     let mut rule =
         json!({"scheme": address.scheme, "host": address.host, "methods": methods, "path": address.path});

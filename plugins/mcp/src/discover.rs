@@ -27,8 +27,8 @@ pub fn discover(part: &Part, context: &Context) -> Result<Value, Error> {
         connect(&server, part.protocol).map_err(|failure| failure.tell(server.host()))?;
     let listed = list(&connection);
     connection.end(listed.as_ref().err());
-    let listed = listed.map_err(|failure| failure.tell(server.host()))?;
-    Ok(offer::sort(part, protocol, listed, &said))
+    let (listed, note) = listed.map_err(|failure| failure.tell(server.host()))?;
+    Ok(offer::sort(part, protocol, listed, &said, note))
 }
 
 /// The newest family that the server speaks, or the one that the owner says.
@@ -36,9 +36,10 @@ fn connect<'a>(
     server: &'a Server<'a>,
     protocol: Option<Protocol>,
 ) -> Result<(Connection<'a>, Protocol, Value), Failure> {
-    let in_session = || Connection::initialize(server).map(|(it, said)| (it, Protocol::Session, said));
-    if protocol == Some(Protocol::Session) {
-        return in_session();
+    let in_session =
+        |offered| Connection::initialize(server, offered).map(|(it, said, took)| (it, took, said));
+    if let Some(session) = protocol.filter(|protocol| *protocol != Protocol::Stateless) {
+        return in_session(session);
     }
     let connection = Connection::stateless(server);
     let request = Request { method: "server/discover", ..Request::default() };
@@ -48,7 +49,7 @@ fn connect<'a>(
         Ok(_) if protocol.is_some() => {
             Err(Failure::Unreadable(format!("it does not speak revision {STATELESS}")))
         }
-        _ => in_session(),
+        _ => in_session(Protocol::Session),
     }
 }
 
@@ -68,8 +69,8 @@ fn may_be_older(failure: &Failure) -> bool {
     }
 }
 
-/// All tools as they come, page by page.
-fn list(connection: &Connection<'_>) -> Result<Vec<Value>, Failure> {
+/// All tools as they come, page by page, and why the list is taken as ended where the server does not end it.
+fn list(connection: &Connection<'_>) -> Result<(Vec<Value>, Option<String>), Failure> {
     let mut tools = Vec::new();
     let mut cursors = BTreeSet::new();
     let mut cursor: Option<String> = None;
@@ -79,20 +80,30 @@ fn list(connection: &Connection<'_>) -> Result<Vec<Value>, Failure> {
         let mut page = connection.ask(request)?;
         match page.get_mut("tools").map(Value::take) {
             Some(Value::Array(more)) => tools.extend(more.into_iter().map(without_pictures)),
+            Some(Value::Null) => {}
             _ => return Err(Failure::Unreadable("its list of tools is none".to_owned())),
         }
         if tools.len() > LISTED {
-            return Err(Failure::Unreadable(format!("it lists more than {LISTED} tools")));
+            tools.truncate(LISTED);
+            return Ok((
+                tools,
+                Some(format!("the server lists more than {LISTED} tools: the others are not read")),
+            ));
         }
-        match page.get("nextCursor").and_then(Value::as_str) {
-            None => return Ok(tools),
+        let note = match page.get("nextCursor").and_then(Value::as_str) {
+            None => return Ok((tools, None)),
+            Some("") => "the cursor of the next page is empty: the list is taken as ended",
             Some(next) if !cursors.insert(next.to_owned()) => {
-                return Err(Failure::Unreadable("its list of tools leads back to itself".to_owned()));
+                "the list leads back to a page before: it is taken as ended there"
             }
-            Some(next) => cursor = Some(next.to_owned()),
-        }
+            Some(next) => {
+                cursor = Some(next.to_owned());
+                continue;
+            }
+        };
+        return Ok((tools, Some(note.to_owned())));
     }
-    Err(Failure::Unreadable(format!("its list of tools has more than {PAGES} pages")))
+    Ok((tools, Some(format!("the list has more than {PAGES} pages: the others are not read"))))
 }
 
 /// Icons are the larger part of some lists, and nobody sees them here.

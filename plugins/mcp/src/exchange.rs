@@ -1,25 +1,30 @@
 //! One message to the server, and what it answers: JSON, or a stream of events with the answer among them.
 //!
 //! While a server of the older family answers, it may ask back (for a model's text, a person's input, files). Nothing of
-//! that is offered, so each such question is answered with an error, and the call goes on.
+//! that is offered, so each such question is answered with an error, and the call goes on. It may also close a stream of
+//! events before the answer, which is then resumed by GET with `Last-Event-ID` (2025-11-25, Transports).
 
-use std::io::Read;
 use std::time::Duration;
 
 use serde::Serialize;
-use toolgate_sdk::Context;
-use toolgate_sdk::http::{self, Response};
-use toolgate_sdk::serde_json::{self, Value, json};
+use toolgate_api::json::parse_lenient;
+use toolgate_sdk::http::{self, Response, Unavailable};
+use toolgate_sdk::serde_json::{Value, json};
+use toolgate_sdk::{Context, Level};
 
-use crate::failure::{Failure, Status, Told, excerpt};
-use crate::stream::Events;
+use crate::failure::{Failure, Told, excerpt, read_failure};
+use crate::stream::{Events, Form, Position};
+use crate::text::shown;
 
 /// What is read of one answer. As values JSON takes several times its length, and a call has 64 MiB by default.
 pub const ANSWER_BYTES: usize = 4 * 1024 * 1024;
-/// What is read of an answer that says what went wrong.
-const ERROR_BYTES: usize = 64 * 1024;
 /// Questions of a server during one answer. A call may send 32 requests, and needs some itself.
 const QUESTIONS: usize = 8;
+/// How often one answer is resumed, within the same 32 requests.
+const RESUMPTIONS: usize = 12;
+/// Pause before a stream is resumed, unless the server sets another, and the longest that is waited.
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 /// Kept of the call's time, to say what happened before the call is stopped.
 const LAST_WORD: Duration = Duration::from_millis(250);
@@ -30,6 +35,9 @@ const LEAST_WAIT: Duration = Duration::from_millis(50);
 const PING: &str = "ping";
 /// What is asked for is not offered.
 const METHOD_NOT_FOUND: i64 = -32601;
+
+/// The header field with the id of a session.
+pub const SESSION_FIELD: &str = "mcp-session-id";
 
 /// A server, and the call in which it is asked.
 pub struct Server<'a> {
@@ -66,13 +74,16 @@ impl Server<'_> {
         message: &Message<P>,
     ) -> Result<(Value, Head), Failure> {
         let response = self.post(fields, message)?;
-        let head = Head { session: response.header("mcp-session-id").map(str::to_owned) };
-        let id = message.id.unwrap_or_default();
-        let result = match media_type(&response) {
-            "text/event-stream" => self.read_events(fields, id, response.into_reader()),
-            _ => read_json(id, response),
-        };
-        Ok((result?, head))
+        let head = Head { session: response.header(SESSION_FIELD).map(str::to_owned) };
+        let mut fields = fields.to_vec();
+        if let Some(session) = &head.session
+            && fields.iter().all(|(name, _)| *name != SESSION_FIELD)
+        {
+            fields.push((SESSION_FIELD, session.clone()));
+        }
+        let asked = message.id.unwrap_or_default();
+        let mut answer = Answer { server: self, fields: &fields, asked, questions: 0 };
+        Ok((answer.read(response)?, head))
     }
 
     /// Sends a notification, which has no answer.
@@ -88,6 +99,7 @@ impl Server<'_> {
 
     fn post(&self, fields: &Fields<'_>, message: &impl Serialize) -> Result<Response, Failure> {
         let request = self.with_headers(http::post(self.url).json(message), fields);
+        let request = request.header("accept", "application/json, text/event-stream");
         let response = request.timeout(self.time_left()).send()?;
         if response.is_success() { Ok(response) } else { Err(read_failure(response)) }
     }
@@ -95,7 +107,6 @@ impl Server<'_> {
     fn with_headers(&self, request: http::Request, fields: &Fields<'_>) -> http::Request {
         let own = self.headers.iter().map(|(name, value)| (name.as_str(), value));
         let all = own.chain(fields.iter().map(|(name, value)| (*name, value)));
-        let request = request.header("accept", "application/json, text/event-stream");
         all.fold(request, |request, (name, value)| request.header(name, value))
     }
 
@@ -103,15 +114,125 @@ impl Server<'_> {
         self.context.time_left().saturating_sub(LAST_WORD).max(LEAST_WAIT)
     }
 
-    fn read_events(&self, fields: &Fields<'_>, id: u32, from: impl Read) -> Result<Value, Failure> {
-        let mut events = Events::new(from);
-        let mut questions = 0;
-        while let Some(data) = events.next()? {
-            match Received::read(id, 200, parse(data.as_bytes())?) {
-                Received::Answer(result) => return result.map_err(Failure::Told),
-                Received::Question { id, method } if questions < QUESTIONS => {
-                    questions += 1;
-                    self.decline(fields, id, &method);
+    /// The messages of a body or an event: one, or the batch of 2025-03-26. None where it is no message.
+    fn messages(&self, bytes: &[u8]) -> Option<Vec<Value>> {
+        let (value, replaced) = parse_lenient(bytes).ok()?;
+        if replaced > 0 {
+            let message = "the server cut characters in two: each half became U+FFFD";
+            self.context.log(Level::Warn, "surrogates_replaced", message, &[("count", &replaced)]);
+        }
+        let messages = match value {
+            Value::Array(batch) => batch,
+            message => vec![message],
+        };
+        Some(messages).filter(|messages| !messages.is_empty() && messages.iter().all(Value::is_object))
+    }
+}
+
+/// What stands at the head of an answer.
+pub struct Head {
+    pub session: Option<String>,
+}
+
+/// The answer to one request, while it is read.
+struct Answer<'a> {
+    server: &'a Server<'a>,
+    fields: &'a Fields<'a>,
+    asked: u32,
+    questions: usize,
+}
+
+impl Answer<'_> {
+    fn read(&mut self, mut response: Response) -> Result<Value, Failure> {
+        let mut position = Position::default();
+        for resumptions in 0..=RESUMPTIONS {
+            if let Some(result) = self.read_body(response, &mut position)? {
+                return Ok(result);
+            }
+            let Some(id) = position.id.as_ref().filter(|_| resumptions < RESUMPTIONS) else { break };
+            let pause = position.retry.unwrap_or(PAUSE).min(LONGEST_PAUSE);
+            std::thread::sleep(pause.min(self.server.time_left()));
+            response = self.resume(id)?;
+        }
+        Err(Failure::Unreadable("the stream ended before the answer came".to_owned()))
+    }
+
+    /// Asks for what comes after an event. The request itself is not repeated: the tool may have run.
+    fn resume(&self, id: &str) -> Result<Response, Failure> {
+        let request = self.server.with_headers(http::get(self.server.url), self.fields);
+        let request = request.header("accept", "text/event-stream").header("last-event-id", id);
+        let response = request.timeout(self.server.time_left()).send()?;
+        match response.status() {
+            200..=299 => Ok(response),
+            status => Err(Failure::Unreadable(format!(
+                "the stream ended before the answer came, and the server does not resume it (status {status})"
+            ))),
+        }
+    }
+
+    /// Reads one body; none where a stream ends or breaks before the answer, and can be resumed or had no fault.
+    fn read_body(&mut self, response: Response, position: &mut Position) -> Result<Option<Value>, Failure> {
+        let status = response.status();
+        let content_type = response.header("content-type").unwrap_or_default().to_owned();
+        let mut body = Events::new(response.into_reader());
+        let form = body.form()?;
+        let is_stream = content_type.trim_start().to_ascii_lowercase().starts_with("text/event-stream");
+        match form {
+            Form::Json => {
+                let bytes = body.rest()?;
+                let messages = self.server.messages(bytes);
+                let messages = messages.ok_or_else(|| no_message(status, &content_type, bytes))?;
+                let result = self.receive(status, messages)?;
+                let no_answer = || Failure::Unreadable("it is no answer to this request".to_owned());
+                result.ok_or_else(no_answer).map(Some)
+            }
+            Form::Other | Form::Empty if !is_stream => Err(no_message(status, &content_type, body.rest()?)),
+            _ => {
+                let result = self.read_events(status, &mut body);
+                position.id = body.position.id.or(position.id.take());
+                position.retry = body.position.retry.or(position.retry);
+                match result {
+                    Err(Failure::Http(http::Error::Unavailable { why: Unavailable::Broken, .. }))
+                        if position.id.is_some() =>
+                    {
+                        Ok(None)
+                    }
+                    result => result,
+                }
+            }
+        }
+    }
+
+    fn read_events(
+        &mut self,
+        status: u16,
+        events: &mut Events<impl std::io::Read>,
+    ) -> Result<Option<Value>, Failure> {
+        while let Some(event) = events.next()? {
+            match self.server.messages(event.data.as_bytes()) {
+                Some(messages) => {
+                    if let Some(result) = self.receive(status, messages)? {
+                        return Ok(Some(result));
+                    }
+                }
+                None if event.is_message => {
+                    return Err(no_message(status, "text/event-stream", event.data.as_bytes()));
+                }
+                // Other events carry what they like.
+                None => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes messages in their order, up to the answer.
+    fn receive(&mut self, status: u16, messages: Vec<Value>) -> Result<Option<Value>, Failure> {
+        for message in messages {
+            match Received::read(self.asked, status, message) {
+                Received::Answer(result) => return result.map(Some).map_err(Failure::Told),
+                Received::Question { id, method } if self.questions < QUESTIONS => {
+                    self.questions += 1;
+                    self.decline(id, &method);
                 }
                 Received::Question { .. } => {
                     return Err(Failure::Unreadable(format!("it asks back more than {QUESTIONS} times")));
@@ -119,11 +240,11 @@ impl Server<'_> {
                 Received::Other => {}
             }
         }
-        Err(Failure::Unreadable("the stream ended before the answer came".to_owned()))
+        Ok(None)
     }
 
     /// Answers a question of the server. Whether it hears is its own matter.
-    fn decline(&self, fields: &Fields<'_>, id: Value, method: &str) {
+    fn decline(&self, id: Value, method: &str) {
         let answer = match method {
             PING => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
             _ => {
@@ -131,13 +252,8 @@ impl Server<'_> {
                 json!({"jsonrpc": "2.0", "id": id, "error": error})
             }
         };
-        let _ = self.post(fields, &answer);
+        let _ = self.server.post(self.fields, &answer);
     }
-}
-
-/// What stands at the head of an answer.
-pub struct Head {
-    pub session: Option<String>,
 }
 
 /// One message of the server.
@@ -160,67 +276,34 @@ impl Received {
                 id => Self::Question { id, method: method.to_owned() },
             };
         }
-        let is_ours = id.as_u64() == Some(u64::from(asked));
+        // Without an id it is about a request whose id could not be read: there is only this one.
+        let is_ours = id.is_null() || is_same_id(&id, asked);
         match (Told::read(&mut message, status), message.get_mut("result")) {
-            // An error without an id is about a request whose id could not be read: there is only this one.
-            (Some(told), _) if is_ours || id.is_null() => Self::Answer(Err(told)),
+            (Some(told), _) if is_ours => Self::Answer(Err(told)),
             (None, Some(result)) if is_ours => Self::Answer(Ok(result.take())),
             _ => Self::Other,
         }
     }
 }
 
-impl Told {
-    fn read(message: &mut Value, status: u16) -> Option<Self> {
-        let error = message.get_mut("error")?.as_object_mut()?;
-        Some(Self {
-            code: error.get("code")?.as_i64()?,
-            message: error.get("message").and_then(Value::as_str).unwrap_or_default().to_owned(),
-            data: error.get_mut("data").map(Value::take).unwrap_or_default(),
-            status,
-            retry_after: None,
-        })
-    }
+/// Whether an answer repeats the id of the request. Some servers make a text or a fraction of a number.
+fn is_same_id(id: &Value, asked: u32) -> bool {
+    let number = match id {
+        Value::String(text) => text.trim().parse().ok(),
+        id => id.as_f64(),
+    };
+    number == Some(f64::from(asked))
 }
 
-fn media_type(response: &Response) -> &str {
-    let content_type = response.header("content-type").unwrap_or_default();
-    content_type.split(';').next().unwrap_or_default().trim()
-}
-
-fn read_json(id: u32, response: Response) -> Result<Value, Failure> {
-    let status = response.status();
-    let (bytes, is_whole) = response.bytes_up_to(ANSWER_BYTES)?;
-    if !is_whole {
-        return Err(Failure::Unreadable(format!("it is longer than {ANSWER_BYTES} bytes")));
-    }
-    match Received::read(id, status, parse(&bytes)?) {
-        Received::Answer(result) => result.map_err(Failure::Told),
-        _ => Err(Failure::Unreadable("it is no answer to this request".to_owned())),
-    }
-}
-
-fn parse(bytes: &[u8]) -> Result<Value, Failure> {
-    serde_json::from_slice::<Value>(bytes)
-        .ok()
-        .filter(Value::is_object)
-        .ok_or_else(|| Failure::Unreadable("it is no message of JSON-RPC".to_owned()))
-}
-
-/// What an answer without success says: an error of JSON-RPC, where the status alone does not say more.
-fn read_failure(response: Response) -> Failure {
-    let status = response.status();
-    let header = |name: &str| response.header(name).map(str::to_owned);
-    let (location, content_type) = (header("location"), header("content-type").unwrap_or_default());
-    let retry_after = response.retry_after();
-    // That it cannot be read is not what went wrong.
-    let (bytes, _) = response.bytes_up_to(ERROR_BYTES).unwrap_or_default();
-    let told = parse(&bytes).ok().and_then(|mut message| Told::read(&mut message, status));
-    match told.filter(|_| status >= 400 && !matches!(status, 401 | 403)) {
-        Some(told) => Failure::Told(Told { retry_after, ..told }),
-        None => {
-            let excerpt = excerpt(&content_type, &bytes);
-            Failure::Status(Status { status, retry_after, location, excerpt })
-        }
-    }
+/// What came in place of a message: its kind, and how it begins or the title of a page.
+fn no_message(status: u16, content_type: &str, bytes: &[u8]) -> Failure {
+    let kind = match content_type.split(';').next().unwrap_or_default().trim() {
+        "" => "content without a type".to_owned(),
+        kind => format!("`{}`", shown(kind, 80)),
+    };
+    let said = match excerpt(content_type, bytes) {
+        said if said.is_empty() => String::new(),
+        said => format!(": {said}"),
+    };
+    Failure::Unreadable(format!("it is no message of JSON-RPC but {kind} with status {status}{said}"))
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use toolgate_api::json::parse_lenient;
+use toolgate_sdk::http::Response;
 use toolgate_sdk::serde_json::{Map, Value, json};
 use toolgate_sdk::{Error, http};
 
@@ -10,7 +12,7 @@ use crate::text::{cut, shown};
 /// Longest text of a server in a message, in characters: a model reads it, and a tool may explain itself at length.
 pub const MESSAGE_CHARS: usize = 4_000;
 /// Longest `data` of an error that is passed on, as JSON text.
-const DATA_BYTES: usize = 4 * 1024;
+pub const DATA_BYTES: usize = 4 * 1024;
 
 /// The arguments, or the tool's name, are not what the server takes.
 const INVALID_PARAMS: i64 = -32602;
@@ -20,6 +22,11 @@ const HEADER_MISMATCH: i64 = -32020;
 const MISSING_CAPABILITY: i64 = -32021;
 /// The server does not speak this revision.
 pub const UNSUPPORTED_VERSION: i64 = -32022;
+
+/// What is read of an answer that says what went wrong.
+const ERROR_BYTES: usize = 64 * 1024;
+/// Longest parameter of a challenge that is told, in characters.
+const PARAMETER_CHARS: usize = 300;
 
 /// Statuses that are gone when asked again.
 const PASSING_STATUSES: [u16; 7] = [408, 425, 429, 500, 502, 503, 504];
@@ -49,11 +56,14 @@ pub struct Status {
     pub location: Option<String>,
     /// How the content begins, where it is text.
     pub excerpt: String,
+    /// What the server says about the credential that it wants.
+    pub challenge: Vec<(&'static str, String)>,
 }
 
 /// An error of JSON-RPC.
 #[derive(Debug)]
 pub struct Told {
+    /// 0 where the server gives none.
     pub code: i64,
     pub message: String,
     pub data: Value,
@@ -64,6 +74,25 @@ pub struct Told {
 }
 
 impl Told {
+    /// The error that a message holds, with what servers make of it: a code as text, a text alone. Without a code only JSON-RPC
+    /// says so: other interfaces have a member `error` too.
+    pub fn read(message: &mut Value, status: u16) -> Option<Self> {
+        let is_json_rpc = message.get("jsonrpc").is_some();
+        let error = message.get_mut("error")?;
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (code, message, data) = match error {
+            Value::String(said) => (None, said.clone(), Value::Null),
+            Value::Object(error) => {
+                let code = error.get("code").and_then(code);
+                let message = text(error.get("message"));
+                (code, message, error.get_mut("data").map(Value::take).unwrap_or_default())
+            }
+            _ => return None,
+        };
+        let is_told = is_json_rpc || code.is_some();
+        is_told.then(|| Self { code: code.unwrap_or_default(), message, data, status, retry_after: None })
+    }
+
     /// Whether only a server of the stateless family says this.
     pub fn is_of_stateless(&self) -> bool {
         matches!(self.code, HEADER_MISMATCH | MISSING_CAPABILITY | UNSUPPORTED_VERSION)
@@ -105,8 +134,12 @@ impl Failure {
 
 impl Status {
     fn tell(self, host: &str) -> Error {
-        let Self { status, location, excerpt, .. } = &self;
-        let said = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
+        let Self { status, retry_after, location, excerpt, challenge } = self;
+        let mut said = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
+        if !challenge.is_empty() {
+            let wanted: Vec<_> = challenge.iter().map(|(name, value)| format!("`{name}`: {value}")).collect();
+            said.push_str(&format!(" ({})", wanted.join(", ")));
+        }
         let message = match status {
             401 => format!(
                 "`{host}` wants a credential, or does not accept the one it got (status 401): whoever runs this plugin \
@@ -123,9 +156,10 @@ impl Status {
             _ => format!("`{host}` answered with status {status}{said}"),
         };
         let mut details = Map::from_iter([("status".to_owned(), json!(status))]);
-        details.extend(self.retry_after.map(wait));
+        details.extend(retry_after.map(wait));
+        details.extend(challenge.into_iter().map(|(name, value)| (name.to_owned(), value.into())));
         let error = Error::new(message).with_details(details);
-        if PASSING_STATUSES.contains(status) { error.retryable() } else { error }
+        if PASSING_STATUSES.contains(&status) { error.retryable() } else { error }
     }
 }
 
@@ -149,6 +183,7 @@ impl Told {
             MISSING_CAPABILITY => Error::new(format!(
                 "`{host}` wants to ask back during the call, which is not supported: {said}"
             )),
+            0 => Error::new(format!("`{host}` answered with an error: {said}")),
             code => Error::new(format!("`{host}` answered with error {code}: {said}")),
         };
         let error = error.with_details(details);
@@ -162,12 +197,56 @@ fn wait(wait: Duration) -> (String, Value) {
     ("retry_after_ms".to_owned(), json!(milliseconds))
 }
 
-/// How text begins, in one line. Nothing of a page, which is markup before it says anything.
+/// What an answer without success says: an error of JSON-RPC, where the status alone does not say more.
+pub fn read_failure(response: Response) -> Failure {
+    let status = response.status();
+    let header = |name: &str| response.header(name).map(str::to_owned);
+    let (location, content_type) = (header("location"), header("content-type").unwrap_or_default());
+    let challenges = response.headers().get_all("www-authenticate").collect::<Vec<_>>().join(", ");
+    let retry_after = response.retry_after();
+    // That it cannot be read is not what went wrong.
+    let (bytes, _) = response.bytes_up_to(ERROR_BYTES).unwrap_or_default();
+    let message = parse_lenient::<Value>(&bytes).ok().map(|(message, _)| message);
+    let told = message.and_then(|mut message| Told::read(&mut message, status));
+    match told.filter(|_| status >= 400 && !matches!(status, 401 | 403)) {
+        Some(told) => Failure::Told(Told { retry_after, ..told }),
+        None => {
+            let excerpt = excerpt(&content_type, &bytes);
+            let challenge = challenge(&challenges);
+            Failure::Status(Status { status, retry_after, location, excerpt, challenge })
+        }
+    }
+}
+
+/// A code as a number, or as text; one with a fraction is cut.
+fn code(value: &Value) -> Option<i64> {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    text.trim().split('.').next()?.parse().ok()
+}
+
+/// The parameters of a challenge that say what to do (RFC 6750, 3; RFC 9728, 5.1).
+fn challenge(challenges: &str) -> Vec<(&'static str, String)> {
+    let names = ["error", "error_description", "scope", "resource_metadata"];
+    let found = names.into_iter().filter_map(|name| Some((name, parameter(challenges, name)?)));
+    found.map(|(name, value)| (name, shown(value, PARAMETER_CHARS))).collect()
+}
+
+/// The value of a parameter, without its quotes. None of those read here has a quote inside.
+fn parameter<'a>(challenges: &'a str, name: &str) -> Option<&'a str> {
+    let is_start = |at: usize| challenges[..at].ends_with([' ', ',', '\t']) || at == 0;
+    challenges.match_indices(name).filter(|(at, _)| is_start(*at)).find_map(|(at, _)| {
+        let value = challenges[at + name.len()..].trim_start().strip_prefix('=')?.trim_start();
+        let value = match value.strip_prefix('"') {
+            Some(quoted) => quoted.split('"').next(),
+            None => value.split([',', ' ']).next(),
+        };
+        value.filter(|value| !value.is_empty())
+    })
+}
+
+/// How text begins, in one line; of a page its title.
 pub fn excerpt(content_type: &str, bytes: &[u8]) -> String {
     /// What a server says about an error is one sentence or two.
     const EXCERPT_CHARS: usize = 300;
-    match content_type.contains("html") {
-        true => String::new(),
-        false => shown(&String::from_utf8_lossy(bytes), EXCERPT_CHARS),
-    }
+    shown(&http::excerpt(content_type, bytes), EXCERPT_CHARS)
 }

@@ -53,8 +53,14 @@ pub fn output_schema() -> Value {
     json!({"type": "object", "required": ["protocol", "tools", "left_out"]})
 }
 
-/// Sorts what a server listed, by name, into what can be mounted and what cannot.
-pub fn sort(part: &Part, protocol: Protocol, listed: Vec<Value>, said: &Value) -> Value {
+/// Sorts what a server listed, by name, into what can be mounted and what cannot. `note` is about the list itself.
+pub fn sort(
+    part: &Part,
+    protocol: Protocol,
+    listed: Vec<Value>,
+    said: &Value,
+    note: Option<String>,
+) -> Value {
     let mut listed: Vec<(String, Value)> = listed.into_iter().map(|tool| (own_name(&tool), tool)).collect();
     listed.sort_by(|(left, _), (right, _)| left.cmp(right));
     let names: BTreeSet<String> = listed.iter().map(|(name, _)| name.clone()).collect();
@@ -67,7 +73,7 @@ pub fn sort(part: &Part, protocol: Protocol, listed: Vec<Value>, said: &Value) -
         room: Room::default(),
         tools: Vec::new(),
         left_out: Vec::new(),
-        simplified: Vec::new(),
+        simplified: note.map(|what| Simplified { name: "tools/list".to_owned(), what }).into_iter().collect(),
     };
     let mut before = None;
     for (name, tool) in listed.into_iter().filter(|(name, _)| is_wanted(name)) {

@@ -5,6 +5,7 @@
 //! a pattern leaves out of the daemon's check, the server still checks. What is found here is what schemas in the
 //! wild have; the last word on costs is the daemon's.
 
+use toolgate_api::dialect::canonical_dialect;
 use toolgate_api::text::hidden_character;
 use toolgate_sdk::serde_json::{self, Map, Value, json};
 
@@ -26,13 +27,6 @@ const UNIQUE_ITEMS: usize = 32;
 const PATTERNS: usize = 64;
 /// Longest description of a part, in characters: it stands in each prompt.
 const PART_CHARS: usize = 4_096;
-
-const DIALECTS: [&str; 4] = [
-    "https://json-schema.org/draft/2020-12/schema",
-    "https://json-schema.org/draft/2019-09/schema",
-    "http://json-schema.org/draft-07/schema",
-    "http://json-schema.org/draft-06/schema",
-];
 
 /// Keywords whose value is a schema.
 const ONE: [&str; 12] = [
@@ -74,6 +68,7 @@ pub struct Sound {
 pub fn input(schema: Value) -> Result<Sound, String> {
     let mut schema = if schema.is_null() { json!({}) } else { schema };
     let root = schema.as_object_mut().ok_or("its input schema is no object")?;
+    root.retain(|_, value| !value.is_null());
     match root.get("type").and_then(only_type) {
         // Arguments are an object in any case.
         Some("object") => drop(root.insert("type".to_owned(), json!("object"))),
@@ -106,7 +101,7 @@ fn sound(mut schema: Value) -> Result<Sound, String> {
     if levels(&schema) > JSON_LEVELS {
         return Err(format!("its schema is nested deeper than {JSON_LEVELS} levels"));
     }
-    check_dialect(&schema)?;
+    mend_dialect(&mut schema)?;
     let mut walk = Walk::default();
     walk.mend(&mut schema, 0)?;
     walk.references.iter().try_for_each(|reference| resolve(&schema, reference, &walk.anchors))?;
@@ -121,12 +116,17 @@ fn levels(value: &Value) -> usize {
     }
 }
 
-fn check_dialect(schema: &Value) -> Result<(), String> {
-    match schema.get("$schema").and_then(Value::as_str) {
-        Some(dialect) if !DIALECTS.contains(&dialect.trim_end_matches('#')) => {
-            Err(format!("its schema is written in the dialect `{}`, which is not known", shown(dialect, 100)))
+fn mend_dialect(schema: &mut Value) -> Result<(), String> {
+    let Some(dialect) = schema.get_mut("$schema") else { return Ok(()) };
+    let Some(written) = dialect.as_str() else { return Ok(()) };
+    match canonical_dialect(written) {
+        Some(canonical) => {
+            *dialect = canonical.into();
+            Ok(())
         }
-        _ => Ok(()),
+        None => {
+            Err(format!("its schema is written in the dialect `{}`, which is not known", shown(written, 100)))
+        }
     }
 }
 
@@ -169,6 +169,8 @@ impl Walk {
             Value::Object(map) => map,
             _ => return Err("its schema has a part that is no schema".to_owned()),
         };
+        // Serializers write null for a keyword that is not there; as a value of these it is meant.
+        map.retain(|keyword, value| !value.is_null() || matches!(keyword.as_str(), "const" | "default"));
         if level > 0 && (map.contains_key("$id") || map.contains_key("$schema")) {
             return Err("its schema has an `$id` or `$schema` inside".to_owned());
         }

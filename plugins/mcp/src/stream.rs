@@ -1,9 +1,9 @@
-//! Reads a stream of events (`text/event-stream`): the data of one event after the other.
+//! Reads the body of an answer: one JSON text, or a stream of events (`text/event-stream`), piece by piece.
 //!
-//! Lines end with a line feed, a carriage return, or both; an empty one ends an event. Names, ids and times of reconnection
-//! are of no use here: what a broken stream would have said is not asked for again.
+//! Lines of a stream end with a line feed, a carriage return, or both; an empty one ends an event.
 
 use std::io::Read;
+use std::time::Duration;
 
 use toolgate_sdk::http;
 
@@ -17,9 +17,44 @@ const EVENTS: usize = 10_000;
 const PIECE_BYTES: usize = 16 * 1024;
 
 /// May stand at the very start. No name of a field begins with it.
-const BYTE_ORDER_MARK: char = '\u{feff}';
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// Events as they come.
+/// Longest id of an event that a request can repeat in a header field.
+const ID_BYTES: usize = 1_024;
+
+/// How a stream of events may begin.
+const FIELDS: [&str; 5] = [":", "data:", "event:", "id:", "retry:"];
+/// Bytes that tell them apart.
+const FIELD_BYTES: usize = 6;
+
+/// Form of a body, by its first bytes: servers mix the media types up.
+#[derive(Debug, PartialEq)]
+pub enum Form {
+    Json,
+    Events,
+    /// Neither.
+    Other,
+    Empty,
+}
+
+/// One event that carries data.
+#[derive(Debug, PartialEq)]
+pub struct Event {
+    pub data: String,
+    /// Whether its name is that of messages, `message`.
+    pub is_message: bool,
+}
+
+/// The place from which a stream can be resumed.
+#[derive(Debug, Default)]
+pub struct Position {
+    /// Id of the last event.
+    pub id: Option<String>,
+    /// How long the server asks to wait.
+    pub retry: Option<Duration>,
+}
+
+/// A body as it comes.
 pub struct Events<R> {
     from: R,
     buffer: Vec<u8>,
@@ -28,21 +63,55 @@ pub struct Events<R> {
     is_at_end: bool,
     read_bytes: usize,
     events: usize,
+    pub position: Position,
 }
 
 impl<R: Read> Events<R> {
     pub fn new(from: R) -> Self {
-        Self { from, buffer: Vec::new(), at: 0, is_at_end: false, read_bytes: 0, events: 0 }
+        Self {
+            from,
+            buffer: Vec::new(),
+            at: 0,
+            is_at_end: false,
+            read_bytes: 0,
+            events: 0,
+            position: Position::default(),
+        }
     }
 
-    /// The data of the next event that carries a message, or none where the stream ends.
-    pub fn next(&mut self) -> Result<Option<String>, Failure> {
+    /// Waits for the first visible bytes, and tells the form from them. Nothing is taken.
+    pub fn form(&mut self) -> Result<Form, Failure> {
+        loop {
+            let text = self.buffer.strip_prefix(BYTE_ORDER_MARK.as_bytes()).unwrap_or(&self.buffer);
+            let text = text.trim_ascii_start();
+            match text.first() {
+                Some(b'{' | b'[') => return Ok(Form::Json),
+                Some(_) if FIELDS.iter().any(|field| text.starts_with(field.as_bytes())) => {
+                    return Ok(Form::Events);
+                }
+                None if self.is_at_end => return Ok(Form::Empty),
+                Some(_) if self.is_at_end || text.len() >= FIELD_BYTES => return Ok(Form::Other),
+                _ => self.fill()?,
+            }
+        }
+    }
+
+    /// The body to its end, as far as it was not taken.
+    pub fn rest(&mut self) -> Result<&[u8], Failure> {
+        while !self.is_at_end {
+            self.fill()?;
+        }
+        Ok(self.buffer.get(self.at..).unwrap_or_default())
+    }
+
+    /// The next event that carries data, or none where the stream ends.
+    pub fn next(&mut self) -> Result<Option<Event>, Failure> {
         let mut data: Option<String> = None;
         let mut is_message = true;
         while let Some(line) = self.line()? {
             if line.is_empty() {
-                match data.take().filter(|data| is_message && !data.is_empty()) {
-                    Some(data) => return self.count(data).map(Some),
+                match data.take().filter(|data| !data.is_empty()) {
+                    Some(data) => return self.count(Event { data, is_message }).map(Some),
                     None => is_message = true,
                 }
                 continue;
@@ -56,6 +125,8 @@ impl<R: Read> Events<R> {
                     None => data = Some(value.to_owned()),
                 },
                 ("event", name) => is_message = name == "message",
+                ("id", id) if is_header_value(id) => self.position.id = Some(id.to_owned()),
+                ("retry", time) => self.position.retry = time.parse().ok().map(Duration::from_millis),
                 _ => {}
             }
         }
@@ -63,11 +134,11 @@ impl<R: Read> Events<R> {
         Ok(None)
     }
 
-    fn count(&mut self, data: String) -> Result<String, Failure> {
+    fn count(&mut self, event: Event) -> Result<Event, Failure> {
         self.events += 1;
         match self.events > EVENTS {
             true => Err(Failure::Unreadable(format!("it sent more than {EVENTS} events"))),
-            false => Ok(data),
+            false => Ok(event),
         }
     }
 
@@ -113,6 +184,10 @@ impl<R: Read> Events<R> {
             false => Ok(()),
         }
     }
+}
+
+fn is_header_value(id: &str) -> bool {
+    (1..=ID_BYTES).contains(&id.len()) && id.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
 }
 
 fn field(line: &str) -> (&str, &str) {

@@ -51,12 +51,16 @@ fn mount(document: &Value, discovered: &Value) -> Value {
     describe(&envelope).unwrap()
 }
 
-/// Calls a tool of a described plugin, as the daemon does.
+/// Calls a tool of a described plugin, as the daemon does. A result without content blocks is its output alone.
 fn call(plugin: &Value, tool: &str, arguments: Value) -> Result<Value, Error> {
     let tools = plugin["tools"].as_array().unwrap();
     let described = tools.iter().find(|described| described["name"] == tool).unwrap();
     let context = testing::context().build();
-    Mcp::call(tool, &described["definition"].to_string(), &context, &arguments.to_string())
+    let mut result = Mcp::call(tool, &described["definition"].to_string(), &context, &arguments.to_string())?;
+    Ok(match described["content"] == true && result["content"] == json!([]) {
+        true => result["output"].take(),
+        false => result,
+    })
 }
 
 /// Asks the server of a document what it has.

@@ -23,7 +23,7 @@ fn m4_before_its_server_was_asked_a_mount_has_one_tool() {
             "name": "weather", "version": "1.2.0", "publisher": "Acme", "category": "Data",
             "purpose": "Weather by place", "rate_limit": {"calls": 60, "seconds": 60},
             "capabilities": {
-                "network": [{"scheme": "https", "host": "mcp.example.com", "methods": ["POST", "DELETE"], "path": "/mcp"}],
+                "network": [{"scheme": "https", "host": "mcp.example.com", "methods": ["POST", "GET", "DELETE"], "path": "/mcp"}],
                 "credentials": ["weather"],
             },
             "tools": [{
@@ -60,7 +60,7 @@ fn m4_a_stateless_server_is_asked_with_post_alone() {
         describe(&envelope(document(changes))).unwrap()["capabilities"]["network"][0]["methods"].clone()
     };
     assert_eq!(methods(json!({"protocol": "2026-07-28"})), json!(["POST"]));
-    assert_eq!(methods(json!({"protocol": "2025-11-25"})), json!(["POST", "DELETE"]));
+    assert_eq!(methods(json!({"protocol": "2025-11-25"})), json!(["POST", "GET", "DELETE"]));
 }
 
 #[test]
@@ -138,8 +138,8 @@ fn m4_a_document_is_read_strictly() {
         (json!({"base_url": "x"}), "/base_url", "kind `mcp` has no such field"),
         (json!({"xyzzy": "x"}), "/xyzzy", "known fields are `kind`"),
         (json!({"version": "1 2"}), "/version", "without spaces"),
-        (json!({"protocol": "2024-11-05"}), "/protocol", "did you mean `2025-11-25`?"),
-        (json!({"protocol": "1"}), "/protocol", "`2026-07-28`, `2025-11-25`"),
+        (json!({"protocol": "2024-10-07"}), "/protocol", "did you mean `2024-11-05`?"),
+        (json!({"protocol": "1"}), "/protocol", "`2026-07-28`, `2025-11-25`, `2025-06-18`"),
         (json!({"tools": []}), "/tools", "list 1 to 1000"),
         (json!({"tools": ["a", 1]}), "/tools/1", "a string"),
         (json!({"tools": ["a", "a"]}), "/tools/1", "once"),

@@ -104,30 +104,38 @@ fn m4_pages_are_read_to_the_end() {
     assert_eq!(network.sent().len(), 4);
 }
 
+/// Servers of several libraries send an empty cursor at the end (java-sdk#628, csharp-sdk#770).
 #[test]
-fn m4_a_list_that_does_not_end_is_given_up() {
-    let failure = |next: fn(&Value) -> Value| {
+fn m4_a_list_that_does_not_end_is_mounted_as_far_as_it_was_read_with_a_note() {
+    let listed = |next: fn(&Value) -> Value| {
         let network = testing::network(move |request| {
             Ok(match method(request).as_str() {
                 "server/discover" => result(request, stateless_server()),
                 _ => result(
                     request,
-                    json!({"tools": [], "nextCursor": next(&request.json()["params"]["cursor"])}),
+                    json!({"tools": [{"name": "a"}], "nextCursor": next(&request.json()["params"]["cursor"])}),
                 ),
             })
         });
-        (discover(document(json!({}))).unwrap_err().message().to_owned(), network.sent().len())
+        (discover(document(json!({}))).unwrap(), network.sent().len())
     };
-    let (message, _) = failure(|_| json!("same"));
-    assert!(message.contains("leads back to itself"), "{message}");
-    let (message, sent) = failure(|cursor| json!(format!("{}x", cursor.as_str().unwrap_or_default())));
-    assert!(message.contains("more than 24 pages"), "{message}");
-    assert_eq!(sent, 25);
+    for (next, says, sent) in [
+        ((|_| json!("")) as fn(&Value) -> Value, "cursor of the next page is empty", 2),
+        (|_| json!("same"), "leads back to a page before", 3),
+        (|cursor| json!(format!("{}x", cursor.as_str().unwrap_or_default())), "more than 24 pages", 25),
+    ] {
+        let (found, requests) = listed(next);
+        assert_eq!(found["tools"][0]["name"], "a");
+        assert_eq!(found["simplified"][0]["name"], "tools/list");
+        assert!(found["simplified"][0]["what"].as_str().unwrap().contains(says), "{found}");
+        assert_eq!(requests, sent);
+    }
+    assert_eq!(listed(|_| json!(null)).0["simplified"], json!([]));
 
     let many: Vec<Value> = (0..2_001).map(|number| json!({"name": number.to_string()})).collect();
-    let answer = listing(move || json!(many));
-    let _network = testing::network(move |request| Ok(answer(request)));
-    assert!(discover(document(json!({}))).unwrap_err().message().contains("more than 2000 tools"));
+    let found = found(json!(many), json!({}));
+    assert!(found["simplified"][0]["what"].as_str().unwrap().contains("more than 2000 tools"));
+    assert_eq!(found["tools"].as_array().unwrap().len(), 1_000);
 }
 
 #[test]
@@ -299,6 +307,75 @@ fn m4_the_family_is_found_out_as_the_specification_says() {
     }
 }
 
+/// A refusal that names other revisions leads to the newest of them, and calls offer that one at once.
+#[test]
+fn m4_a_revision_that_a_refusal_names_is_used() {
+    let in_text = |told: &str| {
+        Reply::json(&json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": told}}))
+            .status(400)
+    };
+    let list =
+        "Bad Request: Unsupported protocol version (supported versions: 2025-06-18, 2025-03-26, 2024-11-05)";
+    let data = json!({"supported": ["2024-11-05"], "requested": "2025-11-25"});
+    for (refusal, revision) in [
+        (in_text(list), "2025-06-18"),
+        (Reply::text(list).status(400), "2025-06-18"),
+        (
+            Reply::json(
+                &json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "no", "data": data}}),
+            ),
+            "2024-11-05",
+        ),
+    ] {
+        let network = testing::network(move |request| {
+            let asked = request.json();
+            Ok(match method(request).as_str() {
+                "server/discover" => refusal.clone(),
+                "initialize" if asked["params"]["protocolVersion"] != revision => refusal.clone(),
+                "initialize" => result(request, json!({"protocolVersion": revision, "capabilities": {}})),
+                "tools/list" => result(request, json!({"tools": [{"name": "echo"}]})),
+                "tools/call" => result(request, json!({"content": [{"type": "text", "text": "hi"}]})),
+                _ => Reply::new(202),
+            })
+        });
+        let document = document(json!({}));
+        let found = discover(document.clone()).unwrap();
+        assert_eq!(found["protocol"], revision);
+        let before = network.sent().len();
+        assert_eq!(call(&mount(&document, &found), "echo", json!({})).unwrap(), "hi");
+        let sent = network.sent();
+        assert_eq!(sent[before].json()["params"]["protocolVersion"], revision);
+        assert_eq!(sent.len() - before, 3, "one session");
+    }
+    let network = testing::network(move |request| {
+        Ok(if method(request) == "initialize" {
+            in_text("requires 2025-11-25 or 2030-01-01")
+        } else {
+            Reply::new(400)
+        })
+    });
+    assert!(discover(document(json!({}))).unwrap_err().message().contains("2030-01-01"));
+    assert_eq!(network.sent().len(), 2, "no revision to try");
+}
+
+#[test]
+fn m4_an_older_revision_can_be_pinned() {
+    for revision in ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"] {
+        let network = testing::network(move |request| {
+            Ok(match method(request).as_str() {
+                "initialize" => result(request, json!({"protocolVersion": revision, "capabilities": {}})),
+                "tools/list" => result(request, json!({"tools": [{"name": "echo"}]})),
+                _ => Reply::new(202),
+            })
+        });
+        let found = discover(document(json!({"protocol": revision}))).unwrap();
+        assert_eq!(found["protocol"], revision);
+        let sent = network.sent();
+        assert_eq!(sent[0].json()["params"]["protocolVersion"], revision);
+        assert_eq!(sent[1].header("mcp-protocol-version"), Some(revision));
+    }
+}
+
 #[test]
 fn m4_a_family_that_the_owner_names_is_the_only_one_tried() {
     let first = |protocol: &str| {
@@ -323,7 +400,10 @@ fn m4_a_server_that_cannot_be_asked_is_told_with_the_way_out() {
         (Reply::new(404), "no MCP server at this address"),
         (Reply::new(405), "takes no MCP requests"),
         (Reply::new(308).header("location", "https://mcp.example.com/mcp/"), "must name that address"),
-        (Reply::text("<html>").header("content-type", "text/html"), "no message of JSON-RPC"),
+        (
+            Reply::new(200).header("content-type", "text/html; charset=utf-8").body("<title>Sign in</title>"),
+            "no message of JSON-RPC but `text/html` with status 200: Sign in",
+        ),
     ] {
         let error = refusal(reply);
         assert!(error.message().contains(says), "{error}");

@@ -19,6 +19,9 @@ fn m4_a_schema_that_is_taken_is_taken_by_the_daemon() {
         json!({"properties": {"description": {"type": "string", "description": "of it"}, "default": {"type": "string"}}}),
         json!({"properties": {"a": {"items": [{"type": "string"}], "additionalItems": false}}, "$schema": "http://json-schema.org/draft-07/schema#"}),
         json!({"additionalProperties": false, "dependencies": {"a": ["b"]}}),
+        json!({"$schema": "https://json-schema.org/draft-07/schema", "properties": {"a": {"items": [{}], "additionalItems": false}}}),
+        json!({"$schema": "http://json-schema.org/schema#"}),
+        json!({"type": null, "title": null, "properties": {"a": {"type": "string", "description": null, "enum": null, "default": null}}}),
     ] {
         let sound = input(schema.clone()).unwrap_or_else(|why| panic!("{why}: {schema}"));
         Schema::compile(&sound.schema, SchemaRole::Input).unwrap_or_else(|error| panic!("{error}: {schema}"));
@@ -78,6 +81,22 @@ fn m4_a_pattern_that_looks_around_is_left_to_the_server() {
         assert_eq!(sound.schema.pointer("/properties/a/pattern").is_some(), stays, "{pattern}");
         assert_eq!(sound.changes.is_empty(), stays);
     }
+}
+
+/// C#, Go and Java write null for a member that is not there.
+#[test]
+fn m4_a_null_keyword_is_absent_where_null_says_nothing() {
+    let written = json!({"properties": {"x": {
+        "type": "string", "title": null, "description": null, "pattern": null, "default": null, "const": null,
+    }}});
+    let sound = input(written).unwrap();
+    assert_eq!(sound.schema["properties"]["x"], json!({"type": "string", "default": null, "const": null}));
+}
+
+#[test]
+fn m4_a_dialect_is_written_as_the_daemon_knows_it() {
+    let sound = input(json!({"$schema": "https://json-schema.org/draft-07/schema"})).unwrap();
+    assert_eq!(sound.schema["$schema"], "http://json-schema.org/draft-07/schema");
 }
 
 #[test]

@@ -122,7 +122,8 @@ fn m4_older_revisions_of_the_family_are_spoken_and_others_are_not() {
         ("2025-11-25", true),
         ("2025-06-18", true),
         ("2025-03-26", true),
-        ("2024-11-05", false),
+        ("2024-11-05", true),
+        ("2024-10-07", false),
         ("2026-07-28", false),
         ("", false),
     ] {
@@ -145,6 +146,61 @@ fn m4_older_revisions_of_the_family_are_spoken_and_others_are_not() {
                 assert_eq!(way(&network.sent()), ["POST initialize", "DELETE"]);
             }
         }
+    }
+}
+
+/// 2025-11-25, Transports: a stream that closes after an event with an id is a disconnection, and goes on by GET.
+#[test]
+fn m4_a_stream_that_closes_before_the_answer_is_resumed() {
+    let event = |id: &str, data: &str| {
+        Reply::new(200)
+            .header("content-type", "text/event-stream")
+            .body(format!("id: {id}\nretry: 0\ndata: {data}\n\n"))
+    };
+    let message =
+        json!({"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "late"}]}})
+            .to_string();
+    let broken = toolgate_sdk::http::Error::Unavailable {
+        host: "mcp.example.com".to_owned(),
+        why: toolgate_sdk::http::Unavailable::Broken,
+    };
+    for first in [event("e1", ""), event("e1", "").breaks(broken)] {
+        let message = message.clone();
+        let network = testing::network(move |request| {
+            Ok(match (request.method(), request.header("last-event-id")) {
+                ("GET", Some("e1")) => event("e2", ""),
+                ("GET", Some("e2")) => event("e3", &message),
+                ("GET", other) => panic!("{other:?}"),
+                _ => answer(request, |_| first.clone()),
+            })
+        });
+        assert_eq!(call(&plugin(), "echo", json!({})).unwrap(), "late");
+        let sent = network.sent();
+        assert_eq!(
+            way(&sent),
+            ["POST initialize", "POST notifications/initialized", "POST tools/call", "GET", "GET", "DELETE"]
+        );
+        assert_eq!(sent[3].headers().get_all("accept").collect::<Vec<_>>(), ["text/event-stream"]);
+        assert_eq!(sent[3].header("mcp-session-id"), Some(SESSION));
+    }
+}
+
+#[test]
+fn m4_a_stream_that_cannot_be_resumed_is_told_and_the_call_not_repeated() {
+    let event =
+        || Reply::new(200).header("content-type", "text/event-stream").body("id: e1\nretry: 0\ndata: \n\n");
+    for (status, says, requests) in
+        [(404, "does not resume it (status 404)", 5), (200, "ended before the answer", 16)]
+    {
+        let network = testing::network(move |request| {
+            Ok(match request.method() {
+                "GET" => event().status(status),
+                _ => answer(request, |_| event()),
+            })
+        });
+        let error = call(&plugin(), "echo", json!({})).unwrap_err();
+        assert!(error.message().contains(says) && !error.is_retryable(), "{error}");
+        assert_eq!(network.sent().len(), requests);
     }
 }
 

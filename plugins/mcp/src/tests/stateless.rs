@@ -112,52 +112,165 @@ fn m4_a_name_that_no_header_can_carry_is_encoded() {
     assert_eq!(network.sent()[0].json()["params"]["name"], "天気");
 }
 
+/// R11: providers have blocks for text and media; links and other kinds are told as JSON.
 #[test]
-fn m4_content_becomes_a_string_or_stays_in_its_pieces() {
-    let text = |text: &str| json!({"type": "text", "text": text, "annotations": {"audience": ["user"]}});
+fn r11_content_becomes_a_string_or_blocks() {
+    let noted = |text: &str| json!({"type": "text", "text": text, "annotations": {"audience": ["user"]}});
     let picture =
         json!({"data": "iVBORw0KGgo=", "mimeType": "image/png", "type": "image", "_meta": {"a": 1}});
-    let link = json!({
-        "name": "Blob 1", "uri": "demo://1", "description": "d", "mimeType": "text/plain", "type": "resource_link",
-        "icons": [],
-    });
-    let resource = json!({"type": "resource", "resource": {"uri": "demo://2", "text": "hi", "_meta": {}}});
-    for (content, found) in [
-        (json!([text("hi\u{200b}")]), json!("hi\u{200b}")),
-        (json!([]), json!({"content": []})),
+    let image = json!({"type": "image", "data": "iVBORw0KGgo=", "mime_type": "image/png"});
+    let link =
+        json!({"name": "Blob 1", "uri": "demo://1", "type": "resource_link", "icons": [], "annotations": {}});
+    let of = |resource: Value| json!({"type": "resource", "resource": resource});
+    for (content, blocks) in [
+        (json!([noted("a"), noted("b")]), json!([text("a"), text("b")])),
+        (json!([picture]), json!([image])),
         (
-            json!([text("a"), text("b")]),
-            json!({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}),
+            json!([{"type": "audio", "data": "QUJD", "mimeType": "audio/wav"}]),
+            json!([{"type": "audio", "data": "QUJD", "mime_type": "audio/wav"}]),
         ),
         (
-            json!([picture]),
-            json!({"content": [{"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}]}),
+            json!([noted("see"), link]),
+            json!([text("see"), text(r#"{"name":"Blob 1","type":"resource_link","uri":"demo://1"}"#)]),
+        ),
+        (json!([of(json!({"uri": "demo://2", "text": "hi", "_meta": {}}))]), json!([text("demo://2\nhi")])),
+        (
+            json!([of(json!({"uri": "demo://3", "mimeType": "image/png", "blob": "iVBORw0KGgo="}))]),
+            json!([image]),
         ),
         (
-            json!([text("see"), link, resource]),
-            json!({"content": [
-                {"type": "text", "text": "see"},
-                {"type": "resource_link", "uri": "demo://1", "name": "Blob 1", "description": "d", "mimeType": "text/plain"},
-                {"type": "resource", "resource": {"uri": "demo://2", "text": "hi"}},
-            ]}),
+            json!([of(json!({"uri": "demo://4", "mimeType": "application/pdf", "blob": "QUJD"}))]),
+            json!([text(
+                r#"{"resource":{"blob":"[4 characters, left out]","mimeType":"application/pdf","uri":"demo://4"},"type":"resource"}"#
+            )]),
         ),
-        (json!([{"type": "smell", "data": 1}]), json!({"content": [{"type": "smell", "data": 1}]})),
+        (
+            json!([{"type": "image", "data": "no base64", "mimeType": "image/png"}]),
+            json!([text(r#"{"data":"[9 characters, left out]","mimeType":"image/png","type":"image"}"#)]),
+        ),
+        (json!([{"type": "smell", "note": 1}]), json!([text(r#"{"note":1,"type":"smell"}"#)])),
     ] {
-        assert_eq!(echoed(json!({"content": content, "resultType": "complete"})).unwrap(), found);
+        let found = echoed(json!({"content": content, "resultType": "complete"})).unwrap();
+        assert_eq!(found, json!({"output": null, "content": blocks}));
+    }
+    assert_eq!(echoed(json!({"content": [noted("hi\u{200b}")]})).unwrap(), "hi\u{200b}");
+    assert_eq!(echoed(json!({"content": []})).unwrap(), json!(null));
+}
+
+#[test]
+fn r11_more_pieces_than_blocks_are_joined_and_what_is_too_much_is_told() {
+    let picture = json!({"type": "image", "data": "QUJD", "mimeType": "image/png"});
+    let many = |pieces: Vec<Value>| echoed(json!({"content": pieces})).unwrap()["content"].clone();
+    let texts = many((0..100).map(text).collect());
+    assert_eq!(texts.as_array().unwrap().len(), 1);
+    assert!(texts[0]["text"].as_str().unwrap().ends_with("\n98\n99"));
+    let media = many(vec![picture; 70]);
+    assert_eq!(media.as_array().unwrap().len(), 64);
+    assert_eq!(media[63], text("[7 more pieces of content are left out]"));
+}
+
+/// What a call of a tool with an output schema gives.
+fn forecast(answer: Value) -> Result<Value, Error> {
+    let _network = testing::network(move |request| Ok(result(request, answer.clone())));
+    call(&plugin(), "get_forecast", json!({}))
+}
+
+fn text(text: impl ToString) -> Value {
+    json!({"type": "text", "text": text.to_string()})
+}
+
+/// Null is how serializers write a structure that is not there (arcade-mcp#817).
+#[test]
+fn m4_structured_content_is_the_result_unless_it_is_null() {
+    for value in [json!({"a": 1}), json!([1]), json!("text"), json!(false)] {
+        let found = echoed(json!({"content": [text(&value)], "structuredContent": value}));
+        assert_eq!(found.unwrap(), value);
+    }
+    let found = echoed(json!({"content": [text("hello")], "structuredContent": null, "isError": false}));
+    assert_eq!(found.unwrap(), "hello");
+    let found = forecast(json!({"content": [text("{\"n\":1}")], "structuredContent": null}));
+    assert_eq!(found.unwrap(), json!({"n": 1}));
+}
+
+#[test]
+fn m4_content_that_the_structure_does_not_say_is_kept_beside_it() {
+    let picture = json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"});
+    let image = json!({"type": "image", "data": "iVBORw0KGgo=", "mime_type": "image/png"});
+    let structure = json!({"w": 1, "rows": ["one", "two"], "note": "as said"});
+    for (content, more) in [
+        (json!([]), vec![]),
+        (json!([text("{ \"note\": \"as said\", \"w\": 1, \"rows\": [\"one\", \"two\"] }")]), vec![]),
+        (json!([text("one"), text("two"), text("as said"), text(" ")]), vec![]),
+        (json!([text("see units in footer"), picture]), vec![text("see units in footer"), image.clone()]),
+        (json!([text("one"), picture]), vec![image.clone()]),
+    ] {
+        let expected = match more.is_empty() {
+            true => structure.clone(),
+            false => json!({"output": structure, "content": more}),
+        };
+        let answer = json!({"content": content, "structuredContent": structure});
+        assert_eq!(forecast(answer.clone()).unwrap(), expected);
+        assert_eq!(echoed(answer).unwrap(), expected);
+    }
+    assert_eq!(forecast(json!({"structuredContent": structure})).unwrap(), structure, "no content at all");
+}
+
+#[test]
+fn m4_a_text_in_json_is_the_structure_that_was_promised() {
+    assert_eq!(forecast(json!({"content": [text("{\"n\": 3}")]})).unwrap(), json!({"n": 3}));
+    assert_eq!(
+        forecast(json!({"content": [text("done"), text("{\"n\": 3}")]})).unwrap(),
+        json!({"output": {"n": 3}, "content": [text("done")]})
+    );
+    // Without a promise a text stays text. What came in place of the structure is told, since the tool ran.
+    assert_eq!(echoed(json!({"content": [text("{\"n\": 3}")]})).unwrap(), "{\"n\": 3}");
+    for (content, texts) in [
+        (json!([text("{}"), text("[]")]), "{}\n[]"),
+        (json!([text("plain")]), "plain"),
+        (json!([text("3")]), "3"),
+    ] {
+        let error = forecast(json!({"content": content})).unwrap_err();
+        let says = format!("ran, and gave text in place of the structure that it promised: {texts}");
+        assert!(error.message().ends_with(&says), "{error}");
     }
 }
 
 #[test]
-fn m4_structured_content_is_the_result_and_a_promise_of_it_keeps_text_apart() {
-    for value in [json!({"a": 1}), json!([1]), json!("text"), json!(false), json!(null)] {
-        let found =
-            echoed(json!({"content": [{"type": "text", "text": "x"}], "structuredContent": value.clone()}));
-        assert_eq!(found.unwrap(), value);
+fn m4_content_that_is_no_list_is_taken_or_told() {
+    assert_eq!(echoed(json!({"content": "hello"})).unwrap(), "hello");
+    assert_eq!(echoed(json!({"content": text("hello")})).unwrap(), "hello");
+    assert_eq!(echoed(json!({"content": ["a", "b"]})).unwrap()["content"], json!([text("a"), text("b")]));
+    assert_eq!(
+        echoed(json!({"toolResult": {"n": 1}, "_meta": {}})).unwrap(),
+        json!({"toolResult": {"n": 1}})
+    );
+    assert_eq!(echoed(json!({"isError": false})).unwrap(), json!(null));
+    let error = echoed(json!({"content": 7})).unwrap_err();
+    assert!(error.message().contains("neither a list nor a text"), "{error}");
+}
+
+#[test]
+fn m4_a_failure_is_told_by_its_structure_or_resource_where_no_text_says_it() {
+    let failure = |structured: Value, content: Value| {
+        echoed(json!({"isError": true, "content": content, "structuredContent": structured})).unwrap_err()
+    };
+    let of = |text: &str| json!({"type": "resource", "resource": {"uri": "log://1", "text": text}});
+    for (structured, content, says) in [
+        (json!({"error": {"code": "NOT_FOUND", "message": "no such repo"}}), json!([]), "no such repo"),
+        (json!({"error": "no such repo"}), json!([text(" ")]), "no such repo"),
+        (json!({"errors": [{"message": "no such repo"}]}), json!([]), "no such repo"),
+        (json!("no such repo"), json!([]), "no such repo"),
+        (json!({"code": 7}), json!([]), "{\"code\":7}"),
+        (json!({"code": 7}), json!([of("no such repo")]), "no such repo"),
+        (json!({"error": "short"}), json!([text("no such repo")]), "no such repo"),
+    ] {
+        let error = failure(structured.clone(), content);
+        assert_eq!(error.message(), says);
+        assert_eq!(details(&error)["structured"], structured);
     }
-    let _network =
-        testing::network(|request| Ok(result(request, json!({"content": [{"type": "text", "text": "x"}]}))));
-    let found = call(&plugin(), "get_forecast", json!({})).unwrap();
-    assert_eq!(found, json!({"content": [{"type": "text", "text": "x"}]}));
+    let large = failure(json!({"message": "no", "log": "x".repeat(5_000)}), json!([]));
+    assert_eq!((large.message(), large.details()), ("no", None));
+    assert!(failure(json!(null), json!([])).message().contains("does not say why"));
 }
 
 #[test]
@@ -254,8 +367,32 @@ fn m4_statuses_are_told_with_the_way_out() {
     // Who is not let in learns that, whatever else the answer says.
     let error = failed(|request| told(request, 401, json!({"code": -32602, "message": "x"})));
     assert!(error.message().contains("wants a credential"));
-    let page = failed(|_| Reply::new(500).header("content-type", "text/html").body("<h1>no</h1>"));
-    assert_eq!(page.message(), "`mcp.example.com` answered with status 500");
+    let page = failed(|_| Reply::new(500).header("content-type", "text/html").body("<title>Oops</title>"));
+    assert_eq!(page.message(), "`mcp.example.com` answered with status 500: Oops");
+}
+
+/// RFC 6750, 3; RFC 9728, 5.1.
+#[test]
+fn m4_a_challenge_is_told_with_its_scope_and_the_place_of_the_metadata() {
+    let metadata = "https://h/.well-known/oauth-protected-resource/mcp";
+    let challenge = format!(
+        "Basic realm=\"error\", Bearer error=\"invalid_token\", resource_metadata=\"{metadata}\", scope=\"read write\""
+    );
+    let error = failed(move |_| Reply::new(401).header("www-authenticate", &challenge));
+    for part in ["`error`: invalid_token", "`scope`: read write", &format!("`resource_metadata`: {metadata}")]
+    {
+        assert!(error.message().contains(part), "{error}");
+    }
+    assert_eq!(details(&error)["scope"], "read write");
+    assert_eq!(details(&error)["resource_metadata"], metadata);
+    let error = failed(|_| {
+        Reply::json(&json!({"error": "insufficient_scope"}))
+            .status(403)
+            .header("www-authenticate", "Bearer scope=admin, error=insufficient_scope")
+    });
+    assert!(error.message().contains("`scope`: admin"), "{error}");
+    let error = failed(|_| Reply::new(401).header("www-authenticate", "Bearer realm=\"x\", scope=\"\""));
+    assert!(!error.message().contains("scope"), "{error}");
 }
 
 #[test]
@@ -272,6 +409,56 @@ fn m4_notifications_come_before_the_answer() {
         Ok(Reply::new(200).header("content-type", "text/event-stream; charset=utf-8").body(stream(id)))
     });
     assert_eq!(call(&plugin(), "echo", json!({})).unwrap(), "counted to 2");
+}
+
+/// Servers repeat an id as a text or a float, mix media types up, name events as they like, and cut characters in two.
+#[test]
+fn m4_an_answer_is_taken_however_it_is_written() {
+    let of = |id: Value| json!({"jsonrpc": "2.0", "id": id, "result": {"content": [text("hi")]}}).to_string();
+    let stream = |name: &str, data: &str| format!("event: {name}\ndata: {data}\n\n");
+    let (json, events) = ("application/json", "text/event-stream");
+    for (content_type, body) in [
+        (json, of(json!("2"))),
+        (json, of(json!(2.0))),
+        (json, format!("\u{feff}{}", of(json!(2)))),
+        (json, format!("[{}]", of(json!(2)))),
+        (
+            json,
+            format!("[{},{}]", json!({"jsonrpc": "2.0", "method": "notifications/progress"}), of(json!(2))),
+        ),
+        (json, stream("message", &of(json!("2")))),
+        (events, of(json!(2))),
+        (events, stream("response", &of(json!(2)))),
+        (events, stream("endpoint", "/messages") + &stream("message", &of(json!(2)))),
+        ("text/plain", of(json!(2))),
+    ] {
+        let reply = Reply::new(200).header("content-type", content_type).body(body.clone());
+        let _network = testing::network(move |_| Ok(reply.clone()));
+        let found = call(&plugin(), "echo", json!({})).unwrap_or_else(|error| panic!("{error}: {body}"));
+        assert_eq!(found, "hi", "{body}");
+    }
+    let cut = of(json!(2)).replace("hi", "cut \\ud83d");
+    let _network =
+        testing::network(move |_| Ok(Reply::new(200).header("content-type", json).body(cut.clone())));
+    assert_eq!(call(&plugin(), "echo", json!({})).unwrap(), "cut \u{fffd}");
+}
+
+#[test]
+fn m4_an_error_is_taken_however_it_is_written() {
+    for (error, code, says) in [
+        (json!({"code": "-32602", "message": "no"}), json!(-32602), "does not take these arguments: no"),
+        (json!({"code": -32603.0, "message": "no"}), json!(-32603), "error -32603: no"),
+        (json!({"message": "no"}), json!(0), "answered with an error: no"),
+        (json!("no"), json!(0), "answered with an error: no"),
+    ] {
+        let told_error = error.clone();
+        let failure = failed(move |request| told(request, 200, told_error.clone()));
+        assert!(failure.message().contains(says), "{failure}");
+        assert_eq!(details(&failure)["code"], code, "{error}");
+    }
+    // Not of JSON-RPC: the status says what it is.
+    let other = failed(|_| Reply::json(&json!({"error": {"message": "no"}})).status(418));
+    assert!(other.message().contains("status 418"), "{other}");
 }
 
 #[test]
