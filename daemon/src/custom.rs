@@ -341,7 +341,13 @@ impl CustomTools {
             let Err(error) = self.make(key, definition, Some(&mount), granted.clone()).await else {
                 return Ok(discovered);
             };
-            discovered = mount::without(&discovered, &error).ok_or(error)?;
+            // Off the runtime's threads: patterns are compiled.
+            let without = tokio::task::spawn_blocking(move || {
+                mount::without(&discovered, &error).ok_or_else(|| mount::with_left_out(error, &discovered))
+            });
+            discovered = without.await.map_err(|_| {
+                CallError::new(ErrorType::Internal, "reading the list ended early", "tell the operator")
+            })??;
         }
         Err(CallError::new(
             ErrorType::InvalidPolicy,

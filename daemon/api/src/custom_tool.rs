@@ -48,6 +48,10 @@ pub struct CustomToolView {
     /// Tools of the server that are not mounted, with the reason.
     #[schema(value_type = Vec<Object>)]
     pub left_out: Vec<LeftOut>,
+    /// Differences between the mounted tools and the server's list.
+    #[serde(default)]
+    #[schema(required)]
+    pub notes: Vec<NoteView>,
 }
 
 /// State of a custom tool.
@@ -171,11 +175,11 @@ pub struct LeftOutView {
     pub why: String,
 }
 
-/// A difference between the definition and the document.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+/// A difference between what is served and its source.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = ImportNote)]
 pub struct NoteView {
-    /// The operation, or the part of the document.
+    /// The operation, the tool, or the part of the document.
     pub about: String,
     /// The difference.
     pub text: String,

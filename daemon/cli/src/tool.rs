@@ -174,6 +174,9 @@ fn show(printer: &mut Printer<'_>, tool: &CustomToolView, response: &impl Serial
     for left in &tool.left_out {
         printer.warning(&format!("`{}` is left out: {}", left.name, left.why))?;
     }
+    for note in &tool.notes {
+        printer.note(&format!("`{}`: {}", note.about, note.text))?;
+    }
     if let Some(waiting) = &tool.waiting {
         show_waiting(printer, waiting)?;
     }
@@ -372,7 +375,8 @@ mod tests {
                 "left_out": [{"name": "Search", "why": "it becomes `search` too"}],
                 "protocol": null,
             },
-            "left_out": [{"name": "odd", "why": "its schema is none"}], "warnings": []})
+            "left_out": [{"name": "odd", "why": "its schema is none"}], "warnings": [],
+            "notes": [{"about": "search", "text": "the pattern `^(?!a)` is left to the server"}]})
     }
 
     #[tokio::test]
@@ -393,6 +397,7 @@ mod tests {
         }
         assert!(!run.notes.contains("Finds."), "what stays is not repeated: {}", run.notes);
         assert!(run.notes.contains("`odd` is left out: its schema is none"), "{}", run.notes);
+        assert!(run.notes.contains("`search`: the pattern `^(?!a)` is left to the server"), "{}", run.notes);
         assert_eq!(run.out, "wiki is active: call_wiki_search; asks for https://wiki.example/mcp\n");
     }
 

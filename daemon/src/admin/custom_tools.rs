@@ -1,11 +1,16 @@
 //! Custom tools of an organization: defined, imported, refreshed, approved and deleted.
 
+use std::borrow::Cow;
+
+use serde_json::json;
+use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use toolgate_api::custom_tool::CustomToolView;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_openapi::Imported;
 
-use super::{Actor, Admin};
+use super::{Actor, Admin, audit_failure};
+use crate::audit::AdminRecord;
 use crate::documents::{Precondition, ToolKey};
 use crate::store::WriteResult;
 
@@ -97,6 +102,40 @@ impl Admin {
         change: impl Future<Output = Result<T, CallError>>,
     ) -> Result<T, CallError> {
         actor.caller.may_own(&key.organization)?;
-        self.run_audited(actor.action(Some(&key.organization), action, key.namespace.as_str()), change).await
+        let changed = self
+            .run_audited(actor.action(Some(&key.organization), action, key.namespace.as_str()), change)
+            .await;
+        if let Some(details) = changed.as_ref().err().and_then(left_out) {
+            self.record_left_out(actor, key, &details).await?;
+        }
+        changed
     }
+
+    /// Records why no tool of a server can be mounted, as an act of its own: the outcome of the act that found it out has no
+    /// room for it.
+    async fn record_left_out(
+        &self,
+        actor: Actor<'_>,
+        key: &ToolKey,
+        details: &RawValue,
+    ) -> Result<(), CallError> {
+        let act = AdminRecord {
+            organization: Some(key.organization.as_str().into()),
+            principal: Cow::Borrowed(&actor.caller.token_id),
+            action: "tool.left_out".into(),
+            target: key.namespace.as_str().into(),
+            outcome: ErrorType::InvalidPolicy.as_str().into(),
+            revision: None,
+            details: Some(Cow::Borrowed(details)),
+            source: actor.source.into(),
+        };
+        let recorded = self.parts().dispatcher.parts().audit.admin(act).await;
+        recorded.map_err(|error| audit_failure(&error))
+    }
+}
+
+/// The left-out tools in the details of an error.
+fn left_out(error: &CallError) -> Option<Box<RawValue>> {
+    let details = error.details_json()?;
+    serde_json::value::to_raw_value(&json!({"left_out": details.get("left_out")?})).ok()
 }

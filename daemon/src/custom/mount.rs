@@ -3,11 +3,18 @@
 //! A server can change its list, a description or a schema at any time, and a description is an instruction to the
 //! model (prompt injection). Calls therefore use the consented list, and a changed one is a new version of the tool.
 
+use std::collections::BTreeSet;
+
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use toolgate_admission::{Schema, SchemaRole};
+use toolgate_api::custom_tool::LeftOut;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::json::PlainValue;
 use toolgate_api::limits::{LimitName, LimitsPatch};
+use toolgate_api::text::escape_for_display;
 
 use crate::call::CallOutcome;
 use crate::documents::ToolKey;
@@ -16,6 +23,14 @@ use crate::documents::ToolKey;
 /// The daemon makes this call itself, so no agent's limits apply.
 const LIST_BYTES: u64 = 4 * 1024 * 1024;
 const HANDED_BYTES: u64 = 8 * 1024 * 1024;
+/// Deadline of `discover`: a server may start first, and lists its tools in up to 24 pages.
+const LIST_DEADLINE_MS: u64 = 120_000;
+
+/// Longest pattern in a note, in characters.
+const PATTERN_CHARS: usize = 60;
+/// Reasons that the message of a failed mount repeats, and left-out tools that its details name.
+const REASONS: usize = 5;
+const LEFT_OUT_SHOWN: usize = 100;
 
 /// The stored document.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -82,18 +97,91 @@ impl Mount {
 pub(super) fn widen(limits: &mut LimitsPatch) {
     limits.set(LimitName::OutputBytes, LIST_BYTES);
     limits.set(LimitName::HostCallBytes, HANDED_BYTES);
+    limits.set(LimitName::DeadlineMs, LIST_DEADLINE_MS);
 }
 
-/// Returns the list without the tool that the error points to; `None` if the error points to no tool.
+/// Returns the list without the cause of the error: the patterns that the daemon's engine lacks, which are left to the server
+/// to check, or else the tool that the error points to. `None` if the error points to no tool.
 pub(super) fn without(discovered: &RawValue, error: &CallError) -> Option<Box<RawValue>> {
     let pointer = error.pointer()?;
     let at: usize = pointer.strip_prefix("/tools/")?.split('/').next()?.parse().ok()?;
     let PlainValue(mut list) = serde_json::from_str(discovered.get()).ok()?;
-    let tools = list.get_mut("tools")?.as_array_mut().filter(|tools| at < tools.len() && tools.len() > 1)?;
-    let name = tools.remove(at).get("name").cloned().unwrap_or_default();
-    let left_out = serde_json::json!({"name": name, "why": error.message});
-    list.get_mut("left_out")?.as_array_mut()?.push(left_out);
+    let tools = list.get_mut("tools")?.as_array_mut().filter(|tools| at < tools.len())?;
+    let (member, found) = match pointer.ends_with("/pattern").then(|| drop_patterns(tools, at)) {
+        Some(dropped) if !dropped.is_empty() => ("simplified", dropped),
+        _ => {
+            let name = tools.remove(at).get("name").cloned().unwrap_or_default();
+            ("left_out", vec![json!({"name": name, "why": error.message})])
+        }
+    };
+    list.as_object_mut()?.entry(member).or_insert_with(|| json!([])).as_array_mut()?.extend(found);
     serde_json::value::to_raw_value(&list).ok()
+}
+
+/// Removes from all tools the patterns of the tool at `at` that do not compile, and returns a note for each.
+fn drop_patterns(tools: &mut [Value], at: usize) -> Vec<Value> {
+    let mut unusable = BTreeSet::new();
+    visit_patterns(&mut tools[at], &mut |pattern| {
+        if Schema::compile(&json!({"pattern": pattern}), SchemaRole::Output).is_err() {
+            unusable.insert(pattern.to_owned());
+        }
+        false
+    });
+    let mut notes = Vec::new();
+    for tool in tools {
+        let name = tool.get("name").cloned().unwrap_or_default();
+        visit_patterns(tool, &mut |pattern| {
+            let is_unusable = unusable.contains(pattern);
+            if is_unusable {
+                let pattern = escape_for_display(pattern, PATTERN_CHARS);
+                notes.push(
+                    json!({"name": name, "what": format!("the pattern `{pattern}` is left to the server")}),
+                );
+            }
+            is_unusable
+        });
+    }
+    notes
+}
+
+/// Visits each keyword `pattern` of a tool's schemas, and removes those for which `is_removed` holds.
+fn visit_patterns(value: &mut Value, is_removed: &mut impl FnMut(&str) -> bool) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(|item| visit_patterns(item, is_removed)),
+        Value::Object(members) => {
+            if members.get("pattern").and_then(Value::as_str).is_some_and(&mut *is_removed) {
+                members.remove("pattern");
+            }
+            let is_data = |name: &str| matches!(name, "const" | "default" | "enum" | "examples");
+            let schemas = members.iter_mut().filter(|(name, _)| !is_data(name));
+            schemas.for_each(|(_, member)| visit_patterns(member, is_removed));
+        }
+        _ => {}
+    }
+}
+
+/// Adds the reasons of the left-out tools to the error of a server without any other tool.
+pub(super) fn with_left_out(error: CallError, discovered: &RawValue) -> CallError {
+    #[derive(Deserialize)]
+    struct List {
+        tools: Vec<IgnoredAny>,
+        left_out: Vec<LeftOut>,
+    }
+    let list = serde_json::from_str(discovered.get()).ok();
+    let Some(List { left_out, .. }) =
+        list.filter(|list: &List| list.tools.is_empty() && !list.left_out.is_empty())
+    else {
+        return error;
+    };
+    let reasons: Vec<_> = left_out.iter().map(|left| format!("`{}`: {}", left.name, left.why)).collect();
+    let rest = reasons.len().saturating_sub(REASONS);
+    let rest = if rest > 0 { format!("; and {rest} more") } else { String::new() };
+    let reasons = reasons.into_iter().take(REASONS).collect::<Vec<_>>().join("; ");
+    let left_out: Vec<_> = left_out.into_iter().take(LEFT_OUT_SHOWN).collect();
+    let details = json!({"pointer": error.pointer().unwrap_or("/url"), "left_out": left_out});
+    let hint = "let the server be fixed, or mount another one";
+    CallError::new(error.error_type, format!("{}: {reasons}{rest}", error.message), hint)
+        .with_details(details)
 }
 
 /// Returns the tools and the protocol family by which they are called.
@@ -156,8 +244,6 @@ pub(super) fn discovery_output(outcome: &CallOutcome) -> Result<Box<RawValue>, C
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn raw(value: &serde_json::Value) -> Box<RawValue> {
@@ -177,8 +263,48 @@ mod tests {
         for elsewhere in ["/url", "/tools", "/tools/2", "/tools/x"] {
             assert!(without(&list, &error_at(elsewhere)).is_none(), "{elsewhere}");
         }
-        let last = raw(&json!({"tools": [{"name": "a"}], "left_out": []}));
-        assert!(without(&last, &error_at("/tools/0")).is_none());
+    }
+
+    #[test]
+    fn m4_a_pattern_that_the_engine_lacks_is_left_to_the_server() {
+        let tool = |name: &str, pattern: &str| {
+            json!({"name": name, "inputSchema": {"properties": {
+                "a": {"pattern": pattern, "default": {"pattern": "("}}, "pattern": {"type": "string"},
+            }}})
+        };
+        let odd = "^[\\w-.]+$";
+        let list = raw(&json!({"tools": [tool("a", odd), tool("b", "^x$"), tool("c", odd)], "left_out": []}));
+        let error = error_at("/tools/0/input_schema/properties/a/pattern");
+        let rest = without(&list, &error).expect("another list");
+        let rest: Value = serde_json::from_str(rest.get()).expect("json");
+        let mut bare = tool("a", odd);
+        bare["inputSchema"]["properties"]["a"] = json!({"default": {"pattern": "("}});
+        assert_eq!((&rest["tools"][0], &rest["tools"][1]), (&bare, &tool("b", "^x$")));
+        assert_eq!(rest["tools"][2].pointer("/inputSchema/properties/a/pattern"), None);
+        let names: Vec<_> =
+            rest["simplified"].as_array().expect("a list").iter().map(|it| &it["name"]).collect();
+        assert_eq!(names, ["a", "c"]);
+        assert_eq!(rest["left_out"], json!([]));
+        // A pattern that compiles is not the cause.
+        let list = raw(&json!({"tools": [tool("b", "^x$")], "left_out": []}));
+        let rest = without(&list, &error).expect("another list");
+        assert!(rest.get().contains(r#""left_out":[{"name":"b","why":"no"}]"#), "{rest}");
+    }
+
+    #[test]
+    fn m4_a_server_without_a_usable_tool_is_refused_with_the_reasons() {
+        let refusal = || CallError::new(ErrorType::InvalidPolicy, "no tool", "see").with_pointer("/url");
+        let left: Vec<_> = (0..7).map(|at| json!({"name": format!("t{at}"), "why": "odd"})).collect();
+        let told = with_left_out(refusal(), &raw(&json!({"tools": [], "left_out": left})));
+        assert_eq!(
+            told.message,
+            "no tool: `t0`: odd; `t1`: odd; `t2`: odd; `t3`: odd; `t4`: odd; and 2 more"
+        );
+        let details = told.details_json().expect("details");
+        assert_eq!((&details["pointer"], &details["left_out"]), (&json!("/url"), &json!(left)));
+        for list in [json!({"tools": [{}], "left_out": left}), json!({"tools": [], "left_out": []})] {
+            assert_eq!(with_left_out(refusal(), &raw(&list)).message, "no tool", "{list}");
+        }
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use toolgate_admission::{Plugin, Warning};
-use toolgate_api::custom_tool::{CustomState, CustomToolView, LeftOut, WaitingView};
+use toolgate_api::custom_tool::{CustomState, CustomToolView, LeftOut, NoteView, WaitingView};
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::json::PlainValue;
 use toolgate_api::name::Name;
@@ -32,14 +32,30 @@ struct Discovered<'a> {
     protocol: Option<&'a RawValue>,
     #[serde(default)]
     left_out: Vec<LeftOut>,
+    #[serde(default)]
+    simplified: Vec<Simplified>,
 }
 
-/// Returns the view as an item of a list: without the descriptions of the waiting tools.
+/// A difference between a mounted tool, or the list, and what the server said.
+#[derive(Deserialize)]
+struct Simplified {
+    name: String,
+    what: String,
+}
+
+impl From<Simplified> for NoteView {
+    fn from(Simplified { name, what }: Simplified) -> Self {
+        Self { about: name, text: what }
+    }
+}
+
+/// Returns the view as an item of a list: without the descriptions of the waiting tools and the notes.
 pub(super) fn in_list(mut view: CustomToolView) -> CustomToolView {
     if let Some(waiting) = &mut view.waiting {
         waiting.tools.clear();
         waiting.before.clear();
     }
+    view.notes.clear();
     view
 }
 
@@ -51,7 +67,8 @@ pub(super) fn tool_view(
     mount: Option<&Mount>,
 ) -> CustomToolView {
     let descriptor = &plugin.descriptor;
-    let discovered = mount.map(|mount| read(&mount.discovered));
+    let Discovered { left_out, simplified, .. } =
+        mount.map(|mount| read(&mount.discovered)).unwrap_or_default();
     let waiting = mount.and_then(|mount| Some(waiting_view(mount, mount.waiting.as_ref()?)));
     CustomToolView {
         namespace: key.namespace.to_string(),
@@ -68,7 +85,8 @@ pub(super) fn tool_view(
             .is_some()
             .then(|| "its server has something else now, which waits for consent".to_owned()),
         waiting,
-        left_out: discovered.map(|discovered| discovered.left_out).unwrap_or_default(),
+        left_out,
+        notes: simplified.into_iter().map(NoteView::from).collect(),
     }
 }
 
@@ -88,6 +106,7 @@ pub(super) fn failed_tool_view(key: &ToolKey, kind: DefinitionKind) -> CustomToo
         reason: Some("it cannot be made any more; put its definition again to see why".to_owned()),
         waiting: None,
         left_out: Vec::new(),
+        notes: Vec::new(),
     }
 }
 

@@ -12,6 +12,7 @@ mod custom_tools;
 mod failed_connections;
 mod grants;
 mod injection;
+mod mcp_stub;
 mod stored_credentials;
 mod http_plugin;
 mod published_documents;
