@@ -9,6 +9,7 @@ of the tool `note`, read for each listing, so that a test can change it. `--toke
 
 import argparse
 import asyncio
+import datetime
 import json
 import pathlib
 import socket
@@ -49,6 +50,16 @@ class Forecast(pydantic.BaseModel):
 def get_forecast(city: str) -> Forecast:
     """Tells the weather of tomorrow in a city."""
     return Forecast(city=city, celsius=21.5)
+
+
+class Event(pydantic.BaseModel):
+    at: datetime.datetime
+
+
+@server.tool(annotations=READS)
+def event() -> Event:
+    """Tells when the next event begins, in local time."""
+    return Event(at=datetime.datetime(2024, 1, 1, 10))
 
 
 @server.tool(annotations=READS, structured_output=False)

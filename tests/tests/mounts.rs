@@ -1,5 +1,5 @@
-//! MCP servers as plugins (M4), with real servers: PyPI `mcp` (both protocol revisions) and npm `server-everything`
-//! (the older one). `.ci/run` installs both; without one, its tests print a note and pass.
+//! MCP servers as plugins (M4), with real servers: PyPI `mcp` and `fastmcp` (both protocol revisions) and npm
+//! `server-everything` (the older one). `.ci/run` installs them; without them the tests are ignored.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
@@ -24,7 +24,21 @@ impl Server {
     fn python(describe: &Path) -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/server.py");
         let mut command = Command::new(find_installed(PROGRAM, "mcp/python/bin/python"));
-        command.arg(script).args(["0", "--describe"]).arg(describe).env("PYTHONDONTWRITEBYTECODE", "1");
+        command.arg(script).args(["0", "--describe"]).arg(describe);
+        Self::announced(command)
+    }
+
+    /// Starts PyPI `fastmcp`.
+    fn fast() -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/fast_server.py");
+        let mut command = Command::new(find_installed(PROGRAM, "mcp/python/bin/python"));
+        command.arg(script);
+        Self::announced(command)
+    }
+
+    /// Starts a server that prints its port.
+    fn announced(mut command: Command) -> Self {
+        command.env("PYTHONDONTWRITEBYTECODE", "1");
         let (process, line) = ServerProcess::start(&mut command, |_| true);
         let port: u16 = line.rsplit(' ').next().and_then(|port| port.parse().ok()).expect("a port");
         Self { _process: process, address: SocketAddr::from(([127, 0, 0, 1], port)) }
@@ -174,6 +188,31 @@ fn m4_a_server_of_the_older_revision_is_mounted() {
     assert!(action_names(&made).contains(&"echo".to_owned()), "{made}");
     let echoed = fixture.session().call("wiki/echo", json!({"message": "hello"}));
     assert!(echoed.output().to_string().contains("hello"), "{}", echoed.0);
+}
+
+/// Pydantic writes a local time without an offset, which is no `date-time`; the schema says that it is one.
+#[test]
+#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
+fn m4_a_result_in_another_format_than_its_schema_says_is_kept() {
+    let fixture = Fixture::python();
+    fixture.mount(&json!({}));
+    let event = fixture.session().call("wiki/event", json!({}));
+    assert_eq!(event.output(), &json!({"at": "2024-01-01T10:00:00"}), "{}", event.0);
+}
+
+#[test]
+#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
+fn m4_a_server_made_with_fastmcp_is_mounted() {
+    let fixture = Fixture::new(Daemon::start(PROGRAM, ""), Server::fast());
+    let made = fixture.mount(&json!({}));
+    assert_eq!((&made["left_out"], &made["notes"]), (&json!([]), &json!([])), "{made}");
+    let session = fixture.session();
+    let event = session.call("wiki/event", json!({}));
+    assert_eq!(event.output(), &json!({"at": "2024-01-01T10:00:00", "link": null}), "{}", event.0);
+    // It sends a text and the same text in a structure.
+    assert_eq!(session.call("wiki/greet", json!({"name": "Ada"})).output(), &json!({"result": "hello, Ada"}));
+    let failed = error_message(session.call("wiki/fail", json!({"why": "rain"})), "TOOL_FAILED");
+    assert!(failed.contains("cannot be done: rain"), "{failed}");
 }
 
 #[test]
