@@ -94,6 +94,10 @@ fn validate<P>(tool: &Tool<P>, call: &ToolCall, limits: &Limits) -> Result<Argum
     let arguments = Arguments::parse(&call.arguments, limits.arguments_bytes, limits.arguments_depth)
         .map_err(|error| Refusal::invalid_arguments(tool, error.into_call_error(&call.tool)))?;
     let descriptor = tool.descriptor();
+    // A list of tools shows a name that the provider refuses as another one (M5).
+    let restored = descriptor.input.names().restore(arguments.value());
+    let restored = restored.and_then(|value| Arguments::of_value(value, limits.arguments_bytes));
+    let arguments = restored.unwrap_or(arguments);
     let arguments = without_refused_nulls(arguments, &descriptor.input, limits.arguments_bytes);
     match descriptor.input.validate_redacting(arguments.value(), &descriptor.redact) {
         Ok(()) => Ok(arguments),

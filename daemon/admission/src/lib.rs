@@ -18,12 +18,16 @@ mod arguments;
 mod schema;
 mod descriptor;
 
+// Its tools, as model providers take them.
+mod advertise;
+
 // Decisions beside the gate.
 mod approval;
 mod credential;
 mod egress;
 mod broker;
 
+pub use advertise::{Advertised, PropertyNames, SchemaChange, SchemaForm, StrictCost, advertise};
 pub use approval::{Approval, ApprovalBinding, ApprovalConstraints};
 pub use arguments::{Arguments, ArgumentsError};
 pub use broker::{BrokerIndex, Intents, SelectQuery, SelectReason, Selected, Selection, WordMatch, select};

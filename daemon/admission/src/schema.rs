@@ -25,6 +25,7 @@ use toolgate_api::dialect::{DRAFT_2019_09, DRAFT_2020_12, canonical_dialect};
 pub use graph::percent_decode;
 pub use violation::Violation;
 
+use crate::advertise::{Advertised, AdvertisedForms, PropertyNames, SchemaForm};
 use cost::Cost;
 use toolgate_api::text::escape_for_display;
 use validation_cost::{ErrorSearch, Size};
@@ -83,6 +84,8 @@ pub struct Schema {
     role: SchemaRole,
     validator: Validator,
     cost: Cost,
+    names: PropertyNames,
+    forms: AdvertisedForms,
 }
 
 impl std::fmt::Debug for Schema {
@@ -113,7 +116,11 @@ impl Schema {
             )
             .build(source)
             .map_err(|error| compile_error(&error))?;
-        Ok(Self { source: source.clone(), role, validator, cost })
+        let names = match role {
+            SchemaRole::Input => PropertyNames::of(source),
+            SchemaRole::Output => PropertyNames::default(),
+        };
+        Ok(Self { source: source.clone(), role, validator, cost, names, forms: AdvertisedForms::default() })
     }
 
     /// Validates a value, and returns at most eight violations.
@@ -199,6 +206,16 @@ impl Schema {
     /// The kind of value that it describes.
     pub fn role(&self) -> SchemaRole {
         self.role
+    }
+
+    /// The properties whose names some model provider refuses.
+    pub fn names(&self) -> &PropertyNames {
+        &self.names
+    }
+
+    /// The schema in the form of a provider, written once (M5). The error says why it cannot be advertised.
+    pub fn advertised(&self, form: SchemaForm) -> Result<&Advertised, &str> {
+        self.forms.get(&self.source, form)
     }
 
     /// The number of subschemas that it holds in memory.

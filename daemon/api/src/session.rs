@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 /// A request to open a session.
@@ -81,7 +82,35 @@ pub struct ToolDefinition {
 pub struct ToolList {
     /// The callable tools, in the requested format: the value of `tools` in a request to that provider.
     #[schema(value_type = Vec<Value>)]
-    pub tools: Value,
+    pub tools: Box<RawValue>,
+    /// The differences between the schemas shown here and the enforced ones. Arguments are validated against the latter.
+    #[serde(default)]
+    #[schema(required)]
+    pub changed: Vec<ToolChange>,
+    /// The callable tools that are not in the list.
+    #[serde(default)]
+    #[schema(required)]
+    pub left_out: Vec<LeftOutTool>,
+}
+
+/// A difference between the schema of a tool in a list and the enforced schema.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ToolChange {
+    /// The name that a model calls.
+    pub tool: String,
+    /// JSON pointer into the schema in the list; empty for its root.
+    pub pointer: String,
+    /// The change.
+    pub change: String,
+}
+
+/// A callable tool that is not in a list.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct LeftOutTool {
+    /// The name that a model calls.
+    pub tool: String,
+    /// Why the provider would refuse it.
+    pub reason: String,
 }
 
 /// A request to select tools for a message.
@@ -98,8 +127,16 @@ pub struct SelectRequest {
 pub struct SelectedTools {
     /// The selected tools, the most relevant first, in the requested format.
     #[schema(value_type = Vec<Value>)]
-    pub tools: Value,
-    /// The reasons for each tool, in the same order.
+    pub tools: Box<RawValue>,
+    /// The differences between the schemas shown here and the enforced ones.
+    #[serde(default)]
+    #[schema(required)]
+    pub changed: Vec<ToolChange>,
+    /// The selected tools that are not in the list.
+    #[serde(default)]
+    #[schema(required)]
+    pub left_out: Vec<LeftOutTool>,
+    /// The reasons for each selected tool, in the same order.
     pub why: Vec<SelectedTool>,
     /// Whether a tool was left out. False if the broker of the organization is disabled, too few tools match the
     /// message, or the session has few tools.

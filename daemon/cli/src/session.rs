@@ -4,7 +4,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde::de::IgnoredAny;
-use serde_json::json;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use toolgate_api::call::CallResult;
 use toolgate_api::session::{
     SelectRequest, SelectedTools, SessionRequest, SessionView, ToolDefinition, ToolList, ToolSwitch,
@@ -66,6 +67,9 @@ pub enum SessionCommand {
         /// The format of this provider
         #[arg(long, value_parser = PossibleValuesParser::new(FORMATS))]
         format: Option<String>,
+        /// The strict form of the provider, where a schema can be said in it
+        #[arg(long, requires = "format")]
+        strict: bool,
         /// Only tools relevant to this message, with the reason
         #[arg(long, value_name = "TEXT")]
         message: Option<String>,
@@ -150,9 +154,11 @@ pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer
             client.delete(&path(&id)).send::<IgnoredAny>().await?;
             Ok(printer.result(&json!({"ended": id}), &format!("session `{id}` has ended"))?)
         }
-        SessionCommand::Tools { id, format, message: None } => list(client, printer, &id, format).await,
-        SessionCommand::Tools { id, format, message: Some(message) } => {
-            select(client, printer, &id, format, message).await
+        SessionCommand::Tools { id, format, strict, message: None } => {
+            list(client, printer, &id, format, strict).await
+        }
+        SessionCommand::Tools { id, format, strict, message: Some(message) } => {
+            select(client, printer, &id, format, strict, message).await
         }
         SessionCommand::Disable { id, tool } => switch(client, printer, &id, &tool, true).await,
         SessionCommand::Enable { id, tool } => switch(client, printer, &id, &tool, false).await,
@@ -201,15 +207,21 @@ async fn list(
     printer: &mut Printer<'_>,
     id: &str,
     format: Option<String>,
+    strict: bool,
 ) -> Result<(), Failure> {
     #[derive(serde::Deserialize, Serialize)]
     struct ToolgateTools {
         tools: Vec<ToolDefinition>,
     }
-    let get = client.get(&format!("{}/tools{}", path(id), query(&[("format", format.as_deref())])));
+    let query = query(&[("format", format.as_deref()), ("strict", strict.then_some("true"))]);
+    let get = client.get(&format!("{}/tools{query}", path(id)));
     if format.is_some() {
         let list: ToolList = get.send().await?.body;
-        return Ok(if printer.is_json() { printer.json(&list) } else { printer.json(&list.tools) }?);
+        return Ok(if printer.is_json() {
+            printer.json(&list)
+        } else {
+            printer.json(&tools_of(&list.tools))
+        }?);
     }
     let list: ToolgateTools = get.send().await?.body;
     if printer.is_json() { Ok(printer.json(&list)?) } else { table(printer, &list.tools) }
@@ -220,14 +232,15 @@ async fn select(
     printer: &mut Printer<'_>,
     id: &str,
     format: Option<String>,
+    strict: bool,
     message: String,
 ) -> Result<(), Failure> {
-    let query = query(&[("format", format.as_deref())]);
+    let query = query(&[("format", format.as_deref()), ("strict", strict.then_some("true"))]);
     let post = client.post(&format!("{}/tools/select{query}", path(id)));
     let selected: SelectedTools = post.json(&SelectRequest { message }).send().await?.body;
     match (printer.is_json(), format) {
         (true, _) => return Ok(printer.json(&selected)?),
-        (false, Some(_)) => return Ok(printer.json(&selected.tools)?),
+        (false, Some(_)) => return Ok(printer.json(&tools_of(&selected.tools))?),
         (false, None) => {}
     }
     let rows = selected.why.iter().map(|tool| {
@@ -239,6 +252,11 @@ async fn select(
         true => "the others can still be called; they are only not shown",
         false => "nothing was left out",
     })?)
+}
+
+/// Returns the tools of a list as a value, which is printed over several lines.
+fn tools_of(list: &RawValue) -> Value {
+    serde_json::from_str(list.get()).unwrap_or_default()
 }
 
 /// Prints tools, each with the first line of its description.
@@ -276,7 +294,6 @@ fn path(id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use serde_json::Value;
 
     use super::super::testing::{Run, run_with};
     use super::*;

@@ -39,13 +39,14 @@ pub(super) fn intent<'a>(
 ) -> CallIntent<'a> {
     let recorded = RecordedVerdict::of(decision.catalogue, decision.verdict);
     // An unknown tool declares no `redact` pointers, so its arguments are not recorded.
-    let arguments = recorded.descriptor.and_then(|tool| match recorded.verdict {
-        audit::Verdict::Refused if is_readable(&call.arguments) => {
+    let arguments = recorded.descriptor.and_then(|tool| match decision.verdict {
+        Verdict::Refused(_) if is_readable(&call.arguments) => {
             redact_unvalidated(&call.arguments, &tool.redact, tool.input.source())
         }
-        audit::Verdict::Refused => None,
-        // The arguments that run, which are written anew where a `null` stood for an absent one.
-        audit::Verdict::Run | audit::Verdict::NeedsApproval => redact(recorded.arguments?, &tool.redact),
+        Verdict::Refused(_) => None,
+        // The validated arguments: the gate maps names of properties back (M5).
+        Verdict::Run(facts) => redact(facts.arguments().raw(), &tool.redact),
+        Verdict::NeedsApproval(facts) => redact(facts.arguments().raw(), &tool.redact),
     });
     let recorded =
         intent_without_arguments(session, (&call.id, &call.tool), recorded, decision.revision, origin);

@@ -1,6 +1,7 @@
 //! The tools of a session over HTTP: list the callable tools, select those relevant to a message, disable and enable.
 
 use std::collections::HashMap;
+use toolgate_api::error::ErrorType;
 use toolgate_api::session::{SelectRequest, SelectedTool, SelectedTools, ToolList, ToolSwitch};
 
 use axum::extract::State;
@@ -30,11 +31,29 @@ pub struct ListQuery {
     #[serde(default)]
     #[param(required = false, inline)]
     format: Format,
+    /// Whether to write the strict form of OpenAI or Anthropic for the tools whose schemas can be said in it. The list says
+    /// of each other tool why not. Default: false.
+    #[serde(default)]
+    #[param(required = false)]
+    strict: bool,
+}
+
+impl ListQuery {
+    /// Lists tools in the format. The other providers have no strict form.
+    fn list<'a>(&self, tools: impl IntoIterator<Item = Listed<'a>>) -> Result<ToolList, Problem> {
+        if self.strict && !self.format.has_strict_form() {
+            let message = "the format has no strict form";
+            let hint = "use `strict` with `openai`, `openai_responses` or `anthropic`, or leave it out";
+            return Err(Problem::new(ErrorType::InvalidRequest, message, hint));
+        }
+        Ok(list_as(self.format, self.strict, tools))
+    }
 }
 
 /// List the callable tools of a session.
 ///
-/// Returns the names, descriptions and JSON Schemas for a model, in the format of its provider.
+/// Returns the names, descriptions and JSON Schemas for a model, in the format of its provider. The schemas are written so
+/// that the provider accepts each of them; the differences from the enforced ones are named beside the list.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/tools", tag = "sessions", operation_id = "list_session_tools",
     params(SessionPath, ListQuery),
@@ -48,7 +67,7 @@ pub async fn list(
 ) -> Result<axum::Json<ToolList>, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let tools = tools_of(&app, &session).await;
-    Ok(axum::Json(ToolList { tools: list_as(query.format, tools.iter().map(VisibleTool::to_listed)) }))
+    Ok(axum::Json(query.list(tools.iter().map(VisibleTool::to_listed))?))
 }
 
 /// Select the tools that matter for a message.
@@ -85,9 +104,13 @@ pub async fn select(
         all.iter().map(|shown| (shown.tool.index(), shown)).collect();
     let picked = |(number, why)| Some((*by_number.get(&number)?, why));
     let chosen: Vec<(&VisibleTool, Vec<String>)> = shortlist.tools.into_iter().filter_map(picked).collect();
+    let ToolList { tools, changed, left_out } =
+        query.list(chosen.iter().map(|(shown, _)| shown.to_listed()))?;
     let names = || chosen.iter().map(|(shown, _)| shown.name());
     Ok(axum::Json(SelectedTools {
-        tools: list_as(query.format, chosen.iter().map(|(shown, _)| shown.to_listed())),
+        tools,
+        changed,
+        left_out,
         narrowed: chosen.len() < all.len(),
         system_prompt: system_prompt(names(), all.len()),
         why: chosen
@@ -148,8 +171,8 @@ impl VisibleTool {
             name: described.wire.as_str(),
             original: described.original_name.as_deref(),
             description: &self.description,
-            input: described.input.source(),
-            output: described.output.as_ref().map(|schema| schema.source()),
+            input: &described.input,
+            output: described.output.as_ref(),
             hints: described.hints,
             requires_approval: self.requires_approval,
             mode: described.mode,

@@ -1,16 +1,14 @@
-//! Lists of tools in the formats of model providers and of MCP (M3).
+//! Lists of tools in the formats of model providers and of MCP (M3, M5).
 //!
-//! Each list is the value of `tools` in a request to that provider. The advertised schema can be weaker than the
-//! enforced one: providers refuse a whole request for one schema with a union at its root, so such a root is
-//! flattened here into one object with the properties of all alternatives. Arguments are still validated against the
-//! original schema.
+//! Each list is the value of `tools` in a request to that provider. A schema in it can be weaker than the enforced one: the
+//! admission crate writes it in the form that the provider accepts, once, and names the changes. Arguments are validated
+//! against the enforced schema. Toolgate's own format has the enforced schemas.
 
-mod root;
-
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use toolgate_admission::{Advertised, Schema, SchemaForm, StrictCost};
 use toolgate_api::descriptor::{Hints, Mode};
-use toolgate_api::session::ToolDefinition;
+use toolgate_api::session::{LeftOutTool, ToolChange, ToolDefinition, ToolList};
 use utoipa::ToSchema;
 
 /// The format of a tool list.
@@ -43,9 +41,9 @@ pub struct Listed<'a> {
     /// The description: its effect and how to call it.
     pub description: &'a str,
     /// JSON Schema of the arguments.
-    pub input: &'a Value,
+    pub input: &'a Schema,
     /// JSON Schema of the result, if the tool declares one.
-    pub output: Option<&'a Value>,
+    pub output: Option<&'a Schema>,
     /// The confirmed hints on its effects.
     pub hints: Hints,
     /// Whether a person must approve each call.
@@ -54,22 +52,124 @@ pub struct Listed<'a> {
     pub mode: Mode,
 }
 
-/// Returns the value of `tools` in the given format.
-pub fn list<'a>(format: Format, tools: impl IntoIterator<Item = Listed<'a>>) -> Value {
-    let entry = match format {
-        Format::Toolgate => toolgate,
-        Format::Openai => openai,
-        Format::OpenaiResponses => openai_responses,
-        Format::Anthropic => anthropic,
-        Format::Gemini => gemini,
-        Format::Mcp => mcp,
-    };
-    let entries: Vec<Value> = tools.into_iter().map(entry).collect();
-    if format == Format::Gemini && !entries.is_empty() {
-        // Gemini takes one tool with all function declarations.
-        return json!([{"functionDeclarations": entries}]);
+impl Format {
+    /// Whether the provider has a strict form of schemas.
+    pub fn has_strict_form(self) -> bool {
+        matches!(self, Self::Openai | Self::OpenaiResponses | Self::Anthropic)
     }
-    entries.into()
+
+    /// The form of the arguments' schema; none for Toolgate's own format, which has the enforced one.
+    fn form(self, strict: bool) -> Option<SchemaForm> {
+        Some(match (self, strict) {
+            (Self::Toolgate, _) => return None,
+            (Self::Openai | Self::OpenaiResponses, false) => SchemaForm::OpenAi,
+            (Self::Openai | Self::OpenaiResponses, true) => SchemaForm::OpenAiStrict,
+            (Self::Anthropic, false) => SchemaForm::Anthropic,
+            (Self::Anthropic, true) => SchemaForm::AnthropicStrict,
+            (Self::Gemini, _) => SchemaForm::Gemini,
+            (Self::Mcp, _) => SchemaForm::McpInput,
+        })
+    }
+}
+
+/// Lists tools in the given format. A tool that the provider would refuse is left out.
+pub fn list<'a>(format: Format, strict: bool, tools: impl IntoIterator<Item = Listed<'a>>) -> ToolList {
+    let mut entries = Vec::new();
+    let mut list = ToolList { tools: Box::default(), changed: Vec::new(), left_out: Vec::new() };
+    let mut budget = StrictBudget::of(format);
+    for tool in tools {
+        match entry(format, strict, tool, &mut budget, &mut list.changed) {
+            Ok(entry) => entries.push(entry),
+            Err(reason) => list.left_out.push(LeftOutTool { tool: tool.name.to_owned(), reason }),
+        }
+    }
+    let tools = match format {
+        // Gemini takes one tool with all function declarations.
+        Format::Gemini if !entries.is_empty() => to_raw_value(&[FunctionDeclarations { entries }]),
+        _ => to_raw_value(&entries),
+    };
+    // Serialization of strings and JSON cannot fail.
+    list.tools = tools.unwrap_or_default();
+    list
+}
+
+/// Returns a tool as an entry, and adds the changes of its schemas. The error says why the provider would refuse it.
+fn entry<'a>(
+    format: Format,
+    strict: bool,
+    tool: Listed<'a>,
+    budget: &mut StrictBudget,
+    changed: &mut Vec<ToolChange>,
+) -> Result<Entry<'a>, String> {
+    let Some(form) = format.form(strict) else { return Ok(Entry::Toolgate(definition(tool))) };
+    let mut advertised = tool.input.advertised(form)?;
+    let mut refusal = None;
+    if let Some(cost) = &advertised.strict
+        && let Err(reason) = budget.spend(cost)
+    {
+        advertised = tool.input.advertised(SchemaForm::Anthropic)?;
+        refusal = Some(format!("not strict: {reason}"));
+    }
+    let mut add = |pointer: &str, change: &str| {
+        changed.push(ToolChange {
+            tool: tool.name.to_owned(),
+            pointer: pointer.to_owned(),
+            change: change.to_owned(),
+        });
+    };
+    advertised.changes.iter().for_each(|change| add(&change.pointer, &change.change));
+    refusal.iter().for_each(|reason| add("", reason));
+    let mut output = None;
+    if let Some(schema) = tool.output.filter(|_| format == Format::Mcp) {
+        match mcp_output(schema) {
+            Ok(schema) => {
+                schema.changes.iter().for_each(|change| {
+                    add(&format!("/outputSchema{}", change.pointer), &change.change);
+                });
+                output = Some(&*schema.json);
+            }
+            Err(reason) => add("/outputSchema", &format!("left out: {reason}")),
+        }
+    }
+    Ok(Entry::of(format, tool, advertised, output))
+}
+
+/// An MCP client refuses the whole list for an output schema whose type is not `object`.
+fn mcp_output(schema: &Schema) -> Result<&Advertised, &str> {
+    match schema.source()["type"] == "object" {
+        true => schema.advertised(SchemaForm::McpOutput),
+        false => Err("its type is not `object`"),
+    }
+}
+
+/// What is left of the limits of one request for strict schemas.
+struct StrictBudget {
+    tools: usize,
+    optional: usize,
+    unions: usize,
+}
+
+impl StrictBudget {
+    /// Anthropic takes 20 strict tools, with 24 optional properties and 16 unions together
+    /// (<https://platform.claude.com/docs/en/build-with-claude/structured-outputs>). OpenAI limits each schema alone.
+    fn of(format: Format) -> Self {
+        match format {
+            Format::Anthropic => Self { tools: 20, optional: 24, unions: 16 },
+            _ => Self { tools: usize::MAX, optional: usize::MAX, unions: usize::MAX },
+        }
+    }
+
+    /// Spends the cost of a strict tool. The error says which limit the request would exceed.
+    fn spend(&mut self, cost: &StrictCost) -> Result<(), &'static str> {
+        let tools = self.tools.checked_sub(1).ok_or("Anthropic takes 20 strict tools in a request")?;
+        let optional = self.optional.checked_sub(cost.optional);
+        let optional =
+            optional.ok_or("Anthropic takes 24 optional properties of strict tools in a request")?;
+        let unions = self.unions.checked_sub(cost.unions);
+        let unions = unions.ok_or("Anthropic takes 16 unions of strict tools in a request")?;
+        *self = Self { tools, optional, unions };
+        Ok(())
+    }
 }
 
 /// Returns the definition of a tool in Toolgate's own format.
@@ -78,66 +178,114 @@ pub fn definition(tool: Listed<'_>) -> ToolDefinition {
         name: tool.name.to_owned(),
         original_name: tool.original.map(str::to_owned),
         description: tool.description.to_owned(),
-        input_schema: tool.input.clone(),
-        output_schema: tool.output.cloned(),
+        input_schema: tool.input.source().clone(),
+        output_schema: tool.output.map(|schema| schema.source().clone()),
         read_only: tool.hints.read_only,
         requires_approval: tool.requires_approval,
         mode: tool.mode.as_str().to_owned(),
     }
 }
 
-fn toolgate(tool: Listed<'_>) -> Value {
-    // Serialization of strings and JSON cannot fail.
-    serde_json::to_value(definition(tool)).unwrap_or_default()
+/// A tool in a provider's format.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Entry<'a> {
+    Toolgate(ToolDefinition),
+    OpenAi {
+        r#type: &'static str,
+        function: Function<'a>,
+    },
+    Responses {
+        r#type: &'static str,
+        name: &'a str,
+        description: &'a str,
+        parameters: &'a RawValue,
+        /// The responses API enables it by default.
+        strict: bool,
+    },
+    Anthropic {
+        name: &'a str,
+        description: &'a str,
+        input_schema: &'a RawValue,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        strict: bool,
+    },
+    Gemini {
+        name: &'a str,
+        description: &'a str,
+        #[serde(rename = "parametersJsonSchema")]
+        parameters: &'a RawValue,
+    },
+    Mcp(McpTool<'a>),
 }
 
-/// Without `strict`, which takes only schemas that require every property and forbid additional ones.
-fn openai(tool: Listed<'_>) -> Value {
-    json!({
-        "type": "function",
-        "function": {"name": tool.name, "description": tool.description, "parameters": root::plain(tool.input)},
-    })
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a RawValue,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    strict: bool,
 }
 
-/// `strict` is set to false, since the responses API enables it by default.
-fn openai_responses(tool: Listed<'_>) -> Value {
-    json!({
-        "type": "function",
-        "name": tool.name,
-        "description": tool.description,
-        "parameters": root::plain(tool.input),
-        "strict": false,
-    })
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct McpTool<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'a str>,
+    description: &'a str,
+    input_schema: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_schema: Option<&'a RawValue>,
+    annotations: McpAnnotations,
 }
 
-fn anthropic(tool: Listed<'_>) -> Value {
-    json!({"name": tool.name, "description": tool.description, "input_schema": root::plain(tool.input)})
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct McpAnnotations {
+    read_only_hint: bool,
+    destructive_hint: bool,
+    idempotent_hint: bool,
+    open_world_hint: bool,
 }
 
-fn gemini(tool: Listed<'_>) -> Value {
-    json!({"name": tool.name, "description": tool.description, "parametersJsonSchema": root::plain(tool.input)})
+#[derive(Serialize)]
+struct FunctionDeclarations<'a> {
+    #[serde(rename = "functionDeclarations")]
+    entries: Vec<Entry<'a>>,
 }
 
-/// Omits an output schema whose type is not `object`: an MCP client would refuse the whole list for it.
-fn mcp(tool: Listed<'_>) -> Value {
-    let mut entry = json!({
-        "name": tool.name,
-        "description": tool.description,
-        "inputSchema": root::of_an_object(tool.input),
-        "annotations": {
-            "readOnlyHint": tool.hints.read_only,
-            "destructiveHint": tool.hints.destructive,
-            "idempotentHint": tool.hints.idempotent,
-            "openWorldHint": tool.hints.open_world,
-        },
-    });
-    if let Some(original) = tool.original {
-        entry["title"] = original.into();
+impl<'a> Entry<'a> {
+    fn of(format: Format, tool: Listed<'a>, input: &'a Advertised, output: Option<&'a RawValue>) -> Self {
+        let Listed { name, description, hints, .. } = tool;
+        let (schema, strict) = (&*input.json, input.strict.is_some());
+        match format {
+            Format::Toolgate => Self::Toolgate(definition(tool)),
+            Format::Openai => Self::OpenAi {
+                r#type: "function",
+                function: Function { name, description, parameters: schema, strict },
+            },
+            Format::OpenaiResponses => {
+                Self::Responses { r#type: "function", name, description, parameters: schema, strict }
+            }
+            Format::Anthropic => Self::Anthropic { name, description, input_schema: schema, strict },
+            Format::Gemini => Self::Gemini { name, description, parameters: schema },
+            Format::Mcp => Self::Mcp(McpTool {
+                name,
+                title: tool.original,
+                description,
+                input_schema: schema,
+                output_schema: output,
+                annotations: McpAnnotations {
+                    read_only_hint: hints.read_only,
+                    destructive_hint: hints.destructive,
+                    idempotent_hint: hints.idempotent,
+                    open_world_hint: hints.open_world,
+                },
+            }),
+        }
     }
-    if let Some(output) = tool.output.filter(|schema| schema["type"] == "object") {
-        entry["outputSchema"] = output.clone();
-    }
-    entry
 }
 
 #[cfg(test)]

@@ -1,9 +1,25 @@
+use serde_json::{Value, json};
+use toolgate_admission::SchemaRole;
+
 use super::*;
 
-fn tool<'a>(input: &'a Value, output: Option<&'a Value>) -> Listed<'a> {
+const FORMATS: [Format; 6] = [
+    Format::Toolgate,
+    Format::Openai,
+    Format::OpenaiResponses,
+    Format::Anthropic,
+    Format::Gemini,
+    Format::Mcp,
+];
+
+fn schema(source: &Value, role: SchemaRole) -> Schema {
+    Schema::compile(source, role).expect("a schema")
+}
+
+fn tool<'a>(name: &'a str, input: &'a Schema, output: Option<&'a Schema>) -> Listed<'a> {
     let hints = Hints { read_only: true, destructive: false, idempotent: true, open_world: false };
     Listed {
-        name: "call_a_b",
+        name,
         original: None,
         description: "Does b.",
         input,
@@ -14,8 +30,15 @@ fn tool<'a>(input: &'a Value, output: Option<&'a Value>) -> Listed<'a> {
     }
 }
 
+/// The tools of a list.
+fn tools(list: &ToolList) -> Value {
+    serde_json::from_str(list.tools.get()).expect("json")
+}
+
 fn one(format: Format, input: &Value, output: Option<&Value>) -> Value {
-    list(format, [tool(input, output)])
+    let input = schema(input, SchemaRole::Input);
+    let output = output.map(|output| schema(output, SchemaRole::Output));
+    tools(&list(format, false, [tool("call_a_b", &input, output.as_ref())]))
 }
 
 #[test]
@@ -52,19 +75,20 @@ fn each_provider_has_its_own_form_of_a_tool() {
 
 #[test]
 fn a_list_of_no_tools_is_empty_in_every_form() {
-    for format in ["toolgate", "openai", "openai_responses", "anthropic", "gemini", "mcp"] {
-        let format: Format = serde_json::from_value(json!(format)).expect("a format");
-        assert_eq!(list(format, []), json!([]));
+    for format in FORMATS {
+        let empty = list(format, format.has_strict_form(), []);
+        assert_eq!(tools(&empty), json!([]));
+        assert!(empty.changed.is_empty() && empty.left_out.is_empty());
     }
     assert!(serde_json::from_value::<Format>(json!("bedrock")).is_err());
 }
 
 #[test]
 fn a_title_stands_where_a_tool_has_one() {
-    let input = json!({"type": "object"});
-    let titled = Listed { original: Some("B"), ..tool(&input, None) };
-    assert_eq!(list(Format::Mcp, [titled])[0]["title"], "B");
-    assert_eq!(one(Format::Mcp, &input, None)[0].get("title"), None);
+    let input = schema(&json!({"type": "object"}), SchemaRole::Input);
+    let titled = Listed { original: Some("B"), ..tool("call_a_b", &input, None) };
+    assert_eq!(tools(&list(Format::Mcp, false, [titled]))[0]["title"], "B");
+    assert_eq!(one(Format::Mcp, input.source(), None)[0].get("title"), None);
 }
 
 #[test]
@@ -73,12 +97,19 @@ fn mcp_has_output_schemas_of_objects_only() {
     let listed = |output: &Value| one(Format::Mcp, &input, Some(output))[0].get("outputSchema").cloned();
     assert_eq!(listed(&json!({"type": "object"})), Some(json!({"type": "object"})));
     assert_eq!(listed(&json!({"type": "string"})), None);
+    let old = json!({"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"$a": {}}});
+    assert_eq!(
+        listed(&old),
+        Some(json!({"type": "object", "properties": {"$a": {}}})),
+        "a result keeps its names"
+    );
 }
 
 /// A provider refuses the whole request for one such schema.
 #[test]
 fn a_union_at_the_root_becomes_one_object_for_providers() {
     let input = json!({
+        "type": "object",
         "$defs": {"circle": {"properties": {"kind": {"const": "circle"}, "radius": {"type": "number"}}, "required": ["kind", "radius"]}},
         "description": "A shape.",
         "oneOf": [
@@ -86,10 +117,8 @@ fn a_union_at_the_root_becomes_one_object_for_providers() {
             {"properties": {"kind": {"const": "square"}, "side": {"type": "number"}}, "required": ["kind", "side"]},
             {"properties": {"kind": {"const": "dot"}}, "required": ["kind"]},
         ],
-        "additionalProperties": false,
     });
     let plain = json!({
-        "$defs": input["$defs"],
         "description": "A shape.",
         "type": "object",
         "properties": {
@@ -126,16 +155,71 @@ fn what_all_parts_of_a_root_require_is_required() {
 }
 
 #[test]
-fn a_root_that_says_nothing_or_refers_to_another_place_is_an_object() {
-    let schema = |input: &Value| one(Format::Anthropic, input, None)[0]["input_schema"].clone();
-    let nothing = json!({"type": "object", "properties": {}});
-    for input in
-        [json!({}), json!(true), json!({"type": ["object", "null"]}), json!({"$ref": "#/$defs/none"})]
-    {
-        assert_eq!(schema(&input), nothing, "{input}");
+fn m5_a_list_names_the_changes_of_each_tool() {
+    let plain = schema(&json!({"type": "object"}), SchemaRole::Input);
+    let changed =
+        schema(&json!({"type": "object", "properties": {"a": {"type": "array"}}}), SchemaRole::Input);
+    for format in FORMATS {
+        let listed = list(format, false, [tool("call_a_b", &plain, None), tool("call_a_c", &changed, None)]);
+        let names: Vec<_> =
+            listed.changed.iter().map(|change| (change.tool.as_str(), change.pointer.as_str())).collect();
+        let expected = if format == Format::Toolgate { vec![] } else { vec![("call_a_c", "/properties/a")] };
+        assert_eq!(names, expected, "{format:?}");
     }
-    let referring = json!({"$ref": "#/$defs/t", "$defs": {"t": {"type": "object", "properties": {"x": {"$ref": "#/$defs/t"}}}}});
-    assert_eq!(schema(&referring)["properties"], json!({"x": {"$ref": "#/$defs/t"}}));
-    let endless = json!({"$ref": "#"});
-    assert_eq!(schema(&endless), nothing, "a reference to itself ends");
+}
+
+#[test]
+fn m5_a_tool_that_cannot_be_shown_is_left_out_and_named() {
+    let properties: serde_json::Map<String, Value> = (0..4)
+        .flat_map(|at| {
+            let text = json!({"type": "string", "description": "d".repeat(60_000)});
+            [(format!("p{at}"), text), (format!("r{at}"), json!({"$ref": format!("#/properties/p{at}")}))]
+        })
+        .collect();
+    let large = schema(&json!({"type": "object", "properties": properties}), SchemaRole::Input);
+    let small = schema(&json!({"type": "object"}), SchemaRole::Input);
+    let listed =
+        list(Format::Anthropic, false, [tool("call_a_b", &large, None), tool("call_a_c", &small, None)]);
+    assert_eq!(tools(&listed).as_array().map(Vec::len), Some(1), "the other one is listed");
+    assert_eq!(listed.left_out[0].tool, "call_a_b");
+    assert!(listed.left_out[0].reason.contains("bytes in this form"), "{}", listed.left_out[0].reason);
+}
+
+#[test]
+fn m5_strict_stands_where_the_schema_can_be_said_in_it() {
+    let closed =
+        schema(&json!({"type": "object", "properties": {"a": {"type": "string"}}}), SchemaRole::Input);
+    let open = schema(&json!({"type": "object", "properties": {"a": {}}}), SchemaRole::Input);
+    let listed =
+        |format| list(format, true, [tool("call_a_b", &closed, None), tool("call_a_c", &open, None)]);
+    let openai = tools(&listed(Format::Openai));
+    assert_eq!(openai[0]["function"]["strict"], true);
+    assert_eq!(openai[0]["function"]["parameters"]["required"], json!(["a"]));
+    assert_eq!(openai[1]["function"].get("strict"), None);
+    let responses = tools(&listed(Format::OpenaiResponses));
+    assert_eq!((&responses[0]["strict"], &responses[1]["strict"]), (&json!(true), &json!(false)));
+    let anthropic = listed(Format::Anthropic);
+    assert_eq!(tools(&anthropic)[0]["strict"], true);
+    assert_eq!(tools(&anthropic)[1].get("strict"), None);
+    let why = anthropic.changed.last().expect("a reason");
+    assert_eq!(
+        (why.tool.as_str(), why.pointer.as_str(), why.change.as_str()),
+        ("call_a_c", "/properties/a", "not strict: it says no type")
+    );
+}
+
+#[test]
+fn m5_anthropic_takes_a_limited_number_of_strict_tools() {
+    let required = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
+    let optional =
+        json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}});
+    for (source, most) in [(required, 20), (optional, 12)] {
+        let input = schema(&source, SchemaRole::Input);
+        let names: Vec<String> = (0..30).map(|at| format!("call_a_{at}")).collect();
+        let listed = list(Format::Anthropic, true, names.iter().map(|name| tool(name, &input, None)));
+        let strict = |tool: &&Value| tool["strict"] == true;
+        assert_eq!(tools(&listed).as_array().expect("a list").iter().filter(strict).count(), most);
+        assert_eq!(listed.changed.len(), 30 - most, "{:?}", listed.changed);
+        assert!(listed.changed[0].change.starts_with("not strict: Anthropic takes"));
+    }
 }
