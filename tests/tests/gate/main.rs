@@ -12,6 +12,7 @@ mod slow_audit;
 mod layers;
 mod messages;
 mod sessions;
+mod tool_lists;
 
 use toolgate_tests::{Client, Daemon, PluginFile, Reply, Session, Shared, Value, guests, json};
 

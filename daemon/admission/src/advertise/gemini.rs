@@ -32,6 +32,8 @@ const FORMATS: &[&str] = &["date-time", "date", "time", "int32", "int64", "float
 const LEVELS: usize = 6;
 /// Most subschemas. References that are written out at each use can multiply.
 const NODES: usize = 2_000;
+/// Most JSON values that are copied where references are written out and unions get their siblings.
+const COPIED: usize = 50_000;
 /// Most references and parts that are followed at one place.
 const STEPS: usize = 32;
 /// Types in the order in which alternatives are shown.
@@ -43,7 +45,8 @@ pub(super) fn restrict(mut root: Map<String, Value>, notes: &mut Notes) -> Map<S
         Some(Value::Object(definitions)) => definitions,
         _ => Map::new(),
     };
-    let mut writer = Writer { definitions: &definitions, open: vec!["#".to_owned()], nodes: 0 };
+    let open = vec!["#".to_owned()];
+    let mut writer = Writer { definitions: &definitions, open, nodes: 0, copied: 0 };
     match writer.schema(root, 0, notes) {
         Value::Object(schema) => schema,
         _ => Map::new(),
@@ -55,9 +58,16 @@ struct Writer<'d> {
     /// References that are being written out.
     open: Vec<String>,
     nodes: usize,
+    copied: usize,
 }
 
 impl Writer<'_> {
+    /// Whether so many more values may be copied.
+    fn may_copy(&mut self, values: usize) -> bool {
+        self.copied = self.copied.saturating_add(values);
+        self.copied <= COPIED
+    }
+
     fn any(&mut self, schema: Value, level: usize, notes: &mut Notes) -> Value {
         match schema {
             Value::Object(members) => self.schema(members, level, notes),
@@ -73,7 +83,7 @@ impl Writer<'_> {
         let written = if is_recursive || self.nodes > NODES || inner > LEVELS {
             notes.add("what is inside is not shown: Gemini refuses deep and recursive schemas");
             cut(&schema, inner <= LEVELS)
-        } else if let Some(union) = alternatives(&mut schema) {
+        } else if let Some(union) = self.alternatives(&mut schema) {
             let written = union.into_iter().enumerate().map(|(index, alternative)| {
                 notes.inside(&["anyOf", &index.to_string()], |notes| self.any(alternative, level, notes))
             });
@@ -97,6 +107,9 @@ impl Writer<'_> {
                 }
                 let name = reference.strip_prefix("#/$defs/");
                 if let Some(Value::Object(target)) = name.and_then(|name| self.definitions.get(name)) {
+                    if !self.may_copy(target.values().map(count).sum()) {
+                        return false;
+                    }
                     merge(schema, target.clone());
                 }
                 self.open.push(reference);
@@ -111,6 +124,28 @@ impl Writer<'_> {
             }
         }
         false
+    }
+
+    /// Splits a schema with alternatives, or with several types beside null, into whole alternatives.
+    fn alternatives(&mut self, schema: &mut Map<String, Value>) -> Option<Vec<Value>> {
+        let union = match (schema.remove("anyOf"), schema.remove("oneOf")) {
+            (Some(Value::Array(any)), _) => any,
+            (_, Some(Value::Array(one))) => one,
+            _ => return several_types(schema),
+        };
+        if !self.may_copy(schema.values().map(count).sum::<usize>().saturating_mul(union.len())) {
+            schema.retain(|keyword, _| matches!(keyword.as_str(), "type" | "title" | "description"));
+        }
+        let beside = |alternative: Value| match alternative {
+            Value::Object(mut members) => {
+                merge(&mut members, schema.clone());
+                members.into()
+            }
+            other => other,
+        };
+        let is_possible = |alternative: &Value| *alternative != json!({"not": {}});
+        let alternatives: Vec<Value> = union.into_iter().filter(is_possible).map(beside).collect();
+        (!alternatives.is_empty()).then_some(alternatives)
     }
 
     fn subschemas(&mut self, schema: &mut Map<String, Value>, level: usize, notes: &mut Notes) {
@@ -171,23 +206,13 @@ fn merge(schema: &mut Map<String, Value>, other: Map<String, Value>) {
     }
 }
 
-/// Splits a schema with alternatives, or with several types beside null, into whole alternatives.
-fn alternatives(schema: &mut Map<String, Value>) -> Option<Vec<Value>> {
-    let union = match (schema.remove("anyOf"), schema.remove("oneOf")) {
-        (Some(Value::Array(any)), _) => any,
-        (_, Some(Value::Array(one))) => one,
-        _ => return several_types(schema),
-    };
-    let beside = |alternative: Value| match alternative {
-        Value::Object(mut members) => {
-            merge(&mut members, schema.clone());
-            members.into()
-        }
-        other => other,
-    };
-    let alternatives: Vec<Value> =
-        union.into_iter().filter(|one| *one != json!({"not": {}})).map(beside).collect();
-    (!alternatives.is_empty()).then_some(alternatives)
+/// The number of JSON values in a value.
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Object(members) => 1 + members.values().map(count).sum::<usize>(),
+        Value::Array(items) => 1 + items.iter().map(count).sum::<usize>(),
+        _ => 1,
+    }
 }
 
 fn several_types(schema: &Map<String, Value>) -> Option<Vec<Value>> {

@@ -45,13 +45,15 @@ pub struct PropertyNames {
 impl PropertyNames {
     /// Names the properties that the root of a schema, or an alternative of it, declares.
     pub fn of(schema: &Value) -> Self {
-        let declared = root::property_names(schema);
-        // Nearly always.
-        if declared.iter().all(|name| NameRule::Gemini.accepts(name)) {
+        let is_fine = |name: &String| NameRule::Gemini.accepts(name);
+        if root::is_plain(schema)
+            && schema["properties"].as_object().is_none_or(|properties| properties.keys().all(is_fine))
+        {
             return Self::default();
         }
+        let declared = root::property_names(schema);
         let mut originals = BTreeMap::new();
-        for original in declared.iter().filter(|name| !NameRule::Gemini.accepts(name)) {
+        for original in declared.iter().filter(|name| !is_fine(name)) {
             let is_free = |name: &String| !declared.contains(name) && !originals.contains_key(name);
             // There are more numbers than names.
             if let Some(safe) = safe_names(original).find(is_free) {

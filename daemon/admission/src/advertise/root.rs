@@ -11,7 +11,7 @@ const REFUSED: &[&str] = &["oneOf", "anyOf", "allOf", "not", "enum", "const", "i
 /// Most `$ref`s that are followed at one place.
 const REFERENCES: usize = 8;
 /// Most parts of a root, nested ones included. A root of more is shown without the rest.
-const PARTS: usize = 256;
+const PARTS: usize = 64;
 
 /// Whether the root is one object, without alternatives, conditions and references.
 pub(super) fn is_plain(schema: &Value) -> bool {
@@ -21,14 +21,9 @@ pub(super) fn is_plain(schema: &Value) -> bool {
 
 /// The names of all properties that the root or an alternative of it declares.
 pub(super) fn property_names(schema: &Value) -> BTreeSet<String> {
-    let of = |root: &Map<String, Value>| match root.get("properties") {
-        Some(Value::Object(properties)) => properties.keys().cloned().collect(),
-        _ => BTreeSet::new(),
-    };
-    match schema.as_object() {
-        Some(root) if is_plain(schema) => of(root),
-        _ => of(&flatten(schema)),
-    }
+    let flat = flatten(schema);
+    let properties = flat.get("properties").and_then(Value::as_object);
+    properties.into_iter().flat_map(|properties| properties.keys().cloned()).collect()
 }
 
 /// Returns an object schema with all properties at its root: a property of an alternative is optional, and a property that

@@ -395,6 +395,16 @@ fn m5_recursion_and_repeated_references_end() {
     }
 }
 
+#[test]
+fn m5_unions_with_large_siblings_end() {
+    let many: Map<String, Value> =
+        (0..2_000).map(|at| (format!("p{at}"), json!({"type": "string"}))).collect();
+    let alternatives: Vec<Value> = (0..2_000).map(|at| json!({"required": [format!("p{at}")]})).collect();
+    let schema = object(json!({"x": {"type": "object", "properties": many, "anyOf": alternatives}}));
+    let gemini = in_form(&schema, SchemaForm::Gemini);
+    assert_eq!(gemini["properties"]["x"]["anyOf"].as_array().map(Vec::len), Some(2_000));
+}
+
 /// Schemas with the keywords that the writer touches.
 fn any_schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
