@@ -112,7 +112,7 @@ pub fn advertise(schema: &Value, form: SchemaForm) -> Result<Advertised, String>
                     strict
                 }
                 Err(refusal) => {
-                    notes.add_at(refusal.pointer, format!("not strict: {}", refusal.reason));
+                    notes.add_first(refusal.pointer, format!("not strict: {}", refusal.reason));
                     normal
                 }
             }

@@ -8,12 +8,16 @@ use serde_json::value::RawValue;
 use toolgate_admission::{self as admission, Rules, SessionFacts};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::event::{Event, EventKind};
+use toolgate_api::text::escape_for_display;
 use toolgate_sandbox::Component;
 
 use super::{Actor, Admin, AuditedAction};
 use crate::clock::now_ms;
 use crate::sessions::{InitialState, Session, SessionSetup};
 use crate::store::{SessionRow, StoreError};
+
+/// Longest path in a record, in characters.
+const PATH_CHARS: usize = 500;
 
 impl Admin {
     /// Opens a session for an agent with these rules. An agent without tools gets none (G1), which is recorded, and told on the
@@ -75,6 +79,19 @@ impl Admin {
             Ok(())
         };
         self.run_audited(actor.action(Some(&session.setup.organization), "session.end", id), ending).await
+    }
+
+    /// Changes a file of a session's workspace (9.18). Changes by tools are effects of their calls.
+    pub async fn change_file(
+        &self,
+        actor: Actor<'_>,
+        session: &Session,
+        action: &'static str,
+        path: &str,
+        change: impl Future<Output = Result<(), CallError>>,
+    ) -> Result<(), CallError> {
+        let target = format!("{} {}", session.setup.id, escape_for_display(path, PATH_CHARS));
+        self.run_audited(actor.action(Some(&session.setup.organization), action, &target), change).await
     }
 
     /// Disables or enables a tool in a session, also one that was disabled for repeated failures.

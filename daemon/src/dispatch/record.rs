@@ -95,8 +95,6 @@ struct RecordedVerdict<'a> {
     reason: Reason<'a>,
     tool: Option<String>,
     descriptor: Option<&'a ToolDescriptor>,
-    /// The validated arguments; none of a refused call.
-    arguments: Option<&'a str>,
     plugin: Option<PluginStamp<'a>>,
 }
 
@@ -115,7 +113,6 @@ impl<'a> RecordedVerdict<'a> {
             reason: reason(facts.reason()),
             tool: Some(facts.id().to_string()),
             descriptor: Some(facts.tool()),
-            arguments: Some(facts.arguments().raw()),
             plugin: Some(PluginStamp {
                 version: facts.plugin().descriptor.version.as_str().into(),
                 digest: facts.plugin().digest.as_str().into(),
@@ -130,7 +127,6 @@ impl<'a> RecordedVerdict<'a> {
             reason: reason(&refusal.reason),
             tool: refusal.tool.as_ref().map(ToString::to_string),
             descriptor: tool.map(|tool| tool.descriptor()),
-            arguments: None,
             plugin: tool.map(|tool| PluginStamp {
                 version: tool.plugin().descriptor.version.as_str().into(),
                 digest: tool.plugin().digest.as_str().into(),
@@ -243,7 +239,6 @@ pub(super) fn cancelled_intent<'a>(
             reason,
             tool: read_called_name(&pending.outcome.called).map(|tool| tool.to_string()),
             descriptor: None,
-            arguments: None,
             plugin: None,
         },
     };

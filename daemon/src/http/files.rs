@@ -1,5 +1,7 @@
 //! The workspace of a session over HTTP: upload, download, list and delete files, under the same quota as the guests.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{self, IF_MATCH, IF_NONE_MATCH};
@@ -24,6 +26,7 @@ use super::state::App;
 use crate::clock::now_ms;
 use crate::dispatch::rules_of;
 use crate::identity::Caller;
+use crate::sessions::Session;
 
 /// List the workspace of a session.
 ///
@@ -38,7 +41,7 @@ pub async fn list(
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
 ) -> Result<axum::Json<FileList>, Problem> {
-    let listing = workspace(&app, &caller, &id).await?.list().await.map_err(workspace_problem)?;
+    let listing = workspace(&app, &caller, &id).await?.1.list().await.map_err(workspace_problem)?;
     let items = listing.entries.into_iter().map(|entry| FileView {
         path: entry.path,
         kind: if entry.is_directory { "folder".into() } else { "file".into() },
@@ -66,7 +69,7 @@ pub async fn get(
     Authenticated(caller): Authenticated,
     Path((id, path)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let workspace = workspace(&app, &caller, &id).await?;
+    let (_, workspace) = workspace(&app, &caller, &id).await?;
     let file = workspace.read(&path).await.map_err(workspace_problem)?;
     let length = file.bytes();
     let pieces = futures_util::stream::try_unfold(file, async |mut file| {
@@ -101,7 +104,7 @@ pub async fn put(
 ) -> Result<StatusCode, Problem> {
     body::expect_unencoded(request.headers())?;
     let must_be_new = must_be_new(request.headers())?;
-    let workspace = workspace(&app, &caller, &id).await?;
+    let (session, workspace) = workspace(&app, &caller, &id).await?;
     let mut body = request.into_body();
     body::expect_size(&body, workspace.quota().bytes)?;
     let folder = app.parts().sessions.upload_folder();
@@ -114,7 +117,9 @@ pub async fn put(
         Ok(())
     };
     body::in_time(&app, receive).await?;
-    upload.finish().await.map_err(workspace_problem)?;
+    // Recorded when the bytes are here: an upload that breaks off changes nothing.
+    let finish = async { upload.finish().await.map_err(workspace_error) };
+    app.admin().change_file(app.actor(&caller), &session, "file.write", &path, finish).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -135,17 +140,19 @@ pub async fn delete(
     if must_be_new(&headers)? {
         return Err(no_tags());
     }
-    let workspace = workspace(&app, &caller, &id).await?;
-    workspace.delete(&path).await.map_err(workspace_problem)?;
+    let (session, workspace) = workspace(&app, &caller, &id).await?;
+    let delete = async { workspace.delete(&path).await.map_err(workspace_error) };
+    app.admin().change_file(app.actor(&caller), &session, "file.delete", &path, delete).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn workspace(app: &App, caller: &Caller, id: &str) -> Result<Workspace, Problem> {
+async fn workspace(app: &App, caller: &Caller, id: &str) -> Result<(Arc<Session>, Workspace), Problem> {
     let session = app.session_of(caller, id).await?;
     session.touch(now_ms());
     let limits = session_limits(&rules_of(&app.parts().registry.snapshot(), &session));
     let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
-    session.workspace(quota).await.map_err(workspace_problem)
+    let workspace = session.workspace(quota).await.map_err(workspace_problem)?;
+    Ok((session, workspace))
 }
 
 /// Returns whether the write must not replace a file. Every other precondition is refused: ignoring one could
@@ -167,6 +174,10 @@ fn no_tags() -> Problem {
 }
 
 fn workspace_problem(error: WorkspaceError) -> Problem {
+    workspace_error(error).into()
+}
+
+fn workspace_error(error: WorkspaceError) -> CallError {
     let error_type = match &error {
         WorkspaceError::NotFound => ErrorType::NotFound,
         WorkspaceError::Quota(_) => ErrorType::TooLarge,
@@ -185,7 +196,7 @@ fn workspace_problem(error: WorkspaceError) -> Problem {
     };
     let told = CallError::new(error_type, message, error.hint());
     match error {
-        WorkspaceError::Exists => told.with_precondition(Precondition::Failed).into(),
-        _ => told.into(),
+        WorkspaceError::Exists => told.with_precondition(Precondition::Failed),
+        _ => told,
     }
 }

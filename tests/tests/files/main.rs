@@ -300,6 +300,25 @@ fn a_plugin_reaches_no_network() {
     leak_check.assert_none(&mut daemon);
 }
 
+/// 9.18: what a client does to the files is recorded, also what is refused.
+#[test]
+fn o3_changes_of_files_over_http_are_recorded() {
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        session.put_file("a.txt", b"one").expect(204);
+        session.client.delete(&session.path("/files/a.txt")).expect(204);
+        session.client.delete(&session.path("/files/a.txt")).expect_refusal(404, "NOT_FOUND");
+        let target = format!("{} a.txt", session.id);
+        let outcomes = |action: &str| -> Vec<Value> {
+            let rows = fixture.daemon.operator().audit(&format!("kind=admin&action={action}"));
+            let own = rows.iter().filter(|row| row["admin"]["target"] == target);
+            own.map(|row| row["admin"]["outcome"].clone()).collect()
+        };
+        assert_eq!(outcomes("file.write"), ["ok"]);
+        assert_eq!(outcomes("file.delete"), ["NOT_FOUND", "ok"]);
+    });
+}
+
 /// The operator grants the workspace to an uploaded plugin, and until then its errors say that it has none.
 #[test]
 fn b5_an_uploaded_plugin_has_no_files_without_a_grant() {

@@ -100,13 +100,14 @@ impl Writer<'_> {
 
     /// Replaces `$ref` and `allOf` by the members of their targets. Returns false if a target contains itself.
     fn expand(&mut self, schema: &mut Map<String, Value>) -> bool {
+        let definitions = self.definitions;
         for _ in 0..STEPS {
             if let Some(Value::String(reference)) = schema.remove("$ref") {
                 if self.open.contains(&reference) {
                     return false;
                 }
                 let name = reference.strip_prefix("#/$defs/");
-                if let Some(Value::Object(target)) = name.and_then(|name| self.definitions.get(name)) {
+                if let Some(Value::Object(target)) = name.and_then(|name| definitions.get(name)) {
                     if !self.may_copy(target.values().map(count).sum()) {
                         return false;
                     }

@@ -43,15 +43,15 @@ impl Notes {
 
     /// Adds a change at the present place.
     pub fn add(&mut self, change: impl Into<String>) {
-        self.add_at(self.place.clone(), change);
-    }
-
-    /// Adds a change at another place.
-    pub fn add_at(&mut self, pointer: String, change: impl Into<String>) {
         match self.changes.len() {
             CHANGES => self.unnamed += 1,
-            _ => self.changes.push(SchemaChange { pointer, change: change.into() }),
+            _ => self.changes.push(SchemaChange { pointer: self.place.clone(), change: change.into() }),
         }
+    }
+
+    /// Adds a change before all others, which is named however many there are.
+    pub fn add_first(&mut self, pointer: String, change: String) {
+        self.changes.insert(0, SchemaChange { pointer, change });
     }
 
     pub fn into_changes(mut self) -> Vec<SchemaChange> {

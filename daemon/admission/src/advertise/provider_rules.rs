@@ -51,10 +51,6 @@ impl Checker<'_> {
         self.broken.push(format!("{place}: {rule}"));
     }
 
-    fn is_strict(&self) -> bool {
-        matches!(self.reader, Reader::OpenAiStrict | Reader::AnthropicStrict)
-    }
-
     fn root_names(&mut self, schema: &Value) {
         let pattern = match self.reader {
             Reader::Anthropic | Reader::AnthropicStrict | Reader::Mcp => "^[a-zA-Z0-9_.-]{1,64}$",

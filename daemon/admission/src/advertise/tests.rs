@@ -242,7 +242,7 @@ fn m5_openai_strict_requires_all_and_makes_optional_nullable() {
     let (_, anthropic) = written(&schema, SchemaForm::AnthropicStrict);
     assert_eq!(anthropic.strict, None);
     assert_eq!(
-        anthropic.changes.last().map(|last| last.change.as_str()),
+        anthropic.changes.first().map(|first| first.change.as_str()),
         Some("not strict: the schema contains itself")
     );
 }
@@ -300,9 +300,9 @@ fn m5_a_schema_that_strict_cannot_say_is_shown_without_it_and_says_why() {
     ] {
         let (shown, advertised) = written(&schema, SchemaForm::OpenAiStrict);
         assert_eq!(advertised.strict, None, "{reason}");
-        let last = advertised.changes.last().expect("a reason");
+        let first = advertised.changes.first().expect("a reason");
         assert_eq!(
-            (last.pointer.as_str(), last.change.as_str()),
+            (first.pointer.as_str(), first.change.as_str()),
             (pointer, format!("not strict: {reason}").as_str())
         );
         assert_eq!(shown, in_form(&schema, SchemaForm::OpenAi), "{reason}");
