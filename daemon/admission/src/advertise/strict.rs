@@ -430,7 +430,7 @@ fn add_null(schema: &mut Value) -> bool {
         Some(Value::Array(types)) => types.push("null".into()),
         Some(name) => *name = json!([name.take(), "null"]),
         None => {
-            *schema = json!({"anyOf": [schema.take(), null]});
+            *schema = json!({"anyOf": [schema.take(), {"type": "null"}]});
             return true;
         }
     }
