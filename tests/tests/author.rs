@@ -252,8 +252,8 @@ fn t11_a_crash_in_describe_gets_a_hint_for_the_author() {
 #[test]
 fn t11_an_example_with_random_output_is_found() {
     let output = findings_with(guests::HOSTILE, &[], None);
-    let place = ("EXAMPLE_BY_CHANCE".to_owned(), "/tools/17/examples/0/output".to_owned());
-    assert!(output.contains(&place), "{output:?}");
+    let by_chance: Vec<_> = output.iter().filter(|(code, _)| code == "EXAMPLE_BY_CHANCE").collect();
+    assert!(matches!(by_chance[..], [(_, place)] if place.ends_with("/examples/0/output")), "{output:?}");
     // The tool itself is valid: it returns a number.
     let drawn = run_on_plugin("run", guests::HOSTILE, &["hostile/draw"], &[]);
     assert!(drawn.stdout.trim().parse::<u8>().is_ok(), "{}", drawn.stdout);
