@@ -500,8 +500,11 @@ impl CustomTools {
         Ok(())
     }
 
-    /// Checks that no plugin of the platform has the name.
+    /// Checks that no plugin of the platform has the name of a new tool. A tool that was there first keeps it (9.4).
     fn check_name(&self, key: &ToolKey) -> Result<(), CallError> {
+        if self.plugin(key).is_some() {
+            return Ok(());
+        }
         let snapshot = self.0.registry.snapshot();
         match snapshot.catalogue().plugin(&key.namespace).is_some()
             || snapshot.compiling().contains(&key.namespace)

@@ -227,7 +227,7 @@ fn c1_an_own_tool_wins_over_a_plugin_loaded_later() {
         session.call("late/item", json!({"id": "1"})).expect_error("NETWORK_DENIED");
         let loaded = operator.load("late", &PluginFile::new("late").build());
         assert!(loaded["warnings"].to_string().contains("`crossed`"), "{loaded}");
-        let kept = operator.get(&tenant.path("late")).expect(200).json();
+        let kept = operator.replace(&tenant.path("late"), &definition()).expect(200).json();
         assert!(kept.to_string().contains("HIDES_PLUGIN"), "{kept}");
         let explained = operator.get("/v1/orgs/crossed/agents/bot/explain?tool=late/item").expect(200).json();
         assert!(
@@ -425,7 +425,7 @@ fn c7_workspace_files_are_sent_and_responses_are_saved() {
         let made = tenant.make(&definition);
         assert_eq!(made["capabilities"]["filesystem"], "workspace", "{made}");
         let session = tenant.session();
-        session.put_file("in/a.png", b"\x89PNG").expect(201);
+        session.put_file("in/a.png", b"\x89PNG").expect(204);
         fixture.upstream.answer(|request| match request.starts_with("GET ") {
             true => upstream::answer(200, &[("Content-Type", "application/pdf")], b"%PDF\xff"),
             false => upstream::ok("application/json", "7"),
@@ -628,7 +628,7 @@ paths:
         let shown = tenant.operator.post(&path, &request(true)).expect(200).json();
         assert_eq!(shown["tool"], Value::Null);
         assert_eq!(shown["definition"]["safe_methods"], true);
-        assert_eq!(shown["left_out"][0]["what"], "PUT /items/{id}/picture", "{shown}");
+        assert_eq!(shown["definition"]["actions"][1]["body"], "binary", "{shown}");
         tenant.operator.get(&tenant.path("shop")).expect_refusal(404, "NOT_FOUND");
         let made = tenant.operator.post(&path, &request(false)).expect(201).json();
         assert_eq!(made["tool"]["tools"][0]["name"], "get_item", "{made}");
