@@ -93,8 +93,8 @@ limits! {
         "Handles the guest holds at once. The runtime's own default of 100,000 is memory of the host.";
     resources Resources = 256, 4_096,
         "Host resources (open files, streams, requests) held at once. Each can hold a file descriptor.";
-    host_call_bytes HostCallBytes = 16 * MIB + 64 * KIB, 65 * MIB,
-        "Data copied in one host call: also the largest result, which goes into the workspace where it is over `output_bytes`.";
+    host_call_bytes HostCallBytes = MIB + 64 * KIB, 65 * MIB,
+        "Data copied in one host call: a whole result and something around it. The runtime's own default is 128 MiB.";
     host_calls HostCalls = 100_000, 10_000_000,
         "Calls into the host. Fuel does not see their cost, so their number is bounded by itself.";
     random_bytes RandomBytes = 64 * KIB, MIB,
@@ -102,7 +102,7 @@ limits! {
     header_bytes HeaderBytes = 32 * KIB, 128 * KIB,
         "HTTP header fields of one message: servers commonly stop at 8 to 32 KiB.";
     output_bytes OutputBytes = MIB, 64 * MIB,
-        "The result as JSON text. A larger one is written to `/workspace/.results`, since it fits no model's context.";
+        "The result as JSON text. A larger one, up to 16 times this, is written to `/workspace/.results`: it fits no model's context.";
     log_bytes LogBytes = 64 * KIB, 4 * MIB,
         "What a call may write to the log, standard output and error included. The rest is dropped and counted.";
     arguments_bytes ArgumentsBytes = MIB, 8 * MIB,
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!((limits.arguments_bytes, limits.arguments_depth), (1 << 20, 64));
         assert_eq!((limits.workspace_bytes, limits.workspace_files), (64 << 20, 10_000));
         assert_eq!(limits.open_files, 128);
-        assert_eq!(limits.host_call_bytes, 16 * limits.output_bytes + 64 * KIB);
+        assert_eq!(limits.host_call_bytes, limits.output_bytes + 64 * KIB);
     }
 
     #[test]

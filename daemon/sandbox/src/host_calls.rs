@@ -45,6 +45,15 @@ pub(crate) struct HostCalls {
     seen: u64,
 }
 
+/// Bytes that the host copies from the guest at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopyBounds {
+    /// In one call of the host.
+    pub call_bytes: usize,
+    /// As the result.
+    pub result_bytes: usize,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HostEntry {
     Call,
@@ -82,18 +91,29 @@ impl HostCalls {
     }
 
     /// Sets the fuel of the call and installs the call hook. `calls` returns the counter in the store's data.
+    ///
+    /// `copied` bounds what the host copies from the guest.
     pub(crate) fn begin<T: 'static>(
         store: &mut Store<T>,
         fuel: u64,
+        copied: CopyBounds,
         calls: impl Fn(&mut T) -> &mut HostCalls + Copy + Send + Sync + 'static,
     ) -> wasmtime::Result<()> {
         store.set_fuel(fuel)?;
         store.fuel_async_yield_interval(Some(FUEL_SLICE))?;
         calls(store.data_mut()).slice_began = fuel;
-        store.call_hook(move |store, hook| match hook {
-            CallHook::CallingHost => count(store, calls),
+        store.call_hook(move |mut store, hook| match hook {
+            CallHook::CallingHost => {
+                store.set_hostcall_fuel(copied.call_bytes);
+                count(store, calls)
+            }
             CallHook::ReturningFromHost => charge(store, calls),
-            CallHook::CallingWasm | CallHook::ReturningFromWasm => Ok(()),
+            // The result is copied next.
+            CallHook::ReturningFromWasm => {
+                store.set_hostcall_fuel(copied.result_bytes);
+                Ok(())
+            }
+            CallHook::CallingWasm => Ok(()),
         });
         Ok(())
     }

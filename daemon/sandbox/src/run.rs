@@ -20,7 +20,7 @@ use crate::contract::{Failure, Outcome};
 use crate::cpu_scheduler::TimeSlice;
 use crate::effect::Effect;
 use crate::engine::Sandbox;
-use crate::host_calls::HostCalls;
+use crate::host_calls::{CopyBounds, HostCalls};
 use crate::limiter::saturating_usize;
 use crate::outcome::{FinishedCall, Output, Usage};
 use crate::state::CallState;
@@ -57,6 +57,9 @@ struct StopConditions<S> {
     stop: S,
 }
 
+/// Largest result, as a multiple of `output_bytes`.
+const RESULT_MULTIPLE: u64 = 16;
+
 /// Largest memory of an instance that is reset where its call ran.
 const RESET_IN_PLACE_BYTES: u64 = 8 * 1024 * 1024;
 
@@ -78,7 +81,10 @@ impl Sandbox {
         let (limits, reach, digest) = (call.limits(), call.access(), call.digest().as_str());
         let state = CallState::new(context, limits, reach, digest, definition, self.inner.ticks.clone());
         let stop = StopConditions { deadline, stop };
-        self.enter(call.component(), limits, stop, self.store(state, limits), async |plugin, store| {
+        // Over `output_bytes`, a result goes into the workspace (R10).
+        let result_bytes = limits.output_bytes.saturating_mul(RESULT_MULTIPLE).max(limits.host_call_bytes);
+        let store = self.store(state, limits, saturating_usize(result_bytes));
+        self.enter(call.component(), limits, stop, store, async |plugin, store| {
             plugin.toolgate_plugin_tools().call_call(store, tool, arguments).await
         })
         .await
@@ -112,7 +118,7 @@ impl Sandbox {
                 component,
                 &DESCRIBE_LIMITS,
                 stop,
-                self.store(state, &DESCRIBE_LIMITS),
+                self.store(state, &DESCRIBE_LIMITS, saturating_usize(DESCRIBE_LIMITS.host_call_bytes)),
                 async |plugin, store| {
                     let described = plugin.toolgate_plugin_tools().call_describe(store).await?;
                     Ok(described.map(Outcome::Output))
@@ -186,17 +192,17 @@ impl Sandbox {
         finished
     }
 
-    fn store(&self, state: CallState, limits: &Limits) -> Store<CallState> {
+    fn store(&self, state: CallState, limits: &Limits, result_bytes: usize) -> Store<CallState> {
         let mut store = Store::new(&self.inner.engine, state);
         store.limiter(|state| {
             // wasmtime asks for the limiter only when memory or a table grows.
             state.host_calls.record_growth();
             &mut state.limiter
         });
-        store.set_hostcall_fuel(saturating_usize(limits.host_call_bytes));
+        let copied = CopyBounds { call_bytes: saturating_usize(limits.host_call_bytes), result_bytes };
         store.set_max_component_handles(saturating_usize(limits.component_handles));
         // Fails only if fuel is off, and then the first instruction traps.
-        if let Err(error) = HostCalls::begin(&mut store, limits.fuel, |state| &mut state.host_calls) {
+        if let Err(error) = HostCalls::begin(&mut store, limits.fuel, copied, |state| &mut state.host_calls) {
             tracing::error!(%error, "fuel cannot be set");
         }
         store

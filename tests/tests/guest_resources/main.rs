@@ -420,7 +420,7 @@ fn a_huge_log_message_is_refused() {
             1 << 20
         );
         let reply = fixture
-            .call(json!({}), "hostile/shout_to_host", json!({"bytes": 20 << 20}))
+            .call(json!({}), "hostile/shout_to_host", json!({"bytes": 10 << 20}))
             .expect_error("RESOURCE_EXCEEDED");
         assert_eq!(reply.limit(), Some("host_call_bytes"));
     });
