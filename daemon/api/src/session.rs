@@ -86,7 +86,7 @@ pub struct ToolList {
     /// The differences between the schemas shown here and the enforced ones. Arguments are validated against the latter.
     #[serde(default)]
     #[schema(required)]
-    pub changed: Vec<ToolChange>,
+    pub changed: Vec<SchemaChange>,
     /// The callable tools that are not in the list.
     #[serde(default)]
     #[schema(required)]
@@ -95,7 +95,7 @@ pub struct ToolList {
 
 /// A difference between the schema of a tool in a list and the enforced schema.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct ToolChange {
+pub struct SchemaChange {
     /// The name that a model calls.
     pub tool: String,
     /// JSON pointer into the schema in the list; empty for its root.
@@ -131,7 +131,7 @@ pub struct SelectedTools {
     /// The differences between the schemas shown here and the enforced ones.
     #[serde(default)]
     #[schema(required)]
-    pub changed: Vec<ToolChange>,
+    pub changed: Vec<SchemaChange>,
     /// The selected tools that are not in the list.
     #[serde(default)]
     #[schema(required)]

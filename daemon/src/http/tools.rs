@@ -1,7 +1,6 @@
 //! The tools of a session over HTTP: list the callable tools, select those relevant to a message, disable and enable.
 
 use std::collections::HashMap;
-use toolgate_api::error::ErrorType;
 use toolgate_api::session::{SelectRequest, SelectedTool, SelectedTools, ToolList, ToolSwitch};
 
 use axum::extract::State;
@@ -32,21 +31,15 @@ pub struct ListQuery {
     #[param(required = false, inline)]
     format: Format,
     /// Whether to write the strict form of OpenAI or Anthropic for the tools whose schemas can be said in it. The list says
-    /// of each other tool why not. Default: false.
+    /// of each other tool why not. Formats without a strict form ignore it. Default: false.
     #[serde(default)]
     #[param(required = false)]
     strict: bool,
 }
 
 impl ListQuery {
-    /// Lists tools in the format. The other providers have no strict form.
-    fn list<'a>(&self, tools: impl IntoIterator<Item = Listed<'a>>) -> Result<ToolList, Problem> {
-        if self.strict && !self.format.has_strict_form() {
-            let message = "the format has no strict form";
-            let hint = "use `strict` with `openai`, `openai_responses` or `anthropic`, or leave it out";
-            return Err(Problem::new(ErrorType::InvalidRequest, message, hint));
-        }
-        Ok(list_as(self.format, self.strict, tools))
+    fn list<'a>(&self, tools: impl IntoIterator<Item = Listed<'a>>) -> ToolList {
+        list_as(self.format, self.strict && self.format.has_strict_form(), tools)
     }
 }
 
@@ -67,7 +60,7 @@ pub async fn list(
 ) -> Result<axum::Json<ToolList>, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let tools = tools_of(&app, &session).await;
-    Ok(axum::Json(query.list(tools.iter().map(VisibleTool::to_listed))?))
+    Ok(axum::Json(query.list(tools.iter().map(VisibleTool::to_listed))))
 }
 
 /// Select the tools that matter for a message.
@@ -104,8 +97,7 @@ pub async fn select(
         all.iter().map(|shown| (shown.tool.index(), shown)).collect();
     let picked = |(number, why)| Some((*by_number.get(&number)?, why));
     let chosen: Vec<(&VisibleTool, Vec<String>)> = shortlist.tools.into_iter().filter_map(picked).collect();
-    let ToolList { tools, changed, left_out } =
-        query.list(chosen.iter().map(|(shown, _)| shown.to_listed()))?;
+    let ToolList { tools, changed, left_out } = query.list(chosen.iter().map(|(shown, _)| shown.to_listed()));
     let names = || chosen.iter().map(|(shown, _)| shown.name());
     Ok(axum::Json(SelectedTools {
         tools,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use toolgate_admission::{Advertised, Schema, SchemaForm, StrictCost};
 use toolgate_api::descriptor::{Hints, Mode};
-use toolgate_api::session::{LeftOutTool, ToolChange, ToolDefinition, ToolList};
+use toolgate_api::session::{LeftOutTool, SchemaChange, ToolDefinition, ToolList};
 use utoipa::ToSchema;
 
 /// The format of a tool list.
@@ -99,7 +99,7 @@ fn entry<'a>(
     strict: bool,
     tool: Listed<'a>,
     budget: &mut StrictBudget,
-    changed: &mut Vec<ToolChange>,
+    changed: &mut Vec<SchemaChange>,
 ) -> Result<Entry<'a>, String> {
     let Some(form) = format.form(strict) else { return Ok(Entry::Toolgate(definition(tool))) };
     let mut advertised = tool.input.advertised(form)?;
@@ -111,7 +111,7 @@ fn entry<'a>(
         refusal = Some(format!("not strict: {reason}"));
     }
     let mut add = |pointer: &str, change: &str| {
-        changed.push(ToolChange {
+        changed.push(SchemaChange {
             tool: tool.name.to_owned(),
             pointer: pointer.to_owned(),
             change: change.to_owned(),
