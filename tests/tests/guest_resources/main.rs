@@ -464,7 +464,7 @@ fn r10_a_result_over_the_limit_is_in_the_workspace_and_one_over_all_limits_is_re
             assert!(effects[0].to_string().contains(file), "{effects:?}");
         }
         let reply = fixture
-            .call(json!({}), "hostile/shout", json!({"bytes": 17 << 20}))
+            .call(json!({"output_bytes": 100_000}), "hostile/shout", json!({"bytes": 2 << 20}))
             .expect_error("OUTPUT_TOO_LARGE");
         assert_eq!(reply.limit(), Some("output_bytes"));
         let no_room = fixture
