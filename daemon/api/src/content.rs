@@ -69,7 +69,8 @@ impl ContentBlock {
 fn fault_of_data(data: &str, mime_type: &str, kind: &str) -> Option<&'static str> {
     let digits = data.trim_end_matches('=');
     let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    let is_base64 = data.len() % 4 == 0 && data.len() - digits.len() <= 2 && digits.bytes().all(is_digit);
+    let is_base64 =
+        data.len().is_multiple_of(4) && data.len() - digits.len() <= 2 && digits.bytes().all(is_digit);
     if !is_base64 {
         return Some("`data` is not base64");
     }

@@ -364,7 +364,8 @@ mod tests {
         let sliced = slice_module(&binary).expect("a module");
         assert_ne!(sliced, binary);
         let (mut whole, mut slices) = (Running::start(&engine, &binary), Running::start(&engine, &sliced));
-        let content: Vec<u8> = (0..MEMORY).map(|at| (at / 7) as u8 ^ at as u8).collect();
+        let content: Vec<u8> =
+            (0..MEMORY).map(|at| (at / 7).to_le_bytes()[0] ^ at.to_le_bytes()[0]).collect();
         let addresses = [0, 9, SLICE + 3, MEMORY - 2, u32::MAX - SLICE, u32::MAX];
         let lengths = [SLICE + 1, DATA, 3 * SLICE - 1, MEMORY - 1, MEMORY + 1, u32::MAX];
         let (mut ends, mut traps) = (0, 0);

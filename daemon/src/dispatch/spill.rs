@@ -28,11 +28,15 @@ pub(super) async fn spill(
     // With its content blocks, if it has any: the file holds what the tool returned.
     off_the_runtime(|| admitted.check_result(json.clone()))?;
     let limits = admitted.limits();
+    let bytes = json.len() as u64;
+    if bytes > limits.workspace_bytes {
+        return Err(no_room(admitted, &format!("its {bytes} bytes are more than a workspace may hold")));
+    }
     // The host makes the name: no id of a caller becomes a path.
     let file = format!(".results/{}.json", identifier::fresh("r"));
     let path = format!("/workspace/{file}");
     let (head, tail) = ends(&json);
-    let (bytes, sha256) = (json.len() as u64, audit::sha256(json.as_bytes()));
+    let sha256 = audit::sha256(json.as_bytes());
     let told = json!({"path": path, "bytes": bytes, "head": head, "tail": tail});
     let text = format!(
         "The tool ran. Its result has {bytes} bytes, more than fits here, and is in the file {path}: read it in parts, or ask for \
@@ -41,14 +45,17 @@ pub(super) async fn spill(
     let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
     let written = async { session.workspace(quota).await?.create(&file, json.into()).await };
     if let Err(error) = written.await {
-        let too_large = output_too_large(limits);
-        let message =
-            format!("{}, and the workspace does not take it: {error}; the tool ran", too_large.message);
-        return Err(CallError { message, ..too_large });
+        return Err(no_room(admitted, &error.to_string()));
     }
     effects.push(Effect { kind: "workspace_write", detail: format!("{file}, {bytes} bytes: the result") });
     let output = raw(told.to_string())?;
     Ok(OutcomeState::Spilled(Box::new(SpilledResult { output, text, bytes, sha256 })))
+}
+
+fn no_room(admitted: &Admitted<Component>, why: &str) -> CallError {
+    let too_large = output_too_large(admitted.limits());
+    let message = format!("{}, and the workspace does not take it: {why}; the tool ran", too_large.message);
+    CallError { message, ..too_large }
 }
 
 /// Runs what takes long without holding up the tasks of this thread.

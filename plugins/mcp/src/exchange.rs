@@ -151,6 +151,7 @@ impl Answer<'_> {
             }
             let Some(id) = position.id.as_ref().filter(|_| resumptions < RESUMPTIONS) else { break };
             let pause = position.retry.unwrap_or(PAUSE).min(LONGEST_PAUSE);
+            #[allow(clippy::disallowed_methods, reason = "the server says how long to wait")]
             std::thread::sleep(pause.min(self.server.time_left()));
             response = self.resume(id)?;
         }

@@ -16,7 +16,7 @@ const PARTS: usize = 64;
 /// Whether the root is one object, without alternatives, conditions and references.
 pub(super) fn is_plain(schema: &Value) -> bool {
     let is_refused = |keyword: &&str| schema.get(keyword).is_some();
-    schema.is_object() && !REFUSED.iter().any(|keyword| is_refused(keyword)) && schema.get("$ref").is_none()
+    schema.is_object() && !REFUSED.iter().any(is_refused) && schema.get("$ref").is_none()
 }
 
 /// The names of all properties that the root or an alternative of it declares.

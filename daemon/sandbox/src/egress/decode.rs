@@ -119,7 +119,7 @@ fn by_signature(start: &[u8], is_whole: bool) -> io::Result<Option<Decoder>> {
     Ok(match start {
         _ if may_become(ZSTD) || may_become(GZIP) => None,
         [0x78] if !is_whole => None,
-        [0x78, flags, ..] if u16::from_be_bytes([0x78, *flags]) % 31 == 0 => {
+        [0x78, flags, ..] if u16::from_be_bytes([0x78, *flags]).is_multiple_of(31) => {
             match start.len() < ZLIB_OR_TEXT_BYTES && !is_whole {
                 true => None,
                 false if is_text(start) => Some(Decoder::Identity),

@@ -46,10 +46,11 @@ impl Pattern {
                 .case_insensitive(ignore_case)
                 .build()
                 .parse(pattern)
+                .map_err(|error| error.to_string())
         };
         let hir = parse(escaped.as_deref().unwrap_or(written)).or_else(|error| {
             let relaxed = escape_lone_braces(written).and_then(|pattern| parse(&pattern).ok());
-            relaxed.ok_or_else(|| refused(&error.to_string()))
+            relaxed.ok_or_else(|| refused(&error))
         })?;
         let hir = within_a_line(hir)?;
         let looks_for_words = hir.properties().look_set().contains_word_unicode();
