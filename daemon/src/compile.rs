@@ -86,11 +86,6 @@ impl Compiler {
         self.command.concurrency.max(1)
     }
 
-    /// Whether the cache has the code of a plugin file. It may still fail to load.
-    pub fn is_cached(&self, digest: &Digest) -> bool {
-        self.cache.contains(EntryKind::Code, digest)
-    }
-
     /// Compiles the schemas of a description in the worker and discards the result: schemas that exceed the worker's
     /// limits must not be compiled in the daemon. The check runs once per file and description.
     pub async fn check_schemas(&self, digest: &Digest, described: &str) -> Result<(), CallError> {
@@ -124,7 +119,8 @@ impl Compiler {
         }
     }
 
-    async fn load_cached(&self, digest: &Digest) -> Option<Component> {
+    /// The component of a plugin file from the cache; `None` if there is none that verifies and loads.
+    pub async fn load_cached(&self, digest: &Digest) -> Option<Component> {
         let (cache, sandbox, digest) = (self.cache.clone(), self.sandbox.clone(), digest.clone());
         let loaded = tokio::task::spawn_blocking(move || {
             let artifact = cache.read(EntryKind::Code, &digest)?;

@@ -102,11 +102,6 @@ impl Cache {
         Some(Artifact(bytes))
     }
 
-    /// Whether there is an entry, which may not verify.
-    pub(super) fn contains(&self, kind: EntryKind, digest: &Digest) -> bool {
-        self.path(kind, digest).exists()
-    }
-
     pub(super) fn store(&self, kind: EntryKind, digest: &Digest, content: &[u8]) -> io::Result<()> {
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         file.write_all(hmac::sign(&self.key, &self.message(kind, digest, content)).as_ref())?;

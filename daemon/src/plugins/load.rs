@@ -94,9 +94,10 @@ impl Plugins {
                 file,
                 disabled: rows.iter().any(|row| row.namespace == *name && row.disabled),
             };
-            match self.0.compiler.is_cached(&built_in.digest) {
-                true => drop(self.insert_built_in(&built_in).await?),
-                false => uncompiled.push(built_in),
+            // An entry that does not verify is compiled behind requests, as one that is missing.
+            match self.0.compiler.load_cached(&built_in.digest).await {
+                Some(cached) => drop(self.insert_built_in(&built_in, Some(cached)).await?),
+                None => uncompiled.push(built_in),
             }
         }
         // A small plugin is served soon, also where a large one takes long.
@@ -118,7 +119,7 @@ impl Plugins {
                 let is_awaited = |built_in: &BuiltIn| self.0.registry.is_awaited(&built_in.namespace);
                 let next = waiting.remove(waiting.iter().position(is_awaited).unwrap_or(0));
                 let plugins = self.clone();
-                tasks.spawn(async move { (plugins.insert_built_in(&next).await, next) });
+                tasks.spawn(async move { (plugins.insert_built_in(&next, None).await, next) });
             }
             let Some(Ok((loaded, built_in))) = tasks.join_next().await else { return };
             let namespace = &built_in.namespace;
@@ -140,15 +141,22 @@ impl Plugins {
     }
 
     /// Prepares a built-in plugin to be served. Returns its compile time, if it was compiled.
-    async fn insert_built_in(&self, built_in: &BuiltIn) -> Result<Option<Duration>, CallError> {
+    async fn insert_built_in(
+        &self,
+        built_in: &BuiltIn,
+        cached: Option<Component>,
+    ) -> Result<Option<Duration>, CallError> {
         let BuiltIn { namespace, digest, file, disabled } = built_in;
         let handle = self.0.files.handle(digest);
+        let (component, took) = match cached {
+            Some(component) => (component, None),
+            None => self.0.compiler.component(digest, file).await?,
+        };
         if let Some(kind) = kind_of_component(namespace.as_str()) {
-            let (component, took) = self.0.compiler.component(digest, file).await?;
             lock(&self.0.definition_components).insert(kind, (handle, component));
             return Ok(took);
         }
-        let (plugin, took) = self.prepare(&handle, file, None).await?;
+        let plugin = self.describe(&handle, component, None).await?;
         let mut history = History::new(Version::new(plugin, handle, now_ms()), true);
         history.set_disabled(*disabled);
         self.0.loaded.lock().await.insert(namespace.clone(), history);
@@ -223,8 +231,18 @@ impl Plugins {
         file: &[u8],
         expected: Option<&ExpectedPlugin>,
     ) -> Result<(Plugin<Component>, Option<Duration>), CallError> {
+        let (component, took) = self.0.compiler.component(handle.digest(), file).await?;
+        Ok((self.describe(handle, component, expected).await?, took))
+    }
+
+    /// Describes a component and validates the description.
+    async fn describe(
+        &self,
+        handle: &FileHandle,
+        component: Component,
+        expected: Option<&ExpectedPlugin>,
+    ) -> Result<Plugin<Component>, CallError> {
         let digest = handle.digest();
-        let (component, took) = self.0.compiler.component(digest, file).await?;
         let described = self.0.sandbox.describe(&component, None).await.map_err(|error| {
             CallError::new(
                 ErrorType::InvalidPlugin,
@@ -246,7 +264,7 @@ impl Plugins {
             disabled: false,
             descriptor: Arc::new(descriptor),
         };
-        Ok((plugin, took))
+        Ok(plugin)
     }
 
     async fn install(
