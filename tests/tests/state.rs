@@ -391,7 +391,7 @@ fn assert_stop_cancels_call(settings: &str, stop: impl FnOnce(&Daemon)) {
 fn a_full_disk_refuses_and_leaves_nothing_partial() {
     // Large enough for the compiled_code code of all plugins, before and after a change. `free` must give back a whole
     // segment.
-    let disk = SmallDisk::mount("256m");
+    let disk = SmallDisk::mount("512m");
     let settings = "[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144".to_owned();
     let data = disk.path().join("data");
     compiled_code::restore(Path::new(PROGRAM), &data).expect("the compiled code is copied");
@@ -457,7 +457,7 @@ fn a_full_disk_refuses_and_leaves_nothing_partial() {
 #[test]
 #[cfg_attr(not(has = "mount"), ignore = "needs permission to mount a file system")]
 fn a_stopped_daemon_starts_on_a_full_disk() {
-    let disk = SmallDisk::mount("256m");
+    let disk = SmallDisk::mount("512m");
     let settings = "[audit]\nsegment_bytes = 1_048_576\nreserve_bytes = 262_144".to_owned();
     let data = disk.path().join("data");
     compiled_code::restore(Path::new(PROGRAM), &data).expect("the compiled code is copied");
