@@ -186,7 +186,7 @@ impl FramePart {
 fn begins_marker(rest: &str) -> bool {
     let begins =
         |marker: &&str| rest.get(..marker.len()).is_some_and(|text| text.eq_ignore_ascii_case(marker));
-    MARKERS.iter().any(|marker| begins(marker))
+    MARKERS.iter().any(begins)
 }
 
 /// Appends `content`, cut to the limit of its part, with markers broken up and invisible characters written out.
