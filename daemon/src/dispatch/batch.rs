@@ -73,7 +73,7 @@ impl Dispatcher {
         calls: Vec<RequestedCall>,
         origin: &Origin,
     ) -> BatchOutcome {
-        let results = calls.iter().map(|call| begun(session, call)).collect();
+        let results = calls.iter().map(|call| present_answer(session, call)).collect();
         let (dispatcher, session, origin) = (self.clone(), Arc::clone(session), origin.clone());
         let batch = async move { dispatcher.batch(&session, turn.as_deref(), calls, &origin).await };
         tokio::spawn(self.0.detached.track(batch));
@@ -119,7 +119,7 @@ impl Dispatcher {
 }
 
 /// The state of a call that has just begun.
-fn begun(session: &Session, call: &RequestedCall) -> CallAnswer {
+fn present_answer(session: &Session, call: &RequestedCall) -> CallAnswer {
     if let Some(fault) = &call.fault {
         return CallOutcome::of_error(call, (**fault).clone()).into();
     }

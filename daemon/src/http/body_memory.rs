@@ -63,7 +63,7 @@ impl BodyShare {
         let mut used = self.memory.used();
         let total = used.total_bytes.saturating_add(more);
         if total > total_bytes {
-            return Err(overloaded(total_bytes));
+            return Err(overload_error(total_bytes));
         }
         if let Some(organization) = &self.organization {
             let held = used.by_organization.entry(Arc::clone(organization)).or_default();
@@ -102,7 +102,7 @@ fn quota_exceeded(bytes: u64) -> Problem {
     .into()
 }
 
-fn overloaded(bytes: u64) -> Problem {
+fn overload_error(bytes: u64) -> Problem {
     CallError::new(
         ErrorType::Overloaded,
         format!("request bodies hold `{bytes}` bytes of memory, which is the limit"),

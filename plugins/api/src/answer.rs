@@ -26,7 +26,7 @@ pub fn read(
         return Err(redirect);
     }
     let selection = &plan.result;
-    let response = response.error_for_status().map_err(|error| failed(error, plan))?;
+    let response = response.error_for_status().map_err(|error| failure_of(error, plan))?;
     let host = host_of(response.url()).to_owned();
     let content_type = response.header("content-type").unwrap_or_default().to_ascii_lowercase();
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
@@ -85,7 +85,7 @@ fn redirect(response: &Response) -> Option<Error> {
 }
 
 /// Where the credential does not let a request in, no other arguments do: only who keeps it can mend that.
-fn failed(error: http::Error, plan: &Plan) -> Error {
+fn failure_of(error: http::Error, plan: &Plan) -> Error {
     let http::Error::Status { host, status, excerpt, .. } = &error else { return error.into() };
     let said = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
     let message = match status {

@@ -36,14 +36,14 @@ pub fn read(tool: &str, is_structured: bool, mut result: Value) -> Result<Value,
     let pieces = take_pieces(tool, &mut result)?;
     let structured = result.get_mut("structuredContent").map(Value::take).unwrap_or_default();
     if result.get("isError") == Some(&Value::Bool(true)) {
-        return Err(failed(tool, &pieces.unwrap_or_default(), structured));
+        return Err(failure_of(tool, &pieces.unwrap_or_default(), structured));
     }
     // Serializers write null for a structure that is not there.
     let structured = Some(structured).filter(|structured| !structured.is_null());
     let Some(pieces) = pieces else {
         return Ok(in_envelope(structured.unwrap_or_else(|| other_members(result)), Vec::new()));
     };
-    if let Some(structured) = structured.or_else(|| promised(is_structured, &pieces)) {
+    if let Some(structured) = structured.or_else(|| find_promised(is_structured, &pieces)) {
         let more = pieces.into_iter().filter(|piece| !is_said(piece, &structured)).collect();
         return Ok(in_envelope(structured, blocks(more)));
     }
@@ -106,7 +106,9 @@ fn block(piece: Value) -> ContentBlock {
         "resource" => piece.get("resource").and_then(resource_block),
         _ => None,
     };
-    found.filter(|block| block.fault().is_none()).unwrap_or_else(|| ContentBlock::Text { text: told(piece) })
+    found
+        .filter(|block| block.fault().is_none())
+        .unwrap_or_else(|| ContentBlock::Text { text: describe_piece(piece) })
 }
 
 /// A resource with text, or with an image or a sound.
@@ -125,7 +127,7 @@ fn resource_block(resource: &Value) -> Option<ContentBlock> {
 }
 
 /// The JSON of a piece, without data that no model reads.
-fn told(mut piece: Value) -> String {
+fn describe_piece(mut piece: Value) -> String {
     let without_data = |members: &mut Map<String, Value>| {
         members.retain(|name, _| !UNTOLD.contains(&name.as_str()));
         for name in ["data", "blob"] {
@@ -173,7 +175,7 @@ fn other_members(mut result: Value) -> Value {
 }
 
 /// The structure that a tool promised, in the only text that is JSON.
-fn promised(is_structured: bool, pieces: &[Value]) -> Option<Value> {
+fn find_promised(is_structured: bool, pieces: &[Value]) -> Option<Value> {
     let parse = |piece: &Value| serde_json::from_str::<Value>(text(piece)?).ok();
     let is_structure = |value: &Value| value.is_object() || value.is_array();
     let mut found = pieces.iter().filter(|_| is_structured).filter_map(parse).filter(is_structure);
@@ -230,7 +232,7 @@ fn asked(result: &Value) -> String {
 }
 
 /// What a failed call says of itself: in texts, in resources, or else in its structure.
-fn failed(tool: &str, pieces: &[Value], structured: Value) -> Error {
+fn failure_of(tool: &str, pieces: &[Value], structured: Value) -> Error {
     let resource = |piece: &Value| piece.pointer("/resource/text").and_then(Value::as_str).map(str::to_owned);
     let texts = pieces.iter().filter_map(|piece| text(piece).map(str::to_owned).or_else(|| resource(piece)));
     let said = texts.collect::<Vec<_>>().join("\n");

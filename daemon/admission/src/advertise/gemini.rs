@@ -82,7 +82,7 @@ impl Writer<'_> {
         let inner = level + usize::from(may_be(&schema, "object") || may_be(&schema, "array"));
         let written = if is_recursive || self.nodes > NODES || inner > LEVELS {
             notes.add("what is inside is not shown: Gemini refuses deep and recursive schemas");
-            cut(&schema, inner <= LEVELS)
+            cut_schema(&schema, inner <= LEVELS)
         } else if let Some(union) = self.alternatives(&mut schema) {
             let written = union.into_iter().enumerate().map(|(index, alternative)| {
                 notes.inside(&["anyOf", &index.to_string()], |notes| self.any(alternative, level, notes))
@@ -324,7 +324,7 @@ const SILENT: &[&str] = &["examples", "deprecated", "readOnly", "writeOnly", "ti
 const TOLD_BYTES: usize = 200;
 
 /// A schema without its inner part; without its type where an object or a list is too deep.
-fn cut(schema: &Map<String, Value>, has_type: bool) -> Value {
+fn cut_schema(schema: &Map<String, Value>, has_type: bool) -> Value {
     let mut kept = Map::new();
     for keyword in ["title", "description"] {
         if let Some(value) = schema.get(keyword) {

@@ -230,13 +230,13 @@ impl Writer {
             }
             schema.insert("anyOf".into(), union.into());
         } else {
-            self.typed(schema, level, is_root, notes)?;
+            self.with_type(schema, level, is_root, notes)?;
         }
         self.keep_known(schema, notes);
         Ok(())
     }
 
-    fn typed(
+    fn with_type(
         &mut self,
         schema: &mut Map<String, Value>,
         level: usize,

@@ -18,7 +18,12 @@ pub fn parse<'d>(mut lines: Lines<'d>, path: Option<&str>) -> Result<Vec<FilePat
             new_file(&mut lines, name)
         } else if let Some(name) = line.strip_prefix("*** Delete File:") {
             lines.at += 1;
-            FilePatch { old: named(name), has_no_lines: true, is_deleted_whole: true, ..FilePatch::default() }
+            FilePatch {
+                old: name_in(name),
+                has_no_lines: true,
+                is_deleted_whole: true,
+                ..FilePatch::default()
+            }
         } else if let Some(name) = line.strip_prefix("*** Update File:") {
             lines.at += 1;
             changed_file(&mut lines, name)?
@@ -42,7 +47,7 @@ pub fn parse<'d>(mut lines: Lines<'d>, path: Option<&str>) -> Result<Vec<FilePat
     Ok(files)
 }
 
-fn named(written: &str) -> Option<String> {
+fn name_in(written: &str) -> Option<String> {
     Some(written.trim().to_owned())
 }
 
@@ -53,15 +58,15 @@ fn new_file<'d>(lines: &mut Lines<'d>, name: &str) -> FilePatch<'d> {
         hunk.lines.push(Line { sign: b'+', text });
         lines.at += 1;
     }
-    FilePatch { new: named(name), hunks: vec![hunk], ..FilePatch::default() }
+    FilePatch { new: name_in(name), hunks: vec![hunk], ..FilePatch::default() }
 }
 
 /// A file with hunks, or another name, or both.
 fn changed_file<'d>(lines: &mut Lines<'d>, name: &str) -> Result<FilePatch<'d>, Error> {
-    let mut file = FilePatch { old: named(name), new: named(name), ..FilePatch::default() };
+    let mut file = FilePatch { old: name_in(name), new: name_in(name), ..FilePatch::default() };
     if let Some(name) = lines.get(lines.at).and_then(|line| line.strip_prefix("*** Move to:")) {
         lines.at += 1;
-        file.new = named(name);
+        file.new = name_in(name);
         file.has_no_lines = true;
     }
     while let Some(line) = lines.get(lines.at).filter(|line| !line.starts_with("*** ")) {
