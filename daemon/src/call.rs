@@ -30,7 +30,7 @@ pub struct RequestedCall {
     pub id_is_new: bool,
     /// Whether the call goes on when its caller hangs up (R6). Its caller must know the id, to ask for the outcome.
     pub outlives_request: bool,
-    /// What is wrong with the call as it was sent (M6). It does not run, and the other calls of its request do.
+    /// The defect of the call as it was sent (M6). It does not run, and the other calls of its request do.
     pub fault: Option<Box<CallError>>,
 }
 
@@ -42,7 +42,7 @@ impl RequestedCall {
     }
 }
 
-/// What a request is told of one of its calls.
+/// The answer to a request about one of its calls.
 #[derive(Clone, Debug)]
 pub struct CallAnswer {
     /// The outcome, or the present state.
@@ -234,7 +234,7 @@ impl CallOutcome {
     }
 
     /// The result, where it is in a file of the workspace.
-    pub fn spilled(&self) -> Option<&SpilledResult> {
+    pub fn spilled_result(&self) -> Option<&SpilledResult> {
         match &self.state {
             OutcomeState::Spilled(result) => Some(result),
             _ => None,

@@ -73,19 +73,19 @@ pub fn has_own_text(outcome: &CallOutcome) -> bool {
     outcome.output().is_none_or(|output| output.get() != "null")
 }
 
-/// What stands for media that a model does not get.
+/// The note in place of media that a model does not get.
 pub fn media_note(mime_type: &str, data: &str) -> String {
     let bytes = data.len() / 4 * 3;
     format!("[{mime_type}, about {bytes} bytes: left out, since results for this model have no such content]")
 }
 
-/// What stands for a file of the workspace.
+/// The note in place of a file of the workspace.
 pub fn file_note(path: &str) -> String {
     format!("[the file {path}]")
 }
 
 fn outcome_content(outcome: &CallOutcome) -> Cow<'_, str> {
-    if let Some(result) = outcome.spilled() {
+    if let Some(result) = outcome.spilled_result() {
         return result.text.as_str().into();
     }
     match (outcome.output(), outcome.error()) {
@@ -161,7 +161,7 @@ impl FramePart {
         }
     }
 
-    /// What stands for the character that `rest` begins with, if that would end this part or open another.
+    /// The replacement of the character that `rest` begins with, if that would end this part or open another.
     fn replacement(self, rest: &str) -> Option<&'static str> {
         let is_content = match self {
             Self::Name | Self::Arguments => false,

@@ -104,7 +104,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// What the sessions of its organization use together.
+    /// The resources that the sessions of its organization share.
     pub fn organization_use(&self) -> &OrganizationUse {
         &self.share.0
     }

@@ -87,7 +87,7 @@ pub struct Advertised {
     pub changes: Vec<SchemaChange>,
 }
 
-/// What a strict schema counts against the limits of a request to Anthropic.
+/// The count of a strict schema against the limits of a request to Anthropic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StrictCost {
     /// Optional properties.

@@ -40,7 +40,7 @@ pub enum ContentBlock {
 }
 
 impl ContentBlock {
-    /// What is wrong with the block.
+    /// The defect of the block, if it has one.
     pub fn fault(&self) -> Option<&'static str> {
         match self {
             Self::Text { .. } => None,

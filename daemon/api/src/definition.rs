@@ -323,7 +323,7 @@ impl BodyFormat {
     }
 }
 
-/// Where an argument goes: the word of `in`, or an object.
+/// The place of an argument: the word of `in`, or an object.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(remote = "Self")]
 pub struct Placement {

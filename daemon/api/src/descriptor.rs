@@ -82,7 +82,7 @@ pub struct ToolDescription {
     /// Whether its results are objects with `output` and `content`, a list of content blocks (R11).
     #[serde(default, deserialize_with = "null_is_default")]
     pub content: bool,
-    /// Where its calls end.
+    /// The place where its calls end.
     #[serde(default)]
     pub mode: Mode,
     /// Its effects.
@@ -91,7 +91,7 @@ pub struct ToolDescription {
     /// Integrations that the organization must have connected.
     #[serde(default, deserialize_with = "words::<_, LIST, 100>")]
     pub required_integrations: Vec<String>,
-    /// What a person must have done first.
+    /// Steps that a person must complete first.
     #[serde(default, deserialize_with = "texts::<_, LIST, 1_000>")]
     pub prerequisites: Vec<String>,
     /// Search words.
@@ -122,7 +122,7 @@ pub struct RateLimit {
     pub seconds: u32,
 }
 
-/// Where a call ends (T3).
+/// The place where a call ends (T3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -166,7 +166,7 @@ impl Default for Hints {
 /// One sample call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Example {
-    /// What it shows.
+    /// Its purpose.
     #[serde(default, deserialize_with = "text::<_, _, 1_000>", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The arguments, an object.

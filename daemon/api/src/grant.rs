@@ -56,7 +56,7 @@ pub enum FilesystemAccess {
     /// None.
     #[default]
     None,
-    /// Those of the session's workspace.
+    /// The files of the session's workspace.
     Workspace,
 }
 

@@ -5,7 +5,7 @@
 //! bytes.) Before compilation each such instruction is replaced by a call of a function, added to its module, that does the
 //! same in slices with a check between two. It traps where the instruction would, and before it writes anything.
 //!
-//! Sections that have no part in this are copied byte for byte. What is not valid is left to the compiler, which says so.
+//! Sections that have no part in this are copied byte for byte. The compiler refuses invalid input, and says why.
 
 use std::ops::Range;
 

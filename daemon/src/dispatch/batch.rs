@@ -123,7 +123,7 @@ fn present_answer(session: &Session, call: &RequestedCall) -> CallAnswer {
     if let Some(fault) = &call.fault {
         return CallOutcome::of_error(call, (**fault).clone()).into();
     }
-    match session.calls.known(&call.id, &call.tool, audit::sha256(call.arguments.as_bytes()).0) {
+    match session.calls.look_up(&call.id, &call.tool, audit::sha256(call.arguments.as_bytes()).0) {
         Some(Lookup::Known(state)) => known_answer(call, &state),
         Some(_) => CallOutcome::of_error(call, id_reused(&call.id)).into(),
         None => CallOutcome::new(&*call.id, &call.tool, Executed::Unknown, OutcomeState::Running).into(),

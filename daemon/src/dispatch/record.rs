@@ -170,7 +170,7 @@ pub(super) fn outcome(outcome: &call::CallOutcome) -> CallOutcome<'static> {
         executed: outcome.executed,
         usage: usage_record(&outcome.usage),
         duration_us: u64::try_from(outcome.duration.as_micros()).unwrap_or(u64::MAX),
-        output: match outcome.spilled() {
+        output: match outcome.spilled_result() {
             Some(result) => Some(OutputStamp { sha256: result.sha256, bytes: result.bytes }),
             None => outcome.output().map(|json| OutputStamp {
                 sha256: audit::sha256(json.get().as_bytes()),

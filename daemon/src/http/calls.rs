@@ -83,7 +83,7 @@ pub async fn post(
     })
 }
 
-/// What the client wants to wait for (`Prefer`, RFC 7240).
+/// The event that the client waits for (`Prefer`, RFC 7240).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Preferred {
     /// The outcomes of the calls.

@@ -234,7 +234,7 @@ impl CallTable {
     }
 
     /// What opening this call would find, without opening it; `None` for a call that would begin to run.
-    pub fn known(&self, id: &str, called: &Arc<str>, arguments: [u8; 32]) -> Option<Lookup> {
+    pub fn look_up(&self, id: &str, called: &Arc<str>, arguments: [u8; 32]) -> Option<Lookup> {
         self.with(|table| {
             let entry = table.calls.get(id)?;
             Some(match entry.called == *called && entry.arguments == arguments {

@@ -15,7 +15,7 @@ const FORMS: [SchemaForm; 6] = [
 ];
 
 /// Writes a schema in a form, and checks the provider's rules.
-fn written(schema: &Value, form: SchemaForm) -> (Value, Advertised) {
+fn write_form(schema: &Value, form: SchemaForm) -> (Value, Advertised) {
     let advertised = advertise(schema, form).expect("advertised");
     let value: Value = serde_json::from_str(advertised.json.get()).expect("json");
     let reader = match (form, &advertised.strict) {
@@ -31,11 +31,11 @@ fn written(schema: &Value, form: SchemaForm) -> (Value, Advertised) {
 }
 
 fn in_form(schema: &Value, form: SchemaForm) -> Value {
-    written(schema, form).0
+    write_form(schema, form).0
 }
 
 fn changes(schema: &Value, form: SchemaForm) -> Vec<(String, String)> {
-    written(schema, form).1.changes.into_iter().map(|change| (change.pointer, change.change)).collect()
+    write_form(schema, form).1.changes.into_iter().map(|change| (change.pointer, change.change)).collect()
 }
 
 fn object(properties: Value) -> Value {
@@ -75,7 +75,7 @@ fn m5_every_array_gets_items_at_every_level() {
         "$defs": {"pages": bare},
     });
     for form in FORMS {
-        written(&schema, form);
+        write_form(&schema, form);
     }
     let openai = in_form(&schema, SchemaForm::OpenAi);
     assert_eq!(openai["properties"]["plain"], json!({"type": "array", "description": "slugs", "items": {}}));
@@ -167,10 +167,10 @@ fn m5_older_drafts_are_translated() {
         "definitions": {"item": {"type": "string"}, "unused": {"type": "array"}},
     });
     for form in FORMS {
-        written(&schema, form);
+        write_form(&schema, form);
     }
     for form in [SchemaForm::McpInput, SchemaForm::McpOutput] {
-        let (translated, advertised) = written(&schema, form);
+        let (translated, advertised) = write_form(&schema, form);
         assert_eq!(translated.get("$schema"), None);
         assert_eq!(
             translated["properties"],
@@ -217,7 +217,7 @@ fn m5_openai_strict_requires_all_and_makes_optional_nullable() {
         "required": ["at"],
         "$defs": {"place": {"type": "object", "properties": {"next": {"$ref": "#/$defs/place"}}, "required": ["next"]}},
     });
-    let (strict, advertised) = written(&schema, SchemaForm::OpenAiStrict);
+    let (strict, advertised) = write_form(&schema, SchemaForm::OpenAiStrict);
     assert!(advertised.strict.is_some(), "{:?}", advertised.changes);
     assert_eq!(
         strict["properties"],
@@ -241,7 +241,7 @@ fn m5_openai_strict_requires_all_and_makes_optional_nullable() {
         "{told:?}"
     );
     // Anthropic takes optional properties, and no recursion.
-    let (_, anthropic) = written(&schema, SchemaForm::AnthropicStrict);
+    let (_, anthropic) = write_form(&schema, SchemaForm::AnthropicStrict);
     assert_eq!(anthropic.strict, None);
     assert_eq!(
         anthropic.changes.first().map(|first| first.change.as_str()),
@@ -259,7 +259,7 @@ fn m5_anthropic_strict_counts_optional_properties_and_unions() {
         },
         "required": ["z"],
     });
-    let (strict, advertised) = written(&schema, SchemaForm::AnthropicStrict);
+    let (strict, advertised) = write_form(&schema, SchemaForm::AnthropicStrict);
     assert_eq!(advertised.strict, Some(StrictCost { optional: 2, unions: 1 }));
     assert_eq!(strict["required"], json!(["z"]));
     assert_eq!(strict["properties"]["x"], json!({"type": "integer", "description": "(minimum: 1)"}));
@@ -300,7 +300,7 @@ fn m5_a_schema_that_strict_cannot_say_is_shown_without_it_and_says_why() {
             "it is nested deeper than 10 levels",
         ),
     ] {
-        let (shown, advertised) = written(&schema, SchemaForm::OpenAiStrict);
+        let (shown, advertised) = write_form(&schema, SchemaForm::OpenAiStrict);
         assert_eq!(advertised.strict, None, "{reason}");
         let first = advertised.changes.first().expect("a reason");
         assert_eq!(
@@ -309,7 +309,7 @@ fn m5_a_schema_that_strict_cannot_say_is_shown_without_it_and_says_why() {
         );
         assert_eq!(shown, in_form(&schema, SchemaForm::OpenAi), "{reason}");
     }
-    let (shown, advertised) = written(&json!({"type": "object"}), SchemaForm::OpenAiStrict);
+    let (shown, advertised) = write_form(&json!({"type": "object"}), SchemaForm::OpenAiStrict);
     assert!(advertised.strict.is_some(), "a tool without arguments");
     assert_eq!(
         shown,
@@ -393,7 +393,7 @@ fn m5_recursion_and_repeated_references_end() {
         "$defs": definitions,
     });
     for form in FORMS {
-        written(&schema, form);
+        write_form(&schema, form);
     }
 }
 
@@ -495,7 +495,7 @@ proptest! {
     #[test]
     fn m5_every_form_of_any_schema_keeps_the_providers_rules(schema in any_root()) {
         for form in FORMS {
-            written(&schema, form);
+            write_form(&schema, form);
         }
     }
 
@@ -508,7 +508,7 @@ proptest! {
             let shown = in_form(&schema, form);
             let validator = jsonschema::validator_for(&shown).expect("a schema");
             for value in values.iter().filter(|value| enforced.validate(value).is_ok()) {
-                let called = renamed(&schema, form, value);
+                let called = rename_all(&schema, form, value);
                 prop_assert!(validator.is_valid(&called), "{form:?}: {called} and {shown}");
             }
         }
@@ -516,7 +516,7 @@ proptest! {
 }
 
 /// The arguments as a model calls them that was shown the schema in this form.
-fn renamed(schema: &Value, form: SchemaForm, value: &Value) -> Value {
+fn rename_all(schema: &Value, form: SchemaForm, value: &Value) -> Value {
     let names = PropertyNames::of(schema);
     let shown: std::collections::BTreeMap<&str, &str> =
         names.refused_by(form.names()).map(|(safe, original)| (original, safe)).collect();

@@ -770,7 +770,7 @@ fn targets_nested_by_references_compile_within_the_stack_or_are_refused() {
     thread.join().expect("fits the stack");
 }
 
-fn reduced(schema: &Value, value: &Value) -> Option<Value> {
+fn reduce(schema: &Value, value: &Value) -> Option<Value> {
     compile(schema).expect("a schema").without_refused_nulls(value)
 }
 
@@ -803,7 +803,7 @@ fn m5_a_null_is_removed_only_where_the_schema_refuses_it_for_an_optional_propert
             json!({"path": "a", "header": null, "delimiter": null, "value": null}),
             Some(json!({"path": "a", "delimiter": null, "value": null})),
         ),
-        // What remains invalid is refused by validation, with the place.
+        // Invalid values that remain are refused by validation, with the place.
         (json!({"path": null, "header": null}), Some(json!({"path": null}))),
         (json!({"path": "a", "page": {"number": null}}), None),
         (json!({"path": null}), None),
@@ -812,7 +812,7 @@ fn m5_a_null_is_removed_only_where_the_schema_refuses_it_for_an_optional_propert
         (json!({"path": "a", "delimiter": null}), None),
         (json!({"path": "a", "header": 1}), None),
     ] {
-        assert_eq!(reduced(&schema, &value), expected, "{value}");
+        assert_eq!(reduce(&schema, &value), expected, "{value}");
     }
 }
 
@@ -835,12 +835,12 @@ fn m5_a_null_inside_alternatives_is_removed_only_where_none_gives_it_a_meaning()
         (json!({"one": {"kind": "c", "x": null}}), None),
         (json!({"each": [null]}), None),
     ] {
-        assert_eq!(reduced(&tagged, &value), expected, "{value}");
+        assert_eq!(reduce(&tagged, &value), expected, "{value}");
     }
     // The first alternative is meant with `null`, and lacks `y`.
     let untagged = schema(json!([
         {"type": "object", "properties": {"x": {"type": "null"}}, "required": ["x", "y"]},
         {"type": "object", "properties": {"x": {"type": "string"}}},
     ]));
-    assert_eq!(reduced(&untagged, &json!({"one": {"x": null}})), None);
+    assert_eq!(reduce(&untagged, &json!({"one": {"x": null}})), None);
 }

@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    fn decoded(content: &[u8], piece: usize) -> io::Result<Vec<u8>> {
+    fn decode_all(content: &[u8], piece: usize) -> io::Result<Vec<u8>> {
         let mut decoder = Decoder::Identity.for_scan();
         let mut all = Vec::new();
         for piece in content.chunks(piece) {
@@ -167,7 +167,7 @@ mod tests {
         Ok(all)
     }
 
-    fn compressed(text: &[u8], level: u32) -> [Vec<u8>; 2] {
+    fn compress(text: &[u8], level: u32) -> [Vec<u8>; 2] {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::new(level));
         gzip.write_all(text).unwrap();
         let mut zlib = ZlibEncoder::new(Vec::new(), Compression::new(level));
@@ -179,10 +179,10 @@ mod tests {
     fn k4_compressed_content_without_a_label_is_decoded_by_its_signature() {
         for text in [&b""[..], b"a", b"sk-live-0123456789", &b"many lines\n".repeat(500)] {
             for level in [0, 1, 3, 6, 9] {
-                for content in compressed(text, level) {
+                for content in compress(text, level) {
                     for piece in [1, 2, 5, STEP_BYTES] {
                         assert_eq!(
-                            decoded(&content, piece).unwrap(),
+                            decode_all(&content, piece).unwrap(),
                             text,
                             "level {level}, pieces of {piece}"
                         );
@@ -207,7 +207,7 @@ mod tests {
             "\u{1f}",
         ] {
             for piece in [1, 2, STEP_BYTES] {
-                assert_eq!(decoded(text.as_bytes(), piece).unwrap(), text.as_bytes(), "{text:?}");
+                assert_eq!(decode_all(text.as_bytes(), piece).unwrap(), text.as_bytes(), "{text:?}");
             }
         }
         let mut decoder = Decoder::Identity.for_scan();
@@ -218,11 +218,11 @@ mod tests {
     #[test]
     fn k4_what_the_host_cannot_decode_is_refused() {
         for piece in [1, 3, STEP_BYTES] {
-            let refused = decoded(&[0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x00], piece).unwrap_err();
+            let refused = decode_all(&[0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x00], piece).unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
         }
-        let [mut gzip, _] = compressed(b"some text", 6);
+        let [mut gzip, _] = compress(b"some text", 6);
         gzip.truncate(12);
-        assert!(decoded(&gzip, STEP_BYTES).is_err(), "cut off");
+        assert!(decode_all(&gzip, STEP_BYTES).is_err(), "cut off");
     }
 }

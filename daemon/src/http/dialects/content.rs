@@ -1,4 +1,4 @@
-//! Results in the content blocks of each provider (R11). What a provider does not take in a result is left out, and a note
+//! Results in the content blocks of each provider (R11). Blocks that a provider does not take are left out, and a note
 //! says so.
 
 use serde::Serialize;

@@ -22,7 +22,7 @@ pub struct Envelope<'a> {
     pub body: RequestBody<'a>,
 }
 
-/// What becomes of running calls when the client hangs up (R6).
+/// The effect on running calls when the client hangs up (R6).
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDisconnect {

@@ -84,7 +84,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Adds a call of a provider's list at `place`. What is wrong with it is its own error, so that the other calls run (M6).
+    /// Adds a call of a provider's list at `place`. A defect is its own error, so that the other calls run (M6).
     pub fn add_given(
         &mut self,
         given: GivenCall<'_>,

@@ -39,7 +39,7 @@ macro_rules! request {
             /// The model's turn: an id of the orchestrator, at most 200 bytes. Rounds are counted per turn.
             #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "t1")]
             turn: Option<String>,
-            /// What becomes of running calls when the client hangs up. Default: `continue`.
+            /// The effect on running calls when the client hangs up. Default: `continue`.
             on_disconnect: Option<OnDisconnect>,
             $(
                 /// The call's id, unique in the session. A repeated id returns the response of the same call.

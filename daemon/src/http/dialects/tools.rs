@@ -142,7 +142,7 @@ fn mcp_output(schema: &Schema) -> Result<&Advertised, &str> {
     }
 }
 
-/// What is left of the limits of one request for strict schemas.
+/// The rest of the limits of one request for strict schemas.
 struct StrictBudget {
     tools: usize,
     optional: usize,

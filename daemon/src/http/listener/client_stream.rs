@@ -84,7 +84,7 @@ impl<S> ClientStream<S> {
 
     /// The reason why the framing of a request was refused, if it was.
     pub(super) fn framing_refusal(&self) -> Option<&'static str> {
-        self.framing.refused()
+        self.framing.refusal()
     }
 
     /// Returns true if a request's response is not fully written.

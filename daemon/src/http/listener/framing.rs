@@ -62,7 +62,7 @@ impl Default for Line {
 
 impl RequestFraming {
     /// The reason of a refusal, once a line was refused.
-    pub(super) fn refused(&self) -> Option<&'static str> {
+    pub(super) fn refusal(&self) -> Option<&'static str> {
         self.refused
     }
 
@@ -185,7 +185,7 @@ mod tests {
         let in_pieces = |piece: usize| {
             let (mut framing, mut bytes) = (RequestFraming::default(), text.as_bytes().to_vec());
             bytes.chunks_mut(piece).for_each(|piece| framing.follow(piece));
-            (framing.refused(), String::from_utf8(bytes).unwrap())
+            (framing.refusal(), String::from_utf8(bytes).unwrap())
         };
         let whole = in_pieces(usize::MAX);
         for piece in [1, 2, 3, 7] {
