@@ -81,11 +81,6 @@ impl Compiler {
         Ok((component, Some(began.elapsed())))
     }
 
-    /// Maximum number of concurrent compilations.
-    pub fn concurrency(&self) -> usize {
-        self.command.concurrency.max(1)
-    }
-
     /// Compiles the schemas of a description in the worker and discards the result: schemas that exceed the worker's
     /// limits must not be compiled in the daemon. The check runs once per file and description.
     pub async fn check_schemas(&self, digest: &Digest, described: &str) -> Result<(), CallError> {

@@ -39,6 +39,8 @@ struct Shared {
     compiled: Notify,
     /// Plugins that a session or a call has waited for.
     awaited: Mutex<BTreeSet<Namespace>>,
+    /// Notified when `awaited` grows.
+    began_to_wait: Notify,
 }
 
 /// The input of a decision.
@@ -358,6 +360,7 @@ impl Registry {
             changing: Mutex::new(()),
             compiled: Notify::new(),
             awaited: Mutex::default(),
+            began_to_wait: Notify::new(),
         }))
     }
 
@@ -402,6 +405,7 @@ impl Registry {
                 return;
             }
             self.0.awaited.lock().unwrap_or_else(PoisonError::into_inner).extend(missing);
+            self.0.began_to_wait.notify_waiters();
             drop(snapshot);
             compiled.await;
         }
@@ -410,6 +414,19 @@ impl Registry {
     /// Whether a session or a call waits for the plugin to be compiled.
     pub fn is_awaited(&self, namespace: &Namespace) -> bool {
         self.0.awaited.lock().unwrap_or_else(PoisonError::into_inner).contains(namespace)
+    }
+
+    /// Waits until a session or a call waits for one of the plugins.
+    pub async fn wait_until_one_is_awaited(&self, plugins: Arc<[Namespace]>) {
+        loop {
+            let mut began = pin!(self.0.began_to_wait.notified());
+            // Registered before the look at the plugins, so that no wait is missed.
+            began.as_mut().enable();
+            if plugins.iter().any(|plugin| self.is_awaited(plugin)) {
+                return;
+            }
+            began.await;
+        }
     }
 
     /// Replaces the custom plugin of an organization in a namespace; `None` removes it. Does nothing if the organization

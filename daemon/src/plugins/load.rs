@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::task::JoinSet;
 use toolgate_admission::{Descriptor, Digest, Plugin};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::{FilesystemAccess, Grant};
@@ -110,19 +109,23 @@ impl Plugins {
         Ok(uncompiled)
     }
 
-    /// Compiles built-in plugins, those that a session or a call waits for first, and serves each at once. Reports each with its
-    /// compile time.
+    /// Compiles built-in plugins one after the other, and serves each at once. Reports each with its compile time.
+    ///
+    /// The worker uses every processor, so that two at a time would only delay the first. A plugin that a session or a call
+    /// waits for takes the place of one that nobody waits for, which is compiled again later.
     pub async fn compile_built_in(&self, mut uncompiled: Vec<BuiltIn>, report: impl Fn(&str, Duration)) {
-        let (mut waiting, mut tasks) = (uncompiled.clone(), JoinSet::new());
-        loop {
-            while tasks.len() < self.0.compiler.concurrency() && !waiting.is_empty() {
-                let is_awaited = |built_in: &BuiltIn| self.0.registry.is_awaited(&built_in.namespace);
-                let next = waiting.remove(waiting.iter().position(is_awaited).unwrap_or(0));
-                let plugins = self.clone();
-                tasks.spawn(async move { (plugins.insert_built_in(&next, None).await, next) });
-            }
-            let Some(Ok((loaded, built_in))) = tasks.join_next().await else { return };
+        let registry = &self.0.registry;
+        while !uncompiled.is_empty() {
+            let is_awaited = |built_in: &BuiltIn| registry.is_awaited(&built_in.namespace);
+            let built_in = uncompiled.remove(uncompiled.iter().position(is_awaited).unwrap_or(0));
             let namespace = &built_in.namespace;
+            let loaded = tokio::select! {
+                loaded = self.insert_built_in(&built_in, None) => loaded,
+                () = registry.wait_until_one_is_awaited(namespaces(&uncompiled)), if !is_awaited(&built_in) => {
+                    uncompiled.insert(0, built_in);
+                    continue;
+                }
+            };
             match loaded {
                 Ok(took) => {
                     self.0.background.cancel(namespace);
@@ -135,8 +138,7 @@ impl Plugins {
                 }
             }
             self.serve(&*self.0.loaded.lock().await);
-            uncompiled.retain(|other| other.namespace != *namespace);
-            self.0.registry.set_compiling(namespaces(&uncompiled));
+            registry.set_compiling(namespaces(&uncompiled));
         }
     }
 
