@@ -28,6 +28,7 @@ mod sessions;
 mod tools;
 mod events;
 mod files;
+mod find_tools;
 mod approvals;
 mod test_call;
 

@@ -22,6 +22,7 @@ use super::error_responses::{
 };
 use super::events;
 use super::extract::{Authenticated, Path};
+use super::find_tools::Searches;
 use super::path_params::{CallPath, SessionPath};
 use super::problem::Problem;
 use super::state::App;
@@ -62,17 +63,19 @@ pub async fn post(
     JsonText(body): JsonText,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
-    let request = dialects::parse(&body, app.settings().calls.per_request)?;
+    let mut request = dialects::parse(&body, app.settings().calls.per_request)?;
+    let searches = Searches::take_from(&mut request);
     session.touch(now_ms());
     let origin = app.actor(&caller).origin();
     if events {
-        return events::of_calls(app, session, request, origin);
+        return events::of_calls(app, session, request, searches, origin);
     }
     let ParsedRequest { dialect, turn, calls } = request;
-    let outcome = match preferred {
+    let mut outcome = match preferred {
         Preferred::Answer => app.dispatcher().batch(&session, turn.as_deref(), calls, &origin).await,
         Preferred::Acceptance => app.dispatcher().begin_batch(&session, turn.clone(), calls, &origin),
     };
+    searches.answer(&app, &session, &mut outcome.results).await;
     let context = ReplyContext::new(&session, turn.as_deref(), &outcome);
     let answer = json(dialects::render(&dialect, context, &outcome.results));
     Ok(match preferred {

@@ -25,6 +25,7 @@ use super::dialects::{self, ParsedRequest, ReplyContext};
 use super::documents::own_organization;
 use super::error_responses::{NoOrganization, NoSession, SessionEnded, TooManyStreams};
 use super::extract::{Authenticated, Path};
+use super::find_tools::Searches;
 use super::path_params::{OrgPath, SessionPath};
 use super::problem::Problem;
 use super::state::App;
@@ -89,17 +90,19 @@ pub(super) fn of_calls(
     app: App,
     session: Arc<Session>,
     request: ParsedRequest,
+    searches: Searches,
     origin: Origin,
 ) -> Result<Response, Problem> {
     let ParsedRequest { dialect, turn, calls } = request;
     let subscriber = subscribe(&app, Scope::Organization(session.setup.organization.clone()))?;
     let ids = calls.iter().map(|call| call.id.clone()).collect();
     let filter = Filter::Calls(Arc::clone(&session), ids);
-    let dispatcher = app.dispatcher().clone();
+    let (dispatcher, answering_app) = (app.dispatcher().clone(), app.clone());
     // Runs in a separate task: a body is not polled while its subscriber reads nothing, and a call runs until its
     // deadline.
     let answering = async move {
-        let outcome = dispatcher.batch(&session, turn.as_deref(), calls, &origin).await;
+        let mut outcome = dispatcher.batch(&session, turn.as_deref(), calls, &origin).await;
+        searches.answer(&answering_app, &session, &mut outcome.results).await;
         let context = ReplyContext::new(&session, turn.as_deref(), &outcome);
         dialects::render(&dialect, context, &outcome.results)
     };

@@ -11,7 +11,7 @@ use toolgate_sandbox::Component;
 use utoipa::IntoParams;
 
 use super::body::Json;
-use super::dialects::tools::{Format, Listed, list as list_as};
+use super::dialects::tools::{Deferral, Format, ListForm, Listed, list as list_as};
 use super::error_responses::{AuditUnavailable, NoSession, NoTool, SessionEnded};
 use super::extract::{Authenticated, Path, Query};
 use super::path_params::{SessionPath, ToolPath};
@@ -35,11 +35,22 @@ pub struct ListQuery {
     #[serde(default)]
     #[param(required = false)]
     strict: bool,
+    /// Whether the model loads tools on demand, with Anthropic's `defer_loading` or OpenAI's `tool_search`. Universal tools, and
+    /// those that the organization always shows, are in the list; the model finds the others by a search, whose call is
+    /// posted like any other. Formats without deferred tools ignore it. Default: false.
+    #[serde(default)]
+    #[param(required = false)]
+    deferred: bool,
 }
 
 impl ListQuery {
     fn list<'a>(&self, tools: impl IntoIterator<Item = Listed<'a>>) -> ToolList {
-        list_as(self.format, self.strict && self.format.has_strict_form(), tools)
+        let deferral = match self.deferred && self.format.has_deferred_form() {
+            true => Deferral::Search,
+            false => Deferral::None,
+        };
+        let strict = self.strict && self.format.has_strict_form();
+        list_as(ListForm { format: self.format, strict, deferral }, tools)
     }
 }
 
@@ -137,6 +148,7 @@ pub(super) struct VisibleTool {
     tool: Tool<Component>,
     description: String,
     requires_approval: bool,
+    always_shown: bool,
 }
 
 impl VisibleTool {
@@ -148,7 +160,10 @@ impl VisibleTool {
                     true => described.description.clone(),
                     false => format!("{}\n\n{}", described.description, described.usage),
                 };
-                Self { tool: tool.clone(), description, requires_approval }
+                let index = tool.index();
+                let always_shown =
+                    rules.platform.is_universal(index) || rules.organization.always_shows(index);
+                Self { tool: tool.clone(), description, requires_approval, always_shown }
             })
             .collect()
     }
@@ -168,8 +183,24 @@ impl VisibleTool {
             hints: described.hints,
             requires_approval: self.requires_approval,
             mode: described.mode,
+            deferred: !self.always_shown,
         }
     }
+}
+
+/// Lists the deferred tools that the broker finds for a query, as the answer of a search.
+pub(super) async fn find(app: &App, session: &Session, format: Format, query: &str) -> ToolList {
+    let setup = &session.setup;
+    let snapshot = app.parts().registry.snapshot();
+    let rules = snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules());
+    let facts = session.state.facts();
+    let shortlist = snapshot.shortlist(&rules, &facts, query, &[], &setup.organization).await;
+    let all = VisibleTool::all(&rules, &facts);
+    let deferred: HashMap<usize, &VisibleTool> =
+        all.iter().filter(|tool| !tool.always_shown).map(|tool| (tool.tool.index(), tool)).collect();
+    let found = shortlist.tools.iter().filter_map(|(index, _)| deferred.get(index));
+    let form = ListForm { format, strict: false, deferral: Deferral::Found };
+    list_as(form, found.map(|tool| tool.to_listed()))
 }
 
 /// Returns the callable tools of an open session; none if its agent was deleted.

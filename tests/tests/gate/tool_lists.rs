@@ -145,3 +145,50 @@ fn m5_a_custom_tool_with_a_refused_argument_name_is_saved_with_a_warning() {
         assert!(!saved("status", "plain").contains("REFUSED_NAME"));
     });
 }
+
+#[test]
+fn m5_a_model_finds_deferred_tools_by_a_call_like_any_other() {
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": "*"}));
+        let session = &agent.session;
+        let call = |body: &Value| session.client.post(&session.path("/calls"), body).expect(200).json();
+
+        let deferred = list(session, "anthropic&deferred=true");
+        let names: Vec<_> =
+            deferred["tools"].as_array().expect("a list").iter().map(|tool| &tool["name"]).collect();
+        assert_eq!(names.first(), Some(&&json!("find_tools")));
+        let blocks = json!([
+            {"type": "tool_use", "id": "t1", "name": "find_tools", "input": {"query": "parse a CSV table"}},
+            {"type": "tool_use", "id": "t2", "name": "call_arithmetic_evaluate", "input": {"expression": "6*7"}},
+            {"type": "tool_use", "id": "t3", "name": "find_tools", "input": {"words": "csv"}},
+        ]);
+        let answer = call(&json!({"anthropic": blocks}));
+        let [found, computed, refused] = answer["anthropic"].as_array().expect("a list").as_slice() else {
+            panic!("three results: {answer}")
+        };
+        assert_eq!((&found["tool_use_id"], &refused["is_error"]), (&json!("t1"), &json!(true)));
+        let reference = json!({"type": "tool_reference", "tool_name": "call_text_csv_parse"});
+        assert!(found["content"].as_array().expect("references").contains(&reference), "{found}");
+        assert!(names.contains(&&reference["tool_name"]));
+        assert!(computed["content"].as_str().expect("a text").contains("42"), "{computed}");
+
+        let deferred = list(session, "openai_responses&deferred=true");
+        assert_eq!(deferred["tools"][0]["type"], "tool_search");
+        assert!(!deferred["tools"].to_string().contains("call_text_csv_parse"));
+        let search = json!({
+            "type": "tool_search_call", "call_id": "s1", "execution": "client", "status": "completed",
+            "arguments": {"query": "parse a CSV table"},
+        });
+        let answer = call(&json!({"openai_responses": [search]}));
+        let output = &answer["openai_responses"][0];
+        assert_eq!((&output["type"], &output["call_id"]), (&json!("tool_search_output"), &json!("s1")));
+        let found = output["tools"].as_array().expect("tools");
+        let csv = found.iter().find(|tool| tool["name"] == "call_text_csv_parse").expect("the tool");
+        assert_eq!((&csv["type"], &csv["defer_loading"]), (&json!("function"), &json!(true)));
+        assert!(csv["parameters"].is_object());
+        // OpenAI's own search is not performed here.
+        let hosted =
+            json!({"type": "tool_search_call", "execution": "server", "call_id": null, "arguments": {}});
+        session.client.post(&session.path("/calls"), &json!({"openai_responses": [hosted]})).expect(400);
+    });
+}

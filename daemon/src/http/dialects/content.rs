@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use toolgate_api::content::ContentBlock;
 use utoipa::ToSchema;
 
+use super::tools::FIND_TOOLS;
 use crate::call::CallOutcome;
 use crate::frame;
 
@@ -24,6 +25,14 @@ pub enum ProviderContent {
 
 /// The content as Anthropic's blocks.
 pub fn anthropic(outcome: &CallOutcome) -> ProviderContent {
+    if *outcome.called == *FIND_TOOLS
+        && let Some(found) = outcome.output()
+    {
+        return match found.get() {
+            "[]" => ProviderContent::Text("No tool fits. Search again with other words.".to_owned()),
+            references => ProviderContent::Blocks(serde_json::from_str(references).unwrap_or_default()),
+        };
+    }
     in_blocks(
         outcome,
         |text| json!({"type": "text", "text": text}),

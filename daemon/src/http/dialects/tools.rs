@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 use toolgate_admission::{Advertised, Schema, SchemaForm, StrictCost};
 use toolgate_api::descriptor::{Hints, Mode};
 use toolgate_api::session::{LeftOutTool, SchemaChange, ToolDefinition, ToolList};
@@ -50,12 +51,44 @@ pub struct Listed<'a> {
     pub requires_approval: bool,
     /// Whether its calls complete on the server or on the client.
     pub mode: Mode,
+    /// Whether a deferred list leaves it to a search.
+    pub deferred: bool,
+}
+
+/// The tool of a deferred list that finds the others. The names of tools begin with `call_`, so none has this name.
+pub const FIND_TOOLS: &str = "find_tools";
+
+/// The form of a list.
+#[derive(Clone, Copy, Debug)]
+pub struct ListForm {
+    /// The format.
+    pub format: Format,
+    /// Whether schemas are in the provider's strict form.
+    pub strict: bool,
+    /// The place of tools that are not always shown.
+    pub deferral: Deferral,
+}
+
+/// The place of the tools that are not always shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deferral {
+    /// In the list.
+    None,
+    /// Behind a search, which is in the list.
+    Search,
+    /// In the answer of a search, which this list is.
+    Found,
 }
 
 impl Format {
     /// Whether the provider has a strict form of schemas.
     pub fn has_strict_form(self) -> bool {
         matches!(self, Self::Openai | Self::OpenaiResponses | Self::Anthropic)
+    }
+
+    /// Whether the provider loads the definitions of tools on demand.
+    pub fn has_deferred_form(self) -> bool {
+        matches!(self, Self::OpenaiResponses | Self::Anthropic)
     }
 
     /// The form of the arguments' schema; none for Toolgate's own format, which has the enforced one.
@@ -72,13 +105,21 @@ impl Format {
     }
 }
 
-/// Lists tools in the given format. A tool that the provider would refuse is left out.
-pub fn list<'a>(format: Format, strict: bool, tools: impl IntoIterator<Item = Listed<'a>>) -> ToolList {
+/// Lists tools in the given form. A tool that the provider would refuse is left out.
+pub fn list<'a>(form: ListForm, tools: impl IntoIterator<Item = Listed<'a>>) -> ToolList {
+    let ListForm { format, deferral, .. } = form;
     let mut entries = Vec::new();
+    if deferral == Deferral::Search {
+        entries.push(Entry::search(format));
+    }
     let mut list = ToolList { tools: Box::default(), changed: Vec::new(), left_out: Vec::new() };
     let mut budget = StrictBudget::of(format);
-    for tool in tools {
-        match entry(format, strict, tool, &mut budget, &mut list.changed) {
+    // Anthropic takes the definitions of found tools with the list, OpenAI with the answer of the search.
+    let is_elsewhere = |tool: &Listed<'_>| {
+        format == Format::OpenaiResponses && deferral == Deferral::Search && tool.deferred
+    };
+    for tool in tools.into_iter().filter(|tool| !is_elsewhere(tool)) {
+        match entry(form, tool, &mut budget, &mut list.changed) {
             Ok(entry) => entries.push(entry),
             Err(reason) => list.left_out.push(LeftOutTool { tool: tool.name.to_owned(), reason }),
         }
@@ -95,14 +136,17 @@ pub fn list<'a>(format: Format, strict: bool, tools: impl IntoIterator<Item = Li
 
 /// Returns a tool as an entry, and adds the changes of its schemas. The error says why the provider would refuse it.
 fn entry<'a>(
-    format: Format,
-    strict: bool,
+    form: ListForm,
     tool: Listed<'a>,
     budget: &mut StrictBudget,
     changed: &mut Vec<SchemaChange>,
 ) -> Result<Entry<'a>, String> {
-    let Some(form) = format.form(strict) else { return Ok(Entry::Toolgate(definition(tool))) };
-    let mut advertised = tool.input.advertised(form)?;
+    let ListForm { format, strict, deferral } = form;
+    let Some(schema_form) = format.form(strict) else { return Ok(Entry::Toolgate(definition(tool))) };
+    let mut advertised = tool.input.advertised(schema_form)?;
+    if format == Format::Anthropic && deferral == Deferral::Found {
+        return Ok(Entry::Reference { r#type: "tool_reference", tool_name: tool.name });
+    }
     let mut refusal = None;
     if let Some(cost) = &advertised.strict
         && let Err(reason) = budget.spend(cost)
@@ -131,7 +175,8 @@ fn entry<'a>(
             Err(reason) => add("/outputSchema", &format!("left out: {reason}")),
         }
     }
-    Ok(Entry::of(format, tool, advertised, output))
+    let deferred = tool.deferred && deferral != Deferral::None;
+    Ok(Entry::of(format, Listed { deferred, ..tool }, advertised, output))
 }
 
 /// An MCP client refuses the whole list for an output schema whose type is not `object`.
@@ -202,6 +247,14 @@ enum Entry<'a> {
         parameters: &'a RawValue,
         /// The responses API enables it by default.
         strict: bool,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        defer_loading: bool,
+    },
+    ResponsesSearch {
+        r#type: &'static str,
+        execution: &'static str,
+        description: &'static str,
+        parameters: Value,
     },
     Anthropic {
         name: &'a str,
@@ -209,6 +262,17 @@ enum Entry<'a> {
         input_schema: &'a RawValue,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         strict: bool,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        defer_loading: bool,
+    },
+    AnthropicSearch {
+        name: &'static str,
+        description: &'static str,
+        input_schema: Value,
+    },
+    Reference {
+        r#type: &'static str,
+        tool_name: &'a str,
     },
     Gemini {
         name: &'a str,
@@ -257,8 +321,26 @@ struct FunctionDeclarations<'a> {
 }
 
 impl<'a> Entry<'a> {
+    /// The search of a deferred list.
+    fn search(format: Format) -> Self {
+        let description =
+            "Finds tools for a task. Describe the task in a few words; the tools that fit become callable.";
+        let parameters = json!({
+            "type": "object",
+            "properties": {"query": {"type": "string", "description": "What the tool should do, in a few words."}},
+            "required": ["query"],
+            "additionalProperties": false,
+        });
+        match format {
+            Format::OpenaiResponses => {
+                Self::ResponsesSearch { r#type: "tool_search", execution: "client", description, parameters }
+            }
+            _ => Self::AnthropicSearch { name: FIND_TOOLS, description, input_schema: parameters },
+        }
+    }
+
     fn of(format: Format, tool: Listed<'a>, input: &'a Advertised, output: Option<&'a RawValue>) -> Self {
-        let Listed { name, description, hints, .. } = tool;
+        let Listed { name, description, hints, deferred: defer_loading, .. } = tool;
         let (schema, strict) = (&*input.json, input.strict.is_some());
         match format {
             Format::Toolgate => Self::Toolgate(definition(tool)),
@@ -266,10 +348,17 @@ impl<'a> Entry<'a> {
                 r#type: "function",
                 function: Function { name, description, parameters: schema, strict },
             },
-            Format::OpenaiResponses => {
-                Self::Responses { r#type: "function", name, description, parameters: schema, strict }
+            Format::OpenaiResponses => Self::Responses {
+                r#type: "function",
+                name,
+                description,
+                parameters: schema,
+                strict,
+                defer_loading,
+            },
+            Format::Anthropic => {
+                Self::Anthropic { name, description, input_schema: schema, strict, defer_loading }
             }
-            Format::Anthropic => Self::Anthropic { name, description, input_schema: schema, strict },
             Format::Gemini => Self::Gemini { name, description, parameters: schema },
             Format::Mcp => Self::Mcp(McpTool {
                 name,

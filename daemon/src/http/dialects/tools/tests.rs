@@ -27,7 +27,13 @@ fn tool<'a>(name: &'a str, input: &'a Schema, output: Option<&'a Schema>) -> Lis
         hints,
         requires_approval: false,
         mode: Mode::Server,
+        deferred: false,
     }
+}
+
+/// Lists tools without deferring any.
+fn whole<'a>(format: Format, strict: bool, tools: impl IntoIterator<Item = Listed<'a>>) -> ToolList {
+    list(ListForm { format, strict, deferral: Deferral::None }, tools)
 }
 
 /// The tools of a list.
@@ -38,7 +44,7 @@ fn tools(list: &ToolList) -> Value {
 fn one(format: Format, input: &Value, output: Option<&Value>) -> Value {
     let input = schema(input, SchemaRole::Input);
     let output = output.map(|output| schema(output, SchemaRole::Output));
-    tools(&list(format, false, [tool("call_a_b", &input, output.as_ref())]))
+    tools(&whole(format, false, [tool("call_a_b", &input, output.as_ref())]))
 }
 
 #[test]
@@ -76,7 +82,7 @@ fn each_provider_has_its_own_form_of_a_tool() {
 #[test]
 fn a_list_of_no_tools_is_empty_in_every_form() {
     for format in FORMATS {
-        let empty = list(format, format.has_strict_form(), []);
+        let empty = whole(format, format.has_strict_form(), []);
         assert_eq!(tools(&empty), json!([]));
         assert!(empty.changed.is_empty() && empty.left_out.is_empty());
     }
@@ -87,7 +93,7 @@ fn a_list_of_no_tools_is_empty_in_every_form() {
 fn a_title_stands_where_a_tool_has_one() {
     let input = schema(&json!({"type": "object"}), SchemaRole::Input);
     let titled = Listed { original: Some("B"), ..tool("call_a_b", &input, None) };
-    assert_eq!(tools(&list(Format::Mcp, false, [titled]))[0]["title"], "B");
+    assert_eq!(tools(&whole(Format::Mcp, false, [titled]))[0]["title"], "B");
     assert_eq!(one(Format::Mcp, input.source(), None)[0].get("title"), None);
 }
 
@@ -160,7 +166,7 @@ fn m5_a_list_names_the_changes_of_each_tool() {
     let changed =
         schema(&json!({"type": "object", "properties": {"a": {"type": "array"}}}), SchemaRole::Input);
     for format in FORMATS {
-        let listed = list(format, false, [tool("call_a_b", &plain, None), tool("call_a_c", &changed, None)]);
+        let listed = whole(format, false, [tool("call_a_b", &plain, None), tool("call_a_c", &changed, None)]);
         let names: Vec<_> =
             listed.changed.iter().map(|change| (change.tool.as_str(), change.pointer.as_str())).collect();
         let expected = if format == Format::Toolgate { vec![] } else { vec![("call_a_c", "/properties/a")] };
@@ -179,7 +185,7 @@ fn m5_a_tool_that_cannot_be_shown_is_left_out_and_named() {
     let large = schema(&json!({"type": "object", "properties": properties}), SchemaRole::Input);
     let small = schema(&json!({"type": "object"}), SchemaRole::Input);
     let listed =
-        list(Format::Anthropic, false, [tool("call_a_b", &large, None), tool("call_a_c", &small, None)]);
+        whole(Format::Anthropic, false, [tool("call_a_b", &large, None), tool("call_a_c", &small, None)]);
     assert_eq!(tools(&listed).as_array().map(Vec::len), Some(1), "the other one is listed");
     assert_eq!(listed.left_out[0].tool, "call_a_b");
     assert!(listed.left_out[0].reason.contains("bytes in this form"), "{}", listed.left_out[0].reason);
@@ -191,7 +197,7 @@ fn m5_strict_stands_where_the_schema_can_be_said_in_it() {
         schema(&json!({"type": "object", "properties": {"a": {"type": "string"}}}), SchemaRole::Input);
     let open = schema(&json!({"type": "object", "properties": {"a": {}}}), SchemaRole::Input);
     let listed =
-        |format| list(format, true, [tool("call_a_b", &closed, None), tool("call_a_c", &open, None)]);
+        |format| whole(format, true, [tool("call_a_b", &closed, None), tool("call_a_c", &open, None)]);
     let openai = tools(&listed(Format::Openai));
     assert_eq!(openai[0]["function"]["strict"], true);
     assert_eq!(openai[0]["function"]["parameters"]["required"], json!(["a"]));
@@ -216,10 +222,31 @@ fn m5_anthropic_takes_a_limited_number_of_strict_tools() {
     for (source, most) in [(required, 20), (optional, 12)] {
         let input = schema(&source, SchemaRole::Input);
         let names: Vec<String> = (0..30).map(|at| format!("call_a_{at}")).collect();
-        let listed = list(Format::Anthropic, true, names.iter().map(|name| tool(name, &input, None)));
+        let listed = whole(Format::Anthropic, true, names.iter().map(|name| tool(name, &input, None)));
         let strict = |tool: &&Value| tool["strict"] == true;
         assert_eq!(tools(&listed).as_array().expect("a list").iter().filter(strict).count(), most);
         assert_eq!(listed.changed.len(), 30 - most, "{:?}", listed.changed);
         assert!(listed.changed[0].change.starts_with("not strict: Anthropic takes"));
     }
+}
+
+#[test]
+fn m5_a_deferred_list_has_a_search_and_leaves_other_tools_to_it() {
+    let input = schema(&json!({"type": "object"}), SchemaRole::Input);
+    let listed = |format, deferral| {
+        let deferred = Listed { deferred: true, ..tool("call_a_c", &input, None) };
+        tools(&list(ListForm { format, strict: false, deferral }, [tool("call_a_b", &input, None), deferred]))
+    };
+    let anthropic = listed(Format::Anthropic, Deferral::Search);
+    assert_eq!(anthropic[0]["name"], "find_tools");
+    assert_eq!(anthropic[1].get("defer_loading"), None);
+    assert_eq!((&anthropic[2]["name"], &anthropic[2]["defer_loading"]), (&json!("call_a_c"), &json!(true)));
+    let openai = listed(Format::OpenaiResponses, Deferral::Search);
+    assert_eq!((&openai[0]["type"], &openai[0]["execution"]), (&json!("tool_search"), &json!("client")));
+    assert_eq!(openai[1]["name"], "call_a_b");
+    assert_eq!(openai.as_array().map(Vec::len), Some(2), "the other comes with the answer of a search");
+    assert_eq!(listed(Format::OpenaiResponses, Deferral::Found)[1]["defer_loading"], true);
+    let found = json!({"type": "tool_reference", "tool_name": "call_a_c"});
+    assert_eq!(listed(Format::Anthropic, Deferral::Found)[1], found);
+    assert_eq!(listed(Format::Anthropic, Deferral::None)[1].get("defer_loading"), None);
 }
