@@ -8,16 +8,18 @@
 
 mod help;
 mod keys;
+mod listen;
 mod read;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 pub use help::help_text;
 pub use keys::{
     Audit, Calls, Compile, Config, CredentialSection, Egress, Http, LogFormat, LogLevel, Logging,
-    PagemapScan, Queue, Rates, SandboxSection, Sessions,
+    PagemapScan, Queue, Rates, SandboxSection, Sessions, Tls,
 };
+pub use listen::Listen;
 pub use read::ConfigError;
 use url::Url;
 
@@ -28,7 +30,7 @@ const BODIES_BYTES: u64 = 256 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     data: Option<PathBuf>,
-    listen: Option<SocketAddr>,
+    listen: Option<Listen>,
     store: Option<String>,
 }
 
@@ -40,10 +42,11 @@ impl Overrides {
         store: Option<String>,
     ) -> Result<Self, ConfigError> {
         let address = |text: &str| {
-            text.parse().map_err(|_| {
+            Listen::parse(text).ok_or_else(|| {
                 ConfigError::new(
                     format!("`--listen {text}` is no IP address with a port"),
-                    "write it like `127.0.0.1:7300` or `[::1]:7300`; names are not looked up, and ports end at 65535",
+                    "write it like `127.0.0.1:7300`, `[::1]:7300` or `unix:/run/toolgate.sock`; names are not looked up, and ports \
+                     end at 65535",
                 )
             })
         };
@@ -77,10 +80,8 @@ impl Config {
             return hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         }
         let mut hosts = vec!["localhost".into(), "127.0.0.1".into(), "[::1]".into()];
-        let listening = host_header(self.listen.ip());
-        if !self.listen.ip().is_unspecified() && !hosts.contains(&listening) {
-            hosts.push(listening);
-        }
+        let address = self.listen.ip().filter(|ip| !ip.is_unspecified()).map(host_header);
+        hosts.extend(address.filter(|address| !hosts.contains(address)));
         hosts
     }
 
@@ -115,7 +116,9 @@ impl Config {
         if let Some(data) = overrides.data {
             self.data = data;
         }
-        self.listen = overrides.listen.unwrap_or(self.listen);
+        if let Some(listen) = overrides.listen {
+            self.listen = listen;
+        }
         self.store = overrides.store.or(self.store.take());
     }
 
@@ -153,7 +156,31 @@ impl Config {
             ));
         }
         self.credentials.check()?;
+        self.check_tls()?;
         self.check_public_url()
+    }
+
+    fn check_tls(&self) -> Result<(), ConfigError> {
+        let Tls { certificate, key, client_ca, clients } = &self.tls;
+        if certificate.is_some() != key.is_some() {
+            return Err(ConfigError::new(
+                "`tls.certificate` and `tls.key` need each other",
+                "give both, or neither to listen without TLS",
+            ));
+        }
+        if certificate.is_none() && client_ca.is_some() || client_ca.is_none() && clients.is_some() {
+            return Err(ConfigError::new(
+                "`tls.clients` needs `tls.client_ca`, which needs `tls.certificate`",
+                "clients show their certificates only within TLS, and only for an authority that the daemon names",
+            ));
+        }
+        if certificate.is_some() || self.insecure_listen || self.listen.is_local() {
+            return Ok(());
+        }
+        Err(ConfigError::new(
+            format!("other machines reach `{}`, and there is no TLS", self.listen),
+            "set `tls.certificate` and `tls.key`, listen on `127.0.0.1`, or set `insecure_listen = true` if a proxy adds TLS",
+        ))
     }
 
     /// A browser that a provider redirects to the daemon sends this host.
@@ -321,7 +348,16 @@ mod tests {
             ("data = 5", "write a text in quotes"),
             (
                 "listen = \"localhost:80\"",
-                "write an IP address with a port, like `127.0.0.1:7300` or `[::1]:7300`",
+                "write an IP address with a port, like `127.0.0.1:7300` or `[::1]:7300`, or `unix:` and an absolute path",
+            ),
+            (
+                "listen = \"unix:run.sock\"",
+                "write an IP address with a port, like `127.0.0.1:7300` or `[::1]:7300`, or `unix:` and an absolute path",
+            ),
+            ("insecure_listen = \"yes\"", "write `true` or `false`"),
+            (
+                "[tls]\nclients = [\"a\"]",
+                "write names and ids of tokens, like `{ \"worker.example.org\" = \"tok_…\" }`",
             ),
             ("[log]\nformat = \"jsn\"", "write one of `text`, `json`"),
             (
@@ -374,7 +410,7 @@ mod tests {
             Overrides::parse(Some("/b".into()), Some("127.0.0.1:0"), None).expect("valid options");
         let config = Config::load(Some(&file), overrides).expect("valid settings");
         assert_eq!(config.data, Path::new("/b"));
-        assert_eq!(config.listen.port(), 0);
+        assert_eq!(config.listen.to_string(), "127.0.0.1:0");
         assert_eq!(config.drain_seconds, 3);
         assert_eq!(config.store_path().expect("a store"), Path::new("/b/state.db"));
     }
@@ -506,11 +542,23 @@ mod tests {
     }
 
     #[test]
+    fn an_address_that_others_reach_needs_tls() {
+        let open = "listen = \"10.0.0.7:7300\"\n";
+        assert!(refusal(open).0.contains("no TLS"));
+        parse(&format!("{open}[tls]\ncertificate = \"a\"\nkey = \"b\"")).expect("with TLS");
+        parse("listen = \"[::1]:7300\"").expect("loopback");
+        assert!(refusal("[tls]\ncertificate = \"a\"").0.contains("need each other"));
+        assert!(refusal("[tls]\ncertificate = \"a\"\nkey = \"b\"\nclients = {}").0.contains("client_ca"));
+    }
+
+    #[test]
     fn without_a_list_the_loopback_names_and_the_listen_address_are_hosts() {
-        let hosts = |text| parse(text).expect("valid settings").hosts();
+        let hosts = |text: &str| parse(text).expect("valid settings").hosts();
         assert_eq!(hosts(""), ["localhost", "127.0.0.1", "[::1]"]);
-        assert_eq!(hosts("listen = \"10.0.0.7:7300\""), ["localhost", "127.0.0.1", "[::1]", "10.0.0.7"]);
-        assert_eq!(hosts("listen = \"0.0.0.0:7300\""), ["localhost", "127.0.0.1", "[::1]"]);
+        let listening = |address: &str| hosts(&format!("insecure_listen = true\nlisten = {address:?}"));
+        assert_eq!(listening("10.0.0.7:7300"), ["localhost", "127.0.0.1", "[::1]", "10.0.0.7"]);
+        assert_eq!(listening("0.0.0.0:7300"), ["localhost", "127.0.0.1", "[::1]"]);
+        assert_eq!(listening("unix:/run/toolgate.sock"), ["localhost", "127.0.0.1", "[::1]"]);
         assert_eq!(hosts("allowed_hosts = [\"Tools.Example.org\"]"), ["tools.example.org"]);
     }
 }

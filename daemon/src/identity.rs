@@ -116,6 +116,13 @@ impl Identity {
         caller.ok_or_else(|| authentication_error("the token is not valid"))
     }
 
+    /// Returns the caller for a client certificate that stands for the token with this id.
+    pub fn authenticate_certificate(&self, id: &str) -> Result<Arc<Caller>, CallError> {
+        let live = self.live.load();
+        let known = live.get(id).map(|known| Arc::clone(&known.caller));
+        known.ok_or_else(|| authentication_error("the token of the client certificate is not valid"))
+    }
+
     /// Creates a token, if `maker` has the permission to grant its role.
     pub async fn create(
         &self,

@@ -14,9 +14,9 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolgate_api::call::{CallResult, CallUsage, NativeAnswer};
 use toolgate_api::session::SessionView;
-use toolgate_cli::{Client, Server};
+use toolgate_cli::{Client, Server, TlsFiles};
 
-use crate::config::{Audit, Config};
+use crate::config::{Audit, Config, Listen};
 use crate::harness::temporary_folder;
 use crate::serve::{PreparedDaemon, RunningDaemon, StopSignals, runtime};
 
@@ -38,7 +38,7 @@ pub fn run(once: bool) -> Result<()> {
     let folder = temporary_folder()?;
     let config = Config {
         data: folder.path().join("data"),
-        listen: std::net::SocketAddr::from(([127, 0, 0, 1], 0)),
+        listen: Listen::Tcp(std::net::SocketAddr::from(([127, 0, 0, 1], 0))),
         // Small segments, since there are four calls.
         audit: Audit { segment_bytes: 4 << 20, reserve_bytes: 1 << 20 },
         ..Config::default()
@@ -77,8 +77,11 @@ async fn until_stopped<T>(signals: &mut StopSignals, work: impl Future<Output = 
 
 async fn run_demo_calls(running: &RunningDaemon) -> Result<()> {
     let token = tokio::fs::read_to_string(&running.operator_token).await?;
-    let client =
-        Client::new(Server::parse(&format!("http://{}", running.address))?, Some(token.trim()), None)?;
+    let client = Client::new(
+        Server::parse(&format!("http://{}", running.address))?,
+        Some(token.trim()),
+        &TlsFiles::default(),
+    )?;
     create_agents(&client).await?;
     let mut failed = 0;
     for call in demo_calls() {
@@ -164,7 +167,7 @@ fn report(call: &DemoCall, result: &CallResult<'_>, took: Duration) -> bool {
 }
 
 fn print_next_steps(running: &RunningDaemon) {
-    let (address, token) = (running.address, running.operator_token.display());
+    let (address, token) = (&running.address, running.operator_token.display());
     print_line("Try it yourself:\n");
     print_line(&format!("    TOKEN=$(cat {token})"));
     print_line(&format!(

@@ -6,7 +6,6 @@
 
 mod sweep;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -14,7 +13,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sweep::Sweeper;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -38,7 +36,7 @@ use crate::approvals::Approvals;
 use crate::audit::{Audit, AuditSettings};
 use crate::clock::now_ms;
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
-use crate::config::{Config, PagemapScan};
+use crate::config::{self, Config, Listen, PagemapScan};
 use crate::credentials::{
     CredentialSettings, Credentials, ReferencePrefix, RootKeySource, TokenClient, Vault, VaultEngine,
     VaultReferences, token_client,
@@ -47,7 +45,7 @@ use crate::custom::{CustomTools, Parts as CustomParts};
 use crate::dispatch::{DetachedCalls, Dispatcher, Parts};
 use crate::documents::{Document, DocumentKey};
 use crate::events::Events;
-use crate::http::listener::ListenerSettings;
+use crate::http::listener::{ListenerSettings, Socket, Tls, TlsFiles};
 use crate::http::{App, AppParts, BodyMemory, RootService, listener};
 use crate::identity::Identity;
 use crate::keys;
@@ -62,14 +60,15 @@ pub struct PreparedDaemon {
     config: Config,
     folder: DataFolder,
     sandbox: Sandbox,
-    listener: std::net::TcpListener,
+    socket: Socket,
+    tls: Option<Tls>,
     worker: PathBuf,
 }
 
 /// A daemon that serves requests.
 pub struct RunningDaemon {
     /// The listen address.
-    pub address: SocketAddr,
+    pub address: Listen,
     /// The file of the first operator token; it exists if this start created a token.
     pub operator_token: PathBuf,
     app: App,
@@ -77,6 +76,8 @@ pub struct RunningDaemon {
     shutdown: CancellationToken,
     tasks: [JoinHandle<()>; 4],
     folder: DataFolder,
+    /// Removes the file of a Unix socket when it is dropped.
+    _socket: Socket,
 }
 
 /// Runs the daemon until a stop signal.
@@ -163,8 +164,8 @@ impl PreparedDaemon {
     pub fn new(mut config: Config, worker: PathBuf) -> Result<Self> {
         raise_open_files(&config);
         // Bound first: a start on a port that is in use creates no files.
-        let listener = bind(config.listen)?;
-        listener.set_nonblocking(true)?;
+        let socket = bind(&config.listen)?;
+        let tls = tls_files(&config.tls).map(Tls::load).transpose()?;
         let folder = DataFolder::open(&config.data)?;
         config.data = folder.path().to_owned();
         let sandbox = Sandbox::new(&SandboxSettings {
@@ -175,7 +176,7 @@ impl PreparedDaemon {
             },
         })?;
         tracing::info!(pagemap_scan = sandbox.pagemap_scan(), "sandbox ready");
-        Ok(Self { config, folder, sandbox, listener, worker })
+        Ok(Self { config, folder, sandbox, socket, tls, worker })
     }
 
     /// Opens the store and the audit log, loads plugins and documents, and serves requests. Liveness probes are answered
@@ -186,10 +187,11 @@ impl PreparedDaemon {
         let (stop, shutdown) = (CancellationToken::new(), CancellationToken::new());
         // Ends what was spawned if the start fails.
         let failure = stop.clone().drop_guard();
-        let address = self.listener.local_addr()?;
+        let address = self.socket.address()?;
         let service = RootService::starting(self.config.hosts());
         let serving = tokio::spawn(listener::serve(
-            TcpListener::from_std(self.listener.try_clone()?)?,
+            self.socket.listener()?,
+            self.tls.clone(),
             service.clone(),
             listener_settings(&self.config),
             stop.clone(),
@@ -199,7 +201,7 @@ impl PreparedDaemon {
         let (admin, compiling) = self.restore(report, &stop, &shutdown).await?;
         let sweeper = tokio::spawn(self.sweeper(admin.parts()).run(stop.clone()));
         let refreshing = tokio::spawn(admin.parts().credentials.clone().run_background(stop.clone(), now_ms));
-        let Self { config, folder, .. } = self;
+        let Self { config, folder, socket, .. } = self;
         reserve_space(&folder);
         let app = App::new(AppParts {
             admin,
@@ -212,7 +214,7 @@ impl PreparedDaemon {
         service.serve(app.clone());
         failure.disarm();
         let tasks = [serving, sweeper, refreshing, compiling];
-        Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, folder })
+        Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, folder, _socket: socket })
     }
 
     /// Restores the state of the last run. Returns the task that compiles built-in plugins, too.
@@ -290,13 +292,17 @@ impl PreparedDaemon {
         Ok(sessions)
     }
 
-    /// The address for a browser on this machine.
-    fn browser_address(&self) -> SocketAddr {
-        let address = self.listener.local_addr().unwrap_or(self.config.listen);
-        match address.ip().is_unspecified() {
-            true => SocketAddr::from((std::net::Ipv4Addr::LOCALHOST, address.port())),
-            false => address,
-        }
+    /// The URL for a browser on this machine. No browser reaches a Unix socket.
+    fn browser_url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let address = match self.socket.address() {
+            Ok(Listen::Tcp(address)) if address.ip().is_unspecified() => {
+                format!("127.0.0.1:{}", address.port())
+            }
+            Ok(Listen::Tcp(address)) => address.to_string(),
+            _ => "localhost".to_owned(),
+        };
+        format!("{scheme}://{address}")
     }
 
     /// The configured source of the root key.
@@ -349,8 +355,7 @@ impl PreparedDaemon {
 
     fn credential_settings(&self, audit: &Audit) -> Result<CredentialSettings> {
         let settings = &self.config.credentials;
-        let public_url =
-            settings.public_url.clone().unwrap_or_else(|| format!("http://{}", self.browser_address()));
+        let public_url = settings.public_url.clone().unwrap_or_else(|| self.browser_url());
         Ok(CredentialSettings {
             audit: audit.clone(),
             source: self.root_key_source()?,
@@ -495,8 +500,17 @@ fn raise_open_files(config: &Config) {
     }
 }
 
-fn bind(address: SocketAddr) -> Result<std::net::TcpListener, CallError> {
-    std::net::TcpListener::bind(address).map_err(|error| {
+fn tls_files(settings: &config::Tls) -> Option<TlsFiles> {
+    Some(TlsFiles {
+        certificate: settings.certificate.clone()?,
+        key: settings.key.clone()?,
+        client_ca: settings.client_ca.clone(),
+        clients: settings.clients.clone().unwrap_or_default(),
+    })
+}
+
+fn bind(address: &Listen) -> Result<Socket, CallError> {
+    Socket::bind(address).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::AddrInUse => {
                 "another daemon or program uses it; choose another port with `--listen`"
@@ -504,7 +518,7 @@ fn bind(address: SocketAddr) -> Result<std::net::TcpListener, CallError> {
             std::io::ErrorKind::PermissionDenied => {
                 "ports below 1024 need a privilege; choose another port with `--listen`"
             }
-            _ => "give an address of this machine with `--listen`, like `127.0.0.1:7300`",
+            _ => "give an address of this machine with `--listen`, like `127.0.0.1:7300` or `unix:/run/toolgate.sock`",
         };
         CallError::new(ErrorType::Unavailable, format!("cannot listen at {address}: {error}"), hint)
     })

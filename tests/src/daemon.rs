@@ -34,6 +34,8 @@ pub struct Options {
     pub settings: String,
     /// Data folder; by default one in the temporary folder.
     pub data: Option<PathBuf>,
+    /// Address to listen at; by default a free port on loopback.
+    pub listen: Option<String>,
     /// Command that runs the program, such as `env`; empty to run it directly.
     pub under: Vec<String>,
 }
@@ -88,7 +90,8 @@ impl Daemon {
             command.args(&options.under[1..]).arg(&program);
         }
         command.arg("serve").arg("--config").arg(&settings);
-        command.arg("--data").arg(data_of(&options, &folder)).args(["--listen", "127.0.0.1:0"]);
+        command.arg("--data").arg(data_of(&options, &folder));
+        command.arg("--listen").arg(options.listen.as_deref().unwrap_or("127.0.0.1:0"));
         let mut child = command
             .current_dir(folder.path())
             .stdin(Stdio::null())
@@ -231,11 +234,14 @@ fn with_generous_limits(settings: &str) -> String {
     }
 }
 
-/// Parses the address from the log line `serving`, as text or JSON.
+/// Parses the address from the log line `serving`, as text or JSON. A Unix socket has none: port 0 stands for it.
 fn served_at(line: &str) -> Option<SocketAddr> {
     let forms = ["serving address=", "\"serving\",\"address\":\""];
     let (_, behind) = forms.iter().find_map(|form| line.split_once(form))?;
-    behind.split('"').next()?.trim().parse().ok()
+    match behind.split('"').next()?.trim() {
+        unix if unix.starts_with("unix:") => Some(SocketAddr::from(([127, 0, 0, 1], 0))),
+        address => address.parse().ok(),
+    }
 }
 
 fn data_of(options: &Options, folder: &TempDir) -> PathBuf {

@@ -34,14 +34,14 @@ const HOST: &[(&str, &str)] = &[
     (
         "toolgate-cli",
         "anstream bytes clap http-body-util hyper hyper-rustls hyper-util jiff rustls serde serde_json \
-         thiserror tokio toolgate-api url webpki-roots",
+         thiserror tokio toolgate-api tower-service url webpki-roots",
     ),
     // Everything else, without the engine.
     (
         "toolgate",
         "anstream anstyle anyhow arc-swap axum base64 bytes clap futures-util http-body-util hyper \
-         hyper-util icu_properties mimalloc percent-encoding rand ring rustix scopeguard serde serde_json sqlx \
-         tempfile thiserror tokio tokio-util toml toolgate-admission toolgate-api \
+         hyper-util icu_properties mimalloc percent-encoding rand ring rustix rustls rustls-webpki scopeguard serde \
+         serde_json sqlx tempfile thiserror tokio tokio-rustls tokio-util toml toolgate-admission toolgate-api \
          toolgate-cli toolgate-openapi toolgate-sandbox tower tracing tracing-subscriber url utoipa \
          utoipa-axum zeroize",
     ),

@@ -1,16 +1,18 @@
 //! Typed HTTP client of the daemon.
 //!
-//! The client speaks HTTP/1.1 to one server, with TLS for `https`, and keeps its connection. It follows no redirects and
+//! The client speaks HTTP/1.1 to one server, with TLS for `https` or over a Unix socket for `unix:`, and keeps its connection. It follows no redirects and
 //! reads no proxy settings from the environment, so the token is sent only to the configured server.
 //!
 //! A response without a success status is an error with the daemon's own message and hint.
 
+mod connector;
 mod error;
 mod events;
 mod tls;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -30,6 +32,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use toolgate_api::page::List;
 
+use connector::Connector;
 pub use error::ClientError;
 pub use events::{EventStream, SseEvent};
 
@@ -50,14 +53,26 @@ const RESPONSE_BYTES: usize = 1 << 30;
 pub struct Client {
     server: Server,
     token: Option<HeaderValue>,
-    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    http: legacy::Client<HttpsConnector<Connector>, Full<Bytes>>,
     /// Callback for each request that has no response after [`NOTICE_DELAY`].
     on_wait: fn(&Server),
 }
 
-/// Address of a daemon: scheme, host and port, without a path.
+/// Files for TLS, in PEM.
+#[derive(Clone, Debug, Default)]
+pub struct TlsFiles {
+    /// Certificate authorities that are trusted besides the public ones.
+    pub ca: Option<PathBuf>,
+    /// The client's certificate with its chain.
+    pub certificate: Option<PathBuf>,
+    /// The private key of the client's certificate.
+    pub key: Option<PathBuf>,
+}
+
+/// Address of a daemon: scheme, host and port without a path, or a Unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
+    socket: Option<Arc<Path>>,
     is_https: bool,
     authority: String,
     host: String,
@@ -83,9 +98,15 @@ pub struct Response<T> {
 }
 
 impl Server {
-    /// Parses an address like `http://127.0.0.1:7300` or `https://tools.example.org`.
+    /// Parses an address like `http://127.0.0.1:7300`, `https://tools.example.org` or `unix:/run/toolgate.sock`.
     pub fn parse(text: &str) -> Result<Self, ClientError> {
         let bad = || ClientError::BadServer { server: text.to_owned() };
+        if let Some(path) = text.trim().strip_prefix("unix:") {
+            let socket = Path::new(path);
+            let host = "localhost".to_owned();
+            let server = Self { socket: Some(socket.into()), is_https: false, authority: host.clone(), host };
+            return socket.is_absolute().then_some(server).ok_or_else(bad);
+        }
         let uri: Uri = text.trim().trim_end_matches('/').parse().map_err(|_| bad())?;
         let is_https = match uri.scheme_str() {
             Some("https") => true,
@@ -98,12 +119,23 @@ impl Server {
         if !only_host_and_port || authority.as_str().contains('@') || authority.host().is_empty() {
             return Err(bad());
         }
-        Ok(Self { is_https, authority: authority.to_string(), host: authority.host().to_owned() })
+        Ok(Self {
+            socket: None,
+            is_https,
+            authority: authority.to_string(),
+            host: authority.host().to_owned(),
+        })
     }
 
     #[cfg(test)]
     fn port(&self) -> u16 {
         self.authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_default()
+    }
+
+    /// The URL of the server, as requests name it.
+    fn url(&self) -> String {
+        let scheme = if self.is_https { "https" } else { "http" };
+        format!("{scheme}://{}", self.authority)
     }
 
     /// Whether requests leave this machine unencrypted.
@@ -121,22 +153,30 @@ impl Server {
 
 impl std::fmt::Display for Server {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let scheme = if self.is_https { "https" } else { "http" };
-        write!(out, "{scheme}://{}", self.authority)
+        match &self.socket {
+            Some(path) => write!(out, "unix:{}", path.display()),
+            None => out.write_str(&self.url()),
+        }
     }
 }
 
 impl Client {
     /// Creates a client of `server` that sends `token`, if any, with each request. `https` trusts the public certificate
-    /// authorities and those in `ca_file`, a PEM file.
-    pub fn new(server: Server, token: Option<&str>, ca_file: Option<&Path>) -> Result<Self, ClientError> {
+    /// authorities and those of `files`.
+    pub fn new(server: Server, token: Option<&str>, files: &TlsFiles) -> Result<Self, ClientError> {
         let token = token.map(bearer).transpose()?;
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        connector.set_nodelay(true);
-        connector.enforce_http(false);
+        let connector = match &server.socket {
+            Some(path) => Connector::Unix(Arc::clone(path)),
+            None => {
+                let mut connector = HttpConnector::new();
+                connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+                connector.set_nodelay(true);
+                connector.enforce_http(false);
+                Connector::Tcp(connector)
+            }
+        };
         let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(tls::config(&server, ca_file)?)
+            .with_tls_config(tls::config(&server, files)?)
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector);
@@ -190,7 +230,7 @@ impl Client {
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder<'_> {
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.server));
+        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.server.url()));
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token);
         }
@@ -327,7 +367,7 @@ mod tests {
 
     async fn daemon(answers: Vec<Canned>) -> (FakeDaemon, Client) {
         let daemon = FakeDaemon::start(answers).await;
-        let client = Client::new(daemon.server(), Some("tg_secret"), None).expect("a client");
+        let client = Client::new(daemon.server(), Some("tg_secret"), &TlsFiles::default()).expect("a client");
         (daemon, client)
     }
 
@@ -395,7 +435,7 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_is_not_there_is_named_with_a_hint() {
         let server = FakeDaemon::nobody().await;
-        let client = Client::new(server.clone(), None, None).expect("a client");
+        let client = Client::new(server.clone(), None, &TlsFiles::default()).expect("a client");
         let error = client.get("/healthz").send::<IgnoredAny>().await.expect_err("nobody");
         assert_eq!(error.to_string(), format!("no daemon answers at `{server}`: connection refused"));
         assert!(error.hint().contains("toolgate serve"), "{}", error.hint());
@@ -413,7 +453,8 @@ mod tests {
     async fn sent_too_much(answer: &'static str, reads_on: bool) -> ClientError {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let server = format!("http://{}", listener.local_addr().expect("an address"));
-        let client = Client::new(Server::parse(&server).expect("a server"), None, None).expect("a client");
+        let client = Client::new(Server::parse(&server).expect("a server"), None, &TlsFiles::default())
+            .expect("a client");
         let serving = tokio::spawn(async move {
             let (mut stream, _) = listener.accept().await.expect("a connection");
             stream.read_exact(&mut [0; 16]).await.expect("the beginning of a request");
@@ -486,7 +527,10 @@ mod tests {
     #[test]
     fn a_token_that_no_header_can_carry_is_refused() {
         let server = Server::parse("http://127.0.0.1:1").expect("a server");
-        assert!(matches!(Client::new(server, Some("two\nlines"), None), Err(ClientError::BadToken)));
+        assert!(matches!(
+            Client::new(server, Some("two\nlines"), &TlsFiles::default()),
+            Err(ClientError::BadToken)
+        ));
     }
 
     #[test]

@@ -31,7 +31,9 @@ use std::ffi::OsString;
 
 use clap::Subcommand;
 
-pub use client::{Client, ClientError, EventStream, RequestBuilder, Response, Server, SseEvent, escape};
+pub use client::{
+    Client, ClientError, EventStream, RequestBuilder, Response, Server, SseEvent, TlsFiles, escape,
+};
 pub use failure::Failure;
 pub use print::Printer;
 pub use remote::Remote;

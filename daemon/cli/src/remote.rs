@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::client::{Client, ClientError, Server};
+use super::client::{Client, ClientError, Server, TlsFiles};
 use super::failure::Failure;
 use super::print::Printer;
 
@@ -24,12 +24,18 @@ const TOKEN_FILE_BYTES: u64 = 4096;
 /// Options of every command that connects to a daemon.
 #[derive(Args, Clone, Debug)]
 pub struct Remote {
-    /// The daemon's URL, `http://` or `https://`
+    /// The daemon's URL: `http://`, `https://`, or `unix:` and the path of its socket
     #[arg(long, global = true, env = "TOOLGATE_SERVER", value_name = "URL", default_value = DEFAULT_SERVER)]
     server: String,
     /// A PEM file of certificate authorities that `https://` trusts besides the public ones
-    #[arg(long, global = true, env = "TOOLGATE_CA_FILE", value_name = "FILE")]
+    #[arg(long, visible_alias = "ca", global = true, env = "TOOLGATE_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
+    /// A PEM file with the client certificate for a daemon that demands one
+    #[arg(long, global = true, env = "TOOLGATE_CLIENT_CERTIFICATE", value_name = "FILE")]
+    client_certificate: Option<PathBuf>,
+    /// A PEM file with the private key of the client certificate
+    #[arg(long, global = true, env = "TOOLGATE_CLIENT_KEY", value_name = "FILE")]
+    client_key: Option<PathBuf>,
     /// The file that contains the token; else TOOLGATE_TOKEN, else ./toolgate-data/operator.token
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -67,7 +73,12 @@ impl Remote {
             )?;
         }
         // The printer belongs to the command, which is waiting, so the message goes straight to standard error.
-        let client = Client::new(server, token.as_deref(), self.ca_file.as_deref())?.on_wait(|server| {
+        let files = TlsFiles {
+            ca: self.ca_file.clone(),
+            certificate: self.client_certificate.clone(),
+            key: self.client_key.clone(),
+        };
+        let client = Client::new(server, token.as_deref(), &files)?.on_wait(|server| {
             let _ =
                 writeln!(anstream::stderr(), "no response yet from {server}; waiting (Ctrl-C stops that)");
         });
@@ -118,7 +129,14 @@ mod tests {
     }
 
     fn desk() -> Desk {
-        let remote = Remote { server: DEFAULT_SERVER.into(), ca_file: None, token_file: None, json: false };
+        let remote = Remote {
+            server: DEFAULT_SERVER.into(),
+            ca_file: None,
+            client_certificate: None,
+            client_key: None,
+            token_file: None,
+            json: false,
+        };
         Desk { folder: tempfile::tempdir().expect("a folder"), remote }
     }
 

@@ -19,7 +19,7 @@ pub async fn run_with(
     command: impl AsyncFnOnce(&Client, &mut Printer<'_>) -> Result<(), Failure>,
 ) -> Run {
     let daemon = FakeDaemon::start(answers).await;
-    let client = Client::new(daemon.server(), None, None).expect("a client");
+    let client = Client::new(daemon.server(), None, &crate::TlsFiles::default()).expect("a client");
     let (mut out, mut notes) =
         (anstream::StripStream::new(Vec::new()), anstream::StripStream::new(Vec::new()));
     let result = command(&client, &mut Printer::new(&mut out, &mut notes, json)).await;

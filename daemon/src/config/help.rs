@@ -64,11 +64,13 @@ fn values(key: &Key) -> String {
         ValueKind::OneOf(choices) => {
             choices.iter().map(|choice| format!("`{choice}`")).collect::<Vec<_>>().join(", ")
         }
+        ValueKind::Switch => "`true` or `false`".into(),
         ValueKind::Text => "text".into(),
-        ValueKind::Address => "address and port".into(),
+        ValueKind::Address => "address and port, or Unix socket".into(),
         ValueKind::Addresses => "list of addresses and ports".into(),
         ValueKind::Hosts => "list of host names".into(),
         ValueKind::HostsWithPorts => "list of hosts".into(),
+        ValueKind::TokenIds => "table of names and token ids".into(),
         ValueKind::TextFormat(form) => form.name.into(),
     }
 }

@@ -4,6 +4,7 @@
 //! struct field and the table row for validation and documentation, so that both have the same keys. Names end with
 //! their unit. Upper bounds catch typing errors that would ask for more than a machine has.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use toolgate_api::limits::LimitsPatch;
 use url::Url;
 
+use super::listen::Listen;
 use crate::credentials::{ReferencePrefix, VaultEngine};
 
 const KIB: u64 = 1 << 10;
@@ -35,12 +37,15 @@ pub enum ValueKind {
         most: u64,
     },
     OneOf(&'static [&'static str]),
+    Switch,
     Text,
     Address,
     Hosts,
     Addresses,
     /// Hosts with an optional port.
     HostsWithPorts,
+    /// A table of names with the id of a token for each.
+    TokenIds,
     TextFormat(&'static TextFormat),
 }
 
@@ -91,6 +96,7 @@ pub struct Section {
 /// The sections that are defined here. The table of `[limits]` is in `toolgate-admission`, which enforces them.
 pub const SECTIONS: &[Section] = &[
     Config::SECTION,
+    Tls::SECTION,
     Http::SECTION,
     Queue::SECTION,
     Rates::SECTION,
@@ -159,8 +165,12 @@ settings! {
     Config in "" {
         /// The data folder. It is created with mode 0700, and one daemon at a time locks it.
         data: PathBuf = PathBuf::from("toolgate-data"), ValueKind::Text;
-        /// The IP address and port to listen on; port 0 takes a free port.
-        listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 7300)), ValueKind::Address;
+        /// The IP address and port to listen on; port 0 takes a free port. `unix:/PATH` listens on a Unix socket that only this
+        /// user may use.
+        listen: Listen = Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 7300))), ValueKind::Address;
+        /// Whether to listen without TLS on an address that other machines reach. Tokens and results are then readable on the
+        /// network, unless a proxy in front adds TLS.
+        insecure_listen: bool = false, ValueKind::Switch;
         /// The store of documents, tokens and sessions: `sqlite:PATH`. By default the file `state.db` in the data folder.
         store: Option<String> = None, ValueKind::Text;
         /// The accepted values of the `Host` header, without a port. Other requests are refused, which prevents DNS
@@ -172,6 +182,8 @@ settings! {
     sections {
         /// The platform's limits of a call.
         limits: LimitsPatch;
+        /// TLS of the listener, and client certificates.
+        tls: Tls;
         /// Limits of connections and requests.
         http: Http;
         /// Limits of running and waiting calls.
@@ -370,6 +382,22 @@ settings! {
         /// Hosts of OAuth2 token endpoints that may resolve to private addresses, as `HOST:PORT`. They are used over TLS
         /// like all others. By default none.
         private_hosts: Option<Vec<String>> = None, ValueKind::HostsWithPorts;
+    }
+}
+
+settings! {
+    /// TLS of the listener, and client certificates. The files are read again when they change; a faulty one is logged, and
+    /// the last good ones stay in use.
+    Tls in "tls" {
+        /// The daemon's certificate with its chain, in PEM. By default there is no TLS.
+        certificate: Option<PathBuf> = None, ValueKind::Text;
+        /// The private key of the certificate, in PEM.
+        key: Option<PathBuf> = None, ValueKind::Text;
+        /// The CA certificates, in PEM, of which every client must have a certificate. By default clients need none.
+        client_ca: Option<PathBuf> = None, ValueKind::Text;
+        /// The names of client certificates (DNS names and URIs of the subject alternative name), each with the id of a token:
+        /// a request without a token has the rights of that one. By default a certificate gives no rights.
+        clients: Option<BTreeMap<String, String>> = None, ValueKind::TokenIds;
     }
 }
 

@@ -15,6 +15,7 @@ use toolgate_api::nearest;
 use toolgate_api::text::escape_for_display;
 
 use super::keys::{Config, LIMITS_SECTION, SECTIONS, Section, ValueKind};
+use super::listen::Listen;
 
 /// Longest message and hint, in characters. The names of all keys of a section fit.
 const MESSAGE_CHARS: usize = 1_500;
@@ -190,11 +191,15 @@ fn accepts(value: &DeValue<'_>, wanted: ValueKind) -> bool {
             whole_number(value).is_some_and(|number| (least..=most).contains(&number))
         }
         ValueKind::OneOf(choices) => value.as_str().is_some_and(|text| choices.contains(&text)),
+        ValueKind::Switch => value.as_bool().is_some(),
         ValueKind::Text => value.is_str(),
-        ValueKind::Address => value.as_str().is_some_and(is_socket_address),
+        ValueKind::Address => value.as_str().is_some_and(|text| Listen::parse(text).is_some()),
         ValueKind::Addresses => is_list_of(value, 0, is_socket_address),
         ValueKind::Hosts => is_list_of(value, 1, is_host),
         ValueKind::HostsWithPorts => is_list_of(value, 1, is_host_with_port),
+        ValueKind::TokenIds => {
+            value.as_table().is_some_and(|table| table.values().all(|value| value.get_ref().is_str()))
+        }
         ValueKind::TextFormat(format) => value.as_str().is_some_and(format.accepts),
     }
 }
@@ -234,8 +239,11 @@ fn describe(wanted: ValueKind) -> String {
     match wanted {
         ValueKind::Number { least, most } => format!("write a whole number from {least} to {most}"),
         ValueKind::OneOf(choices) => format!("write one of {}", quote_list(choices.iter().copied())),
+        ValueKind::Switch => "write `true` or `false`".into(),
         ValueKind::Text => "write a text in quotes".into(),
-        ValueKind::Address => "write an IP address with a port, like `127.0.0.1:7300` or `[::1]:7300`".into(),
+        ValueKind::Address => {
+            "write an IP address with a port, like `127.0.0.1:7300` or `[::1]:7300`, or `unix:` and an absolute path".into()
+        }
         ValueKind::Addresses => "write a list of addresses with ports, like `[\"10.0.0.2:53\"]`".into(),
         ValueKind::Hosts => {
             "write a list of host names without ports, at least one, like `[\"tools.example.org\"]`".into()
@@ -243,6 +251,7 @@ fn describe(wanted: ValueKind) -> String {
         ValueKind::HostsWithPorts => {
             "write a list of hosts, at least one, like `[\"printer.local:631\"]`".into()
         }
+        ValueKind::TokenIds => "write names and ids of tokens, like `{ \"worker.example.org\" = \"tok_…\" }`".into(),
         ValueKind::TextFormat(format) => format!("write it as {}, like `{}`", format.name, format.example),
     }
 }

@@ -27,7 +27,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::error_responses::ErrorResponse;
 use super::header::header;
-use super::listener::{Authentication, HEADER_FIELDS};
+use super::listener::{Authentication, ClientCertificate, HEADER_FIELDS};
 use super::parameters::Parameters;
 use super::problem::Problem;
 use super::state::App;
@@ -139,7 +139,11 @@ impl Guard {
     /// Admits a request if the caller's role has the access and the route takes its query parameters.
     fn admit(&self, request: &mut Request) -> Result<(), Problem> {
         let authorization = header(request.headers(), &AUTHORIZATION)?;
-        let caller = self.app.parts().identity.authenticate(authorization)?;
+        let identity = &self.app.parts().identity;
+        let caller = match (authorization, request.extensions().get::<ClientCertificate>()) {
+            (None, Some(ClientCertificate(token))) => identity.authenticate_certificate(token)?,
+            _ => identity.authenticate(authorization)?,
+        };
         if let Some(connection) = request.extensions_mut().remove::<Authentication>() {
             connection.succeed();
         }

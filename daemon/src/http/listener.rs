@@ -7,20 +7,23 @@ mod bad_request;
 mod client_stream;
 mod connections;
 mod framing;
+mod socket;
+mod tls;
 
 use std::convert::Infallible;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
@@ -31,6 +34,11 @@ pub(super) use bad_request::HEADER_FIELDS;
 use client_stream::{ClientStream, RequestInFlight};
 pub(super) use connections::Authentication;
 pub use connections::{ConnectionPermit, Connections};
+use socket::Accepted;
+pub use socket::{Listener, Socket};
+pub(super) use tls::ClientCertificate;
+use tls::HTTP2;
+pub use tls::{Tls, TlsFiles};
 
 /// Pause after `accept` failed, most often for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -40,6 +48,9 @@ const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Time that a client may continue to send after its request was refused early.
 const LINGER: Duration = Duration::from_secs(2);
+
+/// Concurrent requests of one HTTP/2 connection.
+const HTTP2_STREAMS: u32 = 128;
 
 /// Limits of connections.
 #[derive(Clone, Copy, Debug)]
@@ -59,12 +70,15 @@ pub struct ListenerSettings {
 /// Serves `service` until `stop`, then drains running requests until `settings.drain` has passed or `over` is cancelled,
 /// and then cancels the calls that still run.
 pub async fn serve(
-    listener: TcpListener,
+    listener: Listener,
+    tls: Option<Tls>,
     service: RootService,
     settings: ListenerSettings,
     stop: CancellationToken,
     over: CancellationToken,
 ) {
+    let _following =
+        tls.clone().map(|tls| AbortOnDropHandle::new(tokio::spawn(tls.follow_files(stop.clone()))));
     let table = Connections::new(settings.connections);
     let _timer = AbortOnDropHandle::new(tokio::spawn(keep_short_timer(settings.header_timeout / 8)));
     let connections = TaskTracker::new();
@@ -76,7 +90,18 @@ pub async fn serve(
         };
         match accepted {
             Ok(Some((stream, permit))) => {
-                connections.spawn(connection(stream, permit, service.clone(), settings, stop.clone()));
+                let (service, stop) = (service.clone(), stop.clone());
+                match (stream, tls.clone()) {
+                    (Accepted::Tcp(stream), None) => {
+                        connections.spawn(connection(stream, permit, service, settings, stop))
+                    }
+                    (Accepted::Tcp(stream), Some(tls)) => {
+                        connections.spawn(tls_connection(stream, tls, permit, service, settings, stop))
+                    }
+                    (Accepted::Unix(stream), _) => {
+                        connections.spawn(connection(stream, permit, service, settings, stop))
+                    }
+                };
             }
             // The address has its share of connections in use.
             Ok(None) => {}
@@ -112,13 +137,110 @@ async fn keep_short_timer(period: Duration) {
 }
 
 async fn accept(
-    listener: &TcpListener,
+    listener: &Listener,
     table: &Connections,
-) -> io::Result<Option<(TcpStream, ConnectionPermit)>> {
+) -> io::Result<Option<(Accepted, ConnectionPermit)>> {
     let (stream, peer) = listener.accept().await?;
-    // Responses are small and complete; Nagle's algorithm would only add latency.
-    stream.set_nodelay(true)?;
-    Ok(table.admit(peer.ip()).await.map(|permit| (stream, permit)))
+    Ok(table.admit(peer).await.map(|permit| (stream, permit)))
+}
+
+/// Serves a connection within TLS, over HTTP/2 or HTTP/1.1 as both sides agree.
+async fn tls_connection(
+    stream: TcpStream,
+    tls: Tls,
+    permit: ConnectionPermit,
+    service: RootService,
+    settings: ListenerSettings,
+    stop: CancellationToken,
+) {
+    let gives_way = permit.state.gives_way.clone();
+    let accepting = tokio::time::timeout(settings.header_timeout, tls.accept(stream));
+    let accepted = tokio::select! {
+        accepted = accepting => accepted,
+        () = stop.cancelled() => return,
+        () = gives_way.cancelled() => return,
+    };
+    let stream = match accepted {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return tracing::debug!(%error, "a connection has no TLS that is accepted"),
+        Err(_) => return,
+    };
+    let session = stream.get_ref().1;
+    let answering = Answering { client: tls.client(session), permit, service };
+    match session.alpn_protocol() {
+        Some(HTTP2) => http2_connection(stream, answering, settings, stop).await,
+        _ => http1_connection(stream, answering, settings, stop).await,
+    }
+}
+
+/// The answers to the requests of a connection.
+struct Answering {
+    permit: ConnectionPermit,
+    service: RootService,
+    client: Option<ClientCertificate>,
+}
+
+impl Answering {
+    /// Answers a request.
+    fn answer(
+        &self,
+        mut request: hyper::Request<Incoming>,
+    ) -> impl Future<Output = Result<hyper::Response<Body>, Infallible>> + use<> {
+        let (service, in_flight) =
+            (self.service.clone(), RequestInFlight::begin(&self.permit.state.requests));
+        if let Some(authentication) = self.permit.authentication() {
+            request.extensions_mut().insert(authentication);
+        }
+        if let Some(client) = &self.client {
+            request.extensions_mut().insert(client.clone());
+        }
+        async move {
+            let response = service.answer(request.map(Body::new)).await;
+            // The body owns `in_flight`, so that dropping the body ends the request.
+            Ok(response.map(|body| {
+                Body::new(body.map_err(move |error| {
+                    let _ = &in_flight;
+                    error
+                }))
+            }))
+        }
+    }
+}
+
+/// Serves the requests of an HTTP/2 connection until it ends; after `stop`, completes those that began.
+async fn http2_connection<S>(
+    stream: S,
+    answering: Answering,
+    settings: ListenerSettings,
+    stop: CancellationToken,
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let state = Arc::clone(&answering.permit.state);
+    let mut serving = pin!(
+        http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(HTTP2_STREAMS)
+            .max_header_list_size(u32::try_from(settings.header_bytes).unwrap_or(u32::MAX))
+            // A client that reads nothing answers no ping.
+            .keep_alive_interval(settings.header_timeout)
+            .keep_alive_timeout(settings.write_timeout)
+            .serve_connection(TokioIo::new(stream), service_fn(|request| answering.answer(request)))
+    );
+    let ended = tokio::select! {
+        ended = &mut serving => ended,
+        () = stop.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+        () = state.gives_way.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended early");
+    }
 }
 
 /// Serves the requests of one connection until it ends; after `stop`, completes only the current request.
@@ -131,24 +253,20 @@ pub async fn connection<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let state = Arc::clone(&permit.state);
+    http1_connection(stream, Answering { permit, service, client: None }, settings, stop).await;
+}
+
+async fn http1_connection<S>(
+    stream: S,
+    answering: Answering,
+    settings: ListenerSettings,
+    stop: CancellationToken,
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let state = Arc::clone(&answering.permit.state);
     let stream = ClientStream::new(stream, settings.write_timeout, Arc::clone(&state.requests));
-    let service = service_fn(|mut request: hyper::Request<Incoming>| {
-        let (service, in_flight) = (service.clone(), RequestInFlight::begin(&state.requests));
-        if let Some(authentication) = permit.authentication() {
-            request.extensions_mut().insert(authentication);
-        }
-        async move {
-            let response = service.answer(request.map(Body::new)).await;
-            // The body owns `in_flight`, so that dropping the body ends the request.
-            Ok::<_, Infallible>(response.map(|body| {
-                body.map_err(move |error| {
-                    let _ = &in_flight;
-                    error
-                })
-            }))
-        }
-    });
+    let service = service_fn(|request| answering.answer(request));
     let mut serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(settings.header_timeout)

@@ -8,12 +8,14 @@
 //! - `json`: `text/json_query` on a mebibyte, beside jaq without a sandbox
 //! - `endless`: a small call and `/healthz` beside endless guests, on every core and more
 //! - `memory`: the same beside guests that fill, copy, touch and grow memory
+//! - `lists`: lists of a thousand tools in each provider's form
 //! - `waiting`: memory of a call that waits for a slow upstream, for a thousand of them, and a small call beside them
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
 
 mod endless;
 mod json;
+mod lists;
 mod plugins;
 mod search;
 mod waiting;
@@ -26,13 +28,14 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 include!(concat!(env!("OUT_DIR"), "/bench_guests.rs"));
 
 fn main() {
-    let parts: [(&str, fn()); 7] = [
+    let parts: [(&str, fn()); 8] = [
         ("start", plugins::start),
         ("plugins", plugins::many),
         ("search", search::search),
         ("json", json::query),
         ("endless", endless::endless),
         ("memory", endless::memory),
+        ("lists", lists::lists),
         ("waiting", waiting::waiting),
     ];
     let is_part = |argument: &String| !argument.starts_with('-') && !argument.contains('=');

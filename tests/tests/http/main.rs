@@ -9,6 +9,7 @@
 mod address;
 mod files;
 mod heads;
+mod tls;
 mod wire;
 
 use toolgate_tests::{Client, Daemon, LeakCheck, Reply, Shared, guests, json};

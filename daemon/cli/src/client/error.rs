@@ -34,6 +34,14 @@ pub enum ClientError {
         /// The cause.
         reason: String,
     },
+    /// The files of the client's certificate cannot be used.
+    #[error("the client certificate cannot be used: `{path}`: {reason}")]
+    BadClientFile {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        reason: String,
+    },
     /// A header field cannot have the token as its value.
     #[error("the token cannot be sent: it has characters that no token has")]
     BadToken,
@@ -101,8 +109,13 @@ impl ClientError {
     /// Returns the hint.
     pub fn hint(&self) -> &str {
         match self {
-            Self::BadServer { .. } => "write it like `http://127.0.0.1:7300` or `https://tools.example.org`",
+            Self::BadServer { .. } => {
+                "write it like `http://127.0.0.1:7300`, `https://tools.example.org` or `unix:/run/toolgate.sock`"
+            }
             Self::BadCaFile { .. } => "give a file of PEM certificates that this user may read",
+            Self::BadClientFile { .. } => {
+                "give PEM files that this user may read with `--client-certificate` and `--client-key`"
+            }
             Self::BadToken => "give the file that holds the token and nothing else",
             Self::BadRequest => "check the names that were given",
             Self::Unreachable { .. } => {

@@ -107,7 +107,7 @@ mod tests {
 
     async fn follow(answer: Canned) -> Result<Vec<SseEvent>, ClientError> {
         let daemon = FakeDaemon::start(vec![answer]).await;
-        let client = Client::new(daemon.server(), None, None).expect("a client");
+        let client = Client::new(daemon.server(), None, &crate::TlsFiles::default()).expect("a client");
         let mut events = client.get("/v1/events").follow().await?;
         assert_eq!(daemon.asked()[0].header("accept"), Some("text/event-stream"));
         let mut told = Vec::new();

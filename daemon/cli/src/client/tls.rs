@@ -3,24 +3,40 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-use super::{ClientError, Server};
+use super::{ClientError, Server, TlsFiles};
 
-/// Creates the settings for `server`. The certificates in `ca_file` are trusted besides the public authorities.
-pub fn config(server: &Server, ca_file: Option<&Path>) -> Result<ClientConfig, ClientError> {
+/// Creates the settings for `server`. The certificates in `files.ca` are trusted besides the public authorities.
+pub fn config(server: &Server, files: &TlsFiles) -> Result<ClientConfig, ClientError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    if let Some(path) = ca_file {
+    if let Some(path) = files.ca.as_deref() {
         add_certificates(&mut roots, path)
             .map_err(|reason| ClientError::BadCaFile { path: path.to_owned(), reason })?;
     }
     let builder =
         builder.map_err(|error| ClientError::Tls { server: server.clone(), reason: error.to_string() })?;
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+    let builder = builder.with_root_certificates(roots);
+    match (&files.certificate, &files.key) {
+        (None, None) => Ok(builder.with_no_client_auth()),
+        (Some(certificate), Some(key)) => {
+            let bad =
+                |path: &Path, reason: String| ClientError::BadClientFile { path: path.to_owned(), reason };
+            let chain =
+                CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+            let chain = chain.map_err(|error| bad(certificate, error.to_string()))?;
+            let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| bad(key, error.to_string()))?;
+            builder.with_client_auth_cert(chain, secret).map_err(|error| bad(certificate, error.to_string()))
+        }
+        (Some(path), None) | (None, Some(path)) => Err(ClientError::BadClientFile {
+            path: path.clone(),
+            reason: "a certificate and its key need each other".to_owned(),
+        }),
+    }
 }
 
 fn add_certificates(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
@@ -38,7 +54,7 @@ mod tests {
 
     use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
     use rustls::ServerConfig;
-    use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+    use rustls::pki_types::PrivatePkcs8KeyDer;
     use serde_json::{Value, json};
     use tempfile::TempDir;
     use tokio_rustls::TlsAcceptor;
@@ -86,7 +102,14 @@ mod tests {
         async fn ask(&self, scheme: &str, ca_file: Option<&Path>) -> Result<Response<Value>, ClientError> {
             let port = self.daemon.server().port();
             let server = Server::parse(&format!("{scheme}://localhost:{port}")).expect("a server");
-            Client::new(server, Some("tg_secret"), ca_file)?.get("/healthz").send().await
+            Client::new(
+                server,
+                Some("tg_secret"),
+                &TlsFiles { ca: ca_file.map(Path::to_owned), ..TlsFiles::default() },
+            )?
+            .get("/healthz")
+            .send()
+            .await
         }
     }
 
@@ -121,7 +144,7 @@ mod tests {
         let plain = FakeDaemon::start(vec![]).await;
         let server =
             Server::parse(&format!("https://localhost:{}", plain.server().port())).expect("a server");
-        let client = Client::new(server, None, None).expect("a client");
+        let client = Client::new(server, None, &TlsFiles::default()).expect("a client");
         let error = client.get("/healthz").send::<Value>().await.expect_err("no TLS on this port");
         assert!(matches!(error, ClientError::Tls { .. }), "{error:?}");
         assert!(error.hint().contains("`http://`"), "{}", error.hint());
@@ -132,10 +155,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("ca.pem");
         let server = Server::parse("https://localhost").expect("a server");
-        let error = config(&server, Some(&path)).expect_err("no file").to_string();
+        let error = config(&server, &TlsFiles { ca: Some(path.clone()), ..TlsFiles::default() })
+            .expect_err("no file")
+            .to_string();
         assert!(error.contains("/ca.pem`"), "{error}");
         std::fs::write(&path, "no certificate").expect("written");
-        let error = config(&server, Some(&path)).expect_err("no certificate").to_string();
+        let error = config(&server, &TlsFiles { ca: Some(path.clone()), ..TlsFiles::default() })
+            .expect_err("no certificate")
+            .to_string();
         assert!(error.contains("it contains no certificate"), "{error}");
     }
 }

@@ -1,0 +1,108 @@
+//! The socket of the listener: TCP, or a Unix socket that only this user may use.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Mode;
+use rustix::process::umask;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+use crate::config::Listen;
+
+/// A bound socket. Dropping it removes the file of a Unix socket.
+pub enum Socket {
+    /// TCP.
+    Tcp(std::net::TcpListener),
+    /// A Unix socket and its file.
+    Unix(StdUnixListener, SocketFile),
+}
+
+/// The file of a Unix socket, removed on drop.
+pub struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Socket {
+    /// Binds the address. The file of a Unix socket on which nobody listens any more is replaced.
+    pub fn bind(listen: &Listen) -> io::Result<Self> {
+        match listen {
+            Listen::Tcp(address) => {
+                let listener = std::net::TcpListener::bind(address)?;
+                listener.set_nonblocking(true)?;
+                Ok(Self::Tcp(listener))
+            }
+            Listen::Unix(path) => {
+                remove_stale(path)?;
+                // A mode that is set after the bind would leave a moment in which others may connect.
+                let before = umask(Mode::from_raw_mode(0o177));
+                let bound = StdUnixListener::bind(path);
+                umask(before);
+                let listener = bound?;
+                let file = SocketFile(path.clone());
+                listener.set_nonblocking(true)?;
+                Ok(Self::Unix(listener, file))
+            }
+        }
+    }
+
+    /// The address, with the port that port 0 stands for.
+    pub fn address(&self) -> io::Result<Listen> {
+        Ok(match self {
+            Self::Tcp(listener) => Listen::Tcp(listener.local_addr()?),
+            Self::Unix(_, SocketFile(path)) => Listen::Unix(path.clone()),
+        })
+    }
+
+    /// The socket for the runtime.
+    pub fn listener(&self) -> io::Result<Listener> {
+        Ok(match self {
+            Self::Tcp(listener) => Listener::Tcp(TcpListener::from_std(listener.try_clone()?)?),
+            Self::Unix(listener, _) => Listener::Unix(UnixListener::from_std(listener.try_clone()?)?),
+        })
+    }
+}
+
+fn remove_stale(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    match is_socket && StdUnixStream::connect(path).is_err() {
+        true => std::fs::remove_file(path),
+        false => Ok(()),
+    }
+}
+
+/// A socket that accepts connections.
+pub enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// An accepted connection.
+pub(super) enum Accepted {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Listener {
+    /// Accepts a connection, with the peer's address. Every client of a Unix socket has the loopback address.
+    pub(super) async fn accept(&self) -> io::Result<(Accepted, IpAddr)> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                // Responses are small and complete; Nagle's algorithm would only add latency.
+                stream.set_nodelay(true)?;
+                Ok((Accepted::Tcp(stream), peer.ip()))
+            }
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                Ok((Accepted::Unix(stream), Ipv4Addr::LOCALHOST.into()))
+            }
+        }
+    }
+}
