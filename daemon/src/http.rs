@@ -48,6 +48,7 @@ mod root_key;
 mod tokens;
 mod audit;
 mod health;
+mod mcp;
 
 use axum::Router;
 use axum::response::Response;
@@ -59,6 +60,7 @@ use utoipa_axum::routes;
 use crate::identity::Access;
 
 pub use body_memory::BodyMemory;
+pub use mcp::Mcp;
 pub use service::RootService;
 pub use state::{App, AppParts};
 
@@ -79,7 +81,7 @@ fn router(app: App) -> Router {
 /// INVARIANT: every route has a guard, except the health routes and the OAuth2 callback. The guard stores the caller
 /// in the request's extensions.
 fn routes(app: &App) -> Routes {
-    use Access::{Audit as ReadAudit, Operate, Orchestrate, Own, Verify};
+    use Access::{Audit as ReadAudit, Operate, Orchestrate, Own, UseTools, Verify};
     Routes::new(app.clone(), openapi::outline())
         .add_open(routes!(health::healthz))
         .add_open(routes!(health::readyz))
@@ -134,6 +136,7 @@ fn routes(app: &App) -> Routes {
         .add_guarded(Own, routes!(approvals::get, approvals::post))
         .add_guarded(Orchestrate, routes!(files::list))
         .add_guarded(Orchestrate, routes!(files::get, files::put, files::delete))
+        .add_guarded_protocol(UseTools, "/mcp", routes!(mcp::post, mcp::get, mcp::delete))
         .add_guarded(ReadAudit, routes!(audit::search))
         .add_guarded(Verify, routes!(audit::verify))
 }

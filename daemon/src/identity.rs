@@ -300,7 +300,7 @@ fn check(wanted: &NewToken) -> Result<(), CallError> {
                 "leave `organization` out, or make an `owner`",
             );
         }
-        (Role::Owner | Role::Orchestrator, None) => {
+        (Role::Owner | Role::Orchestrator | Role::Agent, None) => {
             return refuse(
                 &format!("a token of role `{role}` needs its organization"),
                 "say which in `organization`",
@@ -309,6 +309,10 @@ fn check(wanted: &NewToken) -> Result<(), CallError> {
         _ => {}
     }
     match &wanted.agents {
+        agents if wanted.role == Role::Agent => match agents.as_deref() {
+            Some([_]) => Ok(()),
+            _ => refuse("a token of role `agent` is for one agent", "name one in `agents`"),
+        },
         Some(_) if wanted.role != Role::Orchestrator => refuse(
             &format!("a token of role `{role}` cannot be for single agents"),
             "leave `agents` out, or make an `orchestrator`",

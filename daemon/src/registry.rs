@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use shortlist::BrokerCell;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use toolgate_admission::{AgentRules, Catalogue, OrgRules, PlatformRules, Plugin, Rules};
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::{Name, Namespace, read_called_name};
@@ -33,6 +33,8 @@ pub struct Registry(Arc<Shared>);
 
 struct Shared {
     current: ArcSwap<Snapshot>,
+    /// Tells of each change.
+    revision: watch::Sender<u64>,
     /// Serializes changes. Readers do not lock it.
     changing: Mutex<()>,
     /// Notified when `compiling` of the snapshot changes.
@@ -361,6 +363,7 @@ impl Registry {
             compiled: Notify::new(),
             awaited: Mutex::default(),
             began_to_wait: Notify::new(),
+            revision: watch::Sender::new(0),
         }))
     }
 
@@ -382,6 +385,11 @@ impl Registry {
     pub fn set_compiling(&self, compiling: Arc<[Namespace]>) {
         self.change(|snapshot| snapshot.compiling = compiling);
         self.0.compiled.notify_waiters();
+    }
+
+    /// Receives the revision of the snapshot after each change.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.revision.subscribe()
     }
 
     /// Waits until every tool that the agent can have is in the catalogue.
@@ -492,6 +500,8 @@ impl Registry {
         let mut next = Snapshot::clone(&self.0.current.load());
         act(&mut next);
         next.revision = next.revision.saturating_add(1);
+        let revision = next.revision;
         self.0.current.store(Arc::new(next));
+        self.0.revision.send_replace(revision);
     }
 }

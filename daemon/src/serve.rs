@@ -46,7 +46,7 @@ use crate::dispatch::{DetachedCalls, Dispatcher, Parts};
 use crate::documents::{Document, DocumentKey};
 use crate::events::Events;
 use crate::http::listener::{ListenerSettings, Socket, Tls, TlsFiles};
-use crate::http::{App, AppParts, BodyMemory, RootService, listener};
+use crate::http::{App, AppParts, BodyMemory, Mcp, RootService, listener};
 use crate::identity::Identity;
 use crate::keys;
 use crate::logging;
@@ -206,6 +206,7 @@ impl PreparedDaemon {
         let app = App::new(AppParts {
             admin,
             openapi: std::sync::OnceLock::new(),
+            mcp: Mcp::new(&config, stop.clone()),
             bodies: BodyMemory::new(config.bodies_bytes(), config.bodies_bytes_per_organization()),
             config,
             serving: AtomicBool::new(true),

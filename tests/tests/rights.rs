@@ -126,6 +126,7 @@ impl Fixture {
             format!("{start}{other}{}", &end[1..])
         });
         let one_agent = json!({"role": "orchestrator", "organization": ORGANIZATION, "agents": ["other"]});
+        let mcp = json!({"role": "agent", "organization": ORGANIZATION, "agents": ["other"]});
         let caller = |name, client, role, reach| Caller { name, client, role, reach };
         vec![
             caller("no-token", self.daemon.anonymous(), None, Reach::Own),
@@ -136,6 +137,7 @@ impl Fixture {
             caller("acme:orchestrator", of("orchestrator", ORGANIZATION), Some("orchestrator"), Reach::Own),
             caller("acme:auditor", of("auditor", ORGANIZATION), Some("auditor"), Reach::Own),
             caller("acme:other-agent", token(one_agent), Some("orchestrator"), Reach::Foreign),
+            caller("acme:agent", token(mcp), Some("agent"), Reach::Foreign),
             caller("rival:owner", of("owner", "rival"), Some("owner"), Reach::Foreign),
             caller("rival:orchestrator", of("orchestrator", "rival"), Some("orchestrator"), Reach::Foreign),
             caller("rival:auditor", of("auditor", "rival"), Some("auditor"), Reach::Foreign),

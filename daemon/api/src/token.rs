@@ -15,13 +15,15 @@ pub enum Role {
     Owner,
     /// Sessions and calls for agents of one organization.
     Orchestrator,
+    /// The tools of one agent over MCP.
+    Agent,
     /// Read access to the audit log, of one organization or of all.
     Auditor,
 }
 
 impl Role {
     /// Every role.
-    pub const ALL: [Self; 4] = [Self::Operator, Self::Owner, Self::Orchestrator, Self::Auditor];
+    pub const ALL: [Self; 5] = [Self::Operator, Self::Owner, Self::Orchestrator, Self::Agent, Self::Auditor];
 
     /// The name, as requests have it.
     pub fn as_str(self) -> &'static str {
@@ -29,6 +31,7 @@ impl Role {
             Self::Operator => "operator",
             Self::Owner => "owner",
             Self::Orchestrator => "orchestrator",
+            Self::Agent => "agent",
             Self::Auditor => "auditor",
         }
     }
@@ -43,15 +46,15 @@ impl Role {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
-    /// The role. An `operator` has no organization, an `owner` and an `orchestrator` require one, and an `auditor`
+    /// The role. An `operator` has no organization; an `owner`, an `orchestrator` and an `agent` require one; an `auditor`
     /// without one reads the whole audit log.
     #[schema(value_type = Role)]
     pub role: String,
     /// The organization; required for all roles but `operator` and an `auditor` of the whole platform.
     #[schema(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
     pub organization: Option<String>,
-    /// The agents that an orchestrator can act for; if absent, all agents of the organization. An unknown agent
-    /// causes a warning, since it can be created later.
+    /// The agents that an orchestrator can act for; if absent, all agents of the organization. A token of role `agent` has
+    /// exactly one. An unknown agent causes a warning, since it can be created later.
     #[schema(min_items = 1)]
     pub agents: Option<Vec<String>>,
     /// A label for people, at most 200 bytes.

@@ -16,6 +16,7 @@ const EXAMPLES: &str = "\
 Examples:
   toolgate token create --role orchestrator --organization acme --label 'chat server' > acme.token
   toolgate token create --role orchestrator --organization acme --agent bot
+  toolgate token create --role agent --agent acme/bot
   toolgate token list
   toolgate token revoke 0123456789abcdef";
 
@@ -42,7 +43,7 @@ pub enum TokenCommand {
             required_if_eq_any = [("role", Role::Owner.as_str()), ("role", Role::Orchestrator.as_str())]
         )]
         organization: Option<String>,
-        /// An agent that the token may act for [default: all agents of the organization]
+        /// An agent that the token may act for, as AGENT or ORG/AGENT [default: all agents of the organization]
         #[arg(long, value_name = "AGENT")]
         agent: Vec<String>,
         /// A label for people
@@ -61,6 +62,7 @@ pub enum TokenCommand {
 pub async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     match command {
         TokenCommand::Create { role, organization, agent, label } => {
+            let (organization, agent) = split_agents(organization, agent);
             let agents = (!agent.is_empty()).then_some(agent);
             create(client, printer, &TokenRequest { role, organization, agents, label }).await
         }
@@ -73,6 +75,19 @@ pub async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'
             Ok(printer.result(&json!({"revoked": id}), &format!("token `{id}` is revoked"))?)
         }
     }
+}
+
+/// Takes the organization from agents that are named `ORG/AGENT`. Agents of other organizations are left as they are, and
+/// the daemon refuses them.
+fn split_agents(organization: Option<String>, agents: Vec<String>) -> (Option<String>, Vec<String>) {
+    let named = agents.iter().find_map(|agent| agent.split_once('/')).map(|(named, _)| named.to_owned());
+    let organization = organization.or(named);
+    let own = |agent: String| match (agent.split_once('/'), &organization) {
+        (Some((named, name)), Some(organization)) if named == organization => name.to_owned(),
+        _ => agent,
+    };
+    let agents = agents.into_iter().map(own).collect();
+    (organization, agents)
 }
 
 /// Prints only the token on standard output, so it can be redirected to a file.

@@ -97,6 +97,20 @@ impl Routes {
         self.with_guard(access, OnDisconnect::Complete, routes)
     }
 
+    /// Adds the routes of another protocol, which the OpenAPI document does not describe. A client disconnect cancels their
+    /// requests.
+    pub(super) fn add_guarded_protocol(
+        mut self,
+        access: Access,
+        path: &str,
+        (_, paths, methods): UtoipaMethodRouter<App>,
+    ) -> Self {
+        let guard =
+            Guard { app: self.app.clone(), access, changes: None, parameters: Parameters::of(&paths) };
+        self.router = self.router.route(path, methods.route_layer(GuardLayer(Arc::new(guard))));
+        self
+    }
+
     /// Adds routes for calls, which a client disconnect cancels at any point.
     pub(super) fn add_guarded_calls(self, access: Access, routes: UtoipaMethodRouter<App>) -> Self {
         self.with_guard(access, OnDisconnect::Cancel, routes)

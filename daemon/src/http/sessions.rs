@@ -1,5 +1,7 @@
 //! Sessions over HTTP: open, read, end. The tools of a session are in `tools`.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -18,6 +20,7 @@ use super::path_params::SessionPath;
 use super::problem::Problem;
 use super::state::App;
 use super::tools::{VisibleTool, tools_of};
+use crate::admin::Actor;
 use crate::clock::now_ms;
 use crate::identifier;
 use crate::prompt::system_prompt;
@@ -69,6 +72,21 @@ pub async fn post(
         principal: caller.token_id.to_string(),
         created_ms: now_ms(),
     };
+    let (session, tools) = open(&app, app.actor(&caller), setup).await?;
+    let location = HeaderValue::from_str(&format!("/v1/sessions/{}", session.setup.id));
+    let mut response = (StatusCode::CREATED, axum::Json(view(&app, &session, &tools))).into_response();
+    if let Ok(location) = location {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// Opens a session, and returns it with its callable tools.
+pub(super) async fn open(
+    app: &App,
+    actor: Actor<'_>,
+    setup: SessionSetup,
+) -> Result<(Arc<Session>, Vec<VisibleTool>), Problem> {
     let facts = SessionFacts { channel: setup.channel.clone(), ..SessionFacts::default() };
     app.parts().registry.wait_for_tools_of(&setup.organization, &setup.agent).await;
     let snapshot = app.parts().registry.snapshot();
@@ -79,19 +97,14 @@ pub async fn post(
         return Err(no_channel(&rules.organization));
     }
     let tools = VisibleTool::all(&rules, &facts);
-    let session = app.admin().open_session(app.actor(&caller), setup, facts, &rules).await?;
+    let session = app.admin().open_session(actor, setup, facts, &rules).await?;
     let setup = &session.setup;
     tracing::info!(
         event = "agent_loaded", organization = %setup.organization, agent = %setup.agent, session = setup.id,
         conversation = setup.conversation.as_deref().unwrap_or(""), tools = tools.len(), callable = %Names(&tools),
         "a session is opened"
     );
-    let location = HeaderValue::from_str(&format!("/v1/sessions/{}", setup.id));
-    let mut response = (StatusCode::CREATED, axum::Json(view(&app, &session, &tools))).into_response();
-    if let Ok(location) = location {
-        response.headers_mut().insert(header::LOCATION, location);
-    }
-    Ok(response)
+    Ok((session, tools))
 }
 
 /// Get a session.
@@ -143,7 +156,7 @@ fn agent_named(text: &str) -> Result<(Name, Name), Problem> {
     })
 }
 
-fn label(field: &str, text: Option<String>) -> Result<Option<String>, Problem> {
+pub(super) fn label(field: &str, text: Option<String>) -> Result<Option<String>, Problem> {
     let is_valid =
         |text: &String| !text.is_empty() && text.len() <= LABEL_BYTES && !text.chars().any(char::is_control);
     match text {

@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use toolgate_api::error::ErrorType;
 
 use super::body_memory::BodyMemory;
+use super::mcp::Mcp;
 use super::problem::Problem;
 use crate::admin::{Actor, Admin, AdminParts, audit_failure};
 use crate::audit::Audit;
@@ -40,6 +41,8 @@ pub struct AppParts {
     pub serving: AtomicBool,
     /// The memory for request bodies.
     pub bodies: BodyMemory,
+    /// The MCP server.
+    pub mcp: Mcp,
     /// Background tasks that outlive their requests.
     pub background: TaskTracker,
     /// The OpenAPI document as JSON text; set when the routes are built.

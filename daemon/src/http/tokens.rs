@@ -99,6 +99,6 @@ fn unknown_role(role: &str) -> Problem {
     Problem::new(
         ErrorType::InvalidRequest,
         format!("`{shown}` is not a role"),
-        "use `operator`, `owner`, `orchestrator` or `auditor`",
+        "use `operator`, `owner`, `orchestrator`, `agent` or `auditor`",
     )
 }

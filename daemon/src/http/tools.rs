@@ -1,6 +1,7 @@
 //! The tools of a session over HTTP: list the callable tools, select those relevant to a message, disable and enable.
 
 use std::collections::HashMap;
+use toolgate_api::descriptor::Mode;
 use toolgate_api::session::{SelectRequest, SelectedTool, SelectedTools, ToolList, ToolSwitch};
 
 use axum::extract::State;
@@ -170,6 +171,16 @@ impl VisibleTool {
 
     pub fn name(&self) -> &str {
         self.tool.descriptor().wire.as_str()
+    }
+
+    /// Whether the client performs its calls.
+    pub fn is_for_client(&self) -> bool {
+        self.tool.descriptor().mode == Mode::Client
+    }
+
+    /// Whether every list shows it, also one that leaves the others to a search.
+    pub fn is_always_shown(&self) -> bool {
+        self.always_shown
     }
 
     pub fn to_listed(&self) -> Listed<'_> {

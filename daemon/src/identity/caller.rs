@@ -40,6 +40,8 @@ pub enum Access {
     Own,
     /// Sessions, their calls and their files.
     Orchestrate,
+    /// The tools of an agent over MCP.
+    UseTools,
     /// Read access to the audit log.
     Audit,
     /// Verification of the audit log's hash chain.
@@ -53,6 +55,7 @@ impl Access {
             Self::Operate => &[Role::Operator],
             Self::Own => &[Role::Operator, Role::Owner],
             Self::Orchestrate => &[Role::Operator, Role::Owner, Role::Orchestrator],
+            Self::UseTools => &[Role::Operator, Role::Owner, Role::Orchestrator, Role::Agent],
             Self::Audit => &[Role::Operator, Role::Owner, Role::Auditor],
             Self::Verify => &[Role::Operator, Role::Auditor],
         }
@@ -91,6 +94,15 @@ impl Caller {
             format!("this token does not speak for agent `{organization}/{agent}`"),
             "use a token that names the agent in `agents`",
         ))
+    }
+
+    /// Checks that the caller may use an agent's tools over MCP.
+    pub fn may_use_tools(&self, organization: &Name, agent: &Name) -> Result<(), CallError> {
+        self.may(Access::UseTools)?;
+        match self.covers(organization) && self.speaks_for(agent) {
+            true => Ok(()),
+            false => Err(not_found(&DocumentKey::agent(organization, agent).to_string())),
+        }
     }
 
     /// Checks access to a session, given its owner. `None` stands for a session that does not exist, which gets the

@@ -25,7 +25,7 @@ use toolgate::custom::{CustomTools, Parts as CustomParts};
 use toolgate::dispatch::{Dispatcher, Parts};
 use toolgate::events::Events;
 use toolgate::http::listener::{Connections, ListenerSettings, connection};
-use toolgate::http::{App, AppParts, BodyMemory, root_service};
+use toolgate::http::{App, AppParts, BodyMemory, Mcp, root_service};
 use toolgate::identity::Identity;
 use toolgate::plugins::{PluginParts, Plugins};
 use toolgate::registry::Registry;
@@ -231,6 +231,7 @@ async fn app(folder: &Path) -> (App, String) {
         store,
     });
     let parts = AppParts {
+        mcp: Mcp::new(&config, CancellationToken::new()),
         config,
         admin,
         serving: AtomicBool::new(true),

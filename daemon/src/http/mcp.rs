@@ -1,0 +1,224 @@
+//! The Model Context Protocol over Streamable HTTP (M2): the revisions 2026-07-28 and 2025-11-25 on one path.
+//!
+//! The token decides whose tools a client has. `rmcp` speaks the protocol and keeps the sessions of its older revisions; its
+//! types stay in this module. A list or a call takes the same way as one over HTTP: this module translates.
+
+mod answers;
+mod clients;
+mod handler;
+mod lists;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request, State};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt};
+use http_body_util::BodyExt;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+use toolgate_api::error::ErrorType;
+use toolgate_api::name::Name;
+use utoipa::IntoParams;
+
+use super::body::JsonText;
+use super::extract::{Authenticated, Query};
+use super::problem::Problem;
+use super::sessions::label;
+use super::state::App;
+use crate::config::Config;
+use crate::identity::Caller;
+use clients::{Client, Clients};
+use handler::Handler;
+
+/// Source of these calls and sessions in the audit log.
+const AUDIT_SOURCE: &str = "mcp";
+
+/// Header with the id of a session of the older revisions.
+const SESSION_ID: &str = "mcp-session-id";
+
+/// The MCP server. Cheap to clone.
+#[derive(Clone)]
+pub struct Mcp {
+    service: StreamableHttpService<Handler, LocalSessionManager>,
+    clients: Arc<Clients>,
+}
+
+impl Mcp {
+    /// The server; it ends its streams when `stop` is cancelled.
+    pub fn new(config: &Config, stop: CancellationToken) -> Self {
+        let mut sessions = LocalSessionManager::default();
+        sessions.session_config.keep_alive = Some(Duration::from_secs(config.sessions.idle_seconds));
+        let sessions = Arc::new(sessions);
+        let body_bytes = usize::try_from(config.http.body_bytes).unwrap_or(usize::MAX);
+        // `service.rs` has checked host and origin.
+        let settings = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .disable_allowed_origins()
+            .with_json_response(true)
+            .with_max_request_body_bytes(body_bytes)
+            .with_cancellation_token(stop);
+        let service = StreamableHttpService::new(|| Ok(Handler), Arc::clone(&sessions), settings);
+        Self { service, clients: Arc::new(Clients::new(sessions)) }
+    }
+}
+
+/// The query of the endpoint.
+#[derive(Clone, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct McpQuery {
+    /// The agent, `NAME` or `ORGANIZATION/NAME`. A token of role `agent` needs none; other tokens do.
+    #[param(required = false, value_type = String)]
+    agent: Option<String>,
+    /// The channel of the session.
+    #[param(required = false, value_type = String)]
+    channel: Option<String>,
+    /// `search` lists three tools that find, describe and call the others, and those that the organization always shows.
+    #[param(required = false, inline)]
+    tools: Option<ToolsShown>,
+}
+
+/// The tools that a list shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolsShown {
+    /// Every callable tool.
+    All,
+    /// Three tools that find, describe and call the others.
+    Search,
+}
+
+/// Send a message of the Model Context Protocol.
+///
+/// JSON-RPC over Streamable HTTP. A client of revision 2026-07-28 sends each request by itself; one of revision 2025-11-25
+/// begins with `initialize` and repeats the header `Mcp-Session-Id` of its response.
+#[utoipa::path(
+    post, path = "/mcp", tag = "mcp", operation_id = "mcp_send", params(McpQuery),
+    request_body(content = serde_json::Value, example = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})),
+    responses(
+        (status = 200, description = "The response.", content((serde_json::Value = "application/json"), (String = "text/event-stream"))),
+        (status = 202, description = "The notification or response is taken."),
+    ),
+)]
+pub async fn post(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Query(query): Query<McpQuery>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let mut whole = Request::from_parts(parts.clone(), body);
+    whole.extensions_mut().insert(Arc::clone(&caller));
+    let JsonText(body) = JsonText::from_request(whole, &app).await?;
+    let bytes = body.bytes().clone();
+    let response = answer(&app, caller, query, Request::from_parts(parts, Body::from(bytes))).await;
+    // The body counts until the response begins.
+    drop(body);
+    response
+}
+
+/// Receive the notifications of a session of the Model Context Protocol.
+///
+/// For clients of revisions before 2026-07-28.
+#[utoipa::path(
+    get, path = "/mcp", tag = "mcp", operation_id = "mcp_listen", params(McpQuery),
+    responses((status = 200, description = "The notifications.", content((String = "text/event-stream")))),
+)]
+pub async fn get(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Query(query): Query<McpQuery>,
+    request: Request,
+) -> Result<Response, Problem> {
+    answer(&app, caller, query, request).await
+}
+
+/// End a session of the Model Context Protocol.
+///
+/// For clients of revisions before 2026-07-28.
+#[utoipa::path(
+    delete, path = "/mcp", tag = "mcp", operation_id = "mcp_end", params(McpQuery),
+    responses((status = 202, description = "It has ended.")),
+)]
+pub async fn delete(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Query(query): Query<McpQuery>,
+    request: Request,
+) -> Result<Response, Problem> {
+    answer(&app, caller, query, request).await
+}
+
+async fn answer(
+    app: &App,
+    caller: Arc<Caller>,
+    query: McpQuery,
+    mut request: Request,
+) -> Result<Response, Problem> {
+    let mcp = &app.0.mcp;
+    let revoked = caller.revoked.clone();
+    let mut client = client_of(app, caller, query)?;
+    if let Some(id) = request.headers().get(SESSION_ID) {
+        let id = id.to_str().unwrap_or_default();
+        if !mcp.clients.is_session_of(id, &client) {
+            return Err(Problem::not_found("session"));
+        }
+        client.mcp_session = id.into();
+    }
+    let ends = request.method() == axum::http::Method::DELETE;
+    request.extensions_mut().insert(client.clone());
+    let response = mcp.service.handle(request).await;
+    if ends && response.status().is_success() {
+        mcp.clients.end(&client).await?;
+    }
+    if let Some(id) = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()) {
+        mcp.clients.bind(id, &client).await;
+    }
+    // A stream ends with its token.
+    Ok(response
+        .map(|body| {
+            let chunks = body.into_data_stream().map_err(|never| match never {});
+            let chunks = chunks.take_until(revoked.cancelled_owned());
+            Body::from_stream(chunks.map(|chunk: Result<Bytes, std::io::Error>| chunk))
+        })
+        .into_response())
+}
+
+/// The agent whose tools the client has.
+fn client_of(app: &App, caller: Arc<Caller>, query: McpQuery) -> Result<Client, Problem> {
+    let wrong = |message: &str, hint: &str| Problem::new(ErrorType::InvalidRequest, message, hint);
+    let parse = |text: &str| {
+        Name::parse(text).map_err(|_| wrong("`agent` is no name of an agent", "write `?agent=NAME`"))
+    };
+    let own = (caller.role == toolgate_api::token::Role::Agent)
+        .then(|| caller.agents.as_deref().and_then(|agents| agents.first()).cloned())
+        .flatten();
+    let (named_organization, named) = match query.agent.as_deref() {
+        None => (None, None),
+        Some(text) => match text.split_once('/') {
+            Some((organization, agent)) => (Some(parse(organization)?), Some(parse(agent)?)),
+            None => (None, Some(parse(text)?)),
+        },
+    };
+    let agent = named.or(own).ok_or_else(|| {
+        wrong("the address names no agent", "add `?agent=NAME`, or use a token of role `agent`")
+    })?;
+    let organization = named_organization
+        .or_else(|| caller.organization.clone())
+        .ok_or_else(|| wrong("the address names no organization", "add `?agent=ORGANIZATION/NAME`"))?;
+    caller.may_use_tools(&organization, &agent)?;
+    Ok(Client {
+        app: app.clone(),
+        caller,
+        organization,
+        agent,
+        channel: label("channel", query.channel)?,
+        shown: query.tools.unwrap_or(ToolsShown::All),
+        mcp_session: "".into(),
+    })
+}

@@ -1,0 +1,196 @@
+//! The clients of the MCP server, and the session in which each makes its calls.
+//!
+//! A client of revision 2026-07-28 has no session of its own, so all requests of one token for one agent share one. In older
+//! revisions each `initialize` begins a session, whose id works for the same token and agent alone. A session opens with the
+//! first call, so that a flood of `initialize` opens none.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::transport::streamable_http_server::session::SessionManager;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use toolgate_admission::SessionFacts;
+use toolgate_api::error::CallError;
+use toolgate_api::name::Name;
+
+use super::{AUDIT_SOURCE, ToolsShown};
+use crate::admin::Actor;
+use crate::clock::now_ms;
+use crate::http::problem::Problem;
+use crate::http::sessions::open;
+use crate::http::state::App;
+use crate::http::tools::VisibleTool;
+use crate::identifier;
+use crate::identity::Caller;
+use crate::sessions::{Session, SessionSetup};
+
+/// Sessions of one token in older revisions. The oldest gives way to a new one.
+const SESSIONS_PER_TOKEN: usize = 64;
+
+/// Who sends a request, and for which agent. An extension of the request.
+#[derive(Clone)]
+pub(super) struct Client {
+    pub app: App,
+    pub caller: Arc<Caller>,
+    pub organization: Name,
+    pub agent: Name,
+    pub channel: Option<String>,
+    pub shown: ToolsShown,
+    /// The id of a session of an older revision; empty in the newer one.
+    pub mcp_session: Arc<str>,
+}
+
+/// What distinguishes clients.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    token: Arc<str>,
+    organization: Name,
+    agent: Name,
+    channel: Option<String>,
+}
+
+/// The known clients.
+pub(super) struct Clients {
+    /// The sessions of older revisions.
+    mcp_sessions: Arc<LocalSessionManager>,
+    /// The client of each session of an older revision, the oldest first.
+    bound: Mutex<Vec<(Arc<str>, Key)>>,
+    /// The session of each client, and its calls that wait for a person.
+    open: tokio::sync::Mutex<HashMap<(Key, Arc<str>), Arc<Opened>>>,
+}
+
+/// An open session.
+pub(super) struct Opened {
+    pub session: Arc<Session>,
+    /// The ids of calls that wait for a person, by tool and arguments: a client that calls again means the same call.
+    pub waiting: Mutex<HashMap<(String, String), String>>,
+}
+
+impl Opened {
+    pub fn waiting(&self) -> MutexGuard<'_, HashMap<(String, String), String>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Client {
+    fn key(&self) -> Key {
+        Key {
+            token: Arc::clone(&self.caller.token_id),
+            organization: self.organization.clone(),
+            agent: self.agent.clone(),
+            channel: self.channel.clone(),
+        }
+    }
+
+    pub fn actor(&self) -> Actor<'_> {
+        Actor { caller: &self.caller, source: AUDIT_SOURCE }
+    }
+
+    /// The callable tools, in the order of their names.
+    pub async fn tools(&self) -> Vec<VisibleTool> {
+        let registry = &self.app.parts().registry;
+        registry.wait_for_tools_of(&self.organization, &self.agent).await;
+        let facts = match self.app.0.mcp.clients.opened(self).await {
+            Some(opened) => opened.session.state.facts(),
+            None => Arc::new(SessionFacts { channel: self.channel.clone(), ..SessionFacts::default() }),
+        };
+        let rules = registry.snapshot().rules(&self.organization, &self.agent);
+        let mut tools = rules.map(|rules| VisibleTool::all(&rules, &facts)).unwrap_or_default();
+        tools.sort_by(|left, right| left.name().cmp(right.name()));
+        tools
+    }
+
+    /// The session of the client; it is opened if there is none.
+    pub async fn session(&self) -> Result<Arc<Opened>, Problem> {
+        let clients = &self.app.0.mcp.clients;
+        let mut all = clients.open.lock().await;
+        let place = (self.key(), Arc::clone(&self.mcp_session));
+        if let Some(opened) = all.get(&place).filter(|opened| self.is_open(&opened.session)) {
+            opened.session.touch(now_ms());
+            return Ok(Arc::clone(opened));
+        }
+        all.retain(|_, opened| self.is_open(&opened.session));
+        let setup = SessionSetup {
+            id: identifier::fresh("s"),
+            organization: self.organization.clone(),
+            agent: self.agent.clone(),
+            user: None,
+            conversation: (!self.mcp_session.is_empty()).then(|| self.mcp_session.to_string()),
+            channel: self.channel.clone(),
+            principal: self.caller.token_id.to_string(),
+            created_ms: now_ms(),
+        };
+        let (session, _) = open(&self.app, self.actor(), setup).await?;
+        let opened = Arc::new(Opened { session, waiting: Mutex::default() });
+        all.insert(place, Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// Whether the session can take calls: it has neither ended nor been idle for too long.
+    fn is_open(&self, session: &Session) -> bool {
+        let idle_ms = now_ms().saturating_sub(session.last_used_ms());
+        self.app.parts().sessions.find(&session.setup.id).is_some()
+            && idle_ms < self.app.settings().sessions.idle_seconds.saturating_mul(1000)
+    }
+}
+
+impl Clients {
+    pub fn new(mcp_sessions: Arc<LocalSessionManager>) -> Self {
+        Self { mcp_sessions, bound: Mutex::default(), open: tokio::sync::Mutex::default() }
+    }
+
+    /// Whether a session of an older revision is this client's.
+    pub fn is_session_of(&self, id: &str, client: &Client) -> bool {
+        let key = client.key();
+        self.bound().iter().any(|(bound, owner)| **bound == *id && *owner == key)
+    }
+
+    /// Binds a session of an older revision to its client.
+    pub async fn bind(&self, id: &str, client: &Client) {
+        let (id, key) = (Arc::<str>::from(id), client.key());
+        let known: Vec<Arc<str>> = self.bound().iter().map(|(id, _)| Arc::clone(id)).collect();
+        if known.contains(&id) {
+            return;
+        }
+        // Sessions that were idle for too long are gone.
+        let mut gone = Vec::new();
+        for id in known {
+            if !self.mcp_sessions.has_session(&Arc::clone(&id)).await.unwrap_or(false) {
+                gone.push(id);
+            }
+        }
+        let oldest = {
+            let mut bound = self.bound();
+            bound.retain(|(id, _)| !gone.contains(id));
+            let of_token = |(_, owner): &(Arc<str>, Key)| owner.token == key.token;
+            let is_full = bound.iter().filter(|entry| of_token(entry)).count() >= SESSIONS_PER_TOKEN;
+            let oldest = bound.iter().position(of_token).filter(|_| is_full).map(|at| bound.remove(at).0);
+            bound.push((id, key));
+            oldest
+        };
+        if let Some(oldest) = oldest {
+            let _ = self.mcp_sessions.close_session(&oldest).await;
+        }
+    }
+
+    /// Ends the session of a client of an older revision.
+    pub async fn end(&self, client: &Client) -> Result<(), CallError> {
+        self.bound().retain(|(id, _)| *id != client.mcp_session);
+        let opened = self.open.lock().await.remove(&(client.key(), Arc::clone(&client.mcp_session)));
+        match opened {
+            Some(opened) if client.is_open(&opened.session) => {
+                client.app.admin().end_session(client.actor(), &opened.session).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn opened(&self, client: &Client) -> Option<Arc<Opened>> {
+        let place = (client.key(), Arc::clone(&client.mcp_session));
+        self.open.lock().await.get(&place).cloned()
+    }
+
+    fn bound(&self) -> MutexGuard<'_, Vec<(Arc<str>, Key)>> {
+        self.bound.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

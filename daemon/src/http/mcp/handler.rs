@@ -1,0 +1,347 @@
+//! The methods of the MCP server.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, DiscoverResult, Implementation,
+    InitializeRequestParams, InitializeResult, ListToolsResult, PaginatedRequestParams,
+    ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{ErrorData, Peer, RoleServer, ServerHandler};
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+use toolgate_api::call::CallStatus;
+use toolgate_api::error::CallError;
+use toolgate_api::event::EventKind;
+
+use super::clients::{Client, Opened};
+use super::{ToolsShown, answers, lists};
+use crate::call::{CallAnswer, RequestedCall};
+use crate::clock::now_ms;
+use crate::events::{Received, Scope, Subscriber};
+use crate::frame;
+use crate::http::problem::Problem;
+use crate::identifier;
+use crate::prompt::system_prompt;
+
+/// Tools of one page.
+const PAGE_TOOLS: usize = 250;
+
+/// How long a client may keep a list. It is told of changes.
+const LIST_TTL_MS: u64 = 60_000;
+
+/// How long a call waits for a person, unless its client says another time: shorter than the usual timeout of clients.
+const WAIT_MS: u64 = 50_000;
+
+/// Interval at which a waiting call says what it waits for, and looks again.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Members of `_meta`: how long a call may wait for a person, and whether the client performs calls itself.
+const WAIT_META: &str = "toolgate/wait-ms";
+const CLIENT_TOOLS_META: &str = "toolgate/client-tools";
+
+/// The handler of every request. The client is an extension of the request.
+#[derive(Clone)]
+pub(super) struct Handler;
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
+            .with_server_info(Implementation::new("toolgate", env!("CARGO_PKG_VERSION")))
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        let mut result = self.negotiate_initialize(&request)?;
+        result.instructions = Some(instructions(&client_of(&context.extensions)?).await);
+        context.peer.set_peer_info(request);
+        Ok(result)
+    }
+
+    async fn discover(&self, context: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let mut info = self.get_info();
+        info.instructions = Some(instructions(&client_of(&context.extensions)?).await);
+        Ok(DiscoverResult::from_server_info(self.supported_protocol_versions().into_owned(), info))
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let client = client_of(&context.extensions)?;
+        let client_tools = context.meta.get(CLIENT_TOOLS_META) == Some(&Value::Bool(true));
+        let mut tools = lists::list(&client, client_tools).await;
+        // A cursor is the name of the last tool of the page before, so that a changed list neither repeats nor skips.
+        if let Some(cursor) = request.and_then(|request| request.cursor) {
+            let at = tools.iter().position(|tool| *tool.name == *cursor);
+            let at =
+                at.ok_or_else(|| ErrorData::invalid_params("the cursor is not one of this list", None))?;
+            tools.drain(..=at);
+        }
+        let mut result = ListToolsResult::with_all_items(tools);
+        if result.tools.len() > PAGE_TOOLS {
+            result.tools.truncate(PAGE_TOOLS);
+            result.next_cursor = result.tools.last().map(|tool| tool.name.to_string());
+        }
+        result.ttl_ms = Some(LIST_TTL_MS);
+        result.cache_scope = Some(CacheScope::Private);
+        Ok(result)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let client = client_of(&context.extensions)?;
+        let text = |name: &str| {
+            let value = request.arguments.as_ref().and_then(|arguments| arguments.get(name));
+            value.and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let (name, arguments) = match (client.shown, &*request.name) {
+            (ToolsShown::Search, lists::FIND) => {
+                let found = lists::search(&client, &text("query")).await;
+                return Ok(found.map_or_else(|problem| failure(&problem), answers::structured).into());
+            }
+            (ToolsShown::Search, lists::DESCRIBE) => {
+                let name = text("name");
+                let tool =
+                    lists::describe(&client, &name).await.ok_or_else(|| answers::unknown_tool(&name))?;
+                return Ok(answers::structured(serde_json::to_value(tool).unwrap_or_default()).into());
+            }
+            (ToolsShown::Search, lists::CALL) => {
+                let inner = request.arguments.as_ref().and_then(|arguments| arguments.get("arguments"));
+                (text("name"), inner.map_or_else(|| "{}".to_owned(), Value::to_string))
+            }
+            _ => {
+                let arguments = request.arguments.clone().unwrap_or_default();
+                (request.name.to_string(), Value::Object(arguments).to_string())
+            }
+        };
+        let opened = match client.session().await {
+            Ok(opened) => opened,
+            Err(problem) => return Ok(failure(&problem).into()),
+        };
+        let call = Call { client: &client, opened, name, arguments, context: &context };
+        Ok(call.run().await?.into())
+    }
+
+    fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(SubscriptionFilter::builder().tools_list_changed().build())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let client = client_of(&context.request_context().extensions)?;
+        let mut list = FollowedList::new(client).await;
+        loop {
+            tokio::select! {
+                () = context.cancelled() => return Ok(()),
+                is_changed = list.changed() => match is_changed {
+                    true if context.sink().notify_tool_list_changed().await.is_ok() => {}
+                    _ => return Ok(()),
+                },
+            }
+        }
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        let Ok(client) = client_of(&context.extensions) else { return };
+        let peer = context.peer;
+        tokio::spawn(async move {
+            let mut list = FollowedList::new(client).await;
+            while list.changed().await && peer.notify_tool_list_changed().await.is_ok() {}
+        });
+    }
+}
+
+/// A list of which the client is told when it changes.
+struct FollowedList {
+    client: Client,
+    changes: watch::Receiver<u64>,
+    tools: Vec<Tool>,
+}
+
+impl FollowedList {
+    async fn new(client: Client) -> Self {
+        let changes = client.app.parts().registry.changes();
+        let tools = lists::list(&client, false).await;
+        Self { client, changes, tools }
+    }
+
+    /// Waits for the next change. Returns false when the client's token is revoked.
+    async fn changed(&mut self) -> bool {
+        loop {
+            tokio::select! {
+                () = self.client.caller.revoked.cancelled() => return false,
+                changed = self.changes.changed() => if changed.is_err() { return false },
+            }
+            let now = lists::list(&self.client, false).await;
+            if now != self.tools {
+                self.tools = now;
+                return true;
+            }
+        }
+    }
+}
+
+/// The system prompt that binds a model to its tools (G2).
+async fn instructions(client: &Client) -> String {
+    let tools = client.tools().await;
+    system_prompt(tools.iter().map(crate::http::tools::VisibleTool::name), tools.len())
+}
+
+fn client_of(extensions: &rmcp::model::Extensions) -> Result<Client, ErrorData> {
+    let parts = extensions.get::<axum::http::request::Parts>();
+    let client = parts.and_then(|parts| parts.extensions.get::<Client>());
+    client.cloned().ok_or_else(|| ErrorData::internal_error("the daemon does not know who is calling", None))
+}
+
+fn failure(Problem(error): &Problem) -> CallToolResult {
+    answers::failure(error, text_of(error))
+}
+
+fn text_of(error: &CallError) -> String {
+    frame::visible(&format!("{}\n{}", error.message, error.hint))
+}
+
+/// A call, from its request to its result.
+struct Call<'a> {
+    client: &'a Client,
+    opened: Arc<Opened>,
+    name: String,
+    arguments: String,
+    context: &'a RequestContext<RoleServer>,
+}
+
+impl Call<'_> {
+    /// Runs the call. Its cancellation, and the end of its stream, stop it.
+    async fn run(self) -> Result<CallToolResult, ErrorData> {
+        let key = (self.name.clone(), self.arguments.clone());
+        let waiting = self.opened.waiting().get(&key).cloned();
+        let call = RequestedCall {
+            id_is_new: waiting.is_none(),
+            id: waiting.unwrap_or_else(|| identifier::fresh("c")),
+            ..RequestedCall::new("", &self.name, self.arguments.as_str().into())
+        };
+        let (id, name) = (call.id.clone(), self.name.clone());
+        let answer = tokio::select! {
+            answer = self.answer(call) => answer,
+            () = self.context.ct.cancelled() => {
+                return Err(ErrorData::internal_error("the call was cancelled", None));
+            }
+        };
+        let mut all = self.opened.waiting();
+        match answer.status() {
+            CallStatus::ApprovalRequired | CallStatus::ClientRequired => drop(all.insert(key, id)),
+            _ => drop(all.remove(&key)),
+        }
+        answers::result(&name, &answer)
+    }
+
+    /// Waits for the outcome, also while a person or the client's program acts, as long as the client has time.
+    async fn answer(&self, mut call: RequestedCall) -> CallAnswer {
+        let Client { app, organization, .. } = self.client;
+        let progress_token = self.context.meta.get_progress_token();
+        let mut events = app.dispatcher().parts().events.subscribe(Scope::Organization(organization.clone()));
+        let wait_ms = self.context.meta.get(WAIT_META).and_then(Value::as_u64).unwrap_or(WAIT_MS);
+        let until = Instant::now() + Duration::from_millis(wait_ms.min(24 * 3600 * 1000));
+        let mut progress = Progress { token: progress_token, peer: &self.context.peer, count: 0.0 };
+        loop {
+            let origin = self.client.actor().origin();
+            let running = app.dispatcher().batch(&self.opened.session, None, vec![call.clone()], &origin);
+            let answer = progress.follow(running, events.as_mut(), &self.opened, &call.id).await;
+            let Some(answer) = answer.results.into_iter().next() else {
+                return CallAnswer::from(crate::call::CallOutcome::of_forgotten(
+                    &call.id,
+                    &call.tool,
+                    toolgate_api::call::Executed::Unknown,
+                ));
+            };
+            let waits = matches!(answer.status(), CallStatus::ApprovalRequired | CallStatus::ClientRequired);
+            if !waits || Instant::now() >= until {
+                return answer;
+            }
+            // Posted again, the call runs once it is approved, and gives the client's result once it is there.
+            call.id_is_new = false;
+            let what = match answer.approval() {
+                Some(approval) => format!("waiting for a person's approval `{}`", approval.id),
+                None => "waiting for the client's result".to_owned(),
+            };
+            progress.tell(what).await;
+            let next = until.min(Instant::now() + LOOK_INTERVAL);
+            next_event(events.as_mut(), &self.opened, &call.id, next).await;
+            self.opened.session.touch(now_ms());
+        }
+    }
+}
+
+/// Waits for an event of a call, at most until `until`.
+async fn next_event(events: Option<&mut Subscriber>, opened: &Opened, call: &str, until: Instant) {
+    let event = async {
+        match events {
+            None => std::future::pending().await,
+            Some(events) => loop {
+                match events.next().await {
+                    Received::Event(event)
+                        if *event.session == *opened.session.setup.id && *event.call == *call =>
+                    {
+                        return;
+                    }
+                    _ => {}
+                }
+            },
+        }
+    };
+    let _ = timeout_at(until, event).await;
+}
+
+/// Messages about a call for a client that asked for them.
+struct Progress<'a> {
+    token: Option<ProgressToken>,
+    peer: &'a Peer<RoleServer>,
+    count: f64,
+}
+
+impl Progress<'_> {
+    /// Waits for a call, and passes on what its plugin says meanwhile.
+    async fn follow<T>(
+        &mut self,
+        running: impl Future<Output = T>,
+        events: Option<&mut Subscriber>,
+        opened: &Opened,
+        call: &str,
+    ) -> T {
+        let mut running = std::pin::pin!(running);
+        let Some(events) = events.filter(|_| self.token.is_some()) else { return running.await };
+        loop {
+            let received = tokio::select! {
+                biased;
+                received = events.next() => received,
+                outcome = &mut running => return outcome,
+            };
+            if let Received::Event(event) = received
+                && *event.session == *opened.session.setup.id
+                && *event.call == *call
+                && event.event == EventKind::Progress
+                && let Some(message) = &event.message
+            {
+                self.tell(frame::visible(message)).await;
+            }
+        }
+    }
+
+    async fn tell(&mut self, message: String) {
+        let Some(token) = &self.token else { return };
+        self.count += 1.0;
+        let mut told = ProgressNotificationParam::new(token.clone(), self.count);
+        told.message = Some(message);
+        let _ = self.peer.notify_progress(told).await;
+    }
+}

@@ -1,0 +1,79 @@
+//! Lists of tools: what the agent may call, as MCP describes it (M5).
+
+use std::sync::Arc;
+
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+use super::ToolsShown;
+use super::clients::Client;
+use crate::http::dialects::tools::{Deferral, Format, ListForm, list as list_as};
+use crate::http::problem::Problem;
+use crate::http::tools::{VisibleTool, find};
+
+/// The tools of `?tools=search`.
+pub const FIND: &str = "find_tool";
+pub const DESCRIBE: &str = "describe_tool";
+pub const CALL: &str = "call_tool";
+
+/// The tools of the client. `client_tools`: whether it performs calls itself and posts their results over HTTP.
+pub async fn list(client: &Client, client_tools: bool) -> Vec<Tool> {
+    let visible = client.tools().await;
+    let is_search = client.shown == ToolsShown::Search;
+    let listed = visible
+        .iter()
+        .filter(|tool| client_tools || !tool.is_for_client())
+        .filter(|tool| !is_search || tool.is_always_shown());
+    let mut tools = if is_search { search_tools() } else { Vec::new() };
+    tools.extend(entries(listed));
+    tools
+}
+
+/// The description of one tool that the client may call.
+pub async fn describe(client: &Client, name: &str) -> Option<Tool> {
+    let visible = client.tools().await;
+    entries(visible.iter().filter(|tool| tool.name() == name)).pop()
+}
+
+/// The names and descriptions of the tools that the broker finds.
+pub async fn search(client: &Client, query: &str) -> Result<Value, Problem> {
+    let opened = client.session().await?;
+    let found = find(&client.app, &opened.session, Format::Mcp, query).await;
+    let found: Vec<Tool> = serde_json::from_str(found.tools.get()).unwrap_or_default();
+    let shown = |tool: Tool| json!({"name": tool.name, "description": tool.description});
+    Ok(json!({"tools": found.into_iter().map(shown).collect::<Vec<_>>()}))
+}
+
+/// The tools as MCP describes them. One that its form cannot say is left out.
+fn entries<'a>(tools: impl Iterator<Item = &'a VisibleTool>) -> Vec<Tool> {
+    let form = ListForm { format: Format::Mcp, strict: false, deferral: Deferral::None };
+    let list = list_as(form, tools.map(VisibleTool::to_listed));
+    serde_json::from_str(list.tools.get()).unwrap_or_default()
+}
+
+fn search_tools() -> Vec<Tool> {
+    let name = json!({"type": "string", "description": "The tool's name, as the search gave it."});
+    let tool = |tool_name: &'static str, description: &'static str, properties: Value, required: &[&str]| {
+        let schema = json!({
+            "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+        });
+        let schema: JsonObject = schema.as_object().cloned().unwrap_or_default();
+        let annotations = ToolAnnotations::new().read_only(tool_name != CALL);
+        Tool::new(tool_name, description, Arc::new(schema)).with_annotations(annotations)
+    };
+    vec![
+        tool(
+            FIND,
+            "Finds tools for a task. Returns their names and descriptions.",
+            json!({"query": {"type": "string", "description": "What the tool should do, in a few words."}}),
+            &["query"],
+        ),
+        tool(DESCRIBE, "Describes a tool: its arguments and its result.", json!({"name": name}), &["name"]),
+        tool(
+            CALL,
+            "Calls a tool that the search found.",
+            json!({"name": name, "arguments": {"type": "object", "description": "The tool's arguments."}}),
+            &["name"],
+        ),
+    ]
+}

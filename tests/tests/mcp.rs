@@ -1,0 +1,204 @@
+//! The MCP server (M2): real clients of both families of revisions, and hostile requests.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use toolgate_tests::{Client, Daemon, Reply, Value, json, process};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
+
+struct Server {
+    daemon: Daemon,
+    operator: Client,
+    agent: Client,
+}
+
+impl Server {
+    /// A daemon with the agent `acme/bot`, and a token of the role `agent` for it.
+    fn start(document: &Value) -> Self {
+        let daemon = Daemon::start(PROGRAM, "");
+        let operator = daemon.operator();
+        operator.make_agent("acme/bot", document);
+        let agent = json!({"role": "agent", "organization": "acme", "agents": ["bot"]});
+        let agent = operator.with_new_token(&agent);
+        Self { daemon, operator, agent }
+    }
+
+    fn run(&self, program: &Path, script: &str, folder: &Path) {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp").join(script);
+        let done = Command::new(program)
+            .arg(&script)
+            .current_dir(folder)
+            .env("TOOLGATE_URL", format!("http://{}/mcp", self.daemon.address))
+            .env("TOOLGATE_TOKEN", self.agent.token.as_deref().unwrap_or_default())
+            .env("TOOLGATE_OPERATOR", self.daemon.operator_token())
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .output()
+            .expect("the program runs");
+        let text = [String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr)].concat();
+        assert!(done.status.success(), "{}: {text}", script.display());
+    }
+}
+
+fn installed(path: &str) -> PathBuf {
+    process::find_installed(PROGRAM, &format!("mcp/{path}"))
+}
+
+/// Sends a request of revision 2026-07-28.
+fn send(client: &Client, method: &str, mut params: Value, more: &[(&str, &str)]) -> Reply {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let name = params["name"].as_str().unwrap_or_default().to_owned();
+    let mut headers = vec![
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+        ("MCP-Protocol-Version", "2026-07-28"),
+        ("Mcp-Method", method),
+    ];
+    if !name.is_empty() {
+        headers.push(("Mcp-Name", &name));
+    }
+    headers.retain(|(name, _)| !more.iter().any(|(other, _)| other == name));
+    headers.extend(more);
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    client.send("POST", "/mcp", &headers, body.as_bytes())
+}
+
+fn call(client: &Client, tool: &str, arguments: Value) -> Value {
+    send(client, "tools/call", json!({"name": tool, "arguments": arguments}), &[]).expect(200).json()
+}
+
+#[test]
+#[cfg_attr(not(has = "mcp"), ignore = "needs the MCP clients, which `.ci/run` installs")]
+fn m2_the_python_client_uses_every_family_of_revisions() {
+    let server = Server::start(&json!({"enabled": ["arithmetic/*", "user/ask"]}));
+    server.run(&installed("python/bin/python"), "client.py", server.daemon.folder.path());
+    let calls = server.operator.audit("kind=call&limit=1");
+    assert_eq!(calls[0]["call"]["source"], "mcp", "{calls:?}");
+}
+
+#[test]
+#[cfg_attr(not(has = "mcp"), ignore = "needs the MCP clients, which `.ci/run` installs")]
+fn m2_the_node_client_hears_of_a_changed_list() {
+    let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));
+    // Node looks for packages beside the script.
+    let folder = installed("node");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/client.mjs");
+    std::fs::copy(script, folder.join("client.mjs")).expect("copied");
+    let script = folder.join("client.mjs");
+    server.run(Path::new("node"), script.to_str().expect("a path"), &folder);
+}
+
+#[test]
+fn m2_a_call_waits_for_an_approval_and_runs_once() {
+    let server = Server::start(&json!({"enabled": ["files/*"], "autonomy": "supervised"}));
+    let write = json!({"path": "notes.txt", "content": "hello"});
+    let approver = server.operator.with_new_token(&json!({"role": "owner", "organization": "acme"}));
+    let answer = std::thread::scope(|threads| {
+        let calling = threads.spawn(|| call(&server.agent, "call_files_write", write.clone()));
+        let approval = toolgate_tests::wait::until("the approval", || {
+            let list = approver.get("/v1/approvals").expect(200).json();
+            list["items"][0]["id"].as_str().map(str::to_owned)
+        });
+        server.agent.get("/v1/approvals").expect(403);
+        let decision = json!({"decision": "approve"});
+        approver.post(&format!("/v1/approvals/{approval}"), &decision).expect(200);
+        calling.join().expect("an answer")
+    });
+    assert_eq!(answer["result"]["structuredContent"]["bytes"], 5, "{answer}");
+}
+
+#[test]
+fn m2_hostile_requests_are_refused_and_the_next_is_served() {
+    let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));
+    let good = || {
+        let answer = call(&server.agent, "call_arithmetic_evaluate", json!({"expression": "6*7"}));
+        assert_eq!(answer["result"]["structuredContent"]["decimal"], "42", "{answer}");
+    };
+    good();
+    let params = json!({"name": "call_arithmetic_evaluate", "arguments": {"expression": "1"}});
+    // A header that differs from the body.
+    for header in [("Mcp-Name", "call_arithmetic_other"), ("Mcp-Method", "tools/list")] {
+        let reply = send(&server.agent, "tools/call", params.clone(), &[header]);
+        assert_eq!((reply.status, &reply.json()["error"]["code"]), (400, &json!(-32020)), "{}", reply.text());
+    }
+    let reply = send(&server.agent, "tools/list", json!({}), &[("MCP-Protocol-Version", "1999-01-01")]);
+    assert!(reply.status == 400 && reply.text().contains("2026-07-28"), "{}", reply.text());
+    for body in ["{", "[]", "\"x\"", "{\"jsonrpc\":\"2.0\"}"] {
+        let headers =
+            [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
+        let reply = server.agent.send("POST", "/mcp", &headers, body.as_bytes());
+        assert!((400..500).contains(&reply.status), "{body}: {} {}", reply.status, reply.text());
+    }
+    let reply = server.agent.send(
+        "POST",
+        "/mcp",
+        &[("Content-Type", "application/json"), ("Accept", "text/html")],
+        b"{}",
+    );
+    assert_eq!(reply.status, 406);
+    send(&server.daemon.anonymous(), "tools/list", json!({}), &[]).expect_refusal(401, "UNAUTHENTICATED");
+    let auditor = server.operator.with_new_token(&json!({"role": "auditor"}));
+    send(&auditor, "tools/list", json!({}), &[]).expect_refusal(403, "FORBIDDEN");
+    good();
+}
+
+#[test]
+fn m2_a_session_of_an_older_revision_works_for_its_own_token_alone() {
+    let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));
+    let headers = [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+    }});
+    let begun = server.agent.send("POST", "/mcp", &headers, initialize.to_string().as_bytes()).expect(200);
+    let id = begun.header("mcp-session-id").expect("a session").to_owned();
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}).to_string();
+    let within = |client: &Client| {
+        let headers =
+            [&headers[..], &[("Mcp-Session-Id", &*id), ("MCP-Protocol-Version", "2025-11-25")]].concat();
+        client.send("POST", "/mcp", &headers, list.as_bytes())
+    };
+    assert!(within(&server.agent).expect(200).text().contains("call_arithmetic_evaluate"));
+    let other = json!({"role": "agent", "organization": "acme", "agents": ["bot"]});
+    let other = server.operator.with_new_token(&other);
+    within(&other).expect(404);
+    server.agent.send("DELETE", "/mcp", &[("Mcp-Session-Id", &id)], b"").expect(202);
+    within(&server.agent).expect(404);
+}
+
+#[test]
+fn m2_the_token_decides_the_agent() {
+    let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));
+    server.operator.make_agent("acme/other", &json!({"enabled": ["text/*"]}));
+    let path = |client: &Client, query: &str| {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }}});
+        let headers = [
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+            ("MCP-Protocol-Version", "2026-07-28"),
+            ("Mcp-Method", "tools/list"),
+        ];
+        client.send("POST", &format!("/mcp{query}"), &headers, body.to_string().as_bytes())
+    };
+    let orchestrator =
+        server.operator.with_new_token(&json!({"role": "orchestrator", "organization": "acme"}));
+    path(&orchestrator, "").expect_refusal(400, "INVALID_REQUEST");
+    assert!(path(&orchestrator, "?agent=other").expect(200).text().contains("call_text_csv_parse"));
+    assert!(path(&orchestrator, "?agent=bot").expect(200).text().contains("call_arithmetic_evaluate"));
+    path(&server.agent, "?agent=bot").expect(200);
+    path(&server.agent, "?agent=other").expect_refusal(404, "NOT_FOUND");
+    let rival = json!({"role": "orchestrator", "organization": "rival"});
+    server.operator.make_agent("rival/bot", &json!({"enabled": "*"}));
+    let rival = server.operator.with_new_token(&rival);
+    path(&rival, "?agent=acme/bot").expect_refusal(404, "NOT_FOUND");
+    server.agent.post("/v1/sessions", &json!({"agent": "acme/bot"})).expect_refusal(403, "FORBIDDEN");
+}
