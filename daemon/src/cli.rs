@@ -6,6 +6,7 @@
 mod check;
 mod examples;
 mod failure;
+mod mcp;
 mod new;
 mod plugin;
 mod run;
@@ -64,6 +65,8 @@ enum Command {
     Run(run::RunOptions),
     /// Load, list, enable, disable and remove plugins
     Plugin(plugin::PluginOptions),
+    /// Serve an agent's tools to an MCP client that starts this program
+    Mcp(mcp::McpCommand),
     #[command(flatten)]
     Remote(RemoteCommand),
     /// Compile a plugin from standard input to standard output, with resource limits
@@ -125,6 +128,7 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::Check(options) => here(options.json, async |printer| check::run(options, printer).await),
         Command::Run(options) => here(options.json, async |printer| run::run(options, printer).await),
         Command::Plugin(options) => plugin::run(options, environment_token),
+        Command::Mcp(command) => mcp::run(command, environment_token),
         Command::Remote(command) => command.run(environment_token),
     }
 }
@@ -189,6 +193,8 @@ mod tests {
             "toolgate audit search --organization acme --status error --since 2h",
             "toolgate audit search --error-type ACCESS_DENIED --kind call --limit 500",
             "toolgate audit verify",
+            "toolgate mcp --stdio --agent acme/bot --search",
+            "toolgate mcp --stdio --embedded --data d",
             "toolgate compile-worker code 1 2",
         ] {
             assert!(read(line).is_ok(), "{line}: {:?}", read(line).err());

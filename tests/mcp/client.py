@@ -4,14 +4,20 @@ import asyncio
 import os
 
 import httpx2
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 URL = os.environ["TOOLGATE_URL"]
+TRANSPORT = "http"
+PROGRAM = os.environ["TOOLGATE_PROGRAM"]
+ARGUMENTS = ["mcp", "--stdio", "--server", URL.removesuffix("/mcp"), "--token-file", os.environ["TOOLGATE_TOKEN_FILE"]]
 HEADERS = {"Authorization": "Bearer " + os.environ["TOOLGATE_TOKEN"]}
 
 
 def client(mode, query=""):
+    if TRANSPORT == "stdio":
+        search = ["--search"] if query else []
+        return Client(StdioServerParameters(command=PROGRAM, args=ARGUMENTS + search, env={}), mode=mode)
     http = httpx2.AsyncClient(headers=HEADERS, timeout=60)
     return Client(streamable_http_client(URL + query, http_client=http), mode=mode)
 
@@ -53,6 +59,7 @@ async def drive(mode):
         assert (await mcp.call_tool("call_tool", inner)).structured_content["decimal"] == "42"
 
 
-for mode in ["2026-07-28", "auto", "legacy"]:
-    asyncio.run(drive(mode))
-    print("ok", mode)
+for TRANSPORT in ["http", "stdio"]:
+    for mode in ["2026-07-28", "auto", "legacy"]:
+        print(TRANSPORT, mode, flush=True)
+        asyncio.run(drive(mode))

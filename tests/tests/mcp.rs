@@ -2,8 +2,9 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use toolgate_tests::{Client, Daemon, Reply, Value, json, process};
 
@@ -28,11 +29,15 @@ impl Server {
 
     fn run(&self, program: &Path, script: &str, folder: &Path) {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp").join(script);
+        let token_file = self.daemon.folder.path().join("agent.token");
+        std::fs::write(&token_file, self.agent.token.as_deref().unwrap_or_default()).expect("written");
         let done = Command::new(program)
             .arg(&script)
             .current_dir(folder)
             .env("TOOLGATE_URL", format!("http://{}/mcp", self.daemon.address))
             .env("TOOLGATE_TOKEN", self.agent.token.as_deref().unwrap_or_default())
+            .env("TOOLGATE_PROGRAM", PROGRAM)
+            .env("TOOLGATE_TOKEN_FILE", &token_file)
             .env("TOOLGATE_OPERATOR", self.daemon.operator_token())
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .output()
@@ -46,13 +51,18 @@ fn installed(path: &str) -> PathBuf {
     process::find_installed(PROGRAM, &format!("mcp/{path}"))
 }
 
-/// Sends a request of revision 2026-07-28.
-fn send(client: &Client, method: &str, mut params: Value, more: &[(&str, &str)]) -> Reply {
-    params["_meta"] = json!({
+/// The members that each request of revision 2026-07-28 has.
+fn meta() -> Value {
+    json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {},
-    });
+    })
+}
+
+/// Sends a request of revision 2026-07-28.
+fn send(client: &Client, method: &str, mut params: Value, more: &[(&str, &str)]) -> Reply {
+    params["_meta"] = meta();
     let name = params["name"].as_str().unwrap_or_default().to_owned();
     let mut headers = vec![
         ("Content-Type", "application/json"),
@@ -176,11 +186,7 @@ fn m2_the_token_decides_the_agent() {
     let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));
     server.operator.make_agent("acme/other", &json!({"enabled": ["text/*"]}));
     let path = |client: &Client, query: &str| {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {},
-        }}});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta()}});
         let headers = [
             ("Content-Type", "application/json"),
             ("Accept", "application/json, text/event-stream"),
@@ -201,4 +207,66 @@ fn m2_the_token_decides_the_agent() {
     let rival = server.operator.with_new_token(&rival);
     path(&rival, "?agent=acme/bot").expect_refusal(404, "NOT_FOUND");
     server.agent.post("/v1/sessions", &json!({"agent": "acme/bot"})).expect_refusal(403, "FORBIDDEN");
+}
+
+#[test]
+fn m2_the_embedded_daemon_serves_an_agent_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    toolgate_tests::compiled_code::restore(Path::new(PROGRAM), &data).expect("the compiled code is copied");
+    let mut child = Command::new(PROGRAM)
+        .args(["mcp", "--stdio", "--embedded", "--data"])
+        .arg(&data)
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut input = child.stdin.take().expect("its input");
+    let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+    let mut ask = |id: u64, method: &str, mut params: Value| {
+        params["_meta"] = meta();
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        writeln!(input, "{message}").expect("written");
+        let line = lines.next().expect("an answer").expect("a line");
+        serde_json::from_str::<Value>(&line).expect("JSON")
+    };
+    let listed = ask(1, "tools/list", json!({}));
+    assert!(listed.to_string().contains("call_files_write"), "{listed}");
+    let params = json!({"name": "call_arithmetic_evaluate", "arguments": {"expression": "6*7"}});
+    let done = ask(2, "tools/call", params);
+    assert_eq!(
+        (&done["id"], &done["result"]["structuredContent"]["decimal"]),
+        (&json!(2), &json!("42")),
+        "{done}"
+    );
+    drop(input);
+    assert!(child.wait().expect("it ends").success());
+}
+
+#[test]
+fn m2_the_configurations_in_the_docs_are_understood() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../daemon/docs/mcp.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let blocks: Vec<Value> = page
+        .split("```json\n")
+        .skip(1)
+        .map(|block| serde_json::from_str(block.split("```").next().unwrap_or_default()).expect("JSON"))
+        .collect();
+    let servers = ["mcpServers", "servers", "context_servers"];
+    let mut commands = 0;
+    for block in &blocks {
+        let server = servers.iter().map(|name| &block[name]["toolgate"]).find(|server| server.is_object());
+        let server = server.unwrap_or_else(|| panic!("no server: {block}"));
+        if let Some(url) = server["url"].as_str() {
+            assert!(url.ends_with("/mcp"), "{url}");
+            continue;
+        }
+        let arguments: Vec<String> = serde_json::from_value(server["args"].clone()).expect("arguments");
+        // With `--help` the options are read, and nothing runs.
+        let done = Command::new(PROGRAM).args(&arguments).arg("--help").output().expect("the program runs");
+        assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+        commands += 1;
+    }
+    assert_eq!((blocks.len(), commands), (4, 3));
 }

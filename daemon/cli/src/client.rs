@@ -278,14 +278,15 @@ impl RequestBuilder<'_> {
         in_time(client, async { EventStream::from_response(request.response().await?).await }).await
     }
 
-    async fn response(self) -> Result<hyper::Response<Incoming>, ClientError> {
+    /// Sends the request and returns the response with its body unread.
+    pub(crate) async fn response(self) -> Result<hyper::Response<Incoming>, ClientError> {
         let bytes = self.body.len();
         let request = self.request.body(Full::new(self.body)).map_err(|_| ClientError::BadRequest)?;
         let response = self.client.http.request(request).await;
         response.map_err(|error| ClientError::from_request(&self.client.server, bytes, &error))
     }
 
-    fn header(mut self, name: HeaderName, value: &str) -> Self {
+    pub(crate) fn header(mut self, name: HeaderName, value: &str) -> Self {
         self.request = self.request.header(name, value);
         self
     }
@@ -338,8 +339,7 @@ async fn within<T>(
 async fn read<T: DeserializeOwned>(response: hyper::Response<Incoming>) -> Result<Response<T>, ClientError> {
     let (head, body) = response.into_parts();
     let status = head.status.as_u16();
-    let body = Limited::new(body, RESPONSE_BYTES).collect().await;
-    let body = body.map_err(|error| ClientError::Lost { reason: error.to_string() })?.to_bytes();
+    let body = collect(body).await?;
     if !head.status.is_success() {
         return Err(ClientError::refusal(status, &body));
     }
@@ -347,6 +347,18 @@ async fn read<T: DeserializeOwned>(response: hyper::Response<Incoming>) -> Resul
     let json: &[u8] = if body.is_empty() { b"null" } else { &body };
     let body = serde_json::from_slice(json).map_err(|_| ClientError::unexpected(status, &body))?;
     Ok(Response { status, etag, body })
+}
+
+/// Returns the status and the whole body of a response.
+pub(crate) async fn body_of(
+    response: hyper::Response<Incoming>,
+) -> Result<(hyper::StatusCode, Bytes), ClientError> {
+    Ok((response.status(), collect(response.into_body()).await?))
+}
+
+async fn collect(body: Incoming) -> Result<Bytes, ClientError> {
+    let body = Limited::new(body, RESPONSE_BYTES).collect().await;
+    Ok(body.map_err(|error| ClientError::Lost { reason: error.to_string() })?.to_bytes())
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ mod policy;
 mod approval;
 mod session;
 mod events;
+pub mod mcp;
 mod credential;
 mod token;
 mod audit;

@@ -176,12 +176,15 @@ async fn a_token_that_makes_no_sense_is_not_made() {
         new_token(Role::Orchestrator, None),
         of_agents(Role::Owner, vec![name("bot")]),
         of_agents(Role::Orchestrator, vec![]),
+        new_token(Role::Agent, Some("acme")),
+        of_agents(Role::Agent, vec![name("bot"), name("other")]),
     ];
     for wanted in cases {
         let error = fixture.identity.create(&operator(), wanted.clone(), 5).await.expect_err("no sense");
         assert_eq!(error.error_type, ErrorType::InvalidRequest, "{wanted:?}");
     }
     fixture.make(of_agents(Role::Orchestrator, vec![name("bot")])).await;
+    fixture.make(of_agents(Role::Agent, vec![name("bot")])).await;
     fixture.make(new_token(Role::Auditor, None)).await;
 }
 

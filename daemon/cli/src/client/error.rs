@@ -172,7 +172,7 @@ impl ClientError {
         }
     }
 
-    pub(super) fn refusal(status: u16, body: &[u8]) -> Self {
+    pub(crate) fn refusal(status: u16, body: &[u8]) -> Self {
         match serde_json::from_slice(body) {
             Ok(problem) => Self::Refused(problem),
             Err(_) => Self::unexpected(status, body),

@@ -36,7 +36,7 @@ pub struct SseEvent {
 
 impl EventStream {
     /// Returns the event stream of a response, or an error if its content type is another one.
-    pub(super) async fn from_response(response: Response<Incoming>) -> Result<Self, ClientError> {
+    pub(crate) async fn from_response(response: Response<Incoming>) -> Result<Self, ClientError> {
         let kind = response.headers().get(CONTENT_TYPE_HEADER).and_then(|kind| kind.to_str().ok());
         if response.status().is_success() && kind.is_some_and(|kind| kind.starts_with(CONTENT_TYPE)) {
             return Ok(Self { body: response.into_body(), buffer: Vec::new() });

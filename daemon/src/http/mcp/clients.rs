@@ -27,7 +27,7 @@ use crate::sessions::{Session, SessionSetup};
 /// Sessions of one token in older revisions. The oldest gives way to a new one.
 const SESSIONS_PER_TOKEN: usize = 64;
 
-/// Who sends a request, and for which agent. An extension of the request.
+/// The sender of a request, and its agent. An extension of the request.
 #[derive(Clone)]
 pub(super) struct Client {
     pub app: App,
@@ -40,7 +40,7 @@ pub(super) struct Client {
     pub mcp_session: Arc<str>,
 }
 
-/// What distinguishes clients.
+/// The key of a client: its token, and whose tools it has.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     token: Arc<str>,
