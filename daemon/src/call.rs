@@ -5,12 +5,13 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use toolgate_admission::{Admitted, Refusal};
 use toolgate_api::approval::ApprovalStamp;
 use toolgate_api::call::{CallStatus, Executed, PluginStamp};
 use toolgate_api::content::ContentBlock;
-use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::error::{CallError, Details, ErrorType};
 use toolgate_api::name::ToolId;
 use toolgate_sandbox::{Component, Usage};
 
@@ -65,14 +66,15 @@ impl Deref for CallAnswer {
     }
 }
 
-/// The outcome of a call, or its present state where it has not ended.
-#[derive(Debug)]
+/// The outcome of a call, or its present state where it has not ended. Its JSON is the form on disk, not one for clients.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct CallOutcome {
     /// The call's id.
     pub id: String,
     /// The tool as the model named it.
     pub called: Arc<str>,
     /// The tool that the name stands for, where the call was decided.
+    #[serde(serialize_with = "write_tool", deserialize_with = "read_tool")]
     pub tool: Option<ToolId>,
     /// The plugin that ran, or would have run.
     pub plugin: Option<PluginStamp>,
@@ -83,22 +85,23 @@ pub struct CallOutcome {
     /// Content blocks beside the output (R11).
     pub content: Vec<ContentBlock>,
     /// Resources that the call used.
+    #[serde(with = "UsageForm")]
     pub usage: Usage,
     /// Time from arrival to outcome, queues included.
     pub duration: Duration,
 }
 
 /// Result, error, or what a call waits for.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum OutcomeState {
     /// The tool's result, as raw JSON text.
     Ok(Box<RawValue>),
     /// The tool's result is larger than the call's limit, and in the workspace (R10).
     Spilled(Box<SpilledResult>),
     /// The call was refused, or failed.
-    Error(CallError),
+    Error(#[serde(with = "ErrorForm")] CallError),
     /// The daemon stopped while the call ran, so its effects are unknown.
-    Unknown(CallError),
+    Unknown(#[serde(with = "ErrorForm")] CallError),
     /// The client performs `payload`, raw JSON text, and posts the result until `expires_ms` (since 1970).
     ClientRequired { payload: Box<RawValue>, expires_ms: u64 },
     /// A person must approve the call. The audit log, which answers after a restart, does not have the approval.
@@ -108,7 +111,7 @@ pub enum OutcomeState {
 }
 
 /// A result in a file of the workspace.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct SpilledResult {
     /// Its path, size, beginning and end: the output that programs get instead.
     pub output: Box<RawValue>,
@@ -341,4 +344,36 @@ fn unreadable_record() -> CallError {
         "the audit log is damaged where this call may be recorded; whether it ran is unknown",
         "check what it may have changed before you call again in a new session",
     )
+}
+
+/// The form of an error on disk.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "CallError")]
+struct ErrorForm {
+    error_type: ErrorType,
+    message: String,
+    hint: String,
+    details: Option<Details>,
+    retryable: bool,
+}
+
+/// The form of the usage on disk.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Usage")]
+struct UsageForm {
+    fuel: u64,
+    memory_bytes: u64,
+    duration_us: u64,
+    host_calls: u64,
+    egress_bytes: u64,
+    output_bytes: u64,
+    log_bytes: u64,
+}
+
+fn write_tool<S: Serializer>(tool: &Option<ToolId>, serializer: S) -> Result<S::Ok, S::Error> {
+    tool.as_ref().map(ToString::to_string).serialize(serializer)
+}
+
+fn read_tool<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ToolId>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.and_then(|tool| ToolId::parse(&tool).ok()))
 }

@@ -33,7 +33,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use envelope::EnvelopeError;
 use snapshot::{CredentialSnapshot, Keys};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -51,6 +50,7 @@ use crate::store::{CredentialUse, Store, StoreError};
 pub use authorization::{AuthorizationLink, PendingFlow};
 pub use change::NewCredential;
 pub use document::{Authentication, CredentialDocument, OauthClient};
+pub use envelope::{EnvelopeError, SEALED_OVERHEAD, decrypt, encrypt, length_prefixed};
 pub use injection::{SECRET_BYTES, is_sendable};
 pub use keyring::RootRotation;
 pub use oauth::{TokenClient, TokenClientError, TokenResponseFuture, token_client};

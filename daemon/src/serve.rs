@@ -52,7 +52,9 @@ use crate::keys;
 use crate::logging;
 use crate::plugins::{BuiltIn, PluginParts, Plugins};
 use crate::registry::{Registry, Replacement};
-use crate::sessions::{Bounds, InitialState, OPEN_MAX, OrganizationBounds, SessionSetup, Sessions};
+use crate::sessions::{
+    AnswerSettings, Answers, Bounds, InitialState, OPEN_MAX, OrganizationBounds, SessionSetup, Sessions,
+};
 use crate::store::{DataFolder, Store};
 
 /// The resources that are acquired before the runtime: engine, locked data folder, bound address.
@@ -242,6 +244,7 @@ impl PreparedDaemon {
         let credentials = Credentials::open(store.clone(), registry.clone(), secrets, now_ms()).await?;
         let sessions = self.restore_sessions(&store).await?;
         let dispatcher = self.dispatcher(audit, &registry, &store, &credentials, shutdown);
+        dispatcher.restore_at_client(&sessions).await.context("the stored answers cannot be read")?;
         let custom = CustomTools::new(CustomParts {
             plugins: plugins.clone(),
             registry: registry.clone(),
@@ -287,10 +290,23 @@ impl PreparedDaemon {
 
     async fn restore_sessions(&self, store: &Store) -> Result<Arc<Sessions>> {
         let workspaces = self.folder.subfolder("workspaces")?;
-        let sessions = Arc::new(Sessions::new(&workspaces, self.results_kept_ms(), bounds(&self.config)));
+        let kept_ms = self.results_kept_ms();
+        let sessions =
+            Arc::new(Sessions::new(&workspaces, self.answers(kept_ms)?, kept_ms, bounds(&self.config)));
         restore_open_sessions(store, &sessions).await?;
         sessions.remove_orphans().await;
         Ok(sessions)
+    }
+
+    fn answers(&self, kept_ms: u64) -> Result<Answers> {
+        let calls = &self.config.calls;
+        Ok(Answers::start(AnswerSettings {
+            folder: self.folder.subfolder("answers")?,
+            key: keys::read_or_generate(&self.folder.subfolder("keys")?.join("answers.key"))?,
+            kept_ms,
+            file_kept_ms: kept_ms.max(calls.client_result_seconds.saturating_mul(1000)),
+            organization_bytes: calls.recorded_bytes_per_organization,
+        })?)
     }
 
     /// The URL for a browser on this machine. No browser reaches a Unix socket.

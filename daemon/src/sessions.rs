@@ -2,8 +2,9 @@
 //!
 //! A session lives in memory, in one of many small maps, so that calls of different sessions rarely share a lock; its row
 //! in the store survives a restart. Outcomes are kept so that the same call id gets the same answer and never runs twice
-//! (R7): first whole, then as the bare fact.
+//! (R7): in memory, then on disk, then as the bare fact.
 
+mod answers;
 mod call_table;
 mod organization;
 mod state;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use answers::SessionAnswers;
 use organization::Organizations;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
@@ -28,8 +30,9 @@ use workspaces::{WorkspaceSlot, Workspaces};
 
 use crate::audit::EarlierCalls;
 
+pub use answers::{AnswerSettings, Answers, StoredAnswer};
 pub use call_table::{
-    CallState, CallTable, Lookup, PendingCall, PendingOn, PostedResult, ResultLookup, RunningCall,
+    CallState, CallTable, ClientPart, Lookup, PendingCall, PendingOn, PostedResult, ResultLookup, RunningCall,
 };
 pub use organization::{OrganizationBounds, OrganizationUse, SessionShare};
 pub use state::{Bounds, RoundsExceeded, SessionState};
@@ -88,7 +91,9 @@ pub struct Session {
     pub state: SessionState,
     /// Its calls by id.
     pub calls: CallTable,
-    /// An earlier run of the daemon opened it. The calls of that run are only in the audit log.
+    /// The answers on disk.
+    pub stored: Option<Arc<SessionAnswers>>,
+    /// An earlier run of the daemon opened it. The calls of that run are only in the audit log, and their answers on disk.
     pub restored: bool,
     /// The ids of those calls, read on first use.
     pub earlier_calls: OnceCell<EarlierCalls>,
@@ -137,8 +142,16 @@ impl Session {
         Ok(opened.with_lower_quota(quota))
     }
 
-    /// Removes its files, once it is closed.
+    /// The newest record on disk of a call, unless its answer is older than the retention.
+    pub async fn stored_answer(&self, id: &str, now_ms: u64) -> Option<StoredAnswer> {
+        self.stored.as_ref()?.find(id, now_ms).await
+    }
+
+    /// Removes its files and answers, once it is closed.
     pub async fn remove_files(&self) {
+        if let Some(stored) = &self.stored {
+            stored.remove().await;
+        }
         // A call that was just stopped may have a file operation under way. A file that it makes now would keep the
         // folder.
         let lock = match self.workspaces.end(&self.setup.id, &self.slot).await {
@@ -167,6 +180,7 @@ pub struct Sessions {
     folder: PathBuf,
     workspaces: Arc<Workspaces>,
     answer_kept_ms: u64,
+    answers: Answers,
     bounds: Bounds,
     organizations: Organizations,
 }
@@ -185,14 +199,15 @@ pub struct InitialState {
 }
 
 impl Sessions {
-    /// No sessions yet. Workspaces are folders below `folder`; answers are kept for `answer_kept_ms`.
-    pub fn new(folder: &Path, answer_kept_ms: u64, bounds: Bounds) -> Self {
+    /// No sessions yet. Workspaces are folders below `folder`; answers are kept in memory for `answer_kept_ms`.
+    pub fn new(folder: &Path, answers: Answers, answer_kept_ms: u64, bounds: Bounds) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             hasher: RandomState::new(),
             folder: folder.to_owned(),
             workspaces: Arc::new(Workspaces::new(OPEN_MAX)),
             answer_kept_ms,
+            answers,
             organizations: Organizations::new(bounds.organization),
             bounds,
         }
@@ -217,7 +232,20 @@ impl Sessions {
     /// A session that is in no map: for one test call. The caller removes its files.
     pub fn make_unlisted(&self, setup: SessionSetup, initial: InitialState) -> Arc<Session> {
         let share = self.organizations.find(&setup.organization).count_session();
-        self.make(share, setup, initial, false)
+        self.make(share, setup, initial, false, None)
+    }
+
+    /// Takes over the answers of an earlier run of the daemon, and removes those without a session. Returns the sessions
+    /// that may have calls which wait for their client.
+    pub fn restore_answers(&self, now_ms: u64) -> std::io::Result<Vec<Arc<Session>>> {
+        let recent =
+            self.answers.restore(now_ms, |id| self.find(id).and_then(|session| session.stored.clone()))?;
+        Ok(recent.iter().filter_map(|id| self.find(id)).collect())
+    }
+
+    /// The answers on disk.
+    pub fn answers(&self) -> &Answers {
+        &self.answers
     }
 
     /// The folder of uploads that are not complete.
@@ -244,7 +272,9 @@ impl Sessions {
         initial: InitialState,
         restored: bool,
     ) -> Arc<Session> {
-        let session = self.make(share, setup, initial, restored);
+        let queued = Arc::clone(&share.0.queued_answers);
+        let stored = self.answers.of_session(setup.organization.as_str(), &setup.id, queued);
+        let session = self.make(share, setup, initial, restored, Some(stored));
         self.write(&session.setup.id, |shard| {
             shard.insert(session.setup.id.clone(), Arc::clone(&session));
         });
@@ -257,12 +287,14 @@ impl Sessions {
         setup: SessionSetup,
         initial: InitialState,
         restored: bool,
+        stored: Option<Arc<SessionAnswers>>,
     ) -> Arc<Session> {
         Arc::new(Session {
             identity: Arc::new(setup.identity()),
             folder: self.folder.join(&setup.id),
             workspaces: Arc::clone(&self.workspaces),
-            calls: CallTable::new(self.answer_kept_ms, Arc::clone(&share.0)),
+            calls: CallTable::new(self.answer_kept_ms, Arc::clone(&share.0), stored.clone()),
+            stored,
             restored,
             earlier_calls: OnceCell::new(),
             last_used_ms: AtomicU64::new(initial.last_used_ms),

@@ -12,7 +12,9 @@ use toolgate::credentials::{CredentialSettings, Credentials, RootKeySource, toke
 use toolgate::dispatch::{Dispatcher, Origin, Parts};
 use toolgate::events::Events;
 use toolgate::registry::{Registry, Replacement};
-use toolgate::sessions::{Bounds, InitialState, OrganizationBounds, Session, SessionSetup, Sessions};
+use toolgate::sessions::{
+    AnswerSettings, Answers, Bounds, InitialState, OrganizationBounds, Session, SessionSetup, Sessions,
+};
 use toolgate::store::Store;
 use toolgate_admission::{Descriptor, Digest, Ledger, Plugin, Rates, SessionFacts};
 use toolgate_api::limits::LimitsPatch;
@@ -94,7 +96,17 @@ impl LocalDispatcher {
         let organization = OrganizationBounds::NONE;
         let bounds =
             Bounds { rounds_per_turn: many, rounds_per_session: many, failures: 3, recent: 5, organization };
-        let sessions = Sessions::new(folder.path(), 86_400_000, bounds);
+        let answers = folder.path().join("answers");
+        std::fs::create_dir(&answers).expect("a folder");
+        let kept_ms = 86_400_000;
+        let answers = Answers::start(AnswerSettings {
+            folder: answers,
+            key: [7; 32],
+            kept_ms,
+            file_kept_ms: kept_ms,
+            organization_bytes: 1 << 28,
+        });
+        let sessions = Sessions::new(folder.path(), answers.expect("a writer"), kept_ms, bounds);
         let origin = Origin { principal: "local".into(), source: "local", revoked: Default::default() };
         Self { dispatcher, sessions, origin, next: AtomicU64::new(0), folder }
     }

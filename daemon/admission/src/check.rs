@@ -24,7 +24,7 @@ use crate::rules::{Rules, Tool};
 use crate::schema::Schema;
 
 pub use decide::{callable, decide, explain, has_tools, no_tools_warning};
-pub use permit::{Admitted, CallFacts, Checked, Unapproved};
+pub use permit::{Admitted, CallFacts, Checked, ClientResultCheck, Unapproved};
 pub use refusal::Refusal;
 pub use verdict::{Decision, Layer, Reason, SessionFacts, Step, StepVerdict, ToolCall, Verdict};
 

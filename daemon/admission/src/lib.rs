@@ -32,9 +32,9 @@ pub use approval::{Approval, ApprovalBinding, ApprovalConstraints};
 pub use arguments::{Arguments, ArgumentsError};
 pub use broker::{BrokerIndex, Intents, SelectQuery, SelectReason, Selected, Selection, WordMatch, select};
 pub use check::{
-    Admitted, CallFacts, Checked, Decision, Layer, Reason, Refusal, SessionFacts, Step, StepVerdict,
-    ToolCall, Unapproved, Verdict, callable, check, decide, explain, has_tools, limits_of, no_tools_warning,
-    session_limits,
+    Admitted, CallFacts, Checked, ClientResultCheck, Decision, Layer, Reason, Refusal, SessionFacts, Step,
+    StepVerdict, ToolCall, Unapproved, Verdict, callable, check, decide, explain, has_tools, limits_of,
+    no_tools_warning, session_limits,
 };
 pub use credential::{
     BindingError, CredentialCandidate, CredentialOwner, CredentialRights, NoCredential, Unusable,

@@ -269,9 +269,11 @@ settings! {
     Calls in "calls" {
         /// Maximum number of calls in one request.
         per_request: u64 = 32, number(1, 256);
-        /// How long the result of a call is kept for a retry with the same id, until a restart at most. A call id never
-        /// runs twice.
+        /// How long the result of a call is kept for a retry with the same id. A call id never runs twice.
         recorded_seconds: u64 = DAY_SECONDS, number(60, 30 * DAY_SECONDS);
+        /// Maximum size of the results of one organization on disk, where they outlive a restart. Beyond it, those of the
+        /// oldest session are removed.
+        recorded_bytes_per_organization: u64 = 256 * MIB, number(MIB, 1 << 50);
         /// Maximum number of requests with new calls in one turn of the model, which ends endless loops.
         rounds_per_turn: u64 = 10, number(1, 1_000_000);
         /// Maximum number of requests with new calls in one session.

@@ -20,6 +20,9 @@ use crate::keys::KEY_BYTES;
 const FORMAT: u8 = 1;
 const TAG_BYTES: usize = 16;
 
+/// Bytes that [`encrypt`] adds: format, nonce and tag.
+pub const SEALED_OVERHEAD: usize = 1 + NONCE_LEN + TAG_BYTES;
+
 /// Identifies the owner of a ciphertext, as its associated data.
 #[derive(Clone, Copy, Debug)]
 pub struct SealContext<'a> {
@@ -205,7 +208,7 @@ fn root_aad(under: RootKeyId, id: RootKeyId) -> Vec<u8> {
 }
 
 /// Lengths make the encoding unambiguous: two contexts never have the same bytes.
-fn length_prefixed(parts: &[&[u8]]) -> Vec<u8> {
+pub fn length_prefixed(parts: &[&[u8]]) -> Vec<u8> {
     let mut encoded = vec![FORMAT];
     for part in parts {
         encoded.extend_from_slice(&(part.len() as u64).to_be_bytes());
@@ -215,7 +218,7 @@ fn length_prefixed(parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// Returns format, nonce, ciphertext and tag.
-fn encrypt(key: &[u8], aad: &[u8], plain: &[u8]) -> Result<Vec<u8>, EnvelopeError> {
+pub fn encrypt(key: &[u8], aad: &[u8], plain: &[u8]) -> Result<Vec<u8>, EnvelopeError> {
     let unsealable = |_| EnvelopeError::Unsealable;
     let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).map_err(unsealable)?);
     let mut nonce = [0; NONCE_LEN];
@@ -233,7 +236,8 @@ fn encrypt(key: &[u8], aad: &[u8], plain: &[u8]) -> Result<Vec<u8>, EnvelopeErro
     Ok(out)
 }
 
-fn decrypt(key: &[u8], aad: &[u8], sealed: &[u8]) -> Result<Secret, EnvelopeError> {
+/// Decrypts what [`encrypt`] returned, with the same associated data.
+pub fn decrypt(key: &[u8], aad: &[u8], sealed: &[u8]) -> Result<Secret, EnvelopeError> {
     let (format, rest) = sealed.split_first().ok_or(EnvelopeError::Tampered)?;
     if *format != FORMAT {
         return Err(EnvelopeError::UnknownFormat);

@@ -9,11 +9,11 @@ use tokio::task::JoinSet;
 use toolgate_api::call::{CallStatus, Executed};
 use toolgate_api::error::{CallError, ErrorType};
 
-use super::call::{id_reused, known_answer};
+use super::call::{id_reused, known_outcome};
 use super::{Dispatcher, Origin};
 use crate::audit;
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
-use crate::sessions::{Lookup, Session};
+use crate::sessions::{CallState, Lookup, Session};
 
 /// The outcomes of a request.
 #[derive(Debug)]
@@ -124,9 +124,15 @@ fn present_answer(session: &Session, call: &RequestedCall) -> CallAnswer {
         return CallOutcome::of_error(call, (**fault).clone()).into();
     }
     match session.calls.look_up(&call.id, &call.tool, audit::sha256(call.arguments.as_bytes()).0) {
-        Some(Lookup::Known(state)) => known_answer(call, &state),
+        // The answer may be on disk, where the call is found that is asked for later.
+        Some(Lookup::Known(CallState::Forgotten)) | None => {
+            CallOutcome::new(&*call.id, &call.tool, Executed::Unknown, OutcomeState::Running).into()
+        }
+        Some(Lookup::Known(state)) => {
+            let replayed = matches!(state, CallState::Ended(_));
+            CallAnswer { outcome: known_outcome(&call.id, &call.tool, &state), replayed }
+        }
         Some(_) => CallOutcome::of_error(call, id_reused(&call.id)).into(),
-        None => CallOutcome::new(&*call.id, &call.tool, Executed::Unknown, OutcomeState::Running).into(),
     }
 }
 

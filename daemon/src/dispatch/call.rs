@@ -23,7 +23,7 @@ use crate::audit::{self, Entry, Status};
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
 use crate::clock::{monotonic_ms, now_ms};
 use crate::credentials::{CredentialRefusal, CredentialRequest, Credentials};
-use crate::sessions::{CallState, Lookup, PendingOn, RoundsExceeded, RunningCall, Session};
+use crate::sessions::{CallState, ClientPart, Lookup, PendingOn, RoundsExceeded, RunningCall, Session};
 
 impl Dispatcher {
     /// Runs a call, unless its id is known: then the recorded outcome is returned (R7).
@@ -44,9 +44,9 @@ impl Dispatcher {
                 let looking_up = scopeguard::guard(running, RunningCall::withdraw);
                 if session.restored
                     && !call.id_is_new
-                    && let Some(known) = Box::pin(self.outcome_from_audit(session, &call, sha256)).await
+                    && let Some(known) = Box::pin(self.earlier_answer(session, &call, sha256)).await
                 {
-                    return known.into();
+                    return known;
                 }
                 let running = ScopeGuard::into_inner(looking_up);
                 // A call that waited for approval was counted when it was first posted.
@@ -55,7 +55,11 @@ impl Dispatcher {
                 let outcome = self.call_to_end(session, call, sha256, origin, running, options).await;
                 CallAnswer { outcome, replayed: false }
             }
-            Lookup::Known(state) => known_answer(&call, &state),
+            Lookup::Known(state) => {
+                let replayed = matches!(state, CallState::Ended(_) | CallState::Forgotten);
+                let outcome = Box::pin(self.known_outcome(session, &call.id, &call.tool, &state)).await;
+                CallAnswer { outcome, replayed }
+            }
             Lookup::Conflict => CallOutcome::of_error(&call, id_reused(&call.id)).into(),
             Lookup::Full => CallOutcome::of_error(&call, session_full()).into(),
         }
@@ -77,13 +81,13 @@ impl Dispatcher {
         DetachOnDrop::new(&self.0.detached, stop, Box::pin(call)).await
     }
 
-    /// The outcome of a call of this id in an earlier run of the daemon, which must not run again.
-    async fn outcome_from_audit(
+    /// The answer to a call of this id in an earlier run of the daemon, which must not run again.
+    async fn earlier_answer(
         &self,
         session: &Session,
         call: &RequestedCall,
         sha256: audit::Sha256,
-    ) -> Option<CallOutcome> {
+    ) -> Option<CallAnswer> {
         let (setup, audit) = (&session.setup, &self.0.audit);
         let look_up = async {
             let earlier = || audit.earlier_calls(&setup.id, setup.created_ms);
@@ -94,7 +98,7 @@ impl Dispatcher {
         };
         let row = match look_up.await {
             Ok(row) => row?,
-            Err(error) => return Some(CallOutcome::of_error(call, record::unrecordable(&error))),
+            Err(error) => return Some(CallOutcome::of_error(call, record::unrecordable(&error)).into()),
         };
         // A call whose intent cannot be read counts as the same call: it must not run again.
         let is_same = row
@@ -102,11 +106,55 @@ impl Dispatcher {
             .as_ref()
             .is_none_or(|intent| *intent.wire_name == *call.tool && intent.arguments_sha256 == sha256);
         if !is_same {
-            return Some(CallOutcome::of_error(call, id_reused(&call.id)));
+            return Some(CallOutcome::of_error(call, id_reused(&call.id)).into());
         }
-        // A call that waited for approval has not run, and is decided again.
-        (row.status != Some(Status::ApprovalRequired))
-            .then(|| CallOutcome::from_audit(&call.id, &call.tool, &row))
+        match (self.stored_outcome(session, &call.id, &row).await, row.status) {
+            (Some(outcome), _) => Some(CallAnswer { outcome, replayed: true }),
+            // A call that waited for approval has not run, and is decided again.
+            (None, Some(Status::ApprovalRequired)) => None,
+            (None, _) => Some(CallOutcome::from_audit(&call.id, &call.tool, &row).into()),
+        }
+    }
+
+    /// The outcome on disk of a call of an earlier run, if it fits what the audit log knows of the call.
+    ///
+    /// The log does not have the end of a call whose approval or client's result did not come.
+    pub async fn stored_outcome(
+        &self,
+        session: &Session,
+        id: &str,
+        row: &audit::Row,
+    ) -> Option<Arc<CallOutcome>> {
+        let status = row.status.filter(|_| row.damaged.is_none())?;
+        let stored = session.stored_answer(id, now_ms()).await?;
+        let outcome = Arc::clone(&stored.outcome);
+        match (status, stored.has_ended()) {
+            (Status::ApprovalRequired | Status::ClientRequired, true) => Some(outcome),
+            (Status::ClientRequired, false) => {
+                let state = OutcomeState::Error(client::too_late());
+                Some(Arc::new(CallOutcome::end_of(&outcome, state)))
+            }
+            (status, true) => (record::outcome(&outcome).status == status).then_some(outcome),
+            (_, false) => None,
+        }
+    }
+
+    /// The outcome, or the present state, of a call whose id was used in this run of the daemon. `named` is the tool as this
+    /// request names it.
+    pub async fn known_outcome(
+        &self,
+        session: &Session,
+        id: &str,
+        named: &Arc<str>,
+        state: &CallState,
+    ) -> Arc<CallOutcome> {
+        if matches!(state, CallState::Forgotten)
+            && let Some(stored) = session.stored_answer(id, now_ms()).await
+            && stored.has_ended()
+        {
+            return stored.outcome;
+        }
+        known_outcome(id, named, state)
     }
 
     /// Decides, records, performs, and records the outcome.
@@ -158,7 +206,7 @@ impl Dispatcher {
             }
             (Ok(()), Some(on)) => {
                 let cancelled = running.cancelled.clone();
-                let outcome = running.suspend(outcome, on, sha256.0);
+                let outcome = running.suspend(outcome, on, sha256.0, now_ms());
                 events.end(&outcome);
                 let raced = self.reconcile_races(session, origin, &outcome, &cancelled);
                 Box::pin(raced).await.unwrap_or(outcome)
@@ -232,7 +280,8 @@ impl Dispatcher {
         record::log_lines(session, attempt.call, &admitted, &finished);
         record::log_end(session, &outcome, admitted.id());
         self.count_end(session, &outcome);
-        let on = outcome.payload().is_some().then(|| PendingOn::Client(Box::new(admitted)));
+        let on =
+            outcome.payload().is_some().then(|| PendingOn::Client(ClientPart::Admitted(Box::new(admitted))));
         (outcome, on)
     }
 
@@ -336,7 +385,8 @@ fn with_withheld_files(mut error: CallError, admitted: &Admitted<Component>) -> 
     error
 }
 
-/// The outcome, or the present state, of a call whose id was used before. `named` is the tool as this request names it.
+/// The outcome in memory, or the present state, of a call whose id was used before. `named` is the tool as this request
+/// names it.
 pub fn known_outcome(id: &str, named: &Arc<str>, state: &CallState) -> Arc<CallOutcome> {
     Arc::new(match state {
         CallState::Ended(outcome) => return Arc::clone(outcome),
@@ -349,12 +399,6 @@ pub fn known_outcome(id: &str, named: &Arc<str>, state: &CallState) -> Arc<CallO
         }
         CallState::Forgotten => CallOutcome::of_forgotten(id, named, Executed::Unknown),
     })
-}
-
-/// The answer to a request that repeats the id of a call.
-pub(super) fn known_answer(call: &RequestedCall, state: &CallState) -> CallAnswer {
-    let replayed = matches!(state, CallState::Ended(_));
-    CallAnswer { outcome: known_outcome(&call.id, &call.tool, state), replayed }
 }
 
 /// Nothing of this attempt was recorded: its id may be used again, and a call that waited for approval waits on.

@@ -14,7 +14,7 @@ use super::{Dispatcher, Origin, call, events, record};
 use crate::audit;
 use crate::call::{CallOutcome, OutcomeState};
 use crate::clock::now_ms;
-use crate::sessions::{PendingOn, PostedResult, ResultLookup, Session};
+use crate::sessions::{PendingOn, PostedResult, ResultLookup, Session, Sessions};
 
 /// The result of the client's part.
 #[derive(Clone, Debug)]
@@ -78,9 +78,44 @@ impl Dispatcher {
                 self.end_expired(session);
                 return Err(ResultRefusal::Refused(too_late()));
             }
-            ResultLookup::NotForClient => return Err(ResultRefusal::NotForClient),
+            ResultLookup::NotForClient => return self.take_result_again(session, id, fingerprint.0).await,
         };
         self.record_result(session, posted, result, origin).await.map_err(ResultRefusal::Refused)
+    }
+
+    /// The answer to the result of a call that may have ended before a restart.
+    async fn take_result_again(
+        &self,
+        session: &Session,
+        id: &str,
+        fingerprint: [u8; 32],
+    ) -> Result<Arc<CallOutcome>, ResultRefusal> {
+        let stored = match session.calls.has(id) {
+            true => None,
+            false => session.stored_answer(id, now_ms()).await,
+        };
+        match stored.as_ref().and_then(|stored| Some((stored, stored.was_posted(fingerprint)?))) {
+            Some((stored, true)) => Ok(Arc::clone(&stored.outcome)),
+            Some((_, false)) => Err(ResultRefusal::Refused(conflict())),
+            None => Err(ResultRefusal::NotForClient),
+        }
+    }
+
+    /// Restores the calls that waited for their client when the daemon stopped, and have not ended since.
+    pub async fn restore_at_client(&self, sessions: &Sessions) -> std::io::Result<()> {
+        for session in sessions.restore_answers(now_ms())? {
+            let Some(stored) = &session.stored else { continue };
+            for call in stored.calls_at_client().await {
+                let setup = &session.setup;
+                let found = self.0.audit.lookup(&setup.id, setup.created_ms, &call.outcome.id).await;
+                let waits =
+                    matches!(found, Ok(Some(row)) if row.status == Some(audit::Status::ClientRequired));
+                if waits {
+                    session.calls.restore_at_client(call);
+                }
+            }
+        }
+        Ok(())
     }
 
     async fn record_result(
@@ -91,15 +126,14 @@ impl Dispatcher {
         origin: &Origin,
     ) -> Result<Arc<CallOutcome>, CallError> {
         let pending = Arc::clone(&posted.call);
-        let PendingOn::Client(admitted) = &pending.on else { return Err(CallError::cancellation()) };
+        let PendingOn::Client(part) = &pending.on else { return Err(CallError::cancellation()) };
         let state = match result {
-            ClientResult::Output(json) => OutcomeState::Ok(call::raw(admitted.check_client_result(json)?)?),
+            ClientResult::Output(json) => OutcomeState::Ok(call::raw(part.check(json)?)?),
             ClientResult::Failed(message) => OutcomeState::Error(failure(&message)),
         };
         let outcome = CallOutcome::end_of(&pending.outcome, state);
         let parts = self.parts();
-        let intent =
-            record::client_intent(session, &pending, admitted, parts.registry.snapshot().revision, origin);
+        let intent = record::client_intent(session, &pending, parts.registry.snapshot().revision, origin);
         let entry = parts.audit.open(intent).map_err(|error| record::unrecordable(&error))?;
         let outcome_record = record::client_outcome(&outcome);
         parts.audit.close(entry, outcome_record).await.map_err(|error| record::unrecordable(&error))?;
@@ -126,7 +160,7 @@ fn failure(message: &str) -> CallError {
     )
 }
 
-fn too_late() -> CallError {
+pub(super) fn too_late() -> CallError {
     CallError::new(
         ErrorType::Expired,
         "the client posted no result of this call in time",

@@ -120,6 +120,20 @@ impl<'a> RecordedVerdict<'a> {
         }
     }
 
+    /// The call was admitted, perhaps in an earlier run of the daemon, and waits for its client.
+    fn of_client_part(outcome: &'a call::CallOutcome, reason: Reason<'a>) -> Self {
+        Self {
+            verdict: audit::Verdict::Run,
+            reason,
+            tool: outcome.tool.as_ref().map(ToString::to_string),
+            descriptor: None,
+            plugin: outcome.plugin.as_ref().map(|plugin| PluginStamp {
+                version: plugin.version.as_str().into(),
+                digest: plugin.digest.as_str().into(),
+            }),
+        }
+    }
+
     fn of_refusal(catalogue: &'a Catalogue<Component>, refusal: &'a Refusal) -> Self {
         let tool = refusal.tool.as_ref().and_then(|id| catalogue.find(&id.to_string()));
         Self {
@@ -213,12 +227,11 @@ pub(super) fn approval_use(audit: &Audit, entry: &Entry, approval: &str) {
 pub(super) fn client_intent<'a>(
     session: &'a Session,
     pending: &'a PendingCall,
-    admitted: &'a Admitted<Component>,
     policy_revision: u64,
     origin: &'a Origin,
 ) -> CallIntent<'a> {
     let reason = Reason { layer: "session".into(), rule: "client_result".into() };
-    let recorded = RecordedVerdict { reason, ..RecordedVerdict::of_facts(admitted, audit::Verdict::Run) };
+    let recorded = RecordedVerdict::of_client_part(&pending.outcome, reason);
     pending_intent(session, pending, recorded, policy_revision, origin)
 }
 
@@ -231,9 +244,7 @@ pub(super) fn cancelled_intent<'a>(
 ) -> CallIntent<'a> {
     let reason = Reason { layer: "session".into(), rule: "cancelled".into() };
     let recorded = match &pending.on {
-        PendingOn::Client(admitted) => {
-            RecordedVerdict { reason, ..RecordedVerdict::of_facts(admitted, audit::Verdict::Run) }
-        }
+        PendingOn::Client(_) => RecordedVerdict::of_client_part(&pending.outcome, reason),
         PendingOn::Person => RecordedVerdict {
             verdict: audit::Verdict::NeedsApproval,
             reason,

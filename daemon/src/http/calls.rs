@@ -29,7 +29,7 @@ use super::state::App;
 use crate::approvals::ApprovalStatus;
 use crate::call::CallOutcome;
 use crate::clock::now_ms;
-use crate::dispatch::{ClientResult, ResultRefusal, known_outcome};
+use crate::dispatch::{ClientResult, ResultRefusal};
 use crate::sessions::{CallState, Session};
 
 /// Call tools.
@@ -124,8 +124,8 @@ impl FromRequestParts<App> for WantsEvents {
 /// Get the outcome of a call.
 ///
 /// With `Accept: text/event-stream` the response is a stream of the call's events, followed by the outcome. The
-/// `status` of an unfinished call is `running`. Outcomes are kept for a limited time; after that, and after a restart
-/// of the daemon, only the fact that the call ended is known, and the outcome is the error `EXPIRED`.
+/// `status` of an unfinished call is `running`. Outcomes are kept for a limited time, also across a restart of the
+/// daemon; after that, only the fact that the call ended is known, and the outcome is the error `EXPIRED`.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/calls/{call}", tag = "calls", operation_id = "get_call",
     params(CallPath),
@@ -138,11 +138,12 @@ pub async fn get(
     WantsEvents(events): WantsEvents,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
-    if events && session.calls.has(&call) {
+    let state = session.calls.find(&call, now_ms());
+    if events && !matches!(state, None | Some(CallState::Forgotten)) {
         return events::of_call(&app, session, call, &caller);
     }
-    match session.calls.find(&call, now_ms()) {
-        None => Ok(json(dialects::render_one(&app.outcome_from_audit(&session, &call).await?))),
+    match state {
+        None => Ok(json(dialects::render_one(&*app.outcome_from_audit(&session, &call).await?))),
         Some(_) => {
             app.dispatcher().end_expired(&session);
             let outcome = present_outcome(&app, &session, &call).await?;
@@ -171,7 +172,7 @@ async fn present_outcome(app: &App, session: &Arc<Session>, call: &str) -> Resul
             }
         }
     }
-    Ok(known_outcome(call, &"".into(), &find()?))
+    Ok(app.dispatcher().known_outcome(session, call, &"".into(), &find()?).await)
 }
 
 /// The client's result of a call.
@@ -276,7 +277,7 @@ pub async fn result(
             None => match app.outcome_from_audit(&session, &call).await {
                 Ok(_) => Err(Problem::new(
                     ErrorType::Expired,
-                    "the daemon was started again since the call, and takes no result of it any more",
+                    "the call does not wait for a client's result any more",
                     "use a new id to call again",
                 )),
                 Err(problem) => Err(problem),

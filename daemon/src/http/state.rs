@@ -72,6 +72,7 @@ impl App {
             tracing::warn!(left, "changes were still being made when the time to drain ended");
         }
         detached.close().await;
+        self.parts().sessions.answers().close().await;
         self.parts().credentials.close().await;
         self.parts().store.close().await;
     }
@@ -120,20 +121,23 @@ impl App {
         }
     }
 
-    /// Reads the outcome of a call of an earlier daemon run from the audit log.
+    /// Reads the outcome of a call of an earlier daemon run: the stored one, or what the audit log knows.
     pub(super) async fn outcome_from_audit(
         &self,
         session: &Session,
         call: &str,
-    ) -> Result<CallOutcome, Problem> {
+    ) -> Result<Arc<CallOutcome>, Problem> {
         let found = self
             .audit()
             .lookup(&session.setup.id, session.setup.created_ms, call)
             .await
             .map_err(|error| audit_failure(&error))?;
         let row = found.ok_or_else(|| Problem::not_found("call"))?;
+        if let Some(stored) = self.dispatcher().stored_outcome(session, call, &row).await {
+            return Ok(stored);
+        }
         let called = row.call.as_ref().map_or("", |intent| &intent.wire_name).into();
-        Ok(CallOutcome::from_audit(call, &called, &row))
+        Ok(Arc::new(CallOutcome::from_audit(call, &called, &row)))
     }
 
     /// Spawns a task that runs to completion, even if the client disconnects.

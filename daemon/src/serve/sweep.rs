@@ -49,6 +49,7 @@ impl Sweeper {
             {
                 tracing::warn!(%error, "the rows of old sessions cannot be removed");
             }
+            self.sessions.answers().remove_old(now_ms);
             self.end_idle(now_ms).await;
             self.end_waiting(now_ms).await;
         }

@@ -1,7 +1,7 @@
 //! The calls of one session by id: each runs once, and the same id gets the same answer (R7).
 //!
 //! Answers are bounded by age, by the bytes of one session, and by the bytes of one organization (`organization.rs`). The
-//! id of a dropped answer stays, so that it never runs again.
+//! id of a dropped answer stays, so that it never runs again; the answer itself may still be on disk (`answers.rs`).
 //!
 //! A call that waits for a person or a client holds no request open. Approval, client result, expiry, cancellation and the
 //! end of the session compete for it under one lock, and the first ends it. A client result that is being recorded keeps
@@ -13,9 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio_util::sync::CancellationToken;
-use toolgate_admission::Admitted;
+use toolgate_admission::{Admitted, ClientResultCheck};
+use toolgate_api::error::CallError;
 use toolgate_sandbox::Component;
 
+use super::answers::SessionAnswers;
 use super::organization::OrganizationUse;
 use crate::call::CallOutcome;
 
@@ -36,7 +38,7 @@ pub enum CallState {
     Ended(Arc<CallOutcome>),
     /// The call was dropped before it ended, by a failure of the daemon, or before any of it began. The state is final.
     Cancelled,
-    /// The call ended, and its answer is no longer held.
+    /// The call ended, and its answer is no longer in memory.
     Forgotten,
 }
 
@@ -56,8 +58,38 @@ pub struct PendingCall {
 pub enum PendingOn {
     /// A person, who approves it. Posted again, the call is decided again.
     Person,
-    /// The client, which posts the result of its part (T3). The schema for the result is in the admitted call.
-    Client(Box<Admitted<Component>>),
+    /// The client, which posts the result of its part (T3).
+    Client(ClientPart),
+}
+
+/// The call whose client posts a result.
+#[derive(Debug)]
+pub enum ClientPart {
+    /// This run of the daemon admitted the call.
+    Admitted(Box<Admitted<Component>>),
+    /// An earlier run admitted it.
+    Restored(Box<ClientResultCheck>),
+}
+
+impl ClientPart {
+    /// Validates the client's result, and returns it byte for byte.
+    pub fn check(&self, json: Box<str>) -> Result<String, CallError> {
+        match self {
+            Self::Admitted(admitted) => admitted.check_client_result(json),
+            Self::Restored(check) => check.check(json),
+        }
+    }
+
+    /// Most bytes of a result, and the source of its schema.
+    pub(super) fn source(&self) -> (u64, Option<&serde_json::Value>) {
+        match self {
+            Self::Admitted(admitted) => (
+                admitted.limits().output_bytes,
+                admitted.tool().output.as_ref().map(|schema| schema.source()),
+            ),
+            Self::Restored(check) => check.source(),
+        }
+    }
 }
 
 /// The result of opening an id.
@@ -99,6 +131,8 @@ pub struct CallTable(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     table: Mutex<Table>,
+    /// The answers on disk; none for a session that no later run of the daemon restores.
+    stored: Option<Arc<SessionAnswers>>,
     /// Notified when a call ends or is withdrawn.
     ended: Notify,
 }
@@ -123,6 +157,14 @@ struct Entry {
     state: CallState,
     /// Boxed, since few calls have a client's part.
     result: Option<Box<ResultState>>,
+}
+
+/// A call that has just ended.
+struct EndedCall {
+    id: Arc<str>,
+    outcome: Arc<CallOutcome>,
+    /// The fingerprint of the client's result that ended it.
+    posted: Option<[u8; 32]>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -181,7 +223,11 @@ impl Entry {
 }
 
 impl CallTable {
-    pub(crate) fn new(kept_ms: u64, organization: Arc<OrganizationUse>) -> Self {
+    pub(crate) fn new(
+        kept_ms: u64,
+        organization: Arc<OrganizationUse>,
+        stored: Option<Arc<SessionAnswers>>,
+    ) -> Self {
         let table = Table {
             calls: HashMap::new(),
             held: VecDeque::new(),
@@ -190,7 +236,7 @@ impl CallTable {
             organization,
             kept_ms,
         };
-        Self(Arc::new(Shared { table: Mutex::new(table), ended: Notify::new() }))
+        Self(Arc::new(Shared { table: Mutex::new(table), stored, ended: Notify::new() }))
     }
 
     /// Opens an id for a call of the tool `called`, whose arguments have this SHA-256.
@@ -298,7 +344,17 @@ impl CallTable {
             let pending = entry.pending().cloned()?;
             table.end(id, end(pending), now_ms)
         });
-        self.settle(ended);
+        self.settle(ended, now_ms);
+    }
+
+    /// Adds a call that waited for its client when the daemon stopped.
+    pub fn restore_at_client(&self, call: PendingCall) {
+        self.with(|table| {
+            let (id, called) = (call.outcome.id.as_str().into(), Arc::clone(&call.outcome.called));
+            table.count_pending(&call);
+            let (arguments, state) = (call.arguments, CallState::Pending(Arc::new(call)));
+            table.calls.insert(id, Entry { called, arguments, state, result: None });
+        });
     }
 
     /// The ids of pending calls.
@@ -351,7 +407,7 @@ impl CallTable {
             ended
         });
         let outcome = ended.is_some().then_some(outcome);
-        self.settle(ended);
+        self.settle(ended, now_ms);
         outcome
     }
 
@@ -366,15 +422,18 @@ impl CallTable {
     fn end(&self, id: &str, outcome: CallOutcome, now_ms: u64) -> Arc<CallOutcome> {
         let outcome = Arc::new(outcome);
         let ended = self.with(|table| table.end(id, Arc::clone(&outcome), now_ms));
-        self.settle(ended);
+        self.settle(ended, now_ms);
         outcome
     }
 
-    /// Tells those that wait of the end of a call, and counts its answer for the organization. The table is not locked:
-    /// an answer of this or another session may be dropped for the new one.
-    fn settle(&self, ended: Option<Arc<str>>) {
-        let Some(id) = ended else { return };
+    /// Tells those that wait of the end of a call, queues its answer for the disk, and counts it for the organization. The
+    /// table is not locked: an answer of this or another session may be dropped for the new one.
+    fn settle(&self, ended: Option<EndedCall>, now_ms: u64) {
+        let Some(EndedCall { id, outcome, posted }) = ended else { return };
         self.0.ended.notify_waiters();
+        if let Some(stored) = &self.0.stored {
+            stored.append_end(outcome, posted, now_ms);
+        }
         let organization = self.with(|table| Arc::clone(&table.organization));
         organization.answers.append(WeakCallTable(Arc::downgrade(&self.0)), id);
     }
@@ -392,10 +451,20 @@ impl RunningCall {
     }
 
     /// Leaves the call to a person or a client. `arguments` is the SHA-256 of its arguments.
-    pub fn suspend(mut self, outcome: CallOutcome, on: PendingOn, arguments: [u8; 32]) -> Arc<CallOutcome> {
+    pub fn suspend(
+        mut self,
+        outcome: CallOutcome,
+        on: PendingOn,
+        arguments: [u8; 32],
+        now_ms: u64,
+    ) -> Arc<CallOutcome> {
         let outcome = Arc::new(outcome);
-        let call = PendingCall { outcome: Arc::clone(&outcome), arguments, on };
-        self.set_state(CallState::Pending(Arc::new(call)));
+        let call = Arc::new(PendingCall { outcome: Arc::clone(&outcome), arguments, on });
+        // Before another thread can end the call, since the newest record counts.
+        if let Some(stored) = self.table.0.stored.as_ref().filter(|_| call.is_at_client()) {
+            stored.append_at_client(&call, now_ms);
+        }
+        self.set_state(CallState::Pending(call));
         outcome
     }
 
@@ -462,15 +531,19 @@ impl Table {
         }
     }
 
-    /// Ends a call. Returns its id, if it is known.
-    fn end(&mut self, id: &str, outcome: Arc<CallOutcome>, now_ms: u64) -> Option<Arc<str>> {
+    /// Ends a call, if it is known.
+    fn end(&mut self, id: &str, outcome: Arc<CallOutcome>, now_ms: u64) -> Option<EndedCall> {
         let (id, _) = self.calls.get_key_value(id)?;
         let id = Arc::clone(id);
         let bytes = outcome.held_bytes();
         self.held_bytes += bytes;
         self.organization.answers.add_bytes(bytes);
+        let mut posted = None;
         if let Some(entry) = self.calls.get_mut(&id) {
-            let before = std::mem::replace(&mut entry.state, CallState::Ended(outcome));
+            if let Some(ResultState::Posted(fingerprint)) = entry.result.as_deref() {
+                posted = Some(*fingerprint);
+            }
+            let before = std::mem::replace(&mut entry.state, CallState::Ended(Arc::clone(&outcome)));
             if let CallState::Pending(call) = before
                 && call.is_at_client()
             {
@@ -482,7 +555,7 @@ impl Table {
         while self.held_bytes > ANSWER_BYTES && self.held.len() > 1 {
             self.forget_oldest();
         }
-        Some(id)
+        Some(EndedCall { id, outcome, posted })
     }
 
     fn forget_before(&mut self, before_ms: u64) {
@@ -546,7 +619,7 @@ mod tests {
     }
 
     fn table() -> CallTable {
-        CallTable::new(HOUR_MS, OrganizationUse::alone())
+        CallTable::new(HOUR_MS, OrganizationUse::alone(), None)
     }
 
     fn open(table: &CallTable, id: &str, arguments: u8, now_ms: u64) -> Lookup {
@@ -624,8 +697,9 @@ mod tests {
     #[test]
     fn r7_answers_are_bounded_by_organization() {
         let (acme, rival) = (OrganizationUse::alone(), OrganizationUse::alone());
-        let tables: Vec<CallTable> = (0..6).map(|_| CallTable::new(HOUR_MS, Arc::clone(&acme))).collect();
-        let other = CallTable::new(HOUR_MS, Arc::clone(&rival));
+        let tables: Vec<CallTable> =
+            (0..6).map(|_| CallTable::new(HOUR_MS, Arc::clone(&acme), None)).collect();
+        let other = CallTable::new(HOUR_MS, Arc::clone(&rival), None);
         run(&other, "c1", "answer", 0);
         run(&tables[0], "first", "answer", 0);
         let large = "x".repeat(ANSWER_BYTES - 10_000);

@@ -54,6 +54,8 @@ pub struct OrganizationUse {
     /// The bytes in its workspaces.
     pub(super) workspace_bytes: Arc<SharedQuota>,
     pub(super) answers: OrganizationAnswers,
+    /// Bytes of answers that wait to be written to disk.
+    pub(super) queued_answers: Arc<AtomicUsize>,
 }
 
 /// An open session of an organization, counted until it is dropped.
@@ -106,6 +108,7 @@ impl OrganizationUse {
             at_client: AtomicUsize::new(0),
             workspace_bytes: Arc::new(SharedQuota::new(bounds.workspace_bytes)),
             answers: OrganizationAnswers::new(all),
+            queued_answers: Arc::default(),
         }
     }
 

@@ -32,7 +32,7 @@ use crate::arguments::Arguments;
 use crate::descriptor::ToolDescriptor;
 use crate::egress::CallAccess;
 use crate::rules::{Digest, Plugin, Tool};
-use crate::schema::Violation;
+use crate::schema::{Schema, SchemaError, SchemaRole, Violation};
 
 /// Deepest nesting of a result: common JSON parsers of clients return an error beyond it.
 const OUTPUT_DEPTH: u64 = 128;
@@ -235,10 +235,7 @@ impl<P> CallFacts<P> {
 
     /// Validates the result that a client sends for its part of a call (T3), and returns it byte for byte.
     pub fn check_client_result(&self, json: impl Into<String>) -> Result<String, CallError> {
-        let json = json.into();
-        let value = self.parse_output(&json, refusal::unreadable_client_result)?;
-        self.validate_output(&value, refusal::invalid_client_result)?;
-        Ok(json)
+        check_client_result(json.into(), &self.called, self.limits.output_bytes, self.tool().output.as_ref())
     }
 
     /// Checks the payload that a tool of mode `client` prepared for the client, and returns it byte for byte. It has no
@@ -246,7 +243,7 @@ impl<P> CallFacts<P> {
     pub fn check_client_payload(&self, json: impl Into<String>) -> Result<String, CallError> {
         let json = json.into();
         self.check_mode(Mode::Client)?;
-        self.parse_output(&json, |error| self.unreadable(error))?;
+        parse_output(&json, self.limits.output_bytes, |error| self.unreadable(error))?;
         Ok(json)
     }
 
@@ -259,16 +256,6 @@ impl<P> CallFacts<P> {
         let (id, declared, found) = (self.id(), declared.as_str(), found.as_str());
         let message = format!("the tool `{id}` has mode `{declared}` and answered as one of mode `{found}`");
         Err(CallError::new(ErrorType::InvalidOutput, message, BROKEN_CONTRACT))
-    }
-
-    fn parse_output(&self, json: &str, error: impl Fn(&JsonError) -> CallError) -> Result<Value, CallError> {
-        let (bytes, most) = (json.len() as u64, self.limits.output_bytes);
-        if bytes > most {
-            let message = format!("the result has {bytes} bytes, more than the {most} allowed");
-            let hint = "ask for less: a narrower query, or a part at a time";
-            return Err(CallError::new(ErrorType::OutputTooLarge, message, hint));
-        }
-        parse_strict(json, OUTPUT_DEPTH).map_err(|json_error| error(&json_error))
     }
 
     fn validate_output(
@@ -284,6 +271,55 @@ impl<P> CallFacts<P> {
         let message = format!("the result of `{}` is not acceptable JSON: {error}", self.id());
         CallError::new(ErrorType::InvalidOutput, message, BROKEN_CONTRACT)
     }
+}
+
+/// The check of a client's result (T3) without the call's permit, for a call that outlives the daemon which admitted it.
+#[derive(Debug)]
+pub struct ClientResultCheck {
+    called: Arc<str>,
+    output_bytes: u64,
+    schema: Option<Schema>,
+}
+
+impl ClientResultCheck {
+    /// Compiles the tool's output schema. `called` is the tool as the model named it.
+    pub fn new(called: Arc<str>, output_bytes: u64, schema: Option<&Value>) -> Result<Self, SchemaError> {
+        let schema = schema.map(|source| Schema::compile(source, SchemaRole::Output)).transpose()?;
+        Ok(Self { called, output_bytes, schema })
+    }
+
+    /// Validates a result, and returns it byte for byte.
+    pub fn check(&self, json: impl Into<String>) -> Result<String, CallError> {
+        check_client_result(json.into(), &self.called, self.output_bytes, self.schema.as_ref())
+    }
+
+    /// Most bytes of a result, and the source of its schema.
+    pub fn source(&self) -> (u64, Option<&Value>) {
+        (self.output_bytes, self.schema.as_ref().map(Schema::source))
+    }
+}
+
+fn check_client_result(
+    json: String,
+    called: &str,
+    most: u64,
+    schema: Option<&Schema>,
+) -> Result<String, CallError> {
+    let value = parse_output(&json, most, refusal::unreadable_client_result)?;
+    if let Some(schema) = schema {
+        schema.validate(&value).map_err(|violations| refusal::invalid_client_result(&violations, called))?;
+    }
+    Ok(json)
+}
+
+fn parse_output(json: &str, most: u64, error: impl Fn(&JsonError) -> CallError) -> Result<Value, CallError> {
+    let bytes = json.len() as u64;
+    if bytes > most {
+        let message = format!("the result has {bytes} bytes, more than the {most} allowed");
+        let hint = "ask for less: a narrower query, or a part at a time";
+        return Err(CallError::new(ErrorType::OutputTooLarge, message, hint));
+    }
+    parse_strict(json, OUTPUT_DEPTH).map_err(|json_error| error(&json_error))
 }
 
 /// A result of a tool that declares `content`.

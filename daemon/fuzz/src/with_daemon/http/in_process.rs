@@ -29,7 +29,7 @@ use toolgate::http::{App, AppParts, BodyMemory, Mcp, root_service};
 use toolgate::identity::Identity;
 use toolgate::plugins::{PluginParts, Plugins};
 use toolgate::registry::Registry;
-use toolgate::sessions::{Bounds, OrganizationBounds, Sessions};
+use toolgate::sessions::{AnswerSettings, Answers, Bounds, OrganizationBounds, Sessions};
 use toolgate::store::Store;
 use toolgate_admission::{Descriptor, Ledger, Rates};
 use toolgate_api::limits::LimitsPatch;
@@ -212,7 +212,17 @@ async fn app(folder: &Path) -> (App, String) {
         Bounds { rounds_per_turn: 100, rounds_per_session: 10_000, failures: 3, recent: 5, organization };
     let dispatcher = dispatcher(&registry, audit, &sandbox, &store, &credentials);
     let plugins = plugins(folder, &registry, &store, &sandbox);
-    let sessions = Arc::new(Sessions::new(&create_folder(folder, "workspaces"), 60_000, bounds));
+    let kept_ms = 60_000;
+    let answers = AnswerSettings {
+        folder: create_folder(folder, "answers"),
+        key: [7; 32],
+        kept_ms,
+        file_kept_ms: kept_ms,
+        organization_bytes: 1 << 20,
+    };
+    let answers = Answers::start(answers).expect("a writer");
+    let workspaces = create_folder(folder, "workspaces");
+    let sessions = Arc::new(Sessions::new(&workspaces, answers, kept_ms, bounds));
     let custom = CustomTools::new(CustomParts {
         plugins: plugins.clone(),
         registry: registry.clone(),

@@ -1,0 +1,245 @@
+//! Recorded answers on disk, so that they outlive a restart and the bounds of memory (R7).
+//!
+//! A call hands its outcome to one writer thread, which serializes, seals and appends it to the file of its session
+//! (`file.rs`). Nothing waits for the disk, and nothing is synced: after a kill, an answer that was not yet written is
+//! `EXPIRED`. The queue is bounded by bytes, and by organization; an outcome that does not fit is dropped and counted.
+//!
+//! The files of one organization are bounded together: the oldest gives way. A file is removed with its session, and when
+//! its last answer is older than the retention.
+
+mod file;
+mod record;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::UNIX_EPOCH;
+
+use tokio::sync::oneshot;
+
+use super::PendingCall;
+use crate::call::CallOutcome;
+use crate::keys::KEY_BYTES;
+use file::Owner;
+use writer::{Append, Message};
+
+pub use record::StoredAnswer;
+
+/// Bytes of outcomes that may wait for the writer: more than a second of a busy daemon.
+const QUEUE_BYTES: usize = 64 * 1024 * 1024;
+
+/// Bytes of outcomes of one organization that may wait.
+const QUEUE_BYTES_PER_ORGANIZATION: usize = QUEUE_BYTES / 4;
+
+/// The settings of stored answers.
+pub struct AnswerSettings {
+    /// The folder of the files.
+    pub folder: PathBuf,
+    /// The key that encrypts the data key of each file.
+    pub key: [u8; KEY_BYTES],
+    /// How long an answer is kept.
+    pub kept_ms: u64,
+    /// How long a file is kept after its last record: also until calls at clients have expired.
+    pub file_kept_ms: u64,
+    /// Bytes of the files of one organization.
+    pub organization_bytes: u64,
+}
+
+/// The stored answers of all sessions. Cheap to clone.
+#[derive(Clone)]
+pub struct Answers {
+    shared: Arc<Shared>,
+    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
+}
+
+struct Shared {
+    settings: Arc<AnswerSettings>,
+    sender: Sender<Message>,
+    queued: Arc<AtomicUsize>,
+    dropped: Arc<AtomicU64>,
+}
+
+/// The stored answers of one session.
+pub struct SessionAnswers {
+    shared: Arc<Shared>,
+    organization: Arc<str>,
+    session: Arc<str>,
+    /// Bytes of outcomes of the organization that wait for the writer.
+    queued: Arc<AtomicUsize>,
+    /// The session has ended. Only the writer reads and writes it, so that no later answer makes the file again.
+    removed: AtomicBool,
+}
+
+impl std::fmt::Debug for SessionAnswers {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("SessionAnswers").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl Answers {
+    /// Starts the writer.
+    pub fn start(settings: AnswerSettings) -> std::io::Result<Self> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let shared =
+            Shared { settings: Arc::new(settings), sender, queued: Arc::default(), dropped: Arc::default() };
+        let writer = writer::Writer::new(
+            Arc::clone(&shared.settings),
+            Arc::clone(&shared.queued),
+            Arc::clone(&shared.dropped),
+        );
+        let thread =
+            std::thread::Builder::new().name("answers".into()).spawn(move || writer.run(&receiver))?;
+        Ok(Self { shared: Arc::new(shared), thread: Arc::new(Mutex::new(Some(thread))) })
+    }
+
+    /// The stored answers of a session. `queued` counts the bytes of its organization that wait for the writer.
+    pub(super) fn of_session(
+        &self,
+        organization: &str,
+        session: &str,
+        queued: Arc<AtomicUsize>,
+    ) -> Arc<SessionAnswers> {
+        Arc::new(SessionAnswers {
+            shared: Arc::clone(&self.shared),
+            organization: organization.into(),
+            session: session.into(),
+            queued,
+            removed: AtomicBool::new(false),
+        })
+    }
+
+    /// Takes over the files of an earlier run, and removes those without a session. Returns the sessions whose files may
+    /// have calls that still wait for their client.
+    pub(super) fn restore(
+        &self,
+        now_ms: u64,
+        find: impl Fn(&str) -> Option<Arc<SessionAnswers>>,
+    ) -> std::io::Result<Vec<Arc<str>>> {
+        let mut known = Vec::new();
+        for entry in std::fs::read_dir(&self.shared.settings.folder)? {
+            let entry = entry?;
+            let Some(answers) = entry.file_name().to_str().and_then(&find) else {
+                if let Err(error) = std::fs::remove_file(entry.path()) {
+                    tracing::warn!(%error, "the answers of an ended session cannot be removed");
+                }
+                continue;
+            };
+            let metadata = entry.metadata()?;
+            let written = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+            known.push((u64::try_from(written.as_millis()).unwrap_or(u64::MAX), metadata.len(), answers));
+        }
+        known.sort_by_key(|(written_ms, ..)| *written_ms);
+        let oldest_ms = now_ms.saturating_sub(self.shared.settings.file_kept_ms);
+        let recent = known.iter().filter(|(written_ms, ..)| *written_ms >= oldest_ms);
+        let recent = recent.map(|(.., answers)| Arc::clone(&answers.session)).collect();
+        for (last_ms, bytes, answers) in known {
+            let _ = self.shared.sender.send(Message::Known { answers, bytes, last_ms });
+        }
+        Ok(recent)
+    }
+
+    /// Removes files whose answers are all older than the retention.
+    pub fn remove_old(&self, now_ms: u64) {
+        let _ = self.shared.sender.send(Message::RemoveOld { now_ms });
+    }
+
+    /// Writes what is queued, and ends the writer.
+    pub async fn close(&self) {
+        let _ = self.shared.sender.send(Message::Close);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let joined = tokio::task::spawn_blocking(|| thread.map(JoinHandle::join)).await;
+        if !matches!(joined, Ok(None | Some(Ok(())))) {
+            tracing::error!("the writer of answers panicked");
+        }
+    }
+}
+
+impl SessionAnswers {
+    /// Queues the answer of a call that ended. `posted` is the fingerprint of its client's result.
+    pub(super) fn append_end(
+        self: &Arc<Self>,
+        outcome: Arc<CallOutcome>,
+        posted: Option<[u8; 32]>,
+        at_ms: u64,
+    ) {
+        self.append(Append { outcome, posted, at_client: None, at_ms });
+    }
+
+    /// Queues a call that waits for its client.
+    pub(super) fn append_at_client(self: &Arc<Self>, call: &Arc<PendingCall>, at_ms: u64) {
+        let (outcome, at_client) = (Arc::clone(&call.outcome), Some(Arc::clone(call)));
+        self.append(Append { outcome, posted: None, at_client, at_ms });
+    }
+
+    fn append(self: &Arc<Self>, append: Append) {
+        let bytes = append.outcome.held_bytes();
+        let is_full =
+            |queued: &AtomicUsize, most| queued.load(Ordering::Relaxed).saturating_add(bytes) > most;
+        if is_full(&self.shared.queued, QUEUE_BYTES) || is_full(&self.queued, QUEUE_BYTES_PER_ORGANIZATION) {
+            self.shared.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.shared.queued.fetch_add(bytes, Ordering::Relaxed);
+        self.queued.fetch_add(bytes, Ordering::Relaxed);
+        let _ = self.shared.sender.send(Message::Append { to: Arc::clone(self), append, bytes });
+    }
+
+    /// Removes the file of a session that ended. A later answer does not make it again.
+    pub(super) async fn remove(self: &Arc<Self>) {
+        let (done, removed) = oneshot::channel();
+        let _ = self.shared.sender.send(Message::Remove { answers: Arc::clone(self), done });
+        let _ = removed.await;
+    }
+
+    /// The newest record of a call, unless its answer is older than the retention.
+    pub async fn find(&self, id: &str, now_ms: u64) -> Option<StoredAnswer> {
+        // The record may be queued still.
+        let (done, written) = oneshot::channel();
+        let _ = self.shared.sender.send(Message::Flush { done });
+        let _ = written.await;
+        let oldest_ms = now_ms.saturating_sub(self.shared.settings.kept_ms);
+        let id = id.to_owned();
+        let last = move |path: &Path, key: &[u8], owner: Owner<'_>| {
+            Ok(file::read_last(path, key, owner, &id)?.into_iter().collect())
+        };
+        let read = self.read(last);
+        let found = read.await.pop()?;
+        (!found.has_ended() || found.at_ms() >= oldest_ms).then_some(found)
+    }
+
+    /// The calls that waited for their client when the daemon stopped.
+    pub async fn calls_at_client(&self) -> Vec<PendingCall> {
+        let found = self.read(file::read_at_client).await;
+        found.into_iter().filter_map(StoredAnswer::into_pending).collect()
+    }
+
+    /// Reads records in a blocking thread. A file or record that cannot be read has none.
+    async fn read(
+        &self,
+        act: impl FnOnce(&Path, &[u8], Owner<'_>) -> std::io::Result<Vec<Vec<u8>>> + Send + 'static,
+    ) -> Vec<StoredAnswer> {
+        let settings = Arc::clone(&self.shared.settings);
+        let (organization, session) = (Arc::clone(&self.organization), Arc::clone(&self.session));
+        let reading = tokio::task::spawn_blocking(move || {
+            let owner = Owner { organization: &organization, session: &session };
+            let records = act(&settings.folder.join(&*session), &settings.key, owner)?;
+            let parsed = records.iter().filter_map(|record| serde_json::from_slice(record).ok());
+            std::io::Result::Ok(parsed.collect())
+        });
+        match reading.await {
+            Ok(Ok(records)) => records,
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Ok(Err(error)) => {
+                tracing::warn!(session = &*self.session, %error, "the stored answers of a session cannot be read");
+                Vec::new()
+            }
+            Err(_) => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
