@@ -139,7 +139,7 @@ impl PluginHarness {
             Output::Result(json) if json.len() as u64 > admitted.limits().output_bytes => {
                 Err(output_too_large(admitted.limits()))
             }
-            Output::Result(json) => admitted.check_result(json.clone()).map(|_| json),
+            Output::Result(json) => admitted.check_result(&json).map(|_| json),
             Output::Client(json) => admitted.check_client_payload(json),
         });
         Ok(HarnessResult {

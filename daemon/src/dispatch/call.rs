@@ -344,9 +344,15 @@ impl Dispatcher {
             Ok(Output::Result(json)) if json.len() as u64 > admitted.limits().output_bytes => {
                 Box::pin(spill(attempt.session, admitted, json, &mut finished.effects)).await
             }
-            Ok(Output::Result(json)) => admitted.check_result(json).and_then(|(json, blocks)| {
-                content = blocks;
-                raw(json).map(OutcomeState::Ok)
+            Ok(Output::Result(json)) => admitted.check_result(&json).and_then(|with_content| {
+                let output = match with_content {
+                    Some((output, blocks)) => {
+                        content = blocks;
+                        output
+                    }
+                    None => json,
+                };
+                raw(output).map(OutcomeState::Ok)
             }),
             Ok(Output::Client(json)) => {
                 let expires_ms = now_ms().saturating_add(self.0.client_result_ms);

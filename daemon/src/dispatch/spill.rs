@@ -26,7 +26,7 @@ pub(super) async fn spill(
     effects: &mut Vec<Effect>,
 ) -> Result<OutcomeState, CallError> {
     // With its content blocks, if it has any: the file holds what the tool returned.
-    off_the_runtime(|| admitted.check_result(json.clone()))?;
+    off_the_runtime(|| admitted.check_result(&json))?;
     let limits = admitted.limits();
     let bytes = json.len() as u64;
     if bytes > limits.workspace_bytes {

@@ -171,7 +171,7 @@ fn gate_rows(page: &mut String, runtime: &Runtime, local: &LocalDispatcher) {
     let Decision::Run(checked) = check(&rules, &facts, call()) else { panic!("not allowed") };
     let admitted = local.charge(checked);
     let validating = each(200_000, || {
-        std::hint::black_box(admitted.check_output(ARGUMENTS).unwrap());
+        std::hint::black_box(admitted.check_output(ARGUMENTS)).unwrap();
     });
     row("validation of the result", "the model gets only declared results", validating);
 

@@ -32,7 +32,7 @@ use crate::arguments::Arguments;
 use crate::descriptor::ToolDescriptor;
 use crate::egress::CallAccess;
 use crate::rules::{Digest, Plugin, Tool};
-use crate::schema::{Schema, SchemaError, SchemaRole, Violation};
+use crate::schema::{Schema, SchemaError, SchemaRole};
 
 /// Deepest nesting of a result: common JSON parsers of clients return an error beyond it.
 const OUTPUT_DEPTH: u64 = 128;
@@ -199,24 +199,25 @@ impl<P> CallFacts<P> {
         &self.reason
     }
 
-    /// Validates a result against the output schema (R3), and returns its output byte for byte, with its content blocks if the
-    /// tool declares such (R11).
-    pub fn check_result(&self, json: String) -> Result<(String, Vec<ContentBlock>), CallError> {
+    /// Validates a result against the output schema (R3). Returns its output byte for byte and its content blocks if the tool
+    /// declares such (R11); otherwise the whole result is the output.
+    pub fn check_result(&self, json: &str) -> Result<Option<(String, Vec<ContentBlock>)>, CallError> {
         if !self.tool().content {
-            return Ok((self.check_output(json)?, Vec::new()));
+            return self.check_output(json).map(|()| None);
         }
         // Also refuses what the parser below would take: repeated keys, too deep values.
-        parse_strict(&json, OUTPUT_DEPTH).map_err(|error| self.unreadable(&error))?;
+        parse_strict(json, OUTPUT_DEPTH).map_err(|error| self.unreadable(&error))?;
         let result: ResultWithContent<'_> =
-            serde_json::from_str(&json).map_err(|error| self.wrong_content(&error.to_string()))?;
+            serde_json::from_str(json).map_err(|error| self.wrong_content(&error.to_string()))?;
         if result.content.len() > BLOCKS {
             return Err(self.wrong_content(&format!("more than {BLOCKS} blocks")));
         }
         if let Some(fault) = result.content.iter().find_map(ContentBlock::fault) {
             return Err(self.wrong_content(fault));
         }
-        let output = self.check_output(result.output.map_or("null", RawValue::get))?;
-        Ok((output, result.content))
+        let output = result.output.map_or("null", RawValue::get);
+        self.check_output(output)?;
+        Ok(Some((output.to_owned(), result.content)))
     }
 
     fn wrong_content(&self, fault: &str) -> CallError {
@@ -224,13 +225,12 @@ impl<P> CallFacts<P> {
         CallError::new(ErrorType::InvalidOutput, message, BROKEN_CONTRACT)
     }
 
-    /// Validates a result against the output schema (R3) and returns it byte for byte.
-    pub fn check_output(&self, json: impl Into<String>) -> Result<String, CallError> {
-        let json = json.into();
+    /// Validates an output against the output schema (R3).
+    pub fn check_output(&self, json: &str) -> Result<(), CallError> {
         self.check_mode(Mode::Server)?;
-        let value = parse_strict(&json, OUTPUT_DEPTH).map_err(|error| self.unreadable(&error))?;
-        self.validate_output(&value, refusal::invalid_output)?;
-        Ok(json)
+        let value = parse_strict(json, OUTPUT_DEPTH).map_err(|error| self.unreadable(&error))?;
+        let Some(schema) = &self.tool().output else { return Ok(()) };
+        schema.validate(&value).map_err(|violations| refusal::invalid_output(&violations, &self.called))
     }
 
     /// Validates the result that a client sends for its part of a call (T3), and returns it byte for byte.
@@ -256,15 +256,6 @@ impl<P> CallFacts<P> {
         let (id, declared, found) = (self.id(), declared.as_str(), found.as_str());
         let message = format!("the tool `{id}` has mode `{declared}` and answered as one of mode `{found}`");
         Err(CallError::new(ErrorType::InvalidOutput, message, BROKEN_CONTRACT))
-    }
-
-    fn validate_output(
-        &self,
-        value: &Value,
-        error: fn(&[Violation], &str) -> CallError,
-    ) -> Result<(), CallError> {
-        let Some(schema) = &self.tool().output else { return Ok(()) };
-        schema.validate(value).map_err(|violations| error(&violations, &self.called))
     }
 
     fn unreadable(&self, error: &JsonError) -> CallError {
