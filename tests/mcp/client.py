@@ -5,6 +5,7 @@ import os
 
 import httpx2
 from mcp import Client, StdioServerParameters
+from mcp_types import ElicitResult
 from mcp.client.streamable_http import streamable_http_client
 
 URL = os.environ["TOOLGATE_URL"]
@@ -17,9 +18,15 @@ HEADERS = {"Authorization": "Bearer " + os.environ["TOOLGATE_TOKEN"]}
 def client(mode, query=""):
     if TRANSPORT == "stdio":
         search = ["--search"] if query else []
-        return Client(StdioServerParameters(command=PROGRAM, args=ARGUMENTS + search, env={}), mode=mode)
+        parameters = StdioServerParameters(command=PROGRAM, args=ARGUMENTS + search, env={})
+        return Client(parameters, mode=mode, elicitation_callback=elicit)
     http = httpx2.AsyncClient(headers=HEADERS, timeout=60)
-    return Client(streamable_http_client(URL + query, http_client=http), mode=mode)
+    return Client(streamable_http_client(URL + query, http_client=http), mode=mode, elicitation_callback=elicit)
+
+
+async def elicit(context, params):
+    assert params.message == "Which day?\n\nMonday\nTuesday", params
+    return ElicitResult(action="accept", content={"answer": "Tuesday"})
 
 
 async def drive(mode):
@@ -29,7 +36,9 @@ async def drive(mode):
         tools = (await mcp.list_tools()).tools
         names = [tool.name for tool in tools]
         assert names == sorted(names) and "call_arithmetic_evaluate" in names, names
-        assert "call_files_write" not in names and "call_user_ask" not in names, names
+        assert "call_files_write" not in names and "call_user_ask" in names, names
+        asked = await mcp.call_tool("call_user_ask", {"question": "Which day?", "choices": ["Monday", "Tuesday"]})
+        assert asked.structured_content == {"answer": "Tuesday"}, asked
         evaluate = tools[names.index("call_arithmetic_evaluate")]
         assert evaluate.annotations.read_only_hint and evaluate.output_schema["type"] == "object"
 

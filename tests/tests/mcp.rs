@@ -62,7 +62,11 @@ fn meta() -> Value {
 
 /// Sends a request of revision 2026-07-28.
 fn send(client: &Client, method: &str, mut params: Value, more: &[(&str, &str)]) -> Reply {
+    let own = params["_meta"].take();
     params["_meta"] = meta();
+    for (name, value) in own.as_object().into_iter().flatten() {
+        params["_meta"][name] = value.clone();
+    }
     let name = params["name"].as_str().unwrap_or_default().to_owned();
     let mut headers = vec![
         ("Content-Type", "application/json"),
@@ -269,4 +273,18 @@ fn m2_the_configurations_in_the_docs_are_understood() {
         commands += 1;
     }
     assert_eq!((blocks.len(), commands), (4, 3));
+}
+
+#[test]
+fn m2_a_tool_for_the_client_is_listed_where_the_client_performs_it() {
+    let server = Server::start(&json!({"enabled": ["user/ask"]}));
+    let list =
+        |meta: Value| send(&server.agent, "tools/list", json!({"_meta": meta}), &[]).expect(200).text();
+    assert!(!list(json!({})).contains("call_user_ask"));
+    assert!(list(json!({"toolgate/client-tools": true})).contains("call_user_ask"));
+    // A client that does not wait is told what the call waits for.
+    let arguments = json!({"question": "Which day?"});
+    let params = json!({"name": "call_user_ask", "arguments": arguments, "_meta": {"toolgate/wait-ms": 0}});
+    let answer = send(&server.agent, "tools/call", params, &[]).expect(200).json();
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
 }

@@ -80,6 +80,11 @@ impl Dispatcher {
         BatchOutcome { results }
     }
 
+    /// Runs one call of a client that has no rounds: an MCP client bounds its own loops.
+    pub async fn single(&self, session: &Arc<Session>, call: RequestedCall, origin: &Origin) -> CallAnswer {
+        self.call_idempotent(session, call, origin, None).await
+    }
+
     /// Runs the calls of one request at the same time. A request with a new id is a round of its turn.
     pub async fn batch(
         &self,

@@ -4,6 +4,7 @@
 //! types stay in this module. A list or a call takes the same way as one over HTTP: this module translates.
 
 mod answers;
+mod ask;
 mod clients;
 mod handler;
 mod lists;

@@ -7,7 +7,7 @@ use toolgate_api::session::{SelectRequest, SelectedTool, SelectedTools, ToolList
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Deserialize;
-use toolgate_admission::{self as admission, Rules, SessionFacts, Tool};
+use toolgate_admission::{self as admission, Digest, Rules, SessionFacts, Tool};
 use toolgate_sandbox::Component;
 use utoipa::IntoParams;
 
@@ -171,6 +171,11 @@ impl VisibleTool {
 
     pub fn name(&self) -> &str {
         self.tool.descriptor().wire.as_str()
+    }
+
+    /// The tool's name, whether it needs an approval, and the digest of its plugin.
+    pub fn key(&self) -> (String, bool, Digest) {
+        (self.name().to_owned(), self.requires_approval, self.tool.plugin().digest.clone())
     }
 
     /// Whether the client performs its calls.

@@ -5,6 +5,7 @@
 //! first call, so that a flood of `initialize` opens none.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::transport::streamable_http_server::session::SessionManager;
@@ -23,6 +24,9 @@ use crate::http::tools::VisibleTool;
 use crate::identifier;
 use crate::identity::Caller;
 use crate::sessions::{Session, SessionSetup};
+
+/// Calls after which a client gets a new session: fewer than a session remembers.
+const CALLS_PER_SESSION: u64 = 30_000;
 
 /// Sessions of one token in older revisions. The oldest gives way to a new one.
 const SESSIONS_PER_TOKEN: usize = 64;
@@ -61,6 +65,7 @@ pub(super) struct Clients {
 
 /// An open session.
 pub(super) struct Opened {
+    calls: AtomicU64,
     pub session: Arc<Session>,
     /// The ids of calls that wait for a person, by tool and arguments: a client that calls again means the same call.
     pub waiting: Mutex<HashMap<(String, String), String>>,
@@ -105,11 +110,11 @@ impl Client {
         let clients = &self.app.0.mcp.clients;
         let mut all = clients.open.lock().await;
         let place = (self.key(), Arc::clone(&self.mcp_session));
-        if let Some(opened) = all.get(&place).filter(|opened| self.is_open(&opened.session)) {
+        if let Some(opened) = all.get(&place).filter(|opened| self.has_room(opened)) {
             opened.session.touch(now_ms());
             return Ok(Arc::clone(opened));
         }
-        all.retain(|_, opened| self.is_open(&opened.session));
+        all.retain(|_, opened| self.has_room(opened));
         let setup = SessionSetup {
             id: identifier::fresh("s"),
             organization: self.organization.clone(),
@@ -121,9 +126,14 @@ impl Client {
             created_ms: now_ms(),
         };
         let (session, _) = open(&self.app, self.actor(), setup).await?;
-        let opened = Arc::new(Opened { session, waiting: Mutex::default() });
+        let opened = Arc::new(Opened { calls: AtomicU64::new(1), session, waiting: Mutex::default() });
         all.insert(place, Arc::clone(&opened));
         Ok(opened)
+    }
+
+    /// Whether the session takes one more call.
+    fn has_room(&self, opened: &Opened) -> bool {
+        opened.calls.fetch_add(1, Ordering::Relaxed) < CALLS_PER_SESSION && self.is_open(&opened.session)
     }
 
     /// Whether the session can take calls: it has neither ended nor been idle for too long.

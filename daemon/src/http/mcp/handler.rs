@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, DiscoverResult, Implementation,
-    InitializeRequestParams, InitializeResult, ListToolsResult, PaginatedRequestParams,
-    ProgressNotificationParam, ProgressToken, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, DiscoverResult, ElicitRequest,
+    Implementation, InitializeRequestParams, InitializeResult, InputRequest, InputRequiredResult,
+    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ProtocolVersion,
+    ServerCapabilities, ServerConfig, SubscriptionFilter,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, Peer, RoleServer, ServerHandler};
@@ -18,9 +19,11 @@ use toolgate_api::error::CallError;
 use toolgate_api::event::EventKind;
 
 use super::clients::{Client, Opened};
-use super::{ToolsShown, answers, lists};
+use super::lists::{Performs, ToolKey};
+use super::{ToolsShown, answers, ask, lists};
 use crate::call::{CallAnswer, RequestedCall};
 use crate::clock::now_ms;
+use crate::dispatch::{ClientResult, ResultRefusal};
 use crate::events::{Received, Scope, Subscriber};
 use crate::frame;
 use crate::http::problem::Problem;
@@ -76,8 +79,9 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let client = client_of(&context.extensions)?;
-        let client_tools = context.meta.get(CLIENT_TOOLS_META) == Some(&Value::Bool(true));
-        let mut tools = lists::list(&client, client_tools).await;
+        let all = context.meta.get(CLIENT_TOOLS_META) == Some(&Value::Bool(true));
+        let performs = Performs { all, questions: ask::shows_forms(&context) };
+        let mut tools = lists::list(&client, performs).await;
         // A cursor is the name of the last tool of the page before, so that a changed list neither repeats nor skips.
         if let Some(cursor) = request.and_then(|request| request.cursor) {
             let at = tools.iter().position(|tool| *tool.name == *cursor);
@@ -129,8 +133,9 @@ impl ServerHandler for Handler {
             Ok(opened) => opened,
             Err(problem) => return Ok(failure(&problem).into()),
         };
-        let call = Call { client: &client, opened, name, arguments, context: &context };
-        Ok(call.run().await?.into())
+        let input = request.input_responses.as_ref().and_then(|inputs| inputs.get(ask::INPUT));
+        let answer = input.map(ask::answer_of);
+        Call { client: &client, opened, name, arguments, context: &context }.run(answer).await
     }
 
     fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
@@ -165,13 +170,13 @@ impl ServerHandler for Handler {
 struct FollowedList {
     client: Client,
     changes: watch::Receiver<u64>,
-    tools: Vec<Tool>,
+    tools: Vec<ToolKey>,
 }
 
 impl FollowedList {
     async fn new(client: Client) -> Self {
         let changes = client.app.parts().registry.changes();
-        let tools = lists::list(&client, false).await;
+        let tools = lists::keys(&client).await;
         Self { client, changes, tools }
     }
 
@@ -182,7 +187,7 @@ impl FollowedList {
                 () = self.client.caller.revoked.cancelled() => return false,
                 changed = self.changes.changed() => if changed.is_err() { return false },
             }
-            let now = lists::list(&self.client, false).await;
+            let now = lists::keys(&self.client).await;
             if now != self.tools {
                 self.tools = now;
                 return true;
@@ -222,9 +227,13 @@ struct Call<'a> {
 
 impl Call<'_> {
     /// Runs the call. Its cancellation, and the end of its stream, stop it.
-    async fn run(self) -> Result<CallToolResult, ErrorData> {
+    async fn run(self, answer: Option<ClientResult>) -> Result<CallToolResponse, ErrorData> {
         let key = (self.name.clone(), self.arguments.clone());
         let waiting = self.opened.waiting().get(&key).cloned();
+        if let (Some(answer), Some(id)) = (answer, &waiting) {
+            self.opened.waiting().remove(&key);
+            return Ok(self.take(id, answer).await?.into());
+        }
         let call = RequestedCall {
             id_is_new: waiting.is_none(),
             id: waiting.unwrap_or_else(|| identifier::fresh("c")),
@@ -237,12 +246,41 @@ impl Call<'_> {
                 return Err(ErrorData::internal_error("the call was cancelled", None));
             }
         };
+        if let Some(question) = ask::question(&name, &answer).filter(|_| ask::shows_forms(self.context)) {
+            let is_stateless = self.context.protocol_version() >= Some(ProtocolVersion::V_2026_07_28);
+            if is_stateless {
+                self.opened.waiting().insert(key, id);
+                let question = InputRequest::Elicitation(ElicitRequest::new(question));
+                let inputs = [(ask::INPUT.to_owned(), question)].into();
+                return Ok(CallToolResponse::InputRequired(InputRequiredResult::from_input_requests(inputs)));
+            }
+            let answered = self.context.peer.create_elicitation(question).await;
+            let answer = answered.map_or_else(
+                |error| ClientResult::Failed(format!("The question was not shown: {error}")),
+                ask::answer,
+            );
+            return Ok(self.take(&id, answer).await?.into());
+        }
         let mut all = self.opened.waiting();
         match answer.status() {
             CallStatus::ApprovalRequired | CallStatus::ClientRequired => drop(all.insert(key, id)),
             _ => drop(all.remove(&key)),
         }
-        answers::result(&name, &answer)
+        drop(all);
+        Ok(answers::result(&name, &answer)?.into())
+    }
+
+    /// Gives the user's answer to the call that waits for it.
+    async fn take(&self, id: &str, answer: ClientResult) -> Result<CallToolResult, ErrorData> {
+        let Client { app, .. } = self.client;
+        let origin = self.client.actor().origin();
+        match app.dispatcher().take_result(&self.opened.session, id, answer, &origin).await {
+            Ok(outcome) => answers::result(&self.name, &outcome),
+            Err(ResultRefusal::Refused(error)) => Ok(answers::failure(&error, text_of(&error))),
+            Err(ResultRefusal::NotForClient) => {
+                Err(ErrorData::invalid_params("the call does not wait for an answer", None))
+            }
+        }
     }
 
     /// Waits for the outcome, also while a person or the client's program acts, as long as the client has time.
@@ -255,17 +293,11 @@ impl Call<'_> {
         let mut progress = Progress { token: progress_token, peer: &self.context.peer, count: 0.0 };
         loop {
             let origin = self.client.actor().origin();
-            let running = app.dispatcher().batch(&self.opened.session, None, vec![call.clone()], &origin);
+            let running = app.dispatcher().single(&self.opened.session, call.clone(), &origin);
             let answer = progress.follow(running, events.as_mut(), &self.opened, &call.id).await;
-            let Some(answer) = answer.results.into_iter().next() else {
-                return CallAnswer::from(crate::call::CallOutcome::of_forgotten(
-                    &call.id,
-                    &call.tool,
-                    toolgate_api::call::Executed::Unknown,
-                ));
-            };
+            let asks = ask::shows_forms(self.context) && ask::question(&self.name, &answer).is_some();
             let waits = matches!(answer.status(), CallStatus::ApprovalRequired | CallStatus::ClientRequired);
-            if !waits || Instant::now() >= until {
+            if asks || !waits || Instant::now() >= until {
                 return answer;
             }
             // Posted again, the call runs once it is approved, and gives the client's result once it is there.

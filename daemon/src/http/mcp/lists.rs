@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
+use toolgate_admission::Digest;
 
-use super::ToolsShown;
 use super::clients::Client;
+use super::{ToolsShown, ask};
 use crate::http::dialects::tools::{Deferral, Format, ListForm, list as list_as};
 use crate::http::problem::Problem;
 use crate::http::tools::{VisibleTool, find};
@@ -16,17 +17,36 @@ pub const FIND: &str = "find_tool";
 pub const DESCRIBE: &str = "describe_tool";
 pub const CALL: &str = "call_tool";
 
-/// The tools of the client. `client_tools`: whether it performs calls itself and posts their results over HTTP.
-pub async fn list(client: &Client, client_tools: bool) -> Vec<Tool> {
+/// The calls that a client performs itself.
+#[derive(Clone, Copy)]
+pub struct Performs {
+    /// All of them, with results over HTTP.
+    pub all: bool,
+    /// Questions to its user.
+    pub questions: bool,
+}
+
+/// The tools of the client, of those that it performs itself only what it can.
+pub async fn list(client: &Client, performs: Performs) -> Vec<Tool> {
     let visible = client.tools().await;
     let is_search = client.shown == ToolsShown::Search;
     let listed = visible
         .iter()
-        .filter(|tool| client_tools || !tool.is_for_client())
+        .filter(|tool| {
+            !tool.is_for_client() || performs.all || performs.questions && tool.name() == ask::TOOL
+        })
         .filter(|tool| !is_search || tool.is_always_shown());
     let mut tools = if is_search { search_tools() } else { Vec::new() };
     tools.extend(entries(listed));
     tools
+}
+
+/// The tool's name, whether it needs an approval, and the digest of its plugin: a list changes with these.
+pub type ToolKey = (String, bool, Digest);
+
+/// The keys of the client's tools. They cost less than the list.
+pub async fn keys(client: &Client) -> Vec<ToolKey> {
+    client.tools().await.iter().map(VisibleTool::key).collect()
 }
 
 /// The description of one tool that the client may call.
