@@ -244,6 +244,9 @@ fn m2_the_embedded_daemon_serves_an_agent_of_its_own() {
         (&json!(2), &json!("42")),
         "{done}"
     );
+    // An open subscription does not outlive the input.
+    let listens = ask(3, "subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+    assert_eq!(listens["method"], "notifications/subscriptions/acknowledged", "{listens}");
     drop(input);
     assert!(child.wait().expect("it ends").success());
 }

@@ -83,14 +83,14 @@ pub async fn run(options: &McpOptions, client: &Client) -> Result<(), Failure> {
         tokio::select! {
             line = lines.recv() => match line {
                 Some(line) if line.trim().is_empty() => {}
-                Some(line) => bridge.take(line, &mut running),
+                Some(line) => bridge.take(line, &mut running).await,
                 None => break,
             },
             Some(_) = running.join_next() => {}
         }
     }
-    // The stream of notifications would never end.
-    bridge.state().listening.take().inspect(AbortHandle::abort);
+    // Streams of notifications would never end.
+    bridge.state().listening.iter().for_each(AbortHandle::abort);
     while running.join_next().await.is_some() {}
     bridge.end_session().await;
     Ok(())
@@ -109,7 +109,8 @@ struct Shared {
 struct State {
     session: Option<String>,
     version: Option<String>,
-    listening: Option<AbortHandle>,
+    /// Streams of notifications.
+    listening: Vec<AbortHandle>,
     /// Requests of the newer revisions without an answer, by their ids.
     open: HashMap<String, AbortHandle>,
 }
@@ -129,13 +130,13 @@ impl Bridge {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a line, and prints its answers in the background.
-    fn take(&self, line: String, running: &mut JoinSet<()>) {
+    /// Sends a line. The answers to a request are printed in the background; other messages are sent before the next one, so
+    /// that none is overtaken.
+    async fn take(&self, line: String, running: &mut JoinSet<()>) {
         let bridge = self.clone();
         let Ok(message) = serde_json::from_str::<Message<'_>>(&line) else {
             // The daemon says what is wrong with it.
-            running.spawn(async move { bridge.send(line, None, Vec::new()).await });
-            return;
+            return bridge.send(line, None, Vec::new()).await;
         };
         let version = message.params["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str();
         let version = version.map(str::to_owned).or_else(|| self.state().version.clone());
@@ -146,6 +147,8 @@ impl Bridge {
             open.iter().for_each(AbortHandle::abort);
             return;
         }
+        let listens = method == "subscriptions/listen";
+        let is_request = message.id.is_some() && !method.is_empty();
         let mut headers = Vec::new();
         headers.extend(version.map(|version| (VERSION, version)));
         if is_stateless && !method.is_empty() {
@@ -153,29 +156,46 @@ impl Bridge {
             headers.extend(named.and_then(Value::as_str).map(|name| (NAME, name.to_owned())));
             headers.push((METHOD, method));
         }
-        let id = message.id.map(|id| id.get().to_owned());
+        let Some(id) = message.id.map(|id| id.get().to_owned()).filter(|_| is_request) else {
+            return bridge.send(line, None, headers).await;
+        };
         let key = id.clone();
         let task = running.spawn(async move {
-            bridge.send(line, id.clone(), headers).await;
-            id.and_then(|id| bridge.state().open.remove(&id));
+            bridge.send(line, Some(&id), headers).await;
+            bridge.state().open.remove(&id);
         });
-        if let Some(key) = key.filter(|_| is_stateless) {
-            self.state().open.insert(key, task);
+        let mut state = self.state();
+        if listens {
+            state.listening.push(task.clone());
+        }
+        if is_stateless {
+            state.open.insert(key, task);
         }
     }
 
-    async fn send(&self, line: String, id: Option<String>, headers: Vec<(HeaderName, String)>) {
-        let answered = self.post(line, headers).await;
+    async fn send(&self, line: String, id: Option<&str>, headers: Vec<(HeaderName, String)>) {
         // A notification has no answer.
-        if let (Err(error), Some(id)) = (answered, id) {
-            let id: Value = serde_json::from_str(&id).unwrap_or_default();
-            let message = format!("{error}; {}", error.hint());
-            let error = json!({"code": INTERNAL_ERROR, "message": message});
-            print(&json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string());
-        }
+        let Some(id) = id else {
+            let _ = self.post(line, None, headers).await;
+            return;
+        };
+        let message = match self.post(line, Some(id), headers).await {
+            Ok(true) => return,
+            Ok(false) => "the daemon ended the request without an answer; look at its log".to_owned(),
+            Err(error) => format!("{error}; {}", error.hint()),
+        };
+        let id: Value = serde_json::from_str(id).unwrap_or_default();
+        let error = json!({"code": INTERNAL_ERROR, "message": message});
+        print(&json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string());
     }
 
-    async fn post(&self, line: String, headers: Vec<(HeaderName, String)>) -> Result<(), ClientError> {
+    /// Posts a message, and prints what comes back. Returns whether that has the answer to `id`.
+    async fn post(
+        &self,
+        line: String,
+        id: Option<&str>,
+        headers: Vec<(HeaderName, String)>,
+    ) -> Result<bool, ClientError> {
         let session = self.state().session.clone();
         let request = self.0.client.post(&self.0.path).json_text(line);
         let request = request.header(ACCEPT, "application/json, text/event-stream");
@@ -183,38 +203,47 @@ impl Bridge {
             headers.iter().fold(request, |request, (name, value)| request.header(name.clone(), value));
         let request = session.iter().fold(request, |request, id| request.header(SESSION, id));
         let response = request.response().await?;
-        self.begin_session(&response);
+        let is_new = self.begin_session(&response);
         let kind =
             response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-        if kind.starts_with("text/event-stream") {
-            return self.print_events(EventStream::from_response(response).await?).await;
+        let is_answered = if kind.starts_with("text/event-stream") {
+            self.print_events(EventStream::from_response(response).await?, id).await?
+        } else {
+            // An error of the protocol has a status of its own, and is an answer all the same.
+            let (status, body) = super::client::body_of(response).await?;
+            match serde_json::from_slice::<&RawValue>(&body) {
+                Ok(text) if text.get().contains("\"jsonrpc\"") => self.print_message(text.get(), id),
+                _ if status.is_success() => false,
+                _ => return Err(ClientError::refusal(status.as_u16(), &body)),
+            }
+        };
+        if is_new {
+            self.listen();
         }
-        // An error of the protocol has a status of its own, and is an answer all the same.
-        let body = super::client::body_of(response).await?;
-        match serde_json::from_slice::<&RawValue>(&body.1) {
-            Ok(text) if text.get().contains("\"jsonrpc\"") => self.print_answer(text.get()),
-            _ if body.0.is_success() => {}
-            _ => return Err(ClientError::refusal(body.0.as_u16(), &body.1)),
-        }
-        Ok(())
+        Ok(is_answered)
     }
 
-    /// Remembers the session of an older revision, and receives its notifications.
-    fn begin_session(&self, response: &Response<Incoming>) {
-        let Some(id) = response.headers().get(SESSION).and_then(|id| id.to_str().ok()) else { return };
+    /// Remembers the session of an older revision. Returns whether it is a new one.
+    fn begin_session(&self, response: &Response<Incoming>) -> bool {
+        let id = response.headers().get(SESSION).and_then(|id| id.to_str().ok());
         let mut state = self.state();
-        if state.session.as_deref() == Some(id) {
-            return;
+        let is_new = id.is_some() && state.session.as_deref() != id;
+        if is_new {
+            state.session = id.map(str::to_owned);
         }
-        state.session = Some(id.to_owned());
+        is_new
+    }
+
+    /// Receives the notifications of a session.
+    fn listen(&self) {
         let bridge = self.clone();
         let listening = tokio::spawn(async move {
             let request = bridge.in_session(bridge.0.client.get(&bridge.0.path));
             if let Ok(events) = request.follow().await {
-                let _ = bridge.print_events(events).await;
+                let _ = bridge.print_events(events, None).await;
             }
         });
-        state.listening.replace(listening.abort_handle()).inspect(AbortHandle::abort);
+        self.state().listening.push(listening.abort_handle());
     }
 
     async fn end_session(&self) {
@@ -236,24 +265,26 @@ impl Bridge {
         version.iter().fold(request, |request, version| request.header(VERSION, version))
     }
 
-    async fn print_events(&self, mut events: EventStream) -> Result<(), ClientError> {
+    /// Prints the messages of a stream. Returns whether one is the answer to `id`.
+    async fn print_events(&self, mut events: EventStream, id: Option<&str>) -> Result<bool, ClientError> {
+        let mut is_answered = false;
         while let Some(event) = events.next().await? {
-            self.print_answer(&event.data);
+            is_answered |= self.print_message(&event.data, id);
         }
-        Ok(())
+        Ok(is_answered)
     }
 
-    /// Prints a message of the daemon. The answer to `initialize` names the revision of the session.
-    fn print_answer(&self, text: &str) {
-        let mut state = self.state();
-        if state.version.is_none()
-            && let Ok(answer) = serde_json::from_str::<Value>(text)
-            && let Some(version) = answer["result"]["protocolVersion"].as_str()
-        {
-            state.version = Some(version.to_owned());
+    /// Prints a message of the daemon, and returns whether it is the answer to `id`. The answer to `initialize` names the
+    /// revision of the session.
+    fn print_message(&self, text: &str, id: Option<&str>) -> bool {
+        let message: Value = serde_json::from_str(text).unwrap_or_default();
+        if let Some(version) = message["result"]["protocolVersion"].as_str() {
+            self.state().version.get_or_insert_with(|| version.to_owned());
         }
-        drop(state);
         print(text);
+        let is_answer = message.get("result").is_some() || message.get("error").is_some();
+        let is_of = |id: &str| serde_json::from_str::<Value>(id).is_ok_and(|id| message["id"] == id);
+        is_answer && id.is_some_and(|id| message["id"].is_null() || is_of(id))
     }
 }
 

@@ -1,6 +1,7 @@
 //! `toolgate mcp`: the bridge of `toolgate-cli`, to a daemon that runs or to one of its own (`--embedded`).
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -59,7 +60,9 @@ async fn bridge_to(running: &RunningDaemon, bridge: &mut McpOptions) -> Result<(
         )
     })?;
     let server = Server::parse(&format!("http://{}", running.address))?;
-    let client = Client::new(server, Some(token.trim()), &TlsFiles::default())?;
+    let client = Client::new(server.clone(), Some(token.trim()), &TlsFiles::default())?;
+    // For `toolgate approval`, which runs in another terminal.
+    let _ = writeln!(anstream::stderr(), "serving on {server}");
     if bridge.agent.is_none() {
         make_agent(&client).await?;
         bridge.agent = Some(AGENT.to_owned());
@@ -80,7 +83,9 @@ async fn make_agent(client: &Client) -> Result<(), Failure> {
     for (path, document) in documents {
         let made = client.put(path).replacing(None).json(&document).send::<IgnoredAny>().await;
         match made {
-            Ok(_) | Err(ClientError::Refused(_)) => {}
+            Ok(_) => {}
+            // An earlier start made it.
+            Err(ClientError::Refused(problem)) if problem.status == 412 => {}
             Err(error) => return Err(error.into()),
         }
     }

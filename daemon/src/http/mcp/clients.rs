@@ -25,6 +25,9 @@ use crate::identifier;
 use crate::identity::Caller;
 use crate::sessions::{Session, SessionSetup};
 
+/// Calls of a session whose ids are remembered while they wait.
+const WAITING_CALLS: usize = 256;
+
 /// Calls after which a client gets a new session: fewer than a session remembers.
 const CALLS_PER_SESSION: u64 = 30_000;
 
@@ -53,14 +56,17 @@ struct Key {
     channel: Option<String>,
 }
 
+/// The place of a client's session; empty until its first call.
+type Place = Arc<tokio::sync::Mutex<Option<Arc<Opened>>>>;
+
 /// The known clients.
 pub(super) struct Clients {
     /// The sessions of older revisions.
     mcp_sessions: Arc<LocalSessionManager>,
     /// The client of each session of an older revision, the oldest first.
     bound: Mutex<Vec<(Arc<str>, Key)>>,
-    /// The session of each client, and its calls that wait for a person.
-    open: tokio::sync::Mutex<HashMap<(Key, Arc<str>), Arc<Opened>>>,
+    /// The session of each client. Opening one delays no other client.
+    open: Mutex<HashMap<(Key, Arc<str>), Place>>,
 }
 
 /// An open session.
@@ -72,6 +78,15 @@ pub(super) struct Opened {
 }
 
 impl Opened {
+    /// Remembers a call that waits. A client that leaves too many behind begins anew.
+    pub fn remember(&self, call: (String, String), id: String) {
+        let mut waiting = self.waiting();
+        if waiting.len() >= WAITING_CALLS {
+            waiting.clear();
+        }
+        waiting.insert(call, id);
+    }
+
     pub fn waiting(&self) -> MutexGuard<'_, HashMap<(String, String), String>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,14 +122,12 @@ impl Client {
 
     /// The session of the client; it is opened if there is none.
     pub async fn session(&self) -> Result<Arc<Opened>, Problem> {
-        let clients = &self.app.0.mcp.clients;
-        let mut all = clients.open.lock().await;
-        let place = (self.key(), Arc::clone(&self.mcp_session));
-        if let Some(opened) = all.get(&place).filter(|opened| self.has_room(opened)) {
+        let place = self.app.0.mcp.clients.place_of(self);
+        let mut place = place.lock().await;
+        if let Some(opened) = place.as_ref().filter(|opened| self.has_room(opened)) {
             opened.session.touch(now_ms());
             return Ok(Arc::clone(opened));
         }
-        all.retain(|_, opened| self.has_room(opened));
         let setup = SessionSetup {
             id: identifier::fresh("s"),
             organization: self.organization.clone(),
@@ -127,7 +140,7 @@ impl Client {
         };
         let (session, _) = open(&self.app, self.actor(), setup).await?;
         let opened = Arc::new(Opened { calls: AtomicU64::new(1), session, waiting: Mutex::default() });
-        all.insert(place, Arc::clone(&opened));
+        *place = Some(Arc::clone(&opened));
         Ok(opened)
     }
 
@@ -146,7 +159,7 @@ impl Client {
 
 impl Clients {
     pub fn new(mcp_sessions: Arc<LocalSessionManager>) -> Self {
-        Self { mcp_sessions, bound: Mutex::default(), open: tokio::sync::Mutex::default() }
+        Self { mcp_sessions, bound: Mutex::default(), open: Mutex::default() }
     }
 
     /// Whether a session of an older revision is this client's.
@@ -186,7 +199,11 @@ impl Clients {
     /// Ends the session of a client of an older revision.
     pub async fn end(&self, client: &Client) -> Result<(), CallError> {
         self.bound().retain(|(id, _)| *id != client.mcp_session);
-        let opened = self.open.lock().await.remove(&(client.key(), Arc::clone(&client.mcp_session)));
+        let place = self.places().remove(&(client.key(), Arc::clone(&client.mcp_session)));
+        let opened = match place {
+            Some(place) => place.lock().await.take(),
+            None => None,
+        };
         match opened {
             Some(opened) if client.is_open(&opened.session) => {
                 client.app.admin().end_session(client.actor(), &opened.session).await
@@ -196,8 +213,27 @@ impl Clients {
     }
 
     async fn opened(&self, client: &Client) -> Option<Arc<Opened>> {
-        let place = (client.key(), Arc::clone(&client.mcp_session));
-        self.open.lock().await.get(&place).cloned()
+        let place = self.places().get(&(client.key(), Arc::clone(&client.mcp_session))).cloned();
+        place?.lock().await.clone()
+    }
+
+    /// The place of the client's session. Those of clients whose sessions have ended are removed with a new one.
+    fn place_of(&self, client: &Client) -> Place {
+        let key = (client.key(), Arc::clone(&client.mcp_session));
+        let mut places = self.places();
+        if let Some(place) = places.get(&key) {
+            return Arc::clone(place);
+        }
+        let is_open = |opened: &Option<Arc<Opened>>| {
+            opened.as_ref().is_some_and(|opened| client.is_open(&opened.session))
+        };
+        // A place that is locked is in use.
+        places.retain(|_, place| place.try_lock().map_or(true, |opened| is_open(&opened)));
+        Arc::clone(places.entry(key).or_default())
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<(Key, Arc<str>), Place>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn bound(&self) -> MutexGuard<'_, Vec<(Arc<str>, Key)>> {

@@ -17,6 +17,7 @@ use tokio::time::{Instant, timeout_at};
 use toolgate_api::call::CallStatus;
 use toolgate_api::error::CallError;
 use toolgate_api::event::EventKind;
+use toolgate_api::name::read_called_name;
 
 use super::clients::{Client, Opened};
 use super::lists::{Performs, ToolKey};
@@ -41,6 +42,9 @@ const WAIT_MS: u64 = 50_000;
 
 /// Interval at which a waiting call says what it waits for, and looks again.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Interval at which the task of a session looks whether the session has ended.
+const SESSION_LOOK: Duration = Duration::from_secs(15);
 
 /// Members of `_meta`: how long a call may wait for a person, and whether the client performs calls itself.
 const WAIT_META: &str = "toolgate/wait-ms";
@@ -84,10 +88,10 @@ impl ServerHandler for Handler {
         let mut tools = lists::list(&client, performs).await;
         // A cursor is the name of the last tool of the page before, so that a changed list neither repeats nor skips.
         if let Some(cursor) = request.and_then(|request| request.cursor) {
-            let at = tools.iter().position(|tool| *tool.name == *cursor);
-            let at =
-                at.ok_or_else(|| ErrorData::invalid_params("the cursor is not one of this list", None))?;
-            tools.drain(..=at);
+            if read_called_name(&cursor).is_none() {
+                return Err(ErrorData::invalid_params("the cursor is not one of a list", None));
+            }
+            tools.retain(|tool| *tool.name > *cursor);
         }
         let mut result = ListToolsResult::with_all_items(tools);
         if result.tools.len() > PAGE_TOOLS {
@@ -161,7 +165,15 @@ impl ServerHandler for Handler {
         let peer = context.peer;
         tokio::spawn(async move {
             let mut list = FollowedList::new(client).await;
-            while list.changed().await && peer.notify_tool_list_changed().await.is_ok() {}
+            while let Some(is_changed) = list.changed_within(SESSION_LOOK).await {
+                let is_over = match is_changed {
+                    true => peer.notify_tool_list_changed().await.is_err(),
+                    false => peer.is_transport_closed(),
+                };
+                if is_over {
+                    return;
+                }
+            }
         });
     }
 }
@@ -178,6 +190,15 @@ impl FollowedList {
         let changes = client.app.parts().registry.changes();
         let tools = lists::keys(&client).await;
         Self { client, changes, tools }
+    }
+
+    /// Waits for the next change, at most this long. Returns whether there was one; none when the client's token is revoked.
+    async fn changed_within(&mut self, longest: Duration) -> Option<bool> {
+        match tokio::time::timeout(longest, self.changed()).await {
+            Ok(true) => Some(true),
+            Ok(false) => None,
+            Err(_) => Some(false),
+        }
     }
 
     /// Waits for the next change. Returns false when the client's token is revoked.
@@ -249,7 +270,7 @@ impl Call<'_> {
         if let Some(question) = ask::question(&name, &answer).filter(|_| ask::shows_forms(self.context)) {
             let is_stateless = self.context.protocol_version() >= Some(ProtocolVersion::V_2026_07_28);
             if is_stateless {
-                self.opened.waiting().insert(key, id);
+                self.opened.remember(key, id);
                 let question = InputRequest::Elicitation(ElicitRequest::new(question));
                 let inputs = [(ask::INPUT.to_owned(), question)].into();
                 return Ok(CallToolResponse::InputRequired(InputRequiredResult::from_input_requests(inputs)));
@@ -261,12 +282,10 @@ impl Call<'_> {
             );
             return Ok(self.take(&id, answer).await?.into());
         }
-        let mut all = self.opened.waiting();
         match answer.status() {
-            CallStatus::ApprovalRequired | CallStatus::ClientRequired => drop(all.insert(key, id)),
-            _ => drop(all.remove(&key)),
+            CallStatus::ApprovalRequired | CallStatus::ClientRequired => self.opened.remember(key, id),
+            _ => drop(self.opened.waiting().remove(&key)),
         }
-        drop(all);
         Ok(answers::result(&name, &answer)?.into())
     }
 
