@@ -8,13 +8,15 @@
 //!   memory.
 //! - `envelope`: encryption. `root_key`, `root_key_source`, `keyring`: the root key, its sources, unsealing and rotation.
 //! - `vault`, `vault_references`: the client of a vault, and secrets that stay in one.
-//! - `oauth`, `authorization`, `refresh`: OAuth2 requests, the authorization code flow, and refreshes of tokens.
+//! - `oauth`, `authorization`, `refresh`: OAuth2 requests, the authorization code flow, and refreshes of tokens. `discovery`:
+//!   authorization servers of services.
 //! - `change`: writes. `injection`: the header or query parameter of a request.
 //!
 //! Without a root key the daemon is sealed: it serves calls that need no secret, and no integration counts as connected.
 
 mod authorization;
 mod change;
+mod discovery;
 mod document;
 mod envelope;
 mod injection;
@@ -82,6 +84,8 @@ struct Parts {
     references: Option<VaultReferences>,
     http: TokenClient,
     redirect_url: String,
+    client_metadata_url: Option<String>,
+    discoveries: tokio::sync::Semaphore,
     flows: authorization::PendingFlows,
     /// Token requests and reads of a vault, which outlive the calls that needed them.
     tasks: TaskTracker,
@@ -102,6 +106,8 @@ pub struct CredentialSettings {
     pub http: TokenClient,
     /// Redirect URL of the authorization code flow.
     pub redirect_url: String,
+    /// URL of the client metadata documents of organizations, if browsers and providers reach the daemon by a known URL.
+    pub client_metadata_url: Option<String>,
 }
 
 /// A request that may need a credential.
@@ -147,6 +153,8 @@ impl Credentials {
             references: settings.references,
             http: settings.http,
             redirect_url: settings.redirect_url,
+            client_metadata_url: settings.client_metadata_url,
+            discoveries: tokio::sync::Semaphore::new(discovery::DISCOVERIES),
             flows: authorization::PendingFlows::default(),
             tasks: TaskTracker::new(),
             background_refreshes: Arc::new(tokio::sync::Semaphore::new(refresh::BACKGROUND_REFRESHES)),

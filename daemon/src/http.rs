@@ -78,7 +78,7 @@ fn router(app: App) -> Router {
     router.fallback(no_route).method_not_allowed_fallback(wrong_method).with_state(app)
 }
 
-/// INVARIANT: every route has a guard, except the health routes and the OAuth2 callback. The guard stores the caller
+/// INVARIANT: every route has a guard, except the health routes, the OAuth2 callback and client metadata. The guard stores the caller
 /// in the request's extensions.
 fn routes(app: &App) -> Routes {
     use Access::{Audit as ReadAudit, Operate, Orchestrate, Own, UseTools, Verify};
@@ -86,6 +86,7 @@ fn routes(app: &App) -> Routes {
         .add_open(routes!(health::healthz))
         .add_open(routes!(health::readyz))
         .add_open(routes!(health::openapi))
+        .add_open(routes!(oauth::client_metadata))
         .add_open_to_providers(routes!(oauth::callback))
         .add_guarded(Operate, routes!(plugins::list))
         .add_guarded(Operate, routes!(plugins::get, plugins::put, plugins::delete))
@@ -117,6 +118,7 @@ fn routes(app: &App) -> Routes {
         .add_guarded(Own, routes!(credentials::get, credentials::put, credentials::delete))
         .add_guarded(Own, routes!(credentials::rotate))
         .add_guarded(Own, routes!(oauth::connect))
+        .add_guarded(Own, routes!(oauth::discover))
         .add_guarded(Operate, routes!(root_key::rotate))
         .add_guarded(Operate, routes!(root_key::unseal))
         .add_guarded(Own, routes!(tokens::list, tokens::post))

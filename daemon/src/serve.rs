@@ -372,13 +372,16 @@ impl PreparedDaemon {
 
     fn credential_settings(&self, audit: &Audit) -> Result<CredentialSettings> {
         let settings = &self.config.credentials;
-        let public_url = settings.public_url.clone().unwrap_or_else(|| self.browser_url());
+        let public_url = settings.public_url.as_deref().map(|url| url.trim_end_matches('/').to_owned());
+        let client_metadata_url = public_url.as_ref().map(|url| format!("{url}/v1/oauth/clients"));
+        let public_url = public_url.unwrap_or_else(|| self.browser_url());
         Ok(CredentialSettings {
             audit: audit.clone(),
             source: self.root_key_source()?,
             references: self.vault_references()?,
             http: self.token_client(false)?,
-            redirect_url: format!("{}/v1/oauth/callback", public_url.trim_end_matches('/')),
+            redirect_url: format!("{public_url}/v1/oauth/callback"),
+            client_metadata_url,
         })
     }
 

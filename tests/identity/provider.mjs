@@ -45,7 +45,11 @@ const provider = new Provider(issuer, {
     },
   ],
   scopes: ['openid', 'offline_access', 'files.read'],
+  // The daemon's public URL leads to the daemon, which has no certificate. Without the dispatcher that refuses loopback.
+  fetch: (url, options) =>
+    fetch(String(url).replace('https://localhost', new URL(redirectUri).origin), { ...options, dispatcher: undefined }),
   features: {
+    clientIdMetadataDocument: { enabled: true, ack: 'draft-02' },
     clientCredentials: { enabled: true },
     devInteractions: { enabled: false },
     introspection: { enabled: true },

@@ -71,6 +71,7 @@ impl LocalDispatcher {
             source: RootKeySource::Generated(folder.path().join("root")),
             http: token_client(HostClient::new(HostClientSettings::default()).expect("a client")),
             redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
+            client_metadata_url: None,
         };
         let credentials = Credentials::open(store.clone(), registry.clone(), secrets, 0).await;
         let dispatcher = Dispatcher::new(Parts {

@@ -105,7 +105,7 @@ fn every_operation_answers_every_caller_as_documented() {
 
 impl Fixture {
     fn start() -> Self {
-        let daemon = Daemon::start(PROGRAM, "");
+        let daemon = Daemon::start(PROGRAM, "[credentials]\npublic_url = \"https://127.0.0.1\"\n");
         let operator = daemon.operator();
         for agent in ["acme/bot", "acme/other", "rival/bot"] {
             operator.make_agent(agent, &json!({"enabled": ["*"]}));
@@ -350,6 +350,10 @@ fn body(operation: &str, targets: &Targets) -> Option<Value> {
         "approve_custom_tool" => json!({"digest": format!("sha256:{}", "0".repeat(64))}),
         "try_tool" => {
             json!({"organization": organization, "tool": "arithmetic/evaluate", "arguments": calculation})
+        }
+        // An address that the daemon does not connect to.
+        "discover_authorization_server" => {
+            json!({"url": "https://127.0.0.1:1/", "organization": organization})
         }
         "put_credential" => secret(),
         "rotate_credential" => json!({"secret": "another"}),

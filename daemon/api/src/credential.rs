@@ -69,6 +69,10 @@ pub struct CredentialRequest {
     /// `oauth2_authorization_code`: the authorization endpoint, over HTTPS.
     #[schema(min_length = 1, max_length = 500, example = "https://accounts.example.com/authorize")]
     pub authorization_url: Option<String>,
+    /// `oauth2_authorization_code`: the issuer of an authorization server that names itself in its responses (RFC 9207).
+    /// A response without this `iss` is refused.
+    #[schema(min_length = 1, max_length = 500, example = "https://accounts.example.com")]
+    pub issuer: Option<String>,
     /// OAuth2: the requested scopes. Request as few as possible.
     #[schema(max_items = 100)]
     pub scopes: Option<Vec<String>>,
@@ -185,6 +189,136 @@ pub struct ConnectView {
     /// When the `state` expires, in milliseconds since 1970.
     #[schema(minimum = 0)]
     pub expires_ms: u64,
+}
+
+/// Request to discover the authorization server of a service.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DiscoveryRequest {
+    /// The URL of the service, such as of an MCP server, or the issuer of an authorization server. Over HTTPS, without
+    /// user, query and fragment.
+    #[schema(min_length = 1, max_length = 500, example = "https://mcp.example.com/mcp")]
+    pub url: String,
+    /// The organization that the credential is for. Default: the organization of the token.
+    #[schema(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
+    pub organization: Option<String>,
+}
+
+/// What the metadata of a service and of its authorization server say.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Discovery)]
+pub struct DiscoveryView {
+    /// The resource identifier of the service (RFC 9728); null without metadata of the service.
+    #[schema(required)]
+    pub resource: Option<String>,
+    /// The authorization server; null if none was found.
+    #[schema(required)]
+    pub server: Option<AuthorizationServer>,
+    /// Further authorization servers of the service. Discover one by its issuer.
+    pub other_issuers: Vec<String>,
+    /// The credential that uses the authorization server, to complete and send as a credential; null without server.
+    #[schema(required)]
+    pub credential: Option<CredentialDraft>,
+    /// The redirect URL to register for a client with a secret.
+    pub redirect_url: String,
+    /// The redirect URL to register for a client without a secret; null without an organization.
+    #[schema(required)]
+    pub public_client_redirect_url: Option<String>,
+    /// What to complete or to know, as sentences.
+    pub notes: Vec<String>,
+    /// The requests, in their order.
+    pub attempts: Vec<DiscoveryAttempt>,
+}
+
+/// Metadata of an authorization server (RFC 8414). A list is empty and a URL is null if the metadata do not have it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AuthorizationServer {
+    /// The issuer.
+    pub issuer: String,
+    /// The authorization endpoint.
+    #[schema(required)]
+    pub authorization_endpoint: Option<String>,
+    /// The token endpoint.
+    #[schema(required)]
+    pub token_endpoint: Option<String>,
+    /// The endpoint of dynamic client registration (RFC 7591), which the daemon does not use.
+    #[schema(required)]
+    pub registration_endpoint: Option<String>,
+    /// The supported scopes.
+    pub scopes_supported: Vec<String>,
+    /// The supported grant types.
+    pub grant_types_supported: Vec<String>,
+    /// The supported PKCE methods. The daemon uses `S256`.
+    pub code_challenge_methods_supported: Vec<String>,
+    /// The supported authentication methods of clients at the token endpoint.
+    pub token_endpoint_auth_methods_supported: Vec<String>,
+    /// Whether a client id may be the URL of a metadata document.
+    pub client_id_metadata_document_supported: bool,
+    /// Whether authorization responses have `iss` (RFC 9207).
+    pub authorization_response_iss_parameter_supported: bool,
+}
+
+/// A credential without its secret, in the form of a request to write it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CredentialDraft {
+    /// The provider: the host of the service, to be replaced by a better name.
+    pub provider: String,
+    /// The grant.
+    #[schema(value_type = String)]
+    pub kind: CredentialKind,
+    /// The URL of this daemon's client metadata document, if the authorization server accepts one; otherwise it has to be
+    /// added.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub client_id: Option<String>,
+    /// The authorization endpoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub authorization_url: Option<String>,
+    /// The token endpoint.
+    pub token_url: String,
+    /// The issuer, if authorization responses name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub issuer: Option<String>,
+    /// The scopes that the service asks for.
+    pub scopes: Vec<String>,
+    /// Whether the client secret is sent in the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = bool, required = false)]
+    pub secret_in_body: Option<bool>,
+    /// `resource` (RFC 8707), if the service has metadata.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(required = false)]
+    pub parameters: BTreeMap<String, String>,
+    /// The requests that carry the credential.
+    pub bound_to: Vec<CredentialBinding>,
+}
+
+/// One request of a discovery.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DiscoveryAttempt {
+    /// The URL.
+    pub url: String,
+    /// `found`, or why the response is not used.
+    pub result: String,
+}
+
+/// The metadata document of the daemon as an OAuth2 client (RFC 7591, section 2).
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ClientMetadata {
+    /// The URL of this document.
+    pub client_id: String,
+    /// The name that a consent page shows.
+    pub client_name: String,
+    /// The redirect URL of the organization.
+    pub redirect_uris: Vec<String>,
+    /// `authorization_code` and `refresh_token`.
+    pub grant_types: Vec<String>,
+    /// `code`.
+    pub response_types: Vec<String>,
+    /// `none`: the client has no secret.
+    pub token_endpoint_auth_method: String,
 }
 
 /// A secret in a request, wiped when dropped. It has no `Debug`, `Clone` or `Serialize`.

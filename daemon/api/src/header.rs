@@ -155,6 +155,20 @@ fn normalize(name: &str) -> String {
     name.to_ascii_lowercase().replace('_', "-")
 }
 
+/// Returns a parameter of a `WWW-Authenticate` field (RFC 9110, section 11.6.1), without its quotes. A value with a quote
+/// inside ends there.
+pub fn challenge_parameter<'a>(challenges: &'a str, name: &str) -> Option<&'a str> {
+    let is_start = |at: usize| challenges[..at].ends_with([' ', ',', '\t']) || at == 0;
+    challenges.match_indices(name).filter(|(at, _)| is_start(*at)).find_map(|(at, _)| {
+        let value = challenges[at + name.len()..].trim_start().strip_prefix('=')?.trim_start();
+        let value = match value.strip_prefix('"') {
+            Some(quoted) => quoted.split('"').next(),
+            None => value.split([',', ' ']).next(),
+        };
+        value.filter(|value| !value.is_empty())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

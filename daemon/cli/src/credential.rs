@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
-use toolgate_api::credential::{ConnectView, CredentialView};
+use toolgate_api::credential::{ConnectView, CredentialView, DiscoveryRequest, DiscoveryView};
 use toolgate_api::root_key::RootKeyRotated;
 
 use super::document::{document_from, text_from};
@@ -25,6 +25,7 @@ Examples:
   toolgate credential put acme/stripe --provider stripe --kind bearer --to https://api.stripe.com --vault kv/tenants/acme/stripe#key
   toolgate credential put acme/drive drive.json --secret-file client-secret
   toolgate credential connect acme/drive
+  toolgate credential discover https://mcp.example.com/mcp --organization acme > example.json
   pass show stripe | toolgate credential rotate acme/stripe --secret-file -
   toolgate credential list acme
   toolgate credential show acme/stripe
@@ -72,6 +73,15 @@ pub enum CredentialCommand {
     Connect {
         /// `organization/credential`
         name: String,
+    },
+    /// Find the authorization server of a service, such as an MCP server, and print the credential that uses it, to be saved
+    /// as a document
+    Discover {
+        /// The URL of the service, or the issuer of an authorization server
+        url: String,
+        /// The organization that the credential is for; without it, the token's
+        #[arg(long, value_name = "ORG")]
+        organization: Option<String>,
     },
     /// Unseal a daemon with its root key
     Unseal {
@@ -205,6 +215,9 @@ pub async fn run(
             Ok(printer.result(&json!({"removed": name}), &format!("credential `{name}` is removed"))?)
         }
         CredentialCommand::Connect { name } => connect(client, printer, &name).await,
+        CredentialCommand::Discover { url, organization } => {
+            discover(client, printer, DiscoveryRequest { url, organization }).await
+        }
         CredentialCommand::Unseal { secret } => {
             client.post("/v1/unseal").json(&json!({"key": secret.root_key()?})).send::<IgnoredAny>().await?;
             Ok(printer.result(&json!({"status": "ok"}), "the daemon is unsealed")?)
@@ -237,6 +250,59 @@ async fn connect(client: &Client, printer: &mut Printer<'_>, name: &str) -> Resu
         printer.note(&format!("open this address within ten minutes; it asks for: {scopes}"))?;
     }
     Ok(printer.result(&request, &request.url)?)
+}
+
+/// Prints only the credential on standard output, so it can be saved.
+async fn discover(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    request: DiscoveryRequest,
+) -> Result<(), Failure> {
+    let found: DiscoveryView = client.post("/v1/oauth/discover").json(&request).send().await?.body;
+    if printer.is_json() {
+        printer.json(&found)?;
+    } else {
+        for line in discovered(&found) {
+            printer.note(&line)?;
+        }
+        if let Some(credential) = &found.credential {
+            printer.json(credential)?;
+        }
+    }
+    match found.credential {
+        Some(_) => Ok(()),
+        None => Err(Failure::new(
+            format!("no authorization server of `{}` can be used", request.url),
+            "ask its provider for the authorization and token endpoints, and write the credential yourself",
+        )),
+    }
+}
+
+/// The attempts, the metadata and the notes as lines.
+fn discovered(found: &DiscoveryView) -> Vec<String> {
+    let mut lines: Vec<String> =
+        found.attempts.iter().map(|attempt| format!("{}: {}", attempt.url, attempt.result)).collect();
+    if let Some(server) = &found.server {
+        let list = |items: &[String]| Some(items.join(" ")).filter(|text| !text.is_empty());
+        let yes_or_no = |flag| Some(if flag { "yes" } else { "no" }.to_owned());
+        let fields = [
+            ("resource", found.resource.clone()),
+            ("issuer", Some(server.issuer.clone())),
+            ("authorization endpoint", server.authorization_endpoint.clone()),
+            ("token endpoint", server.token_endpoint.clone()),
+            ("registration endpoint", server.registration_endpoint.clone()),
+            ("scopes", list(&server.scopes_supported)),
+            ("grant types", list(&server.grant_types_supported)),
+            ("PKCE methods", list(&server.code_challenge_methods_supported)),
+            ("client id metadata document", yes_or_no(server.client_id_metadata_document_supported)),
+            ("redirect URL", Some(found.redirect_url.clone())),
+            ("redirect URL without a secret", found.public_client_redirect_url.clone()),
+            ("other issuers", list(&found.other_issuers)),
+        ];
+        lines.extend(fields.into_iter().filter_map(|(name, value)| Some(format!("{name}: {}", value?))));
+    }
+    lines.extend(found.notes.iter().map(|note| format!("note: {note}")));
+    lines
 }
 
 async fn rotate_root(client: &Client, printer: &mut Printer<'_>, key: Option<String>) -> Result<(), Failure> {

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use toolgate_api::credential::DiscoveryView;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
+use toolgate_api::text::escape_for_display;
 use toolgate_sandbox::Secret;
 
 use super::{Actor, Admin, AuditedAction};
@@ -13,6 +15,9 @@ use crate::credentials::{AuthorizationLink, Credential, NewCredential, PendingFl
 use crate::documents::Precondition;
 use crate::identity::{Access, Caller};
 use crate::store::WriteResult;
+
+/// Longest URL of a discovery in the audit log, in characters.
+const AUDITED_URL_CHARS: usize = 500;
 
 /// The address of a credential.
 pub struct CredentialKey {
@@ -86,6 +91,26 @@ impl Admin {
             credentials.begin_authorization(organization, name, &caller.token_id, &caller.revoked, now_ms())
         };
         self.change_credential(actor, key, "credential.connect", connecting).await
+    }
+
+    /// Discovers the authorization server of a service, by default for the caller's organization.
+    pub async fn discover(
+        &self,
+        actor: Actor<'_>,
+        url: &str,
+        organization: Option<&Name>,
+        plain_http: &[String],
+    ) -> Result<DiscoveryView, CallError> {
+        let organization = organization.or(actor.caller.organization.as_ref());
+        match organization {
+            Some(organization) => self.expect_own(actor.caller, organization)?,
+            None => actor.caller.may(Access::Own)?,
+        }
+        // An invalid URL could contain a secret.
+        let target = url.split(['?', '#', '@']).next().unwrap_or_default();
+        let target = escape_for_display(target, AUDITED_URL_CHARS);
+        let discovering = self.parts().credentials.discover(url, organization, plain_http);
+        self.run_audited(actor.action(organization, "credential.discover", &target), discovering).await
     }
 
     /// Finishes an authorization with the code that the provider issued, or with its refusal. The act is the one of the

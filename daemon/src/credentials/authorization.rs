@@ -59,10 +59,24 @@ pub struct PendingFlow {
     redirect_url: String,
     /// Whether the redirect URL contains the organization.
     has_own_redirect: bool,
+    /// The issuer that the response must name.
+    issuer: Option<String>,
     expires_ms: u64,
 }
 
 impl PendingFlow {
+    /// Checks the `iss` of the response against mix-up attacks (RFC 9207, section 2.4).
+    pub fn check_issuer(&self, issuer: Option<&str>) -> Result<(), CallError> {
+        if self.issuer.is_none() || self.issuer.as_deref() == issuer {
+            return Ok(());
+        }
+        Err(CallError::new(
+            ErrorType::CredentialMissing,
+            "the response does not come from the credential's `issuer`",
+            "begin again with `POST …/connect`; if it happens again, compare `issuer` with the provider's metadata",
+        ))
+    }
+
     /// Whether the credential is unchanged since the flow began.
     fn is_for(&self, credential: &Credential) -> bool {
         (&credential.row.id, credential.row.revision) == (&self.id, self.revision)
@@ -119,7 +133,7 @@ impl Credentials {
         let credential = self.find(organization, name)?;
         let keys = open_keys(&self.0.snapshot.load())?;
         let authentication = &credential.document.authentication;
-        let Authentication::AuthorizationCode { client, authorization_url } = authentication else {
+        let Authentication::AuthorizationCode { client, authorization_url, issuer } = authentication else {
             return Err(CallError::new(
                 ErrorType::Conflict,
                 format!("a credential of kind `{}` needs no user's consent", authentication.kind().as_str()),
@@ -127,9 +141,8 @@ impl Credentials {
             ));
         };
         let has_own_redirect = credential.open(&keys).map_err(cannot_open)?.given.is_none();
-        // A name has no characters that a query must encode.
         let redirect_url = match has_own_redirect {
-            true => format!("{}?organization={organization}", self.0.redirect_url),
+            true => self.own_redirect_url(organization),
             false => self.0.redirect_url.clone(),
         };
         let request = oauth::authorization_request(client, authorization_url, &redirect_url);
@@ -145,10 +158,17 @@ impl Credentials {
             verifier: request.verifier,
             redirect_url,
             has_own_redirect,
+            issuer: issuer.clone(),
             expires_ms,
         };
         self.0.flows.add(&request.state, flow, now_ms)?;
         Ok(AuthorizationLink { url: request.url, scopes: client.scopes.clone(), expires_ms })
+    }
+
+    /// The redirect URL of an organization's clients without a secret.
+    pub(super) fn own_redirect_url(&self, organization: &Name) -> String {
+        // A name has no characters that a query must encode.
+        format!("{}?organization={organization}", self.0.redirect_url)
     }
 
     /// Takes the flow with this `state`, if the browser was redirected to its redirect URL: `organization` is the parameter

@@ -61,6 +61,9 @@ pub enum Authentication {
         client: OauthClient,
         /// The authorization endpoint, where the user consents.
         authorization_url: String,
+        /// The `iss` that an authorization response must have (RFC 9207).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        issuer: Option<String>,
     },
 }
 

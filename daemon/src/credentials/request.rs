@@ -93,7 +93,7 @@ fn valid_secret(SecretText(mut text): SecretText) -> Result<Secret, CallError> {
 fn check_fields_of_kind(request: &CredentialRequest) -> Result<(), CallError> {
     use CredentialKind::{ApiKey, AuthorizationCode, Basic, Bearer, ClientCredentials};
     const OAUTH: &[CredentialKind] = &[ClientCredentials, AuthorizationCode];
-    let fields: [(&str, bool, &[CredentialKind]); 12] = [
+    let fields: [(&str, bool, &[CredentialKind]); 13] = [
         ("vault", request.vault.is_some(), &[ApiKey, Bearer, Basic, ClientCredentials]),
         ("header", request.header.is_some(), &[ApiKey]),
         ("prefix", request.prefix.is_some(), &[ApiKey]),
@@ -105,6 +105,7 @@ fn check_fields_of_kind(request: &CredentialRequest) -> Result<(), CallError> {
         ("secret_in_body", request.secret_in_body.is_some(), OAUTH),
         ("parameters", request.parameters.is_some(), OAUTH),
         ("authorization_url", request.authorization_url.is_some(), &[AuthorizationCode]),
+        ("issuer", request.issuer.is_some(), &[AuthorizationCode]),
         ("expires_ms", request.expires_ms.is_some(), &[ApiKey, Bearer, Basic]),
     ];
     match fields.iter().find(|(_, is_present, kinds)| *is_present && !kinds.contains(&request.kind)) {
@@ -131,6 +132,7 @@ fn authentication(request: &CredentialRequest, plain_http: &[String]) -> Result<
                 request.authorization_url.as_deref(),
                 plain_http,
             )?,
+            issuer: issuer(request)?,
         },
     })
 }
@@ -184,12 +186,8 @@ fn username(request: &CredentialRequest) -> Result<String, CallError> {
 
 fn oauth_client(request: &CredentialRequest, plain_http: &[String]) -> Result<OauthClient, CallError> {
     let scopes = request.scopes.clone().unwrap_or_default();
-    // RFC 6749, section 3.3.
-    let is_scope = |scope: &String| {
-        !scope.is_empty() && is_visible(scope, TEXT_BYTES) && !scope.contains([' ', '"', '\\'])
-    };
     ensure(
-        scopes.len() <= SCOPES && scopes.iter().all(is_scope),
+        scopes.len() <= SCOPES && scopes.iter().all(|scope| is_scope(scope)),
         "scopes",
         "that is no list of scopes",
         "write each as the provider names it, without spaces",
@@ -212,6 +210,22 @@ fn oauth_client(request: &CredentialRequest, plain_http: &[String]) -> Result<Oa
     )?;
     let secret_in_body = request.secret_in_body.unwrap_or(false);
     Ok(OauthClient { client_id, token_url, scopes, secret_in_body, parameters })
+}
+
+/// The issuer as the provider writes it: RFC 9207 compares it by its characters.
+fn issuer(request: &CredentialRequest) -> Result<Option<String>, CallError> {
+    let is_url = |issuer: &String| {
+        !issuer.is_empty()
+            && is_visible(issuer, TEXT_BYTES)
+            && Url::parse(issuer).is_ok_and(|url| url.has_host())
+    };
+    ensure(
+        request.issuer.as_ref().is_none_or(is_url),
+        "issuer",
+        "the issuer is not a URL",
+        "copy `issuer` from the provider's metadata",
+    )?;
+    Ok(request.issuer.clone())
 }
 
 fn bindings(bound_to: &[CredentialBinding]) -> Result<Vec<CredentialBinding>, CallError> {
@@ -248,7 +262,7 @@ fn is_shared(request: &CredentialRequest) -> Result<bool, CallError> {
 }
 
 /// Parses a URL that receives secrets: it must use HTTPS, unless the operator listed its host in `plain_http` (K4).
-fn endpoint(field: &str, text: Option<&str>, plain_http: &[String]) -> Result<String, CallError> {
+pub(super) fn endpoint(field: &str, text: Option<&str>, plain_http: &[String]) -> Result<String, CallError> {
     let url = text.filter(|text| text.len() <= TEXT_BYTES).and_then(|text| Url::parse(text).ok());
     let Some(url) = url.filter(|url| url.has_host() && url.fragment().is_none()) else {
         let hint = format!("send `{field}` like `https://accounts.example.com/path`");
@@ -274,6 +288,11 @@ fn endpoint(field: &str, text: Option<&str>, plain_http: &[String]) -> Result<St
     };
     check_bound_to(&[place], plain_http).map_err(|error| invalid(field, error.message, error.hint))?;
     Ok(url.into())
+}
+
+/// Whether the text is a scope (RFC 6749, section 3.3).
+pub(super) fn is_scope(text: &str) -> bool {
+    !text.is_empty() && is_visible(text, TEXT_BYTES) && !text.contains([' ', '"', '\\'])
 }
 
 /// Whether the text is a token (RFC 9110, section 5.6.2) without characters that are special in a URL.

@@ -14,6 +14,7 @@ use super::*;
 use crate::audit::AuditSettings;
 use crate::documents::{DocumentKey, Precondition};
 
+mod discovery;
 mod oauth;
 mod vault_references;
 mod root_key;
@@ -60,7 +61,10 @@ impl Fixture {
     pub async fn open_for(&self, source: RootKeySource, http: TokenClient) -> Credentials {
         let redirect_url = "http://127.0.0.1:7300/v1/oauth/callback".to_owned();
         let audit = self.audit.clone();
-        let settings = CredentialSettings { audit, source, references: None, http, redirect_url };
+        let client_metadata_url = None;
+        let references = None;
+        let settings =
+            CredentialSettings { audit, source, references, http, redirect_url, client_metadata_url };
         self.open_set(settings).await
     }
 

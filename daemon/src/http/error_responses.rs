@@ -144,6 +144,8 @@ error_responses! {
     TooManyCredentials = QuotaExceeded, "the organization has the maximum number of credentials";
     NoUserConsentNeeded = Conflict, "a credential of this kind needs no user's consent";
     TooManyPendingFlows = Overloaded, "too many credentials are being connected";
+    TooManyDiscoveries = Overloaded, "too many discoveries are running";
+    NoClientMetadata = NotFound, "the setting `credentials.public_url` is missing";
     NoPendingFlow = Expired, "no authorization is pending for this response: it is unknown, too late, or already used";
     ConsentDenied = CredentialMissing, "the user denied consent, or the provider rejects the client or the code";
     ProviderUnavailable = ApiUnavailable, "the provider does not respond, or not as OAuth2 specifies";

@@ -1,4 +1,5 @@
-//! OAuth 2.0 authorization code flow: starts the authorization of a credential, and serves the redirect endpoint.
+//! OAuth 2.0: discovers authorization servers, starts the authorization of a credential, and serves the redirect endpoint
+//! and the client metadata documents.
 //!
 //! A browser requests the redirect endpoint without a token. The handler acts only on a `state` that the daemon
 //! issued within the last ten minutes, and on each `state` once; it refuses every other request without a lookup.
@@ -7,18 +8,19 @@ use axum::extract::{RawQuery, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use toolgate_api::credential::ConnectView;
+use toolgate_api::credential::{ClientMetadata, ConnectView, DiscoveryRequest, DiscoveryView};
 use toolgate_api::error::{CallError, ErrorType};
 use utoipa::{IntoParams, ToSchema};
 
 use super::body::Json;
 use super::credentials::key;
+use super::documents::name;
 use super::error_responses::{
-    AuditUnavailable, ConsentDenied, NoCredential, NoPendingFlow, NoUserConsentNeeded, ProviderUnavailable,
-    Sealed, TooManyPendingFlows,
+    AuditUnavailable, ConsentDenied, NoClientMetadata, NoCredential, NoOrganization, NoPendingFlow,
+    NoUserConsentNeeded, ProviderUnavailable, Sealed, TooManyDiscoveries, TooManyPendingFlows,
 };
 use super::extract::{Authenticated, Path};
-use super::path_params::CredentialPath;
+use super::path_params::{CredentialPath, OrgPath};
 use super::problem::Problem;
 use super::state::{AUDIT_SOURCE, App};
 use crate::clock::now_ms;
@@ -46,6 +48,58 @@ pub struct AuthorizationResponse {
     error: Option<String>,
     /// The organization, in the redirect URI of a public client (a client without a secret).
     organization: Option<String>,
+    /// The issuer of the authorization server (RFC 9207).
+    iss: Option<String>,
+}
+
+/// Discover the authorization server of a service.
+///
+/// Requests the service, such as an MCP server, without a credential, then the metadata that its response names (RFC
+/// 9728) and those of the authorization server (RFC 8414, OpenID Connect Discovery). Returns what they say, and the
+/// credential that would use it. Nothing is stored. A service without an authorization server is no error: `attempts`
+/// has every request and its result.
+#[utoipa::path(
+    post, path = "/v1/oauth/discover", tag = "credentials", operation_id = "discover_authorization_server",
+    request_body(content = DiscoveryRequest, example = json!({"url": "https://mcp.example.com/mcp", "organization": "acme"})),
+    responses(
+        (status = 200, description = "What was found.", body = DiscoveryView),
+        NoOrganization, TooManyDiscoveries, AuditUnavailable,
+    ),
+)]
+pub async fn discover(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Json(request): Json<DiscoveryRequest>,
+) -> Result<axum::Json<DiscoveryView>, Problem> {
+    let organization = request.organization.as_deref().map(name).transpose()?;
+    let plain_http = app.settings().credentials.plain_http.as_deref().unwrap_or_default();
+    let discovering =
+        app.admin().discover(app.actor(&caller), &request.url, organization.as_ref(), plain_http);
+    Ok(axum::Json(discovering.await?))
+}
+
+/// Get the client metadata document of an organization.
+///
+/// For authorization servers, which take the URL of this document as the client id of a client without a secret. It
+/// needs no token, and the setting `credentials.public_url`. The document is made from the name; the organization need
+/// not exist.
+#[utoipa::path(
+    get, path = "/v1/oauth/clients/{org}", tag = "credentials", operation_id = "get_client_metadata",
+    params(OrgPath),
+    responses((status = 200, description = "The document.", body = ClientMetadata), NoClientMetadata),
+)]
+pub async fn client_metadata(
+    State(app): State<App>,
+    Path(organization): Path<String>,
+) -> Result<axum::Json<ClientMetadata>, Problem> {
+    let metadata = app.parts().credentials.client_metadata(&name(&organization)?);
+    metadata.map(axum::Json).ok_or_else(|| {
+        Problem::new(
+            ErrorType::NotFound,
+            "the daemon has no client metadata",
+            "set `credentials.public_url` to the URL of the daemon for browsers",
+        )
+    })
 }
 
 /// Start the authorization of a credential.
@@ -92,7 +146,8 @@ pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Resu
     };
     // The exchange of the code and its audit record complete even if the browser disconnects.
     let admin = app.admin().clone();
-    let finishing = async move { admin.finish_connecting(AUDIT_SOURCE, flow, code(response)).await };
+    let code = flow.check_issuer(response.iss.as_deref()).and_then(|()| code(response));
+    let finishing = async move { admin.finish_connecting(AUDIT_SOURCE, flow, code).await };
     let key = app.run_to_completion(finishing).await??;
     let headers = [
         (CACHE_CONTROL, "no-store"),
@@ -122,6 +177,7 @@ fn read(query: &str) -> Result<AuthorizationResponse, Problem> {
             "code" => &mut response.code,
             "error" => &mut response.error,
             "organization" => &mut response.organization,
+            "iss" => &mut response.iss,
             _ => continue,
         };
         if field.replace(value.into_owned()).is_some() {

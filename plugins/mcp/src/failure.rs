@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use toolgate_api::header::challenge_parameter;
 use toolgate_api::json::parse_lenient;
 use toolgate_sdk::http::Response;
 use toolgate_sdk::serde_json::{Map, Value, json};
@@ -227,21 +228,8 @@ fn code(value: &Value) -> Option<i64> {
 /// The parameters of a challenge that say what to do (RFC 6750, 3; RFC 9728, 5.1).
 fn challenge(challenges: &str) -> Vec<(&'static str, String)> {
     let names = ["error", "error_description", "scope", "resource_metadata"];
-    let found = names.into_iter().filter_map(|name| Some((name, parameter(challenges, name)?)));
+    let found = names.into_iter().filter_map(|name| Some((name, challenge_parameter(challenges, name)?)));
     found.map(|(name, value)| (name, shown(value, PARAMETER_CHARS))).collect()
-}
-
-/// The value of a parameter, without its quotes. None of those read here has a quote inside.
-fn parameter<'a>(challenges: &'a str, name: &str) -> Option<&'a str> {
-    let is_start = |at: usize| challenges[..at].ends_with([' ', ',', '\t']) || at == 0;
-    challenges.match_indices(name).filter(|(at, _)| is_start(*at)).find_map(|(at, _)| {
-        let value = challenges[at + name.len()..].trim_start().strip_prefix('=')?.trim_start();
-        let value = match value.strip_prefix('"') {
-            Some(quoted) => quoted.split('"').next(),
-            None => value.split([',', ' ']).next(),
-        };
-        value.filter(|value| !value.is_empty())
-    })
 }
 
 /// How text begins, in one line; of a page its title.

@@ -127,6 +127,7 @@ async fn store(folder: &TempDir) -> Credentials {
         source: RootKeySource::Generated(folder.path().join("root")),
         http: token_client(HostClient::new(HostClientSettings::default()).unwrap()),
         redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
+        client_metadata_url: None,
     };
     let credentials = Credentials::open(store, registry, settings, now_ms()).await.unwrap();
     let document: CredentialDocument = serde_json::from_value(json!({

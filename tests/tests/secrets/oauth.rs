@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use toolgate_tests::process::{ServerProcess, find_installed};
-use toolgate_tests::upstream::Upstream;
+use toolgate_tests::upstream::{self, Upstream};
 use toolgate_tests::{Reply, guests, wait};
 
 use super::*;
@@ -225,6 +225,170 @@ fn k3_a_rejected_client_revokes_the_credential() {
     assert!(!has_tool(&session));
 }
 
+#[test]
+#[cfg_attr(not(has = "identity"), ignore = "needs an OAuth2 provider, which `.ci/run` installs")]
+fn k6_a_discovered_provider_connects_a_client_that_nobody_registered() {
+    // The provider requests the client metadata at this URL, which its script leads to the daemon.
+    let fixture = Fixture::start_with("public_url = \"https://localhost\"\n");
+    let issuer = format!("http://{}", fixture.provider.address);
+    let request = json!({"url": issuer, "organization": "acme"});
+    let found = fixture.operator.post("/v1/oauth/discover", &request).expect(200).json();
+    assert_eq!(found["server"]["issuer"], issuer, "{found}");
+    assert_eq!(found["server"]["code_challenge_methods_supported"], json!(["S256"]));
+    let mut document = found["credential"].clone();
+    assert_eq!(document["client_id"], "https://localhost/v1/oauth/clients/acme");
+    assert_eq!(document["issuer"], issuer);
+    assert!(document["scopes"].as_array().expect("scopes").contains(&json!("offline_access")));
+    document["provider"] = json!("drive");
+    document["bound_to"] = json!([{"host": "drive.example"}]);
+    document["scopes"] = json!(["openid", "offline_access"]);
+    fixture.put(&document);
+    let back = fixture.give_consent(fixture.connect()["url"].as_str().expect("an address"));
+    let query = back.split_once('?').expect("a query").1;
+    let open = |query: &str| fixture.daemon.anonymous().get(&format!("/v1/oauth/callback?{query}"));
+    open(query).expect(200);
+    assert_eq!(fixture.state(), "connected");
+    // The same flow, as if another authorization server had redirected the browser.
+    let back = fixture.give_consent(fixture.connect()["url"].as_str().expect("an address"));
+    let query = back.split_once('?').expect("a query").1;
+    let other = query.replace(&format!("127.0.0.1%3A{}", fixture.provider.address.port()), "evil.example");
+    assert_ne!(other, query);
+    open(&other).expect_refusal(424, "CREDENTIAL_MISSING");
+    open(query).expect_refusal(410, "EXPIRED");
+    let acts = fixture.operator.audit("kind=admin&organization=acme&limit=100");
+    let act = acts.iter().find(|row| row["admin"]["action"] == "credential.discover").expect("a record");
+    assert!(act["admin"]["target"].as_str().is_some_and(|target| target.starts_with(&issuer)), "{act}");
+}
+
+/// A service over plain HTTP whose daemon may reach it.
+fn service() -> (Upstream, Daemon, Client, String) {
+    let upstream = Upstream::start();
+    let place = format!("{}:8080", upstream.address);
+    let settings = format!("[credentials]\nplain_http = [\"{place}\"]\n");
+    let (daemon, operator) = daemon(&settings);
+    (upstream, daemon, operator, format!("http://{place}"))
+}
+
+fn discover(operator: &Client, url: &str) -> Value {
+    operator.post("/v1/oauth/discover", &json!({"url": url})).expect(200).json()
+}
+
+#[test]
+fn k6_the_command_line_saves_what_a_service_leads_to() {
+    let (upstream, daemon, operator, base) = service();
+    let at = base.clone();
+    upstream.answer(move |request| match request.split(' ').nth(1).unwrap_or_default() {
+        "/mcp" => {
+            let challenge = format!("Bearer resource_metadata=\"{at}/about\", scope=\"pages.read\"");
+            upstream::answer(401, &[("WWW-Authenticate", &challenge), ("Connection", "close")], b"")
+        }
+        "/about" => {
+            let servers = json!([format!("{at}/tenant")]);
+            let about = json!({"resource": format!("{at}/mcp"), "authorization_servers": servers});
+            upstream::ok("application/json", &about.to_string())
+        }
+        "/.well-known/openid-configuration/tenant" => {
+            let metadata = json!({
+                "issuer": format!("{at}/tenant"), "token_endpoint": format!("{at}/token"),
+                "authorization_endpoint": format!("{at}/authorize"), "code_challenge_methods_supported": ["S256"],
+            });
+            upstream::ok("application/json", &metadata.to_string())
+        }
+        _ => upstream::answer(404, &[("Connection", "close")], b""),
+    });
+    let found = discover(&operator, &format!("{base}/mcp"));
+    assert_eq!(found["server"]["issuer"], format!("{base}/tenant"), "{found}");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["credential", "discover"]).args(arguments);
+        command.env("TOOLGATE_SERVER", format!("http://{}", daemon.address));
+        command.env("TOOLGATE_TOKEN", daemon.operator_token()).output().expect("a process")
+    };
+    let output = run(&[&format!("{base}/mcp")]);
+    let saved: Value = serde_json::from_slice(&output.stdout).expect("only the credential");
+    assert_eq!(saved, found["credential"]);
+    assert_eq!(
+        (&saved["scopes"], &saved["token_url"]),
+        (&json!(["pages.read"]), &json!(format!("{base}/token")))
+    );
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    for part in [
+        "PKCE methods: S256",
+        "add its `client_id`",
+        "oauth-authorization-server/tenant: the response has status 404",
+    ] {
+        assert!(notes.contains(part), "{part}: {notes}");
+    }
+    let output = run(&[&format!("{base}/other")]);
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+}
+
+#[test]
+fn k6_hostile_metadata_lead_nowhere() {
+    let (upstream, _daemon, operator, base) = service();
+    let failures: [(&str, fn(&str) -> Vec<upstream::Piece>, &str); 6] = [
+        (
+            "a redirect loop",
+            |base| redirect(&format!("{base}/.well-known/oauth-authorization-server")),
+            "redirects more than 3 times",
+        ),
+        (
+            "a redirect into the network",
+            |_| redirect("https://192.168.0.1/"),
+            "an address that is not public",
+        ),
+        ("a redirect to plain HTTP", |_| redirect("http://127.0.0.1:9/"), "not in `credentials.plain_http`"),
+        (
+            "ten MiB",
+            |_| {
+                let head = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_vec();
+                vec![upstream::Piece::Bytes(head), upstream::Piece::Repeat(vec![b' '; 1 << 20], 10)]
+            },
+            "too large",
+        ),
+        (
+            "another issuer",
+            |_| upstream::ok("application/json", r#"{"issuer":"https://idp.example"}"#),
+            "another issuer, `https://idp.example`",
+        ),
+        (
+            "no HTTP",
+            |_| vec![upstream::Piece::Bytes(b"220 mail\r\n\r\n".to_vec())],
+            "does not speak HTTP/1.1",
+        ),
+    ];
+    for (case, answer, reason) in failures {
+        let at = base.clone();
+        upstream.answer(move |request| match request.contains("oauth-authorization-server") {
+            true => answer(&at),
+            false => upstream::answer(404, &[("Connection", "close")], b""),
+        });
+        let found = discover(&operator, &base);
+        assert!(found["server"].is_null() && found["credential"].is_null(), "{case}: {found}");
+        assert!(found["attempts"].to_string().contains(reason), "{case}: {found}");
+    }
+    // Positive twin, from a service whose response does not end.
+    let at = base.clone();
+    upstream.answer(move |request| match request.split(' ').nth(1).unwrap_or_default() {
+        "/" => {
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: ping\n\n";
+            vec![upstream::Piece::Bytes(head.into()), upstream::Piece::Hang]
+        }
+        "/.well-known/oauth-authorization-server" => {
+            let metadata = json!({
+                "issuer": at, "token_endpoint": format!("{at}/token"), "grant_types_supported": ["client_credentials"],
+            });
+            upstream::ok("application/json", &metadata.to_string())
+        }
+        _ => upstream::answer(404, &[("Connection", "close")], b""),
+    });
+    assert_eq!(discover(&operator, &base)["credential"]["kind"], "oauth2_client_credentials");
+}
+
+fn redirect(location: &str) -> Vec<upstream::Piece> {
+    upstream::answer(302, &[("Location", location), ("Connection", "close")], b"")
+}
+
 /// Creates the grant and the credential with which `caller` reaches an upstream as the client `machine`.
 fn prepare_machine_client(fixture: &Fixture, upstream: &Upstream) {
     let operator = &fixture.operator;
@@ -298,4 +462,43 @@ fn k3_client_credentials_are_sent_until_the_provider_revokes_them() {
     for place in [records, fixture.daemon.log_text()] {
         assert!(!place.contains("canary") && !tokens.iter().any(|token| place.contains(token)), "{place}");
     }
+}
+
+#[test]
+#[cfg_attr(not(has = "identity"), ignore = "needs an OAuth2 provider, which `.ci/run` installs")]
+fn c7_a_refused_token_is_renewed_and_the_request_repeated_once() {
+    let upstream = Upstream::start();
+    upstream.resolve_api();
+    let fixture = Fixture::start_with(&upstream.settings());
+    prepare_machine_client(&fixture, &upstream);
+    let session = fixture.operator.open_session("acme/bot");
+    let post = |body: &str| {
+        let url = "https://api.upstream.test:8443/orders";
+        session.call("caller/fetch", json!({"method": "POST", "url": url, "headers": [], "body": body}))
+    };
+    // The token that a request carries, refused from now on.
+    let refuse = |token: String| {
+        upstream.answer(move |request| match request.contains(&token) {
+            true => upstream::answer(401, &[("Connection", "close")], b"unknown token"),
+            false => upstream::ok("text/plain", "ordered"),
+        });
+    };
+    post("one").output();
+    let first = sent_token(&upstream);
+    refuse(first.clone());
+    let before = (upstream.requests().len(), fixture.provider.token_requests());
+    let reply = post("two");
+    let output = reply.output();
+    assert!(output.as_str().is_some_and(|output| output.starts_with("200")), "{output}");
+    let requests = upstream.requests();
+    let after = (requests.len(), fixture.provider.token_requests());
+    assert_eq!(after, (before.0 + 2, before.1 + 1));
+    assert_ne!(sent_token(&upstream), first);
+    assert!(requests[requests.len() - 2..].iter().all(|request| request.contains("two")), "{requests:?}");
+    // Not again within a minute: the server refuses every token.
+    refuse("orders".to_owned());
+    let reply = post("three");
+    let output = reply.output();
+    assert!(output.as_str().is_some_and(|output| output.starts_with("401")), "{output}");
+    assert_eq!((upstream.requests().len(), fixture.provider.token_requests()), (after.0 + 1, after.1));
 }

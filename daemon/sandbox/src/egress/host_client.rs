@@ -1,10 +1,10 @@
-//! HTTPS client of the daemon itself, for OAuth2 token endpoints and vaults. It shares resolver and connector with the
-//! requests of guests.
+//! HTTPS client of the daemon itself, for OAuth2 providers and vaults. It shares resolver and connector with the requests of
+//! guests.
 //!
-//! Organizations name token endpoints, and the daemon runs inside a private network: a request to an address that is not
-//! public would be server-side request forgery (SSRF). So all addresses of a host are checked, and the connection goes to
-//! one of the checked addresses (no second lookup, against DNS rebinding). The client follows no redirect, uses no proxy,
-//! and limits responses in bytes and time.
+//! Organizations name token endpoints and services to discover, and the daemon runs inside a private network: a request to an
+//! address that is not public would be server-side request forgery (SSRF). So all addresses of a host are checked, and the
+//! connection goes to one of the checked addresses (no second lookup, against DNS rebinding). The client follows no redirect,
+//! uses no proxy, and limits responses in bytes and time.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::HOST;
-use http::{HeaderValue, Request, Response, Uri};
+use http::header::{CONTENT_TYPE, HOST};
+use http::{HeaderMap, HeaderValue, Request, Response, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::CertificateDer;
@@ -196,6 +196,12 @@ fn to_origin_form(request: Request<Vec<u8>>, uri: &Uri) -> Result<Request<Full<B
     Ok(Request::from_parts(parts, Full::new(Bytes::from(body))))
 }
 
+/// An event stream may not end, and no request of the daemon reads one: its head is the response.
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    media_type.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
+}
+
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Full<Bytes>>,
@@ -205,6 +211,9 @@ async fn exchange(
     let response = async {
         let response = sender.send_request(request).await.map_err(|_| HostClientError::Protocol)?;
         let (parts, body) = response.into_parts();
+        if is_event_stream(&parts.headers) {
+            return Ok(Response::from_parts(parts, Vec::new()));
+        }
         let body = Limited::new(body, RESPONSE_BYTES).collect().await.map_err(|_| HostClientError::Body)?;
         Ok(Response::from_parts(parts, body.to_bytes().to_vec()))
     };

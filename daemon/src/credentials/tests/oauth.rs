@@ -76,7 +76,7 @@ fn client_credential() -> CredentialDocument {
 
 fn user_credential() -> CredentialDocument {
     let authorization_url = "https://idp.example/authorize?tenant=a".to_owned();
-    let authentication = Authentication::AuthorizationCode { client: client(), authorization_url };
+    let authentication = Authentication::AuthorizationCode { client: client(), authorization_url, issuer: None };
     CredentialDocument { authentication, ..bearer() }
 }
 
@@ -365,7 +365,7 @@ async fn k6_further_parameters_are_in_every_request() {
     let parameters = [("audience".to_owned(), "https://api.example/".to_owned())];
     let client = OauthClient { parameters: parameters.into(), ..client() };
     let authorization_url = "https://idp.example/authorize".to_owned();
-    let authentication = Authentication::AuthorizationCode { client, authorization_url };
+    let authentication = Authentication::AuthorizationCode { client, authorization_url, issuer: None };
     put(&credentials, "stripe", CredentialDocument { authentication, ..bearer() }).await;
     let asked =
         credentials.begin_authorization(&name("acme"), &name("stripe"), "t", &Default::default(), 0).unwrap();

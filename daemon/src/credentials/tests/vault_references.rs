@@ -92,6 +92,7 @@ async fn open(fixture: &Fixture, servers: &Arc<FakeServers>, prefix: Option<&str
         references,
         http: servers.client(),
         redirect_url: "http://127.0.0.1:7300/v1/oauth/callback".to_owned(),
+        client_metadata_url: None,
     };
     fixture.open_set(settings).await
 }

@@ -204,6 +204,7 @@ async fn app(folder: &Path) -> (App, String) {
         http: token_client(HostClient::new(HostClientSettings::default()).expect("a client")),
         references: None,
         redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
+        client_metadata_url: None,
     };
     let credentials =
         Credentials::open(store.clone(), registry.clone(), secrets, now_ms()).await.expect("secrets");
