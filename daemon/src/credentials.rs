@@ -172,19 +172,22 @@ impl Credentials {
         request: &CredentialRequest<'_>,
         now_ms: u64,
     ) -> Result<CredentialsForRequest, CredentialRefusal> {
-        let injection = match request.target.scheme() {
+        let found = match request.target.scheme() {
             NetworkScheme::Https => self.injection(request, now_ms).await?,
             NetworkScheme::Http => None,
         };
+        let (injection, is_renewable) = found.unzip();
         // After a possible refresh: the previous token is no longer valid.
-        Ok(CredentialsForRequest { scan_only: self.secrets_to_scan(request), injection })
+        let scan_only = self.secrets_to_scan(request);
+        Ok(CredentialsForRequest { injection, is_renewable: is_renewable.unwrap_or(false), scan_only })
     }
 
+    /// The secret of a request, and whether it can be renewed.
     async fn injection(
         &self,
         request: &CredentialRequest<'_>,
         now_ms: u64,
-    ) -> Result<Option<Arc<Injection>>, CredentialRefusal> {
+    ) -> Result<Option<(Arc<Injection>, bool)>, CredentialRefusal> {
         loop {
             let snapshot = self.0.snapshot.load_full();
             let Some(chosen) = self.choose(&snapshot, request, now_ms)? else { return Ok(None) };
@@ -197,7 +200,7 @@ impl Credentials {
             fresh?;
             let injection = self.open_injection(&snapshot, current, now_ms).await?;
             current.set_last_used(now_ms);
-            return Ok(Some(injection));
+            return Ok(Some((injection, current.row.refresh_ms.is_some())));
         }
     }
 

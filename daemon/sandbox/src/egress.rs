@@ -6,7 +6,7 @@
 //!
 //! In order: [`upstreams`] (shared by all calls), [`send`] (one request), [`record`] (limits and audit), [`resolve`],
 //! [`slots`], [`connect`], [`connection`] with [`read_tracker`], [`pool`], [`failure`] (errors), then the bytes:
-//! [`headers`], [`body`] (out), [`response`] with [`decode`] and [`scan`] (in), [`inject`] (credentials) with
+//! [`headers`], [`body`] and [`replay`] (out), [`response`] with [`decode`] and [`scan`] (in), [`inject`] (credentials) with
 //! [`pattern`] (secret search), and [`trace`] (requests of a test call).
 
 mod response;
@@ -18,6 +18,7 @@ mod failure;
 mod headers;
 mod host_client;
 mod read_tracker;
+mod replay;
 mod inject;
 mod pattern;
 mod pool;

@@ -88,50 +88,55 @@ impl Credentials {
         credential: &Arc<Credential>,
         now_ms: u64,
     ) -> Result<(), CredentialRefusal> {
-        let is_rejected = credential.is_rejected() && credential.row.refresh_ms.is_some();
-        let at = match RefreshAt::of(&credential.row, now_ms) {
-            RefreshAt::Later if is_rejected => RefreshAt::Soon,
-            at => at,
-        };
+        let is_rejected = || credential.is_rejected() && credential.row.refresh_ms.is_some();
         let is_refreshing = || credential.shared.refresh_lock.try_lock().is_err();
-        if at == RefreshAt::Later || at == RefreshAt::Soon && is_refreshing() {
+        let at = RefreshAt::of(&credential.row, now_ms);
+        // A token that an API rejected is of no use, unlike one that expires soon.
+        let can_wait = at == RefreshAt::Later || at == RefreshAt::Soon && is_refreshing();
+        if can_wait && !is_rejected() {
             return Ok(());
         }
         let started = Instant::now();
         // Locked outside of the task: a call that is cancelled while it waits leaves no task behind.
         let lock = Arc::clone(&credential.shared.refresh_lock).lock_owned().await;
+        if at == RefreshAt::Later && !is_rejected() {
+            // The refresh that was waited for was the one attempt for this rejection.
+            return Ok(());
+        }
         let now_ms = advance(now_ms, started);
-        // One attempt for each rejection, whether it succeeds or not.
-        credential.shared.rejected_version.store(0, Ordering::Relaxed);
         let refresh = {
             let (credentials, credential) = (self.clone(), Arc::clone(credential));
             self.0.tasks.spawn(async move { credentials.refresh(lock, &credential, now_ms).await })
         };
         match refresh.await {
-            Ok(Err(_)) if at == RefreshAt::Soon => Ok(()),
+            Ok(Err(_)) if at != RefreshAt::Now => Ok(()),
             Ok(refreshed) => refreshed.map(drop),
             Err(_) => Err(unavailable(&credential.document, "the refresh was aborted")),
         }
     }
 
-    /// Notes that an API rejected the secret with this identity, since a provider may revoke a token before its expiry. The
-    /// next use refreshes it, if it can be refreshed: then it returns true.
+    /// Notes that an API rejected the secret with this identity, since a provider may revoke a token before its expiry. Returns
+    /// whether the next use gets another secret: the next one refreshes it, or another request has refreshed it meanwhile.
     pub fn report_rejection(&self, organization: &Name, identity: &str, now_ms: u64) -> bool {
         let snapshot = self.0.snapshot.load();
-        let is_same = |credential: &&Arc<Credential>| *credential.identity == *identity;
-        let Some(credential) = snapshot.of(organization).find(is_same) else { return false };
+        let Some((id, version)) = identity.split_once('@') else { return false };
+        let Some(credential) = snapshot.of(organization).find(|credential| credential.row.id == id) else {
+            return false;
+        };
         if credential.row.refresh_ms.is_none() {
             return false;
+        }
+        if *credential.identity != *identity {
+            return version.parse().is_ok_and(|version: u64| version < credential.row.version);
         }
         let shared = &credential.shared;
         let is_due = |last: u64| last == 0 || now_ms >= last.saturating_add(REJECTION_INTERVAL_MS);
         let update = |last: u64| is_due(last).then_some(now_ms);
-        let is_refreshed =
-            shared.rejected_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update).is_ok();
-        if is_refreshed {
+        if shared.rejected_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update).is_ok() {
             shared.rejected_version.store(credential.row.version, Ordering::Relaxed);
         }
-        is_refreshed
+        // Noted now, or by a concurrent request.
+        credential.is_rejected()
     }
 
     /// Spawns refreshes of tokens that users consented to, since an unused refresh token can expire.
@@ -168,6 +173,17 @@ impl Credentials {
     async fn refresh(
         &self,
         _lock: OwnedMutexGuard<()>,
+        credential: &Arc<Credential>,
+        now_ms: u64,
+    ) -> Result<Arc<Credential>, CredentialRefusal> {
+        let refreshed = self.refresh_locked(credential, now_ms).await;
+        // One attempt for each rejection, whether it succeeds or not. Requests that wait for the lock see this.
+        credential.shared.rejected_version.store(0, Ordering::Relaxed);
+        refreshed
+    }
+
+    async fn refresh_locked(
+        &self,
         credential: &Arc<Credential>,
         now_ms: u64,
     ) -> Result<Arc<Credential>, CredentialRefusal> {

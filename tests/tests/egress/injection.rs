@@ -90,6 +90,7 @@ fn credentials(injected: Option<Arc<Injection>>, watched: Vec<Arc<Injection>>) -
     Credentials::new(move |_| {
         std::future::ready(Ok(CredentialsForRequest {
             injection: injected.clone(),
+            is_renewable: false,
             scan_only: watched.clone(),
         }))
     })

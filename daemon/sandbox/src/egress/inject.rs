@@ -47,6 +47,8 @@ pub enum InjectionPlace {
 pub struct CredentialsForRequest {
     /// The credential to add. Over plain HTTP it is only scanned for (K4).
     pub injection: Option<Arc<Injection>>,
+    /// Whether the daemon can get another secret for this credential.
+    pub is_renewable: bool,
     /// Other secrets to mask in the response: a server can return what another request sent.
     pub scan_only: Vec<Arc<Injection>>,
 }
@@ -105,6 +107,11 @@ impl Credentials {
 }
 
 impl CredentialsForRequest {
+    /// The identity of the added secret.
+    pub(super) fn identity(&self) -> Option<Arc<str>> {
+        self.injection.as_ref().map(|injection| Arc::clone(injection.identity()))
+    }
+
     /// All secrets of the request, if any.
     pub(super) fn scan_secrets(&self) -> Option<ScanSecrets> {
         let mut all: Vec<&Arc<Injection>> = self.injection.iter().chain(&self.scan_only).collect();

@@ -28,6 +28,7 @@ use super::headers;
 use super::inject::{Credentials, CredentialsForRequest, Injection};
 use super::pool::PoolKey;
 use super::record::{EgressRecord, RequestHandle};
+use super::replay::Replay;
 use super::resolve::Unresolved;
 use super::response::{BodyContext, ResponseBody};
 use super::scan::Scanner;
@@ -54,7 +55,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// Sends a request that the rules allow.
+    /// Sends a request that the rules allow. Repeats it once if a server refuses a credential that can be renewed.
     pub(super) async fn send(
         self,
         permitted: Permitted,
@@ -69,6 +70,44 @@ impl Sender {
             self.record.set_error(error);
             Error::HttpRequestDenied
         })?;
+        let identity = credentials.identity();
+        let (replay, request) = match credentials.is_renewable {
+            true => {
+                let (replay, request) = Replay::of(request);
+                (Some(replay), request)
+            }
+            false => (None, request),
+        };
+        let sent = self.send_once(permitted.clone(), request, options, credentials).await?;
+        let Some(identity) = identity.filter(|_| sent.status() == StatusCode::UNAUTHORIZED) else {
+            return Ok(sent);
+        };
+        let is_renewed = self.credentials.report_refusal(&identity);
+        let repeated = replay.filter(|_| is_renewed).and_then(Replay::into_request);
+        if let Some(request) = repeated
+            && let Ok(credentials) = self.credentials.find(&permitted).await
+            && let Some(renewed) = credentials.identity().filter(|renewed| *renewed != identity)
+        {
+            // Closes the connection of the first response.
+            drop(sent);
+            let sent = self.send_once(permitted, request, options, credentials).await?;
+            if sent.status() == StatusCode::UNAUTHORIZED {
+                self.record.set_credential_renewed(self.credentials.report_refusal(&renewed));
+            }
+            return Ok(sent);
+        }
+        self.record.set_credential_renewed(is_renewed);
+        Ok(sent)
+    }
+
+    /// Sends and records one request.
+    async fn send_once(
+        &self,
+        permitted: Permitted,
+        request: Request<WasiBody>,
+        options: RequestOptions,
+        credentials: CredentialsForRequest,
+    ) -> Result<Response<WasiBody>, Error> {
         let credential = credentials.injection.as_ref().map(|injection| &**injection.credential());
         let handle = self.record.begin_request(&permitted, credential);
         let sent = self.exchange(permitted, request, options, credentials, &handle).await;
@@ -91,8 +130,8 @@ impl Sender {
         credentials: CredentialsForRequest,
         handle: &RequestHandle,
     ) -> Result<Response<WasiBody>, Failure> {
-        let identity = credentials.injection.as_ref().map(|injection| Arc::clone(injection.identity()));
-        let key = Arc::new(PoolKey::new(&self.organization, &self.plugin, identity.clone(), &permitted));
+        let identity = credentials.identity();
+        let key = Arc::new(PoolKey::new(&self.organization, &self.plugin, identity, &permitted));
         let scanner = credentials.scan_secrets().map(Scanner::new);
         let request =
             self.prepare(request, &permitted, credentials.injection.as_deref(), scanner.is_some(), handle)?;
@@ -100,9 +139,6 @@ impl Sender {
         let progress = request.body().progress();
         let between_bytes = cap_timeout(options.between_bytes_timeout, BETWEEN_BYTES_TIMEOUT);
         let (mut connection, response) = self.transmit(permitted, request, options, &key, handle).await?;
-        if let Some(identity) = identity.filter(|_| response.status() == StatusCode::UNAUTHORIZED) {
-            self.record.set_credential_renewed(self.credentials.report_refusal(&identity));
-        }
         if progress.may_be_unsent() {
             connection.drive_apart();
         }

@@ -76,7 +76,8 @@ fn client_credential() -> CredentialDocument {
 
 fn user_credential() -> CredentialDocument {
     let authorization_url = "https://idp.example/authorize?tenant=a".to_owned();
-    let authentication = Authentication::AuthorizationCode { client: client(), authorization_url, issuer: None };
+    let authentication =
+        Authentication::AuthorizationCode { client: client(), authorization_url, issuer: None };
     CredentialDocument { authentication, ..bearer() }
 }
 
@@ -297,7 +298,7 @@ async fn k3_a_rejected_token_is_refreshed_at_most_once_a_minute() {
     assert_eq!(token_at(&credentials, 5_000).await.as_deref(), Ok("second"));
     // The API rejects the new token too.
     let second = identity_at(&credentials, 6_000).await;
-    credentials.report_rejection(&organization, &first, 6_000);
+    assert!(credentials.report_rejection(&organization, &first, 6_000), "another secret is there already");
     assert!(!credentials.report_rejection(&organization, &second, 63_999));
     assert_eq!(token_at(&credentials, 64_000).await.as_deref(), Ok("second"));
     assert_eq!(provider.requests().len(), 2);
@@ -307,6 +308,32 @@ async fn k3_a_rejected_token_is_refreshed_at_most_once_a_minute() {
         assert_eq!(token_at(&credentials, now_ms).await.as_deref(), Ok("second"));
     }
     assert_eq!(provider.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn c7_concurrent_rejections_wait_for_one_refresh() {
+    let (_fixture, provider, credentials) = fixture().await;
+    put(&credentials, "stripe", client_credential()).await;
+    let long =
+        |token: &str| format!(r#"{{"access_token":"{token}","token_type":"bearer","expires_in":3600}}"#);
+    provider.responses(200, &long("first-token"));
+    let first = identity_at(&credentials, 1_000).await;
+    for _ in 0..3 {
+        assert!(credentials.report_rejection(&name("acme"), &first, 2_000));
+    }
+    provider.responses(200, &long("second"));
+    let asked = || token_at(&credentials, 3_000);
+    let tokens = tokio::join!(asked(), asked(), asked());
+    let second = Ok("second".to_owned());
+    assert_eq!(tokens, (second.clone(), second.clone(), second));
+    assert_eq!(provider.requests().len(), 2);
+    // A provider that does not respond is asked once for all of them.
+    let second = identity_at(&credentials, 63_000).await;
+    assert!(credentials.report_rejection(&name("acme"), &second, 63_000));
+    let tokens = tokio::join!(asked(), asked());
+    assert_eq!(tokens, (Ok("second".to_owned()), Ok("second".to_owned())));
+    assert_eq!(provider.requests().len(), 3);
+    assert!(!credentials.report_rejection(&name("acme"), &second, 64_000));
 }
 
 #[tokio::test]
