@@ -27,7 +27,7 @@ const HOST: &[(&str, &str)] = &[
     (
         "toolgate-sandbox",
         "bytes cap-std flate2 hickory-resolver http http-body http-body-util hyper hyper-util memchr \
-         rand_chacha rand_core rustix rustls serde_json thiserror tokio tokio-rustls toolgate-admission \
+         rand_chacha rand_core rustix rustls ruzstd serde_json thiserror tokio tokio-rustls toolgate-admission \
          toolgate-api tracing wasm-encoder wasmparser wasmtime wasmtime-wasi wasmtime-wasi-http wasmtime-wasi-io webpki-roots zeroize",
     ),
     // A client of the HTTP interface: no host crate but the shapes, no engine, HTTP server or store.

@@ -1,21 +1,22 @@
 //! Incremental decoder of a response's content coding.
 //!
-//! The host decodes gzip and deflate itself, because the secret scan cannot see through compression. A step takes few
+//! The host decodes gzip, deflate and zstd itself, because the secret scan cannot see through compression. A step takes few
 //! bytes, so its output is bounded before the byte limit is checked.
 //!
-//! Servers also send compressed content without a label. Where a response is scanned, its first bytes decide: gzip and
-//! zlib are decoded, and zstd, which the host cannot decode, is refused.
+//! Servers also send compressed content without a label. Where a response is scanned, its first bytes decide.
+
+mod zstd;
 
 use std::io::{self, Write};
 
 use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use zstd::ZstdDecoder;
 
-/// Input bytes of one step. Deflate expands a byte to at most about a thousand.
-pub(super) const STEP_BYTES: usize = 1024;
+/// Most input bytes of one step. Deflate expands a byte to at most about a thousand.
+const STEP_BYTES: usize = 1024;
 
-/// The signatures of RFC 1952 (with its only method) and RFC 8878.
+/// The signature of RFC 1952 (with its only method).
 const GZIP: &[u8] = &[0x1f, 0x8b, 8];
-const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// Bytes that tell zlib from a text such as `x^2`, which begins with the same two bytes.
 const ZLIB_OR_TEXT_BYTES: usize = 16;
@@ -37,6 +38,8 @@ pub(super) enum Decoder {
     Zlib(Box<ZlibDecoder<Vec<u8>>>),
     /// Without a header, as some servers send it.
     Deflate(Box<DeflateDecoder<Vec<u8>>>),
+    /// Frames of RFC 8878.
+    Zstd(Box<ZstdDecoder>),
 }
 
 impl Decoder {
@@ -46,6 +49,8 @@ impl Decoder {
             "" | "identity" => Some(Self::Identity),
             "gzip" | "x-gzip" => Some(Self::Gzip(Box::new(MultiGzDecoder::new(Vec::new())))),
             "deflate" => Some(Self::Unknown),
+            // Not asked for, but some servers send it anyway.
+            "zstd" => Some(Self::Zstd(Box::new(ZstdDecoder::new()))),
             _ => None,
         }
     }
@@ -59,11 +64,21 @@ impl Decoder {
         matches!(self, Self::Identity)
     }
 
-    /// Decodes at most [`STEP_BYTES`] bytes. The error of content that the host cannot decode has the kind `Unsupported`.
+    /// The most bytes of the next step.
+    pub(super) fn step_bytes(&self) -> usize {
+        match self {
+            Self::Zstd(decoder) => decoder.wanted_bytes().min(STEP_BYTES),
+            // Decoded all at once when they have decided.
+            Self::Unlabelled(_) => ZLIB_OR_TEXT_BYTES,
+            _ => STEP_BYTES,
+        }
+    }
+
+    /// Decodes at most [`Self::step_bytes`] bytes. The error of content that the host cannot decode has the kind `Unsupported`.
     pub(super) fn step(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         if let Self::Unlabelled(start) = self {
             start.extend_from_slice(bytes);
-            let Some(decoder) = by_signature(start, false)? else { return Ok(Vec::new()) };
+            let Some(decoder) = by_signature(start, false) else { return Ok(Vec::new()) };
             return self.begin(decoder);
         }
         if let (Self::Unknown, Some(first)) = (&self, bytes.first()) {
@@ -77,13 +92,14 @@ impl Decoder {
             Self::Gzip(decoder) => decode(decoder.as_mut(), bytes, MultiGzDecoder::get_mut),
             Self::Zlib(decoder) => decode(decoder.as_mut(), bytes, ZlibDecoder::get_mut),
             Self::Deflate(decoder) => decode(decoder.as_mut(), bytes, DeflateDecoder::get_mut),
+            Self::Zstd(decoder) => decoder.decode(bytes),
         }
     }
 
     /// Returns the remaining output; an error if the stream is truncated.
     pub(super) fn finish(&mut self) -> io::Result<Vec<u8>> {
         if let Self::Unlabelled(start) = self {
-            let decoder = by_signature(start, true)?.unwrap_or(Self::Identity);
+            let decoder = by_signature(start, true).unwrap_or(Self::Identity);
             let begun = self.begin(decoder)?;
             return Ok([begun, self.finish()?].concat());
         }
@@ -92,6 +108,7 @@ impl Decoder {
             Self::Gzip(decoder) => decoder.try_finish().map(|()| std::mem::take(decoder.get_mut())),
             Self::Zlib(decoder) => decoder.try_finish().map(|()| std::mem::take(decoder.get_mut())),
             Self::Deflate(decoder) => decoder.try_finish().map(|()| std::mem::take(decoder.get_mut())),
+            Self::Zstd(decoder) => decoder.finish().map(|()| Vec::new()),
         }
     }
 }
@@ -99,35 +116,42 @@ impl Decoder {
 impl Decoder {
     /// Begins with the decoder that the first bytes call for.
     fn begin(&mut self, decoder: Self) -> io::Result<Vec<u8>> {
-        match std::mem::replace(self, decoder) {
-            Self::Unlabelled(start) => self.step(&start),
-            _ => Ok(Vec::new()),
+        let Self::Unlabelled(start) = std::mem::replace(self, decoder) else { return Ok(Vec::new()) };
+        let (mut rest, mut decoded) = (&start[..], Vec::new());
+        while !rest.is_empty() {
+            let (step, after) = rest.split_at(self.step_bytes().min(rest.len()));
+            decoded.extend(self.step(step)?);
+            rest = after;
         }
+        Ok(decoded)
     }
 }
 
 /// Returns the decoder for content that starts so; none if more bytes must decide.
-fn by_signature(start: &[u8], is_whole: bool) -> io::Result<Option<Decoder>> {
-    let may_become =
-        |signature: &[u8]| !is_whole && start.len() < signature.len() && signature.starts_with(start);
-    if start.starts_with(ZSTD) {
-        return Err(io::ErrorKind::Unsupported.into());
+fn by_signature(start: &[u8], is_whole: bool) -> Option<Decoder> {
+    let is_short = |signature_bytes: usize| !is_whole && start.len() < signature_bytes;
+    if ZstdDecoder::is_start(start) {
+        return match start.len() < zstd::MAGIC.len() {
+            true if is_whole => Some(Decoder::Identity),
+            true => None,
+            false => Decoder::for_coding("zstd"),
+        };
     }
     if start.starts_with(GZIP) {
-        return Ok(Decoder::for_coding("gzip"));
+        return Decoder::for_coding("gzip");
     }
-    Ok(match start {
-        _ if may_become(ZSTD) || may_become(GZIP) => None,
+    match start {
+        _ if is_short(GZIP.len()) && GZIP.starts_with(start) => None,
         [0x78] if !is_whole => None,
         [0x78, flags, ..] if u16::from_be_bytes([0x78, *flags]).is_multiple_of(31) => {
-            match start.len() < ZLIB_OR_TEXT_BYTES && !is_whole {
+            match is_short(ZLIB_OR_TEXT_BYTES) {
                 true => None,
                 false if is_text(start) => Some(Decoder::Identity),
                 false => Decoder::for_coding("deflate"),
             }
         }
         _ => Some(Decoder::Identity),
-    })
+    }
 }
 
 /// Whether bytes are the start of a text: UTF-8 without control characters.
@@ -160,8 +184,12 @@ mod tests {
     fn decode_all(content: &[u8], piece: usize) -> io::Result<Vec<u8>> {
         let mut decoder = Decoder::Identity.for_scan();
         let mut all = Vec::new();
-        for piece in content.chunks(piece) {
-            all.extend(decoder.step(piece)?);
+        for mut piece in content.chunks(piece) {
+            while !piece.is_empty() {
+                let (step, after) = piece.split_at(decoder.step_bytes().min(piece.len()));
+                all.extend(decoder.step(step)?);
+                piece = after;
+            }
         }
         all.extend(decoder.finish()?);
         Ok(all)
@@ -216,9 +244,23 @@ mod tests {
     }
 
     #[test]
+    fn k4_zstd_without_a_label_is_decoded_by_its_signature() {
+        let frame = b"\x28\xb5\x2f\xfd\x04\x68\x41\0\0secret 1\xa4\xe7\x3b\x7b";
+        let skippable = b"\x50\x2a\x4d\x18\x01\0\0\0a";
+        for piece in [1, 2, 5, STEP_BYTES] {
+            assert_eq!(decode_all(frame, piece).unwrap(), b"secret 1");
+            assert_eq!(decode_all(&[&skippable[..], frame].concat(), piece).unwrap(), b"secret 1");
+            for text in ["P", "P*", "P*M", "P*M\u{19}", "(\u{b5}"] {
+                assert_eq!(decode_all(text.as_bytes(), piece).unwrap(), text.as_bytes());
+            }
+        }
+    }
+
+    #[test]
     fn k4_what_the_host_cannot_decode_is_refused() {
+        // A window of 16 MiB.
         for piece in [1, 3, STEP_BYTES] {
-            let refused = decode_all(&[0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x00], piece).unwrap_err();
+            let refused = decode_all(&[0x28, 0xb5, 0x2f, 0xfd, 0x00, 14 << 3, 0, 0, 0], piece).unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
         }
         let [mut gzip, _] = compress(b"some text", 6);

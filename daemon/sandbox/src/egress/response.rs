@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use wasmtime_wasi_http::Error;
 
 use super::connection::Connection;
-use super::decode::{Decoder, STEP_BYTES};
+use super::decode::Decoder;
 use super::failure::reason;
 use super::headers;
 use super::pool::{Pool, PoolKey};
@@ -150,7 +150,7 @@ impl ResponseBody {
             let rest = std::mem::take(&mut self.pending);
             return Ok(self.scan(rest));
         }
-        let step = self.pending.split_to(self.pending.remaining().min(STEP_BYTES));
+        let step = self.pending.split_to(self.pending.remaining().min(self.decoder.step_bytes()));
         let decoded = self.decoder.step(&step).map_err(decode_error)?;
         if !self.decoder.is_identity() {
             self.context.handle.count_received(decoded.len())?;
