@@ -1,9 +1,10 @@
 """MCP server (PyPI `mcp`) for the tests of plugins/mcp. It serves both revisions, 2025-11-25 and 2026-07-28, at `/mcp`.
 
-    python server.py PORT [--describe FILE] [--token WORD]
+    python server.py PORT [--describe FILE] [--token WORD] [--sse]
 
 Port 0 selects a free port. The line `listening on PORT` means that it is ready. `--describe` names a file with the description
 of the tool `note`, read for each listing, so that a test can change it. `--token` requires `Authorization: Bearer WORD`.
+`--sse` serves the transport of 2024-11-05 at `/sse` instead.
 `GET /seen` returns the method and `Mcp-Method` of each request.
 """
 
@@ -25,6 +26,7 @@ arguments = argparse.ArgumentParser()
 arguments.add_argument("port", type=int)
 arguments.add_argument("--describe", type=pathlib.Path)
 arguments.add_argument("--token")
+arguments.add_argument("--sse", action="store_true")
 arguments = arguments.parse_args()
 
 
@@ -165,5 +167,6 @@ class Announcing(uvicorn.Server):
 
 
 listener = socket.create_server(("127.0.0.1", arguments.port))
-config = uvicorn.Config(watched(server.streamable_http_app()), log_level="error")
+app = server.sse_app() if arguments.sse else server.streamable_http_app()
+config = uvicorn.Config(watched(app), log_level="error")
 asyncio.run(Announcing(config).serve(sockets=[listener]))

@@ -28,6 +28,14 @@ impl Server {
         Self::announced(command)
     }
 
+    /// Starts PyPI `mcp` with the transport of 2024-11-05.
+    fn sse() -> Self {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/server.py");
+        let mut command = Command::new(find_installed(PROGRAM, "mcp/python/bin/python"));
+        command.arg(script).args(["0", "--sse"]);
+        Self::announced(command)
+    }
+
     /// Starts PyPI `fastmcp`.
     fn fast() -> Self {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/fast_server.py");
@@ -188,6 +196,22 @@ fn m4_a_server_of_the_older_revision_is_mounted() {
     assert!(action_names(&made).contains(&"echo".to_owned()), "{made}");
     let echoed = fixture.session().call("wiki/echo", json!({"message": "hello"}));
     assert!(echoed.output().to_string().contains("hello"), "{}", echoed.0);
+}
+
+#[test]
+#[cfg_attr(not(has = "mcp"), ignore = "needs MCP servers, which `.ci/run` installs")]
+fn m4_a_server_of_the_oldest_transport_is_mounted() {
+    for protocol in [Value::Null, json!("2024-11-05")] {
+        let fixture = Fixture::new(Daemon::start(PROGRAM, ""), Server::sse());
+        let made = fixture
+            .mount(&json!({"protocol": protocol, "url": format!("http://{}/sse", fixture.server.address)}));
+        assert!(action_names(&made).contains(&"get_forecast".to_owned()), "{made}");
+        let session = fixture.session();
+        assert_eq!(session.call("wiki/echo", json!({"text": "hello"})).output(), "hello");
+        assert_eq!(session.call("wiki/count", json!({"to": 3})).output(), "counted to 3");
+        let failed = error_message(session.call("wiki/fail", json!({"why": "no"})), "TOOL_FAILED");
+        assert!(failed.contains("cannot be done: no"), "{failed}");
+    }
 }
 
 /// Pydantic writes a local time without an offset, which is no `date-time`; the schema says that it is one.

@@ -135,7 +135,7 @@ pub enum Protocol {
     /// A session as of March 2025.
     #[serde(rename = "2025-03-26")]
     Session202503,
-    /// A session as of November 2024, over Streamable HTTP too.
+    /// A session as of November 2024, over Streamable HTTP or over HTTP with SSE.
     #[serde(rename = "2024-11-05")]
     Session202411,
 }

@@ -20,6 +20,8 @@ pub fn call(part: &Part, tool: &str, context: &Context, arguments: &str) -> Resu
     let server = Server { url: &part.url, headers: &part.headers, context };
     let arguments: &RawValue = serde_json::from_str(arguments)?;
     let result = match part.protocol {
+        _ if part.sse => Connection::initialize_by_events(&server)
+            .and_then(|(connection, ..)| connection.ask(request(tool, arguments))),
         Some(session) if session != Protocol::Stateless => in_session(&server, session, tool, arguments),
         _ => {
             let mirrored = mirrored(part, arguments)?;

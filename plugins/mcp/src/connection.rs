@@ -3,6 +3,7 @@
 //! In the stateless one every request carries the revision and what the client is, in its body and, for the proxies before
 //! a server, in header fields that must say the same. In the older one a session is opened first and ended last.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -10,6 +11,7 @@ use toolgate_api::definition::Protocol;
 use toolgate_sdk::serde_json::value::RawValue;
 use toolgate_sdk::serde_json::{Value, json};
 
+use crate::channel::Channel;
 use crate::exchange::{Message, SESSION_FIELD, Server};
 use crate::failure::Failure;
 use crate::mirror;
@@ -25,12 +27,17 @@ const PARTING: Duration = Duration::from_secs(2);
 /// A server, spoken to in one family.
 pub struct Connection<'a> {
     server: &'a Server<'a>,
-    kind: Kind,
+    kind: Kind<'a>,
 }
 
-enum Kind {
+enum Kind<'a> {
     Stateless,
-    Session { revision: String, id: Option<String> },
+    Session {
+        revision: String,
+        id: Option<String>,
+    },
+    /// A session of the oldest transport.
+    Events(RefCell<Channel<'a>>),
 }
 
 /// A request, the same in both families.
@@ -93,12 +100,24 @@ impl<'a> Connection<'a> {
         }
     }
 
+    /// As [`initialize`](Self::initialize), by the oldest transport.
+    pub fn initialize_by_events(server: &'a Server<'a>) -> Result<(Self, Value, Protocol), Failure> {
+        let took = Protocol::Session202411;
+        let mut channel = Channel::open(server)?;
+        let said = channel.ask(&initialization(took))?;
+        check_revision(said_revision(&said))?;
+        channel.tell(&INITIALIZED)?;
+        Ok((Self { server, kind: Kind::Events(RefCell::new(channel)) }, said, took))
+    }
+
+    /// Whether it is of the oldest transport.
+    pub fn is_by_events(&self) -> bool {
+        matches!(self.kind, Kind::Events(_))
+    }
+
     fn open(server: &'a Server<'a>, offered: Protocol) -> Result<(Self, Value), Failure> {
-        let revision = offered.revision();
-        let params = json!({"protocolVersion": revision, "capabilities": Nothing {}, "clientInfo": CLIENT});
-        let message = Message { jsonrpc: "2.0", id: Some(1), method: "initialize", params: Some(params) };
-        let (said, head) = server.ask(&[], &message)?;
-        let revision = said.get("protocolVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (said, head) = server.ask(&[], &initialization(offered))?;
+        let revision = said_revision(&said).to_owned();
         let connection = Self { server, kind: Kind::Session { revision, id: head.session } };
         match connection.begin() {
             Ok(()) => Ok((connection, said)),
@@ -121,6 +140,9 @@ impl<'a> Connection<'a> {
             params.meta = Some(Meta { revision: STATELESS, client: CLIENT, capabilities: Nothing {} });
         }
         let message = Message { jsonrpc: "2.0", id: Some(2), method, params: Some(params) };
+        if let Kind::Events(channel) = &self.kind {
+            return channel.borrow_mut().ask(&message);
+        }
         self.checked(self.server.ask(&fields, &message)).map(|(result, _)| result)
     }
 
@@ -136,23 +158,13 @@ impl<'a> Connection<'a> {
 
     fn begin(&self) -> Result<(), Failure> {
         let Kind::Session { revision, id } = &self.kind else { return Ok(()) };
-        // They differ in nothing that is used here.
-        let known = Protocol::SESSIONS.map(Protocol::revision);
-        if !known.contains(&revision.as_str()) {
-            return Err(Failure::Unreadable(format!(
-                "it speaks revision `{}` of the protocol, and not one of {}",
-                shown(revision, 40),
-                known.join(", ")
-            )));
-        }
+        check_revision(revision)?;
         let is_visible =
             |id: &String| id.len() <= SESSION_BYTES && id.bytes().all(|byte| byte.is_ascii_graphic());
         if !id.as_ref().is_none_or(is_visible) {
             return Err(Failure::Unreadable("the id of its session is no visible ASCII".to_owned()));
         }
-        let message: Message<()> =
-            Message { jsonrpc: "2.0", id: None, method: "notifications/initialized", params: None };
-        self.checked(self.server.tell(&self.fields(), &message))
+        self.checked(self.server.tell(&self.fields(), &INITIALIZED))
     }
 
     fn fields(&self) -> Vec<(&'a str, String)> {
@@ -163,6 +175,7 @@ impl<'a> Connection<'a> {
                 let id = id.as_ref().map(|id| (SESSION_FIELD, id.clone()));
                 std::iter::once((REVISION, revision.clone())).chain(id).collect()
             }
+            Kind::Events(_) => Vec::new(),
         }
     }
 
@@ -177,6 +190,32 @@ impl<'a> Connection<'a> {
             let has_session = matches!(self.kind, Kind::Session { id: Some(_), .. });
             if has_session && status == 404 { Failure::SessionLost } else { failure }
         })
+    }
+}
+
+const INITIALIZED: Message<()> =
+    Message { jsonrpc: "2.0", id: None, method: "notifications/initialized", params: None };
+
+fn initialization(offered: Protocol) -> Message<Value> {
+    let params =
+        json!({"protocolVersion": offered.revision(), "capabilities": Nothing {}, "clientInfo": CLIENT});
+    Message { jsonrpc: "2.0", id: Some(1), method: "initialize", params: Some(params) }
+}
+
+fn said_revision(said: &Value) -> &str {
+    said.get("protocolVersion").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The revisions with sessions differ in nothing that is used here.
+fn check_revision(revision: &str) -> Result<(), Failure> {
+    let known = Protocol::SESSIONS.map(Protocol::revision);
+    match known.contains(&revision) {
+        true => Ok(()),
+        false => Err(Failure::Unreadable(format!(
+            "it speaks revision `{}` of the protocol, and not one of {}",
+            shown(revision, 40),
+            known.join(", ")
+        ))),
     }
 }
 

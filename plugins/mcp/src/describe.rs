@@ -28,6 +28,9 @@ pub struct Part {
     pub headers: Vec<(String, String)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Protocol>,
+    /// Whether the server speaks the transport of 2024-11-05, HTTP with SSE.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sse: bool,
     /// The server's name of the tool; none at `discover`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
@@ -69,7 +72,7 @@ pub fn describe(document: &Document, discovered: Value) -> Result<Value, Error> 
     if tools.is_empty() {
         return Err(nothing_left(document));
     }
-    let part = Part { protocol: Some(discovered.protocol), ..part(document) };
+    let part = Part { protocol: Some(discovered.protocol), sse: discovered.sse, ..part(document) };
     let described = tools.into_values().map(|tool| {
         let name = toolgate_api::name::derive_tool_name(&document.namespace, &tool.name);
         describe_tool(&name, tool, &part, document)
@@ -134,6 +137,7 @@ fn part(document: &Document) -> Part {
         url: document.address.url.clone(),
         headers: document.headers.clone(),
         protocol: document.definition.protocol,
+        sse: false,
         tool: None,
         structured: false,
         mirrored: Vec::new(),
@@ -165,14 +169,18 @@ fn plugin(document: &Document, tools: Vec<Value>) -> Value {
 
 fn network_rule(document: &Document) -> Value {
     let address = &document.address;
+    // A server of the oldest transport names itself where requests are posted.
+    let path = match document.definition.protocol {
+        Some(Protocol::Session202411) => "/",
+        _ => &address.path,
+    };
     // Only a session is ended with a request of its own, and has streams that can be resumed.
     let methods: &[&str] = if document.definition.protocol == Some(Protocol::Stateless) {
         &["POST"]
     } else {
         &["POST", "GET", "DELETE"]
     };
-    let mut rule =
-        json!({"scheme": address.scheme, "host": address.host, "methods": methods, "path": address.path});
+    let mut rule = json!({"scheme": address.scheme, "host": address.host, "methods": methods, "path": path});
     if let Some(port) = address.port {
         rule["port"] = port.into();
     }

@@ -25,10 +25,14 @@ pub fn discover(part: &Part, context: &Context) -> Result<Value, Error> {
     let server = Server { url: &part.url, headers: &part.headers, context };
     let (connection, protocol, said) =
         connect(&server, part.protocol).map_err(|failure| failure.tell(server.host()))?;
-    let listed = list(&connection);
+    let (listed, is_by_events) = (list(&connection), connection.is_by_events());
     connection.end(listed.as_ref().err());
     let (listed, note) = listed.map_err(|failure| failure.tell(server.host()))?;
-    Ok(offer::sort(part, protocol, listed, &said, note))
+    let mut offer = offer::sort(part, protocol, listed, &said, note);
+    if is_by_events {
+        offer["sse"] = true.into();
+    }
+    Ok(offer)
 }
 
 /// The newest family that the server speaks, or the one that the owner says.
@@ -36,8 +40,16 @@ fn connect<'a>(
     server: &'a Server<'a>,
     protocol: Option<Protocol>,
 ) -> Result<(Connection<'a>, Protocol, Value), Failure> {
-    let in_session =
-        |offered| Connection::initialize(server, offered).map(|(it, said, took)| (it, took, said));
+    let in_session = |offered| {
+        let opened = Connection::initialize(server, offered);
+        let opened = match &opened {
+            Err(failure) if may_be_oldest(protocol, failure) => {
+                Connection::initialize_by_events(server).or(opened)
+            }
+            _ => opened,
+        };
+        opened.map(|(it, said, took)| (it, took, said))
+    };
     if let Some(session) = protocol.filter(|protocol| *protocol != Protocol::Stateless) {
         return in_session(session);
     }
@@ -67,6 +79,12 @@ fn may_be_older(failure: &Failure) -> bool {
         Failure::Told(told) => !told.is_of_stateless(),
         Failure::Unreadable(_) | Failure::SessionLost => true,
     }
+}
+
+/// Whether a server that answers `initialize` so may speak the oldest transport (2025-11-25, Transports).
+fn may_be_oldest(protocol: Option<Protocol>, failure: &Failure) -> bool {
+    matches!(protocol, None | Some(Protocol::Session202411))
+        && matches!(failure, Failure::Status(status) if matches!(status.status, 400 | 404 | 405))
 }
 
 /// All tools as they come, page by page, and why the list is taken as ended where the server does not end it.

@@ -13,7 +13,7 @@ use toolgate_sdk::serde_json::{Value, json};
 use toolgate_sdk::{Context, Level};
 
 use crate::failure::{Failure, Told, excerpt, read_failure};
-use crate::stream::{Events, Form, Position};
+use crate::stream::{EventKind, Events, Form, Position};
 use crate::text::shown;
 
 /// What is read of one answer. As values JSON takes several times its length, and a call has 64 MiB by default.
@@ -40,6 +40,7 @@ const METHOD_NOT_FOUND: i64 = -32601;
 pub const SESSION_FIELD: &str = "mcp-session-id";
 
 /// A server, and the call in which it is asked.
+#[derive(Clone, Copy)]
 pub struct Server<'a> {
     pub url: &'a str,
     pub headers: &'a [(String, String)],
@@ -84,6 +85,25 @@ impl Server<'_> {
         let asked = message.id.unwrap_or_default();
         let mut answer = Answer { server: self, fields: &fields, asked, questions: 0 };
         Ok((answer.read(response)?, head))
+    }
+
+    /// Sends a request whose answer comes by a stream that is open already.
+    pub fn ask_by_events<P: Serialize>(
+        &self,
+        message: &Message<P>,
+        events: &mut Events<impl std::io::Read>,
+    ) -> Result<Value, Failure> {
+        let status = self.post(&[], message)?.status();
+        let asked = message.id.unwrap_or_default();
+        let mut answer = Answer { server: self, fields: &[], asked, questions: 0 };
+        let result = answer.read_events(status, events)?;
+        result.ok_or_else(|| Failure::Unreadable("the stream ended before the answer came".to_owned()))
+    }
+
+    /// Opens a stream of events.
+    pub fn stream(&self) -> Result<Response, Failure> {
+        let request = self.with_headers(http::get(self.url), &[]).header("accept", "text/event-stream");
+        Ok(request.timeout(self.time_left()).send()?)
     }
 
     /// Sends a notification, which has no answer.
@@ -216,7 +236,7 @@ impl Answer<'_> {
                         return Ok(Some(result));
                     }
                 }
-                None if event.is_message => {
+                None if event.kind == EventKind::Message => {
                     return Err(no_message(status, "text/event-stream", event.data.as_bytes()));
                 }
                 // Other events carry what they like.

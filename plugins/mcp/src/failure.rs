@@ -144,7 +144,7 @@ impl Status {
         let message = match status {
             401 => format!(
                 "`{host}` wants a credential, or does not accept the one it got (status 401): whoever runs this plugin \
-                 must bind or renew it{said}"
+                 must bind or renew it (`toolgate credential discover` finds its provider){said}"
             ),
             403 => format!("`{host}` does not allow this with the credential it got (status 403){said}"),
             404 => format!("`{host}` has no MCP server at this address (status 404){said}"),

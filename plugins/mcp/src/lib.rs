@@ -13,7 +13,8 @@
 //! sees; its hints are its own word, and what it does not say is answered carefully.
 //!
 //! In order: [`document`] (what the owner writes), [`describe`] (the plugin of it), [`discover`] and [`call`] (what asks the
-//! server), [`offer`] (what of an answer can be mounted), [`connection`] (the two families), [`exchange`] (one message and its answer).
+//! server), [`offer`] (what of an answer can be mounted), [`connection`] (the two families), [`channel`] (the oldest transport),
+//! [`exchange`] (one message and its answer).
 
 mod document;
 
@@ -26,6 +27,7 @@ mod mirror;
 mod offer;
 mod schema;
 
+mod channel;
 mod connection;
 mod exchange;
 mod failure;

@@ -34,6 +34,8 @@ const INSTRUCTIONS_CHARS: usize = 16_384;
 #[derive(Deserialize)]
 pub struct Discovered {
     pub protocol: Protocol,
+    #[serde(default)]
+    pub sse: bool,
     pub tools: Vec<Tool>,
 }
 

@@ -41,8 +41,27 @@ pub enum Form {
 #[derive(Debug, PartialEq)]
 pub struct Event {
     pub data: String,
-    /// Whether its name is that of messages, `message`.
-    pub is_message: bool,
+    pub kind: EventKind,
+}
+
+/// The name of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// `message`, also without a name.
+    Message,
+    /// `endpoint`, by which a server of 2024-11-05 says where requests are posted.
+    Endpoint,
+    Other,
+}
+
+impl EventKind {
+    fn of(name: &str) -> Self {
+        match name {
+            "message" => Self::Message,
+            "endpoint" => Self::Endpoint,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// The place from which a stream can be resumed.
@@ -104,15 +123,20 @@ impl<R: Read> Events<R> {
         Ok(self.buffer.get(self.at..).unwrap_or_default())
     }
 
+    /// Begins to count bytes and events anew: the limits are those of one answer.
+    pub fn begin_answer(&mut self) {
+        (self.read_bytes, self.events) = (0, 0);
+    }
+
     /// The next event that carries data, or none where the stream ends.
     pub fn next(&mut self) -> Result<Option<Event>, Failure> {
         let mut data: Option<String> = None;
-        let mut is_message = true;
+        let mut kind = EventKind::Message;
         while let Some(line) = self.line()? {
             if line.is_empty() {
                 match data.take().filter(|data| !data.is_empty()) {
-                    Some(data) => return self.count(Event { data, is_message }).map(Some),
-                    None => is_message = true,
+                    Some(data) => return self.count(Event { data, kind }).map(Some),
+                    None => kind = EventKind::Message,
                 }
                 continue;
             }
@@ -124,7 +148,7 @@ impl<R: Read> Events<R> {
                     }
                     None => data = Some(value.to_owned()),
                 },
-                ("event", name) => is_message = name == "message",
+                ("event", name) => kind = EventKind::of(name),
                 ("id", id) if is_header_value(id) => self.position.id = Some(id.to_owned()),
                 ("retry", time) => self.position.retry = time.parse().ok().map(Duration::from_millis),
                 _ => {}

@@ -5,6 +5,7 @@
 
 mod described;
 mod discovered;
+mod events;
 mod schemas;
 mod sessions;
 mod stateless;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use crate::stream::{Event, Events, Form};
+use crate::stream::{Event, EventKind, Events, Form};
 
 /// Gives a text in pieces of so many bytes.
 struct Pieces<'a>(&'a [u8], usize);
@@ -44,9 +44,9 @@ fn m4_events_are_read_whatever_ends_their_lines_and_wherever_they_are_cut() {
 fn m4_the_name_of_an_event_is_kept_until_the_event_ends() {
     let names: Vec<_> = events("event: other\ndata: a\n\ndata: b\n\nevent: message\ndata: c\n\n", 3)
         .into_iter()
-        .map(|event| event.is_message)
+        .map(|event| event.kind)
         .collect();
-    assert_eq!(names, [false, true, true]);
+    assert_eq!(names, [EventKind::Other, EventKind::Message, EventKind::Message]);
 }
 
 #[test]
