@@ -374,15 +374,16 @@ settings! {
         /// A file with CA certificates, in PEM, to trust in addition to the public ones in requests to a vault or an
         /// OAuth2 provider.
         ca_file: Option<PathBuf> = None, ValueKind::Text;
-        /// The URL of the daemon for browsers, like `https://tools.example.org`: OAuth2 providers redirect users to it. Its
-        /// host must be one of `allowed_hosts`. By default the address of `listen`, over plain HTTP.
+        /// The URL of the daemon for browsers, like `https://tools.example.org`: OAuth2 providers redirect users to it and
+        /// read the client metadata document there. Its host must be one of `allowed_hosts`. By default the address of
+        /// `listen`.
         public_url: Option<String> = None, ValueKind::TextFormat(&PUBLIC_URL);
-        /// Hosts of OAuth2 token endpoints that may be used without TLS, as `HOST:PORT`, or `HOST` for port 80. The client
-        /// secret and the tokens are then readable on the network. By default none. Requests of tools never carry a
-        /// credential without TLS.
+        /// Hosts of OAuth2 token endpoints, and of discovered services, that may be used without TLS, as `HOST:PORT`, or
+        /// `HOST` for port 80. The client secret and the tokens are then readable on the network. By default none. Requests
+        /// of tools never carry a credential without TLS.
         plain_http: Option<Vec<String>> = None, ValueKind::HostsWithPorts;
-        /// Hosts of OAuth2 token endpoints that may resolve to private addresses, as `HOST:PORT`. They are used over TLS
-        /// like all others. By default none.
+        /// Hosts of OAuth2 token endpoints, and of discovered services, that may resolve to private addresses, as
+        /// `HOST:PORT`. They are used over TLS like all others. By default none.
         private_hosts: Option<Vec<String>> = None, ValueKind::HostsWithPorts;
     }
 }
