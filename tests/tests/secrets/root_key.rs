@@ -22,7 +22,8 @@ fn a_sealed_daemon_serves_calls_without_secrets_and_can_be_unsealed() {
     let data = folder.path().join("data");
     compiled_code::restore(Path::new(PROGRAM), &data).expect("the compiled code is copied");
     let start = |under: &[String]| {
-        let options = Options { settings: settings.clone(), data: Some(data.clone()), under: under.to_vec() };
+        let (settings, data) = (settings.clone(), Some(data.clone()));
+        let options = Options { settings, data, under: under.to_vec(), ..Options::default() };
         Daemon::start_with(PROGRAM, options)
     };
     let daemon = start(&with_key);
