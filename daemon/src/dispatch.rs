@@ -15,6 +15,7 @@ mod detach;
 mod test_call;
 mod events;
 mod record;
+mod refusals;
 mod spill;
 
 use std::sync::{Arc, Mutex};
@@ -132,6 +133,16 @@ struct CallOptions {
     exceeded: Option<RoundsExceeded>,
     /// The call is a test call, with rules of its own.
     test: Option<Arc<TestCall>>,
+}
+
+impl CallOptions {
+    /// The rules that decide the call.
+    fn rules(&self, snapshot: &Snapshot, session: &Session) -> Rules<Component> {
+        match &self.test {
+            None => rules_of(snapshot, session),
+            Some(test) => test.rules.clone(),
+        }
+    }
 }
 
 /// The tokens that stop a call before its end.

@@ -96,6 +96,7 @@ impl PluginHarness {
             digest: self.digest.clone(),
             component: self.component.clone(),
             disabled: false,
+            has_trusted_hints: true,
         };
         let catalogue = Arc::new(Catalogue::new(limits, vec![Arc::new(plugin)]));
         Rules::allow_all(catalogue)

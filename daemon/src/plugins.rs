@@ -26,7 +26,7 @@ use toolgate_sandbox::{Component, Sandbox};
 pub use background_loads::BackgroundLoad;
 pub use built_in::BUILT_IN;
 pub use from_definition::Definition;
-pub use history::{capabilities_view, tool_view};
+pub use history::{capabilities_view, tool_details, tool_views};
 pub use load::{BuiltIn, ExpectedPlugin};
 
 use crate::clock::now_ms;
@@ -124,7 +124,8 @@ impl Plugins {
             views.insert(name.clone(), self.with_background_loads(name, failed.view(name)));
         }
         for (name, history) in loaded.iter() {
-            views.insert(name.clone(), self.with_background_loads(name, history.view(name)));
+            let view = history.view(name, self.granted(name).as_ref());
+            views.insert(name.clone(), self.with_background_loads(name, view));
         }
         views.into_values().collect()
     }
@@ -132,7 +133,8 @@ impl Plugins {
     /// Returns one plugin with all its versions.
     pub async fn find(&self, namespace: &Namespace) -> Result<PluginView, CallError> {
         let loaded = self.0.loaded.lock().await;
-        let view = loaded.get(namespace).map(|history| history.view(namespace));
+        let granted = self.granted(namespace);
+        let view = loaded.get(namespace).map(|history| history.view(namespace, granted.as_ref()));
         match view.or_else(|| Some(lock(&self.0.failed).get(namespace)?.view(namespace))) {
             Some(view) => Ok(self.with_background_loads(namespace, view)),
             None => self.0.background.of(namespace).pop().ok_or_else(|| not_found(namespace)),
@@ -220,10 +222,15 @@ impl Plugins {
         let mut next = loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?.clone();
         act(&mut next)?;
         self.0.store.put_plugin(next.row(namespace)).await?;
-        let view = next.view(namespace);
+        let view = next.view(namespace, self.granted(namespace).as_ref());
         loaded.insert(namespace.clone(), next);
         self.serve(&loaded);
         Ok(view)
+    }
+
+    /// The operator's grant of a plugin.
+    fn granted(&self, namespace: &Namespace) -> Option<Arc<Grant>> {
+        lock(&self.0.grants).get(namespace).cloned()
     }
 
     /// Swaps the registry's plugins for the loaded ones.

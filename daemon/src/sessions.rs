@@ -7,6 +7,7 @@
 mod answers;
 mod call_table;
 mod organization;
+mod refusal_counts;
 mod state;
 mod workspaces;
 
@@ -35,6 +36,7 @@ pub use call_table::{
     CallState, CallTable, ClientPart, Lookup, PendingCall, PendingOn, PostedResult, ResultLookup, RunningCall,
 };
 pub use organization::{OrganizationBounds, OrganizationUse, SessionShare};
+pub use refusal_counts::{Counted, RefusalCounts, RefusalKind, RefusedCall, RepeatedRefusals};
 pub use state::{Bounds, RoundsExceeded, SessionState};
 pub use workspaces::OPEN_MAX;
 
@@ -93,6 +95,8 @@ pub struct Session {
     pub calls: CallTable,
     /// The answers on disk.
     pub stored: Option<Arc<SessionAnswers>>,
+    /// Its refusals of the last seconds.
+    pub refusals: RefusalCounts,
     /// An earlier run of the daemon opened it. The calls of that run are only in the audit log, and their answers on disk.
     pub restored: bool,
     /// The ids of those calls, read on first use.
@@ -295,6 +299,7 @@ impl Sessions {
             workspaces: Arc::clone(&self.workspaces),
             calls: CallTable::new(self.answer_kept_ms, Arc::clone(&share.0), stored.clone()),
             stored,
+            refusals: RefusalCounts::default(),
             restored,
             earlier_calls: OnceCell::new(),
             last_used_ms: AtomicU64::new(initial.last_used_ms),

@@ -58,10 +58,18 @@ impl Client {
         let loaded = self.upload(namespace, file).expect(200).json();
         if loaded["capabilities"]["filesystem"] == "workspace" {
             let path = format!("/v1/plugins/{namespace}/grant");
-            let granted = self.make(&path, &json!({"filesystem": "workspace"}));
+            let granted =
+                self.make(&path, &json!({"filesystem": "workspace", "confirmed_hints": loaded["digest"]}));
             assert!(matches!(granted.status, 201 | 412), "{}", granted.text());
         }
         loaded
+    }
+
+    /// Loads a plugin without capabilities, and confirms its hints.
+    pub fn load_confirmed(&self, namespace: &str, file: &[u8]) {
+        let loaded = self.load(namespace, file);
+        let path = format!("/v1/plugins/{namespace}/grant");
+        self.make(&path, &json!({"confirmed_hints": loaded["digest"]})).expect(201);
     }
 
     /// Returns the first page of an audit search.

@@ -147,6 +147,7 @@ async fn load(sandbox: &Sandbox, component: &[u8]) -> Plugin<toolgate_sandbox::C
         granted: Default::default(),
         component,
         disabled: false,
+        has_trusted_hints: true,
     }
 }
 

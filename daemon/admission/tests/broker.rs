@@ -110,6 +110,7 @@ fn plugin(file: &Path) -> Arc<Plugin<()>> {
         granted: Arc::default(),
         component: (),
         disabled: false,
+        has_trusted_hints: true,
     })
 }
 

@@ -176,6 +176,10 @@ pub struct CallIntent<'a> {
     pub verdict: Verdict,
     /// The layer and rule that decided.
     pub reason: Reason<'a>,
+    /// Number of equal refusals that this record stands for: same session, tool, code and rule. The last one is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub repeated: Option<u64>,
     /// Revision of the rules that decided; grows with every change.
     pub policy_revision: u64,
     /// The plugin at the time of the decision.

@@ -145,6 +145,7 @@ impl Mode {
 
 /// Effects of a tool. The defaults are the careful ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ToolHints))]
 #[serde(default)]
 pub struct Hints {
     /// Changes nothing.
@@ -165,15 +166,19 @@ impl Default for Hints {
 
 /// One sample call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ToolExample))]
 pub struct Example {
     /// Its purpose.
     #[serde(default, deserialize_with = "text::<_, _, 1_000>", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, required = false))]
     pub description: Option<String>,
     /// The arguments, an object.
     #[serde(deserialize_with = "example_input")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Object))]
     pub input: Value,
     /// The result.
     #[serde(default, deserialize_with = "visible_json", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Value, required = false))]
     pub output: Option<Value>,
 }
 

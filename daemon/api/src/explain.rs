@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::error::ErrorType;
+use crate::plugin::ToolDetails;
 
 /// The tools that an agent may call, with the reasons.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -49,6 +50,10 @@ pub struct ExplainedTool {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<ExplainedStep>, required = false)]
     pub steps: Option<Vec<ExplainedStep>>,
+    /// The details of the tool; only for one requested tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = ToolDetails, required = false)]
+    pub details: Option<ToolDetails>,
 }
 
 /// The verdict on a call.

@@ -8,7 +8,7 @@ use crate::network::{
     parse_authority,
 };
 use crate::read::{
-    ReadError, deserialize_parsed, invalid_at, list_of, parsed_list, pointer, read_document, words,
+    ReadError, deserialize_parsed, invalid, invalid_at, list_of, parsed_list, pointer, read_document, words,
 };
 
 /// Most entries of a list in a grant.
@@ -94,6 +94,11 @@ pub struct Grant {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
     pub user_credentials: bool,
+    /// Digest of the version whose hints the operator confirms, as the plugin's view shows it (9.11). The hints of another
+    /// version of an uploaded plugin do not count.
+    #[serde(default, deserialize_with = "digest", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^sha256:[0-9a-f]{64}$"))]
+    pub confirmed_hints: Option<String>,
     /// Limits of the plugin's calls. The smallest value of all layers applies; a layer cannot raise a limit.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<LimitsPatch>))]
@@ -166,6 +171,20 @@ impl Grant {
                 "use https, or name the host and its port in `plain_http`",
             )),
         }
+    }
+}
+
+fn digest<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let is_digest = |text: &str| {
+        let digits = text.strip_prefix("sha256:").unwrap_or_default();
+        digits.len() == 64 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    match Option::<String>::deserialize(from)? {
+        Some(text) if !is_digest(&text) => Err(invalid(
+            "this is no digest",
+            "write the `digest` of the version, as `toolgate plugin show` prints it",
+        )),
+        read => Ok(read),
     }
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::descriptor::{Example, Hints};
 use crate::document::DocumentWarning;
 use crate::network::NetworkRule;
 
@@ -90,6 +91,48 @@ pub struct ToolView {
     pub description: String,
     /// Whether it declares that it changes nothing.
     pub read_only: bool,
+    /// Its details.
+    #[serde(flatten)]
+    pub details: ToolDetails,
+}
+
+/// The details of a tool beside its name, description and schemas.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct ToolDetails {
+    /// How to call it well, for a model that has chosen it.
+    #[schema(required)]
+    pub usage: String,
+    /// The hints on its effects, as the plugin declares them.
+    #[schema(required)]
+    pub hints: Hints,
+    /// Whether the hints count. Those of an uploaded plugin count once its grant has its digest as `confirmed_hints`;
+    /// until then the tool counts as changing, destructive and open-world.
+    #[schema(required)]
+    pub hints_state: HintsState,
+    /// Integrations that the organization must have connected.
+    #[schema(required)]
+    pub required_integrations: Vec<String>,
+    /// Steps that a person must complete first.
+    #[schema(required)]
+    pub prerequisites: Vec<String>,
+    /// Search words.
+    #[schema(required)]
+    pub tags: Vec<String>,
+    /// Sample calls.
+    #[schema(required)]
+    pub examples: Vec<Example>,
+}
+
+/// Whether the hints of a tool count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum HintsState {
+    /// No operator has confirmed them for this version.
+    #[default]
+    Unconfirmed,
+    /// They count.
+    Confirmed,
 }
 
 /// The capabilities that a plugin requests. Its calls have those that are granted.

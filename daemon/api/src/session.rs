@@ -5,6 +5,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::plugin::ToolDetails;
+
 /// A request to open a session.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -68,13 +70,16 @@ pub struct ToolDefinition {
     /// JSON Schema of the result, where the tool declares one.
     #[schema(value_type = Option<Object>, required)]
     pub output_schema: Option<Value>,
-    /// Whether the tool changes nothing.
+    /// Whether the tool changes nothing; unconfirmed hints do not count.
     pub read_only: bool,
     /// Whether a person must approve each call.
     pub requires_approval: bool,
     /// The place of execution: `server`, or `client`, which then executes a prepared payload.
     #[schema(pattern = "^(server|client)$")]
     pub mode: String,
+    /// Its details.
+    #[serde(flatten)]
+    pub details: ToolDetails,
 }
 
 /// The tools of a session.

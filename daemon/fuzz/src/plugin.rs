@@ -13,6 +13,7 @@ pub fn plugin<C>(descriptor: Descriptor, component: C) -> Plugin<C> {
         digest: Digest::from_sha256([7; 32]),
         component,
         disabled: false,
+        has_trusted_hints: true,
     }
 }
 

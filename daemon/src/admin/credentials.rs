@@ -123,12 +123,13 @@ impl Admin {
     ) -> Result<CredentialKey, CallError> {
         let key = CredentialKey { organization: flow.organization.clone(), name: flow.name.clone() };
         let principal = flow.principal.clone();
+        let details = self.parts().credentials.exchange_details(&flow);
         let action = AuditedAction {
             principal: &principal,
             organization: Some(&key.organization),
             action: "credential.connected",
             target: &key.to_string(),
-            details: None,
+            details: details.as_deref(),
             source,
         };
         let finishing = async { self.parts().credentials.finish_authorization(flow, code?, now_ms()).await };

@@ -7,6 +7,8 @@ use toolgate_admission::{self as admission, Layer, Rules, SessionFacts, Step, St
 use toolgate_api::explain::{ExplainedStep, ExplainedTool, Explanation, StepAnswer, ToolVerdict};
 use toolgate_sandbox::Component;
 
+use crate::plugins::tool_details;
+
 /// Explains one tool with every step of the gate, or every loaded tool in short. The caller adds agent, session and
 /// revision.
 pub fn explain(
@@ -34,9 +36,8 @@ fn explain_tool(
     with_steps: bool,
 ) -> ExplainedTool {
     let steps = admission::explain(rules, facts, called);
-    let tool = rules
-        .catalogue
-        .find(called)
+    let found = rules.catalogue.find(called);
+    let tool = found
         .map_or_else(|| toolgate_api::text::escape_for_display(called, 80), |tool| tool.id().to_string());
     let decisive = decisive_step(&steps);
     let shown = decisive.map(|step| step_view(step, sees_platform));
@@ -51,6 +52,7 @@ fn explain_tool(
         layer: shown.as_ref().map_or("platform".into(), |step| step.layer.clone()),
         rule: shown.as_ref().and_then(|step| step.rule.clone()),
         why: shown.and_then(|step| step.why),
+        details: found.filter(|_| with_steps).map(|tool| tool_details(tool.plugin(), tool.descriptor())),
         steps: with_steps.then(|| steps.iter().map(|step| step_view(step, sees_platform)).collect()),
     }
 }

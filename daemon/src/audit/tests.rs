@@ -122,6 +122,7 @@ fn intent(call: &str) -> CallIntent<'_> {
         arguments_sha256: sha256(br#"{"path":"notes.txt"}"#),
         verdict: Verdict::Run,
         reason: Reason { layer: "agent".into(), rule: "enabled".into() },
+        repeated: None,
         policy_revision: 3,
         plugin: Some(PluginStamp { version: "0.1.0".into(), digest: "sha256:00".into() }),
         source: "http".into(),

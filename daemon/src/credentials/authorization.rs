@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ring::digest::{SHA256, digest};
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::Unusable;
 use toolgate_api::error::{CallError, ErrorType};
@@ -22,6 +23,7 @@ use super::change::{cannot_open, open_keys};
 use super::document::Authentication;
 use super::envelope::SecretFields;
 use super::oauth;
+use super::refresh::RefreshDetails;
 use super::snapshot::Credential;
 use super::token_response::TokenFailure;
 use super::{CredentialRefusal, Credentials};
@@ -180,6 +182,14 @@ impl Credentials {
         now_ms: u64,
     ) -> Result<PendingFlow, CallError> {
         self.0.flows.take(state, organization, now_ms).ok_or_else(flow_ended)
+    }
+
+    /// The `details` of the audit record of a code exchange.
+    pub fn exchange_details(&self, flow: &PendingFlow) -> Option<Box<RawValue>> {
+        let credential = self.find(&flow.organization, &flow.name).ok()?;
+        let token_url = &credential.document.authentication.client()?.token_url;
+        let details = RefreshDetails { grant_type: "authorization_code", token_url, reason: None };
+        serde_json::value::to_raw_value(&details).ok()
     }
 
     /// Exchanges the code for tokens and stores them. It completes although the browser disconnects, since a code is valid

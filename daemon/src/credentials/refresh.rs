@@ -21,7 +21,7 @@ use super::oauth;
 use super::snapshot::{Credential, Keys, State};
 use super::token_response::{TokenFailure, Tokens};
 use super::{CredentialRefusal, Credentials, damaged_refusal, unusable};
-use crate::audit::AdminRecord;
+use crate::audit::{AdminRecord, AuditError};
 use crate::store::CredentialRow;
 
 /// Time before its expiry when a token is no longer sent, for the time of the request and differences of clocks.
@@ -64,12 +64,12 @@ impl RefreshAt {
 
 /// The `details` of the audit record of a token request.
 #[derive(Serialize)]
-struct RefreshDetails<'a> {
+pub(super) struct RefreshDetails<'a> {
     /// As RFC 6749 names it.
-    grant_type: &'static str,
-    token_url: &'a str,
+    pub grant_type: &'static str,
+    pub token_url: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
+    pub reason: Option<&'a str>,
 }
 
 /// Expiry and time of the next refresh, which is at 80 % of the lifetime. Without a lifetime the token counts as valid until
@@ -214,6 +214,9 @@ impl Credentials {
             fields.given = Some(self.read_vault_secret(current).await?.secret);
         }
         let grant_type = grant_type(&current.document, &fields);
+        // A request that could not be recorded is not sent.
+        let recordable = self.0.audit.takes_calls();
+        recordable.map_err(|error| unrecordable(&current.document, &error))?;
         let refreshed = match self.request_tokens(&current.document, &fields).await {
             Ok(tokens) => self.store_tokens(current, fields, tokens, now_ms).await,
             Err(TokenFailure::Refused(why)) => self.store_refusal(current, why, now_ms).await,
@@ -258,8 +261,7 @@ impl Credentials {
             source: SOURCE.into(),
         };
         let recorded = self.0.audit.admin(record).await;
-        recorded
-            .map_err(|error| unavailable(&credential.document, &format!("it cannot be recorded: {error}")))
+        recorded.map_err(|error| unrecordable(&credential.document, &error))
     }
 
     async fn request_tokens(
@@ -361,6 +363,10 @@ fn grant_type(document: &CredentialDocument, fields: &SecretFields) -> Option<&'
 /// The current time, if it was `then_ms` at `then`.
 pub(super) fn advance(then_ms: u64, then: Instant) -> u64 {
     then_ms.saturating_add(u64::try_from(then.elapsed().as_millis()).unwrap_or(u64::MAX))
+}
+
+fn unrecordable(document: &CredentialDocument, error: &AuditError) -> CredentialRefusal {
+    unavailable(document, &format!("it cannot be recorded: {error}"))
 }
 
 fn unavailable(document: &CredentialDocument, why: &str) -> CredentialRefusal {

@@ -78,7 +78,7 @@ pub(super) fn tool_view(
         publisher: descriptor.publisher.clone(),
         category: descriptor.category.clone(),
         purpose: descriptor.purpose.clone(),
-        tools: descriptor.tools.iter().map(plugins::tool_view).collect(),
+        tools: plugins::tool_views(plugin),
         capabilities: plugins::capabilities_view(&descriptor.capabilities),
         state: CustomState::Active,
         reason: waiting

@@ -16,7 +16,7 @@ use toolgate_api::name::Namespace;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{Component, QueueError, Slot, Workspace};
 
-use super::{CallOptions, Dispatcher, Stop, after, decide, record, rules_of};
+use super::{CallOptions, Dispatcher, Stop, after, decide, record};
 use crate::call::RequestedCall;
 use crate::registry::Snapshot;
 use crate::sessions::Session;
@@ -51,10 +51,7 @@ impl Dispatcher {
         arrived: Instant,
         stop: Stop<'_>,
     ) -> Result<AdmittedEntry, CallError> {
-        let rules_at = |snapshot: &Snapshot| match &options.test {
-            None => rules_of(snapshot, session),
-            Some(test) => test.rules.clone(),
-        };
+        let rules_at = |snapshot: &Snapshot| options.rules(snapshot, session);
         let deadline = || {
             let rules = rules_at(&self.0.registry.snapshot());
             after(arrived, admission::limits_of(&rules, &call.tool).deadline_ms)
@@ -128,7 +125,7 @@ fn may_change_files(verdict: &Verdict<Component>) -> bool {
         Verdict::NeedsApproval(unapproved) => unapproved,
         Verdict::Refused(_) => return false,
     };
-    !call.tool().hints.read_only && has_workspace(call)
+    !call.hints().read_only && has_workspace(call)
 }
 
 fn has_workspace(call: &CallFacts<Component>) -> bool {

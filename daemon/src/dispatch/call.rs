@@ -17,6 +17,7 @@ use toolgate_sandbox::{
 use super::admit::AdmittedEntry;
 use super::detach::DetachOnDrop;
 use super::events::CallEvents;
+use super::refusals::{RefusedAttempt, is_given_up};
 use super::spill::spill;
 use super::{Attempt, CallOptions, Dispatcher, Origin, Stop, admit, after, client, events, record};
 use crate::audit::{self, Entry, Status};
@@ -108,6 +109,10 @@ impl Dispatcher {
         if !is_same {
             return Some(CallOutcome::of_error(call, id_reused(&call.id)).into());
         }
+        // A call that was given up in the queue has not run, and is decided again.
+        if is_given_up(&row) {
+            return None;
+        }
         match (self.stored_outcome(session, &call.id, &row).await, row.status) {
             (Some(outcome), _) => Some(CallAnswer { outcome, replayed: true }),
             // A call that waited for approval has not run, and is decided again.
@@ -178,11 +183,25 @@ impl Dispatcher {
             revoked: &origin.revoked,
             shutdown: parts.detached.shutdown(),
         };
+        let refused = RefusedAttempt { session, call, sha256, origin };
         let admitted = match self.admit(session, call, options, arrived, stop).await {
             Ok(admitted) => admitted,
-            Err(error) => return withdraw(running, call, events, error),
+            Err(error) => {
+                let given_up = Box::pin(self.record_given_up(&refused, error, options, arrived)).await;
+                return withdraw(running, call, events, given_up);
+            }
         };
         let AdmittedEntry { verdict, rules, revision, permits } = admitted;
+        if let Verdict::Refused(refusal) = &verdict
+            && running.waited_for.is_none()
+            && self.is_counted(&refused, refusal, revision)
+        {
+            let outcome =
+                CallOutcome { duration: arrived.elapsed(), ..CallOutcome::of_refusal(call, refusal.clone()) };
+            events.end(&outcome);
+            return running.end(outcome, now_ms());
+        }
+        self.record_repeated(session);
         let decision = record::Decision { verdict: &verdict, catalogue: &rules.catalogue, revision };
         let entry = match parts.audit.open(record::intent(decision, session, call, sha256, origin)) {
             Ok(entry) => entry,

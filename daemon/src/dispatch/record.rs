@@ -13,13 +13,13 @@ use toolgate_sandbox::{Component, FinishedCall, LogLevel};
 
 use super::Origin;
 use crate::audit::{
-    self, Audit, AuditError, CallIntent, CallOutcome, EffectRecord, Entry, OutputStamp, PluginStamp, Reason,
-    Sha256,
+    self, Audit, AuditError, CallIntent, CallOutcome, EffectRecord, Entry, Executed, OutputStamp,
+    PluginStamp, Reason, Sha256,
 };
 use crate::call::{self, RequestedCall, usage_record};
 use crate::logging::{AsJson, CAUGHT, GUESTS};
 use crate::redact::{redact, redact_effect, redact_unvalidated, secret_words};
-use crate::sessions::{PendingCall, PendingOn, Session};
+use crate::sessions::{PendingCall, PendingOn, RepeatedRefusals, Session};
 
 /// The decision on a call, and its inputs.
 #[derive(Clone, Copy)]
@@ -75,6 +75,7 @@ fn intent_without_arguments<'a>(
         arguments_sha256: Sha256([0; 32]),
         verdict: recorded.verdict,
         reason: recorded.reason,
+        repeated: None,
         policy_revision,
         plugin: recorded.plugin,
         source: origin.source.into(),
@@ -194,9 +195,40 @@ pub(super) fn outcome(outcome: &call::CallOutcome) -> CallOutcome<'static> {
     }
 }
 
+/// The outcome of a refused call.
+pub(super) fn refused_outcome(error_type: ErrorType) -> CallOutcome<'static> {
+    CallOutcome {
+        status: audit::Status::Error,
+        error_type: Some(error_type.as_str().into()),
+        executed: Executed::No,
+        usage: audit::Usage::default(),
+        duration_us: 0,
+        output: None,
+    }
+}
+
 /// The outcome of a pending call. The record of its first part has the usage.
 pub(super) fn client_outcome(outcome: &call::CallOutcome) -> CallOutcome<'static> {
     CallOutcome { usage: audit::Usage::default(), ..self::outcome(outcome) }
+}
+
+/// Equal refusals that were counted, as one record: the intent of the last of them.
+pub(super) fn repeated_intent<'a>(
+    session: &'a Session,
+    refusals: &'a RepeatedRefusals,
+    origin: &'a Origin,
+) -> CallIntent<'a> {
+    let RepeatedRefusals { kind, last, count } = refusals;
+    let recorded = RecordedVerdict {
+        verdict: audit::Verdict::Refused,
+        reason: reason(&kind.reason),
+        tool: last.tool.as_ref().map(ToString::to_string),
+        descriptor: None,
+        plugin: None,
+    };
+    let call = (last.call.as_str(), &*kind.called);
+    let recorded = intent_without_arguments(session, call, recorded, last.policy_revision, origin);
+    CallIntent { repeated: Some(*count), arguments_sha256: last.arguments_sha256, ..recorded }
 }
 
 /// Records the effects of a call. A record that fails stops the log, and closing the entry reports it.

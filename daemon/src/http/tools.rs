@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use toolgate_api::descriptor::Mode;
+use toolgate_api::plugin::ToolDetails;
 use toolgate_api::session::{SelectRequest, SelectedTool, SelectedTools, ToolList, ToolSwitch};
 
 use axum::extract::State;
@@ -18,6 +19,7 @@ use super::extract::{Authenticated, Path, Query};
 use super::path_params::{SessionPath, ToolPath};
 use super::problem::Problem;
 use super::state::App;
+use crate::plugins::tool_details;
 use crate::prompt::system_prompt;
 use crate::registry::Shortlist;
 use crate::sessions::Session;
@@ -148,6 +150,7 @@ pub async fn switch(
 pub(super) struct VisibleTool {
     tool: Tool<Component>,
     description: String,
+    details: ToolDetails,
     requires_approval: bool,
     always_shown: bool,
 }
@@ -164,7 +167,8 @@ impl VisibleTool {
                 let index = tool.index();
                 let always_shown =
                     rules.platform.is_universal(index) || rules.organization.always_shows(index);
-                Self { tool: tool.clone(), description, requires_approval, always_shown }
+                let details = tool_details(tool.plugin(), described);
+                Self { tool: tool.clone(), description, details, requires_approval, always_shown }
             })
             .collect()
     }
@@ -194,9 +198,10 @@ impl VisibleTool {
             name: described.wire.as_str(),
             original: described.original_name.as_deref(),
             description: &self.description,
+            details: &self.details,
             input: &described.input,
             output: described.output.as_ref(),
-            hints: described.hints,
+            hints: self.tool.hints(),
             requires_approval: self.requires_approval,
             mode: described.mode,
             deferred: !self.always_shown,

@@ -89,7 +89,14 @@ impl Plugins {
             Some(granted) => granted,
             None => Arc::new(default_grant(&descriptor.capabilities)?),
         };
-        Ok(Plugin { digest, granted, component, disabled: false, descriptor: Arc::new(descriptor) })
+        Ok(Plugin {
+            digest,
+            granted,
+            component,
+            disabled: false,
+            has_trusted_hints: true,
+            descriptor: Arc::new(descriptor),
+        })
     }
 
     /// Removes the cache entries of a plugin that was built from a definition and is no longer served.

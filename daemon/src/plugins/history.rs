@@ -3,10 +3,12 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use toolgate_admission::{Digest, Plugin};
-use toolgate_api::grant::{Capabilities, FilesystemAccess};
+use toolgate_admission::{Digest, Plugin, ToolDescriptor};
+use toolgate_api::grant::{Capabilities, FilesystemAccess, Grant};
 use toolgate_api::name::Namespace;
-use toolgate_api::plugin::{CapabilitiesView, PluginState, PluginView, ToolView, VersionView};
+use toolgate_api::plugin::{
+    CapabilitiesView, HintsState, PluginState, PluginView, ToolDetails, ToolView, VersionView,
+};
 use toolgate_sandbox::Component;
 
 use super::FileHandle;
@@ -206,8 +208,11 @@ impl History {
         }
     }
 
-    pub(super) fn view(&self, namespace: &Namespace) -> PluginView {
+    /// The view. `granted` is the operator's grant, if there is one.
+    pub(super) fn view(&self, namespace: &Namespace, granted: Option<&Arc<Grant>>) -> PluginView {
         let descriptor = &self.current.descriptor;
+        let granted =
+            granted.map(|granted| Plugin { granted: Arc::clone(granted), ..Plugin::clone(&self.current) });
         let (state, reason) = self.state_of(self.serving);
         PluginView {
             namespace: namespace.to_string(),
@@ -217,7 +222,7 @@ impl History {
             category: descriptor.category.clone(),
             purpose: descriptor.purpose.clone(),
             built_in: self.built_in,
-            tools: descriptor.tools.iter().map(tool_view).collect(),
+            tools: tool_views(granted.as_ref().unwrap_or(&self.current)),
             capabilities: capabilities_view(&descriptor.capabilities),
             state,
             reason,
@@ -306,14 +311,32 @@ fn empty_view(namespace: &Namespace) -> PluginView {
     }
 }
 
-/// The view of a tool.
-pub fn tool_view(tool: &toolgate_admission::ToolDescriptor) -> ToolView {
-    ToolView {
+/// The views of a plugin's tools.
+pub fn tool_views(plugin: &Plugin<Component>) -> Vec<ToolView> {
+    let view = |tool: &ToolDescriptor| ToolView {
         name: tool.name.to_string(),
         wire_name: tool.wire.to_string(),
         original_name: tool.original_name.as_deref().map(str::to_owned),
         description: tool.description.clone(),
         read_only: tool.hints.read_only,
+        details: tool_details(plugin, tool),
+    };
+    plugin.descriptor.tools.iter().map(view).collect()
+}
+
+/// The details of a tool (T1).
+pub fn tool_details(plugin: &Plugin<Component>, tool: &ToolDescriptor) -> ToolDetails {
+    ToolDetails {
+        usage: tool.usage.clone(),
+        hints: tool.hints,
+        hints_state: match plugin.has_confirmed_hints() {
+            true => HintsState::Confirmed,
+            false => HintsState::Unconfirmed,
+        },
+        required_integrations: tool.required_integrations.clone(),
+        prerequisites: tool.prerequisites.clone(),
+        tags: tool.tags.clone(),
+        examples: tool.examples.clone(),
     }
 }
 

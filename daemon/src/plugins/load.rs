@@ -264,6 +264,7 @@ impl Plugins {
             granted: default_grant(&descriptor),
             component,
             disabled: false,
+            has_trusted_hints: is_built_in(&descriptor.namespace),
             descriptor: Arc::new(descriptor),
         };
         Ok(plugin)
@@ -294,7 +295,7 @@ impl Plugins {
             }
         };
         self.0.store.put_plugin(next.row(&namespace)).await?;
-        let view = next.view(&namespace);
+        let view = next.view(&namespace, self.granted(&namespace).as_ref());
         lock(&self.0.failed).remove(&namespace);
         loaded.insert(namespace, next);
         self.serve(&loaded);
@@ -431,6 +432,7 @@ mod tests {
                 granted: Arc::default(),
                 component,
                 disabled: false,
+                has_trusted_hints: true,
                 descriptor: Arc::new(Descriptor::parse(&described).unwrap()),
             };
             plugins.0.files.write(&handle, Bytes::from_static(file)).await.unwrap();

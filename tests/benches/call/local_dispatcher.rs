@@ -153,6 +153,7 @@ fn catalogue(tools: usize) -> Catalogue<()> {
             granted: Default::default(),
             component: (),
             disabled: false,
+            has_trusted_hints: true,
         })
     });
     Catalogue::new(LimitsPatch::default(), plugins.collect())

@@ -42,6 +42,7 @@ impl Harness {
             granted: Arc::new(Grant::parse(&super::grant(upstream).to_string()).expect("a grant")),
             component,
             disabled: false,
+            has_trusted_hints: true,
         };
         let rules = Rules::allow_all(Arc::new(Catalogue::new(LimitsPatch::new(), vec![Arc::new(plugin)])));
         let upstreams = Upstreams::new(EgressSettings {

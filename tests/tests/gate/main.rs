@@ -11,6 +11,7 @@ mod dialects;
 mod slow_audit;
 mod layers;
 mod messages;
+mod refusals;
 mod sessions;
 mod tool_lists;
 
@@ -32,7 +33,7 @@ impl Fixture {
         let daemon = Daemon::start(PROGRAM, "[calls]\nrounds_per_turn = 10000\nrounds_per_session = 10000");
         let operator = daemon.operator();
         operator.load("hostile", guests::HOSTILE);
-        operator.load("pay", &payments("1.0.0"));
+        operator.load_confirmed("pay", &payments("1.0.0"));
         Self { operator, daemon, made: 0 }
     }
 

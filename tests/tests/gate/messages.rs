@@ -154,7 +154,7 @@ fn r5_the_text_of_every_refusal_says_what_to_do() {
     let daemon = toolgate_tests::Daemon::start(crate::PROGRAM, settings);
     let operator = daemon.operator();
     operator.load("hostile", toolgate_tests::guests::HOSTILE);
-    operator.load("pay", &crate::payments("1.0.0"));
+    operator.load_confirmed("pay", &crate::payments("1.0.0"));
     let platform = json!({
         "blocked": ["codec/*"], "channels": {"sms": {"blocked": ["time/now"]}}, "integrations": {"text/*": "stripe"},
     });

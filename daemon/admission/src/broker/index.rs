@@ -63,7 +63,7 @@ impl BrokerIndex {
         let tools: Vec<Words> = catalogue.tools().iter().map(|tool| Words::of(tool, &mut lexicon)).collect();
         let postings = score_postings(&tools, lexicon.len());
         lexicon.add_synonyms();
-        let read_only = catalogue.tools().iter().map(|tool| tool.descriptor().hints.read_only).collect();
+        let read_only = catalogue.tools().iter().map(|tool| tool.hints().read_only).collect();
         Self { lexicon, postings, plugins: Arc::clone(catalogue.plugin_of()), read_only }
     }
 

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolgate_api::content::{BLOCKS, ContentBlock};
-use toolgate_api::descriptor::Mode;
+use toolgate_api::descriptor::{Hints, Mode};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::json::{JsonError, parse_strict};
 use toolgate_api::limits::Limits;
@@ -162,6 +162,11 @@ impl<P> CallFacts<P> {
     /// The tool as its plugin describes it.
     pub fn tool(&self) -> &ToolDescriptor {
         self.tool.descriptor()
+    }
+
+    /// The hints that count.
+    pub fn hints(&self) -> Hints {
+        self.tool.hints()
     }
 
     /// `namespace/tool`.

@@ -78,6 +78,12 @@ impl Refusal {
         Self::without_tool(Reason { layer: Layer::Session, rule: "rounds" }, error)
     }
 
+    /// The call was given up before it was decided: the queue was full, or the deadline passed in it.
+    pub fn given_up(tool: Option<ToolId>, error: CallError) -> Self {
+        let rule = if error.error_type == ErrorType::DeadlineExceeded { "deadline" } else { "full" };
+        Self { tool, ..Self::without_tool(Reason { layer: Layer::Queue, rule }, error) }
+    }
+
     pub(super) fn invalid_arguments<P>(tool: &Tool<P>, error: CallError) -> Self {
         Self::of_tool(tool, Reason { layer: Layer::Schema, rule: "input_schema" }, error)
     }

@@ -1,6 +1,7 @@
 //! Tests of the gate: every refusal beside a call that passes, and properties for arbitrary rules. `tests/layers.rs` tests
 //! the layers together.
 
+mod hints;
 mod layers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +39,7 @@ pub(crate) fn plugin_from(description: &Value) -> Arc<Plugin<&'static str>> {
         digest: Digest::from_sha256([7; 32]),
         component: "component",
         disabled: false,
+        has_trusted_hints: true,
     })
 }
 

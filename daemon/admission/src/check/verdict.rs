@@ -24,6 +24,8 @@ pub enum Layer {
     Schema,
     /// Rate limits and quotas.
     Rate,
+    /// The queue in front of the sandbox, which gives up calls before the other layers decide.
+    Queue,
 }
 
 impl Layer {
@@ -36,6 +38,7 @@ impl Layer {
             Self::Session => "session",
             Self::Schema => "schema",
             Self::Rate => "rate",
+            Self::Queue => "queue",
         }
     }
 }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use toolgate_api::descriptor::Hints;
 use toolgate_api::grant::Grant;
 use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::name::{CalledKey, Namespace, ToolId};
@@ -73,6 +74,15 @@ pub struct Plugin<P> {
     pub component: P,
     /// Whether the operator has disabled it.
     pub disabled: bool,
+    /// Whether its hints count without a confirmation in the grant: built-in plugins and definitions.
+    pub has_trusted_hints: bool,
+}
+
+impl<P> Plugin<P> {
+    /// Whether its hints count: they are trusted, or an operator has confirmed them for this digest (9.11).
+    pub fn has_confirmed_hints(&self) -> bool {
+        self.has_trusted_hints || self.granted.confirmed_hints.as_deref() == Some(self.digest.as_str())
+    }
 }
 
 /// One tool of a loaded plugin.
@@ -110,6 +120,11 @@ impl<P> Tool<P> {
     /// The tool as its plugin describes it.
     pub fn descriptor(&self) -> &ToolDescriptor {
         &self.plugin.descriptor.tools[self.position]
+    }
+
+    /// The hints that count: unconfirmed ones are replaced by the careful defaults (9.11).
+    pub fn hints(&self) -> Hints {
+        if self.plugin.has_confirmed_hints() { self.descriptor().hints } else { Hints::default() }
     }
 
     /// `namespace/tool`.
@@ -195,8 +210,8 @@ impl<P> Catalogue<P> {
         };
         let set =
             |is_in: fn(&Tool<P>) -> bool| SharedSet::new(ToolSet::matching(&catalogue, is_in), &catalogue);
-        let read_only = set(|tool| tool.descriptor().hints.read_only);
-        let changing = set(|tool| !tool.descriptor().hints.read_only);
+        let read_only = set(|tool| tool.hints().read_only);
+        let changing = set(|tool| !tool.hints().read_only);
         Self { read_only, changing, ..catalogue }
     }
 

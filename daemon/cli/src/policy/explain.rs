@@ -4,12 +4,14 @@
 //! layer from an owner; the table then has a `-`.
 
 use clap::Args;
+use toolgate_api::descriptor::Hints;
 use toolgate_api::explain::{ExplainedStep, ExplainedTool, Explanation, StepAnswer, ToolVerdict};
+use toolgate_api::plugin::ToolDetails;
 
 use super::super::agent::{self, AgentName, parse_agent};
 use super::super::document::query;
 use super::super::failure::Failure;
-use super::super::print::{Printer, cell};
+use super::super::print::{Printer, cell, word};
 use crate::client::Client;
 
 /// Verdicts in the order of the table.
@@ -93,7 +95,38 @@ fn print_one(
     let deciding = deciding(tool, steps);
     let rows: Vec<_> =
         steps.iter().enumerate().map(|(at, step)| step_row(step, deciding == Some(at))).collect();
-    Ok(printer.table(["", "", "LAYER", "RULE", "WHY"], &rows)?)
+    printer.table(["", "", "LAYER", "RULE", "WHY"], &rows)?;
+    tool.details.as_ref().map_or(Ok(()), |details| print_details(details, printer))
+}
+
+/// Prints what a model is told beside the description, and the hints.
+fn print_details(details: &ToolDetails, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let Hints { read_only, destructive, idempotent, open_world } = details.hints;
+    let hints = [
+        ("read-only", read_only),
+        ("destructive", destructive),
+        ("idempotent", idempotent),
+        ("open-world", open_world),
+    ];
+    let hints: Vec<_> = hints.iter().filter(|(_, is_set)| *is_set).map(|(hint, _)| *hint).collect();
+    let state = word(&details.hints_state);
+    printer.note(&format!(
+        "hints ({state}): {}",
+        if hints.is_empty() { "none".into() } else { hints.join(", ") }
+    ))?;
+    for (label, texts) in [
+        ("needs the integration", &details.required_integrations),
+        ("before the first call", &details.prerequisites),
+        ("tag", &details.tags),
+    ] {
+        for text in texts {
+            printer.note(&format!("{label}: {text}"))?;
+        }
+    }
+    for example in &details.examples {
+        printer.note(&format!("example: {}", example.input))?;
+    }
+    Ok(printer.note(&format!("usage: {}", details.usage))?)
 }
 
 /// Returns the index of the first step that does not pass, or else of the step that the verdict names.

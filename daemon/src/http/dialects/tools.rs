@@ -4,13 +4,20 @@
 //! admission crate writes it in the form that the provider accepts, once, and names the changes. Arguments are validated
 //! against the enforced schema. Toolgate's own format has the enforced schemas.
 
+mod description;
+
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use toolgate_admission::{Advertised, Schema, SchemaForm, StrictCost};
 use toolgate_api::descriptor::{Hints, Mode};
+use toolgate_api::plugin::ToolDetails;
 use toolgate_api::session::{LeftOutTool, SchemaChange, ToolDefinition, ToolList};
 use utoipa::ToSchema;
+
+use description::Description;
 
 /// The format of a tool list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
@@ -41,6 +48,8 @@ pub struct Listed<'a> {
     pub original: Option<&'a str>,
     /// The description: its effect and how to call it.
     pub description: &'a str,
+    /// Usage, hints as declared, prerequisites, tags and examples.
+    pub details: &'a ToolDetails,
     /// JSON Schema of the arguments.
     pub input: &'a Schema,
     /// JSON Schema of the result, if the tool declares one.
@@ -118,9 +127,14 @@ pub fn list<'a>(form: ListForm, tools: impl IntoIterator<Item = Listed<'a>>) -> 
     let is_elsewhere = |tool: &Listed<'_>| {
         format == Format::OpenaiResponses && deferral == Deferral::Search && tool.deferred
     };
-    for tool in tools.into_iter().filter(|tool| !is_elsewhere(tool)) {
-        match entry(form, tool, &mut budget, &mut list.changed) {
-            Ok(entry) => entries.push(entry),
+    let tools: Vec<Listed<'a>> = tools.into_iter().filter(|tool| !is_elsewhere(tool)).collect();
+    let mut room = Room::of(format, entries.len(), &tools);
+    for tool in tools {
+        match room.check(&tool).and_then(|()| entry(form, tool, &mut budget, &mut list.changed)) {
+            Ok(entry) => {
+                *room.places(&tool) -= 1;
+                entries.push(entry);
+            }
             Err(reason) => list.left_out.push(LeftOutTool { tool: tool.name.to_owned(), reason }),
         }
     }
@@ -175,8 +189,10 @@ fn entry<'a>(
             Err(reason) => add("/outputSchema", &format!("left out: {reason}")),
         }
     }
+    let Description { text, change } = description::write(format, &tool, advertised);
+    change.iter().for_each(|change| add("/description", change));
     let deferred = tool.deferred && deferral != Deferral::None;
-    Ok(Entry::of(format, Listed { deferred, ..tool }, advertised, output))
+    Ok(Entry::of(format, Listed { deferred, ..tool }, text, advertised, output))
 }
 
 /// An MCP client refuses the whole list for an output schema whose type is not `object`.
@@ -184,6 +200,43 @@ fn mcp_output(schema: &Schema) -> Result<&Advertised, &str> {
     match schema.source()["type"] == "object" {
         true => schema.advertised(SchemaForm::McpOutput),
         false => Err("its type is not `object`"),
+    }
+}
+
+/// Most tools of a request to OpenAI, and most function declarations of one to Gemini
+/// (<https://platform.openai.com/docs/api-reference/chat/create>,
+/// <https://cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling>).
+const TOOLS_MAX: usize = 128;
+
+/// The rest of the tools that one request takes. Tools that are always shown come before the others.
+struct Room {
+    always_shown: usize,
+    others: usize,
+}
+
+impl Room {
+    fn of(format: Format, taken: usize, tools: &[Listed<'_>]) -> Self {
+        let limit = match format {
+            Format::Openai | Format::OpenaiResponses | Format::Gemini => TOOLS_MAX,
+            Format::Toolgate | Format::Anthropic | Format::Mcp => usize::MAX,
+        };
+        let left = limit.saturating_sub(taken);
+        let always_shown = tools.iter().filter(|tool| !tool.deferred).count().min(left);
+        Self { always_shown, others: left - always_shown }
+    }
+
+    fn places(&mut self, tool: &Listed<'_>) -> &mut usize {
+        if tool.deferred { &mut self.others } else { &mut self.always_shown }
+    }
+
+    /// Returns an error if there is no place for the tool.
+    fn check(&mut self, tool: &Listed<'_>) -> Result<(), String> {
+        match *self.places(tool) {
+            0 => Err(format!(
+                "the provider takes {TOOLS_MAX} tools in a request: enable fewer, or select those for a message"
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -228,6 +281,7 @@ pub fn definition(tool: Listed<'_>) -> ToolDefinition {
         read_only: tool.hints.read_only,
         requires_approval: tool.requires_approval,
         mode: tool.mode.as_str().to_owned(),
+        details: tool.details.clone(),
     }
 }
 
@@ -243,7 +297,7 @@ enum Entry<'a> {
     Responses {
         r#type: &'static str,
         name: &'a str,
-        description: &'a str,
+        description: Cow<'a, str>,
         parameters: &'a RawValue,
         /// The responses API enables it by default.
         strict: bool,
@@ -258,8 +312,10 @@ enum Entry<'a> {
     },
     Anthropic {
         name: &'a str,
-        description: &'a str,
+        description: Cow<'a, str>,
         input_schema: &'a RawValue,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        input_examples: Vec<&'a Value>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         strict: bool,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -276,7 +332,7 @@ enum Entry<'a> {
     },
     Gemini {
         name: &'a str,
-        description: &'a str,
+        description: Cow<'a, str>,
         #[serde(rename = "parametersJsonSchema")]
         parameters: &'a RawValue,
     },
@@ -286,7 +342,7 @@ enum Entry<'a> {
 #[derive(Serialize)]
 struct Function<'a> {
     name: &'a str,
-    description: &'a str,
+    description: Cow<'a, str>,
     parameters: &'a RawValue,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     strict: bool,
@@ -298,7 +354,7 @@ struct McpTool<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
-    description: &'a str,
+    description: Cow<'a, str>,
     input_schema: &'a RawValue,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_schema: Option<&'a RawValue>,
@@ -339,8 +395,14 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn of(format: Format, tool: Listed<'a>, input: &'a Advertised, output: Option<&'a RawValue>) -> Self {
-        let Listed { name, description, hints, deferred: defer_loading, .. } = tool;
+    fn of(
+        format: Format,
+        tool: Listed<'a>,
+        description: Cow<'a, str>,
+        input: &'a Advertised,
+        output: Option<&'a RawValue>,
+    ) -> Self {
+        let Listed { name, hints, deferred: defer_loading, .. } = tool;
         let (schema, strict) = (&*input.json, input.strict.is_some());
         match format {
             Format::Toolgate => Self::Toolgate(definition(tool)),
@@ -357,7 +419,15 @@ impl<'a> Entry<'a> {
                 defer_loading,
             },
             Format::Anthropic => {
-                Self::Anthropic { name, description, input_schema: schema, strict, defer_loading }
+                let input_examples = description::anthropic_examples(&tool, input);
+                Self::Anthropic {
+                    name,
+                    description,
+                    input_schema: schema,
+                    input_examples,
+                    strict,
+                    defer_loading,
+                }
             }
             Format::Gemini => Self::Gemini { name, description, parameters: schema },
             Format::Mcp => Self::Mcp(McpTool {

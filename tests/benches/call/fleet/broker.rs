@@ -98,6 +98,7 @@ fn registry(organization: &Name, agent: &Name, component: &Component) -> Registr
                 granted: Default::default(),
                 component: component.clone(),
                 disabled: false,
+                has_trusted_hints: true,
             })
         })
     });

@@ -246,6 +246,7 @@ pub fn plugin(number: usize, version: &str, component: &Component) -> Arc<Plugin
         granted: Default::default(),
         component: component.clone(),
         disabled: false,
+        has_trusted_hints: true,
     })
 }
 

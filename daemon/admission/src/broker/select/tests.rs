@@ -68,6 +68,7 @@ fn plugin(name: &str, tools: &[(&str, &str)]) -> Arc<Plugin<()>> {
         digest: Digest::from_sha256([7; 32]),
         component: (),
         disabled: false,
+        has_trusted_hints: true,
     })
 }
 

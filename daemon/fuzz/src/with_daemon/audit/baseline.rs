@@ -150,6 +150,7 @@ fn intent(call: &str, number: usize) -> CallIntent<'_> {
         arguments_sha256: sha256(arguments.as_bytes()),
         arguments: Some(Cow::Owned(RawValue::from_string(arguments).expect("JSON"))),
         verdict: Verdict::Run,
+        repeated: None,
         reason: Reason { layer: "agent".into(), rule: "enabled".into() },
         policy_revision: 3,
         plugin: None,

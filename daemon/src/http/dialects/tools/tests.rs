@@ -1,5 +1,7 @@
 use serde_json::{Value, json};
 use toolgate_admission::SchemaRole;
+use toolgate_api::descriptor::Example;
+use toolgate_api::plugin::HintsState;
 
 use super::*;
 
@@ -12,6 +14,17 @@ const FORMATS: [Format; 6] = [
     Format::Mcp,
 ];
 
+/// The details of a tool without any.
+static PLAIN: ToolDetails = ToolDetails {
+    usage: String::new(),
+    hints: Hints { read_only: true, destructive: false, idempotent: true, open_world: false },
+    hints_state: HintsState::Confirmed,
+    required_integrations: Vec::new(),
+    prerequisites: Vec::new(),
+    tags: Vec::new(),
+    examples: Vec::new(),
+};
+
 fn schema(source: &Value, role: SchemaRole) -> Schema {
     Schema::compile(source, role).expect("a schema")
 }
@@ -22,6 +35,7 @@ fn tool<'a>(name: &'a str, input: &'a Schema, output: Option<&'a Schema>) -> Lis
         name,
         original: None,
         description: "Does b.",
+        details: &PLAIN,
         input,
         output,
         hints,
@@ -54,7 +68,9 @@ fn each_provider_has_its_own_form_of_a_tool() {
     let of = |format| one(format, &input, Some(&output));
     assert_eq!(
         of(Format::Toolgate),
-        json!([{"name": "call_a_b", "original_name": null, "description": "Does b.", "input_schema": input, "output_schema": output, "read_only": true, "requires_approval": false, "mode": "server"}])
+        json!([{"name": "call_a_b", "original_name": null, "description": "Does b.", "input_schema": input, "output_schema": output, "read_only": true, "requires_approval": false, "mode": "server",
+                "usage": "", "hints": {"read_only": true, "destructive": false, "idempotent": true, "open_world": false}, "hints_state": "confirmed",
+                "required_integrations": [], "prerequisites": [], "tags": [], "examples": []}])
     );
     assert_eq!(
         of(Format::Openai),
@@ -249,4 +265,86 @@ fn m5_a_deferred_list_has_a_search_and_leaves_other_tools_to_it() {
     let found = json!({"type": "tool_reference", "tool_name": "call_a_c"});
     assert_eq!(listed(Format::Anthropic, Deferral::Found)[1], found);
     assert_eq!(listed(Format::Anthropic, Deferral::None)[1].get("defer_loading"), None);
+}
+
+/// Details with one prerequisite and an example.
+fn guided(input: Value) -> ToolDetails {
+    let example = Example { description: Some("a small one".to_owned()), input, output: Some(json!(5)) };
+    ToolDetails {
+        prerequisites: vec!["a person signs in".to_owned()],
+        examples: vec![example],
+        ..PLAIN.clone()
+    }
+}
+
+#[test]
+fn t1_prerequisites_and_examples_are_in_every_list_that_a_model_reads() {
+    let input = json!({"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"], "additionalProperties": false});
+    let (schema, details) = (schema(&input, SchemaRole::Input), guided(json!({"x": 1})));
+    for format in FORMATS {
+        let listed = Listed { details: &details, ..tool("call_a_b", &schema, None) };
+        let list = tools(&whole(format, false, [listed])).to_string();
+        assert!(list.contains("a person signs in"), "{format:?}: {list}");
+        let example = match format {
+            Format::Toolgate => r#""examples":[{"description":"a small one","input":{"x":1},"output":5}]"#,
+            Format::Anthropic => r#""input_examples":[{"x":1}]"#,
+            _ => r#"Example (a small one): {\"x\":1} → 5"#,
+        };
+        assert!(list.contains(example), "{format:?}: {list}");
+    }
+}
+
+#[test]
+fn t1_an_example_that_the_schema_refuses_is_no_input_example() {
+    let input = json!({"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"], "additionalProperties": false});
+    let (schema, details) = (schema(&input, SchemaRole::Input), guided(json!({"y": 1})));
+    let listed = Listed { details: &details, ..tool("call_a_b", &schema, None) };
+    let list = tools(&whole(Format::Anthropic, false, [listed]));
+    assert_eq!(list[0]["input_examples"], Value::Null);
+    assert!(
+        list[0]["description"]
+            .as_str()
+            .is_some_and(|text| text.contains(r#"Example (a small one): {"y":1}"#))
+    );
+}
+
+#[test]
+fn m5_openai_gets_1024_characters_of_a_description_and_the_answer_says_so() {
+    let (input, long) =
+        (json!({"type": "object", "properties": {}, "additionalProperties": false}), "word ".repeat(300));
+    let schema = schema(&input, SchemaRole::Input);
+    for format in FORMATS {
+        let list = whole(format, false, [Listed { description: &long, ..tool("call_a_b", &schema, None) }]);
+        let text = tools(&list).to_string();
+        let is_cut = matches!(format, Format::Openai | Format::OpenaiResponses);
+        assert_eq!(text.contains(&long), !is_cut, "{format:?}");
+        let changes: Vec<&str> = list.changed.iter().map(|change| change.pointer.as_str()).collect();
+        assert_eq!(changes.contains(&"/description"), is_cut, "{format:?}");
+    }
+    let exact = "x".repeat(1_024);
+    let list =
+        whole(Format::Openai, false, [Listed { description: &exact, ..tool("call_a_b", &schema, None) }]);
+    assert_eq!(tools(&list)[0]["function"]["description"], exact);
+}
+
+#[test]
+fn m5_openai_and_gemini_get_128_tools_and_the_others_are_named() {
+    let schema = schema(
+        &json!({"type": "object", "properties": {}, "additionalProperties": false}),
+        SchemaRole::Input,
+    );
+    let names: Vec<String> = (0..130).map(|at| format!("call_a_{at}")).collect();
+    for format in FORMATS {
+        let is_limited = matches!(format, Format::Openai | Format::OpenaiResponses | Format::Gemini);
+        // The last tool is always shown, so that it has a place before those that are not.
+        let listed =
+            names.iter().map(|name| Listed { deferred: name != "call_a_129", ..tool(name, &schema, None) });
+        let list = whole(format, false, listed);
+        let left_out: Vec<&str> = list.left_out.iter().map(|left| left.tool.as_str()).collect();
+        let expected: &[&str] = if is_limited { &["call_a_127", "call_a_128"] } else { &[] };
+        assert_eq!(left_out, expected, "{format:?}");
+        assert!(list.left_out.iter().all(|left| left.reason.contains("128 tools")));
+    }
+    let all = whole(Format::Openai, false, names.iter().take(128).map(|name| tool(name, &schema, None)));
+    assert!(all.left_out.is_empty());
 }
