@@ -39,7 +39,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use toolgate_api::audit::LostRecords;
@@ -138,6 +138,8 @@ pub struct AuditCounts {
     pub groups: u64,
     /// Syncs of a segment: fewer than calls, thanks to group commit.
     pub syncs: u64,
+    /// Time spent in them.
+    pub sync_time: Duration,
     /// Segments started.
     pub segments: u64,
 }
@@ -253,8 +255,14 @@ impl Audit {
             bytes: counters.bytes.load(Ordering::Relaxed),
             groups: counters.groups.load(Ordering::Relaxed),
             syncs: counters.syncs.load(Ordering::Relaxed),
+            sync_time: Duration::from_nanos(counters.sync_ns.load(Ordering::Relaxed)),
             segments: counters.segments.load(Ordering::Relaxed),
         }
+    }
+
+    /// Records that are not on disk yet.
+    pub fn lag(&self) -> u64 {
+        self.log.queue.lag()
     }
 
     fn append_intent(&self, kind: RecordKind, intent: &impl Serialize) -> Result<Entry, AuditError> {

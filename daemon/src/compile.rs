@@ -10,6 +10,7 @@ mod worker;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use cache::EntryKind;
@@ -42,6 +43,14 @@ pub struct Compiler {
     cache: cache::Cache,
     command: Arc<WorkerCommand>,
     permits: Arc<Semaphore>,
+    counts: Arc<CacheCounts>,
+}
+
+/// Look-ups of compiled code since the start.
+#[derive(Debug, Default)]
+struct CacheCounts {
+    hits: AtomicU64,
+    misses: AtomicU64,
 }
 
 impl Compiler {
@@ -54,7 +63,7 @@ impl Compiler {
     ) -> Result<Self, CacheError> {
         let cache = cache::Cache::open(folder, key, sandbox.fingerprint())?;
         let permits = Arc::new(Semaphore::new(command.concurrency.max(1)));
-        Ok(Self { sandbox, cache, command: Arc::new(command), permits })
+        Ok(Self { sandbox, cache, command: Arc::new(command), permits, counts: Arc::default() })
     }
 
     /// Returns the component of a plugin file: from the cache, or compiled and then cached. If it was compiled, returns
@@ -67,6 +76,7 @@ impl Compiler {
         if let Some(component) = self.load_cached(digest).await {
             return Ok((component, None));
         }
+        self.counts.misses.fetch_add(1, Ordering::Relaxed);
         let _permit = self.permits.acquire().await.map_err(|_| stopping())?;
         let began = std::time::Instant::now();
         let artifact = worker::run_task(&self.command, WorkerTask::Code, file).await?;
@@ -127,7 +137,14 @@ impl Compiler {
                 }
             }
         });
-        loaded.await.ok().flatten()
+        let component = loaded.await.ok().flatten();
+        self.counts.hits.fetch_add(component.is_some().into(), Ordering::Relaxed);
+        component
+    }
+
+    /// Components loaded from the cache, and compiled ones.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.counts.hits.load(Ordering::Relaxed), self.counts.misses.load(Ordering::Relaxed))
     }
 
     async fn load(&self, artifact: Arc<[u8]>) -> Result<Component, CallError> {

@@ -17,10 +17,11 @@ use std::path::{Path, PathBuf};
 pub use help::help_text;
 pub use keys::{
     Audit, Calls, Compile, Config, CredentialSection, Egress, Http, LogFormat, LogLevel, Logging,
-    PagemapScan, Queue, Rates, SandboxSection, Sessions, Tls,
+    MetricsSection, PagemapScan, Queue, Rates, SandboxSection, Sessions, Tls,
 };
 pub use listen::Listen;
 pub use read::ConfigError;
+use toolgate_api::name::Name;
 use url::Url;
 
 /// The least default of the memory for request bodies.
@@ -52,6 +53,13 @@ impl Overrides {
         };
         store.as_deref().map(sqlite_path).transpose()?;
         Ok(Self { data, listen: listen.map(address).transpose()?, store })
+    }
+}
+
+impl MetricsSection {
+    /// The organizations whose calls are counted by name; the file was checked to have names only.
+    pub fn organizations(&self) -> impl Iterator<Item = Name> {
+        self.organizations.iter().filter_map(|name| Name::parse(name).ok())
     }
 }
 

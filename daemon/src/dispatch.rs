@@ -31,6 +31,7 @@ use crate::audit::{Audit, Entry};
 use crate::call::RequestedCall;
 use crate::credentials::Credentials;
 use crate::events::Events;
+use crate::metrics::Metrics;
 use crate::registry::{Registry, Snapshot};
 use crate::sessions::{RoundsExceeded, Session};
 use crate::store::Store;
@@ -82,6 +83,8 @@ pub struct Parts {
     pub client_result_ms: u64,
     /// Calls whose callers disconnected.
     pub detached: DetachedCalls,
+    /// Counters of calls.
+    pub metrics: Arc<Metrics>,
 }
 
 impl Dispatcher {

@@ -49,6 +49,7 @@ mod tokens;
 mod audit;
 mod health;
 mod mcp;
+mod metrics;
 
 use axum::Router;
 use axum::response::Response;
@@ -88,6 +89,7 @@ fn routes(app: &App) -> Routes {
         .add_open(routes!(health::openapi))
         .add_open(routes!(oauth::client_metadata))
         .add_open_to_providers(routes!(oauth::callback))
+        .add_guarded(Operate, routes!(metrics::get))
         .add_guarded(Operate, routes!(plugins::list))
         .add_guarded(Operate, routes!(plugins::get, plugins::put, plugins::delete))
         .add_guarded(Operate, routes!(plugins::rollback))

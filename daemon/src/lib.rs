@@ -34,6 +34,7 @@ pub mod keys;
 pub mod identifier;
 pub mod clock;
 pub mod logging;
+pub mod metrics;
 pub mod serve;
 
 // The command line, and modules for it.

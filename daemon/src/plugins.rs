@@ -228,6 +228,11 @@ impl Plugins {
         Ok(view)
     }
 
+    /// Components loaded from compiled code, and compiled ones.
+    pub fn compile_counts(&self) -> (u64, u64) {
+        self.0.compiler.counts()
+    }
+
     /// The operator's grant of a plugin.
     fn granted(&self, namespace: &Namespace) -> Option<Arc<Grant>> {
         lock(&self.0.grants).get(namespace).cloned()

@@ -6,6 +6,7 @@
 
 mod sweep;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sweep::Sweeper;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -50,6 +52,7 @@ use crate::http::{App, AppParts, BodyMemory, Mcp, RootService, listener};
 use crate::identity::Identity;
 use crate::keys;
 use crate::logging;
+use crate::metrics::{Metrics, listener as metrics_listener};
 use crate::plugins::{BuiltIn, PluginParts, Plugins};
 use crate::registry::{Registry, Replacement};
 use crate::sessions::{
@@ -64,6 +67,7 @@ pub struct PreparedDaemon {
     sandbox: Sandbox,
     socket: Socket,
     tls: Option<Tls>,
+    metrics_listener: Option<std::net::TcpListener>,
     worker: PathBuf,
 }
 
@@ -76,7 +80,7 @@ pub struct RunningDaemon {
     app: App,
     stop: CancellationToken,
     shutdown: CancellationToken,
-    tasks: [JoinHandle<()>; 4],
+    tasks: [JoinHandle<()>; 5],
     folder: DataFolder,
     /// Removes the file of a Unix socket when it is dropped.
     _socket: Socket,
@@ -168,6 +172,7 @@ impl PreparedDaemon {
         // Bound first: a start on a port that is in use creates no files.
         let socket = bind(&config.listen)?;
         let tls = tls_files(&config.tls).map(Tls::load).transpose()?;
+        let metrics_listener = config.metrics.listen.map(bind_metrics).transpose()?;
         let folder = DataFolder::open(&config.data)?;
         config.data = folder.path().to_owned();
         let sandbox = Sandbox::new(&SandboxSettings {
@@ -178,7 +183,7 @@ impl PreparedDaemon {
             },
         })?;
         tracing::info!(pagemap_scan = sandbox.pagemap_scan(), "sandbox ready");
-        Ok(Self { config, folder, sandbox, socket, tls, worker })
+        Ok(Self { config, folder, sandbox, socket, tls, metrics_listener, worker })
     }
 
     /// Opens the store and the audit log, loads plugins and documents, and serves requests. Liveness probes are answered
@@ -202,6 +207,9 @@ impl PreparedDaemon {
         let operator_token = self.folder.operator_token();
         let (admin, compiling) = self.restore(report, &stop, &shutdown).await?;
         let sweeper = tokio::spawn(self.sweeper(admin.parts()).run(stop.clone()));
+        let listener = self.metrics_listener.as_ref().map(std::net::TcpListener::try_clone).transpose()?;
+        let listener = listener.map(TcpListener::from_std).transpose()?;
+        let metrics = tokio::spawn(metrics_listener::serve(listener, admin.clone(), stop.clone()));
         let refreshing = tokio::spawn(admin.parts().credentials.clone().run_background(stop.clone(), now_ms));
         let Self { config, folder, socket, .. } = self;
         reserve_space(&folder);
@@ -216,7 +224,7 @@ impl PreparedDaemon {
         });
         service.serve(app.clone());
         failure.disarm();
-        let tasks = [serving, sweeper, refreshing, compiling];
+        let tasks = [serving, sweeper, refreshing, compiling, metrics];
         Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, folder, _socket: socket })
     }
 
@@ -443,6 +451,7 @@ impl PreparedDaemon {
             store: store.clone(),
             client_result_ms: calls.client_result_seconds.saturating_mul(1000),
             detached: DetachedCalls::new(shutdown.clone()),
+            metrics: Arc::new(Metrics::new(self.config.metrics.organizations())),
         })
     }
 }
@@ -541,6 +550,15 @@ fn bind(address: &Listen) -> Result<Socket, CallError> {
             _ => "give an address of this machine with `--listen`, like `127.0.0.1:7300` or `unix:/run/toolgate.sock`",
         };
         CallError::new(ErrorType::Unavailable, format!("cannot listen at {address}: {error}"), hint)
+    })
+}
+
+fn bind_metrics(address: SocketAddr) -> Result<std::net::TcpListener, CallError> {
+    let bound = std::net::TcpListener::bind(address);
+    let listener = bound.and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+    listener.map_err(|error| {
+        let message = format!("cannot listen at {address} for metrics: {error}");
+        CallError::new(ErrorType::Unavailable, message, "choose another address for `metrics.listen`")
     })
 }
 

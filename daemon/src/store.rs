@@ -99,6 +99,13 @@ impl Store {
         Ok(())
     }
 
+    /// The size of the file, in bytes.
+    pub async fn bytes(&self) -> Result<u64, StoreError> {
+        let query = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
+        let bytes: i64 = sqlx::query_scalar(query).fetch_one(&self.readers).await?;
+        Ok(u64::try_from(bytes).unwrap_or(0))
+    }
+
     /// Waits for running queries, closes the file and unlocks the store.
     pub async fn close(&self) {
         self.readers.close().await;

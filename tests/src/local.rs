@@ -92,6 +92,7 @@ impl LocalDispatcher {
             store,
             client_result_ms: 900_000,
             detached: Default::default(),
+            metrics: Default::default(),
         });
         let many = u64::MAX;
         let organization = OrganizationBounds::NONE;

@@ -40,8 +40,8 @@ const HOST: &[(&str, &str)] = &[
     (
         "toolgate",
         "anstream anstyle anyhow arc-swap axum base64 bytes clap futures-util http-body-util hyper \
-         hyper-util icu_properties mimalloc percent-encoding rand ring rmcp rustix rustls rustls-webpki scopeguard serde \
-         serde_json sqlx tempfile thiserror tokio tokio-rustls tokio-util toml toolgate-admission toolgate-api \
+         hyper-util icu_properties mimalloc percent-encoding prometheus-client rand ring rmcp rustix rustls rustls-webpki \
+         scopeguard serde serde_json sqlx tempfile thiserror tokio tokio-rustls tokio-util toml toolgate-admission toolgate-api \
          toolgate-cli toolgate-openapi toolgate-sandbox tower tracing tracing-subscriber url utoipa \
          utoipa-axum zeroize",
     ),

@@ -78,6 +78,22 @@ pub enum PagemapScan {
     Off,
 }
 
+/// The version of wasmtime in `Cargo.lock`.
+pub const WASMTIME_VERSION: &str = "48.0.8";
+
+/// The use of the instance pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolUse {
+    /// Live instances of components.
+    pub instances: u64,
+    /// Linear memories in use.
+    pub memories: u64,
+    /// Stacks in use.
+    pub stacks: u64,
+    /// Unused linear memories that are kept warm.
+    pub warm_memories: u64,
+}
+
 /// The reason why the sandbox could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
@@ -141,9 +157,19 @@ impl Sandbox {
         self.inner.pagemap_scan
     }
 
-    /// Live instances, for tests and metrics: 0 if no call runs.
+    /// Live instances, for tests: 0 if no call runs.
     pub fn live_instances(&self) -> u64 {
-        self.inner.engine.pooling_allocator_metrics().map_or(0, |metrics| metrics.component_instances())
+        self.pool_use().instances
+    }
+
+    /// The use of the instance pool.
+    pub fn pool_use(&self) -> PoolUse {
+        self.inner.engine.pooling_allocator_metrics().map_or_else(PoolUse::default, |metrics| PoolUse {
+            instances: metrics.component_instances(),
+            memories: metrics.memories() as u64,
+            stacks: metrics.stacks() as u64,
+            warm_memories: metrics.unused_warm_memories().into(),
+        })
     }
 }
 

@@ -50,7 +50,9 @@ pub use egress::{
     HostClientError, HostClientSettings, Injection, InjectionPlace, SHORTEST_SECRET, Upstreams,
     is_certificate,
 };
-pub use engine::{PagemapScan, Sandbox, SandboxError, SandboxSettings, precompile};
+pub use engine::{
+    PagemapScan, PoolUse, Sandbox, SandboxError, SandboxSettings, WASMTIME_VERSION, precompile,
+};
 pub use load_error::LoadError;
 pub use outcome::{FinishedCall, LogLevel, LogLine, Output, Usage};
 pub use queue::{Queue, QueueError, QueueSettings, Slot};

@@ -1,5 +1,7 @@
 //! The result of a call, as plain data.
 
+use std::time::Duration;
+
 use toolgate_api::error::CallError;
 
 use crate::effect::Effect;
@@ -12,6 +14,8 @@ pub struct FinishedCall {
     pub outcome: Result<Output, CallError>,
     /// Resources used, also if the call was stopped.
     pub usage: Usage,
+    /// Time in which the instance was made, a part of `usage.duration_us`.
+    pub instance: Duration,
     /// Whether guest code began to run.
     pub executed: bool,
     /// Effects outside the instance, refused attempts included.

@@ -120,6 +120,11 @@ impl Queue {
         }
     }
 
+    /// Calls that hold a slot, and calls that wait for one.
+    pub fn depth(&self) -> (usize, usize) {
+        self.0.with_state(|state| (state.running, state.waiting))
+    }
+
     #[cfg(test)]
     pub(crate) fn running(&self) -> usize {
         self.0.with_state(|state| state.running)

@@ -150,15 +150,16 @@ impl Sandbox {
         let organization = Arc::clone(&store.data().context.identity.organization);
         let slice =
             TimeSlice::on_epoch_ticks(&mut store, |state| state.host_calls.record_tick(), &self.inner.ticks);
-        let mut executed = false;
+        let (mut executed, mut instance) = (false, Duration::ZERO);
         let ended = {
             let guest = pin!(async {
                 // If the deadline passed while the call waited for a processor, nothing runs.
                 if tokio::time::Instant::from_std(began) >= stop.deadline {
                     return future::pending().await;
                 }
+                let starting = Instant::now();
                 let plugin = component.plugin().instantiate_async(&mut store).await?;
-                executed = true;
+                (executed, instance) = (true, starting.elapsed());
                 call(&plugin, &mut store).await
             });
             let guest = self.inner.scheduler.run(&organization, stop.deadline, &slice, guest);
@@ -188,6 +189,7 @@ impl Sandbox {
             Err(stopped) => Err(stopped),
         };
         let (finished, store) = finish(store, outcome, executed, limits, began);
+        let finished = FinishedCall { instance, ..finished };
         reset(store, finished.usage.memory_bytes).await;
         finished
     }
@@ -283,7 +285,8 @@ fn finish(
         output_bytes,
         log_bytes,
     };
-    (FinishedCall { outcome, usage, executed, effects, exchanges, log, log_lines_dropped }, store)
+    let instance = Duration::ZERO;
+    (FinishedCall { outcome, usage, instance, executed, effects, exchanges, log, log_lines_dropped }, store)
 }
 
 /// Drops the instance, which resets its memory for the next one. The kernel takes about 0.1 ms for a MiB, so a large memory is

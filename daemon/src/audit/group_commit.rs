@@ -118,6 +118,8 @@ pub struct Counters {
     pub bytes: AtomicU64,
     pub groups: AtomicU64,
     pub syncs: AtomicU64,
+    /// Time in syncs, in nanoseconds.
+    pub sync_ns: AtomicU64,
     pub segments: AtomicU64,
 }
 
@@ -216,6 +218,11 @@ impl CommitQueue {
             return Durable::ready(Err(error.clone()));
         }
         self.wait(state)
+    }
+
+    /// Records that are not on disk yet.
+    pub fn lag(&self) -> u64 {
+        self.last_sequence().saturating_sub(self.durable.load(Ordering::Acquire))
     }
 
     pub fn last_sequence(&self) -> u64 {

@@ -205,7 +205,10 @@ impl Writer {
             return Ok(());
         }
         self.current.zero_ahead(self.segment_bytes)?;
+        let started = Instant::now();
         self.current.file.sync_data()?;
+        let took = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.queue.counters.sync_ns.fetch_add(took, Ordering::Relaxed);
         self.queue.counters.syncs.fetch_add(1, Ordering::Relaxed);
         self.current.durable = self.current.end;
         self.preallocator.zero_beyond(self.current.end);

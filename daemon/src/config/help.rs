@@ -67,6 +67,8 @@ fn values(key: &Key) -> String {
         ValueKind::Switch => "`true` or `false`".into(),
         ValueKind::Text => "text".into(),
         ValueKind::Address => "address and port, or Unix socket".into(),
+        ValueKind::SocketAddress => "address and port".into(),
+        ValueKind::Organizations => "list of organizations".into(),
         ValueKind::Addresses => "list of addresses and ports".into(),
         ValueKind::Hosts => "list of host names".into(),
         ValueKind::HostsWithPorts => "list of hosts".into(),

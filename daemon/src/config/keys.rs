@@ -42,6 +42,10 @@ pub enum ValueKind {
     Address,
     Hosts,
     Addresses,
+    /// An address with a port.
+    SocketAddress,
+    /// Names of organizations.
+    Organizations,
     /// Hosts with an optional port.
     HostsWithPorts,
     /// A table of names with the id of a token for each.
@@ -108,6 +112,7 @@ pub const SECTIONS: &[Section] = &[
     CredentialSection::SECTION,
     Audit::SECTION,
     Logging::SECTION,
+    MetricsSection::SECTION,
 ];
 
 /// The section with the limits of a call.
@@ -206,6 +211,8 @@ settings! {
         audit: Audit;
         /// The daemon's own log.
         log: Logging;
+        /// Metrics for Prometheus.
+        metrics: MetricsSection;
     }
 }
 
@@ -411,6 +418,16 @@ settings! {
         segment_bytes: u64 = 64 * MIB, number(MIB, GIB);
         /// Reserved space, so that the outcomes of running calls can still be recorded on a full disk.
         reserve_bytes: u64 = 8 * MIB, number(256 * KIB, GIB);
+    }
+}
+
+settings! {
+    /// Metrics for Prometheus. Operators get them from `GET /metrics`.
+    MetricsSection in "metrics" {
+        /// The address of a listener that serves `GET /metrics` without a token, like `127.0.0.1:9464`. By default none.
+        listen: Option<SocketAddr> = None, ValueKind::SocketAddress;
+        /// Organizations whose calls are counted by name, at most 16. By default no name of a tenant is in the metrics.
+        organizations: Vec<String> = Vec::new(), ValueKind::Organizations;
     }
 }
 

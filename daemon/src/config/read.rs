@@ -11,6 +11,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 use toolgate_api::limits::LIMITS;
+use toolgate_api::name::Name;
 use toolgate_api::nearest;
 use toolgate_api::text::escape_for_display;
 
@@ -195,6 +196,11 @@ fn accepts(value: &DeValue<'_>, wanted: ValueKind) -> bool {
         ValueKind::Text => value.is_str(),
         ValueKind::Address => value.as_str().is_some_and(|text| Listen::parse(text).is_some()),
         ValueKind::Addresses => is_list_of(value, 0, is_socket_address),
+        ValueKind::SocketAddress => value.as_str().is_some_and(is_socket_address),
+        ValueKind::Organizations => {
+            value.as_array().is_some_and(|names| names.len() <= ORGANIZATIONS_MAX)
+                && is_list_of(value, 0, |name| Name::parse(name).is_ok())
+        }
         ValueKind::Hosts => is_list_of(value, 1, is_host),
         ValueKind::HostsWithPorts => is_list_of(value, 1, is_host_with_port),
         ValueKind::TokenIds => {
@@ -203,6 +209,9 @@ fn accepts(value: &DeValue<'_>, wanted: ValueKind) -> bool {
         ValueKind::TextFormat(format) => value.as_str().is_some_and(format.accepts),
     }
 }
+
+/// Organizations whose calls are counted by name. Each call compares its organization with them.
+const ORGANIZATIONS_MAX: usize = 16;
 
 fn is_list_of(value: &DeValue<'_>, least: usize, accepts: impl Fn(&str) -> bool) -> bool {
     value.as_array().is_some_and(|items| {
@@ -243,6 +252,10 @@ fn describe(wanted: ValueKind) -> String {
         ValueKind::Text => "write a text in quotes".into(),
         ValueKind::Address => {
             "write an IP address with a port, like `127.0.0.1:7300` or `[::1]:7300`, or `unix:` and an absolute path".into()
+        }
+        ValueKind::SocketAddress => "write an IP address with a port, like `127.0.0.1:9464`".into(),
+        ValueKind::Organizations => {
+            format!("write a list of at most {ORGANIZATIONS_MAX} organizations, like `[\"acme\"]`")
         }
         ValueKind::Addresses => "write a list of addresses with ports, like `[\"10.0.0.2:53\"]`".into(),
         ValueKind::Hosts => {

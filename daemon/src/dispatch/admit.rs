@@ -8,6 +8,8 @@
 //! first. If the files are taken, it returns its slot, waits without one, queues again and is decided anew: the decision
 //! holds when the call runs, and a chain of calls of one session occupies no slots.
 
+use std::time::Duration;
+
 use tokio::time::{Instant, timeout_at};
 use toolgate_admission::{self as admission, Admitted, CallFacts, Refusal, Rules, Verdict};
 use toolgate_api::error::{CallError, ErrorType};
@@ -31,6 +33,8 @@ pub(super) struct AdmittedEntry {
     pub rules: Rules<Component>,
     /// The revision of the snapshot.
     pub revision: u64,
+    /// Time that the decision took.
+    pub decision: Duration,
     pub permits: CallPermits,
 }
 
@@ -77,12 +81,14 @@ impl Dispatcher {
                 continue;
             }
             let rules = rules_at(&snapshot);
+            let deciding = Instant::now();
             let verdict = match options.exceeded {
                 // The agent need not wait for a refusal.
                 None if compiling.is_some() => Verdict::Refused(Refusal::not_given(&call.tool)),
                 None => decide(&rules, session, call),
                 Some(exceeded) => Verdict::Refused(Refusal::rounds_exceeded(exceeded.what, exceeded.allowed)),
             };
+            let decision = deciding.elapsed();
             if files.is_none() && may_change_files(&verdict) {
                 files = session.changing_files.try_enter(ONE_ORGANIZATION);
                 if files.is_none() && !stop.is_requested() {
@@ -92,7 +98,7 @@ impl Dispatcher {
                 }
             }
             let permits = CallPermits { _slot: slot, _files: files };
-            return Ok(AdmittedEntry { verdict, rules, revision: snapshot.revision, permits });
+            return Ok(AdmittedEntry { verdict, rules, revision: snapshot.revision, decision, permits });
         }
     }
 }

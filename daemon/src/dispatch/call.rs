@@ -20,10 +20,11 @@ use super::events::CallEvents;
 use super::refusals::{RefusedAttempt, is_given_up};
 use super::spill::spill;
 use super::{Attempt, CallOptions, Dispatcher, Origin, Stop, admit, after, client, events, record};
-use crate::audit::{self, Entry, Status};
+use crate::audit::{self, AuditError, Entry, Status};
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
 use crate::clock::{monotonic_ms, now_ms};
 use crate::credentials::{CredentialRefusal, CredentialRequest, Credentials};
+use crate::metrics::Phase;
 use crate::sessions::{CallState, ClientPart, Lookup, PendingOn, RoundsExceeded, RunningCall, Session};
 
 impl Dispatcher {
@@ -78,7 +79,11 @@ impl Dispatcher {
     ) -> Arc<CallOutcome> {
         let stop = (!call.outlives_request).then(|| running.cancelled.clone());
         let (dispatcher, session, origin) = (self.clone(), Arc::clone(session), origin.clone());
-        let call = async move { dispatcher.call(&session, &call, sha256, &origin, running, &options).await };
+        let call = async move {
+            let outcome = dispatcher.call(&session, &call, sha256, &origin, running, &options).await;
+            dispatcher.0.metrics.count_call(&session.setup.organization, &outcome);
+            outcome
+        };
         DetachOnDrop::new(&self.0.detached, stop, Box::pin(call)).await
     }
 
@@ -178,11 +183,8 @@ impl Dispatcher {
         let arrived = Instant::now();
         let parts = &*self.0;
         let events = CallEvents::begin(&parts.events, session, call, running.waited_for.is_none());
-        let stop = Stop {
-            cancelled: &running.cancelled,
-            revoked: &origin.revoked,
-            shutdown: parts.detached.shutdown(),
-        };
+        let (cancelled, revoked) = (&running.cancelled, &origin.revoked);
+        let stop = Stop { cancelled, revoked, shutdown: parts.detached.shutdown() };
         let refused = RefusedAttempt { session, call, sha256, origin };
         let admitted = match self.admit(session, call, options, arrived, stop).await {
             Ok(admitted) => admitted,
@@ -191,17 +193,13 @@ impl Dispatcher {
                 return withdraw(running, call, events, given_up);
             }
         };
-        let AdmittedEntry { verdict, rules, revision, permits } = admitted;
-        if let Verdict::Refused(refusal) = &verdict
-            && running.waited_for.is_none()
-            && self.is_counted(&refused, refusal, revision)
-        {
-            let outcome =
-                CallOutcome { duration: arrived.elapsed(), ..CallOutcome::of_refusal(call, refusal.clone()) };
+        self.measure_decision(&admitted, arrived);
+        if let Some(outcome) = self.counted_refusal(&refused, &running, &admitted, arrived) {
             events.end(&outcome);
             return running.end(outcome, now_ms());
         }
         self.record_repeated(session);
+        let AdmittedEntry { verdict, rules, revision, permits, .. } = admitted;
         let decision = record::Decision { verdict: &verdict, catalogue: &rules.catalogue, revision };
         let entry = match parts.audit.open(record::intent(decision, session, call, sha256, origin)) {
             Ok(entry) => entry,
@@ -218,7 +216,7 @@ impl Dispatcher {
         drop(permits);
         session.touch(now_ms());
         let outcome = CallOutcome { duration: arrived.elapsed(), ..performed };
-        match (parts.audit.close(entry, record::outcome(&outcome)).await, on) {
+        match (self.record_outcome(entry, &outcome).await, on) {
             (Ok(()), None) => {
                 events.end(&outcome);
                 running.end(outcome, now_ms())
@@ -238,6 +236,22 @@ impl Dispatcher {
                 running.end(outcome, now_ms())
             }
         }
+    }
+
+    fn measure_decision(&self, admitted: &AdmittedEntry, arrived: Instant) {
+        let (metrics, decision) = (&self.0.metrics, admitted.decision);
+        metrics.add_duration(Phase::Queue, arrived.elapsed().saturating_sub(decision));
+        metrics.add_duration(Phase::Decision, decision);
+        if let Verdict::Refused(refusal) = &admitted.verdict {
+            metrics.count_refusal(refusal.reason.layer);
+        }
+    }
+
+    async fn record_outcome(&self, entry: Entry, outcome: &CallOutcome) -> Result<(), AuditError> {
+        let began = Instant::now();
+        let recorded = self.0.audit.close(entry, record::outcome(outcome)).await;
+        self.0.metrics.add_duration(Phase::Record, began.elapsed());
+        recorded
     }
 
     /// Withdraws the approval of a call that waited for one and needs none any more.
@@ -294,6 +308,7 @@ impl Dispatcher {
         if let Some(exchanges) = attempt.exchanges {
             exchanges.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
         }
+        self.0.metrics.count_run(&finished);
         let outcome = self.check_result(attempt, &admitted, &mut finished).await;
         record::effects(&self.0.audit, attempt.entry, &admitted, &finished);
         record::log_lines(session, attempt.call, &admitted, &finished);
@@ -316,7 +331,10 @@ impl Dispatcher {
             let mut ledger = self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner);
             ledger.charge(&session.setup.organization, checked, monotonic_ms())
         };
-        let admitted = charged.map_err(|refusal| Box::new(CallOutcome::of_refusal(call, refusal)))?;
+        let admitted = charged.map_err(|refusal| {
+            self.0.metrics.count_refusal(refusal.reason.layer);
+            Box::new(CallOutcome::of_refusal(call, refusal))
+        })?;
         let refused = |error| Box::new(CallOutcome::of_error(call, error).by(&admitted));
         client::check_capacity(session, &admitted).map_err(refused)?;
         let deadline = after(attempt.arrived, admitted.limits().deadline_ms);

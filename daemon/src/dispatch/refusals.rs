@@ -7,10 +7,11 @@ use tokio_util::sync::CancellationToken;
 use toolgate_admission::{Layer, Refusal, Verdict};
 use toolgate_api::error::CallError;
 
+use super::admit::AdmittedEntry;
 use super::{CallOptions, Dispatcher, Origin, record};
 use crate::audit::{self, Row};
 use crate::call::{CallOutcome, RequestedCall};
-use crate::sessions::{Counted, RefusalKind, RefusedCall, RepeatedRefusals, Session};
+use crate::sessions::{Counted, RefusalKind, RefusedCall, RepeatedRefusals, RunningCall, Session};
 
 /// A call that may be refused.
 #[derive(Clone, Copy)]
@@ -40,6 +41,7 @@ impl Dispatcher {
         let rules = options.rules(&snapshot, session);
         let tool = rules.catalogue.find(&call.tool).map(|tool| tool.id().clone());
         let refusal = Refusal::given_up(tool, error.clone());
+        self.0.metrics.count_refusal(refusal.reason.layer);
         if self.is_counted(attempt, &refusal, snapshot.revision) {
             return error;
         }
@@ -56,8 +58,24 @@ impl Dispatcher {
         recorded.map_or_else(|error| record::unrecordable(&error), |()| error)
     }
 
+    /// The outcome of a refused call that was counted instead of recorded. A call that waited for approval is recorded.
+    pub(super) fn counted_refusal(
+        &self,
+        attempt: &RefusedAttempt<'_>,
+        running: &RunningCall,
+        admitted: &AdmittedEntry,
+        arrived: Instant,
+    ) -> Option<CallOutcome> {
+        let Verdict::Refused(refusal) = &admitted.verdict else { return None };
+        if running.waited_for.is_some() || !self.is_counted(attempt, refusal, admitted.revision) {
+            return None;
+        }
+        let outcome = CallOutcome::of_refusal(attempt.call, refusal.clone());
+        Some(CallOutcome { duration: arrived.elapsed(), ..outcome })
+    }
+
     /// Counts a refusal instead of recording it, where the session has had many equal ones.
-    pub(super) fn is_counted(&self, attempt: &RefusedAttempt<'_>, refusal: &Refusal, revision: u64) -> bool {
+    fn is_counted(&self, attempt: &RefusedAttempt<'_>, refusal: &Refusal, revision: u64) -> bool {
         let RefusedAttempt { session, call, sha256, origin } = *attempt;
         // The counts are recorded before the end, and only where the log takes them.
         if self.0.detached.shutdown().is_cancelled() || self.0.audit.takes_calls().is_err() {

@@ -163,6 +163,13 @@ impl Store {
             .ok_or_else(|| StoreError::not_found(format!("approval `{id}`")))
     }
 
+    /// The number of approvals that wait for a decision.
+    pub async fn pending_approvals(&self) -> Result<u64, StoreError> {
+        let query = sqlx::query_scalar("SELECT count(*) FROM approvals WHERE state = $1");
+        let pending: i64 = query.bind(ApprovalState::Pending.as_str()).fetch_one(&self.readers).await?;
+        Ok(u64::try_from(pending).unwrap_or(0))
+    }
+
     /// Lists at most `limit` approvals after the id `after`, optionally of one organization and in one state.
     pub async fn approvals(
         &self,

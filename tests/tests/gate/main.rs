@@ -11,6 +11,7 @@ mod dialects;
 mod slow_audit;
 mod layers;
 mod messages;
+mod metrics;
 mod refusals;
 mod sessions;
 mod tool_lists;

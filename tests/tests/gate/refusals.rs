@@ -87,7 +87,7 @@ fn r9_11_an_uploads_hints_count_once_an_operator_has_confirmed_them_for_its_dige
     assert_eq!((quote("c1").status(), state()), ("approval_required", json!("unconfirmed")));
     assert_eq!(session.call("time/now", json!({})).status(), "ok", "built-in plugins come confirmed");
     let grant = "/v1/plugins/pay/grant";
-    operator.make(grant, &json!({"confirmed_hints": "yes"})).expect_refusal(400, "INVALID_POLICY");
+    operator.make(grant, &json!({"confirmed_hints": "yes"})).expect_refusal(422, "INVALID_POLICY");
     operator.make(grant, &json!({"confirmed_hints": digest})).expect(201);
     assert_eq!((quote("c2").status(), state()), ("ok", json!("confirmed")));
     let explained = operator.get("/v1/orgs/acme/agents/bot/explain?tool=pay/quote").expect(200).json();

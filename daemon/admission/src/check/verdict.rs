@@ -29,6 +29,17 @@ pub enum Layer {
 }
 
 impl Layer {
+    /// Every layer, in the order of the variants.
+    pub const ALL: [Self; 7] = [
+        Self::Platform,
+        Self::Organization,
+        Self::Agent,
+        Self::Session,
+        Self::Schema,
+        Self::Rate,
+        Self::Queue,
+    ];
+
     /// The layer as the audit log writes it.
     pub fn as_str(self) -> &'static str {
         match self {

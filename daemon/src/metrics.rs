@@ -1,0 +1,254 @@
+//! Counters of the call path for `GET /metrics` (O5).
+//!
+//! A call increments plain atomics in arrays that are indexed by outcome, phase or layer: no lock, no allocation, no hash.
+//! The other numbers are read where they are kept, when an operator asks (`scrape.rs`).
+
+pub(crate) mod listener;
+pub(crate) mod scrape;
+
+use std::array;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use toolgate_admission::Layer;
+use toolgate_api::call::CallStatus;
+use toolgate_api::error::ErrorType;
+use toolgate_api::name::Name;
+use toolgate_sandbox::{Effect, FinishedCall};
+
+use crate::call::CallOutcome;
+
+/// Statuses that come before the error types in the array of outcomes.
+const STATUSES: [&str; 5] = ["ok", "client_required", "approval_required", "running", "unknown"];
+const OUTCOMES: usize = STATUSES.len() + ErrorType::ALL.len();
+
+/// Finite buckets of a histogram. Each bound is four times the one before.
+const BUCKETS: usize = 11;
+/// The first bound: 16 µs of a duration, 16 KiB of memory.
+const FIRST_BOUND: u64 = 16;
+
+/// Results of requests to upstreams.
+const REQUESTS: [&str; 7] = ["1xx", "2xx", "3xx", "4xx", "5xx", "failed", "denied"];
+const FAILED: usize = 5;
+const DENIED: usize = 6;
+
+/// The phases of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Waits before the decision.
+    Queue,
+    /// The decision of the gate.
+    Decision,
+    /// The start of the instance.
+    Instance,
+    /// The guest, with its requests.
+    Run,
+    /// The audit log: from the outcome until it is on disk.
+    Record,
+}
+
+impl Phase {
+    const ALL: [Self; 5] = [Self::Queue, Self::Decision, Self::Instance, Self::Run, Self::Record];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Decision => "decision",
+            Self::Instance => "instance",
+            Self::Run => "run",
+            Self::Record => "record",
+        }
+    }
+}
+
+/// The counters of the call path.
+#[derive(Debug)]
+pub struct Metrics {
+    calls: OutcomeCounters,
+    /// The organizations that the operator lists, which may be labels.
+    organizations: Vec<(Name, OutcomeCounters)>,
+    phases: [Histogram; Phase::ALL.len()],
+    refusals: [AtomicU64; Layer::ALL.len()],
+    requests: [AtomicU64; REQUESTS.len()],
+    fuel: AtomicU64,
+    memory_kib: Histogram,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new(std::iter::empty())
+    }
+}
+
+impl Metrics {
+    /// Counters at zero. Calls of `organizations` are counted by organization too.
+    pub fn new(organizations: impl Iterator<Item = Name>) -> Self {
+        Self {
+            calls: OutcomeCounters::default(),
+            organizations: organizations.map(|name| (name, OutcomeCounters::default())).collect(),
+            phases: array::from_fn(|_| Histogram::default()),
+            refusals: array::from_fn(|_| AtomicU64::new(0)),
+            requests: array::from_fn(|_| AtomicU64::new(0)),
+            fuel: AtomicU64::new(0),
+            memory_kib: Histogram::default(),
+        }
+    }
+
+    /// Counts the end of a call.
+    pub fn count_call(&self, organization: &Name, outcome: &CallOutcome) {
+        self.calls.add(outcome);
+        // A few names at most: the list is the operator's.
+        if let Some((_, calls)) = self.organizations.iter().find(|(name, _)| name == organization) {
+            calls.add(outcome);
+        }
+    }
+
+    /// Counts a refusal by the layer that decided.
+    pub fn count_refusal(&self, layer: Layer) {
+        add(&self.refusals, layer as usize, 1);
+    }
+
+    /// Adds the duration of a phase.
+    pub fn add_duration(&self, phase: Phase, duration: Duration) {
+        if let Some(histogram) = self.phases.get(phase as usize) {
+            histogram.add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Counts what a call used in the sandbox.
+    pub fn count_run(&self, finished: &FinishedCall) {
+        let usage = &finished.usage;
+        self.fuel.fetch_add(usage.fuel, Ordering::Relaxed);
+        self.memory_kib.add(usage.memory_bytes / 1024);
+        self.add_duration(Phase::Instance, finished.instance);
+        let whole = Duration::from_micros(usage.duration_us);
+        self.add_duration(Phase::Run, whole.saturating_sub(finished.instance));
+        finished.effects.iter().filter_map(request_result).for_each(|result| add(&self.requests, result, 1));
+    }
+}
+
+/// The result of a request to an upstream, as an index of [`REQUESTS`].
+fn request_result(effect: &Effect) -> Option<usize> {
+    match effect.kind {
+        "network_denied" => Some(DENIED),
+        "network_request" => {
+            let answer = effect.parts().1.trim_start_matches([':', ' ']);
+            let class = answer.bytes().next().filter(|digit| (b'1'..=b'5').contains(digit));
+            Some(class.map_or(FAILED, |digit| usize::from(digit - b'1')))
+        }
+        _ => None,
+    }
+}
+
+fn add(counters: &[AtomicU64], index: usize, number: u64) {
+    if let Some(counter) = counters.get(index) {
+        counter.fetch_add(number, Ordering::Relaxed);
+    }
+}
+
+fn get(counters: &[AtomicU64], index: usize) -> u64 {
+    counters.get(index).map_or(0, |counter| counter.load(Ordering::Relaxed))
+}
+
+/// Calls by outcome.
+#[derive(Debug)]
+struct OutcomeCounters([AtomicU64; OUTCOMES]);
+
+impl Default for OutcomeCounters {
+    fn default() -> Self {
+        Self(array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
+impl OutcomeCounters {
+    fn add(&self, outcome: &CallOutcome) {
+        let index = match (outcome.error(), outcome.status()) {
+            (Some(error), _) => STATUSES.len() + error.error_type as usize,
+            (None, CallStatus::Ok) => 0,
+            (None, CallStatus::ClientRequired) => 1,
+            (None, CallStatus::ApprovalRequired) => 2,
+            (None, CallStatus::Running) => 3,
+            (None, CallStatus::Unknown | CallStatus::Error) => 4,
+        };
+        add(&self.0, index, 1);
+    }
+
+    /// Outcomes that occurred, with their numbers.
+    fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let codes = ErrorType::ALL.iter().map(|error_type| error_type.as_str());
+        let names = STATUSES.into_iter().chain(codes).enumerate();
+        names.map(|(index, name)| (name, get(&self.0, index))).filter(|(_, calls)| *calls > 0)
+    }
+}
+
+/// A histogram with fixed buckets.
+#[derive(Debug)]
+struct Histogram {
+    /// Not cumulative. The last bucket has no bound.
+    buckets: [AtomicU64; BUCKETS + 1],
+    sum: AtomicU64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { buckets: array::from_fn(|_| AtomicU64::new(0)), sum: AtomicU64::new(0) }
+    }
+}
+
+impl Histogram {
+    fn add(&self, value: u64) {
+        let bits = u64::BITS - (value.saturating_sub(1) / FIRST_BOUND).leading_zeros();
+        add(&self.buckets, (bits.div_ceil(2) as usize).min(BUCKETS), 1);
+        self.sum.fetch_add(value, Ordering::Relaxed);
+    }
+
+    /// The buckets with their bounds, and the sum, each value multiplied by `unit`.
+    #[allow(clippy::cast_precision_loss, reason = "metrics are floats")]
+    fn read(&self, unit: f64) -> (Vec<(f64, u64)>, f64) {
+        let bound = |index: usize| match index {
+            BUCKETS => f64::MAX,
+            _ => (FIRST_BOUND << (2 * index)) as f64 * unit,
+        };
+        let buckets = (0..=BUCKETS).map(|index| (bound(index), get(&self.buckets, index))).collect();
+        (buckets, self.sum.load(Ordering::Relaxed) as f64 * unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn o5_a_value_is_in_the_bucket_of_the_first_bound_that_is_not_below_it() {
+        for (value, index) in [(0, 0), (1, 0), (16, 0), (17, 1), (64, 1), (65, 2), (256, 2), (16 << 20, 10)] {
+            let histogram = Histogram::default();
+            histogram.add(value);
+            assert_eq!(get(&histogram.buckets, index), 1, "{value}");
+            let (buckets, sum) = histogram.read(1.0);
+            assert!(buckets[index].0 >= sum && (index == 0 || buckets[index - 1].0 < sum), "{value}");
+        }
+        let histogram = Histogram::default();
+        histogram.add(u64::MAX);
+        assert_eq!(get(&histogram.buckets, BUCKETS), 1);
+    }
+
+    #[test]
+    fn o5_a_request_counts_by_the_class_of_its_status() {
+        let result = |kind, detail: &str| request_result(&Effect { kind, detail: detail.to_owned() });
+        assert_eq!(result("network_request", "GET https://a.example/: 204, 0 bytes out"), Some(1));
+        assert_eq!(result("network_request", "GET https://a.example/: 503, 0 bytes out"), Some(4));
+        assert_eq!(result("network_request", "GET https://a.example/: no response"), Some(FAILED));
+        assert_eq!(result("network_denied", "GET https://a.example/: not granted"), Some(DENIED));
+        assert_eq!(result("workspace_write", "/workspace/a"), None);
+    }
+
+    #[test]
+    fn o5_each_layer_and_phase_has_its_place() {
+        for (index, layer) in Layer::ALL.into_iter().enumerate() {
+            assert_eq!(layer as usize, index);
+        }
+        for (index, phase) in Phase::ALL.into_iter().enumerate() {
+            assert_eq!(phase as usize, index);
+        }
+    }
+}

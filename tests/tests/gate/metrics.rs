@@ -1,0 +1,67 @@
+//! Metrics (O5): the numbers move by what was called, and no tenant is named unless the operator lists it.
+
+use std::net::{SocketAddr, TcpListener};
+
+use super::*;
+
+/// The value of a sample, which is named with its labels.
+#[track_caller]
+fn value(text: &str, sample: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("no {sample} in {text}")).parse().expect("a whole number")
+}
+
+/// Makes one call that works and one that the gate refuses.
+fn make_calls(operator: &Client) {
+    operator.make_agent("zebra/bot", &json!({"enabled": ["time/now"]}));
+    let session = operator.open_session("zebra/bot");
+    assert_eq!(session.call("time/now", json!({})).status(), "ok");
+    session.call("files/list", json!({})).expect_error("ACCESS_DENIED");
+}
+
+#[test]
+fn o5_metrics_move_by_what_was_called_and_name_no_tenant() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    let before = operator.get("/metrics").expect(200).text();
+    make_calls(&operator);
+    let reply = operator.get("/metrics").expect(200);
+    assert!(
+        reply.header("content-type").is_some_and(|media| media.starts_with("application/openmetrics-text"))
+    );
+    let text = reply.text();
+    assert_eq!(value(&text, "toolgate_calls_total{outcome=\"ok\"}"), 1);
+    assert_eq!(value(&text, "toolgate_calls_total{outcome=\"ACCESS_DENIED\"}"), 1);
+    assert_eq!(value(&text, "toolgate_refusals_total{layer=\"agent\"}"), 1);
+    for (phase, calls) in [("queue", 2), ("decision", 2), ("instance", 1), ("run", 1), ("record", 2)] {
+        let sample = format!("toolgate_call_phase_seconds_count{{phase=\"{phase}\"}}");
+        assert_eq!(value(&text, &sample), calls, "{phase}");
+    }
+    assert!(value(&text, "toolgate_fuel_total") > 0);
+    for counter in ["toolgate_audit_records_total", "toolgate_audit_syncs_total"] {
+        assert!(value(&text, counter) > value(&before, counter), "{counter}");
+    }
+    assert_eq!(value(&text, "toolgate_instances_live"), 0);
+    assert!(value(&text, "toolgate_store_bytes") > 0);
+    assert!(text.contains("wasmtime=\"") && text.ends_with("# EOF\n"));
+    assert!(!text.contains("zebra"), "{text}");
+    daemon.anonymous().get("/metrics").expect_refusal(401, "UNAUTHENTICATED");
+}
+
+#[test]
+fn o5_a_listed_organization_is_a_label_and_the_own_listener_needs_no_token() {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address: SocketAddr = free.local_addr().expect("an address");
+    drop(free);
+    let settings = format!("[metrics]\nlisten = \"{address}\"\norganizations = [\"zebra\"]");
+    let daemon = Daemon::start(PROGRAM, &settings);
+    make_calls(&daemon.operator());
+    let scraper = Client::new(address, None);
+    let text = scraper.get("/metrics").expect(200).text();
+    for outcome in ["ok", "ACCESS_DENIED"] {
+        let sample =
+            format!("toolgate_organization_calls_total{{organization=\"zebra\",outcome=\"{outcome}\"}}");
+        assert_eq!(value(&text, &sample), 1);
+    }
+    assert_eq!(scraper.get("/v1/plugins").status, 404);
+}
