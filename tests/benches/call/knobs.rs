@@ -232,5 +232,6 @@ fn intent(call: &str, arguments_sha256: Sha256) -> CallIntent<'_> {
         plugin: Some(PluginStamp { version: "1.0.0".into(), digest: "sha256:00".into() }),
         source: "bench".into(),
         principal: "bench".into(),
+        repeated: None,
     }
 }

@@ -261,6 +261,7 @@ fn dispatcher(
     credentials: &Credentials,
 ) -> Dispatcher {
     Dispatcher::new(Parts {
+        metrics: Default::default(),
         queue: Queue::new(QueueSettings {
             running: 4,
             running_per_organization: 3,
