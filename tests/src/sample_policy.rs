@@ -15,7 +15,7 @@ pub const ORGANIZATION: &str = "office";
 pub fn open(operator: &Client) {
     for description in plugins() {
         let namespace = description["name"].as_str().expect("a namespace").to_owned();
-        operator.load(&namespace, &PluginFile::of(description).build());
+        operator.load_confirmed(&namespace, &PluginFile::of(description).build());
     }
     operator.make("/v1/platform/policy", &document("platform.json")).expect(201);
     let organization = serde_json::json!({"display_name": "Office", "connected": ["stripe", "resend"]});

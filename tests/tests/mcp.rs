@@ -47,7 +47,7 @@ impl Server {
     }
 }
 
-fn installed(path: &str) -> PathBuf {
+fn tool_path(path: &str) -> PathBuf {
     process::find_installed(PROGRAM, &format!("mcp/{path}"))
 }
 
@@ -91,7 +91,7 @@ fn call(client: &Client, tool: &str, arguments: Value) -> Value {
 #[cfg_attr(not(has = "mcp"), ignore = "needs the MCP clients, which `.ci/run` installs")]
 fn m2_the_python_client_uses_every_family_of_revisions() {
     let server = Server::start(&json!({"enabled": ["arithmetic/*", "user/ask"]}));
-    server.run(&installed("python/bin/python"), "client.py", server.daemon.folder.path());
+    server.run(&tool_path("python/bin/python"), "client.py", server.daemon.folder.path());
     let calls = server.operator.audit("kind=call&limit=1");
     assert_eq!(calls[0]["call"]["source"], "mcp", "{calls:?}");
 }
@@ -101,7 +101,7 @@ fn m2_the_python_client_uses_every_family_of_revisions() {
 fn m2_the_node_client_hears_of_a_changed_list() {
     let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));
     // Node looks for packages beside the script.
-    let folder = installed("node");
+    let folder = tool_path("node");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/client.mjs");
     std::fs::copy(script, folder.join("client.mjs")).expect("copied");
     let script = folder.join("client.mjs");

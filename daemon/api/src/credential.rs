@@ -204,7 +204,7 @@ pub struct DiscoveryRequest {
     pub organization: Option<String>,
 }
 
-/// What the metadata of a service and of its authorization server say.
+/// The claims of the metadata of a service and of its authorization server.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Discovery)]
 pub struct DiscoveryView {

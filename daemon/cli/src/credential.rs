@@ -262,7 +262,7 @@ async fn discover(
     if printer.is_json() {
         printer.json(&found)?;
     } else {
-        for line in discovered(&found) {
+        for line in discovery_lines(&found) {
             printer.note(&line)?;
         }
         if let Some(credential) = &found.credential {
@@ -279,7 +279,7 @@ async fn discover(
 }
 
 /// The attempts, the metadata and the notes as lines.
-fn discovered(found: &DiscoveryView) -> Vec<String> {
+fn discovery_lines(found: &DiscoveryView) -> Vec<String> {
     let mut lines: Vec<String> =
         found.attempts.iter().map(|attempt| format!("{}: {}", attempt.url, attempt.result)).collect();
     if let Some(server) = &found.server {

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::client::testing::Canned;
 
-    async fn followed(json: bool, body: &str) -> Run {
+    async fn run_follow(json: bool, body: &str) -> Run {
         let stream =
             Canned { content_type: "text/event-stream", body: body.to_owned(), ..Canned::empty(200) };
         let acme = Some("acme".to_owned());
@@ -105,7 +105,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_event_is_a_line() {
-        let run = followed(false, STREAM).await;
+        let run = run_follow(false, STREAM).await;
         run.result.expect("followed to its end");
         assert_eq!(run.asked[0].line(), "GET /v1/orgs/acme/events");
         let lines: Vec<&str> = run.out.lines().collect();
@@ -121,7 +121,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_machine_gets_one_document_a_line() {
-        let run = followed(true, STREAM).await;
+        let run = run_follow(true, STREAM).await;
         let events: Vec<serde_json::Value> =
             run.out.lines().map(|line| serde_json::from_str(line).expect("a document")).collect();
         assert_eq!(events.len(), 3);

@@ -1,5 +1,6 @@
 //! `toolgate plugin`: manages the plugins of a running daemon.
 
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
@@ -8,7 +9,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use toolgate_api::document::DocumentAccepted;
 use toolgate_api::name::Namespace;
-use toolgate_api::plugin::{CapabilitiesView, PluginLoaded, PluginView};
+use toolgate_api::plugin::{CapabilitiesView, HintsState, PluginLoaded, PluginView, ToolView};
 
 use super::client::{Client, escape};
 use super::document;
@@ -19,7 +20,7 @@ use super::print::{Printer, cell, word};
 pub const EXAMPLES: &str = "\
 Examples:
   toolgate plugin load target/wasm32-wasip2/release/weather.wasm
-  toolgate plugin load build/plugin.wasm --namespace weather
+  toolgate plugin load build/plugin.wasm --namespace weather --yes
   toolgate plugin list
   toolgate plugin show weather
   toolgate plugin grant weather grant.json
@@ -44,6 +45,9 @@ pub enum PluginCommand {
         /// The namespace in its description [default: from the file name]
         #[arg(long, value_name = "NS")]
         namespace: Option<String>,
+        /// Confirm the hints of its tools without asking
+        #[arg(long)]
+        yes: bool,
     },
     /// Show a plugin: its tools, its requested capabilities, its versions
     Show {
@@ -88,7 +92,7 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
             let plugins: Vec<PluginView> = client.list_all("/v1/plugins").await?;
             Ok(printer.list(["NAMESPACE", "VERSION", "STATE", "TOOLS", "PURPOSE"], &plugins, row)?)
         }
-        PluginCommand::Load { file, namespace } => load(client, printer, &file, namespace).await,
+        PluginCommand::Load { file, namespace, yes } => load(client, printer, &file, namespace, yes).await,
         PluginCommand::Show { namespace } => {
             let plugin: PluginLoaded = client.get(&path(&namespace)).send().await?.body;
             Ok(printer.json(&plugin)?)
@@ -117,6 +121,7 @@ async fn load(
     printer: &mut Printer<'_>,
     file: &Path,
     namespace: Option<String>,
+    yes: bool,
 ) -> Result<(), Failure> {
     let namespace = match namespace {
         Some(namespace) => namespace,
@@ -128,7 +133,58 @@ async fn load(
     let put = client.put(&path(&namespace)).body("application/wasm", component.into());
     let loaded: PluginLoaded = put.send().await?.body;
     document::warn(printer, &loaded.warnings)?;
+    confirm_hints(client, printer, &loaded.plugin, yes).await?;
     show(printer, &loaded.plugin, &loaded)
+}
+
+/// Confirms the hints that loosen the gate, for the loaded file alone, if the operator says so (9.11).
+async fn confirm_hints(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    plugin: &PluginView,
+    yes: bool,
+) -> Result<(), Failure> {
+    let loosens = |tool: &&ToolView| {
+        let hints = tool.details.hints;
+        tool.details.hints_state == HintsState::Unconfirmed
+            && (hints.read_only || !hints.destructive || !hints.open_world)
+    };
+    let tools: Vec<String> = plugin.tools.iter().filter(loosens).map(hints_line).collect();
+    if tools.is_empty() {
+        return Ok(());
+    }
+    printer.note(&format!("its tools say of themselves:\n  {}", tools.join("\n  ")))?;
+    if !yes && !asks("Do these hints count? [y/N] ")? {
+        let hint = "they count as tools that change something, until `--yes` or the grant's `confirmed_hints` confirms them";
+        return Ok(printer.note(hint)?);
+    }
+    let added = json!({"confirmed_hints": plugin.digest}).to_string();
+    let body = |before: Option<&Value>| before.map_or_else(|| added.clone(), |before| with(before, &added));
+    let path = format!("{}/grant", path(&plugin.namespace));
+    document::put::<Value, IgnoredAny>(client, &path, body).await?;
+    Ok(())
+}
+
+fn hints_line(tool: &ToolView) -> String {
+    let hints = tool.details.hints;
+    let words = [
+        (hints.read_only, "changes nothing"),
+        (!hints.read_only && !hints.destructive, "destroys nothing"),
+        (!hints.open_world, "reaches nothing outside"),
+    ];
+    let words: Vec<&str> = words.into_iter().filter_map(|(holds, word)| holds.then_some(word)).collect();
+    format!("{}: {}", tool.wire_name, words.join(", "))
+}
+
+/// Asks at a terminal; elsewhere the answer is no.
+fn asks(question: &str) -> Result<bool, Failure> {
+    if !std::io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    write!(anstream::stderr(), "{question}")?;
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
 /// Prints the grant of the plugin or tool at a path.
@@ -272,7 +328,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("my_weather.wasm");
         std::fs::write(&file, "\0asm").expect("written");
-        let run = run_command(PluginCommand::Load { file, namespace: None }, vec![weather()]).await;
+        let run =
+            run_command(PluginCommand::Load { file, namespace: None, yes: false }, vec![weather()]).await;
         run.result.expect("loaded");
         assert_eq!(run.asked[0].line(), "PUT /v1/plugins/my-weather");
         assert_eq!(run.asked[0].header("content-type"), Some("application/wasm"));
@@ -287,7 +344,7 @@ mod tests {
         std::fs::write(&file, "\0asm").expect("written");
         let mut answer = plugin();
         answer["warnings"] = json!([{"code": "NOTHING_RUNS", "message": "with a `fuel` of 0 no call can run", "path": "/limits/fuel"}]);
-        let load = PluginCommand::Load { file, namespace: None };
+        let load = PluginCommand::Load { file, namespace: None, yes: false };
         let run = run_command(load, vec![Canned::json(200, answer)]).await;
         run.result.expect("loaded");
         assert!(run.notes.contains("with a `fuel` of 0 no call can run (`/limits/fuel`)"), "{}", run.notes);
@@ -298,18 +355,25 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("Weather (1).wasm");
         std::fs::write(&file, "\0asm").expect("written");
-        let run = run_command(PluginCommand::Load { file: file.clone(), namespace: None }, vec![]).await;
-        assert!(run.result.expect_err("no namespace").hint().contains("--namespace"));
         let run =
-            run_command(PluginCommand::Load { file, namespace: Some("weather".into()) }, vec![weather()])
+            run_command(PluginCommand::Load { file: file.clone(), namespace: None, yes: false }, vec![])
                 .await;
+        assert!(run.result.expect_err("no namespace").hint().contains("--namespace"));
+        let run = run_command(
+            PluginCommand::Load { file, namespace: Some("weather".into()), yes: false },
+            vec![weather()],
+        )
+        .await;
         run.result.expect("loaded");
     }
 
     #[tokio::test]
     async fn a_file_that_is_not_there_is_named_and_nothing_is_asked() {
-        let run =
-            run_command(PluginCommand::Load { file: "/no/such.wasm".into(), namespace: None }, vec![]).await;
+        let run = run_command(
+            PluginCommand::Load { file: "/no/such.wasm".into(), namespace: None, yes: false },
+            vec![],
+        )
+        .await;
         assert!(run.result.expect_err("no file").to_string().contains("`/no/such.wasm`"));
         assert!(run.asked.is_empty());
     }

@@ -60,7 +60,7 @@ impl Credentials {
         plain_http: &[String],
     ) -> Result<DiscoveryView, CallError> {
         let url = service_url(url, plain_http)?;
-        let _permit = self.0.discoveries.try_acquire().map_err(|_| overloaded())?;
+        let _permit = self.0.discoveries.try_acquire().map_err(|_| too_many_discoveries())?;
         let deadline = Instant::now() + DISCOVERY_TIME;
         let mut discovery = Discovery { http: &self.0.http, plain_http, deadline, attempts: Vec::new() };
         let challenge = discovery.challenge(&url).await;
@@ -227,7 +227,7 @@ impl Discovery<'_> {
     }
 }
 
-fn overloaded() -> CallError {
+fn too_many_discoveries() -> CallError {
     CallError::new(ErrorType::Overloaded, "too many discoveries are running", "try again in a minute")
         .with_retry_after_ms(30_000)
 }

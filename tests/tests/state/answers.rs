@@ -15,11 +15,11 @@ fn stop_and_restart(mut daemon: Daemon) -> Daemon {
     daemon.crash_and_restart()
 }
 
-fn moved(session: &Session, daemon: &Daemon) -> Session {
+fn move_to(session: &Session, daemon: &Daemon) -> Session {
     Session { client: Client { address: daemon.address, ..session.client.clone() }, id: session.id.clone() }
 }
 
-fn stored(daemon: &Daemon, session: &Session) -> PathBuf {
+fn answers_file(daemon: &Daemon, session: &Session) -> PathBuf {
     daemon.data().join("answers").join(&session.id)
 }
 
@@ -52,7 +52,7 @@ fn r7_an_answer_outlives_a_restart_and_is_rendered_as_before() {
     assert!(replayed[2].to_string().contains("/workspace/.results/"), "{}", replayed[2]);
     let read = session.get_call("content").0;
     let daemon = stop_and_restart(daemon);
-    let session = moved(&session, &daemon);
+    let session = move_to(&session, &daemon);
     assert_eq!(post(&session), replayed);
     assert_eq!(session.get_call("content").0, read);
     // Another call with the id is still one.
@@ -60,7 +60,7 @@ fn r7_an_answer_outlives_a_restart_and_is_rendered_as_before() {
     // The answers of this run are added to those of the earlier one.
     session.call_as("later", "hostile/echo", json!({"text": "later"})).output();
     let daemon = stop_and_restart(daemon);
-    let session = moved(&session, &daemon);
+    let session = move_to(&session, &daemon);
     assert_eq!(session.post(&requests()[0]).expect(200).json(), replayed[0]);
     let later = session.call_as("later", "hostile/echo", json!({"text": "later"}));
     assert_eq!((later.output(), &later.0["replayed"]), (&json!("later"), &json!(true)));
@@ -76,7 +76,7 @@ fn r7_after_a_kill_the_answer_is_there_or_has_expired_and_the_call_never_runs_ag
         let first = session.call_as(&id, "files/write", write.clone());
         first.output();
         daemon = daemon.crash_and_restart();
-        session = moved(&session, &daemon);
+        session = move_to(&session, &daemon);
         session.client.delete(&session.path("/files/a.txt")).expect(204);
         let again = session.call_as(&id, "files/write", write.clone());
         match again.error_type() {
@@ -109,11 +109,11 @@ fn r7_a_damaged_or_foreign_answer_has_expired_and_others_are_there() {
         echo(&other, &kept).output();
         daemon.terminate();
         assert!(daemon.wait_for_exit().success());
-        let mut bytes = fs::read(stored(&daemon, &session)).expect("the stored answers");
+        let mut bytes = fs::read(answers_file(&daemon, &session)).expect("the stored answers");
         damage(&mut bytes);
-        fs::write(stored(&daemon, &session), bytes).expect("written");
+        fs::write(answers_file(&daemon, &session), bytes).expect("written");
         daemon = daemon.crash_and_restart();
-        (session, other) = (moved(&session, &daemon), moved(&other, &daemon));
+        (session, other) = (move_to(&session, &daemon), move_to(&other, &daemon));
         assert_eq!(echo(&session, &kept).output(), &json!(kept));
         let expired = echo(&session, &lost).expect_error("EXPIRED");
         assert!(expired.message().contains("has run"), "{}", expired.0);
@@ -122,14 +122,14 @@ fn r7_a_damaged_or_foreign_answer_has_expired_and_others_are_there() {
     // A file that belongs to another session.
     daemon.terminate();
     assert!(daemon.wait_for_exit().success());
-    fs::copy(stored(&daemon, &session), stored(&daemon, &other)).expect("copied");
+    fs::copy(answers_file(&daemon, &session), answers_file(&daemon, &other)).expect("copied");
     daemon = daemon.crash_and_restart();
-    let other = moved(&other, &daemon);
+    let other = move_to(&other, &daemon);
     echo(&other, "kept0").expect_error("EXPIRED");
     echo(&other, "new").output();
-    assert_eq!(echo(&moved(&session, &daemon), "kept0").output(), "kept0");
+    assert_eq!(echo(&move_to(&session, &daemon), "kept0").output(), "kept0");
     let daemon = stop_and_restart(daemon);
-    let other = moved(&other, &daemon);
+    let other = move_to(&other, &daemon);
     assert_eq!(echo(&other, "new").output(), "new");
 }
 
@@ -144,14 +144,14 @@ fn r7_a_session_takes_its_stored_answers_with_it() {
     let running = session.start_dozing("c2");
     session.client.delete(&session.path("")).expect(204);
     running.reply();
-    assert!(!stored(&daemon, &session).exists());
+    assert!(!answers_file(&daemon, &session).exists());
     // A kill between the end of a session and the removal leaves a file, which the next start removes.
     let orphan = daemon.data().join("answers").join(&session.id);
     fs::write(&orphan, "left").expect("written");
     let daemon = stop_and_restart(daemon);
     assert!(!orphan.exists());
-    assert!(stored(&daemon, &kept).exists());
-    assert_eq!(moved(&kept, &daemon).call_as("c1", "hostile/echo", json!({"text": "x"})).output(), "x");
+    assert!(answers_file(&daemon, &kept).exists());
+    assert_eq!(move_to(&kept, &daemon).call_as("c1", "hostile/echo", json!({"text": "x"})).output(), "x");
 }
 
 #[test]
@@ -162,11 +162,11 @@ fn r7_stored_answers_are_sealed() {
     let answer = answer.output().clone();
     let digest = answer["hash"].as_str().expect("a hash").to_owned();
     let daemon = stop_and_restart(daemon);
-    assert!(stored(&daemon, &session).exists());
+    assert!(answers_file(&daemon, &session).exists());
     let finds = |text: &str| find_in_folder(&daemon.data(), text);
     assert!(!finds(&digest), "the answer is readable on disk");
     assert!(finds("nothing on disk has the hash of this"), "the audit log has the arguments");
-    assert_eq!(moved(&session, &daemon).call_as("c1", "codec/hash", hash).output(), &answer);
+    assert_eq!(move_to(&session, &daemon).call_as("c1", "codec/hash", hash).output(), &answer);
 }
 
 fn find_in_folder(folder: &Path, text: &str) -> bool {
@@ -190,7 +190,7 @@ fn r7_stored_answers_are_bounded_by_organization() {
         shout(session, id).output();
     }
     let daemon = stop_and_restart(daemon);
-    let [oldest, newer, rival] = [&oldest, &newer, &rival].map(|session| moved(session, &daemon));
+    let [oldest, newer, rival] = [&oldest, &newer, &rival].map(|session| move_to(session, &daemon));
     shout(&oldest, "c1").expect_error("EXPIRED");
     for (session, id) in [(&newer, "c1"), (&newer, "c2"), (&rival, "c1")] {
         assert_eq!(shout(session, id).0["replayed"], true);
@@ -229,7 +229,7 @@ fn t3_a_waiting_client_call_survives_a_restart_and_ends_once() {
     ask(&session, "before");
     let before = post_result(&session, "before", &result).expect(200).json();
     let daemon = stop_and_restart(daemon);
-    let session = moved(&session, &daemon);
+    let session = move_to(&session, &daemon);
     let mut events = Stream::open(&daemon.operator(), "/v1/events");
     assert_eq!((ask(&session, "c1"), session.get_call("c1").0), (asked.clone(), asked.clone()));
     post_result(&session, "c1", &json!({"status": "ok", "output": {"anser": 1}}))
@@ -250,7 +250,7 @@ fn t3_a_waiting_client_call_survives_a_restart_and_ends_once() {
             .expect_refusal(409, "CONFLICT");
     }
     let daemon = stop_and_restart(daemon);
-    let session = moved(&session, &daemon);
+    let session = move_to(&session, &daemon);
     assert_eq!(session.get_call("c1").0, ended);
     assert_eq!(post_result(&session, "c1", &result).expect(200).json(), ended);
     post_result(&session, "c3", &result).expect_refusal(404, "NOT_FOUND");
@@ -263,7 +263,7 @@ fn t3_a_waiting_client_call_is_cancelled_or_ends_with_its_session_after_a_restar
     ask(&session, "c1");
     ask(&other, "c2");
     let daemon = stop_and_restart(daemon);
-    let [session, other] = [&session, &other].map(|session| moved(session, &daemon));
+    let [session, other] = [&session, &other].map(|session| move_to(session, &daemon));
     let mut events = Stream::open(&daemon.operator(), "/v1/events");
     session.cancel("c1").expect(204);
     session.get_call("c1").expect_error("CANCELLED");
@@ -273,7 +273,7 @@ fn t3_a_waiting_client_call_is_cancelled_or_ends_with_its_session_after_a_restar
         assert_eq!((&event["call"], &event["error_type"]), (&json!(id), &json!("CANCELLED")), "{event}");
     }
     let daemon = stop_and_restart(daemon);
-    let session = moved(&session, &daemon);
+    let session = move_to(&session, &daemon);
     let cancelled = session.get_call("c1").expect_error("CANCELLED");
     assert_eq!(cancelled.0["executed"], "yes");
     let result = json!({"status": "ok", "output": {"answer": "late"}});
@@ -287,7 +287,7 @@ fn t3_a_client_call_that_expired_while_the_daemon_was_stopped_is_too_late() {
     let session = daemon.session_within("acme/bot", &json!({}));
     let expires_ms = ask(&session, "c1")["expires_at"].as_u64().expect("a time");
     let daemon = stop_and_restart(daemon);
-    let session = moved(&session, &daemon);
+    let session = move_to(&session, &daemon);
     toolgate_tests::wait::until_true("the call to expire", || {
         session.get_call("c1").error_type() == Some("EXPIRED")
     });

@@ -18,7 +18,7 @@ use tower_service::Service;
 pub enum Connector {
     /// Over TCP, to the host of the URL.
     Tcp(HttpConnector),
-    /// Over a Unix socket, whatever the URL names.
+    /// Over a Unix socket, for every URL.
     Unix(Arc<Path>),
 }
 

@@ -11,7 +11,7 @@ use super::super::request::is_scope;
 /// Longest name of a provider.
 const NAME_BYTES: usize = 64;
 
-/// What was discovered about the service.
+/// The discovered facts about the service.
 pub struct Found<'a> {
     pub url: &'a Url,
     /// Its resource identifier, if it has metadata.

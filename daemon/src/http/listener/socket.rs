@@ -29,7 +29,7 @@ impl Drop for SocketFile {
 }
 
 impl Socket {
-    /// Binds the address. The file of a Unix socket on which nobody listens any more is replaced.
+    /// Binds the address, and replaces the file of a Unix socket without a listener.
     pub fn bind(listen: &Listen) -> io::Result<Self> {
         match listen {
             Listen::Tcp(address) => {

@@ -2,7 +2,7 @@
 
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock as Content, MetaObject, Resource};
-use serde_json::{Value, json};
+use serde_json::json;
 use toolgate_api::content::ContentBlock;
 use toolgate_api::error::{CallError, ErrorType};
 
@@ -46,11 +46,6 @@ pub fn failure(error: &CallError, text: String) -> CallToolResult {
 /// The same error for a tool that does not exist and for one that the agent may not call.
 pub fn unknown_tool(name: &str) -> ErrorData {
     ErrorData::invalid_params(format!("Unknown tool: {}", frame::visible(name)), None)
-}
-
-/// The result of a tool that this module itself performs.
-pub fn structured(value: Value) -> CallToolResult {
-    CallToolResult::structured(value)
 }
 
 fn block(block: &ContentBlock) -> Content {

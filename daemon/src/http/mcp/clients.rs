@@ -110,7 +110,7 @@ impl Client {
     pub async fn tools(&self) -> Vec<VisibleTool> {
         let registry = &self.app.parts().registry;
         registry.wait_for_tools_of(&self.organization, &self.agent).await;
-        let facts = match self.app.0.mcp.clients.opened(self).await {
+        let facts = match self.app.0.mcp.clients.session_of(self).await {
             Some(opened) => opened.session.state.facts(),
             None => Arc::new(SessionFacts { channel: self.channel.clone(), ..SessionFacts::default() }),
         };
@@ -212,12 +212,12 @@ impl Clients {
         }
     }
 
-    async fn opened(&self, client: &Client) -> Option<Arc<Opened>> {
+    async fn session_of(&self, client: &Client) -> Option<Arc<Opened>> {
         let place = self.places().get(&(client.key(), Arc::clone(&client.mcp_session))).cloned();
         place?.lock().await.clone()
     }
 
-    /// The place of the client's session. Those of clients whose sessions have ended are removed with a new one.
+    /// The place of the client's session. A new place removes those whose sessions have ended.
     fn place_of(&self, client: &Client) -> Place {
         let key = (client.key(), Arc::clone(&client.mcp_session));
         let mut places = self.places();

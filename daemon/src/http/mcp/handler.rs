@@ -116,13 +116,13 @@ impl ServerHandler for Handler {
         let (name, arguments) = match (client.shown, &*request.name) {
             (ToolsShown::Search, lists::FIND) => {
                 let found = lists::search(&client, &text("query")).await;
-                return Ok(found.map_or_else(|problem| failure(&problem), answers::structured).into());
+                return Ok(found.map_or_else(|problem| failure(&problem), CallToolResult::structured).into());
             }
             (ToolsShown::Search, lists::DESCRIBE) => {
                 let name = text("name");
                 let tool =
                     lists::describe(&client, &name).await.ok_or_else(|| answers::unknown_tool(&name))?;
-                return Ok(answers::structured(serde_json::to_value(tool).unwrap_or_default()).into());
+                return Ok(CallToolResult::structured(serde_json::to_value(tool).unwrap_or_default()).into());
             }
             (ToolsShown::Search, lists::CALL) => {
                 let inner = request.arguments.as_ref().and_then(|arguments| arguments.get("arguments"));
@@ -152,7 +152,7 @@ impl ServerHandler for Handler {
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),
-                is_changed = list.changed() => match is_changed {
+                is_changed = list.wait_for_change() => match is_changed {
                     true if context.sink().notify_tool_list_changed().await.is_ok() => {}
                     _ => return Ok(()),
                 },
@@ -165,7 +165,7 @@ impl ServerHandler for Handler {
         let peer = context.peer;
         tokio::spawn(async move {
             let mut list = FollowedList::new(client).await;
-            while let Some(is_changed) = list.changed_within(SESSION_LOOK).await {
+            while let Some(is_changed) = list.wait_for_change_within(SESSION_LOOK).await {
                 let is_over = match is_changed {
                     true => peer.notify_tool_list_changed().await.is_err(),
                     false => peer.is_transport_closed(),
@@ -193,8 +193,8 @@ impl FollowedList {
     }
 
     /// Waits for the next change, at most this long. Returns whether there was one; none when the client's token is revoked.
-    async fn changed_within(&mut self, longest: Duration) -> Option<bool> {
-        match tokio::time::timeout(longest, self.changed()).await {
+    async fn wait_for_change_within(&mut self, longest: Duration) -> Option<bool> {
+        match tokio::time::timeout(longest, self.wait_for_change()).await {
             Ok(true) => Some(true),
             Ok(false) => None,
             Err(_) => Some(false),
@@ -202,7 +202,7 @@ impl FollowedList {
     }
 
     /// Waits for the next change. Returns false when the client's token is revoked.
-    async fn changed(&mut self) -> bool {
+    async fn wait_for_change(&mut self) -> bool {
         loop {
             tokio::select! {
                 () = self.client.caller.revoked.cancelled() => return false,

@@ -64,7 +64,7 @@ pub async fn search(client: &Client, query: &str) -> Result<Value, Problem> {
     Ok(json!({"tools": found.into_iter().map(shown).collect::<Vec<_>>()}))
 }
 
-/// The tools as MCP describes them. One that its form cannot say is left out.
+/// The tools as MCP describes them, without those whose schemas cannot be said in it.
 fn entries<'a>(tools: impl Iterator<Item = &'a VisibleTool>) -> Vec<Tool> {
     let form = ListForm { format: Format::Mcp, strict: false, deferral: Deferral::None };
     let list = list_as(form, tools.map(VisibleTool::to_listed));

@@ -152,7 +152,7 @@ fn read_key(file: &File, root: &[u8], owner: Owner<'_>) -> io::Result<Secret> {
         }
         read => read?,
     }
-    decrypt(root, &owner.key_aad(), &head).map_err(damaged)
+    decrypt(root, &owner.key_aad(), &head).map_err(damage_error)
 }
 
 fn open_record(file: &File, key: &Secret, owner: Owner<'_>, head: &RecordHead) -> io::Result<Vec<u8>> {
@@ -160,10 +160,10 @@ fn open_record(file: &File, key: &Secret, owner: Owner<'_>, head: &RecordHead) -
     let mut sealed = vec![0; usize::try_from(length).map_err(io::Error::other)?];
     file.read_exact_at(&mut sealed, head.sealed.start)?;
     let plain = decrypt(key.expose(), &owner.record_aad(head.at_client, &head.id), &sealed);
-    Ok(plain.map_err(damaged)?.expose().to_vec())
+    Ok(plain.map_err(damage_error)?.expose().to_vec())
 }
 
-fn damaged(error: EnvelopeError) -> io::Error {
+fn damage_error(error: EnvelopeError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 

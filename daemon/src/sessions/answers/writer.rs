@@ -18,7 +18,7 @@ use crate::call::CallOutcome;
 use crate::clock::now_ms;
 use crate::sessions::PendingCall;
 
-/// Files that stay open between two answers.
+/// Files that stay open between two answers. None does while the writer waits.
 const OPEN_FILES: usize = 64;
 
 /// A record to write.
@@ -90,7 +90,10 @@ impl Writer {
 
     /// Writes until it is closed.
     pub fn run(mut self, messages: &Receiver<Message>) {
-        while let Ok(message) = messages.recv() {
+        while let Ok(message) = messages.try_recv().or_else(|_| {
+            self.close_files();
+            messages.recv()
+        }) {
             match message {
                 Message::Append { to, append, bytes } => {
                     self.append(&to, &append);
@@ -207,13 +210,17 @@ impl Writer {
     /// Counts a file as open, and closes the others where too many are.
     fn limit_open(&mut self, session: &Arc<str>) {
         if self.open.len() >= OPEN_FILES {
-            for session in self.open.drain(..) {
-                if let Some(known) = self.files.get_mut(&session) {
-                    known.file = None;
-                }
-            }
+            self.close_files();
         }
         self.open.push(Arc::clone(session));
+    }
+
+    fn close_files(&mut self) {
+        for session in self.open.drain(..) {
+            if let Some(known) = self.files.get_mut(&session) {
+                known.file = None;
+            }
+        }
     }
 
     /// Counts a file; one that was counted before is counted anew, in its old place.

@@ -268,7 +268,7 @@ fn m5_a_deferred_list_has_a_search_and_leaves_other_tools_to_it() {
 }
 
 /// Details with one prerequisite and an example.
-fn guided(input: Value) -> ToolDetails {
+fn details_with_example(input: Value) -> ToolDetails {
     let example = Example { description: Some("a small one".to_owned()), input, output: Some(json!(5)) };
     ToolDetails {
         prerequisites: vec!["a person signs in".to_owned()],
@@ -280,7 +280,7 @@ fn guided(input: Value) -> ToolDetails {
 #[test]
 fn t1_prerequisites_and_examples_are_in_every_list_that_a_model_reads() {
     let input = json!({"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"], "additionalProperties": false});
-    let (schema, details) = (schema(&input, SchemaRole::Input), guided(json!({"x": 1})));
+    let (schema, details) = (schema(&input, SchemaRole::Input), details_with_example(json!({"x": 1})));
     for format in FORMATS {
         let listed = Listed { details: &details, ..tool("call_a_b", &schema, None) };
         let list = tools(&whole(format, false, [listed])).to_string();
@@ -297,7 +297,7 @@ fn t1_prerequisites_and_examples_are_in_every_list_that_a_model_reads() {
 #[test]
 fn t1_an_example_that_the_schema_refuses_is_no_input_example() {
     let input = json!({"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"], "additionalProperties": false});
-    let (schema, details) = (schema(&input, SchemaRole::Input), guided(json!({"y": 1})));
+    let (schema, details) = (schema(&input, SchemaRole::Input), details_with_example(json!({"y": 1})));
     let listed = Listed { details: &details, ..tool("call_a_b", &schema, None) };
     let list = tools(&whole(Format::Anthropic, false, [listed]));
     assert_eq!(list[0]["input_examples"], Value::Null);
