@@ -58,6 +58,9 @@ impl Fixture {
     /// Makes a call with arguments as text, in one request with a valid call.
     #[track_caller]
     fn call_with(&mut self, tool: &str, arguments: &str) -> Value {
+        // Many equal refusals of one session are one record.
+        self.good = self.daemon.operator().open_session("acme/bot");
+        self.good.call("any/answer", json!({})).output();
         let leak_check = LeakCheck::start(&self.daemon);
         let calls = format!(
             r#"{{"calls":[{{"tool":"{tool}","arguments":{arguments}}},{{"tool":"any/answer","arguments":{{}}}}]}}"#
