@@ -326,7 +326,8 @@ fn k6_the_command_line_saves_what_a_service_leads_to() {
 #[test]
 fn k6_hostile_metadata_lead_nowhere() {
     let (upstream, _daemon, operator, base) = service();
-    let failures: [(&str, fn(&str) -> Vec<upstream::Piece>, &str); 6] = [
+    type Answer = fn(&str) -> Vec<upstream::Piece>;
+    let failures: [(&str, Answer, &str); 6] = [
         (
             "a redirect loop",
             |base| redirect(&format!("{base}/.well-known/oauth-authorization-server")),

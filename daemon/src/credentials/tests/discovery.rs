@@ -10,10 +10,13 @@ use toolgate_api::credential::{CredentialKind, CredentialRequest, DiscoveryView}
 use super::*;
 use crate::credentials::oauth::HttpRequest;
 
+/// Status, one header field and content of a response.
+type Page = (u16, Option<(header::HeaderName, String)>, String);
+
 /// Responses by URL: status, field, body. Other URLs have status 404.
 #[derive(Default)]
 struct Web {
-    pages: BTreeMap<String, (u16, Option<(header::HeaderName, String)>, String)>,
+    pages: BTreeMap<String, Page>,
     asked: Mutex<Vec<String>>,
 }
 
