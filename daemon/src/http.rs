@@ -28,7 +28,7 @@ mod sessions;
 mod tools;
 mod events;
 mod files;
-mod find_tools;
+mod find_tool;
 mod approvals;
 mod test_call;
 
@@ -140,7 +140,7 @@ fn routes(app: &App) -> Routes {
         .add_guarded(Own, routes!(approvals::get, approvals::post))
         .add_guarded(Orchestrate, routes!(files::list))
         .add_guarded(Orchestrate, routes!(files::get, files::put, files::delete))
-        .add_guarded_protocol(UseTools, "/mcp", routes!(mcp::post, mcp::get, mcp::delete))
+        .add_guarded_protocol(UseTools, "/mcp", routes!(mcp::post, mcp::session))
         .add_guarded(ReadAudit, routes!(audit::search))
         .add_guarded(Verify, routes!(audit::verify))
 }

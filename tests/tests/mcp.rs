@@ -156,6 +156,9 @@ fn m2_hostile_requests_are_refused_and_the_next_is_served() {
         b"{}",
     );
     assert_eq!(reply.status, 406);
+    let large = vec![b' '; 11 << 20];
+    let headers = [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
+    server.agent.send("POST", "/mcp", &headers, &large).expect_refusal(413, "TOO_LARGE");
     send(&server.daemon.anonymous(), "tools/list", json!({}), &[]).expect_refusal(401, "UNAUTHENTICATED");
     let auditor = server.operator.with_new_token(&json!({"role": "auditor"}));
     send(&auditor, "tools/list", json!({}), &[]).expect_refusal(403, "FORBIDDEN");
@@ -290,4 +293,40 @@ fn m2_a_tool_for_the_client_is_listed_where_the_client_performs_it() {
     let params = json!({"name": "call_user_ask", "arguments": arguments, "_meta": {"toolgate/wait-ms": 0}});
     let answer = send(&server.agent, "tools/call", params, &[]).expect(200).json();
     assert_eq!(answer["result"]["isError"], true, "{answer}");
+}
+
+#[test]
+fn m2_a_subscription_ends_with_its_token() {
+    let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));
+    let token = json!({"role": "agent", "organization": "acme", "agents": ["bot"]});
+    let made = server.operator.post("/v1/tokens", &token).expect(201).json();
+    let (id, token) = (made["id"].as_str().expect("an id"), made["token"].as_str());
+    let client = Client::new(server.daemon.address, token);
+    let params = json!({"notifications": {"toolsListChanged": true}, "_meta": meta()});
+    let body =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}).to_string();
+    let headers = [
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+        ("MCP-Protocol-Version", "2026-07-28"),
+        ("Mcp-Method", "subscriptions/listen"),
+    ];
+    let listening = client.start("POST", "/mcp", &headers, body.as_bytes());
+    server.operator.delete(&format!("/v1/tokens/{id}")).expect(204);
+    // Its response ends, where it would go on for ever with a valid token.
+    listening.all().expect("the end of the stream");
+    send(&client, "tools/list", json!({}), &[]).expect_refusal(401, "UNAUTHENTICATED");
+}
+
+#[test]
+#[cfg_attr(not(has = "mcp"), ignore = "needs Python, which `.ci/run` sets up")]
+fn m2_the_program_in_the_docs_is_python() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../daemon/docs/mcp.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let program =
+        page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a program");
+    let check = "import ast, sys; ast.parse(sys.argv[1])";
+    let done =
+        Command::new(tool_path("python/bin/python")).args(["-c", check, program]).output().expect("it runs");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }

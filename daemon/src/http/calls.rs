@@ -22,7 +22,7 @@ use super::error_responses::{
 };
 use super::events;
 use super::extract::{Authenticated, Path};
-use super::find_tools::Searches;
+use super::find_tool::Searches;
 use super::path_params::{CallPath, SessionPath};
 use super::problem::Problem;
 use super::state::App;

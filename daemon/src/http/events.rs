@@ -25,7 +25,7 @@ use super::dialects::{self, ParsedRequest, ReplyContext};
 use super::documents::own_organization;
 use super::error_responses::{NoOrganization, NoSession, SessionEnded, TooManyStreams};
 use super::extract::{Authenticated, Path};
-use super::find_tools::Searches;
+use super::find_tool::Searches;
 use super::path_params::{OrgPath, SessionPath};
 use super::problem::Problem;
 use super::state::App;

@@ -234,6 +234,10 @@ async fn http2_connection<S>(
             serving.await
         }
         () = state.gives_way.cancelled() => {
+            // A client need not act on a notice, so an idle connection is closed without one.
+            if !state.requests.any_in_flight() {
+                return;
+            }
             serving.as_mut().graceful_shutdown();
             serving.await
         }

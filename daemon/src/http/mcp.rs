@@ -123,30 +123,17 @@ pub async fn post(
     response
 }
 
-/// Receive the notifications of a session of the Model Context Protocol.
+/// Receive the notifications of a session of the Model Context Protocol, or end it.
 ///
 /// For clients of revisions before 2026-07-28.
 #[utoipa::path(
-    get, path = "/mcp", tag = "mcp", operation_id = "mcp_listen", params(McpQuery),
-    responses((status = 200, description = "The notifications.", content((String = "text/event-stream")))),
+    method(get, delete), path = "/mcp", tag = "mcp", operation_id = "mcp_session", params(McpQuery),
+    responses(
+        (status = 200, description = "The notifications.", content((String = "text/event-stream"))),
+        (status = 202, description = "It has ended."),
+    ),
 )]
-pub async fn get(
-    State(app): State<App>,
-    Authenticated(caller): Authenticated,
-    Query(query): Query<McpQuery>,
-    request: Request,
-) -> Result<Response, Problem> {
-    answer(&app, caller, query, request).await
-}
-
-/// End a session of the Model Context Protocol.
-///
-/// For clients of revisions before 2026-07-28.
-#[utoipa::path(
-    delete, path = "/mcp", tag = "mcp", operation_id = "mcp_end", params(McpQuery),
-    responses((status = 202, description = "It has ended.")),
-)]
-pub async fn delete(
+pub async fn session(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Query(query): Query<McpQuery>,

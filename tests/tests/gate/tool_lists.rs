@@ -156,11 +156,11 @@ fn m5_a_model_finds_deferred_tools_by_a_call_like_any_other() {
         let deferred = list(session, "anthropic&deferred=true");
         let names: Vec<_> =
             deferred["tools"].as_array().expect("a list").iter().map(|tool| &tool["name"]).collect();
-        assert_eq!(names.first(), Some(&&json!("find_tools")));
+        assert_eq!(names.first(), Some(&&json!("find_tool")));
         let blocks = json!([
-            {"type": "tool_use", "id": "t1", "name": "find_tools", "input": {"query": "parse a CSV table"}},
+            {"type": "tool_use", "id": "t1", "name": "find_tool", "input": {"query": "parse a CSV table"}},
             {"type": "tool_use", "id": "t2", "name": "call_arithmetic_evaluate", "input": {"expression": "6*7"}},
-            {"type": "tool_use", "id": "t3", "name": "find_tools", "input": {"words": "csv"}},
+            {"type": "tool_use", "id": "t3", "name": "find_tool", "input": {"words": "csv"}},
         ]);
         let answer = call(&json!({"anthropic": blocks}));
         let [found, computed, refused] = answer["anthropic"].as_array().expect("a list").as_slice() else {

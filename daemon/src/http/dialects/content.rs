@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use toolgate_api::content::ContentBlock;
 use utoipa::ToSchema;
 
-use super::tools::FIND_TOOLS;
+use super::tools::FIND_TOOL;
 use crate::call::CallOutcome;
 use crate::frame;
 
@@ -25,7 +25,7 @@ pub enum ProviderContent {
 
 /// The content as Anthropic's blocks.
 pub fn anthropic(outcome: &CallOutcome) -> ProviderContent {
-    if *outcome.called == *FIND_TOOLS
+    if *outcome.called == *FIND_TOOL
         && let Some(found) = outcome.output()
     {
         return match found.get() {

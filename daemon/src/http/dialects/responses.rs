@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::content::{self, ProviderContent};
 use super::items::{Calls, GivenCall, GivenId, LooseText, excerpt, fitting, invalid, is_a, kind};
-use super::tools::FIND_TOOLS;
+use super::tools::FIND_TOOL;
 use crate::call::CallAnswer;
 use crate::http::problem::Problem;
 
@@ -50,7 +50,7 @@ pub fn parse(items: &[&RawValue], calls: &mut Calls) -> Result<Vec<ResponseEnvel
             if execution.0.as_deref() != Some("client") {
                 continue;
             }
-            name = LooseText(Some(FIND_TOOLS.into()));
+            name = LooseText(Some(FIND_TOOL.into()));
         }
         // The first chunk of a stream has no arguments yet; the call would run without them.
         let unfinished = status.0.as_deref().filter(|status| *status != "completed");

@@ -65,7 +65,7 @@ pub struct Listed<'a> {
 }
 
 /// The tool of a deferred list that finds the others. The names of tools begin with `call_`, so none has this name.
-pub const FIND_TOOLS: &str = "find_tools";
+pub const FIND_TOOL: &str = "find_tool";
 
 /// The form of a list.
 #[derive(Clone, Copy, Debug)]
@@ -391,7 +391,7 @@ impl<'a> Entry<'a> {
             Format::OpenaiResponses => {
                 Self::ResponsesSearch { r#type: "tool_search", execution: "client", description, parameters }
             }
-            _ => Self::AnthropicSearch { name: FIND_TOOLS, description, input_schema: parameters },
+            _ => Self::AnthropicSearch { name: FIND_TOOL, description, input_schema: parameters },
         }
     }
 

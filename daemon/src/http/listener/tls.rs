@@ -53,6 +53,8 @@ pub struct Tls(Arc<Shared>);
 
 struct Shared {
     files: TlsFiles,
+    /// The contents at the start.
+    first: [Sha256; 3],
     current: ArcSwap<ServerConfig>,
 }
 
@@ -63,19 +65,20 @@ pub(in crate::http) struct ClientCertificate(pub Arc<str>);
 impl Tls {
     /// Reads the files.
     pub fn load(files: TlsFiles) -> Result<Self, CallError> {
-        let config = files.read().and_then(|texts| files.config(&texts)).map_err(|reason| {
+        let loaded = files.read().and_then(|texts| Ok((texts.hash(), files.config(&texts)?)));
+        let (first, config) = loaded.map_err(|reason| {
             CallError::new(
                 ErrorType::Unavailable,
                 format!("TLS cannot be set up: {reason}"),
                 "give PEM files of a certificate with its chain and of its key in `[tls]`, readable for this user",
             )
         })?;
-        Ok(Self(Arc::new(Shared { files, current: ArcSwap::from_pointee(config) })))
+        Ok(Self(Arc::new(Shared { files, first, current: ArcSwap::from_pointee(config) })))
     }
 
     /// Reads the files again whenever they change, until `stop`.
     pub async fn follow_files(self, stop: CancellationToken) {
-        let mut seen = self.0.files.read().map(|texts| texts.hash());
+        let mut seen = Ok(self.0.first);
         let mut looks = tokio::time::interval(LOOK_INTERVAL);
         loop {
             tokio::select! {

@@ -13,7 +13,7 @@ use crate::http::problem::Problem;
 use crate::http::tools::{VisibleTool, find};
 
 /// The tools of `?tools=search`.
-pub const FIND: &str = "find_tool";
+pub use crate::http::dialects::tools::FIND_TOOL as FIND;
 pub const DESCRIBE: &str = "describe_tool";
 pub const CALL: &str = "call_tool";
 

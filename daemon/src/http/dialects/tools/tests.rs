@@ -254,7 +254,7 @@ fn m5_a_deferred_list_has_a_search_and_leaves_other_tools_to_it() {
         tools(&list(ListForm { format, strict: false, deferral }, [tool("call_a_b", &input, None), deferred]))
     };
     let anthropic = listed(Format::Anthropic, Deferral::Search);
-    assert_eq!(anthropic[0]["name"], "find_tools");
+    assert_eq!(anthropic[0]["name"], "find_tool");
     assert_eq!(anthropic[1].get("defer_loading"), None);
     assert_eq!((&anthropic[2]["name"], &anthropic[2]["defer_loading"]), (&json!("call_a_c"), &json!(true)));
     let openai = listed(Format::OpenaiResponses, Deferral::Search);

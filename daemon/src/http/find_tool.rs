@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toolgate_api::call::Executed;
 use toolgate_api::error::{CallError, ErrorType};
 
-use super::dialects::tools::{FIND_TOOLS, Format};
+use super::dialects::tools::{FIND_TOOL, Format};
 use super::dialects::{Dialect, ParsedRequest};
 use super::state::App;
 use super::tools::find;
@@ -29,7 +29,7 @@ impl Searches {
             Dialect::Responses(_) => Format::OpenaiResponses,
             _ => return Self { format: Format::Toolgate, searches: Vec::new() },
         };
-        let is_search = |call: &RequestedCall| *call.tool == *FIND_TOOLS && call.fault.is_none();
+        let is_search = |call: &RequestedCall| *call.tool == *FIND_TOOL && call.fault.is_none();
         let mut searches = Vec::new();
         if request.calls.iter().any(is_search) {
             let calls = std::mem::take(&mut request.calls);
@@ -68,7 +68,7 @@ fn query_of(call: &RequestedCall) -> Result<String, CallError> {
         Ok(query) if !query.trim().is_empty() && query.len() <= QUERY_BYTES => Ok(query),
         _ => Err(CallError::new(
             ErrorType::InvalidArguments,
-            format!("`{FIND_TOOLS}` takes `query`: a text of 1 to {QUERY_BYTES} bytes"),
+            format!("`{FIND_TOOL}` takes `query`: a text of 1 to {QUERY_BYTES} bytes"),
             "describe in a few words what the tool should do",
         )),
     }
