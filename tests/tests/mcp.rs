@@ -127,6 +127,55 @@ fn m2_a_call_waits_for_an_approval_and_runs_once() {
     assert_eq!(answer["result"]["structuredContent"]["bytes"], 5, "{answer}");
 }
 
+/// Sends a request of a client that takes tasks.
+fn send_with_tasks(client: &Client, method: &str, mut params: Value) -> Value {
+    let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    params["_meta"] = json!({"io.modelcontextprotocol/clientCapabilities": capabilities});
+    let name = params["taskId"].as_str().unwrap_or_default().to_owned();
+    let headers: &[(&str, &str)] = if name.is_empty() { &[] } else { &[("Mcp-Name", &name)] };
+    send(client, method, params, headers).json()
+}
+
+#[test]
+fn m2_a_call_that_waits_for_a_person_is_a_task() {
+    let server = Server::start(&json!({"enabled": ["files/*"], "autonomy": "supervised"}));
+    let owner = server.operator.with_new_token(&json!({"role": "owner", "organization": "acme"}));
+    let begin = |path: &str| {
+        let write = json!({"name": "call_files_write", "arguments": {"path": path, "content": "hello"}});
+        let begun = send_with_tasks(&server.agent, "tools/call", write);
+        assert_eq!(begun["result"]["resultType"], "task", "{begun}");
+        begun["result"]["taskId"].as_str().expect("an id").to_owned()
+    };
+    let ask = |method: &str, task: &str| send_with_tasks(&server.agent, method, json!({"taskId": task}));
+    let task = begin("notes.txt");
+    let state = ask("tasks/get", &task);
+    assert_eq!(state["result"]["status"], "working", "{state}");
+    let approval = owner.get("/v1/approvals").expect(200).json()["items"][0]["id"].clone();
+    let message = state["result"]["statusMessage"].as_str().unwrap_or_default();
+    assert!(message.contains(approval.as_str().expect("an id")), "{state}");
+    // Another agent's token does not find it.
+    server.operator.make_agent("acme/other", &json!({"enabled": ["files/*"]}));
+    let other = json!({"role": "agent", "organization": "acme", "agents": ["other"]});
+    let other = server.operator.with_new_token(&other);
+    let foreign = send_with_tasks(&other, "tasks/get", json!({"taskId": task}));
+    assert_eq!(foreign["error"]["code"], -32602, "{foreign}");
+    // Without the extension a client cannot ask for tasks.
+    let reply = send(&server.agent, "tasks/get", json!({"taskId": task}), &[("Mcp-Name", &task)]).json();
+    assert_eq!(reply["error"]["code"], -32021, "{reply}");
+
+    let approval = approval.as_str().expect("an id");
+    owner.post(&format!("/v1/approvals/{approval}"), &json!({"decision": "approve"})).expect(200);
+    for _ in 0..2 {
+        let done = ask("tasks/get", &task);
+        assert_eq!(done["result"]["status"], "completed", "{done}");
+        assert_eq!(done["result"]["result"]["structuredContent"]["bytes"], 5, "{done}");
+    }
+    let cancelled = begin("other.txt");
+    assert_eq!(ask("tasks/cancel", &cancelled)["result"]["resultType"], "complete");
+    assert_eq!(ask("tasks/get", &cancelled)["result"]["status"], "cancelled");
+    assert_eq!(ask("tasks/get", "c_unknown")["error"]["code"], -32602);
+}
+
 #[test]
 fn m2_hostile_requests_are_refused_and_the_next_is_served() {
     let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));

@@ -8,6 +8,7 @@ mod ask;
 mod clients;
 mod handler;
 mod lists;
+mod tasks;
 
 use std::sync::Arc;
 use std::time::Duration;

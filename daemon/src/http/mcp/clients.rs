@@ -14,6 +14,7 @@ use toolgate_admission::SessionFacts;
 use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 
+use super::tasks::Tasks;
 use super::{AUDIT_SOURCE, ToolsShown};
 use crate::admin::Actor;
 use crate::clock::now_ms;
@@ -75,6 +76,8 @@ pub(super) struct Opened {
     pub session: Arc<Session>,
     /// The ids of calls that wait for a person, by tool and arguments: a client that calls again means the same call.
     pub waiting: Mutex<HashMap<(String, String), String>>,
+    /// The tasks of the client. They outlive the session, which gives way to another after many calls.
+    pub tasks: Arc<Tasks>,
 }
 
 impl Opened {
@@ -139,9 +142,16 @@ impl Client {
             created_ms: now_ms(),
         };
         let (session, _) = open(&self.app, self.actor(), setup).await?;
-        let opened = Arc::new(Opened { calls: AtomicU64::new(1), session, waiting: Mutex::default() });
+        let tasks = place.as_ref().map(|opened| Arc::clone(&opened.tasks)).unwrap_or_default();
+        let opened = Arc::new(Opened { calls: AtomicU64::new(1), session, waiting: Mutex::default(), tasks });
         *place = Some(Arc::clone(&opened));
         Ok(opened)
+    }
+
+    /// The tasks of the client; none before its first call.
+    pub async fn tasks(&self) -> Arc<Tasks> {
+        let opened = self.app.0.mcp.clients.session_of(self).await;
+        opened.map(|opened| Arc::clone(&opened.tasks)).unwrap_or_default()
     }
 
     /// Whether the session takes one more call.

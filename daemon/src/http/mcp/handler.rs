@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, DiscoverResult, ElicitRequest,
-    Implementation, InitializeRequestParams, InitializeResult, InputRequest, InputRequiredResult,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ProtocolVersion,
-    ServerCapabilities, ServerConfig, SubscriptionFilter,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, DiscoverResult,
+    ElicitRequest, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams, InitializeResult,
+    InputRequest, InputRequiredResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+    ProgressToken, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, Peer, RoleServer, ServerHandler};
@@ -21,7 +21,7 @@ use toolgate_api::name::read_called_name;
 
 use super::clients::{Client, Opened};
 use super::lists::{Performs, ToolKey};
-use super::{ToolsShown, answers, ask, lists};
+use super::{ToolsShown, answers, ask, lists, tasks};
 use crate::call::{CallAnswer, RequestedCall};
 use crate::clock::now_ms;
 use crate::dispatch::{ClientResult, ResultRefusal};
@@ -56,7 +56,9 @@ pub(super) struct Handler;
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
+        let capabilities = ServerCapabilities::builder();
+        let capabilities = capabilities.enable_tools().enable_tool_list_changed().enable_tasks().build();
+        ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("toolgate", env!("CARGO_PKG_VERSION")))
     }
 
@@ -140,6 +142,33 @@ impl ServerHandler for Handler {
         let input = request.input_responses.as_ref().and_then(|inputs| inputs.get(ask::INPUT));
         let answer = input.map(ask::answer_of);
         Call { client: &client, opened, name, arguments, context: &context }.run(answer).await
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let client = client_of(&context.extensions)?;
+        client.tasks().await.get(&client, &request.task_id, &context).await
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let client = client_of(&context.extensions)?;
+        client.tasks().await.update(&client, &request.task_id, &request.input_responses).await
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let client = client_of(&context.extensions)?;
+        client.tasks().await.cancel(&client, &request.task_id).await
     }
 
     fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
@@ -262,7 +291,7 @@ impl Call<'_> {
         };
         let (id, name) = (call.id.clone(), self.name.clone());
         let answer = tokio::select! {
-            answer = self.answer(call) => answer,
+            answer = self.answer(call.clone()) => answer,
             () = self.context.ct.cancelled() => {
                 return Err(ErrorData::internal_error("the call was cancelled", None));
             }
@@ -283,7 +312,13 @@ impl Call<'_> {
             return Ok(self.take(&id, answer).await?.into());
         }
         match answer.status() {
-            CallStatus::ApprovalRequired | CallStatus::ClientRequired => self.opened.remember(key, id),
+            CallStatus::ApprovalRequired | CallStatus::ClientRequired => {
+                if tasks::takes_tasks(self.context) {
+                    let task = self.opened.tasks.create(self.client, &self.opened.session, call, &answer);
+                    return Ok(task.into());
+                }
+                self.opened.remember(key, id);
+            }
             _ => drop(self.opened.waiting().remove(&key)),
         }
         Ok(answers::result(&name, &answer)?.into())
@@ -316,16 +351,12 @@ impl Call<'_> {
             let answer = progress.follow(running, events.as_mut(), &self.opened, &call.id).await;
             let asks = ask::shows_forms(self.context) && ask::question(&self.name, &answer).is_some();
             let waits = matches!(answer.status(), CallStatus::ApprovalRequired | CallStatus::ClientRequired);
-            if asks || !waits || Instant::now() >= until {
+            if asks || !waits || tasks::takes_tasks(self.context) || Instant::now() >= until {
                 return answer;
             }
             // Posted again, the call runs once it is approved, and gives the client's result once it is there.
             call.id_is_new = false;
-            let what = match answer.approval() {
-                Some(approval) => format!("waiting for a person's approval `{}`", approval.id),
-                None => "waiting for the client's result".to_owned(),
-            };
-            progress.tell(what).await;
+            progress.tell(tasks::reason(&answer)).await;
             let next = until.min(Instant::now() + LOOK_INTERVAL);
             next_event(events.as_mut(), &self.opened, &call.id, next).await;
             self.opened.session.touch(now_ms());
