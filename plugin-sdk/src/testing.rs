@@ -1,6 +1,6 @@
 //! Calls tools in native tests, with JSON arguments and a context that the test builds.
 //!
-//! Arguments are parsed and results serialized as in a component. The daemon's part of a call is missing: no schema is
+//! Arguments are parsed and results serialized as in a component, and `null` for an optional argument is absent. The daemon's part of a call is missing: no schema is
 //! validated, no limit applies, and `std::fs` accesses the files of the machine. So the function can receive arguments that
 //! the daemon would refuse, and return a result that its output schema does not accept. `toolgate check` and `toolgate run`
 //! do all of this with the built component.
@@ -27,6 +27,7 @@ mod defined;
 #[cfg(feature = "http")]
 mod network;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ use serde_json::{Value, json};
 
 use crate::context::mock::Source;
 pub use crate::context::mock::{Line, Report};
-use crate::tool::{Plugin, ToolOutput};
+use crate::tool::{Plugin, ToolFacts, ToolOutput};
 use crate::{Context, Error, Tool};
 pub use defined::{DefinedPlugin, defined};
 #[cfg(feature = "http")]
@@ -50,7 +51,23 @@ pub fn call<T: Tool>(context: &Context, arguments: Value) -> Result<Value, Error
 
 /// Calls a tool with arguments as JSON text.
 pub fn call_text<T: Tool>(context: &Context, arguments: &str) -> Result<Value, Error> {
-    parse_output(T::call(context, arguments))
+    parse_output(T::call(context, &without_nulls(arguments, &T::FACTS)))
+}
+
+/// Removes each `null` that stands for an absent optional argument, as the daemon does.
+fn without_nulls<'a>(arguments: &'a str, tool: &ToolFacts) -> Cow<'a, str> {
+    let Ok(Value::Object(mut members)) = serde_json::from_str(arguments) else { return arguments.into() };
+    let schema = (tool.input_schema)().to_value();
+    let is_required =
+        |name: &str| schema["required"].as_array().is_some_and(|all| all.contains(&name.into()));
+    let takes_null = |name: &str| {
+        let property = &schema["properties"][name];
+        property["type"].is_null() || property.to_string().contains("null")
+    };
+    let before = members.len();
+    members.retain(|name, value| !value.is_null() || is_required(name) || takes_null(name));
+    // Arguments without such a null stay byte for byte.
+    if members.len() == before { arguments.into() } else { Value::Object(members).to_string().into() }
 }
 
 fn parse_output(output: Result<ToolOutput, Error>) -> Result<Value, Error> {
@@ -64,7 +81,9 @@ pub fn call_by_name<P: Plugin>(
     tool: &str,
     arguments: Value,
 ) -> Option<Result<Value, Error>> {
-    P::call(tool, context, &arguments.to_string()).map(parse_output)
+    let text = arguments.to_string();
+    let facts = P::FACTS.tools.iter().find(|facts| facts.name == tool)?;
+    P::call(tool, context, &without_nulls(&text, facts)).map(parse_output)
 }
 
 /// Calls the tool with the input of each of its examples, and returns those whose output differs.

@@ -211,6 +211,17 @@ fn omitted_arguments_have_their_defaults_and_the_examples_are_correct() {
 }
 
 #[test]
+fn m5_null_for_an_optional_argument_is_absent_and_for_a_required_one_is_wrong() {
+    let parcel = |address: Value| {
+        let arguments =
+            json!({"address": address, "weights": [1], "speed": null, "count": null, "label": null});
+        testing::call::<send_parcel>(&context(), arguments)
+    };
+    assert_eq!(parcel(json!({"street": "1 Main"})).unwrap()["speed"], "slow");
+    assert_eq!(parcel(Value::Null).unwrap_err().code(), "INVALID_ARGUMENTS");
+}
+
+#[test]
 fn an_incorrect_example_is_found() {
     /// Doubles.
     #[tool(examples({"number": 2} => 5))]

@@ -12,7 +12,7 @@ use std::hash::Hash;
 use toolgate_api::descriptor::RateLimit;
 use toolgate_api::name::{Name, Namespace};
 
-use crate::check::{Admitted, Checked, Refusal};
+use crate::check::{Admitted, CallFacts, Checked, Refusal};
 
 /// Milliseconds in a second, and parts of a call.
 const PER_SECOND: u64 = 1_000;
@@ -95,33 +95,56 @@ impl Ledger {
         checked: Checked<P>,
         now_ms: u64,
     ) -> Result<Admitted<P>, Refusal> {
-        let Some(limit) = checked.plugin().descriptor.rate_limit else {
-            return match self.take(organization, now_ms) {
-                Ok(()) => Ok(checked.admit()),
-                Err(retry_after_ms) => Err(Refusal::rate_limited(&checked, retry_after_ms)),
-            };
-        };
-        // The plugin's bucket first: a call that its service would refuse costs the organization nothing.
-        let key = (organization.clone(), checked.id().namespace.clone());
-        let mut bucket = self.plugins.get(&key, limit.into(), now_ms);
-        if let Err(retry_after_ms) = bucket.take() {
-            return Err(Refusal::plugin_rate_limited(&checked, limit, retry_after_ms));
+        let Charged { plugin, bucket } = self.buckets_after(organization, &checked, now_ms)?;
+        if let Some((key, bucket)) = plugin {
+            self.plugins.store(&key, bucket, now_ms);
         }
-        if let Err(retry_after_ms) = self.take(organization, now_ms) {
-            return Err(Refusal::rate_limited(&checked, retry_after_ms));
+        if let Some(bucket) = bucket {
+            self.organizations.store(organization, bucket, now_ms);
         }
-        self.plugins.store(&key, bucket, now_ms);
         Ok(checked.admit())
     }
 
-    /// Takes one call from the organization's bucket, or returns the milliseconds until one is available.
-    fn take(&mut self, organization: &Name, now_ms: u64) -> Result<(), u64> {
-        let Some(refill) = self.rates.refill() else { return Ok(()) };
+    /// The refusal that a charge would return now.
+    pub fn refusal<P>(&self, organization: &Name, call: &CallFacts<P>, now_ms: u64) -> Option<Refusal> {
+        self.buckets_after(organization, call, now_ms).err()
+    }
+
+    /// The buckets after the call.
+    #[expect(clippy::result_large_err, reason = "a refusal is built once and moved into the answer")]
+    fn buckets_after<P>(
+        &self,
+        organization: &Name,
+        call: &CallFacts<P>,
+        now_ms: u64,
+    ) -> Result<Charged, Refusal> {
+        // The plugin's bucket first: a call that its service would refuse costs the organization nothing.
+        let mut plugin = None;
+        if let Some(limit) = call.plugin().descriptor.rate_limit {
+            let key = (organization.clone(), call.id().namespace.clone());
+            let mut bucket = self.plugins.get(&key, limit.into(), now_ms);
+            let refused = |retry_after_ms| Refusal::plugin_rate_limited(call, limit, retry_after_ms);
+            bucket.take().map_err(refused)?;
+            plugin = Some((key, bucket));
+        }
+        let bucket = self.take_of(organization, now_ms);
+        let bucket = bucket.map_err(|retry_after_ms| Refusal::rate_limited(call, retry_after_ms))?;
+        Ok(Charged { plugin, bucket })
+    }
+
+    /// The organization's bucket after one call, or the milliseconds until it has one.
+    fn take_of(&self, organization: &Name, now_ms: u64) -> Result<Option<Bucket>, u64> {
+        let Some(refill) = self.rates.refill() else { return Ok(None) };
         let mut bucket = self.organizations.get(organization, refill, now_ms);
         bucket.take()?;
-        self.organizations.store(organization, bucket, now_ms);
-        Ok(())
+        Ok(Some(bucket))
     }
+}
+
+/// The buckets that a call takes from, after it.
+struct Charged {
+    plugin: Option<((Name, Namespace), Bucket)>,
+    bucket: Option<Bucket>,
 }
 
 impl<K: Clone + Eq + Hash> Buckets<K> {

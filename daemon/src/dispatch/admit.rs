@@ -8,6 +8,7 @@
 //! first. If the files are taken, it returns its slot, waits without one, queues again and is decided anew: the decision
 //! holds when the call runs, and a chain of calls of one session occupies no slots.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
@@ -20,6 +21,7 @@ use toolgate_sandbox::{Component, QueueError, Slot, Workspace};
 
 use super::{CallOptions, Dispatcher, Stop, after, decide, record};
 use crate::call::RequestedCall;
+use crate::clock::monotonic_ms;
 use crate::registry::Snapshot;
 use crate::sessions::Session;
 
@@ -97,6 +99,7 @@ impl Dispatcher {
                     continue;
                 }
             }
+            let verdict = self.refuse_by_rate(session, verdict);
             let permits = CallPermits { _slot: slot, _files: files };
             return Ok(AdmittedEntry { verdict, rules, revision: snapshot.revision, decision, permits });
         }
@@ -104,6 +107,14 @@ impl Dispatcher {
 }
 
 impl Dispatcher {
+    /// Refuses a call that its rate limits would refuse, so that a flood of them is counted (9.18).
+    fn refuse_by_rate(&self, session: &Session, verdict: Verdict<Component>) -> Verdict<Component> {
+        let Verdict::Run(checked) = &verdict else { return verdict };
+        let ledger = self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let refusal = ledger.refusal(&session.setup.organization, checked, monotonic_ms());
+        refusal.map_or(verdict, Verdict::Refused)
+    }
+
     /// Waits for the compilation of the tool's plugin, at the first start of a daemon.
     async fn wait_until_compiled(
         &self,

@@ -56,6 +56,21 @@ fn r9_18_a_flood_of_equal_refusals_is_one_record_with_a_count() {
 }
 
 #[test]
+fn r9_18_a_flood_of_calls_over_the_rate_is_one_record_too() {
+    let daemon = Daemon::start(PROGRAM, "[rates]\ncalls_per_second = 1\nburst = 1\n");
+    let operator = daemon.operator();
+    operator.make_agent("acme/bot", &json!({"enabled": ["time/now"]}));
+    let session = operator.open_session("acme/bot");
+    let answers: Vec<_> = (0..100).map(|_| session.call("time/now", json!({}))).collect();
+    let limited = answers.iter().filter(|answer| answer.error_type() == Some("RATE_LIMITED")).count();
+    assert!(limited >= 40, "{limited}");
+    session.call("files/list", json!({})).expect_error("ACCESS_DENIED");
+    let (counted, rows) = refusals(&operator, &session.id);
+    assert!(counted >= 20, "{counted}");
+    assert_eq!(counted + u64::try_from(rows).expect("a number"), 101);
+}
+
+#[test]
 fn r9_18_counted_refusals_survive_an_orderly_stop() {
     let mut daemon = Daemon::start(PROGRAM, "");
     let operator = daemon.operator();

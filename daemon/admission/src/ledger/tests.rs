@@ -9,6 +9,16 @@ use toolgate_api::error::ErrorType;
 use super::*;
 use crate::check::tests::{checked_call, plugin};
 
+impl Ledger {
+    /// Takes one call from the organization's bucket.
+    fn take(&mut self, organization: &Name, now_ms: u64) -> Result<(), u64> {
+        if let Some(bucket) = self.take_of(organization, now_ms)? {
+            self.organizations.store(organization, bucket, now_ms);
+        }
+        Ok(())
+    }
+}
+
 fn name(text: &str) -> Name {
     Name::parse(text).expect("a name")
 }
