@@ -149,10 +149,22 @@ pub async fn delete(
 async fn workspace(app: &App, caller: &Caller, id: &str) -> Result<(Arc<Session>, Workspace), Problem> {
     let session = app.session_of(caller, id).await?;
     session.touch(now_ms());
-    let limits = session_limits(&rules_of(&app.parts().registry.snapshot(), &session));
-    let quota = Quota { bytes: limits.workspace_bytes, files: limits.workspace_files };
-    let workspace = session.workspace(quota).await.map_err(workspace_problem)?;
+    let workspace = open(app, &session).await.map_err(workspace_problem)?;
     Ok((session, workspace))
+}
+
+async fn open(app: &App, session: &Session) -> Result<Workspace, WorkspaceError> {
+    let limits = session_limits(&rules_of(&app.parts().registry.snapshot(), session));
+    session.workspace(Quota { bytes: limits.workspace_bytes, files: limits.workspace_files }).await
+}
+
+/// Returns the text of a file in the workspace, unless it is longer than `longest` bytes, no UTF-8, or not there.
+pub(super) async fn read_text(app: &App, session: &Session, path: &str, longest: u64) -> Option<String> {
+    let file = open(app, session).await.ok()?.read(path).await.ok()?;
+    if file.bytes() > longest {
+        return None;
+    }
+    String::from_utf8(file.rest().await.ok()?).ok()
 }
 
 /// Returns whether the write must not replace a file. Every other precondition is refused: ignoring one could

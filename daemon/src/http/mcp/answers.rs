@@ -1,16 +1,27 @@
 //! Outcomes of calls as results of MCP.
 
 use rmcp::ErrorData;
-use rmcp::model::{CallToolResult, ContentBlock as Content, MetaObject, Resource};
+use rmcp::model::{CallToolResult, ContentBlock as Content, MetaObject, Resource, ResourceContents};
 use serde_json::json;
 use toolgate_api::content::ContentBlock;
 use toolgate_api::error::{CallError, ErrorType};
 
 use crate::call::CallOutcome;
 use crate::frame;
+use crate::http::files;
+use crate::http::state::App;
+use crate::sessions::Session;
+
+/// Longest text file that a result contains. The client gets a link to a longer one, or to one that is not text.
+const EMBEDDED_BYTES: u64 = 64 * 1024;
 
 /// The result of a call, or the protocol error of one whose tool the client does not have.
-pub fn result(name: &str, outcome: &CallOutcome) -> Result<CallToolResult, ErrorData> {
+pub async fn result(
+    app: &App,
+    session: &Session,
+    name: &str,
+    outcome: &CallOutcome,
+) -> Result<CallToolResult, ErrorData> {
     if let Some(error) = outcome.error() {
         return match error.error_type {
             ErrorType::ToolNotFound | ErrorType::AccessDenied => Err(unknown_tool(name)),
@@ -30,7 +41,14 @@ pub fn result(name: &str, outcome: &CallOutcome) -> Result<CallToolResult, Error
     if outcome.content.is_empty() || frame::has_own_text(outcome) {
         content.push(Content::text(frame::message_text(outcome)));
     }
-    content.extend(outcome.content.iter().map(block));
+    for block in &outcome.content {
+        content.push(match block {
+            ContentBlock::Text { text } => Content::text(frame::visible(text)),
+            ContentBlock::Image { data, mime_type } => Content::image(data, mime_type),
+            ContentBlock::Audio { data, mime_type } => Content::audio(data, mime_type),
+            ContentBlock::File { path, mime_type } => file(app, session, path, mime_type.as_deref()).await,
+        });
+    }
     let mut result = CallToolResult::success(content);
     result.structured_content = outcome.output().and_then(|output| serde_json::from_str(output.get()).ok());
     Ok(result)
@@ -48,15 +66,15 @@ pub fn unknown_tool(name: &str) -> ErrorData {
     ErrorData::invalid_params(format!("Unknown tool: {}", frame::visible(name)), None)
 }
 
-fn block(block: &ContentBlock) -> Content {
-    match block {
-        ContentBlock::Text { text } => Content::text(frame::visible(text)),
-        ContentBlock::Image { data, mime_type } => Content::image(data, mime_type),
-        ContentBlock::Audio { data, mime_type } => Content::audio(data, mime_type),
-        ContentBlock::File { path, mime_type } => {
-            let mut link = Resource::new(format!("file://{path}"), path.rsplit('/').next().unwrap_or(path));
-            link.mime_type.clone_from(mime_type);
-            Content::resource_link(link)
-        }
+/// A file of the workspace: its text, which the client cannot read in another way, or a link.
+async fn file(app: &App, session: &Session, path: &str, mime_type: Option<&str>) -> Content {
+    let uri = format!("file://{path}");
+    let inside = path.strip_prefix("/workspace/").unwrap_or(path);
+    if let Some(text) = files::read_text(app, session, inside, EMBEDDED_BYTES).await {
+        let contents = ResourceContents::text(frame::visible(&text), uri);
+        return Content::resource(contents.with_mime_type(mime_type.unwrap_or("text/plain")));
     }
+    let mut link = Resource::new(uri, path.rsplit('/').next().unwrap_or(path));
+    link.mime_type = mime_type.map(str::to_owned);
+    Content::resource_link(link)
 }

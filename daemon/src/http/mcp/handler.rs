@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use toolgate_api::call::CallStatus;
 use toolgate_api::error::CallError;
-use toolgate_api::event::EventKind;
+use toolgate_api::event::{EventKind, EventProgress};
 use toolgate_api::name::read_called_name;
 
 use super::clients::{Client, Opened};
@@ -42,6 +42,9 @@ const WAIT_MS: u64 = 50_000;
 
 /// Interval at which a waiting call says what it waits for, and looks again.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The difference of progress between two messages of which the second comes without more of it.
+const PROGRESS_STEP: f64 = 0.001;
 
 /// Interval at which the task of a session looks whether the session has ended.
 const SESSION_LOOK: Duration = Duration::from_secs(15);
@@ -321,7 +324,7 @@ impl Call<'_> {
             }
             _ => drop(self.opened.waiting().remove(&key)),
         }
-        Ok(answers::result(&name, &answer)?.into())
+        Ok(answers::result(&self.client.app, &self.opened.session, &name, &answer).await?.into())
     }
 
     /// Gives the user's answer to the call that waits for it.
@@ -329,7 +332,7 @@ impl Call<'_> {
         let Client { app, .. } = self.client;
         let origin = self.client.actor().origin();
         match app.dispatcher().take_result(&self.opened.session, id, answer, &origin).await {
-            Ok(outcome) => answers::result(&self.name, &outcome),
+            Ok(outcome) => answers::result(app, &self.opened.session, &self.name, &outcome).await,
             Err(ResultRefusal::Refused(error)) => Ok(answers::failure(&error, text_of(&error))),
             Err(ResultRefusal::NotForClient) => {
                 Err(ErrorData::invalid_params("the call does not wait for an answer", None))
@@ -344,7 +347,7 @@ impl Call<'_> {
         let mut events = app.dispatcher().parts().events.subscribe(Scope::Organization(organization.clone()));
         let wait_ms = self.context.meta.get(WAIT_META).and_then(Value::as_u64).unwrap_or(WAIT_MS);
         let until = Instant::now() + Duration::from_millis(wait_ms.min(24 * 3600 * 1000));
-        let mut progress = Progress { token: progress_token, peer: &self.context.peer, count: 0.0 };
+        let mut progress = Progress { token: progress_token, peer: &self.context.peer, last: None };
         loop {
             let origin = self.client.actor().origin();
             let running = app.dispatcher().single(&self.opened.session, call.clone(), &origin);
@@ -356,7 +359,7 @@ impl Call<'_> {
             }
             // Posted again, the call runs once it is approved, and gives the client's result once it is there.
             call.id_is_new = false;
-            progress.tell(tasks::reason(&answer)).await;
+            progress.tell(0.0, None, Some(&tasks::reason(&answer))).await;
             let next = until.min(Instant::now() + LOOK_INTERVAL);
             next_event(events.as_mut(), &self.opened, &call.id, next).await;
             self.opened.session.touch(now_ms());
@@ -388,7 +391,8 @@ async fn next_event(events: Option<&mut Subscriber>, opened: &Opened, call: &str
 struct Progress<'a> {
     token: Option<ProgressToken>,
     peer: &'a Peer<RoleServer>,
-    count: f64,
+    /// The number of the newest message.
+    last: Option<f64>,
 }
 
 impl Progress<'_> {
@@ -412,18 +416,21 @@ impl Progress<'_> {
                 && *event.session == *opened.session.setup.id
                 && *event.call == *call
                 && event.event == EventKind::Progress
-                && let Some(message) = &event.message
+                && let Some(EventProgress { done, total, message }) = event.progress.as_ref()
             {
-                self.tell(frame::visible(message)).await;
+                self.tell(*done as f64, *total, message.as_deref()).await;
             }
         }
     }
 
-    async fn tell(&mut self, message: String) {
+    /// Sends a message. Its number is the amount done, or a little more than the one before, since it must increase.
+    async fn tell(&mut self, done: f64, total: Option<u64>, message: Option<&str>) {
         let Some(token) = &self.token else { return };
-        self.count += 1.0;
-        let mut told = ProgressNotificationParam::new(token.clone(), self.count);
-        told.message = Some(message);
+        let done = self.last.map_or(done, |last| done.max(last + PROGRESS_STEP));
+        self.last = Some(done);
+        let mut told = ProgressNotificationParam::new(token.clone(), done);
+        told.total = total.map(|total| total as f64);
+        told.message = message.map(frame::visible);
         let _ = self.peer.notify_progress(told).await;
     }
 }

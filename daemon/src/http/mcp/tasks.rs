@@ -123,7 +123,7 @@ impl Tasks {
             _ if cancelled => DetailedTask::new(described, TaskPayload::Cancelled),
             _ => DetailedTask::new(
                 described,
-                match answers::result(&task.call.tool, &answer) {
+                match answers::result(&client.app, &task.session, &task.call.tool, &answer).await {
                     Ok(result) => TaskPayload::Completed { result: object(&result)? },
                     Err(error) => TaskPayload::Failed { error: object(&error)? },
                 },
