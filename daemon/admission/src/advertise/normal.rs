@@ -20,8 +20,10 @@ const DEPTH: usize = 96;
 /// Longest name of a definition.
 const DEFINITION_BYTES: usize = 64;
 
-/// Keywords that have no meaning for a reader of an advertised schema.
-const DROPPED: &[&str] = &["$schema", "$id", "$anchor", "$comment", "$vocabulary", "$defs", "definitions"];
+/// Keywords that have no meaning for a reader of an advertised schema. A client that reads `x-mcp-header` would repeat the
+/// argument in a header field for the server that is mounted, which the mount does itself.
+const DROPPED: &[&str] =
+    &["$schema", "$id", "$anchor", "$comment", "$vocabulary", "$defs", "definitions", "x-mcp-header"];
 /// Keywords whose value is one schema.
 const SINGLE: &[&str] =
     &["not", "if", "then", "else", "propertyNames", "items", "contains", "unevaluatedItems", "contentSchema"];

@@ -57,6 +57,16 @@ fn m5_a_schema_that_every_provider_takes_stays_as_it_is() {
 }
 
 #[test]
+fn m5_a_header_field_for_a_mounted_server_is_not_asked_of_the_client() {
+    let marked = object(json!({"region": {"type": "string", "x-mcp-header": "Region"}, "x-mcp-header": {}}));
+    let plain = object(json!({"region": {"type": "string"}, "x-mcp-header": {}}));
+    for form in FORMS {
+        assert_eq!(in_form(&marked, form)["properties"], in_form(&plain, form)["properties"], "{form:?}");
+    }
+    assert_eq!(in_form(&marked, SchemaForm::McpInput), plain);
+}
+
+#[test]
 fn m5_every_array_gets_items_at_every_level() {
     let bare = json!({"type": "array", "description": "slugs"});
     let union = json!({"type": ["null", "object", "string", "number", "boolean", "integer", "array"]});
