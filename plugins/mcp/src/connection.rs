@@ -71,6 +71,9 @@ pub struct Meta {
     client: Client,
     #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
     capabilities: Nothing,
+    /// How long a daemon of Toolgate waits for a person before it answers that the call waits for an approval.
+    #[serde(rename = "toolgate/wait-ms", skip_serializing_if = "Option::is_none")]
+    wait_ms: Option<u64>,
 }
 
 #[derive(Clone, Serialize)]
@@ -137,7 +140,9 @@ impl<'a> Connection<'a> {
             fields.push(("mcp-method", method.to_owned()));
             fields.extend(params.name.map(|name| ("mcp-name", mirror::encode(name))));
             fields.extend(mirrored);
-            params.meta = Some(Meta { revision: STATELESS, client: CLIENT, capabilities: Nothing {} });
+            let wait_ms = (method == "tools/call").then(|| self.server.patience_ms());
+            params.meta =
+                Some(Meta { revision: STATELESS, client: CLIENT, capabilities: Nothing {}, wait_ms });
         }
         let message = Message { jsonrpc: "2.0", id: Some(2), method, params: Some(params) };
         if let Kind::Events(channel) = &self.kind {

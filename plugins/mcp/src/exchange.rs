@@ -130,6 +130,11 @@ impl Server<'_> {
         all.fold(request, |request, (name, value)| request.header(name, value))
     }
 
+    /// Half the time left, so that an answer is there in time.
+    pub fn patience_ms(&self) -> u64 {
+        u64::try_from(self.time_left().as_millis() / 2).unwrap_or(u64::MAX)
+    }
+
     fn time_left(&self) -> Duration {
         self.context.time_left().saturating_sub(LAST_WORD).max(LEAST_WAIT)
     }

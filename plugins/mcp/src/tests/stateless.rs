@@ -72,6 +72,8 @@ fn m4_a_call_is_one_request_whose_headers_say_what_its_body_says() {
                     "io.modelcontextprotocol/protocolVersion": STATELESS,
                     "io.modelcontextprotocol/clientInfo": client,
                     "io.modelcontextprotocol/clientCapabilities": {},
+                    // Half of the time that the call has.
+                    "toolgate/wait-ms": 14_875,
                 },
             },
         })
