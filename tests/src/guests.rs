@@ -16,7 +16,10 @@ pub const FS_ATTACKER: &[u8] = guest("fs-attacker");
 /// Sends requests and resolves names.
 pub const CALLER: &[u8] = guest("caller");
 
-const _: () = assert!(GUESTS.len() == 3, "a guest is not named here");
+/// The tools that the conformance suite of MCP calls.
+pub const CONFORMANCE: &[u8] = guest("conformance");
+
+const _: () = assert!(GUESTS.len() == 4, "a guest is not named here");
 
 const fn guest(name: &str) -> &'static [u8] {
     let mut at = 0;

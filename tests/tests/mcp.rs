@@ -2,6 +2,9 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
+#[path = "mcp/conformance.rs"]
+mod conformance;
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -27,7 +30,8 @@ impl Server {
         Self { daemon, operator, agent }
     }
 
-    fn run(&self, program: &Path, script: &str, folder: &Path) {
+    /// Runs a client, and returns its output.
+    fn run(&self, program: &Path, script: &str, folder: &Path) -> String {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp").join(script);
         let token_file = self.daemon.folder.path().join("agent.token");
         std::fs::write(&token_file, self.agent.token.as_deref().unwrap_or_default()).expect("written");
@@ -39,11 +43,14 @@ impl Server {
             .env("TOOLGATE_PROGRAM", PROGRAM)
             .env("TOOLGATE_TOKEN_FILE", &token_file)
             .env("TOOLGATE_OPERATOR", self.daemon.operator_token())
+            .env("TOOLGATE_RESULTS", self.daemon.folder.path())
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .output()
             .expect("the program runs");
-        let text = [String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr)].concat();
-        assert!(done.status.success(), "{}: {text}", script.display());
+        let output = String::from_utf8_lossy(&done.stdout).into_owned();
+        let log = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{}: {output}{log}", script.display());
+        output
     }
 }
 
@@ -106,6 +113,43 @@ fn m2_the_node_client_hears_of_a_changed_list() {
     std::fs::copy(script, folder.join("client.mjs")).expect("copied");
     let script = folder.join("client.mjs");
     server.run(Path::new("node"), script.to_str().expect("a path"), &folder);
+}
+
+#[test]
+#[cfg_attr(not(has = "mcp"), ignore = "needs the inspector, which `.ci/run` installs")]
+fn m2_the_inspector_lists_and_calls_over_both_transports() {
+    let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));
+    let folder = server.daemon.folder.path();
+    let inspector = "node/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js";
+    let inspector = tool_path(inspector);
+    let token = server.agent.token.as_deref().expect("a token");
+    std::fs::write(folder.join("agent.token"), token).expect("written");
+    let origin = format!("http://{}", server.daemon.address);
+    let (url, header) = (format!("{origin}/mcp"), format!("Authorization: Bearer {token}"));
+    let by_http = ["--transport", "http", "--server-url", &*url, "--header", &*header];
+    let by_stdio = ["--", PROGRAM, "mcp", "--stdio", "--server", &*origin, "--token-file", "agent.token"];
+    for target in [&by_http[..], &by_stdio[..]] {
+        let run = |method: &[&str]| {
+            let mut command = Command::new("node");
+            command.arg(&inspector).arg("--cli").args(method).args(target);
+            let done = command.current_dir(folder).env("HOME", folder).output().expect("it runs");
+            let output = String::from_utf8_lossy(&done.stdout).into_owned();
+            assert!(done.status.success(), "{method:?}: {output}{}", String::from_utf8_lossy(&done.stderr));
+            serde_json::from_str::<Value>(&output).expect("JSON")
+        };
+        let listed = run(&["--method", "tools/list"]);
+        assert!(listed["tools"].to_string().contains("call_arithmetic_evaluate"), "{listed}");
+        let call = [
+            "--method",
+            "tools/call",
+            "--tool-name",
+            "call_arithmetic_evaluate",
+            "--tool-arg",
+            "expression=6*7",
+        ];
+        let done = run(&call);
+        assert_eq!(done["structuredContent"]["decimal"], "42", "{done}");
+    }
 }
 
 #[test]

@@ -4,12 +4,15 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use toolgate_tests::daemon::Shared;
 use toolgate_tests::process::{ServerProcess, find_installed, free_address};
-use toolgate_tests::{CallReply, Client, Daemon, Session, Value, json, wait};
+use toolgate_tests::upstream::{Piece, TLS_PORT, Upstream};
+use toolgate_tests::{CallReply, Client, Daemon, Session, Value, guests, json, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -331,4 +334,126 @@ fn c3_a_mount_is_tried_before_it_is_saved() {
     let raw = tried["requests"][0]["answer"]["text"].as_str().unwrap_or_default().to_owned();
     assert!(raw.contains("jsonrpc") && raw.contains("tried"), "{tried}");
     operator.get(TOOL).expect_refusal(404, "NOT_FOUND");
+}
+
+static NESTED: Shared<Nested> = Shared::new();
+
+/// Two daemons: the tools of the agent `acme/inner` are a plugin of the other.
+struct Nested {
+    upstream: Upstream,
+    inner: Daemon,
+    outer: Daemon,
+}
+
+impl Nested {
+    fn start() -> Self {
+        let inner = Daemon::start(PROGRAM, "allowed_hosts = [\"127.0.0.1\", \"api.upstream.test\"]");
+        let operator = inner.operator();
+        operator.load("conformance", guests::CONFORMANCE);
+        let enabled = ["arithmetic/evaluate", "conformance/*", "files/write"];
+        operator.make_agent("acme/inner", &json!({"enabled": enabled, "autonomy": "supervised"}));
+        let token = json!({"role": "agent", "organization": "acme", "agents": ["inner"]});
+        let token = operator.post("/v1/tokens", &token).expect(201).json()["token"].clone();
+
+        let upstream = Upstream::start();
+        upstream.resolve_api();
+        forward(&upstream, inner.address);
+        let outer = Daemon::start(PROGRAM, &upstream.settings());
+        let operator = outer.operator();
+        operator.make_agent("acme/bot", &json!({"enabled": ["*"]}));
+        let host = json!({"host": "api.upstream.test", "port": TLS_PORT});
+        let grant = upstream.grant(json!({"network": [host], "credentials": ["inner"]}));
+        operator.make(&format!("{TOOL}/grant"), &grant).expect(201);
+        let credential = json!({"provider": "inner", "kind": "bearer", "secret": token, "bound_to": [host]});
+        operator.make("/v1/orgs/acme/credentials/inner", &credential).expect(201);
+        let definition = json!({
+            "kind": "mcp", "description": "Another daemon.", "url": format!("https://api.upstream.test:{TLS_PORT}/mcp"),
+            "authentication": {"kind": "bearer", "provider": "inner"},
+        });
+        let made = operator.make(TOOL, &definition).expect(201).json();
+        assert_eq!((&made["left_out"], &made["notes"]), (&json!([]), &json!([])), "{made}");
+        assert!(action_names(&made).contains(&"call_files_write".to_owned()), "{made}");
+        Self { upstream, inner, outer }
+    }
+
+    /// The newest call in the audit log of each daemon.
+    fn newest_calls(&self) -> [Value; 2] {
+        [&self.outer, &self.inner]
+            .map(|daemon| daemon.operator().audit("kind=call&limit=1")[0]["call"].clone())
+    }
+
+    fn expect_both_gates(&self) {
+        let session = self.outer.operator().open_session("acme/bot");
+        let evaluated = session.call("wiki/call_arithmetic_evaluate", json!({"expression": "6*7"}));
+        assert_eq!(evaluated.output()["decimal"], "42", "{}", evaluated.0);
+        let [outer, inner] = self.newest_calls();
+        assert_eq!(
+            (&outer["tool"], &inner["tool"]),
+            (&json!("wiki/call_arithmetic_evaluate"), &json!("arithmetic/evaluate"))
+        );
+        assert_eq!(inner["source"], "mcp", "{inner}");
+
+        // Content arrives beside a structure, and a file as its text.
+        let mixed = session.call("wiki/call_conformance_test_multiple_content_types", json!({}));
+        let content = mixed.0["content"].to_string();
+        for part in
+            ["Multiple content types test:", "image/png", "file:///workspace/mixed.json", "\\\"value\\\":123"]
+        {
+            assert!(content.contains(part), "{part}: {}", mixed.0);
+        }
+        let failed = session.call("wiki/call_conformance_test_error_handling", json!({}));
+        let failed = error_message(failed, "TOOL_FAILED");
+        assert!(failed.contains("This tool intentionally returns an error for testing"), "{failed}");
+
+        // The outer gate refuses by the schema that the inner daemon told.
+        let requests = self.upstream.requests().len();
+        session
+            .call("wiki/call_arithmetic_evaluate", json!({"expresion": "6*7"}))
+            .expect_error("INVALID_ARGUMENTS");
+        assert_eq!(self.upstream.requests().len(), requests);
+        // The inner gate refuses what its agent may no longer call.
+        let less = json!({"enabled": ["conformance/*", "files/write"], "autonomy": "supervised"});
+        self.inner.operator().replace("/v1/orgs/acme/agents/inner", &less).expect(200);
+        let refused = session.call("wiki/call_arithmetic_evaluate", json!({"expression": "6*7"}));
+        let refused = error_message(refused, "INVALID_ARGUMENTS");
+        assert!(refused.contains("Unknown tool"), "{refused}");
+    }
+
+    fn expect_approval(&self) {
+        let operator = self.outer.operator();
+        let write = |session: &Session| {
+            session.call("wiki/call_files_write", json!({"path": "notes.txt", "content": "hello"}))
+        };
+        let hurried = self.outer.session_within("acme/hurried", &json!({"deadline_ms": 3000}));
+        let told = error_message(write(&hurried), "TOOL_FAILED");
+        let approver =
+            self.inner.operator().with_new_token(&json!({"role": "owner", "organization": "acme"}));
+        let approvals = approver.get("/v1/approvals").expect(200).json();
+        let id = approvals["items"][0]["id"].as_str().expect("an approval");
+        assert!(told.contains(id) && told.contains("Call again with the same arguments"), "{told}");
+        approver.post(&format!("/v1/approvals/{id}"), &json!({"decision": "approve"})).expect(200);
+        assert_eq!(write(&operator.open_session("acme/bot")).output()["bytes"], 5);
+    }
+}
+
+/// Passes requests on to a daemon, which has no TLS of its own.
+fn forward(upstream: &Upstream, daemon: SocketAddr) {
+    upstream.answer(move |request| {
+        let request = request.replacen("\r\n", "\r\nConnection: close\r\n", 1);
+        let mut stream = TcpStream::connect(daemon).expect("the daemon listens");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an answer");
+        vec![Piece::Bytes(answer)]
+    });
+}
+
+#[test]
+fn m4_a_call_to_a_mounted_daemon_passes_both_gates() {
+    NESTED.with(Nested::start, |nested| nested.expect_both_gates());
+}
+
+#[test]
+fn m4_an_approval_that_a_mounted_daemon_demands_is_told() {
+    NESTED.with(Nested::start, |nested| nested.expect_approval());
 }
