@@ -9,16 +9,22 @@ import http from "node:http";
 import path from "node:path";
 import readline from "node:readline";
 
-const SUITES = [
-  ["conformance-stable", "2025-11-25"],
-  ["@modelcontextprotocol/conformance", "2025-11-25"],
-  ["@modelcontextprotocol/conformance", "2026-07-28"],
+const NEWEST = "@modelcontextprotocol/conformance";
+const STATELESS = [NEWEST, "2026-07-28", "--suite", "all"];
+const OTHERS = [
+  ["conformance-stable", "2025-11-25", "--suite", "all"],
+  [NEWEST, "2025-11-25", "--suite", "all"],
 ];
+// The scenarios of the extension for tasks are in no suite.
+const TASKS = ["lifecycle", "capability-negotiation", "wire-fields", "request-state-removal", "mrtr-input", "request-headers"];
+TASKS.push("dispatch-and-envelope", "status-notifications", "required-task-error", "mrtr-composition");
+for (const name of TASKS) OTHERS.push([NEWEST, "2026-07-28", "--force", "--scenario", "tasks-" + name]);
 const PREFIX = "call_conformance_";
 const ASK = ["test_elicitation", "test_streaming_elicitation", "test_input_required_result_elicitation"];
 // The suite names the question itself, and the daemon calls it `ask`.
 const QUESTION = '"user_name"';
 const daemon = new URL(process.env.TOOLGATE_URL);
+const operator = { Authorization: "Bearer " + process.env.TOOLGATE_OPERATOR, "Content-Type": "application/json" };
 
 // Tools that change nothing here, since the daemon neither closes a stream early nor changes the list by a call.
 const STAND_INS = ["test_reconnection", "test_trigger_tool_change"];
@@ -32,14 +38,25 @@ function daemonName(name) {
 // The suite expects that a call changes the list, which only an operator can do here.
 async function changeList() {
   const address = daemon.origin + "/v1/orgs/acme/agents/bot";
-  const headers = { Authorization: "Bearer " + process.env.TOOLGATE_OPERATOR, "Content-Type": "application/json" };
-  const stored = await fetch(address, { headers });
+  const stored = await fetch(address, { headers: operator });
   const document = await stored.json();
   const without = document.enabled.filter((tool) => tool !== "codec/*");
   const enabled = without.length < document.enabled.length ? without : [...without, "codec/*"];
   const body = JSON.stringify({ ...document, enabled });
-  await fetch(address, { method: "PUT", headers: { ...headers, "If-Match": stored.headers.get("etag") }, body });
+  await fetch(address, { method: "PUT", headers: { ...operator, "If-Match": stored.headers.get("etag") }, body });
 }
+
+// Tasks are calls that wait for an approval. The suite expects their end, but of those that take long.
+async function approveWith(owner) {
+  const { items } = await (await fetch(daemon.origin + "/v1/approvals", { headers: owner })).json();
+  for (const { id, arguments: { seconds } } of items.filter((item) => item.state === "pending")) {
+    if (seconds > 10) continue;
+    const decision = { method: "POST", headers: owner, body: JSON.stringify({ decision: "approve" }) };
+    await fetch(`${daemon.origin}/v1/approvals/${id}`, decision);
+  }
+}
+
+let calls = 0;
 
 async function translate(text, headers) {
   const message = text && JSON.parse(text);
@@ -48,6 +65,8 @@ async function translate(text, headers) {
   if (name === "test_trigger_tool_change") await changeList();
   message.params.name = daemonName(name);
   if (headers["mcp-name"]) headers["mcp-name"] = daemonName(headers["mcp-name"].trim());
+  // An approval is for equal calls of the agent, also of another scenario that runs meanwhile.
+  if (["slow_compute", "failing_job"].includes(name)) message.params.arguments.label = "call " + ++calls;
   if (ASK.includes(name)) message.params.arguments = { question: "What is your name?" };
   return JSON.stringify(message).replaceAll(QUESTION, '"ask"');
 }
@@ -84,23 +103,30 @@ register("data:text/javascript," + encodeURIComponent(\`export function resolve(
   return { url: "data:text/javascript,export * from 'node:fs'; export const globSync = () => [];", shortCircuit: true };
 }\`));`;
 
-async function run([suite, revision]) {
+async function run([suite, revision, ...scenarios]) {
   const folder = mkdtempSync(path.join(process.env.TOOLGATE_RESULTS, "suite-"));
   const program = path.resolve("node_modules", suite, "dist/index.js");
-  const options = ["server", "--url", url, "--suite", "all", "--spec-version", revision, "--output-dir", folder];
+  const options = ["server", "--url", url, ...scenarios, "--spec-version", revision, "--output-dir", folder];
   const child = spawn("node", ["--import", "data:text/javascript," + encodeURIComponent(shim), program, ...options]);
   let log = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (text) => (log += text));
   await once(child, "close");
-  const scenarios = readdirSync(folder);
-  if (scenarios.length === 0) throw new Error(`${suite} ran no scenario: ${log}`);
-  for (const scenario of scenarios) {
+  const results = readdirSync(folder);
+  if (results.length === 0) throw new Error(`${suite} ran no scenario: ${log}`);
+  for (const scenario of results) {
     const name = /^server-(.*)-\d{4}-\d\d-\d\dT/.exec(scenario)[1];
     for (const { id, status, errorMessage } of JSON.parse(readFileSync(path.join(folder, scenario, "checks.json")))) {
       console.log(JSON.stringify({ suite, revision, scenario: name, check: id, status, message: errorMessage }));
     }
   }
 }
-await Promise.all(SUITES.map(run));
+const role = JSON.stringify({ role: "owner", organization: "acme" });
+const made = await fetch(daemon.origin + "/v1/tokens", { method: "POST", headers: operator, body: role });
+const owner = { ...operator, Authorization: "Bearer " + (await made.json()).token };
+const approving = setInterval(approveWith, 300, owner);
+await Promise.all(OTHERS.map(run));
+// By itself, since some of its checks give the daemon less than a second.
+await run(STATELESS);
+clearInterval(approving);
 proxy.close();
 proxy.closeAllConnections();

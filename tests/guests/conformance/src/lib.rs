@@ -14,7 +14,8 @@ plugin! {
     category = "Tests",
     capabilities(filesystem = workspace),
     test_simple_text, test_image_content, test_audio_content, test_embedded_resource, test_multiple_content_types,
-    test_error_handling, test_tool_with_progress, test_logging_tool, json_schema_2020_12_tool, binary_file
+    test_error_handling, test_tool_with_progress, test_logging_tool, json_schema_2020_12_tool, binary_file, greet,
+    slow_compute, failing_job
 }
 
 /// An image of one pixel.
@@ -79,6 +80,35 @@ pub fn test_tool_with_progress(context: &Context) -> bool {
 pub fn test_logging_tool(context: &Context) -> bool {
     context.log(toolgate_sdk::Level::Info, "tool_started", "Tool execution started", &[]);
     true
+}
+
+/// Greets a person.
+#[tool(read_only)]
+pub fn greet(
+    /// Name
+    name: String,
+) -> String {
+    format!("Hello, {name}!")
+}
+
+/// Returns how long it was waited for: a supervised agent waits for an approval.
+#[tool]
+pub fn slow_compute(
+    /// Seconds until the approval
+    seconds: u64,
+    /// Distinguishes the call from others
+    label: String,
+) -> String {
+    format!("{label} after {seconds} seconds")
+}
+
+/// Fails once it is approved.
+#[tool]
+pub fn failing_job(
+    /// Distinguishes the call from others
+    label: String,
+) -> Result<bool, Error> {
+    Err(Error::new(format!("{label} failed")))
 }
 
 /// Takes a person with a way to reach them.
