@@ -31,6 +31,7 @@ use crate::audit::{Audit, Entry};
 use crate::call::RequestedCall;
 use crate::credentials::Credentials;
 use crate::events::Events;
+use crate::logging::NamedEvents;
 use crate::metrics::Metrics;
 use crate::registry::{Registry, Snapshot};
 use crate::sessions::{RoundsExceeded, Session};
@@ -85,6 +86,8 @@ pub struct Parts {
     pub detached: DetachedCalls,
     /// Counters of calls.
     pub metrics: Arc<Metrics>,
+    /// Named events of the daemon's log.
+    pub log: NamedEvents,
 }
 
 impl Dispatcher {
@@ -104,8 +107,10 @@ impl Dispatcher {
         let (store, session) = (self.0.store.clone(), Arc::clone(session));
         tokio::spawn(async move {
             let (disabled, broken) = session.state.unavailable_tools();
-            if let Err(error) = store.set_tools_out(&session.setup.id, &disabled, &broken).await {
-                tracing::warn!(%error, "the disabled tools of a session cannot be stored");
+            let setup = &session.setup;
+            if let Err(error) = store.set_tools_out(&setup.id, &disabled, &broken).await {
+                let conversation = setup.conversation_or_empty();
+                tracing::warn!(%error, session = setup.id, conversation, "the disabled tools of a session cannot be stored");
             }
         });
     }

@@ -6,24 +6,30 @@
 //! Log lines of guests and exceptions caught from them are recorded as JSON text ([`AsJson`]) under their own targets. The
 //! text format shows the quoted JSON. JSON lines embed it, which preserves the guest's text and the order of its fields.
 
+mod named_events;
+
 use std::fmt::{self, Write};
 
 use anstream::{AutoStream, ColorChoice};
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::{Format, Json, Writer};
+use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
+
+pub use named_events::NamedEvents;
 
 use crate::config::{LogFormat, LogLevel};
 
 /// The target of guests' log lines.
 pub const GUESTS: &str = "toolgate::plugin";
+
+/// The target of [`NamedEvents`]. No guest can log under it.
+pub const EVENTS: &str = "toolgate::events";
 
 /// The target of exceptions caught from guests. No guest can log under it.
 pub const CAUGHT: &str = "toolgate::dispatch::caught";
@@ -38,13 +44,13 @@ pub fn start(format: LogFormat, level: LogLevel) {
         .with_ansi(AutoStream::choice(&std::io::stderr()) != ColorChoice::Never);
     let started = match format {
         LogFormat::Text => lines.try_init(),
-        LogFormat::Json => lines.json().event_format(JsonLines::new()).try_init(),
+        LogFormat::Json => lines.event_format(JsonLines).try_init(),
     };
     // It fails if logging was started before, which only tests do.
     drop(started);
 }
 
-/// A value from a guest. `Debug` writes it as one line of JSON, with control and invisible characters escaped.
+/// A value, such as one from a guest. `Debug` writes it as one line of JSON, with control and invisible characters escaped.
 pub struct AsJson<T>(pub T);
 
 impl<T: Serialize> fmt::Debug for AsJson<T> {
@@ -64,16 +70,8 @@ impl<T: Serialize> fmt::Debug for AsJson<T> {
     }
 }
 
-/// JSON lines. Lines of guests embed their JSON fields.
-struct JsonLines {
-    standard: Format<Json>,
-}
-
-impl JsonLines {
-    fn new() -> Self {
-        Self { standard: tracing_subscriber::fmt::format().json() }
-    }
-}
+/// JSON lines in S3's shape: event name, level, message, and the other fields as ordered pairs.
+struct JsonLines;
 
 impl<S, N> FormatEvent<S, N> for JsonLines
 where
@@ -82,49 +80,78 @@ where
 {
     fn format_event(
         &self,
-        context: &FmtContext<'_, S, N>,
+        _: &FmtContext<'_, S, N>,
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let target = event.metadata().target();
-        if ![GUESTS, CAUGHT].contains(&target) {
-            return self.standard.format_event(context, writer, event);
-        }
+        let metadata = event.metadata();
+        let (level, target) = (metadata.level(), metadata.target());
         let mut timestamp = String::new();
         SystemTime.format_time(&mut Writer::new(&mut timestamp))?;
-        let level = event.metadata().level();
-        let mut fields = FieldWriter(String::new());
+        let embeds_json = [GUESTS, CAUGHT].contains(&target);
+        let mut fields = LineFields {
+            embeds_json,
+            event: String::new(),
+            message: "\"\"".to_owned(),
+            pairs: String::new(),
+        };
         event.record(&mut fields);
-        let fields = fields.0;
-        // The members and their order are those of `tracing_subscriber`.
+        let LineFields { event, message, pairs, .. } = fields;
         writeln!(
             writer,
-            r#"{{"timestamp":"{timestamp}","level":"{level}","fields":{{{fields}}},"target":"{target}"}}"#
+            r#"{{"timestamp":"{timestamp}","level":"{level}"{event},"message":{message},"fields":[{pairs}],"target":"{target}"}}"#
         )
     }
 }
 
-/// Writes the fields of an event as the members of a JSON object.
-struct FieldWriter(String);
+/// The fields of an event, as JSON.
+struct LineFields {
+    /// Whether event, message and fields are recorded as JSON text.
+    embeds_json: bool,
+    /// The member `event` with a comma before it; empty where the event has no name.
+    event: String,
+    message: String,
+    pairs: String,
+}
 
-impl FieldWriter {
-    fn push(&mut self, field: &Field, json: &str) {
-        let comma = if self.0.is_empty() { "" } else { "," };
-        let _ = write!(self.0, r#"{comma}"{}":{json}"#, field.name());
+impl LineFields {
+    fn push(&mut self, field: &Field, value: impl fmt::Display) {
+        let _ = match field.name() {
+            "message" => {
+                self.message.clear();
+                write!(self.message, "{value}")
+            }
+            "event" => write!(self.event, r#","event":{value}"#),
+            name => {
+                let comma = if self.pairs.is_empty() { "" } else { "," };
+                write!(self.pairs, r#"{comma}["{name}",{value}]"#)
+            }
+        };
     }
 }
 
-impl Visit for FieldWriter {
+impl Visit for LineFields {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.push(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.push(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.push(field, value);
+    }
+
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.push(field, &Value::from(value).to_string());
+        self.push(field, format_args!("{:?}", AsJson(value)));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let text = format!("{value:?}");
+        let may_be_json = self.embeds_json && matches!(field.name(), "message" | "event" | "fields");
         match serde_json::from_str::<&RawValue>(&text) {
-            Ok(json) if matches!(field.name(), "message" | "event" | "fields") => {
-                self.push(field, json.get())
-            }
+            Ok(json) if may_be_json => self.push(field, json),
             _ => self.record_str(field, &text),
         }
     }
@@ -135,7 +162,7 @@ mod tests {
     use std::io;
     use std::sync::{Arc, Mutex};
 
-    use serde_json::json;
+    use serde_json::{Value, json};
     use tracing_subscriber::fmt::MakeWriter;
 
     use super::*;
@@ -177,34 +204,37 @@ mod tests {
             "{:?}", AsJson(SAID)
         );
         tracing::error!(target: CAUGHT, event = "[b_call__Exception]", "{:?}", AsJson(SAID));
-        tracing::info!(session = "s2", "ours");
+        tracing::info!(session = "s2", conversation = "\u{202e}", fuel = 3_u64, is_new = true, "7");
     }
 
     #[test]
-    fn machines_get_what_guests_log_as_it_was_with_its_pairs_in_order() {
+    fn o5_a_json_line_has_event_level_message_and_ordered_pairs() {
         let buffer = LogBuffer::default();
-        let lines = tracing_subscriber::fmt().with_writer(buffer.clone()).json();
-        tracing::subscriber::with_default(lines.event_format(JsonLines::new()).finish(), say);
-        let text = buffer.text();
-        let [guests, caught, standard] = text.lines().collect::<Vec<_>>()[..] else {
-            panic!("three: {text}")
+        let lines = tracing_subscriber::fmt().with_writer(buffer.clone()).event_format(JsonLines);
+        tracing::subscriber::with_default(lines.finish(), say);
+        let lines: Vec<Value> =
+            buffer.text().lines().map(|line| serde_json::from_str(line).expect("json")).collect();
+        let without_time = |line: &Value| {
+            let mut line = line.clone();
+            assert!(line.as_object_mut().expect("an object").remove("timestamp").is_some());
+            line
         };
-        let guests: Value = serde_json::from_str(guests).expect("json");
+        let guests_pairs = json!([["b", "2"], ["a", "1\r"], ["b", "3"]]);
         assert_eq!(
-            guests["fields"],
-            json!({
-                "message": SAID, "session": "s1", "tool": "a/b", "event": "progress",
-                "fields": [["b", "2"], ["a", "1\r"], ["b", "3"]],
-            })
+            lines.iter().map(without_time).collect::<Vec<_>>(),
+            [
+                json!({
+                    "level": "INFO", "event": "progress", "message": SAID, "target": GUESTS,
+                    "fields": [["session", "s1"], ["tool", "a/b"], ["fields", guests_pairs]],
+                }),
+                json!({"level": "ERROR", "event": "[b_call__Exception]", "message": SAID, "target": CAUGHT, "fields": []}),
+                json!({
+                    "level": "INFO", "message": "7", "target": "toolgate::logging::tests",
+                    "fields": [["session", "s2"], ["conversation", "\u{202e}"], ["fuel", 3], ["is_new", true]],
+                }),
+            ]
         );
-        let caught: Value = serde_json::from_str(caught).expect("json");
-        assert_eq!(caught["fields"], json!({"message": SAID, "event": "[b_call__Exception]"}));
-        assert_eq!(caught["target"], CAUGHT);
-        let standard: Value = serde_json::from_str(standard).expect("json");
-        assert_eq!(standard["fields"], json!({"message": "ours", "session": "s2"}));
-        let members = |line: &Value| line.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
-        assert_eq!(members(&guests), members(&standard));
-        assert_eq!((&guests["level"], &guests["target"]), (&json!("INFO"), &json!("toolgate::plugin")));
+        assert!(!buffer.text().contains('\u{202e}'));
     }
 
     #[test]

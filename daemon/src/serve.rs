@@ -452,6 +452,7 @@ impl PreparedDaemon {
             client_result_ms: calls.client_result_seconds.saturating_mul(1000),
             detached: DetachedCalls::new(shutdown.clone()),
             metrics: Arc::new(Metrics::new(self.config.metrics.organizations())),
+            log: logging::NamedEvents::default(),
         })
     }
 }

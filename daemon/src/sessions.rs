@@ -69,6 +69,11 @@ pub struct SessionSetup {
 }
 
 impl SessionSetup {
+    /// The conversation, or an empty text.
+    pub fn conversation_or_empty(&self) -> &str {
+        self.conversation.as_deref().unwrap_or_default()
+    }
+
     /// The identity that its calls have in the sandbox.
     pub fn identity(&self) -> CallIdentity {
         let text = |text: &Option<String>| text.as_deref().map(Box::from);
@@ -171,8 +176,8 @@ impl Session {
             }
         });
         if let Ok(Err(error)) = removed.await {
-            let session = self.setup.id.as_str();
-            tracing::warn!(session, %error, "the workspace of an ended session cannot be removed");
+            let (session, conversation) = (self.setup.id.as_str(), self.setup.conversation_or_empty());
+            tracing::warn!(session, conversation, %error, "the workspace of an ended session cannot be removed");
         }
     }
 }
@@ -263,8 +268,8 @@ impl Sessions {
         for session in self.filter(|session| session.restored) {
             let exists = tokio::fs::symlink_metadata(&session.folder).await.is_ok();
             if exists && let Err(error) = session.workspace(Quota::UNBOUNDED).await {
-                let session = session.setup.id.as_str();
-                tracing::warn!(session, %error, "the workspace of a session cannot be counted");
+                let (session, conversation) = (&session.setup.id, session.setup.conversation_or_empty());
+                tracing::warn!(session, conversation, %error, "the workspace of a session cannot be counted");
             }
         }
     }

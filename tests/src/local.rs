@@ -93,6 +93,7 @@ impl LocalDispatcher {
             client_result_ms: 900_000,
             detached: Default::default(),
             metrics: Default::default(),
+            log: Default::default(),
         });
         let many = u64::MAX;
         let organization = OrganizationBounds::NONE;

@@ -147,6 +147,19 @@ fn no_test_sleeps() {
     }
 }
 
+/// Operators filter by the names of events.
+#[test]
+fn o5_every_event_of_the_log_is_in_its_documentation() {
+    let page = read(&workspace().join("daemon/docs/logs.md"));
+    for file in files(&workspace().join("daemon/src")) {
+        let source = read(&file);
+        let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+        for event in source.split("event = \"").skip(1).filter_map(|rest| rest.split('"').next()) {
+            assert!(page.contains(&format!("`{event}`")), "`logs.md` does not name `{event}`");
+        }
+    }
+}
+
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("a workspace").to_owned()
 }

@@ -51,7 +51,7 @@ impl Admin {
     }
 
     fn tell_refusal(&self, setup: &SessionSetup) {
-        tracing::warn!(event = "no_tools", organization = %setup.organization, agent = %setup.agent, "no session is opened");
+        self.parts().dispatcher.parts().log.no_tools(setup);
         let CallError { error_type, message, .. } = no_tools();
         self.parts().dispatcher.parts().events.emit(&setup.organization, || Event {
             event: EventKind::Error,

@@ -109,7 +109,8 @@ impl Dispatcher {
         let id = &outcome.id;
         if cancelled.is_cancelled() {
             if let Err(error) = self.cancel(session, id, origin).await {
-                tracing::warn!(%error, call = id, "the cancellation of a pending call cannot be recorded");
+                let (conversation, session) = (session.setup.conversation_or_empty(), &session.setup.id);
+                tracing::warn!(%error, session, conversation, call = id, "the cancellation of a pending call cannot be recorded");
             }
         } else if let Some(approval) = outcome.approval().map(|approval| approval.id.as_str()) {
             match self.0.approvals.status(approval, now_ms()).await {

@@ -82,6 +82,7 @@ impl Dispatcher {
         let call = async move {
             let outcome = dispatcher.call(&session, &call, sha256, &origin, running, &options).await;
             dispatcher.0.metrics.count_call(&session.setup.organization, &outcome);
+            dispatcher.0.log.tool_executed(&session.setup, &outcome);
             outcome
         };
         DetachOnDrop::new(&self.0.detached, stop, Box::pin(call)).await
@@ -194,6 +195,7 @@ impl Dispatcher {
             }
         };
         self.measure_decision(&admitted, arrived);
+        self.log_refusal(session, call, &admitted.verdict);
         if let Some(outcome) = self.counted_refusal(&refused, &running, &admitted, arrived) {
             events.end(&outcome);
             return running.end(outcome, now_ms());
@@ -205,7 +207,6 @@ impl Dispatcher {
             Ok(entry) => entry,
             Err(error) => return withdraw(running, call, events, record::unrecordable(&error)),
         };
-        record::log_refusal(session, call, &verdict);
         self.withdraw_unneeded(session, &running, &verdict).await;
         let exchanges = options.test.as_ref().map(|test| &test.exchanges);
         let attempt = Attempt { session, call, origin, entry: &entry, arrived, exchanges };
@@ -247,6 +248,15 @@ impl Dispatcher {
         }
     }
 
+    /// Logs the attempt at a tool that the agent may not call, also where its record is one for many.
+    fn log_refusal(&self, session: &Session, call: &RequestedCall, verdict: &Verdict<Component>) {
+        if let Verdict::Refused(refusal) = verdict
+            && refusal.error.error_type == ErrorType::AccessDenied
+        {
+            self.0.log.unauthorized_access(&session.setup, call, &refusal.reason);
+        }
+    }
+
     async fn record_outcome(&self, entry: Entry, outcome: &CallOutcome) -> Result<(), AuditError> {
         let began = Instant::now();
         let recorded = self.0.audit.close(entry, record::outcome(outcome)).await;
@@ -265,7 +275,9 @@ impl Dispatcher {
             && !matches!(verdict, Verdict::NeedsApproval(_))
             && let Err(error) = Box::pin(self.withdraw_approval(session, approval)).await
         {
-            tracing::warn!(%error, approval, "an approval that is no longer needed cannot be withdrawn");
+            let conversation = session.setup.conversation_or_empty();
+            let session = session.setup.id.as_str();
+            tracing::warn!(%error, session, conversation, approval, "an approval that is no longer needed cannot be withdrawn");
         }
     }
 
@@ -312,7 +324,7 @@ impl Dispatcher {
         let outcome = self.check_result(attempt, &admitted, &mut finished).await;
         record::effects(&self.0.audit, attempt.entry, &admitted, &finished);
         record::log_lines(session, attempt.call, &admitted, &finished);
-        record::log_end(session, &outcome, admitted.id());
+        record::log_exception(session, &outcome, admitted.id());
         self.count_end(session, &outcome);
         let on =
             outcome.payload().is_some().then(|| PendingOn::Client(ClientPart::Admitted(Box::new(admitted))));
@@ -413,7 +425,11 @@ impl Dispatcher {
             return;
         }
         let Some(why) = session.state.record_end(tool, ended) else { return };
-        tracing::warn!(event = "tool_stopped", session = session.setup.id, %tool, why, "a tool kept failing");
+        let setup = &session.setup;
+        tracing::warn!(
+            event = "tool_stopped", organization = %setup.organization, agent = %setup.agent,
+            session = setup.id, conversation = setup.conversation_or_empty(), %tool, why, "a tool kept failing"
+        );
         self.store_unavailable_tools(session);
     }
 }

@@ -138,6 +138,7 @@ impl Dispatcher {
         let outcome_record = record::client_outcome(&outcome);
         parts.audit.close(entry, outcome_record).await.map_err(|error| record::unrecordable(&error))?;
         events::emit_end(&parts.events, session, &outcome);
+        parts.log.tool_executed(&session.setup, &outcome);
         Ok(posted.end(outcome, now_ms()))
     }
 

@@ -154,21 +154,6 @@ fn reason(reason: &toolgate_admission::Reason) -> Reason<'_> {
     Reason { layer: reason.layer.as_str().into(), rule: reason.rule.into() }
 }
 
-/// Logs the attempt at a tool that the agent may not call, under S1's event name (G3, O5).
-pub(super) fn log_refusal(session: &Session, call: &RequestedCall, verdict: &Verdict<Component>) {
-    let Verdict::Refused(refusal) = verdict else { return };
-    if refusal.error.error_type != ErrorType::AccessDenied {
-        return;
-    }
-    let setup = &session.setup;
-    tracing::warn!(
-        event = "unauthorized_access", organization = %setup.organization, agent = %setup.agent,
-        session = setup.id, conversation = setup.conversation.as_deref().unwrap_or(""), call = call.id,
-        tool = ?call.tool, layer = refusal.reason.layer.as_str(), rule = refusal.reason.rule,
-        "an agent attempted a tool that it may not call"
-    );
-}
-
 /// The outcome as it is recorded.
 pub(super) fn outcome(outcome: &call::CallOutcome) -> CallOutcome<'static> {
     CallOutcome {
@@ -300,26 +285,16 @@ fn pending_intent<'a>(
     CallIntent { arguments_sha256: Sha256(pending.arguments), ..recorded }
 }
 
-/// Logs the end of a call (O5). A success is logged at `debug`, since the audit log has every call and a line of text for
-/// each would cost more than the gate.
-pub(super) fn log_end(session: &Session, outcome: &call::CallOutcome, tool: &ToolId) {
-    let conversation = session.setup.conversation.as_deref().unwrap_or("");
-    let call = outcome.id.as_str();
-    let Some(error) = outcome.error() else {
-        tracing::debug!(
-            event = "tool_executed", organization = %session.setup.organization, agent = %session.setup.agent,
-            session = session.setup.id, conversation, %tool, call, fuel = outcome.usage.fuel, "a tool was executed"
-        );
-        return;
-    };
-    if !is_exception(error) {
-        return;
-    }
-    // The event has S3's name. A plugin cannot write one, since its events go to another target.
+/// Logs a failure that the plugin did not report itself (T6). The event has S3's name. A plugin cannot write one, since its
+/// events go to another target.
+pub(super) fn log_exception(session: &Session, outcome: &call::CallOutcome, tool: &ToolId) {
+    let Some(error) = outcome.error().filter(|error| is_exception(error)) else { return };
+    let setup = &session.setup;
     tracing::error!(
         target: CAUGHT,
         event = format!("[{}_call__Exception]", tool.tool),
-        session = session.setup.id, conversation, %tool, call,
+        organization = %setup.organization, agent = %setup.agent,
+        session = setup.id, conversation = setup.conversation_or_empty(), %tool, call = outcome.id,
         error_type = error.error_type.as_str(), "{:?}", AsJson(&error.message)
     );
 }
@@ -337,7 +312,7 @@ pub(super) fn log_lines(
     finished: &FinishedCall,
 ) {
     let tool = admitted.id();
-    let conversation = session.setup.conversation.as_deref().unwrap_or("");
+    let conversation = session.setup.conversation_or_empty();
     let session = session.setup.id.as_str();
     for line in &finished.log {
         let (event, message, fields) = (AsJson(&line.event), AsJson(&line.message), AsJson(&line.fields));

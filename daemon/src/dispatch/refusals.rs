@@ -132,8 +132,9 @@ impl Dispatcher {
         match self.0.audit.open(record::repeated_intent(session, refusals, &origin)) {
             Ok(entry) => drop(self.0.audit.close(entry, record::refused_outcome(refusals.kind.error_type))),
             Err(error) => {
+                let conversation = session.setup.conversation_or_empty();
                 let (session, count) = (session.setup.id.as_str(), refusals.count);
-                tracing::error!(%error, session, count, "counted refusals cannot be recorded");
+                tracing::error!(%error, session, conversation, count, "counted refusals cannot be recorded");
             }
         }
     }

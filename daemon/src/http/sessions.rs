@@ -98,12 +98,8 @@ pub(super) async fn open(
     }
     let tools = VisibleTool::all(&rules, &facts);
     let session = app.admin().open_session(actor, setup, facts, &rules).await?;
-    let setup = &session.setup;
-    tracing::info!(
-        event = "agent_loaded", organization = %setup.organization, agent = %setup.agent, session = setup.id,
-        conversation = setup.conversation.as_deref().unwrap_or(""), tools = tools.len(), callable = %Names(&tools),
-        "a session is opened"
-    );
+    let log = &app.parts().dispatcher.parts().log;
+    log.agent_loaded(&session.setup, tools.len(), &Names(&tools));
     Ok((session, tools))
 }
 

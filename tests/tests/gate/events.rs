@@ -277,20 +277,102 @@ fn g6_following_a_withdrawn_call_ends() {
     held.reply().expect(200);
 }
 
-/// O5: S1's events in the daemon's log.
+/// Waits for an event of the daemon's JSON log, and checks S3's shape: event name, level, message, ordered pairs.
+fn wait_for_event(daemon: &Daemon, event: &str, field: (&str, &str)) -> Value {
+    let line = daemon.wait_for_log(event, |line| {
+        serde_json::from_str(line).is_ok_and(|line: Value| {
+            line["event"] == event
+                && line["fields"].as_array().is_some_and(|pairs| pairs.contains(&json!([field.0, field.1])))
+        })
+    });
+    let line: Value = serde_json::from_str(&line).expect("json");
+    assert_eq!(line["target"], "toolgate::events");
+    assert!(line["message"].is_string(), "{line}");
+    line
+}
+
+/// The names of the fields in order, without the counts that differ from run to run.
+fn names_of_fields(line: &Value) -> Vec<&str> {
+    let pairs = line["fields"].as_array().expect("pairs").iter();
+    pairs.map(|pair| pair[0].as_str().expect("a name")).collect()
+}
+
+fn start_with_json_log() -> Daemon {
+    Daemon::start(PROGRAM, "[log]\nformat = \"json\"")
+}
+
+/// S1's events at the default level.
 #[test]
 fn o5_the_log_has_a_sessions_tools_and_every_execution() {
-    let daemon = Daemon::start(PROGRAM, "[log]\nlevel = \"debug\"");
-    let session = daemon.session_within("acme/bot", &json!({}));
-    let opened = daemon.wait_for_log("the session", |line| line.contains("agent_loaded"));
-    assert!(opened.contains("call_time_now"), "{opened}");
-    session.call_as("refused", "time/now", json!({"zone": 7})).expect_error("INVALID_ARGUMENTS");
-    assert_eq!(session.call_as("works", "time/now", json!({})).status(), "ok");
-    let executed = daemon.wait_for_log("the tool", |line| line.contains("tool_executed"));
-    assert!(executed.contains("works") && executed.contains("time/now"), "{executed}");
-    assert!(
-        !daemon.log_text().lines().any(|line| line.contains("tool_executed") && line.contains("refused"))
+    let daemon = start_with_json_log();
+    let operator = daemon.operator();
+    operator.make_agent("acme/bot", &json!({"enabled": ["time/*"]}));
+    let request = json!({"agent": "acme/bot", "conversation": "talk-7"});
+    let opened = operator.post("/v1/sessions", &request).expect(201).json();
+    let id = opened["session"].as_str().expect("an id").to_owned();
+    let session = Session { client: operator.clone(), id: id.clone() };
+    let of_session = ("session", id.as_str());
+    let opened = wait_for_event(&daemon, "agent_loaded", of_session);
+    assert_eq!(opened["level"], "INFO");
+    let context = ["organization", "agent", "session", "conversation"];
+    assert_eq!(names_of_fields(&opened), [&context[..], &["tools", "callable"]].concat());
+    assert_eq!(opened["fields"][0], json!(["organization", "acme"]));
+    assert_eq!(opened["fields"][3], json!(["conversation", "talk-7"]));
+    assert!(opened["fields"][5][1].as_str().expect("names").contains("call_time_now"), "{opened}");
+
+    session.call_as("wrong", "time/now", json!({"zone": 7})).expect_error("INVALID_ARGUMENTS");
+    assert_eq!(session.call_as("works", "time/now", json!({"time_zone": "Asia/Tokyo"})).status(), "ok");
+    let executed = wait_for_event(&daemon, "tool_executed", of_session);
+    assert_eq!(executed["level"], "INFO");
+    assert_eq!(names_of_fields(&executed), [&context[..], &["call", "tool", "fuel", "duration_us"]].concat());
+    assert_eq!(executed["fields"][4], json!(["call", "works"]), "a refused call is not executed");
+    assert_eq!(executed["fields"][5], json!(["tool", "time/now"]));
+    assert!(!daemon.log_text().contains("Tokyo"), "arguments are not logged");
+}
+
+#[test]
+fn o5_the_log_has_a_session_without_tools_and_an_unauthorized_access() {
+    let daemon = start_with_json_log();
+    let operator = daemon.operator();
+    operator.make_agent("acme/idle", &json!({"enabled": ["time/nothing"]}));
+    let request = json!({"agent": "acme/idle", "conversation": "talk-8"});
+    operator.post("/v1/sessions", &request).expect_refusal(409, "NO_TOOLS");
+    let refused = wait_for_event(&daemon, "no_tools", ("conversation", "talk-8"));
+    assert_eq!(refused["level"], "WARN");
+    assert_eq!(names_of_fields(&refused), ["organization", "agent", "session", "conversation"]);
+
+    operator.make_agent("acme/bot", &json!({"enabled": ["time/*"]}));
+    let session = operator.open_session("acme/bot");
+    session.call_as("c1", "files/list", json!({"path": "private"})).expect_error("ACCESS_DENIED");
+    let attempted = wait_for_event(&daemon, "unauthorized_access", ("session", &session.id));
+    assert_eq!(attempted["level"], "WARN");
+    assert_eq!(
+        names_of_fields(&attempted),
+        ["organization", "agent", "session", "conversation", "call", "tool", "layer", "rule"]
     );
+    assert_eq!(attempted["fields"][4], json!(["call", "c1"]));
+    assert_eq!(attempted["fields"][5], json!(["tool", "files/list"]));
+    assert!(!daemon.log_text().contains("private"), "arguments are not logged");
+}
+
+/// A flood costs lines of one second only, and the next second has their number.
+#[test]
+fn o5_a_flood_of_events_is_sampled() {
+    let daemon = start_with_json_log();
+    let operator = daemon.operator();
+    operator.make_agent("acme/bot", &json!({"enabled": ["time/*"]}));
+    let session = operator.open_session("acme/bot");
+    let flood = vec![json!({"tool": "files/list", "arguments": {}}); 30];
+    let suppressed = until("a line that counts those left out", || {
+        session.client.post(&session.path("/calls"), &json!({"calls": flood})).expect(200);
+        let lines = daemon.log_text();
+        let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter(|line| line["event"] == "unauthorized_access").find_map(|line| {
+            let pairs = line["fields"].as_array()?.iter();
+            pairs.clone().find(|pair| pair[0] == "suppressed").and_then(|pair| pair[1].as_u64())
+        })
+    });
+    assert!(suppressed > 0);
 }
 
 /// A stream holds a connection, so one organization must not hold all of them.

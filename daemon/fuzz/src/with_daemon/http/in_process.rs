@@ -262,6 +262,7 @@ fn dispatcher(
 ) -> Dispatcher {
     Dispatcher::new(Parts {
         metrics: Default::default(),
+        log: Default::default(),
         queue: Queue::new(QueueSettings {
             running: 4,
             running_per_organization: 3,
