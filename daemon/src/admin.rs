@@ -92,7 +92,8 @@ impl<'a> Actor<'a> {
     /// The origin of the calls that this caller makes.
     pub fn origin(self) -> Origin {
         let Caller { token_id, revoked, .. } = self.caller;
-        Origin { principal: Arc::clone(token_id), source: self.source, revoked: revoked.clone() }
+        let principal = Arc::clone(token_id);
+        Origin { principal, source: self.source, trace: None, revoked: revoked.clone() }
     }
 
     fn action(

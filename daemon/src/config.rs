@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub use help::help_text;
 pub use keys::{
     Audit, Calls, Compile, Config, CredentialSection, Egress, Http, LogFormat, LogLevel, Logging,
-    MetricsSection, PagemapScan, Queue, Rates, SandboxSection, Sessions, Tls,
+    MetricsSection, PagemapScan, Queue, Rates, SandboxSection, Sessions, Tls, TracesSection,
 };
 pub use listen::Listen;
 pub use read::ConfigError;

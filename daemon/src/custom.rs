@@ -291,6 +291,7 @@ impl CustomTools {
             namespace: &key.namespace,
             kind: definition.kind,
             document: &definition.text,
+            trace_context: definition.trace_context,
             discovered,
         };
         // The built-in component runs in the sandbox, so it waits in the queue of its organization like a call.

@@ -36,6 +36,7 @@ use crate::metrics::Metrics;
 use crate::registry::{Registry, Snapshot};
 use crate::sessions::{RoundsExceeded, Session};
 use crate::store::Store;
+use crate::traces::{CallTrace, TraceParent, Traces};
 
 pub use batch::{BatchOutcome, Next};
 pub use call::known_outcome;
@@ -50,6 +51,8 @@ pub struct Origin {
     pub principal: Arc<str>,
     /// The front end that took it.
     pub source: &'static str,
+    /// The trace of the caller, where calls have traces.
+    pub trace: Option<Arc<TraceParent>>,
     /// Cancelled when the token is revoked, which stops the calls of the request.
     pub revoked: CancellationToken,
 }
@@ -88,6 +91,8 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     /// Named events of the daemon's log.
     pub log: NamedEvents,
+    /// Traces of calls.
+    pub traces: Traces,
 }
 
 impl Dispatcher {
@@ -131,6 +136,7 @@ struct Attempt<'a> {
     origin: &'a Origin,
     entry: &'a Entry,
     arrived: Instant,
+    trace: Option<&'a CallTrace>,
     /// The HTTP exchanges of a test call.
     exchanges: Option<&'a Mutex<Vec<Exchange>>>,
 }
@@ -141,6 +147,8 @@ struct CallOptions {
     exceeded: Option<RoundsExceeded>,
     /// The call is a test call, with rules of its own.
     test: Option<Arc<TestCall>>,
+    /// The trace of the call, which begins with it.
+    trace: Option<CallTrace>,
 }
 
 impl CallOptions {

@@ -35,6 +35,7 @@ pub mod identifier;
 pub mod clock;
 pub mod logging;
 pub mod metrics;
+pub mod traces;
 pub mod serve;
 
 // The command line, and modules for it.

@@ -50,7 +50,8 @@ pub enum Phase {
 impl Phase {
     const ALL: [Self; 5] = [Self::Queue, Self::Decision, Self::Instance, Self::Run, Self::Record];
 
-    fn as_str(self) -> &'static str {
+    /// The name of the phase in metrics and traces.
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Queue => "queue",
             Self::Decision => "decision",

@@ -59,6 +59,7 @@ use crate::sessions::{
     AnswerSettings, Answers, Bounds, InitialState, OPEN_MAX, OrganizationBounds, SessionSetup, Sessions,
 };
 use crate::store::{DataFolder, Store};
+use crate::traces::{Exporter, ExporterTask, Traces};
 
 /// The resources that are acquired before the runtime: engine, locked data folder, bound address.
 pub struct PreparedDaemon {
@@ -68,6 +69,8 @@ pub struct PreparedDaemon {
     socket: Socket,
     tls: Option<Tls>,
     metrics_listener: Option<std::net::TcpListener>,
+    traces: Traces,
+    exporter: Option<Exporter>,
     worker: PathBuf,
 }
 
@@ -81,6 +84,7 @@ pub struct RunningDaemon {
     stop: CancellationToken,
     shutdown: CancellationToken,
     tasks: [JoinHandle<()>; 5],
+    exporter: Option<ExporterTask>,
     folder: DataFolder,
     /// Removes the file of a Unix socket when it is dropped.
     _socket: Socket,
@@ -173,6 +177,7 @@ impl PreparedDaemon {
         let socket = bind(&config.listen)?;
         let tls = tls_files(&config.tls).map(Tls::load).transpose()?;
         let metrics_listener = config.metrics.listen.map(bind_metrics).transpose()?;
+        let (traces, exporter) = Traces::new(&config.traces)?;
         let folder = DataFolder::open(&config.data)?;
         config.data = folder.path().to_owned();
         let sandbox = Sandbox::new(&SandboxSettings {
@@ -183,7 +188,7 @@ impl PreparedDaemon {
             },
         })?;
         tracing::info!(pagemap_scan = sandbox.pagemap_scan(), "sandbox ready");
-        Ok(Self { config, folder, sandbox, socket, tls, metrics_listener, worker })
+        Ok(Self { config, folder, sandbox, socket, tls, metrics_listener, traces, exporter, worker })
     }
 
     /// Opens the store and the audit log, loads plugins and documents, and serves requests. Liveness probes are answered
@@ -211,7 +216,7 @@ impl PreparedDaemon {
         let listener = listener.map(TcpListener::from_std).transpose()?;
         let metrics = tokio::spawn(metrics_listener::serve(listener, admin.clone(), stop.clone()));
         let refreshing = tokio::spawn(admin.parts().credentials.clone().run_background(stop.clone(), now_ms));
-        let Self { config, folder, socket, .. } = self;
+        let Self { config, folder, socket, exporter, .. } = self;
         reserve_space(&folder);
         let app = App::new(AppParts {
             admin,
@@ -225,7 +230,9 @@ impl PreparedDaemon {
         service.serve(app.clone());
         failure.disarm();
         let tasks = [serving, sweeper, refreshing, compiling, metrics];
-        Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, folder, _socket: socket })
+        let exporter = exporter.map(Exporter::start);
+        let _socket = socket;
+        Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, exporter, folder, _socket })
     }
 
     /// Restores the state of the last run. Returns the task that compiles built-in plugins, too.
@@ -453,6 +460,7 @@ impl PreparedDaemon {
             detached: DetachedCalls::new(shutdown.clone()),
             metrics: Arc::new(Metrics::new(self.config.metrics.organizations())),
             log: logging::NamedEvents::default(),
+            traces: self.traces.clone(),
         })
     }
 }
@@ -486,6 +494,10 @@ impl RunningDaemon {
             }
         }
         self.app.close(drained).await;
+        // The last, so that the spans of drained calls are exported.
+        if let Some(exporter) = self.exporter {
+            exporter.stop().await;
+        }
         reserve_space(&self.folder);
     }
 }

@@ -94,6 +94,7 @@ impl LocalDispatcher {
             detached: Default::default(),
             metrics: Default::default(),
             log: Default::default(),
+            traces: Default::default(),
         });
         let many = u64::MAX;
         let organization = OrganizationBounds::NONE;
@@ -110,7 +111,8 @@ impl LocalDispatcher {
             organization_bytes: 1 << 28,
         });
         let sessions = Sessions::new(folder.path(), answers.expect("a writer"), kept_ms, bounds);
-        let origin = Origin { principal: "local".into(), source: "local", revoked: Default::default() };
+        let (principal, source) = ("local".into(), "local");
+        let origin = Origin { principal, source, trace: None, revoked: Default::default() };
         Self { dispatcher, sessions, origin, next: AtomicU64::new(0), folder }
     }
 

@@ -40,7 +40,7 @@ const HOST: &[(&str, &str)] = &[
     (
         "toolgate",
         "anstream anstyle anyhow arc-swap axum base64 bytes clap futures-util http-body-util hyper \
-         hyper-util icu_properties mimalloc percent-encoding prometheus-client rand ring rmcp rustix rustls rustls-webpki \
+         hyper-util icu_properties mimalloc opentelemetry-proto percent-encoding prometheus-client prost rand ring rmcp rustix rustls rustls-webpki \
          scopeguard serde serde_json sqlx tempfile thiserror tokio tokio-rustls tokio-util toml toolgate-admission toolgate-api \
          toolgate-cli toolgate-openapi toolgate-sandbox tower tracing tracing-subscriber url utoipa \
          utoipa-axum zeroize",
@@ -129,11 +129,12 @@ fn no_test_sleeps() {
         "daemon/admission/src",
         "daemon/sandbox/src",
     ];
-    // The epoch ticker, the pause after a failed accept, the timeout of idle connections, and this file; pauses between two
-    // looks at a condition, in the last four.
+    // The epoch ticker, the pauses after a failed accept and a failed export, the timeout of idle connections, and this file;
+    // pauses between two looks at a condition, in the last four.
     let known = [
         "engine.rs",
         "listener.rs",
+        "traces/export.rs",
         "pool.rs",
         "tidy.rs",
         "wait.rs",

@@ -88,6 +88,9 @@ pub struct CustomToolDefinition {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub headers: BTreeMap<String, String>,
+    /// Whether requests tell the service the trace of their call (`traceparent`), where the daemon exports traces. Default:
+    /// false. A grant of an operator takes its place.
+    pub trace_context: Option<bool>,
     /// The service's rate limit, shared by all agents of the organization.
     pub rate_limit: Option<RateLimit>,
     /// Kind `http`: whether the API follows HTTP's method semantics: GET, HEAD and OPTIONS are read-only, PUT and

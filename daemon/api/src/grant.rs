@@ -94,6 +94,12 @@ pub struct Grant {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
     pub user_credentials: bool,
+    /// Whether requests tell upstreams the trace of their call (`traceparent`), where the daemon exports traces. Default:
+    /// `false`.
+    // Left out where it is false, so that approvals given before are for the same grant.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
+    pub trace_context: bool,
     /// Digest of the version whose hints the operator confirms, as the plugin's view shows it (9.11). The hints of another
     /// version of an uploaded plugin do not count.
     #[serde(default, deserialize_with = "digest", skip_serializing_if = "Option::is_none")]

@@ -18,6 +18,9 @@ const HOP_BY_HOP: [&str; 9] = [
     "upgrade",
 ];
 
+/// Fields that place a request in a trace (W3C Trace Context). A guest could otherwise write into other traces.
+const TRACE_CONTEXT: [&str; 2] = ["traceparent", "tracestate"];
+
 /// Request fields that the host sets itself.
 const SET_BY_HOST: [&str; 5] = ["accept-encoding", "content-length", "expect", "host", "http2-settings"];
 
@@ -96,6 +99,9 @@ pub enum ForbiddenHeader {
     /// The field is about framing, coding or routing of the message.
     #[error("controls message framing, which only the host sets")]
     Framing,
+    /// The field places the request in a trace.
+    #[error("places the request in a trace, which only the host does (`trace_context`)")]
+    TraceContext,
     /// The field makes a server treat the request as another one.
     #[error("makes the server treat the request as a different one")]
     Forwarding,
@@ -108,6 +114,8 @@ pub fn forbidden_header(name: &str) -> Option<ForbiddenHeader> {
         Some(ForbiddenHeader::NotAName)
     } else if carries_credential(name) {
         Some(ForbiddenHeader::Credential)
+    } else if TRACE_CONTEXT.contains(&normal.as_str()) {
+        Some(ForbiddenHeader::TraceContext)
     } else if is_framing(name) {
         Some(ForbiddenHeader::Framing)
     } else if FORWARDING.contains(&normal.as_str())
@@ -137,7 +145,7 @@ pub fn is_framing(name: &str) -> bool {
 
 /// Whether the host sets or removes this request field, a lower-case name.
 pub fn is_set_by_host(name: &str) -> bool {
-    is_hop_by_hop(name) || SET_BY_HOST.contains(&name)
+    is_hop_by_hop(name) || SET_BY_HOST.contains(&name) || TRACE_CONTEXT.contains(&name)
 }
 
 /// Whether the field, a lower-case name, is about one connection only.
@@ -186,6 +194,8 @@ mod tests {
             ("Proxy-Foo", ForbiddenHeader::Framing),
             ("X-Forwarded-For", ForbiddenHeader::Forwarding),
             ("X-HTTP-Method-Override", ForbiddenHeader::Forwarding),
+            ("Traceparent", ForbiddenHeader::TraceContext),
+            ("tracestate", ForbiddenHeader::TraceContext),
             ("é", ForbiddenHeader::NotAName),
             ("", ForbiddenHeader::NotAName),
         ] {

@@ -37,8 +37,19 @@ pub struct CallContext {
     pub before_effect: BeforeEffect,
     /// Receives the progress of the call.
     pub progress: ProgressSink,
+    /// The trace of the call, which its requests carry. None if upstreams are not told.
+    pub trace_context: Option<Arc<TraceContext>>,
     /// Whether requests and responses are kept in full, for the result of a test call.
     pub traced: bool,
+}
+
+/// The header fields by which an upstream joins the trace of a call (W3C Trace Context).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceContext {
+    /// `traceparent`.
+    pub traceparent: String,
+    /// `tracestate`; empty for none.
+    pub tracestate: String,
 }
 
 /// The session and the parties that a call is made for.
@@ -91,6 +102,7 @@ impl CallContext {
             credentials: Credentials::NONE,
             before_effect: BeforeEffect::forbidden(),
             progress: ProgressSink::NONE,
+            trace_context: None,
             traced: false,
         }
     }
@@ -103,6 +115,7 @@ impl CallContext {
             upstreams,
             credentials: self.credentials.clone(),
             before_effect: self.before_effect.clone(),
+            trace_context: self.trace_context.clone(),
             record: record.clone(),
             organization: Arc::clone(&self.identity.organization),
             plugin: plugin.into(),

@@ -73,6 +73,7 @@ fn values(key: &Key) -> String {
         ValueKind::Hosts => "list of host names".into(),
         ValueKind::HostsWithPorts => "list of hosts".into(),
         ValueKind::TokenIds => "table of names and token ids".into(),
+        ValueKind::Share => "0 to 1".into(),
         ValueKind::TextFormat(form) => form.name.into(),
     }
 }

@@ -14,6 +14,7 @@ use url::Url;
 
 use super::listen::Listen;
 use crate::credentials::{ReferencePrefix, VaultEngine};
+use crate::traces::parse_endpoint;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -50,6 +51,8 @@ pub enum ValueKind {
     HostsWithPorts,
     /// A table of names with the id of a token for each.
     TokenIds,
+    /// A number from 0 to 1.
+    Share,
     TextFormat(&'static TextFormat),
 }
 
@@ -65,6 +68,11 @@ const VAULT_URL: TextFormat =
     TextFormat { accepts: is_base_url, name: "URL", example: "https://vault.example.org:8200" };
 const PUBLIC_URL: TextFormat =
     TextFormat { accepts: is_base_url, name: "URL", example: "https://tools.example.org" };
+const TRACES_ENDPOINT: TextFormat = TextFormat {
+    accepts: |text| parse_endpoint(text).is_some(),
+    name: "URL",
+    example: "http://127.0.0.1:4318/v1/traces",
+};
 const VAULT_KV: TextFormat = TextFormat {
     accepts: |text| VaultEngine::kv(text).is_some(),
     name: "`MOUNT/PATH#FIELD`",
@@ -113,6 +121,7 @@ pub const SECTIONS: &[Section] = &[
     Audit::SECTION,
     Logging::SECTION,
     MetricsSection::SECTION,
+    TracesSection::SECTION,
 ];
 
 /// The section with the limits of a call.
@@ -213,6 +222,8 @@ settings! {
         log: Logging;
         /// Metrics for Prometheus.
         metrics: MetricsSection;
+        /// Traces for OpenTelemetry.
+        traces: TracesSection;
     }
 }
 
@@ -428,6 +439,24 @@ settings! {
         listen: Option<SocketAddr> = None, ValueKind::SocketAddress;
         /// Organizations whose calls are counted by name, at most 16. By default no name of a tenant is in the metrics.
         organizations: Vec<String> = Vec::new(), ValueKind::Organizations;
+    }
+}
+
+settings! {
+    /// Traces of calls, sent to an OpenTelemetry collector.
+    TracesSection in "traces" {
+        /// The URL of the collector, which takes OTLP over HTTP, like `http://127.0.0.1:4318/v1/traces`. By default calls have
+        /// no traces.
+        endpoint: Option<String> = None, ValueKind::TextFormat(&TRACES_ENDPOINT);
+        /// The share of calls that are traced where the caller sends no `traceparent`. Otherwise the caller's flag decides.
+        sample: f64 = 1.0, ValueKind::Share;
+        /// A file with header fields for the collector, such as its key: `NAME=VALUE` on each line. By default none.
+        headers_file: Option<PathBuf> = None, ValueKind::Text;
+        /// An environment variable with header fields for the collector: `NAME=VALUE`, separated by commas. By default none.
+        headers_environment: Option<String> = None, ValueKind::Text;
+        /// A file with CA certificates, in PEM, to trust in addition to the public ones in requests to the collector. By default
+        /// none.
+        ca_file: Option<PathBuf> = None, ValueKind::Text;
     }
 }
 

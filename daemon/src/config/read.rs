@@ -206,6 +206,7 @@ fn accepts(value: &DeValue<'_>, wanted: ValueKind) -> bool {
         ValueKind::TokenIds => {
             value.as_table().is_some_and(|table| table.values().all(|value| value.get_ref().is_str()))
         }
+        ValueKind::Share => number(value).is_some_and(|share| (0.0..=1.0).contains(&share)),
         ValueKind::TextFormat(format) => value.as_str().is_some_and(format.accepts),
     }
 }
@@ -244,6 +245,11 @@ fn whole_number(value: &DeValue<'_>) -> Option<u64> {
     u64::from_str_radix(integer.as_str(), integer.radix()).ok()
 }
 
+fn number(value: &DeValue<'_>) -> Option<f64> {
+    let text = value.as_float().map(|float| float.as_str()).or_else(|| Some(value.as_integer()?.as_str()))?;
+    text.parse().ok()
+}
+
 fn describe(wanted: ValueKind) -> String {
     match wanted {
         ValueKind::Number { least, most } => format!("write a whole number from {least} to {most}"),
@@ -265,6 +271,7 @@ fn describe(wanted: ValueKind) -> String {
             "write a list of hosts, at least one, like `[\"printer.local:631\"]`".into()
         }
         ValueKind::TokenIds => "write names and ids of tokens, like `{ \"worker.example.org\" = \"tok_…\" }`".into(),
+        ValueKind::Share => "write a number from 0 to 1, like `0.1`".into(),
         ValueKind::TextFormat(format) => format!("write it as {}, like `{}`", format.name, format.example),
     }
 }

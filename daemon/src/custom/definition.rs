@@ -19,6 +19,8 @@ const OF_THE_SERVER: [&str; 3] = ["url", "protocol", "tools"];
 pub(super) struct ParsedDefinition<'a> {
     pub kind: DefinitionKind,
     pub text: Cow<'a, str>,
+    /// Whether requests tell the service the trace of their call. The component reports another value than a Boolean.
+    pub trace_context: bool,
     server: [Value; 3],
 }
 
@@ -32,12 +34,13 @@ impl<'a> ParsedDefinition<'a> {
         let kind: Option<DefinitionKind> = read(value.get("kind").unwrap_or(&Value::Null))
             .map_err(|error| wrong("/kind", error.message, error.hint))?;
         let server = OF_THE_SERVER.map(|name| value.get(name).cloned().unwrap_or_default());
-        Ok(Self { kind: kind.unwrap_or_default(), text: text.into(), server })
+        let trace_context = value.get("trace_context").and_then(Value::as_bool).unwrap_or_default();
+        Ok(Self { kind: kind.unwrap_or_default(), text: text.into(), trace_context, server })
     }
 
     pub fn into_owned(self) -> ParsedDefinition<'static> {
-        let Self { kind, text, server } = self;
-        ParsedDefinition { kind, text: text.into_owned().into(), server }
+        let Self { kind, text, trace_context, server } = self;
+        ParsedDefinition { kind, text: text.into_owned().into(), trace_context, server }
     }
 
     /// Whether both definitions mount the same tools of the same server.
@@ -66,6 +69,13 @@ mod tests {
         assert_eq!(parse(r#"{"kind":null}"#).kind, DefinitionKind::Http);
         assert_eq!(parse(r#"{"kind":"http"}"#).kind, DefinitionKind::Http);
         assert_eq!(parse(r#"{"kind":"mcp"}"#).kind, DefinitionKind::Mcp);
+    }
+
+    #[test]
+    fn o5_a_service_is_told_the_trace_where_the_definition_says_so() {
+        assert!(!parse("{}").trace_context);
+        assert!(!parse(r#"{"trace_context":null}"#).trace_context);
+        assert!(parse(r#"{"trace_context":true}"#).trace_context);
     }
 
     #[test]

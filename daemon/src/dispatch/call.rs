@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 use std::sync::{Arc, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use scopeguard::ScopeGuard;
 use serde_json::value::RawValue;
@@ -26,6 +26,7 @@ use crate::clock::{monotonic_ms, now_ms};
 use crate::credentials::{CredentialRefusal, CredentialRequest, Credentials};
 use crate::metrics::Phase;
 use crate::sessions::{CallState, ClientPart, Lookup, PendingOn, RoundsExceeded, RunningCall, Session};
+use crate::traces::CallTrace;
 
 impl Dispatcher {
     /// Runs a call, unless its id is known: then the recorded outcome is returned (R7).
@@ -53,7 +54,7 @@ impl Dispatcher {
                 let running = ScopeGuard::into_inner(looking_up);
                 // A call that waited for approval was counted when it was first posted.
                 let exceeded = exceeded.filter(|_| running.waited_for.is_none());
-                let options = CallOptions { exceeded, test: None };
+                let options = CallOptions { exceeded, test: None, trace: None };
                 let outcome = self.call_to_end(session, call, sha256, origin, running, options).await;
                 CallAnswer { outcome, replayed: false }
             }
@@ -80,9 +81,12 @@ impl Dispatcher {
         let stop = (!call.outlives_request).then(|| running.cancelled.clone());
         let (dispatcher, session, origin) = (self.clone(), Arc::clone(session), origin.clone());
         let call = async move {
+            let parts = &*dispatcher.0;
+            let options = CallOptions { trace: parts.traces.begin(origin.trace.as_ref()), ..options };
             let outcome = dispatcher.call(&session, &call, sha256, &origin, running, &options).await;
-            dispatcher.0.metrics.count_call(&session.setup.organization, &outcome);
-            dispatcher.0.log.tool_executed(&session.setup, &outcome);
+            parts.metrics.count_call(&session.setup.organization, &outcome);
+            parts.log.tool_executed(&session.setup, &outcome);
+            parts.traces.end(options.trace, &session.setup, origin.source, &outcome);
             outcome
         };
         DetachOnDrop::new(&self.0.detached, stop, Box::pin(call)).await
@@ -187,6 +191,7 @@ impl Dispatcher {
         let (cancelled, revoked) = (&running.cancelled, &origin.revoked);
         let stop = Stop { cancelled, revoked, shutdown: parts.detached.shutdown() };
         let refused = RefusedAttempt { session, call, sha256, origin };
+        let trace = options.trace.as_ref();
         let admitted = match self.admit(session, call, options, arrived, stop).await {
             Ok(admitted) => admitted,
             Err(error) => {
@@ -194,8 +199,7 @@ impl Dispatcher {
                 return withdraw(running, call, events, given_up);
             }
         };
-        self.measure_decision(&admitted, arrived);
-        self.log_refusal(session, call, &admitted.verdict);
+        self.observe_decision(&refused, &admitted, arrived, trace);
         if let Some(outcome) = self.counted_refusal(&refused, &running, &admitted, arrived) {
             events.end(&outcome);
             return running.end(outcome, now_ms());
@@ -209,7 +213,7 @@ impl Dispatcher {
         };
         self.withdraw_unneeded(session, &running, &verdict).await;
         let exchanges = options.test.as_ref().map(|test| &test.exchanges);
-        let attempt = Attempt { session, call, origin, entry: &entry, arrived, exchanges };
+        let attempt = Attempt { session, call, origin, entry: &entry, arrived, trace, exchanges };
         let (performed, on) = match stop.is_requested() {
             true => (CallOutcome::of_error(call, CallError::cancellation()), None),
             false => self.perform(verdict, &attempt, revision, stop).await,
@@ -217,7 +221,7 @@ impl Dispatcher {
         drop(permits);
         session.touch(now_ms());
         let outcome = CallOutcome { duration: arrived.elapsed(), ..performed };
-        match (self.record_outcome(entry, &outcome).await, on) {
+        match (self.record_outcome(entry, &outcome, trace).await, on) {
             (Ok(()), None) => {
                 events.end(&outcome);
                 running.end(outcome, now_ms())
@@ -239,28 +243,40 @@ impl Dispatcher {
         }
     }
 
-    fn measure_decision(&self, admitted: &AdmittedEntry, arrived: Instant) {
-        let (metrics, decision) = (&self.0.metrics, admitted.decision);
-        metrics.add_duration(Phase::Queue, arrived.elapsed().saturating_sub(decision));
-        metrics.add_duration(Phase::Decision, decision);
-        if let Verdict::Refused(refusal) = &admitted.verdict {
-            metrics.count_refusal(refusal.reason.layer);
+    /// Measures a decision, and logs the attempt at a tool that the agent may not call, also where its record is one for many.
+    fn observe_decision(
+        &self,
+        attempt: &RefusedAttempt<'_>,
+        admitted: &AdmittedEntry,
+        arrived: Instant,
+        trace: Option<&CallTrace>,
+    ) {
+        let queue = arrived.elapsed().saturating_sub(admitted.decision);
+        self.measure(Phase::Queue, arrived, queue, trace);
+        self.measure(Phase::Decision, arrived + queue, admitted.decision, trace);
+        let Verdict::Refused(refusal) = &admitted.verdict else { return };
+        self.0.metrics.count_refusal(refusal.reason.layer);
+        if refusal.error.error_type == ErrorType::AccessDenied {
+            self.0.log.unauthorized_access(&attempt.session.setup, attempt.call, &refusal.reason);
         }
     }
 
-    /// Logs the attempt at a tool that the agent may not call, also where its record is one for many.
-    fn log_refusal(&self, session: &Session, call: &RequestedCall, verdict: &Verdict<Component>) {
-        if let Verdict::Refused(refusal) = verdict
-            && refusal.error.error_type == ErrorType::AccessDenied
-        {
-            self.0.log.unauthorized_access(&session.setup, call, &refusal.reason);
+    fn measure(&self, phase: Phase, began: Instant, duration: Duration, trace: Option<&CallTrace>) {
+        self.0.metrics.add_duration(phase, duration);
+        if let Some(trace) = trace {
+            trace.add_phase(phase, began, duration);
         }
     }
 
-    async fn record_outcome(&self, entry: Entry, outcome: &CallOutcome) -> Result<(), AuditError> {
+    async fn record_outcome(
+        &self,
+        entry: Entry,
+        outcome: &CallOutcome,
+        trace: Option<&CallTrace>,
+    ) -> Result<(), AuditError> {
         let began = Instant::now();
         let recorded = self.0.audit.close(entry, record::outcome(outcome)).await;
-        self.0.metrics.add_duration(Phase::Record, began.elapsed());
+        self.measure(Phase::Record, began, began.elapsed(), trace);
         recorded
     }
 
@@ -312,6 +328,7 @@ impl Dispatcher {
         let context = self.context(&admitted, attempt, deadline, workspace);
         // Pinned here, since each future that it moves into would hold room for it twice.
         let stopped = pin!(stop.wait_for_request());
+        let began = Instant::now();
         let mut finished = self.0.sandbox.run(&admitted, context, stopped).await;
         if !finished.executed {
             // The deadline passed before the first instruction: nothing of what was approved has happened.
@@ -321,6 +338,9 @@ impl Dispatcher {
             exchanges.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
         }
         self.0.metrics.count_run(&finished);
+        if let Some(trace) = attempt.trace {
+            trace.add_run(began, &finished);
+        }
         let outcome = self.check_result(attempt, &admitted, &mut finished).await;
         record::effects(&self.0.audit, attempt.entry, &admitted, &finished);
         record::log_lines(session, attempt.call, &admitted, &finished);
@@ -361,7 +381,8 @@ impl Dispatcher {
         deadline: Instant,
         workspace: Option<Workspace>,
     ) -> CallContext {
-        let Attempt { session, call, entry, exchanges, .. } = *attempt;
+        let Attempt { session, call, entry, trace, exchanges, .. } = *attempt;
+        let trace = trace.filter(|_| admitted.access().tells_trace());
         CallContext {
             call_id: call.id.as_str().into(),
             identity: Arc::clone(&session.identity),
@@ -375,6 +396,7 @@ impl Dispatcher {
             credentials: credentials_for(&self.0.credentials, session, admitted),
             before_effect: sync_intent_before_effect(entry),
             progress: events::progress(&self.0.events, session, call),
+            trace_context: trace.map(|trace| Arc::new(trace.context())),
             traced: exchanges.is_some(),
         }
     }

@@ -128,7 +128,8 @@ impl Dispatcher {
     /// Appends the record. The log syncs it with the next one, or when it is closed.
     fn record_refusals(&self, session: &Session, refusals: &RepeatedRefusals) {
         let RefusalKind { principal, source, .. } = &refusals.kind;
-        let origin = Origin { principal: Arc::clone(principal), source, revoked: CancellationToken::new() };
+        let revoked = CancellationToken::new();
+        let origin = Origin { principal: Arc::clone(principal), source, trace: None, revoked };
         match self.0.audit.open(record::repeated_intent(session, refusals, &origin)) {
             Ok(entry) => drop(self.0.audit.close(entry, record::refused_outcome(refusals.kind.error_type))),
             Err(error) => {

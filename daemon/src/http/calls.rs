@@ -21,7 +21,7 @@ use super::error_responses::{
     StoreUnreadable, TooManyCalls, TooManyStreams,
 };
 use super::events;
-use super::extract::{Authenticated, Path};
+use super::extract::{Authenticated, CallerTrace, Path};
 use super::find_tool::Searches;
 use super::path_params::{CallPath, SessionPath};
 use super::problem::Problem;
@@ -29,7 +29,7 @@ use super::state::App;
 use crate::approvals::ApprovalStatus;
 use crate::call::CallOutcome;
 use crate::clock::now_ms;
-use crate::dispatch::{ClientResult, ResultRefusal};
+use crate::dispatch::{ClientResult, Origin, ResultRefusal};
 use crate::sessions::{CallState, Session};
 
 /// Call tools.
@@ -42,7 +42,12 @@ use crate::sessions::{CallState, Session};
 /// `Prefer: respond-async` the response comes at once, and the calls are read by their ids.
 #[utoipa::path(
     post, path = "/v1/sessions/{id}/calls", tag = "calls", operation_id = "call_tools",
-    params(SessionPath, ("Prefer" = Option<String>, Header, description = "`respond-async`: answer at once (RFC 7240).")),
+    params(
+        SessionPath,
+        ("Prefer" = Option<String>, Header, description = "`respond-async`: answer at once (RFC 7240)."),
+        ("traceparent" = Option<String>, Header, description = "The trace that the calls join (W3C Trace Context), where the daemon exports traces."),
+        ("tracestate" = Option<String>, Header, description = "Further data of that trace."),
+    ),
     request_body(content = CallsRequest, example = json!({"calls": [{"id": "c1", "tool": "call_arithmetic_evaluate", "arguments": {"expression": "6*7"}}]})),
     responses(
         (status = 200, description = "What became of each call. With `Accept: text/event-stream` the events of these calls come as they happen, and this answer at last as the event `answer`.", content((CallsAnswer<'static> = "application/json"), (String = "text/event-stream")),
@@ -60,13 +65,14 @@ pub async fn post(
     Path(id): Path<String>,
     WantsEvents(events): WantsEvents,
     preferred: Preferred,
+    CallerTrace(trace): CallerTrace,
     JsonText(body): JsonText,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let mut request = dialects::parse(&body, app.settings().calls.per_request)?;
     let searches = Searches::take_from(&mut request);
     session.touch(now_ms());
-    let origin = app.actor(&caller).origin();
+    let origin = Origin { trace, ..app.actor(&caller).origin() };
     if events {
         return events::of_calls(app, session, request, searches, origin);
     }

@@ -1,9 +1,11 @@
 //! Extractors of the caller and of path and query parameters, which reject with a problem response.
 
+use std::convert::Infallible;
 use std::error::Error;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use serde::de::{self, Deserialize, DeserializeOwned, Deserializer};
 use toolgate_api::error::ErrorType;
@@ -12,9 +14,13 @@ use super::problem::Problem;
 use super::schema::SAFE_INTEGER;
 use super::state::App;
 use crate::identity::Caller;
+use crate::traces::{TraceParent, Traces};
 
 /// The caller behind a valid token, whose role has the access that the route needs.
 pub struct Authenticated(pub Arc<Caller>);
+
+/// The trace of the caller (`traceparent`), where calls have traces.
+pub struct CallerTrace(pub Option<Arc<TraceParent>>);
 
 /// The path parameters.
 pub struct Path<T>(pub T);
@@ -52,6 +58,22 @@ impl FromRequestParts<App> for Authenticated {
             Problem::new(ErrorType::Internal, "the daemon does not know who is calling", "tell the operator")
         })
     }
+}
+
+impl FromRequestParts<App> for CallerTrace {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Infallible> {
+        Ok(Self(trace_of(&app.dispatcher().parts().traces, &parts.headers)))
+    }
+}
+
+/// The trace in the fields of a request. A repeated `traceparent` is not valid.
+pub(super) fn trace_of(traces: &Traces, headers: &HeaderMap) -> Option<Arc<TraceParent>> {
+    let mut parents = headers.get_all("traceparent").iter();
+    let parent = parents.next()?.to_str().ok().filter(|_| parents.next().is_none());
+    let state = headers.get("tracestate").and_then(|state| state.to_str().ok());
+    traces.parent(parent, state)
 }
 
 fn unreadable(what: &str, refused: &dyn Error) -> Problem {

@@ -39,7 +39,11 @@ pub async fn scrape(parts: &AdminParts) -> Result<String, StoreError> {
     Ok(Scrape {
         calls: Arc::clone(&dispatch.metrics),
         gauges: gauges(queue, &pool, dispatch.audit.lag(), pending, store_bytes),
-        counters: counters([audit.records, audit.bytes, audit.syncs], [hits, misses]),
+        counters: counters(
+            [audit.records, audit.bytes, audit.syncs],
+            [hits, misses],
+            dispatch.traces.counts(),
+        ),
         audit_sync_seconds: audit.sync_time.as_secs_f64(),
     }
     .write())
@@ -65,7 +69,11 @@ fn gauges(
     ]
 }
 
-fn counters(audit: [u64; 3], cache: [u64; 2]) -> Vec<(&'static str, &'static str, u64)> {
+fn counters(
+    audit: [u64; 3],
+    cache: [u64; 2],
+    (exported, dropped): (u64, u64),
+) -> Vec<(&'static str, &'static str, u64)> {
     let ([records, bytes, syncs], [hits, misses]) = (audit, cache);
     vec![
         ("toolgate_audit_records", "Records written to the audit log", records),
@@ -73,6 +81,12 @@ fn counters(audit: [u64; 3], cache: [u64; 2]) -> Vec<(&'static str, &'static str
         ("toolgate_audit_syncs", "Syncs of the audit log", syncs),
         ("toolgate_compile_cache_hits", "Components loaded from compiled code in the cache", hits),
         ("toolgate_compile_cache_misses", "Components compiled", misses),
+        ("toolgate_trace_spans_exported", "Spans that the collector took", exported),
+        (
+            "toolgate_trace_spans_dropped",
+            "Spans dropped: the queue was full, or the collector refused them",
+            dropped,
+        ),
     ]
 }
 
@@ -172,7 +186,7 @@ mod tests {
     fn text() -> String {
         Scrape {
             gauges: gauges((0, 0), &PoolUse::default(), 0, 0, 0),
-            counters: counters([0; 3], [0; 2]),
+            counters: counters([0; 3], [0; 2], (0, 0)),
             ..Scrape::default()
         }
         .write()

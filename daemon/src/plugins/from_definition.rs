@@ -36,6 +36,8 @@ pub struct Definition<'a> {
     pub kind: DefinitionKind,
     /// The owner's document, JSON.
     pub document: &'a str,
+    /// Whether its requests tell the service the trace of their call, unless a grant says so.
+    pub trace_context: bool,
     /// The tool list of an MCP server, JSON.
     pub discovered: Option<&'a str>,
 }
@@ -87,7 +89,7 @@ impl Plugins {
         // No check of the manifest: the component serves definitions with files and without, and a call gets what is granted.
         let granted = match granted {
             Some(granted) => granted,
-            None => Arc::new(default_grant(&descriptor.capabilities)?),
+            None => Arc::new(default_grant(&descriptor.capabilities, definition.trace_context)?),
         };
         Ok(Plugin {
             digest,
@@ -113,10 +115,10 @@ impl Plugins {
 }
 
 /// The most that the owner can grant without an operator: the hosts that the definition names, with its credential.
-fn default_grant(requested: &Capabilities) -> Result<Grant, CallError> {
+fn default_grant(requested: &Capabilities, trace_context: bool) -> Result<Grant, CallError> {
     let names_one = |rule: &NetworkRule| matches!(rule.host, HostPattern::Exact(_));
     match requested.network.iter().all(names_one) {
-        true => Ok(Grant { user_credentials: true, ..Grant::from(requested.clone()) }),
+        true => Ok(Grant { user_credentials: true, trace_context, ..Grant::from(requested.clone()) }),
         false => Err(CallError::new(
             ErrorType::InvalidPolicy,
             "the definition does not name one host",
@@ -147,4 +149,17 @@ fn with_definition_pointer(mut error: CallError, kind: DefinitionKind) -> CallEr
         _ => {}
     }
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn o5_a_definition_says_whether_its_service_is_told_the_trace() {
+        for told in [false, true] {
+            let granted = default_grant(&Capabilities::default(), told).expect("a grant");
+            assert_eq!(granted.trace_context, told);
+        }
+    }
 }

@@ -17,6 +17,7 @@ mod stored_credentials;
 mod http_plugin;
 mod published_documents;
 mod refusals;
+mod traces;
 mod write_ahead;
 mod wire;
 

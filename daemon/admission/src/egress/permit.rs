@@ -132,6 +132,11 @@ impl CallAccess {
         self.granted.user_credentials
     }
 
+    /// Whether upstreams are told the trace of the call.
+    pub fn tells_trace(&self) -> bool {
+        self.granted.trace_context
+    }
+
     /// Whether some request could be allowed.
     pub fn has_network(&self) -> bool {
         !self.asked.network.is_empty() && !self.granted.network.is_empty()

@@ -8,6 +8,7 @@ use wasmtime_wasi_http::Error;
 
 use super::decode;
 use super::scan::Scanner;
+use crate::context::TraceContext;
 
 /// Default `User-Agent`: some servers reject requests without one.
 const USER_AGENT: HeaderValue = HeaderValue::from_static("toolgate");
@@ -33,6 +34,16 @@ pub(super) fn clean_request(
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(coding));
     headers.entry(header::USER_AGENT).or_insert(USER_AGENT);
     Ok(())
+}
+
+/// Tells the upstream the trace of the call. The guest's own fields are removed before.
+pub(super) fn add_trace_context(headers: &mut HeaderMap, context: &TraceContext) {
+    let fields = [("traceparent", &context.traceparent), ("tracestate", &context.tracestate)];
+    for (name, text) in fields.into_iter().filter(|(_, text)| !text.is_empty()) {
+        if let Ok(value) = HeaderValue::from_str(text) {
+            headers.insert(name, value);
+        }
+    }
 }
 
 /// Removes hop-by-hop fields and masks secrets in a response head.
@@ -117,6 +128,19 @@ mod tests {
             assert!(has("accept"));
             assert_eq!(headers["accept-encoding"], coding);
         }
+    }
+
+    #[test]
+    fn o5_only_the_host_places_a_request_in_a_trace() {
+        let target = Target::parse("https", "api.example", "/", "GET").expect("a target");
+        let mut headers = fields(&[("traceparent", "00-guest"), ("tracestate", "guest=1"), ("x-trace", "1")]);
+        clean_request(&mut headers, &target, false).expect("clean");
+        assert!(!headers.contains_key("traceparent") && !headers.contains_key("tracestate"));
+        assert!(headers.contains_key("x-trace"));
+        let context = TraceContext { traceparent: "00-host".to_owned(), tracestate: String::new() };
+        add_trace_context(&mut headers, &context);
+        assert_eq!(headers["traceparent"], "00-host");
+        assert!(!headers.contains_key("tracestate"));
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub struct CaFileError {
 impl CaFileError {
     /// How to fix it.
     pub fn hint(&self) -> &'static str {
-        "set `credentials.ca_file` to a file of PEM certificates that the daemon's user may read"
+        "set `credentials.ca_file` or `traces.ca_file` to a file of PEM certificates that the daemon's user may read"
     }
 }
 

@@ -33,6 +33,7 @@ use super::resolve::Unresolved;
 use super::response::{BodyContext, ResponseBody};
 use super::scan::Scanner;
 use super::upstreams::Upstreams;
+use crate::context::TraceContext;
 use crate::effect::BeforeEffect;
 
 /// Timeout for resolving, waiting for a slot, connecting and the TLS handshake together.
@@ -48,6 +49,7 @@ pub(crate) struct Sender {
     pub(crate) upstreams: Upstreams,
     pub(crate) credentials: Credentials,
     pub(crate) before_effect: BeforeEffect,
+    pub(crate) trace_context: Option<Arc<TraceContext>>,
     pub(crate) record: EgressRecord,
     pub(crate) organization: Arc<str>,
     pub(crate) plugin: Arc<str>,
@@ -199,6 +201,9 @@ impl Sender {
         let (mut parts, body) = request.into_parts();
         let length = headers::content_length(&parts.headers);
         headers::clean_request(&mut parts.headers, target, scans_response)?;
+        if let Some(context) = &self.trace_context {
+            headers::add_trace_context(&mut parts.headers, context);
+        }
         let mut query = target.query().map(|query| Zeroizing::new(query.to_owned()));
         if let Some(injection) = injection {
             let conflict =

@@ -24,9 +24,10 @@ use super::lists::{Performs, ToolKey};
 use super::{ToolsShown, answers, ask, lists, tasks};
 use crate::call::{CallAnswer, RequestedCall};
 use crate::clock::now_ms;
-use crate::dispatch::{ClientResult, ResultRefusal};
+use crate::dispatch::{ClientResult, Origin, ResultRefusal};
 use crate::events::{Received, Scope, Subscriber};
 use crate::frame;
+use crate::http::extract::trace_of;
 use crate::http::problem::Problem;
 use crate::identifier;
 use crate::prompt::system_prompt;
@@ -261,6 +262,16 @@ fn client_of(extensions: &rmcp::model::Extensions) -> Result<Client, ErrorData> 
     client.cloned().ok_or_else(|| ErrorData::internal_error("the daemon does not know who is calling", None))
 }
 
+/// The origin of a client's calls, with its trace: in `_meta` (SEP-414), or in the fields of the HTTP request.
+pub(super) fn origin_of(client: &Client, context: &RequestContext<RoleServer>) -> Origin {
+    let traces = &client.app.dispatcher().parts().traces;
+    let meta = |name: &str| context.meta.get(name).and_then(Value::as_str);
+    let of_meta = traces.parent(meta("traceparent"), meta("tracestate"));
+    let parts = context.extensions.get::<axum::http::request::Parts>();
+    let trace = of_meta.or_else(|| trace_of(traces, &parts?.headers));
+    Origin { trace, ..client.actor().origin() }
+}
+
 fn failure(Problem(error): &Problem) -> CallToolResult {
     answers::failure(error, text_of(error))
 }
@@ -349,7 +360,7 @@ impl Call<'_> {
         let until = Instant::now() + Duration::from_millis(wait_ms.min(24 * 3600 * 1000));
         let mut progress = Progress { token: progress_token, peer: &self.context.peer, last: None };
         loop {
-            let origin = self.client.actor().origin();
+            let origin = origin_of(self.client, self.context);
             let running = app.dispatcher().single(&self.opened.session, call.clone(), &origin);
             let answer = progress.follow(running, events.as_mut(), &self.opened, &call.id).await;
             let asks = ask::shows_forms(self.context) && ask::question(&self.name, &answer).is_some();

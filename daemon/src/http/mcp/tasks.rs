@@ -20,6 +20,7 @@ use toolgate_api::call::CallStatus;
 use toolgate_api::error::ErrorType;
 
 use super::clients::Client;
+use super::handler::origin_of;
 use super::{answers, ask};
 use crate::call::{CallOutcome, RequestedCall};
 use crate::clock::now_ms;
@@ -101,7 +102,7 @@ impl Tasks {
     ) -> Result<GetTaskResult, ErrorData> {
         let task = self.find(id)?;
         task.session.touch(now_ms());
-        let (dispatcher, origin) = (client.app.dispatcher(), client.actor().origin());
+        let (dispatcher, origin) = (client.app.dispatcher(), origin_of(client, context));
         let running = dispatcher.single(&task.session, task.call.clone(), &origin);
         let answer = tokio::time::timeout(GET_WAIT, running).await.ok();
         let described = task.describe(client);

@@ -58,6 +58,7 @@ pub fn check_name(place: &str, name: &str) -> Result<(), ReadError> {
         ForbiddenHeader::Credential => {
             "remove it, name a `provider` in `authentication`, and store the credential: the host adds it"
         }
+        ForbiddenHeader::TraceContext => "set `trace_context` of the definition",
         ForbiddenHeader::Framing | ForbiddenHeader::Forwarding => "leave it out",
     };
     Err(ReadError::new(place, format!("the field `{}` {why}", escape_for_display(name, 80)), hint))

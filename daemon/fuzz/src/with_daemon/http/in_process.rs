@@ -263,6 +263,7 @@ fn dispatcher(
     Dispatcher::new(Parts {
         metrics: Default::default(),
         log: Default::default(),
+        traces: Default::default(),
         queue: Queue::new(QueueSettings {
             running: 4,
             running_per_organization: 3,
