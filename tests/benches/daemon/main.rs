@@ -8,12 +8,14 @@
 //! - `json`: `text/json_query` on a mebibyte, beside jaq without a sandbox
 //! - `endless`: a small call and `/healthz` beside endless guests, on every core and more
 //! - `memory`: the same beside guests that fill, copy, touch and grow memory
+//! - `fronts`: CPU time of a call over HTTP, TLS, HTTP/2 and MCP, beside `rmcp` alone
 //! - `lists`: lists of a thousand tools in each provider's form
 //! - `waiting`: memory of a call that waits for a slow upstream, for a thousand of them, and a small call beside them
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
 
 mod endless;
+mod fronts;
 mod json;
 mod lists;
 mod plugins;
@@ -23,18 +25,26 @@ mod waiting;
 use std::time::{Duration, Instant};
 use toolgate_tests::guests::Embedded;
 
+/// Arguments of a small call.
+const ARGUMENTS: &str =
+    r#"{"text":"The quick brown fox jumps over the lazy dog, twice or so.","number":1234}"#;
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
 include!(concat!(env!("OUT_DIR"), "/bench_guests.rs"));
 
 fn main() {
-    let parts: [(&str, fn()); 8] = [
+    if std::env::args().any(|argument| argument == fronts::SERVE_RMCP) {
+        return fronts::serve_rmcp();
+    }
+    let parts: [(&str, fn()); 9] = [
         ("start", plugins::start),
         ("plugins", plugins::many),
         ("search", search::search),
         ("json", json::query),
         ("endless", endless::endless),
         ("memory", endless::memory),
+        ("fronts", fronts::fronts),
         ("lists", lists::lists),
         ("waiting", waiting::waiting),
     ];
