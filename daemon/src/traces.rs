@@ -64,6 +64,11 @@ impl Traces {
         Ok((Self(Some(Arc::new(Sampled { sample: settings.sample, queue }))), Some(exporter)))
     }
 
+    /// Whether no call has a trace.
+    pub fn are_off(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// The trace of a caller, from the fields of its request. They are not read where calls have no traces.
     pub fn parent(&self, traceparent: Option<&str>, tracestate: Option<&str>) -> Option<Arc<TraceParent>> {
         self.0.as_ref()?;

@@ -69,7 +69,7 @@ async fn a_call_over_the_rate_is_recorded_and_does_not_run() {
     let outcome = local.call(&session, "c2", TOOL, "{}").await;
     assert_eq!((error(&outcome), outcome.executed), (ErrorType::RateLimited, Executed::No));
     let row = row(&local, &session.setup.id, "c2").await.expect("a record");
-    assert_eq!(row.call.as_ref().map(|intent| intent.verdict), Some(Verdict::Run));
+    assert_eq!(row.call.as_ref().map(|intent| intent.verdict), Some(Verdict::Refused));
 }
 
 #[tokio::test]

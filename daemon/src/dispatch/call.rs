@@ -201,8 +201,7 @@ impl Dispatcher {
         };
         self.observe_decision(&refused, &admitted, arrived, trace);
         if let Some(outcome) = self.counted_refusal(&refused, &running, &admitted, arrived) {
-            events.end(&outcome);
-            return running.end(outcome, now_ms());
+            return end(running, events, outcome);
         }
         self.record_repeated(session);
         let AdmittedEntry { verdict, rules, revision, permits, .. } = admitted;
@@ -221,26 +220,17 @@ impl Dispatcher {
         drop(permits);
         session.touch(now_ms());
         let outcome = CallOutcome { duration: arrived.elapsed(), ..performed };
-        match (self.record_outcome(entry, &outcome, trace).await, on) {
-            (Ok(()), None) => {
-                events.end(&outcome);
-                running.end(outcome, now_ms())
-            }
-            (Ok(()), Some(on)) => {
-                let cancelled = running.cancelled.clone();
-                let outcome = running.suspend(outcome, on, sha256.0, now_ms());
-                events.end(&outcome);
-                let raced = self.reconcile_races(session, origin, &outcome, &cancelled);
-                Box::pin(raced).await.unwrap_or(outcome)
-            }
+        if let Err(error) = self.record_outcome(entry, &outcome, trace).await {
             // A call that ran and could not be recorded is not shown as done.
-            (Err(error), _) => {
-                let state = OutcomeState::Error(record::unrecordable(&error));
-                let outcome = CallOutcome { state, ..outcome };
-                events.end(&outcome);
-                running.end(outcome, now_ms())
-            }
+            let state = OutcomeState::Error(record::unrecordable(&error));
+            return end(running, events, CallOutcome { state, ..outcome });
         }
+        let Some(on) = on else { return end(running, events, outcome) };
+        let cancelled = running.cancelled.clone();
+        let outcome = running.suspend(outcome, on, sha256.0, now_ms());
+        events.end(&outcome);
+        let raced = self.reconcile_races(session, origin, &outcome, &cancelled);
+        Box::pin(raced).await.unwrap_or(outcome)
     }
 
     /// Measures a decision, and logs the attempt at a tool that the agent may not call, also where its record is one for many.
@@ -261,7 +251,14 @@ impl Dispatcher {
         }
     }
 
-    fn measure(&self, phase: Phase, began: Instant, duration: Duration, trace: Option<&CallTrace>) {
+    /// Measures a phase that has ended, for the metrics and the trace of the call.
+    pub(super) fn measure(
+        &self,
+        phase: Phase,
+        began: Instant,
+        duration: Duration,
+        trace: Option<&CallTrace>,
+    ) {
         self.0.metrics.add_duration(phase, duration);
         if let Some(trace) = trace {
             trace.add_phase(phase, began, duration);
@@ -480,6 +477,12 @@ pub fn known_outcome(id: &str, named: &Arc<str>, state: &CallState) -> Arc<CallO
         }
         CallState::Forgotten => CallOutcome::of_forgotten(id, named, Executed::Unknown),
     })
+}
+
+/// Ends a call, first for those who watch it.
+fn end(running: RunningCall, events: CallEvents<'_>, outcome: CallOutcome) -> Arc<CallOutcome> {
+    events.end(&outcome);
+    running.end(outcome, now_ms())
 }
 
 /// Nothing of this attempt was recorded: its id may be used again, and a call that waited for approval waits on.

@@ -11,6 +11,7 @@ use super::admit::AdmittedEntry;
 use super::{CallOptions, Dispatcher, Origin, record};
 use crate::audit::{self, Row};
 use crate::call::{CallOutcome, RequestedCall};
+use crate::metrics::Phase;
 use crate::sessions::{Counted, RefusalKind, RefusedCall, RepeatedRefusals, RunningCall, Session};
 
 /// A call that may be refused.
@@ -37,6 +38,7 @@ impl Dispatcher {
         arrived: Instant,
     ) -> CallError {
         let RefusedAttempt { session, call, sha256, origin } = *attempt;
+        self.measure(Phase::Queue, arrived, arrived.elapsed(), options.trace.as_ref());
         let snapshot = self.0.registry.snapshot();
         let rules = options.rules(&snapshot, session);
         let tool = rules.catalogue.find(&call.tool).map(|tool| tool.id().clone());

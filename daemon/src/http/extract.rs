@@ -70,10 +70,14 @@ impl FromRequestParts<App> for CallerTrace {
 
 /// The trace in the fields of a request. A repeated `traceparent` is not valid.
 pub(super) fn trace_of(traces: &Traces, headers: &HeaderMap) -> Option<Arc<TraceParent>> {
+    if traces.are_off() {
+        return None;
+    }
     let mut parents = headers.get_all("traceparent").iter();
     let parent = parents.next()?.to_str().ok().filter(|_| parents.next().is_none());
-    let state = headers.get("tracestate").and_then(|state| state.to_str().ok());
-    traces.parent(parent, state)
+    // Lines of one field are one list (RFC 9110, 5.3).
+    let states = headers.get_all("tracestate").iter().filter_map(|state| state.to_str().ok());
+    traces.parent(parent, Some(&states.collect::<Vec<_>>().join(",")))
 }
 
 fn unreadable(what: &str, refused: &dyn Error) -> Problem {

@@ -114,7 +114,7 @@ fn o5_a_call_is_a_span_with_its_phases_in_the_trace_of_its_caller() {
     operator.make_agent("acme/bot", &json!({"enabled": ["time/*"]}));
     let session = operator.open_session("acme/bot");
     let parent = traceparent("01");
-    let headers = [("traceparent", parent.as_str()), ("tracestate", "vendor=7")];
+    let headers = [("traceparent", parent.as_str()), ("tracestate", "vendor=7"), ("tracestate", "other=8")];
     let done = call_with(&session, "works", "time/now", json!({"time_zone": "Asia/Tokyo"}), &headers);
     assert_eq!(done["status"], "ok", "{done}");
 
@@ -124,7 +124,7 @@ fn o5_a_call_is_a_span_with_its_phases_in_the_trace_of_its_caller() {
         (hexadecimal(&call.trace_id), hexadecimal(&call.parent_span_id)),
         (TRACE.into(), CALLER.into())
     );
-    assert_eq!((call.trace_state.as_str(), call.kind, call.status.clone()), ("vendor=7", 1, None));
+    assert_eq!((call.trace_state.as_str(), call.kind, call.status.clone()), ("vendor=7,other=8", 1, None));
     let attributes_of_call = attributes(&call);
     for (key, value) in [
         ("gen_ai.operation.name", "execute_tool"),
@@ -183,6 +183,23 @@ fn o5_a_failed_call_has_its_code_and_a_caller_decides_about_sampling() {
     assert_eq!(phases, ["decision", "queue", "record"], "it did not run");
     let calls = collector.spans().into_iter().filter(|span| span.name.starts_with("execute_tool")).count();
     assert_eq!(calls, 1, "only the sampled call has a span");
+}
+
+#[test]
+fn o5_a_call_that_is_given_up_in_the_queue_has_its_wait() {
+    let collector = Collector::start(0);
+    let settings = format!("[sandbox]\ninstances = 1\n{}", collector.settings(""));
+    let daemon = Daemon::start(PROGRAM, &settings);
+    daemon.operator().load("hostile", guests::HOSTILE);
+    let dozing = daemon.session_within("acme/bot", &json!({}));
+    let hurried = daemon.session_within("acme/hurried", &json!({"deadline_ms": 1_000}));
+    let held = dozing.start_dozing("holds");
+    hurried.call_as("waits", "hostile/rest", json!({"ms": 1})).expect_error("DEADLINE_EXCEEDED");
+    let (call, phases) = collector.wait_for_call("waits");
+    assert_eq!(attributes(&call).get("error.type"), Some(&"DEADLINE_EXCEEDED"));
+    assert_eq!(phases.keys().collect::<Vec<_>>(), ["queue"]);
+    dozing.cancel("holds").expect(204);
+    held.reply().expect(200);
 }
 
 #[test]
