@@ -35,6 +35,8 @@ fn acknowledged_changes_survive_a_kill_at_any_sync() {
         let data = folder.path().join(format!("data-{at}"));
         let acknowledged = work_until_killed(&data, kill_at(at));
         assert_survives(&data, &acknowledged, at);
+        // Each folder has a copy of the compiled code.
+        std::fs::remove_dir_all(&data).expect("the folder is removed");
         if acknowledged.is_complete {
             assert!(at > 20, "only {at} syncs were tested");
             return;

@@ -14,9 +14,10 @@ use rmcp::{ErrorData, Peer, RoleServer, ServerHandler};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 use toolgate_api::call::CallStatus;
 use toolgate_api::error::CallError;
-use toolgate_api::event::{EventKind, EventProgress};
+use toolgate_api::event::{Event, EventKind, EventProgress};
 use toolgate_api::name::read_called_name;
 
 use super::clients::{Client, Opened};
@@ -181,10 +182,12 @@ impl ServerHandler for Handler {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let client = client_of(&context.request_context().extensions)?;
+        let mut end = std::pin::pin!(client.caller.wait_for_end());
         let mut list = FollowedList::new(client).await;
         loop {
             tokio::select! {
                 () = context.cancelled() => return Ok(()),
+                () = &mut end => return Ok(()),
                 is_changed = list.wait_for_change() => match is_changed {
                     true if context.sink().notify_tool_list_changed().await.is_ok() => {}
                     _ => return Ok(()),
@@ -196,7 +199,12 @@ impl ServerHandler for Handler {
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let Ok(client) = client_of(&context.extensions) else { return };
         let peer = context.peer;
-        tokio::spawn(async move {
+        // A session outlives an access token, which its client renews.
+        let revoked = match client.caller.expires_ms {
+            Some(_) => CancellationToken::new(),
+            None => client.caller.revoked.clone(),
+        };
+        tokio::spawn(revoked.run_until_cancelled_owned(async move {
             let mut list = FollowedList::new(client).await;
             while let Some(is_changed) = list.wait_for_change_within(SESSION_LOOK).await {
                 let is_over = match is_changed {
@@ -207,7 +215,7 @@ impl ServerHandler for Handler {
                     return;
                 }
             }
-        });
+        }));
     }
 }
 
@@ -225,7 +233,7 @@ impl FollowedList {
         Self { client, changes, tools }
     }
 
-    /// Waits for the next change, at most this long. Returns whether there was one; none when the client's token is revoked.
+    /// Waits for the next change, at most this long. Returns whether there was one; none when the daemon stops.
     async fn wait_for_change_within(&mut self, longest: Duration) -> Option<bool> {
         match tokio::time::timeout(longest, self.wait_for_change()).await {
             Ok(true) => Some(true),
@@ -234,12 +242,11 @@ impl FollowedList {
         }
     }
 
-    /// Waits for the next change. Returns false when the client's token is revoked.
+    /// Waits for the next change. Returns false when the daemon stops.
     async fn wait_for_change(&mut self) -> bool {
         loop {
-            tokio::select! {
-                () = self.client.caller.revoked.cancelled() => return false,
-                changed = self.changes.changed() => if changed.is_err() { return false },
+            if self.changes.changed().await.is_err() {
+                return false;
             }
             let now = lists::keys(&self.client).await;
             if now != self.tools {
@@ -358,6 +365,8 @@ impl Call<'_> {
         let mut events = app.dispatcher().parts().events.subscribe(Scope::Organization(organization.clone()));
         let wait_ms = self.context.meta.get(WAIT_META).and_then(Value::as_u64).unwrap_or(WAIT_MS);
         let until = Instant::now() + Duration::from_millis(wait_ms.min(24 * 3600 * 1000));
+        // After the expiry of an access token, the client calls again with a new one.
+        let until = until.min(self.client.caller.expiry().unwrap_or(until));
         let mut progress = Progress { token: progress_token, peer: &self.context.peer, last: None };
         loop {
             let origin = origin_of(self.client, self.context);
@@ -417,20 +426,29 @@ impl Progress<'_> {
     ) -> T {
         let mut running = std::pin::pin!(running);
         let Some(events) = events.filter(|_| self.token.is_some()) else { return running.await };
-        loop {
-            let received = tokio::select! {
+        let is_ours = |event: &Event| *event.session == *opened.session.setup.id && *event.call == *call;
+        let outcome = loop {
+            tokio::select! {
                 biased;
-                received = events.next() => received,
-                outcome = &mut running => return outcome,
-            };
-            if let Received::Event(event) = received
-                && *event.session == *opened.session.setup.id
-                && *event.call == *call
-                && event.event == EventKind::Progress
-                && let Some(EventProgress { done, total, message }) = event.progress.as_ref()
-            {
-                self.tell(*done as f64, *total, message.as_deref()).await;
+                received = events.next() => self.pass_on(received, is_ours).await,
+                outcome = &mut running => break outcome,
             }
+        };
+        // A fast plugin tells its progress and ends before the select looks again.
+        while let Some(received) = events.try_next() {
+            self.pass_on(received, is_ours).await;
+        }
+        outcome
+    }
+
+    /// Sends the progress of a call, of the events that are its own.
+    async fn pass_on(&mut self, received: Received, is_ours: impl Fn(&Event) -> bool) {
+        if let Received::Event(event) = received
+            && is_ours(&event)
+            && event.event == EventKind::Progress
+            && let Some(EventProgress { done, total, message }) = event.progress.as_ref()
+        {
+            self.tell(*done as f64, *total, message.as_deref()).await;
         }
     }
 

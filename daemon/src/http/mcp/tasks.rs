@@ -54,7 +54,7 @@ pub(super) fn takes_tasks(context: &RequestContext<RoleServer>) -> bool {
     context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
 }
 
-/// What a call waits for.
+/// The reason why a call waits.
 pub(super) fn reason(outcome: &CallOutcome) -> String {
     match outcome.approval() {
         Some(approval) => format!("waiting for a person's approval `{}`", approval.id),
