@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 
 pub use help::help_text;
 pub use keys::{
-    Audit, Calls, Compile, Config, CredentialSection, Egress, Http, LogFormat, LogLevel, Logging,
-    MetricsSection, PagemapScan, Queue, Rates, SandboxSection, Sessions, Tls, TracesSection,
+    Audit, Calls, Compile, Config, CredentialSection, Egress, Http, IssuerSection, LogFormat, LogLevel,
+    Logging, MetricsSection, OauthSection, PagemapScan, Queue, Rates, SandboxSection, Sessions, Tls,
+    TracesSection,
 };
 pub use listen::Listen;
 pub use read::ConfigError;
@@ -165,7 +166,9 @@ impl Config {
         }
         self.credentials.check()?;
         self.check_tls()?;
-        self.check_public_url()
+        self.oauth.check()?;
+        self.check_served("credentials.public_url", self.credentials.public_url.as_deref())?;
+        self.check_served("oauth.resource", self.oauth.resource.as_deref())
     }
 
     fn check_tls(&self) -> Result<(), ConfigError> {
@@ -191,16 +194,54 @@ impl Config {
         ))
     }
 
-    /// A browser that a provider redirects to the daemon sends this host.
-    fn check_public_url(&self) -> Result<(), ConfigError> {
-        let public_url = self.credentials.public_url.as_deref().and_then(|url| Url::parse(url).ok());
-        match public_url.as_ref().and_then(Url::host_str) {
+    /// A client that has this URL sends its host.
+    fn check_served(&self, key: &str, url: Option<&str>) -> Result<(), ConfigError> {
+        let url = url.and_then(|url| Url::parse(url).ok());
+        match url.as_ref().and_then(Url::host_str) {
             Some(host) if !self.hosts().iter().any(|served| served == host) => Err(ConfigError::new(
-                "the host of `credentials.public_url` is not in `allowed_hosts`",
+                format!("the host of `{key}` is not in `allowed_hosts`"),
                 format!("add `{host}` to `allowed_hosts`, and keep the names that are in use"),
             )),
             _ => Ok(()),
         }
+    }
+}
+
+impl OauthSection {
+    /// The authorization servers whose access tokens are accepted.
+    pub fn issuers(&self) -> &[IssuerSection] {
+        self.issuers.as_deref().unwrap_or_default()
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let issuers = self.issuers();
+        if self.resource.is_some() == issuers.is_empty() || self.scopes.is_some() && issuers.is_empty() {
+            return Err(ConfigError::new(
+                "`oauth.resource` and `[[oauth.issuers]]` need each other",
+                "give both, or neither to accept the daemon's own tokens alone",
+            ));
+        }
+        for (at, IssuerSection { issuer, audience, agent_claim, .. }) in issuers.iter().enumerate() {
+            if issuer.is_empty() {
+                return Err(ConfigError::new(
+                    "an entry of `[[oauth.issuers]]` has no `issuer`",
+                    "write the URL that the `iss` of its access tokens is",
+                ));
+            }
+            if issuers[..at].iter().any(|earlier| earlier.issuer == *issuer) {
+                return Err(ConfigError::new(
+                    format!("`[[oauth.issuers]]` has `{issuer}` twice"),
+                    "keep one of the two entries",
+                ));
+            }
+            if audience.as_deref() == Some("") || agent_claim.is_empty() {
+                return Err(ConfigError::new(
+                    format!("`audience` or `agent_claim` of the issuer `{issuer}` is empty"),
+                    "leave it out for the default",
+                ));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -537,6 +578,42 @@ mod tests {
         for url in ["http://localhost:7300", "http://127.0.0.1:7300", "http://[::1]:7300"] {
             parse(&public("", url)).expect("a loopback name");
         }
+    }
+
+    #[test]
+    fn m2_an_issuer_is_complete_and_its_faults_are_told() {
+        let oauth = |resource: &str, issuers: &str| format!("[oauth]\n{resource}\n{issuers}");
+        let resource = "resource = \"http://localhost:7300/mcp\"";
+        let issuer = "[[oauth.issuers]]\nissuer = \"https://a.example/x\"\n";
+        let config = parse(&oauth(resource, issuer)).expect("one issuer");
+        assert_eq!(config.oauth.issuers()[0].agent_claim, "toolgate_agent");
+        let other =
+            "[[oauth.issuers]]\nissuer = \"http://127.0.0.1:9\"\njwks_uri = \"http://[::1]:9/keys\"\n";
+        parse(&oauth(resource, &format!("{issuer}{other}"))).expect("two issuers");
+        for (resource, issuers, wanted) in [
+            (resource, "", "need each other"),
+            ("", issuer, "need each other"),
+            ("scopes = [\"a\"]", "", "need each other"),
+            (resource, "[[oauth.issuers]]\naudience = \"a\"", "has no `issuer`"),
+            (resource, &format!("{issuer}{issuer}"), "twice"),
+            (resource, &format!("{issuer}audience = \"\""), "is empty"),
+            (resource, &format!("{issuer}agent_claim = \"\""), "is empty"),
+            (resource, "issuers = []", "oauth.issuers` has a value"),
+            (resource, "issuers = [1]", "oauth.issuers` has a value"),
+            ("scopes = []", issuer, "oauth.scopes` has a value"),
+            ("scopes = [\"a b\"]", issuer, "oauth.scopes` has a value"),
+            (resource, &format!("{issuer}jwks_uri = \"http://a.example/keys\""), "oauth.issuers.jwks_uri`"),
+            (resource, "[[oauth.issuers]]\nissuer = \"https://a.example/#x\"", "oauth.issuers.issuer`"),
+            ("resource = \"http://tools.example/mcp\"", issuer, "oauth.resource`"),
+            ("resource = \"https://tools.example/mcp\"", issuer, "is not in `allowed_hosts`"),
+        ] {
+            let (message, _) = refusal(&oauth(resource, issuers));
+            assert!(message.contains(wanted), "{resource} {issuers}: {message}");
+        }
+        let (message, hint) = refusal(&oauth(resource, &format!("{issuer}isuer = 1")));
+        assert_eq!(message, "toolgate.toml:5:1: unknown key `isuer` in `[oauth.issuers]`");
+        assert_eq!(hint, "did you mean `issuer`?");
+        assert!(refusal("[\"oauth.issuers\"]\nissuer = \"https://a.example\"").0.contains("unknown section"));
     }
 
     #[test]

@@ -51,6 +51,7 @@ use crate::store::{CredentialUse, Store, StoreError};
 
 pub use authorization::{AuthorizationLink, PendingFlow};
 pub use change::NewCredential;
+pub use discovery::fetch_issuer_keys;
 pub use document::{Authentication, CredentialDocument, OauthClient};
 pub use envelope::{EnvelopeError, SEALED_OVERHEAD, decrypt, encrypt, length_prefixed};
 pub use injection::{SECRET_BYTES, is_sendable};

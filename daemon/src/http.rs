@@ -50,6 +50,7 @@ mod audit;
 mod health;
 mod mcp;
 mod metrics;
+mod protected_resource;
 
 use axum::Router;
 use axum::response::Response;
@@ -79,16 +80,27 @@ fn router(app: App) -> Router {
     router.fallback(no_route).method_not_allowed_fallback(wrong_method).with_state(app)
 }
 
-/// INVARIANT: every route has a guard, except the health routes, the OAuth2 callback and client metadata. The guard stores the caller
+/// INVARIANT: every route has a guard, except the health routes, the OAuth2 callback and metadata. The guard stores the caller
 /// in the request's extensions.
 fn routes(app: &App) -> Routes {
-    use Access::{Audit as ReadAudit, Operate, Orchestrate, Own, UseTools, Verify};
-    Routes::new(app.clone(), openapi::outline())
+    add_call_routes(add_administration(add_open_routes(Routes::new(app.clone(), openapi::outline()))))
+}
+
+fn add_open_routes(routes: Routes) -> Routes {
+    routes
         .add_open(routes!(health::healthz))
         .add_open(routes!(health::readyz))
         .add_open(routes!(health::openapi))
         .add_open(routes!(oauth::client_metadata))
+        .add_open(routes!(protected_resource::of_host))
+        .add_open(routes!(protected_resource::of_mcp))
         .add_open_to_providers(routes!(oauth::callback))
+}
+
+/// The routes of operators and of owners.
+fn add_administration(routes: Routes) -> Routes {
+    use Access::{Operate, Own};
+    routes
         .add_guarded(Operate, routes!(metrics::get))
         .add_guarded(Operate, routes!(plugins::list))
         .add_guarded(Operate, routes!(plugins::get, plugins::put, plugins::delete))
@@ -125,6 +137,12 @@ fn routes(app: &App) -> Routes {
         .add_guarded(Operate, routes!(root_key::unseal))
         .add_guarded(Own, routes!(tokens::list, tokens::post))
         .add_guarded(Own, routes!(tokens::delete))
+}
+
+/// The routes of sessions and their calls, and of those who watch them.
+fn add_call_routes(routes: Routes) -> Routes {
+    use Access::{Audit as ReadAudit, Operate, Orchestrate, Own, UseTools, Verify};
+    routes
         .add_guarded(Orchestrate, routes!(sessions::post))
         .add_guarded(Orchestrate, routes!(sessions::get, sessions::delete))
         .add_guarded(Orchestrate, routes!(tools::list))

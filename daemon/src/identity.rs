@@ -5,10 +5,12 @@
 //! sees the snapshot before or after the change, and never blocks.
 //!
 //! An unknown, a revoked and a wrong token get the same response. `caller` defines the permissions, `token` the
-//! format of a token.
+//! format of a token. `access_tokens` does the same for the access tokens of authorization servers.
 
 mod caller;
 mod token;
+mod jwt;
+mod access_tokens;
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -26,6 +28,7 @@ use toolgate_api::token::Role;
 
 use crate::store::{Store, StoreError, TokenRow};
 
+pub use access_tokens::AccessTokens;
 pub use caller::{Access, Caller, one_of};
 pub use token::{Secret, TokenHash};
 
@@ -280,12 +283,13 @@ fn read(row: TokenRow) -> Result<Live, StoreError> {
         organization: row.organization,
         agents: row.agents.map(Arc::from),
         revoked: CancellationToken::new(),
+        expires_ms: None,
     };
     Ok(Live { hash, caller: Arc::new(caller), label: row.label, created_ms: row.created_ms })
 }
 
 /// Parses a `Bearer` header (RFC 6750); the scheme is case-insensitive.
-fn bearer(authorization: &str) -> Option<&str> {
+pub fn bearer(authorization: &str) -> Option<&str> {
     let (scheme, token) = authorization.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
 }

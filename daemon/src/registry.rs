@@ -153,6 +153,11 @@ impl Snapshot {
         Some(layer.with(organization, agent))
     }
 
+    /// Whether the agent exists.
+    pub fn has_agent(&self, organization: &Name, agent: &Name) -> bool {
+        self.organizations.get(organization).is_some_and(|known| known.agents.contains_key(agent))
+    }
+
     /// Rules that allow no tool, for an agent that does not exist.
     pub fn denying_rules(&self) -> Rules<Component> {
         self.rules_of(&Organization::default(), AgentDocument::default())

@@ -32,6 +32,7 @@ use toolgate_sandbox::{
     EgressSettings, HostClient, HostClientSettings, Queue, QueueSettings, Sandbox, SandboxSettings,
     Upstreams, processors,
 };
+use url::Url;
 
 use crate::admin::{Admin, AdminParts};
 use crate::approvals::Approvals;
@@ -49,7 +50,7 @@ use crate::documents::{Document, DocumentKey};
 use crate::events::Events;
 use crate::http::listener::{ListenerSettings, Socket, Tls, TlsFiles};
 use crate::http::{App, AppParts, BodyMemory, Mcp, RootService, listener};
-use crate::identity::Identity;
+use crate::identity::{AccessTokens, Identity};
 use crate::keys;
 use crate::logging;
 use crate::metrics::{Metrics, listener as metrics_listener};
@@ -83,7 +84,7 @@ pub struct RunningDaemon {
     app: App,
     stop: CancellationToken,
     shutdown: CancellationToken,
-    tasks: [JoinHandle<()>; 5],
+    tasks: [JoinHandle<()>; 6],
     exporter: Option<ExporterTask>,
     folder: DataFolder,
     /// Removes the file of a Unix socket when it is dropped.
@@ -216,11 +217,14 @@ impl PreparedDaemon {
         let listener = listener.map(TcpListener::from_std).transpose()?;
         let metrics = tokio::spawn(metrics_listener::serve(listener, admin.clone(), stop.clone()));
         let refreshing = tokio::spawn(admin.parts().credentials.clone().run_background(stop.clone(), now_ms));
+        let access_tokens = AccessTokens::new(&self.config.oauth);
+        let fetching = self.fetch_issuer_keys(access_tokens.clone(), stop.clone())?;
         let Self { config, folder, socket, exporter, .. } = self;
         reserve_space(&folder);
         let app = App::new(AppParts {
             admin,
             openapi: std::sync::OnceLock::new(),
+            access_tokens,
             mcp: Mcp::new(&config, stop.clone()),
             bodies: BodyMemory::new(config.bodies_bytes(), config.bodies_bytes_per_organization()),
             config,
@@ -229,7 +233,7 @@ impl PreparedDaemon {
         });
         service.serve(app.clone());
         failure.disarm();
-        let tasks = [serving, sweeper, refreshing, compiling, metrics];
+        let tasks = [serving, sweeper, refreshing, compiling, metrics, fetching];
         let exporter = exporter.map(Exporter::start);
         let _socket = socket;
         Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, exporter, folder, _socket })
@@ -383,6 +387,28 @@ impl PreparedDaemon {
         let ca_file = settings.ca_file.clone();
         let settings = HostClientSettings { plain_http, private_hosts, allow_private, ca_file };
         Ok(token_client(HostClient::new(settings)?))
+    }
+
+    /// Starts the task that fetches the keys of issuers. The operator's URLs may lead to this machine and to private networks.
+    fn fetch_issuer_keys(
+        &self,
+        known: Option<AccessTokens>,
+        stop: CancellationToken,
+    ) -> Result<JoinHandle<()>> {
+        let Some(known) = known else { return Ok(tokio::spawn(std::future::ready(()))) };
+        let (credentials, issuers) = (&self.config.credentials, self.config.oauth.issuers());
+        let urls = issuers.iter().flat_map(|issuer| [Some(&issuer.issuer), issuer.jwks_uri.as_ref()]);
+        let mut private_hosts = credentials.private_hosts.clone().unwrap_or_default();
+        let mut plain_http = Vec::new();
+        for url in urls.flatten().filter_map(|url| Url::parse(url).ok()) {
+            let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { continue };
+            let hosts = if url.scheme() == "http" { &mut plain_http } else { &mut private_hosts };
+            hosts.push(format!("{host}:{port}"));
+        }
+        let ca_file = credentials.ca_file.clone();
+        let settings = HostClientSettings { plain_http, private_hosts, allow_private: false, ca_file };
+        let http = token_client(HostClient::new(settings)?);
+        Ok(tokio::spawn(known.run_background(http, stop)))
     }
 
     fn credential_settings(&self, audit: &Audit) -> Result<CredentialSettings> {

@@ -9,7 +9,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use toolgate_tests::client::Pending;
 use toolgate_tests::{Client, Daemon, Reply, Value, json, process};
+
+#[path = "mcp/oauth.rs"]
+mod oauth;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -92,6 +96,45 @@ fn send(client: &Client, method: &str, mut params: Value, more: &[(&str, &str)])
 
 fn call(client: &Client, tool: &str, arguments: Value) -> Value {
     send(client, "tools/call", json!({"name": tool, "arguments": arguments}), &[]).expect(200).json()
+}
+
+/// Follows the list in revision 2026-07-28.
+fn listen(client: &Client) -> Pending {
+    let params = json!({"notifications": {"toolsListChanged": true}, "_meta": meta()});
+    let body =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}).to_string();
+    let headers = [
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+        ("MCP-Protocol-Version", "2026-07-28"),
+        ("Mcp-Method", "subscriptions/listen"),
+    ];
+    client.start("POST", "/mcp", &headers, body.as_bytes())
+}
+
+/// Begins a session of revision 2025-11-25. Returns its id.
+fn initialize(client: &Client) -> String {
+    let headers = [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
+    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+    }});
+    let begun = client.send("POST", "/mcp", &headers, initialize.to_string().as_bytes()).expect(200);
+    begun.header("mcp-session-id").expect("a session").to_owned()
+}
+
+fn session_headers(id: &str) -> [(&str, &str); 4] {
+    [
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+        ("Mcp-Session-Id", id),
+        ("MCP-Protocol-Version", "2025-11-25"),
+    ]
+}
+
+/// Lists the tools in a session of revision 2025-11-25.
+fn list_within(client: &Client, id: &str) -> Reply {
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}).to_string();
+    client.send("POST", "/mcp", &session_headers(id), list.as_bytes())
 }
 
 #[test]
@@ -261,18 +304,8 @@ fn m2_hostile_requests_are_refused_and_the_next_is_served() {
 #[test]
 fn m2_a_session_of_an_older_revision_works_for_its_own_token_alone() {
     let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));
-    let headers = [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
-    let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
-    }});
-    let begun = server.agent.send("POST", "/mcp", &headers, initialize.to_string().as_bytes()).expect(200);
-    let id = begun.header("mcp-session-id").expect("a session").to_owned();
-    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}).to_string();
-    let within = |client: &Client| {
-        let headers =
-            [&headers[..], &[("Mcp-Session-Id", &*id), ("MCP-Protocol-Version", "2025-11-25")]].concat();
-        client.send("POST", "/mcp", &headers, list.as_bytes())
-    };
+    let id = initialize(&server.agent);
+    let within = |client: &Client| list_within(client, &id);
     assert!(within(&server.agent).expect(200).text().contains("call_arithmetic_evaluate"));
     let other = json!({"role": "agent", "organization": "acme", "agents": ["bot"]});
     let other = server.operator.with_new_token(&other);
@@ -395,16 +428,7 @@ fn m2_a_subscription_ends_with_its_token() {
     let made = server.operator.post("/v1/tokens", &token).expect(201).json();
     let (id, token) = (made["id"].as_str().expect("an id"), made["token"].as_str());
     let client = Client::new(server.daemon.address, token);
-    let params = json!({"notifications": {"toolsListChanged": true}, "_meta": meta()});
-    let body =
-        json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}).to_string();
-    let headers = [
-        ("Content-Type", "application/json"),
-        ("Accept", "application/json, text/event-stream"),
-        ("MCP-Protocol-Version", "2026-07-28"),
-        ("Mcp-Method", "subscriptions/listen"),
-    ];
-    let listening = client.start("POST", "/mcp", &headers, body.as_bytes());
+    let listening = listen(&client);
     server.operator.delete(&format!("/v1/tokens/{id}")).expect(204);
     // Its response ends, where it would go on for ever with a valid token.
     listening.all().expect("the end of the stream");

@@ -60,7 +60,8 @@ impl Fixture {
         // Missing request bodies run into the timeout.
         let options = Options {
             // Unreachable name server: no generated host name is resolved.
-            settings: "[http]\nbody_timeout_ms = 2000\n[credentials]\npublic_url = \"https://127.0.0.1\"\nroot_key_environment = \"ROOT_KEY\"\n[egress]\nname_servers = [\"127.0.0.1:9\"]\n"
+            // An issuer that is not there is enough for the metadata.
+            settings: "[oauth]\nresource = \"http://127.0.0.1/mcp\"\n[[oauth.issuers]]\nissuer = \"http://127.0.0.1:9\"\n[http]\nbody_timeout_ms = 2000\n[credentials]\npublic_url = \"https://127.0.0.1\"\nroot_key_environment = \"ROOT_KEY\"\n[egress]\nname_servers = [\"127.0.0.1:9\"]\n"
                 .into(),
             under: vec!["env".into(), format!("ROOT_KEY={ROOT_KEY}")],
             ..Options::default()

@@ -105,7 +105,9 @@ fn every_operation_answers_every_caller_as_documented() {
 
 impl Fixture {
     fn start() -> Self {
-        let daemon = Daemon::start(PROGRAM, "[credentials]\npublic_url = \"https://127.0.0.1\"\n");
+        let oauth = "[oauth]\nresource = \"http://127.0.0.1/mcp\"\n[[oauth.issuers]]\nissuer = \"http://127.0.0.1:9\"\n";
+        let settings = format!("[credentials]\npublic_url = \"https://127.0.0.1\"\n{oauth}");
+        let daemon = Daemon::start(PROGRAM, &settings);
         let operator = daemon.operator();
         for agent in ["acme/bot", "acme/other", "rival/bot"] {
             operator.make_agent(agent, &json!({"enabled": ["*"]}));

@@ -321,6 +321,22 @@ pub struct ClientMetadata {
     pub token_endpoint_auth_method: String,
 }
 
+/// The metadata of the MCP endpoint as an OAuth2 resource (RFC 9728, section 2).
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ProtectedResourceMetadata {
+    /// The URL of the endpoint, which an access token is requested for.
+    pub resource: String,
+    /// The issuers whose access tokens are accepted.
+    pub authorization_servers: Vec<String>,
+    /// `header`.
+    pub bearer_methods_supported: Vec<String>,
+    /// The scopes that an access token must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scopes_supported: Option<Vec<String>>,
+    /// The name for people.
+    pub resource_name: String,
+}
+
 /// A secret in a request, wiped when dropped. It has no `Debug`, `Clone` or `Serialize`.
 pub struct SecretText(pub Zeroizing<String>);
 

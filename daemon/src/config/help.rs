@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use toolgate_api::limits::LIMITS;
 
-use super::keys::{Key, LIMITS_SECTION, SECTIONS, ValueKind};
+use super::keys::{Key, LIMITS_SECTION, SECTIONS, Section, ValueKind};
 
 /// Line width of the help. Every terminal has it, so the lines are not wrapped again.
 const HELP_WIDTH: usize = 80;
@@ -17,7 +17,7 @@ pub fn help_text() -> String {
     let mut text = String::from("Settings of the file given by --config (TOML, every key optional):\n");
     for section in SECTIONS {
         if !section.name.is_empty() {
-            let _ = writeln!(text, "\n[{}]", section.name);
+            let _ = writeln!(text, "\n{}", title(section));
         }
         push_wrapped(&mut text, "  # ", section.meaning);
         for key in section.keys {
@@ -31,6 +31,12 @@ pub fn help_text() -> String {
         let _ = writeln!(text, "  {} = {default} (at most {ceiling})", row.name);
     }
     text
+}
+
+/// The line that begins a section in the file.
+fn title(section: &Section) -> String {
+    let is_list = section.name.contains('.');
+    if is_list { format!("[[{}]]", section.name) } else { format!("[{}]", section.name) }
 }
 
 fn push_wrapped(text: &mut String, indent: &str, lines: &[&str]) {
@@ -74,6 +80,8 @@ fn values(key: &Key) -> String {
         ValueKind::HostsWithPorts => "list of hosts".into(),
         ValueKind::TokenIds => "table of names and token ids".into(),
         ValueKind::Share => "0 to 1".into(),
+        ValueKind::Words => "list of texts".into(),
+        ValueKind::Tables(section) => format!("tables `[[{}]]`", section.name),
         ValueKind::TextFormat(form) => form.name.into(),
     }
 }
@@ -129,7 +137,6 @@ fn wrap(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::Section;
     use super::*;
 
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/config.md");
@@ -162,7 +169,7 @@ mod tests {
 
     fn markdown_section(page: &mut String, section: &Section) {
         let title =
-            if section.name.is_empty() { "Top level".into() } else { format!("`[{}]`", section.name) };
+            if section.name.is_empty() { "Top level".into() } else { format!("`{}`", title(section)) };
         let _ = write!(
             page,
             "\n## {title}\n\n{}\n\n| key | default | values | meaning |\n|---|---|---|---|\n",

@@ -53,6 +53,10 @@ pub enum ValueKind {
     TokenIds,
     /// A number from 0 to 1.
     Share,
+    /// Texts without spaces.
+    Words,
+    /// Tables with the keys of a section.
+    Tables(&'static Section),
     TextFormat(&'static TextFormat),
 }
 
@@ -89,6 +93,23 @@ const VAULT_REFERENCES: TextFormat = TextFormat {
     example: "kv/tenants/{organization}/",
 };
 
+const SECURE_URL: TextFormat = TextFormat {
+    accepts: is_secure_url,
+    name: "URL with `https`, or with `http` for this machine",
+    example: "https://tools.example.org/mcp",
+};
+
+/// Whether the URL is protected by TLS, or names a loopback address. It is a base URL, too.
+fn is_secure_url(text: &str) -> bool {
+    let is_loopback = |url: &Url| match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    is_base_url(text) && Url::parse(text).is_ok_and(|url| url.scheme() == "https" || is_loopback(&url))
+}
+
 /// Whether a path can be appended: no query, fragment or credentials.
 fn is_base_url(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| {
@@ -105,7 +126,7 @@ pub struct Section {
     pub keys: &'static [Key],
 }
 
-/// The sections that are defined here. The table of `[limits]` is in `toolgate-admission`, which enforces them.
+/// The sections that are defined here. A name with a dot is that of a key whose values are tables. The table of `[limits]` is in `toolgate-admission`, which enforces them.
 pub const SECTIONS: &[Section] = &[
     Config::SECTION,
     Tls::SECTION,
@@ -118,6 +139,8 @@ pub const SECTIONS: &[Section] = &[
     Egress::SECTION,
     Compile::SECTION,
     CredentialSection::SECTION,
+    OauthSection::SECTION,
+    IssuerSection::SECTION,
     Audit::SECTION,
     Logging::SECTION,
     MetricsSection::SECTION,
@@ -136,11 +159,11 @@ macro_rules! settings {
         $( sections { $( $(#[doc = $nested_about:literal])+ $nested:ident: $nested_type:ty; )+ } )?
     ) => {
         $(#[doc = $about])+
-        #[derive(Clone, Debug, Deserialize)]
+        #[derive(Clone, Debug, Deserialize, Serialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct $section {
             $( $(#[doc = $meaning])+ pub $key: $type, )+
-            $($( $(#[doc = $nested_about])+ pub $nested: $nested_type, )+)?
+            $($( $(#[doc = $nested_about])+ #[serde(skip_serializing)] pub $nested: $nested_type, )+)?
         }
 
         impl $section {
@@ -216,6 +239,8 @@ settings! {
         compile: Compile;
         /// The root key, vaults and OAuth2 providers.
         credentials: CredentialSection;
+        /// Access tokens of OAuth 2.1 authorization servers, for MCP.
+        oauth: OauthSection;
         /// The audit log on disk.
         audit: Audit;
         /// The daemon's own log.
@@ -407,6 +432,33 @@ settings! {
 }
 
 settings! {
+    /// Access tokens (JWT) of OAuth 2.1 authorization servers, with which MCP clients use `/mcp`. By default only the daemon's own
+    /// tokens are accepted.
+    OauthSection in "oauth" {
+        /// The URL of `/mcp` for clients. It is the audience of the access tokens. Its host must be one of `allowed_hosts`.
+        resource: Option<String> = None, ValueKind::TextFormat(&SECURE_URL);
+        /// The scopes that an access token must have, at least one. By default none.
+        scopes: Option<Vec<String>> = None, ValueKind::Words;
+        /// The authorization servers whose access tokens are accepted, at least one. By default none.
+        issuers: Option<Vec<IssuerSection>> = None, ValueKind::Tables(&IssuerSection::SECTION);
+    }
+}
+
+settings! {
+    /// An authorization server whose access tokens are accepted.
+    IssuerSection in "oauth.issuers" {
+        /// The issuer, spelled as in its access tokens.
+        issuer: String = String::new(), ValueKind::TextFormat(&SECURE_URL);
+        /// The audience that its access tokens must have. By default `resource`.
+        audience: Option<String> = None, ValueKind::Text;
+        /// The URL of its public keys (JWKS). By default the one in its metadata (RFC 8414, OpenID Connect Discovery).
+        jwks_uri: Option<String> = None, ValueKind::TextFormat(&SECURE_URL);
+        /// The claim that names the agent, as `ORGANIZATION/AGENT`.
+        agent_claim: String = "toolgate_agent".into(), ValueKind::Text;
+    }
+}
+
+settings! {
     /// TLS of the listener, and client certificates. The files are read again when they change; a faulty one is logged, and
     /// the last good ones stay in use.
     Tls in "tls" {
@@ -527,7 +579,8 @@ mod tests {
     #[test]
     fn every_default_reads_back_as_a_setting() {
         let mut text = String::new();
-        for section in SECTIONS {
+        // The settings of an issuer need one.
+        for section in SECTIONS.iter().filter(|section| !section.name.contains('.')) {
             if !section.name.is_empty() {
                 text += &format!("[{}]\n", section.name);
             }

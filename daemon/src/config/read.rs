@@ -103,6 +103,12 @@ impl Source<'_> {
         wanted: ValueKind,
         value: &Spanned<DeValue<'_>>,
     ) -> Result<(), ConfigError> {
+        if let ValueKind::Tables(section) = wanted
+            && accepts(value.get_ref(), wanted)
+        {
+            let tables = value.get_ref().as_array().into_iter().flat_map(|tables| tables.iter());
+            return tables.into_iter().try_for_each(|table| self.check_section(section.name, table));
+        }
         if accepts(value.get_ref(), wanted) {
             return Ok(());
         }
@@ -159,7 +165,7 @@ fn is_section(name: &str) -> bool {
 
 fn section_names() -> impl Iterator<Item = &'static str> {
     let listed = SECTIONS.iter().map(|section| section.name);
-    listed.filter(|name| !name.is_empty()).chain([LIMITS_SECTION])
+    listed.filter(|name| !name.is_empty() && !name.contains('.')).chain([LIMITS_SECTION])
 }
 
 /// The keys of a section; the top-level keys if `section` is empty.
@@ -207,12 +213,24 @@ fn accepts(value: &DeValue<'_>, wanted: ValueKind) -> bool {
             value.as_table().is_some_and(|table| table.values().all(|value| value.get_ref().is_str()))
         }
         ValueKind::Share => number(value).is_some_and(|share| (0.0..=1.0).contains(&share)),
+        ValueKind::Words => is_list_of(value, 1, is_word),
+        ValueKind::Tables(_) => value.as_array().is_some_and(|tables| {
+            (1..=TABLES_MAX).contains(&tables.len()) && tables.iter().all(|table| table.get_ref().is_table())
+        }),
         ValueKind::TextFormat(format) => value.as_str().is_some_and(format.accepts),
     }
 }
 
 /// Organizations whose calls are counted by name. Each call compares its organization with them.
 const ORGANIZATIONS_MAX: usize = 16;
+
+/// Tables of one key.
+const TABLES_MAX: usize = 16;
+
+/// A scope (RFC 6749, section 3.3).
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'))
+}
 
 fn is_list_of(value: &DeValue<'_>, least: usize, accepts: impl Fn(&str) -> bool) -> bool {
     value.as_array().is_some_and(|items| {
@@ -272,6 +290,10 @@ fn describe(wanted: ValueKind) -> String {
         }
         ValueKind::TokenIds => "write names and ids of tokens, like `{ \"worker.example.org\" = \"tok_…\" }`".into(),
         ValueKind::Share => "write a number from 0 to 1, like `0.1`".into(),
+        ValueKind::Words => "write a list of texts without spaces, at least one, like `[\"tools\"]`".into(),
+        ValueKind::Tables(section) => {
+            format!("write 1 to {TABLES_MAX} tables, each after a line `[[{}]]`", section.name)
+        }
         ValueKind::TextFormat(format) => format!("write it as {}, like `{}`", format.name, format.example),
     }
 }

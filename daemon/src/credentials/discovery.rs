@@ -176,6 +176,22 @@ impl Discovery<'_> {
         None
     }
 
+    /// The URL of the keys in the metadata of an issuer.
+    async fn jwks_uri(&mut self, issuer: &str) -> Result<String, String> {
+        let base = Url::parse(issuer).map_err(|_| "the issuer is not a URL")?;
+        let read = |fields: &Map<String, Value>| {
+            expect_issuer(fields, issuer)?;
+            text(fields, "jwks_uri").ok_or_else(|| "the metadata have no `jwks_uri`".to_owned())
+        };
+        for place in metadata_urls(&base) {
+            if let Some(uri) = self.metadata(&place, read).await {
+                return Ok(uri);
+            }
+        }
+        let attempts = self.attempts.iter().map(|attempt| format!("`{}`: {}", attempt.url, attempt.result));
+        Err(attempts.collect::<Vec<_>>().join("; "))
+    }
+
     /// Requests metadata once, and notes the attempt.
     async fn metadata<T>(
         &mut self,
@@ -225,6 +241,22 @@ impl Discovery<'_> {
         let response = tokio::time::timeout_at(self.deadline, (self.http)(request)).await;
         response.map_err(|_| "there was no time left".to_owned())?.map_err(|error| error.0)
     }
+}
+
+/// Fetches the JWK set of an issuer, from `jwks_uri` or from the URL in the issuer's metadata.
+pub async fn fetch_issuer_keys(
+    http: &TokenClient,
+    issuer: &str,
+    jwks_uri: Option<&str>,
+) -> Result<Map<String, Value>, String> {
+    let deadline = Instant::now() + DISCOVERY_TIME;
+    let mut discovery = Discovery { http, plain_http: &[], deadline, attempts: Vec::new() };
+    let url = match jwks_uri {
+        Some(uri) => uri.to_owned(),
+        None => discovery.jwks_uri(issuer).await?,
+    };
+    let url = Url::parse(&url).map_err(|_| format!("`{url}` is not a URL"))?;
+    discovery.fields(&url).await.map_err(|why| format!("`{url}`: {why}"))
 }
 
 fn too_many_discoveries() -> CallError {
@@ -286,15 +318,21 @@ fn covers(resource: &Url, url: &Url) -> bool {
     resource.origin() == url.origin() && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// The issuer that the metadata name, which must be the one that was asked.
+fn expect_issuer(fields: &Map<String, Value>, issuer: &str) -> Result<String, String> {
+    let named = text(fields, "issuer").ok_or("the metadata have no `issuer`")?;
+    match is_same_issuer(&named, issuer) {
+        true => Ok(named),
+        false => Err(format!("the metadata are about another issuer, `{named}`")),
+    }
+}
+
 fn read_server(
     fields: &Map<String, Value>,
     issuer: &str,
     plain_http: &[String],
 ) -> Result<AuthorizationServer, String> {
-    let named = text(fields, "issuer").ok_or("the metadata have no `issuer`")?;
-    if !is_same_issuer(&named, issuer) {
-        return Err(format!("the metadata are about another issuer, `{named}`"));
-    }
+    let named = expect_issuer(fields, issuer)?;
     let url = |name: &str| match fields.get(name).and_then(Value::as_str) {
         None => Ok(None),
         Some(text) => endpoint(name, Some(text), plain_http)

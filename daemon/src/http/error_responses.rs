@@ -145,6 +145,7 @@ error_responses! {
     NoUserConsentNeeded = Conflict, "a credential of this kind needs no user's consent";
     TooManyPendingFlows = Overloaded, "too many credentials are being connected";
     TooManyDiscoveries = Overloaded, "too many discoveries are running";
+    NoIssuers = NotFound, "the setting `[[oauth.issuers]]` is missing";
     NoClientMetadata = NotFound, "the setting `credentials.public_url` is missing";
     NoPendingFlow = Expired, "no authorization is pending for this response: it is unknown, too late, or already used";
     ConsentDenied = CredentialMissing, "the user denied consent, or the provider rejects the client or the code";

@@ -13,12 +13,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::extract::{Request, State};
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::{BoxFuture, Either};
 use tokio::sync::Semaphore;
 use toolgate_api::error::ErrorType;
+use toolgate_api::name::Name;
 use tower::{Layer, Service};
 use utoipa::openapi::extensions::ExtensionsBuilder;
 use utoipa::openapi::path::{Operation, PathItem};
@@ -30,8 +31,10 @@ use super::header::header;
 use super::listener::{Authentication, ClientCertificate, HEADER_FIELDS};
 use super::parameters::Parameters;
 use super::problem::Problem;
+use super::protected_resource;
 use super::state::App;
-use crate::identity::{Access, one_of};
+use crate::clock::now_ms;
+use crate::identity::{Access, AccessTokens, Caller, bearer, one_of};
 
 /// The name of the security scheme in the document.
 pub(super) const SCHEME: &str = "token";
@@ -52,6 +55,8 @@ struct Guard {
     /// `None` if a disconnect cancels the request.
     changes: Option<Arc<Semaphore>>,
     parameters: Parameters,
+    /// Whether the route takes access tokens of authorization servers, too.
+    is_protected_resource: bool,
 }
 
 /// The router, with a guard on each route.
@@ -99,14 +104,18 @@ impl Routes {
 
     /// Adds the routes of another protocol, which the OpenAPI document does not describe. A client disconnect cancels their
     /// requests.
+    ///
+    /// They take access tokens of authorization servers, too. Such a token has the rights of role `agent`, which no other
+    /// route admits.
     pub(super) fn add_guarded_protocol(
         mut self,
         access: Access,
         path: &str,
         (_, paths, methods): UtoipaMethodRouter<App>,
     ) -> Self {
+        let parameters = Parameters::of(&paths);
         let guard =
-            Guard { app: self.app.clone(), access, changes: None, parameters: Parameters::of(&paths) };
+            Guard { app: self.app.clone(), access, changes: None, parameters, is_protected_resource: true };
         self.router = self.router.route(path, methods.route_layer(GuardLayer(Arc::new(guard))));
         self
     }
@@ -138,7 +147,9 @@ impl Routes {
         }
         let (schemas, paths, methods) = routes;
         let changes = Some(Arc::clone(&self.changes)).filter(|_| on_disconnect == OnDisconnect::Complete);
-        let guard = Guard { app: self.app.clone(), access, changes, parameters: Parameters::of(&paths) };
+        let parameters = Parameters::of(&paths);
+        let guard =
+            Guard { app: self.app.clone(), access, changes, parameters, is_protected_resource: false };
         let methods = methods.route_layer(GuardLayer(Arc::new(guard)));
         self.router = self.router.routes((schemas, paths, methods));
         self
@@ -158,6 +169,40 @@ impl Guard {
             (None, Some(ClientCertificate(token))) => identity.authenticate_certificate(token)?,
             _ => identity.authenticate(authorization)?,
         };
+        self.admit_caller(caller, request)
+    }
+
+    /// The access token of a request to a route that takes them. The daemon's own tokens have no dot.
+    fn access_token(&self, request: &Request) -> Option<(AccessTokens, String)> {
+        let known = self.app.0.access_tokens.as_ref().filter(|_| self.is_protected_resource)?;
+        let text = header(request.headers(), &AUTHORIZATION).ok()?.and_then(bearer)?;
+        text.contains('.').then(|| (known.clone(), text.to_owned()))
+    }
+
+    async fn admit_access_token(
+        &self,
+        known: AccessTokens,
+        token: &str,
+        request: &mut Request,
+    ) -> Result<(), Problem> {
+        let caller = known.authenticate(token, now_ms()).await?;
+        let agent = caller.agents.as_deref().and_then(|agents| agents.first());
+        let snapshot = self.app.parts().registry.snapshot();
+        match (&caller.organization, agent) {
+            (Some(organization), Some(agent)) if snapshot.has_agent(organization, agent) => {}
+            (Some(organization), Some(agent)) => return Err(no_agent(organization, agent)),
+            _ => {
+                return Err(Problem::new(
+                    ErrorType::Internal,
+                    "the access token has no agent",
+                    "tell the operator",
+                ));
+            }
+        }
+        self.admit_caller(caller, request)
+    }
+
+    fn admit_caller(&self, caller: Arc<Caller>, request: &mut Request) -> Result<(), Problem> {
         if let Some(connection) = request.extensions_mut().remove::<Authentication>() {
             connection.succeed();
         }
@@ -165,6 +210,19 @@ impl Guard {
         self.parameters.expect_known(request.method(), request.uri())?;
         request.extensions_mut().insert(caller);
         Ok(())
+    }
+
+    /// The response to a refused request. A protected resource says where clients get a token (RFC 9728, section 5.1).
+    fn refuse(&self, problem: Problem, has_token: bool) -> Response {
+        let challenge = match self.is_protected_resource {
+            true => protected_resource::challenge(&self.app.settings().oauth, &problem, has_token),
+            false => None,
+        };
+        let mut response = problem.into_response();
+        if let Some(challenge) = challenge {
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        response
     }
 
     /// Returns the semaphore for a request that runs to completion if its client disconnects.
@@ -184,7 +242,7 @@ struct GuardService<S> {
     route: S,
 }
 
-/// The future of a refused request, of one that a disconnect cancels, or of one that runs to completion.
+/// The future of a refused request, of one that a disconnect cancels, or of one that runs to completion or has an access token.
 type Admitted<F> =
     Either<Ready<Result<Response, Infallible>>, Either<F, BoxFuture<'static, Result<Response, Infallible>>>>;
 
@@ -198,7 +256,10 @@ impl<S> Layer<S> for GuardLayer {
 
 impl<S> Service<Request> for GuardService<S>
 where
-    S: Service<Request, Response = Response, Error = Infallible, Future: Send + 'static>,
+    S: Service<Request, Response = Response, Error = Infallible, Future: Send + 'static>
+        + Clone
+        + Send
+        + 'static,
 {
     type Response = Response;
     type Error = Infallible;
@@ -209,8 +270,20 @@ where
     }
 
     fn call(&mut self, mut request: Request) -> Self::Future {
+        if let Some((known, token)) = self.guard.access_token(&request) {
+            // The service that was polled is the ready one.
+            let next = self.route.clone();
+            let (guard, mut route) = (Arc::clone(&self.guard), std::mem::replace(&mut self.route, next));
+            return Either::Right(Either::Right(Box::pin(async move {
+                match guard.admit_access_token(known, &token, &mut request).await {
+                    Ok(()) => route.call(request).await,
+                    Err(problem) => Ok(guard.refuse(problem, true)),
+                }
+            })));
+        }
         if let Err(problem) = self.guard.admit(&mut request) {
-            return Either::Left(ready(Ok(problem.into_response())));
+            let has_token = request.headers().contains_key(AUTHORIZATION);
+            return Either::Left(ready(Ok(self.guard.refuse(problem, has_token))));
         }
         let permits = self.guard.change_permits(&request);
         let response = self.route.call(request);
@@ -222,6 +295,14 @@ where
             }
         })
     }
+}
+
+fn no_agent(organization: &Name, agent: &Name) -> Problem {
+    Problem::new(
+        ErrorType::Unauthenticated,
+        format!("the access token is not valid: its agent `{organization}/{agent}` does not exist"),
+        "create the agent, or change the claim of the authorization server",
+    )
 }
 
 /// Acquires a permit for a change and runs the request to completion.

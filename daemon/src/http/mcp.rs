@@ -15,8 +15,10 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request, State};
+use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use futures_util::future::Either;
 use futures_util::{StreamExt, TryStreamExt};
 use http_body_util::BodyExt;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -150,7 +152,11 @@ async fn answer(
     mut request: Request,
 ) -> Result<Response, Problem> {
     let mcp = &app.0.mcp;
-    let revoked = caller.revoked.clone();
+    // A stream of notifications ends with its token. A call that began with a valid token may end, unless it is revoked.
+    let end = match request.method() {
+        &Method::GET => Either::Left(caller.wait_for_end()),
+        _ => Either::Right(caller.revoked.clone().cancelled_owned()),
+    };
     let mut client = client_of(app, caller, query)?;
     if let Some(id) = request.headers().get(SESSION_ID) {
         let id = id.to_str().unwrap_or_default();
@@ -159,7 +165,7 @@ async fn answer(
         }
         client.mcp_session = id.into();
     }
-    let ends = request.method() == axum::http::Method::DELETE;
+    let ends = request.method() == Method::DELETE;
     request.extensions_mut().insert(client.clone());
     let response = mcp.service.handle(request).await;
     if ends && response.status().is_success() {
@@ -168,11 +174,10 @@ async fn answer(
     if let Some(id) = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()) {
         mcp.clients.bind(id, &client).await;
     }
-    // A stream ends with its token.
     Ok(response
         .map(|body| {
             let chunks = body.into_data_stream().map_err(|never| match never {});
-            let chunks = chunks.take_until(revoked.cancelled_owned());
+            let chunks = chunks.take_until(end);
             Body::from_stream(chunks.map(|chunk: Result<Bytes, std::io::Error>| chunk))
         })
         .into_response())

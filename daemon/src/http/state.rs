@@ -18,7 +18,7 @@ use crate::call::CallOutcome;
 use crate::clock::now_ms;
 use crate::config::Config;
 use crate::dispatch::Dispatcher;
-use crate::identity::Caller;
+use crate::identity::{AccessTokens, Caller};
 use crate::sessions::Session;
 
 /// Time after the drain deadline for running changes, and for the responses of cancelled calls.
@@ -41,6 +41,8 @@ pub struct AppParts {
     pub serving: AtomicBool,
     /// The memory for request bodies.
     pub bodies: BodyMemory,
+    /// The access tokens of authorization servers, if there are any.
+    pub access_tokens: Option<AccessTokens>,
     /// The MCP server.
     pub mcp: Mcp,
     /// Background tasks that outlive their requests.

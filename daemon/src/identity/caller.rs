@@ -6,12 +6,15 @@
 //! for one that does not exist (requirements, 9.5).
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::token::Role;
 
+use crate::clock::now_ms;
 use crate::documents::DocumentKey;
 
 /// Identity that a token authenticates.
@@ -25,6 +28,8 @@ pub struct Caller {
     pub agents: Option<Arc<[Name]>>,
     /// Cancelled when the token is revoked, for streams and tasks that outlive the request with it.
     pub revoked: CancellationToken,
+    /// The time at which an access token expires, in milliseconds since 1970. The daemon's own tokens do not.
+    pub expires_ms: Option<u64>,
 }
 
 /// Kinds of access that a role has or lacks.
@@ -63,6 +68,28 @@ impl Access {
 }
 
 impl Caller {
+    /// Whether the token is neither revoked nor expired.
+    pub fn is_valid(&self, now_ms: u64) -> bool {
+        !self.revoked.is_cancelled() && self.expires_ms.is_none_or(|end| now_ms < end)
+    }
+
+    /// The time at which the token expires. None if it does not, or not within the range of the clock.
+    pub fn expiry(&self) -> Option<Instant> {
+        let left = self.expires_ms?.saturating_sub(now_ms());
+        Instant::now().checked_add(Duration::from_millis(left))
+    }
+
+    /// Waits until the token is revoked or expires.
+    pub fn wait_for_end(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (revoked, expiry) = (self.revoked.clone(), self.expiry());
+        async move {
+            match expiry {
+                Some(expiry) => drop(timeout_at(expiry, revoked.cancelled()).await),
+                None => revoked.cancelled().await,
+            }
+        }
+    }
+
     /// Checks that the role has this access.
     pub fn may(&self, access: Access) -> Result<(), CallError> {
         let roles = access.roles();
@@ -196,6 +223,7 @@ mod tests {
             organization: organization.map(name),
             agents: None,
             revoked: CancellationToken::new(),
+            expires_ms: None,
         }
     }
 

@@ -26,6 +26,7 @@ fn operator() -> Caller {
         organization: None,
         agents: None,
         revoked: CancellationToken::new(),
+        expires_ms: None,
     }
 }
 

@@ -242,6 +242,7 @@ async fn app(folder: &Path) -> (App, String) {
         store,
     });
     let parts = AppParts {
+        access_tokens: None,
         mcp: Mcp::new(&config, CancellationToken::new()),
         config,
         admin,
