@@ -39,6 +39,12 @@ struct Sampled {
     queue: Arc<SpanQueue>,
 }
 
+/// A variable of the environment, read once at the start.
+#[expect(clippy::disallowed_methods, reason = "the settings name the variable")]
+fn read_variable(name: &str) -> Result<String, std::env::VarError> {
+    std::env::var(name)
+}
+
 impl Traces {
     /// Traces by the settings, and the task that exports them.
     pub fn new(settings: &TracesSection) -> Result<(Self, Option<Exporter>)> {
@@ -57,7 +63,7 @@ impl Traces {
         }
         if let Some(name) = &settings.headers_environment {
             let text =
-                std::env::var(name).with_context(|| format!("`traces.headers_environment`: `{name}`"))?;
+                read_variable(name).with_context(|| format!("`traces.headers_environment`: `{name}`"))?;
             add_headers(&mut headers, &text.replace(',', "\n")).context("`traces.headers_environment`")?;
         }
         let (queue, exporter) = Exporter::new(client, endpoint, headers);
