@@ -1,9 +1,9 @@
 //! Calls tools in native tests, with JSON arguments and a context that the test builds.
 //!
-//! Arguments are parsed and results serialized as in a component, and `null` for an optional argument is absent. The daemon's part of a call is missing: no schema is
-//! validated, no limit applies, and `std::fs` accesses the files of the machine. So the function can receive arguments that
-//! the daemon would refuse, and return a result that its output schema does not accept. `toolgate check` and `toolgate run`
-//! do all of this with the built component.
+//! Arguments are parsed and results serialized as in a component, and `null` for an optional argument is absent. The daemon's
+//! part of a call is missing: no schema is validated, no limit applies, and `std::fs` accesses the files of the machine. So
+//! the function can receive arguments that the daemon would refuse, and return a result that its output schema does not
+//! accept. `toolgate check` and `toolgate run` do all of this with the built component.
 //!
 //! ```
 //! use serde_json::json;
@@ -60,14 +60,32 @@ fn without_nulls<'a>(arguments: &'a str, tool: &ToolFacts) -> Cow<'a, str> {
     let schema = (tool.input_schema)().to_value();
     let is_required =
         |name: &str| schema["required"].as_array().is_some_and(|all| all.contains(&name.into()));
-    let takes_null = |name: &str| {
-        let property = &schema["properties"][name];
-        property["type"].is_null() || property.to_string().contains("null")
-    };
+    let is_kept = |name: &str| is_required(name) || takes_null(&schema["properties"][name], &schema);
     let before = members.len();
-    members.retain(|name, value| !value.is_null() || is_required(name) || takes_null(name));
+    members.retain(|name, value| !value.is_null() || is_kept(name));
     // Arguments without such a null stay byte for byte.
     if members.len() == before { arguments.into() } else { Value::Object(members).to_string().into() }
+}
+
+/// Whether a schema gives `null` a meaning, or has no type at all.
+fn takes_null(schema: &Value, root: &Value) -> bool {
+    let is_null = |value: &Value| value.is_null() || value == "null";
+    if let Some(path) = schema["$ref"].as_str().and_then(|path| path.strip_prefix('#')) {
+        return root.pointer(path).is_none_or(|target| takes_null(target, root));
+    }
+    for (keyword, found) in schema.as_object().into_iter().flatten() {
+        match (keyword.as_str(), found) {
+            ("type", Value::Array(types)) => return types.iter().any(is_null),
+            ("type", one) => return is_null(one),
+            ("enum", Value::Array(values)) => return values.iter().any(Value::is_null),
+            ("const", value) => return value.is_null(),
+            ("anyOf" | "oneOf", Value::Array(parts)) => {
+                return parts.iter().any(|part| takes_null(part, root));
+            }
+            _ => {}
+        }
+    }
+    true
 }
 
 fn parse_output(output: Result<ToolOutput, Error>) -> Result<Value, Error> {
@@ -229,4 +247,24 @@ pub fn logged(context: &Context) -> Vec<Line> {
 /// Returns the progress reports of a tool, in order.
 pub fn reported(context: &Context) -> Vec<Report> {
     context.source.progress_reports.borrow().clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn m5_a_null_is_kept_where_the_schema_gives_it_a_meaning() {
+        let root = json!({"$defs": {"speed": {"enum": ["slow", "fast"]}}});
+        for (schema, takes) in [
+            (json!({"type": ["string", "null"]}), true),
+            (json!({"anyOf": [{"type": "integer"}, {"type": "null"}]}), true),
+            (json!({}), true),
+            (json!({"type": "string", "description": "a null is no text"}), false),
+            (json!({"anyOf": [{"type": "integer"}, {"const": "all"}]}), false),
+            (json!({"$ref": "#/$defs/speed", "default": "slow"}), false),
+        ] {
+            assert_eq!(takes_null(&schema, &root), takes, "{schema}");
+        }
+    }
 }
