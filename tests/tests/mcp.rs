@@ -260,6 +260,11 @@ fn m2_a_call_that_waits_for_a_person_is_a_task() {
     let cancelled = begin("other.txt");
     assert_eq!(ask("tasks/cancel", &cancelled)["result"]["resultType"], "complete");
     assert_eq!(ask("tasks/get", &cancelled)["result"]["status"], "cancelled");
+    let update = |task: &str| {
+        send_with_tasks(&server.agent, "tasks/update", json!({"taskId": task, "inputResponses": {}}))
+    };
+    assert_eq!(update(&cancelled)["result"]["resultType"], "complete");
+    assert_eq!(update("c_unknown")["error"]["code"], -32602);
     assert_eq!(ask("tasks/get", "c_unknown")["error"]["code"], -32602);
 }
 

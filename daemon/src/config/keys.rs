@@ -126,7 +126,8 @@ pub struct Section {
     pub keys: &'static [Key],
 }
 
-/// The sections that are defined here. A name with a dot is that of a key whose values are tables. The table of `[limits]` is in `toolgate-admission`, which enforces them.
+/// The sections that are defined here. A name with a dot is that of a key whose values are tables. The table of `[limits]` is
+/// in `toolgate-admission`, which enforces them.
 pub const SECTIONS: &[Section] = &[
     Config::SECTION,
     Tls::SECTION,

@@ -164,7 +164,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let client = client_of(&context.extensions)?;
-        client.tasks().await.update(&client, &request.task_id, &request.input_responses).await
+        client.tasks().await.update(&request.task_id)
     }
 
     async fn cancel_task(

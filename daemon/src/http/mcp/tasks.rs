@@ -7,10 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::{
-    CreateTaskResult, DetailedTask, ElicitRequest, GetTaskResult, InputRequest, InputResponses, Task,
-    TaskPayload, TaskStatus,
-};
+use rmcp::model::{CreateTaskResult, DetailedTask, GetTaskResult, Task, TaskPayload, TaskStatus};
 use rmcp::service::RequestContext;
 use rmcp::task_manager::current_timestamp;
 use rmcp::{ErrorData, RoleServer};
@@ -19,12 +16,11 @@ use serde::de::DeserializeOwned;
 use toolgate_api::call::CallStatus;
 use toolgate_api::error::ErrorType;
 
+use super::answers;
 use super::clients::Client;
 use super::handler::origin_of;
-use super::{answers, ask};
 use crate::call::{CallOutcome, RequestedCall};
 use crate::clock::now_ms;
-use crate::dispatch::{ClientResult, ResultRefusal};
 use crate::sessions::Session;
 
 /// Tasks of a client that are remembered. The oldest gives way to a new one.
@@ -110,15 +106,9 @@ impl Tasks {
             let described = described.with_status_message("running");
             return Ok(GetTaskResult::new(DetailedTask::new(described, TaskPayload::Working)));
         };
-        let question = ask::question(&task.call.tool, &answer).filter(|_| ask::shows_forms(context));
         let cancelled = answer.error().is_some_and(|error| error.error_type == ErrorType::Cancelled);
-        Ok(GetTaskResult::new(match (answer.status(), question) {
-            (_, Some(question)) => {
-                let question = InputRequest::Elicitation(ElicitRequest::new(question));
-                let input_requests = [(ask::INPUT.to_owned(), question)].into();
-                DetailedTask::new(described, TaskPayload::InputRequired { input_requests })
-            }
-            (CallStatus::ApprovalRequired | CallStatus::ClientRequired | CallStatus::Running, None) => {
+        Ok(GetTaskResult::new(match answer.status() {
+            CallStatus::ApprovalRequired | CallStatus::ClientRequired | CallStatus::Running => {
                 DetailedTask::new(described.with_status_message(reason(&answer)), TaskPayload::Working)
             }
             _ if cancelled => DetailedTask::new(described, TaskPayload::Cancelled),
@@ -132,16 +122,9 @@ impl Tasks {
         }))
     }
 
-    /// Gives the user's answer to a task that waits for it. Other inputs are for nobody, and are ignored as the extension says.
-    pub async fn update(&self, client: &Client, id: &str, inputs: &InputResponses) -> Result<(), ErrorData> {
-        let task = self.find(id)?;
-        let Some(input) = inputs.get(ask::INPUT) else { return Ok(()) };
-        let (dispatcher, origin) = (client.app.dispatcher(), client.actor().origin());
-        let answer: ClientResult = ask::answer_of(input);
-        match dispatcher.take_result(&task.session, id, answer, &origin).await {
-            Ok(_) | Err(ResultRefusal::NotForClient) => Ok(()),
-            Err(ResultRefusal::Refused(error)) => Err(ErrorData::invalid_params(error.message, None)),
-        }
+    /// Acknowledges inputs for a task. A question is asked in the result of its call, so no task waits for any.
+    pub fn update(&self, id: &str) -> Result<(), ErrorData> {
+        self.find(id).map(drop)
     }
 
     /// Cancels the call of a task. One that has ended stays as it is.
