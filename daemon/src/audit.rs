@@ -196,7 +196,7 @@ impl Audit {
 
     /// Appends an act of the daemon itself with its outcome, as one record.
     pub fn admin(&self, act: AdminRecord<'_>) -> Durable {
-        match self.encode(RecordKind::Admin, &act) {
+        match self.encode(RecordKind::Admin, now_ms(), &act) {
             Ok(record) => self.log.queue.append_durably(RecordKind::Admin, 0, &record),
             Err(error) => Durable::ready(Err(error)),
         }
@@ -266,21 +266,23 @@ impl Audit {
     }
 
     fn append_intent(&self, kind: RecordKind, intent: &impl Serialize) -> Result<Entry, AuditError> {
-        let record = self.encode(kind, intent)?;
+        let opened_ms = now_ms();
+        let record = self.encode(kind, opened_ms, intent)?;
         let queue = self.log.queue.clone();
         let sequence = queue.append(kind, 0, &record)?;
         Ok(Entry {
             kind,
             queue,
             sequence,
+            opened_ms,
             opened: Instant::now(),
             effects_lost: AtomicU64::new(0),
             closed: false,
         })
     }
 
-    fn encode(&self, kind: RecordKind, body: &impl Serialize) -> Result<Vec<u8>, AuditError> {
-        let record = encode(kind, 0, body);
+    fn encode(&self, kind: RecordKind, at_ms: u64, body: &impl Serialize) -> Result<Vec<u8>, AuditError> {
+        let record = format::encode(kind, 0, at_ms, body);
         let (bytes, limit_bytes) = (record.len() as u64, self.log.record_bytes_max);
         if bytes > limit_bytes { Err(AuditError::TooLarge { bytes, limit_bytes }) } else { Ok(record) }
     }
@@ -295,6 +297,7 @@ pub struct Entry {
     kind: RecordKind,
     queue: Arc<CommitQueue>,
     sequence: u64,
+    opened_ms: u64,
     opened: Instant,
     effects_lost: AtomicU64,
     closed: bool,
@@ -312,6 +315,11 @@ impl Entry {
     /// Sequence of the intent in the log.
     pub fn sequence(&self) -> u64 {
         self.sequence
+    }
+
+    /// The time of the intent in the log, in milliseconds since 1970.
+    pub fn opened_ms(&self) -> u64 {
+        self.opened_ms
     }
 
     /// Resolves when the intent is on disk; await it before the first effect.

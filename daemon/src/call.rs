@@ -43,6 +43,16 @@ impl RequestedCall {
     }
 }
 
+/// The id of a call that a script makes. No request can name one, since its ids have no spaces.
+pub fn inner_id(outer: &str, number: u64) -> String {
+    format!("{outer} #{number}")
+}
+
+/// The id of the call whose script made this one.
+pub fn outer_id(id: &str) -> Option<&str> {
+    id.rsplit_once(" #").map(|(outer, _)| outer)
+}
+
 /// The answer to a request about one of its calls.
 #[derive(Clone, Debug)]
 pub struct CallAnswer {

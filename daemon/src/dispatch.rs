@@ -16,6 +16,7 @@ mod test_call;
 mod events;
 mod record;
 mod refusals;
+mod script;
 mod spill;
 
 use std::sync::{Arc, Mutex};
@@ -42,6 +43,7 @@ pub use batch::{BatchOutcome, Next};
 pub use call::known_outcome;
 pub use client::{ClientResult, ResultRefusal};
 pub use detach::DetachedCalls;
+pub(crate) use script::refuse_in_script;
 pub use test_call::{TestCall, TestCallResult};
 
 /// The origin of a request, for the record.
@@ -139,9 +141,27 @@ struct Attempt<'a> {
     trace: Option<&'a CallTrace>,
     /// The HTTP exchanges of a test call.
     exchanges: Option<&'a Mutex<Vec<Exchange>>>,
+    /// The start of the first run of a script that waited for an approval, in milliseconds since 1970.
+    began_ms: Option<u64>,
+    outer: Option<OuterCall>,
+}
+
+impl Attempt<'_> {
+    /// The start of the call, or of the first run of its script.
+    fn began_ms(&self) -> u64 {
+        self.began_ms.unwrap_or_else(|| self.entry.opened_ms())
+    }
+}
+
+/// What the call whose script makes this one has left.
+#[derive(Clone, Copy, Debug)]
+struct OuterCall {
+    deadline: Instant,
+    fuel: u64,
 }
 
 /// The options of a call.
+#[derive(Default)]
 struct CallOptions {
     /// The bound of rounds that the request exceeded.
     exceeded: Option<RoundsExceeded>,
@@ -149,6 +169,10 @@ struct CallOptions {
     test: Option<Arc<TestCall>>,
     /// The trace of the call, which begins with it.
     trace: Option<CallTrace>,
+    /// The start of the first run of a script, where an earlier run of the daemon made it.
+    began_ms: Option<u64>,
+    /// A script makes the call.
+    outer: Option<OuterCall>,
 }
 
 impl CallOptions {
@@ -198,6 +222,11 @@ pub(crate) fn rules_of(snapshot: &Snapshot, session: &Session) -> Rules<Componen
 fn decide(rules: &Rules<Component>, session: &Session, call: &RequestedCall) -> Verdict<Component> {
     let call = admission::ToolCall { tool: Arc::clone(&call.tool), arguments: Arc::clone(&call.arguments) };
     admission::check(rules, &session.state.facts(), call)
+}
+
+/// The deadline of a call that a script makes is also that of the script.
+fn bounded(deadline: Instant, outer: Option<OuterCall>) -> Instant {
+    outer.map_or(deadline, |outer| outer.deadline.min(deadline))
 }
 
 fn after(start: Instant, milliseconds: u64) -> Instant {

@@ -191,21 +191,7 @@ mod tests {
     const ROUNDS: usize = 500;
 
     fn event(call: &str) -> Event {
-        Event {
-            event: EventKind::ToolCall,
-            at_ms: 0,
-            organization: String::new(),
-            agent: String::new(),
-            session: "s".into(),
-            conversation: None,
-            call: call.into(),
-            tool: String::new(),
-            status: None,
-            error_type: None,
-            message: None,
-            approval: None,
-            progress: None,
-        }
+        Event { session: "s".into(), call: call.into(), ..Event::new(EventKind::ToolCall, 0, "", "") }
     }
 
     fn name(text: &str) -> Name {

@@ -17,7 +17,9 @@ pub mod http;
 pub mod identity;
 pub mod frame;
 pub mod prompt;
+pub mod signature;
 pub mod events;
+pub mod messages;
 pub mod redact;
 
 // Plugins, documents and credentials.

@@ -288,6 +288,7 @@ impl PreparedDaemon {
             credentials: parts.credentials.clone(),
             idle_ms: self.config.sessions.idle_seconds.saturating_mul(1000),
             kept_ms: self.results_kept_ms(),
+            messages_kept_ms: self.config.sessions.messages_kept_seconds.saturating_mul(1000),
         }
     }
 

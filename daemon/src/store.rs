@@ -11,6 +11,7 @@ mod credentials;
 mod documents;
 mod error;
 mod folder;
+mod messages;
 mod plugins;
 mod root_keys;
 mod sessions;
@@ -35,6 +36,7 @@ pub use documents::{Change, Deleted, WriteResult};
 pub use error::{StoreError, UnavailableReason};
 pub(crate) use folder::entry_hint;
 pub use folder::{DataFolder, FolderError};
+pub use messages::{InboxKey, MessageRow};
 pub use plugins::{PluginRow, PluginVersionRow};
 pub use root_keys::{RootKeyRow, RootKeyWrap};
 pub use sessions::{SessionRow, SessionUse};
@@ -47,6 +49,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("gate", include_str!("../migrations/0002_gate.sql")),
     ("credentials", include_str!("../migrations/0003_credentials.sql")),
     ("publishers", include_str!("../migrations/0004_publishers.sql")),
+    ("messages", include_str!("../migrations/0005_messages.sql")),
 ];
 
 /// Number of reading connections. Reads are short, and no call waits for them.

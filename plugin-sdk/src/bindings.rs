@@ -7,6 +7,682 @@
 #[allow(dead_code, clippy::all)]
 pub mod toolgate {
     pub mod plugin {
+        /// Types that host and plugin exchange.
+        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+        pub mod types {
+            #[used]
+            #[doc(hidden)]
+            static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
+            use super::super::super::_rt;
+            /// The error of a tool.
+            ///
+            /// A failure is a result, not a crash: the model reads it and can act on it.
+            #[derive(Clone)]
+            pub struct Failure {
+                /// `TOOL_FAILED` (the tool tried and failed) or `INVALID_ARGUMENTS` (the arguments match their
+                /// schema but are not valid). The host treats any other text as `TOOL_FAILED`.
+                pub code: _rt::String,
+                /// One or two sentences for the model: what went wrong, and what to do next.
+                pub message: _rt::String,
+                /// Whether the same call can succeed later, unchanged.
+                pub retryable: bool,
+                /// Optional JSON text with more detail, for a program.
+                pub details: ::core::option::Option<_rt::String>,
+            }
+            impl ::core::fmt::Debug for Failure {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    f.debug_struct("Failure")
+                        .field("code", &self.code)
+                        .field("message", &self.message)
+                        .field("retryable", &self.retryable)
+                        .field("details", &self.details)
+                        .finish()
+                }
+            }
+            impl ::core::fmt::Display for Failure {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    write!(f, "{:?}", self)
+                }
+            }
+            impl ::core::error::Error for Failure {}
+            /// The success of a call.
+            #[derive(Clone)]
+            pub enum Outcome {
+                /// The result, as JSON text that matches the tool's output schema. The call is complete.
+                Output(_rt::String),
+                /// The prepared payload of a tool of mode `client`, as JSON text. The orchestrator's client
+                /// performs the action and posts its result, which completes the call.
+                Client(_rt::String),
+            }
+            impl ::core::fmt::Debug for Outcome {
+                fn fmt(
+                    &self,
+                    f: &mut ::core::fmt::Formatter<'_>,
+                ) -> ::core::fmt::Result {
+                    match self {
+                        Outcome::Output(e) => {
+                            f.debug_tuple("Outcome::Output").field(e).finish()
+                        }
+                        Outcome::Client(e) => {
+                            f.debug_tuple("Outcome::Client").field(e).finish()
+                        }
+                    }
+                }
+            }
+        }
+        /// Calls of the agent's other tools, for a plugin that runs scripts. They work only with the grant `calls`.
+        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+        pub mod calls {
+            #[used]
+            #[doc(hidden)]
+            static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
+            use super::super::super::_rt;
+            pub type Failure = super::super::super::toolgate::plugin::types::Failure;
+            #[allow(unused_unsafe, clippy::all)]
+            /// Returns the tools that the agent may call, as JSON text: an array of `{"name", "description"}` objects, by name.
+            #[allow(async_fn_in_trait)]
+            pub fn tools() -> _rt::String {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 2 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 2
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let ptr0 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "toolgate:plugin/calls@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "tools"]
+                        fn wit_import1(_: *mut u8);
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import1(_: *mut u8) {
+                        unreachable!()
+                    }
+                    wit_import1(ptr0);
+                    let l2 = *ptr0.add(0).cast::<*mut u8>();
+                    let l3 = *ptr0
+                        .add(::core::mem::size_of::<*const u8>())
+                        .cast::<usize>();
+                    let len4 = l3;
+                    let bytes4 = _rt::Vec::from_raw_parts(l2.cast(), len4, len4);
+                    let result5 = _rt::string_lift(bytes4);
+                    result5
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Returns the description of one tool (`files/read`) with its typed signature, in the notation of TypeScript.
+            #[allow(async_fn_in_trait)]
+            pub fn describe(tool: &str) -> ::core::result::Result<_rt::String, Failure> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 9 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 9
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = tool;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let ptr1 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "toolgate:plugin/calls@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "describe"]
+                        fn wit_import2(_: *mut u8, _: usize, _: *mut u8);
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import2(_: *mut u8, _: usize, _: *mut u8) {
+                        unreachable!()
+                    }
+                    wit_import2(ptr0.cast_mut(), len0, ptr1);
+                    let l3 = i32::from(*ptr1.add(0).cast::<u8>());
+                    let result18 = match l3 {
+                        0 => {
+                            let e = {
+                                let l4 = *ptr1
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l5 = *ptr1
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len6 = l5;
+                                let bytes6 = _rt::Vec::from_raw_parts(
+                                    l4.cast(),
+                                    len6,
+                                    len6,
+                                );
+                                _rt::string_lift(bytes6)
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l7 = *ptr1
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l8 = *ptr1
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len9 = l8;
+                                let bytes9 = _rt::Vec::from_raw_parts(
+                                    l7.cast(),
+                                    len9,
+                                    len9,
+                                );
+                                let l10 = *ptr1
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l11 = *ptr1
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len12 = l11;
+                                let bytes12 = _rt::Vec::from_raw_parts(
+                                    l10.cast(),
+                                    len12,
+                                    len12,
+                                );
+                                let l13 = i32::from(
+                                    *ptr1
+                                        .add(5 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                let l14 = i32::from(
+                                    *ptr1
+                                        .add(6 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                super::super::super::toolgate::plugin::types::Failure {
+                                    code: _rt::string_lift(bytes9),
+                                    message: _rt::string_lift(bytes12),
+                                    retryable: _rt::bool_lift(l13 as u8),
+                                    details: match l14 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l15 = *ptr1
+                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l16 = *ptr1
+                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len17 = l16;
+                                                let bytes17 = _rt::Vec::from_raw_parts(
+                                                    l15.cast(),
+                                                    len17,
+                                                    len17,
+                                                );
+                                                _rt::string_lift(bytes17)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                }
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result18
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Calls one tool with a JSON object, and returns its output as JSON text.
+            ///
+            /// The call passes the gate, the limits, the approvals and the audit log like any other, within what this call has
+            /// left. A refusal and a tool's failure are a `failure` with the code of the error. The host ends this call, without
+            /// returning, where the inner call waits for an approval. Repeated after that, this call has the same clock and the
+            /// same random numbers, its inner calls return their recorded results, and a different call ends it as `CONFLICT`.
+            #[allow(async_fn_in_trait)]
+            pub fn call(
+                tool: &str,
+                arguments: &str,
+            ) -> ::core::result::Result<_rt::String, Failure> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 9 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 9
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = tool;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let vec1 = arguments;
+                    let ptr1 = vec1.as_ptr().cast::<u8>();
+                    let len1 = vec1.len();
+                    let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "toolgate:plugin/calls@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "call"]
+                        fn wit_import3(
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                        );
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import3(
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import3(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
+                    let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+                    let result19 = match l4 {
+                        0 => {
+                            let e = {
+                                let l5 = *ptr2
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l6 = *ptr2
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len7 = l6;
+                                let bytes7 = _rt::Vec::from_raw_parts(
+                                    l5.cast(),
+                                    len7,
+                                    len7,
+                                );
+                                _rt::string_lift(bytes7)
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l8 = *ptr2
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l9 = *ptr2
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len10 = l9;
+                                let bytes10 = _rt::Vec::from_raw_parts(
+                                    l8.cast(),
+                                    len10,
+                                    len10,
+                                );
+                                let l11 = *ptr2
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l12 = *ptr2
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len13 = l12;
+                                let bytes13 = _rt::Vec::from_raw_parts(
+                                    l11.cast(),
+                                    len13,
+                                    len13,
+                                );
+                                let l14 = i32::from(
+                                    *ptr2
+                                        .add(5 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                let l15 = i32::from(
+                                    *ptr2
+                                        .add(6 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                super::super::super::toolgate::plugin::types::Failure {
+                                    code: _rt::string_lift(bytes10),
+                                    message: _rt::string_lift(bytes13),
+                                    retryable: _rt::bool_lift(l14 as u8),
+                                    details: match l15 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l16 = *ptr2
+                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l17 = *ptr2
+                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len18 = l17;
+                                                let bytes18 = _rt::Vec::from_raw_parts(
+                                                    l16.cast(),
+                                                    len18,
+                                                    len18,
+                                                );
+                                                _rt::string_lift(bytes18)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                }
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result19
+                }
+            }
+        }
+        /// Messages between the agents of an organization. They work only with the grant `messages`.
+        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
+        pub mod messages {
+            #[used]
+            #[doc(hidden)]
+            static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
+            use super::super::super::_rt;
+            pub type Failure = super::super::super::toolgate::plugin::types::Failure;
+            #[allow(unused_unsafe, clippy::all)]
+            /// Sends a message to an agent that the policy allows, and returns the message's id.
+            #[allow(async_fn_in_trait)]
+            pub fn send(
+                recipient: &str,
+                body: &str,
+            ) -> ::core::result::Result<_rt::String, Failure> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 9 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 9
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let vec0 = recipient;
+                    let ptr0 = vec0.as_ptr().cast::<u8>();
+                    let len0 = vec0.len();
+                    let vec1 = body;
+                    let ptr1 = vec1.as_ptr().cast::<u8>();
+                    let len1 = vec1.len();
+                    let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "toolgate:plugin/messages@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "send"]
+                        fn wit_import3(
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                            _: usize,
+                            _: *mut u8,
+                        );
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import3(
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import3(ptr0.cast_mut(), len0, ptr1.cast_mut(), len1, ptr2);
+                    let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+                    let result19 = match l4 {
+                        0 => {
+                            let e = {
+                                let l5 = *ptr2
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l6 = *ptr2
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len7 = l6;
+                                let bytes7 = _rt::Vec::from_raw_parts(
+                                    l5.cast(),
+                                    len7,
+                                    len7,
+                                );
+                                _rt::string_lift(bytes7)
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l8 = *ptr2
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l9 = *ptr2
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len10 = l9;
+                                let bytes10 = _rt::Vec::from_raw_parts(
+                                    l8.cast(),
+                                    len10,
+                                    len10,
+                                );
+                                let l11 = *ptr2
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l12 = *ptr2
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len13 = l12;
+                                let bytes13 = _rt::Vec::from_raw_parts(
+                                    l11.cast(),
+                                    len13,
+                                    len13,
+                                );
+                                let l14 = i32::from(
+                                    *ptr2
+                                        .add(5 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                let l15 = i32::from(
+                                    *ptr2
+                                        .add(6 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                super::super::super::toolgate::plugin::types::Failure {
+                                    code: _rt::string_lift(bytes10),
+                                    message: _rt::string_lift(bytes13),
+                                    retryable: _rt::bool_lift(l14 as u8),
+                                    details: match l15 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l16 = *ptr2
+                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l17 = *ptr2
+                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len18 = l17;
+                                                let bytes18 = _rt::Vec::from_raw_parts(
+                                                    l16.cast(),
+                                                    len18,
+                                                    len18,
+                                                );
+                                                _rt::string_lift(bytes18)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                }
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result19
+                }
+            }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Returns messages to this agent, oldest first and at most `limit`, as JSON text that matches the output of the tool
+            /// `messages/read`. A message is returned again until a later call names it, or one after it, as `read`.
+            #[allow(async_fn_in_trait)]
+            pub fn read(
+                limit: u32,
+                read: ::core::option::Option<&str>,
+            ) -> ::core::result::Result<_rt::String, Failure> {
+                unsafe {
+                    #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
+                    #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
+                    struct RetArea(
+                        [::core::mem::MaybeUninit<
+                            u8,
+                        >; 9 * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let mut ret_area = RetArea(
+                        [::core::mem::MaybeUninit::uninit(); 9
+                            * ::core::mem::size_of::<*const u8>()],
+                    );
+                    let (result1_0, result1_1, result1_2) = match read {
+                        Some(e) => {
+                            let vec0 = e;
+                            let ptr0 = vec0.as_ptr().cast::<u8>();
+                            let len0 = vec0.len();
+                            (1i32, ptr0.cast_mut(), len0)
+                        }
+                        None => (0i32, ::core::ptr::null_mut(), 0usize),
+                    };
+                    let ptr2 = ret_area.0.as_mut_ptr().cast::<u8>();
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "toolgate:plugin/messages@0.1.0")]
+                    unsafe extern "C" {
+                        #[link_name = "read"]
+                        fn wit_import3(_: i32, _: i32, _: *mut u8, _: usize, _: *mut u8);
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import3(
+                        _: i32,
+                        _: i32,
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import3(
+                        _rt::as_i32(&limit),
+                        result1_0,
+                        result1_1,
+                        result1_2,
+                        ptr2,
+                    );
+                    let l4 = i32::from(*ptr2.add(0).cast::<u8>());
+                    let result19 = match l4 {
+                        0 => {
+                            let e = {
+                                let l5 = *ptr2
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l6 = *ptr2
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len7 = l6;
+                                let bytes7 = _rt::Vec::from_raw_parts(
+                                    l5.cast(),
+                                    len7,
+                                    len7,
+                                );
+                                _rt::string_lift(bytes7)
+                            };
+                            Ok(e)
+                        }
+                        1 => {
+                            let e = {
+                                let l8 = *ptr2
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l9 = *ptr2
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len10 = l9;
+                                let bytes10 = _rt::Vec::from_raw_parts(
+                                    l8.cast(),
+                                    len10,
+                                    len10,
+                                );
+                                let l11 = *ptr2
+                                    .add(3 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l12 = *ptr2
+                                    .add(4 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let len13 = l12;
+                                let bytes13 = _rt::Vec::from_raw_parts(
+                                    l11.cast(),
+                                    len13,
+                                    len13,
+                                );
+                                let l14 = i32::from(
+                                    *ptr2
+                                        .add(5 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                let l15 = i32::from(
+                                    *ptr2
+                                        .add(6 * ::core::mem::size_of::<*const u8>())
+                                        .cast::<u8>(),
+                                );
+                                super::super::super::toolgate::plugin::types::Failure {
+                                    code: _rt::string_lift(bytes10),
+                                    message: _rt::string_lift(bytes13),
+                                    retryable: _rt::bool_lift(l14 as u8),
+                                    details: match l15 {
+                                        0 => None,
+                                        1 => {
+                                            let e = {
+                                                let l16 = *ptr2
+                                                    .add(7 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<*mut u8>();
+                                                let l17 = *ptr2
+                                                    .add(8 * ::core::mem::size_of::<*const u8>())
+                                                    .cast::<usize>();
+                                                let len18 = l17;
+                                                let bytes18 = _rt::Vec::from_raw_parts(
+                                                    l16.cast(),
+                                                    len18,
+                                                    len18,
+                                                );
+                                                _rt::string_lift(bytes18)
+                                            };
+                                            Some(e)
+                                        }
+                                        _ => _rt::invalid_enum_discriminant(),
+                                    },
+                                }
+                            };
+                            Err(e)
+                        }
+                        _ => _rt::invalid_enum_discriminant(),
+                    };
+                    result19
+                }
+            }
+        }
         /// The caller of this call, and its deadline.
         #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
         pub mod context {
@@ -433,75 +1109,6 @@ pub mod toolgate {
                 }
             }
         }
-        /// Types that host and plugin exchange.
-        #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-        pub mod types {
-            #[used]
-            #[doc(hidden)]
-            static __FORCE_SECTION_REF: fn() = super::super::super::__link_custom_section_describing_imports;
-            use super::super::super::_rt;
-            /// The error of a tool.
-            ///
-            /// A failure is a result, not a crash: the model reads it and can act on it.
-            #[derive(Clone)]
-            pub struct Failure {
-                /// `TOOL_FAILED` (the tool tried and failed) or `INVALID_ARGUMENTS` (the arguments match their
-                /// schema but are not valid). The host treats any other text as `TOOL_FAILED`.
-                pub code: _rt::String,
-                /// One or two sentences for the model: what went wrong, and what to do next.
-                pub message: _rt::String,
-                /// Whether the same call can succeed later, unchanged.
-                pub retryable: bool,
-                /// Optional JSON text with more detail, for a program.
-                pub details: ::core::option::Option<_rt::String>,
-            }
-            impl ::core::fmt::Debug for Failure {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    f.debug_struct("Failure")
-                        .field("code", &self.code)
-                        .field("message", &self.message)
-                        .field("retryable", &self.retryable)
-                        .field("details", &self.details)
-                        .finish()
-                }
-            }
-            impl ::core::fmt::Display for Failure {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    write!(f, "{:?}", self)
-                }
-            }
-            impl ::core::error::Error for Failure {}
-            /// The success of a call.
-            #[derive(Clone)]
-            pub enum Outcome {
-                /// The result, as JSON text that matches the tool's output schema. The call is complete.
-                Output(_rt::String),
-                /// The prepared payload of a tool of mode `client`, as JSON text. The orchestrator's client
-                /// performs the action and posts its result, which completes the call.
-                Client(_rt::String),
-            }
-            impl ::core::fmt::Debug for Outcome {
-                fn fmt(
-                    &self,
-                    f: &mut ::core::fmt::Formatter<'_>,
-                ) -> ::core::fmt::Result {
-                    match self {
-                        Outcome::Output(e) => {
-                            f.debug_tuple("Outcome::Output").field(e).finish()
-                        }
-                        Outcome::Client(e) => {
-                            f.debug_tuple("Outcome::Client").field(e).finish()
-                        }
-                    }
-                }
-            }
-        }
     }
 }
 #[rustfmt::skip]
@@ -910,11 +1517,81 @@ mod _rt {
             unsafe { String::from_utf8_unchecked(bytes) }
         }
     }
+    pub unsafe fn bool_lift(val: u8) -> bool {
+        if cfg!(debug_assertions) {
+            match val {
+                0 => false,
+                1 => true,
+                _ => panic!("invalid bool discriminant"),
+            }
+        } else {
+            val != 0
+        }
+    }
     pub unsafe fn invalid_enum_discriminant<T>() -> T {
         if cfg!(debug_assertions) {
             panic!("invalid enum discriminant")
         } else {
             unsafe { core::hint::unreachable_unchecked() }
+        }
+    }
+    pub fn as_i32<T: AsI32>(t: T) -> i32 {
+        t.as_i32()
+    }
+    pub trait AsI32 {
+        fn as_i32(self) -> i32;
+    }
+    impl<'a, T: Copy + AsI32> AsI32 for &'a T {
+        fn as_i32(self) -> i32 {
+            (*self).as_i32()
+        }
+    }
+    impl AsI32 for i32 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+    impl AsI32 for u32 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+    impl AsI32 for i16 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+    impl AsI32 for u16 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+    impl AsI32 for i8 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+    impl AsI32 for u8 {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+    impl AsI32 for char {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
+        }
+    }
+    impl AsI32 for usize {
+        #[inline]
+        fn as_i32(self) -> i32 {
+            self as i32
         }
     }
     pub use alloc_crate::alloc;
@@ -975,7 +1652,7 @@ mod _rt {
 #[allow(unused_macros)]
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __export_plugin_impl {
+macro_rules! __export_plugin_with_grants_impl {
     ($ty:ident) => {
         self::export!($ty with_types_in self);
     };
@@ -985,57 +1662,70 @@ macro_rules! __export_plugin_impl {
         with_types_in $($path_to_types_root)*:: exports::toolgate::plugin::tools); const
         _ : () = { #[rustfmt::skip] #[cfg(target_arch = "wasm32")] #[unsafe (link_section
         =
-        "component-type:wit-bindgen:0.63.0:toolgate:plugin@0.1.0:plugin:imports and exports")]
+        "component-type:wit-bindgen:0.63.0:toolgate:plugin@0.1.0:plugin-with-grants:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 820] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1096] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xb7\x05\x01A\x02\x01\
-A\x0e\x01B\x07\x01@\0\0s\x04\0\x07call-id\x01\0\x01@\0\0w\x04\0\x0bdeadline-ms\x01\
-\x01\x01ks\x01@\x01\x03keys\0\x02\x04\0\x03get\x01\x03\x03\0\x1dtoolgate:plugin/\
-context@0.1.0\x05\0\x01B\x05\x01ks\x01@\0\0\0\x04\0\x0adefinition\x01\x01\x01@\0\
-\0s\x04\0\x08settings\x01\x02\x03\0\x1ctoolgate:plugin/config@0.1.0\x05\x01\x01B\
-\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02s\
-s\x01p\x02\x01@\x04\x02at\x01\x05events\x07messages\x06fields\x03\x01\0\x04\0\x05\
-write\x01\x04\x03\0\x19toolgate:plugin/log@0.1.0\x05\x02\x01B\x04\x01kw\x01ks\x01\
-@\x03\x04donew\x05total\0\x07message\x01\x01\0\x04\0\x06report\x01\x02\x03\0\x1e\
-toolgate:plugin/progress@0.1.0\x05\x03\x01B\x05\x01ks\x01r\x04\x04codes\x07messa\
-ges\x09retryable\x7f\x07details\0\x04\0\x07failure\x03\0\x01\x01q\x02\x06output\x01\
-s\0\x06client\x01s\0\x04\0\x07outcome\x03\0\x03\x03\0\x1btoolgate:plugin/types@0\
-.1.0\x05\x04\x02\x03\0\x04\x07failure\x02\x03\0\x04\x07outcome\x01B\x0a\x02\x03\x02\
-\x01\x05\x04\0\x07failure\x03\0\0\x02\x03\x02\x01\x06\x04\0\x07outcome\x03\0\x02\
-\x01j\x01s\x01\x01\x01@\0\0\x04\x04\0\x08describe\x01\x05\x01j\x01\x03\x01\x01\x01\
-@\x02\x04tools\x09argumentss\0\x06\x04\0\x04call\x01\x07\x04\0\x1btoolgate:plugi\
-n/tools@0.1.0\x05\x07\x04\0\x1ctoolgate:plugin/plugin@0.1.0\x04\0\x0b\x0c\x01\0\x06\
-plugin\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.262\
-.0\x10wit-bindgen-rust\x060.63.0";
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbf\x07\x01A\x02\x01\
+A\x12\x01B\x05\x01ks\x01r\x04\x04codes\x07messages\x09retryable\x7f\x07details\0\
+\x04\0\x07failure\x03\0\x01\x01q\x02\x06output\x01s\0\x06client\x01s\0\x04\0\x07\
+outcome\x03\0\x03\x03\0\x1btoolgate:plugin/types@0.1.0\x05\0\x02\x03\0\0\x07fail\
+ure\x01B\x09\x02\x03\x02\x01\x01\x04\0\x07failure\x03\0\0\x01@\0\0s\x04\0\x05too\
+ls\x01\x02\x01j\x01s\x01\x01\x01@\x01\x04tools\0\x03\x04\0\x08describe\x01\x04\x01\
+@\x02\x04tools\x09argumentss\0\x03\x04\0\x04call\x01\x05\x03\0\x1btoolgate:plugi\
+n/calls@0.1.0\x05\x02\x01B\x08\x02\x03\x02\x01\x01\x04\0\x07failure\x03\0\0\x01j\
+\x01s\x01\x01\x01@\x02\x09recipients\x04bodys\0\x02\x04\0\x04send\x01\x03\x01ks\x01\
+@\x02\x05limity\x04read\x04\0\x02\x04\0\x04read\x01\x05\x03\0\x1etoolgate:plugin\
+/messages@0.1.0\x05\x03\x01B\x07\x01@\0\0s\x04\0\x07call-id\x01\0\x01@\0\0w\x04\0\
+\x0bdeadline-ms\x01\x01\x01ks\x01@\x01\x03keys\0\x02\x04\0\x03get\x01\x03\x03\0\x1d\
+toolgate:plugin/context@0.1.0\x05\x04\x01B\x05\x01ks\x01@\0\0\0\x04\0\x0adefinit\
+ion\x01\x01\x01@\0\0s\x04\0\x08settings\x01\x02\x03\0\x1ctoolgate:plugin/config@\
+0.1.0\x05\x05\x01B\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\
+\x03\0\0\x01o\x02ss\x01p\x02\x01@\x04\x02at\x01\x05events\x07messages\x06fields\x03\
+\x01\0\x04\0\x05write\x01\x04\x03\0\x19toolgate:plugin/log@0.1.0\x05\x06\x01B\x04\
+\x01kw\x01ks\x01@\x03\x04donew\x05total\0\x07message\x01\x01\0\x04\0\x06report\x01\
+\x02\x03\0\x1etoolgate:plugin/progress@0.1.0\x05\x07\x02\x03\0\0\x07outcome\x01B\
+\x0a\x02\x03\x02\x01\x01\x04\0\x07failure\x03\0\0\x02\x03\x02\x01\x08\x04\0\x07o\
+utcome\x03\0\x02\x01j\x01s\x01\x01\x01@\0\0\x04\x04\0\x08describe\x01\x05\x01j\x01\
+\x03\x01\x01\x01@\x02\x04tools\x09argumentss\0\x06\x04\0\x04call\x01\x07\x04\0\x1b\
+toolgate:plugin/tools@0.1.0\x05\x09\x04\0(toolgate:plugin/plugin-with-grants@0.1\
+.0\x04\0\x0b\x18\x01\0\x12plugin-with-grants\x03\0\0\0G\x09producers\x01\x0cproc\
+essed-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x060.63.0";
         };
     };
 }
 #[doc(inline)]
-pub use __export_plugin_impl as export;
+pub use __export_plugin_with_grants_impl as export;
 #[rustfmt::skip]
 #[cfg(target_arch = "wasm32")]
 #[unsafe(
-    link_section = "component-type:wit-bindgen:0.63.0:toolgate:plugin@0.1.0:plugin-with-all-of-its-exports-removed:encoded world"
+    link_section = "component-type:wit-bindgen:0.63.0:toolgate:plugin@0.1.0:plugin-with-grants-with-all-of-its-exports-removed:encoded world"
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 728] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xbb\x04\x01A\x02\x01\
-A\x0a\x01B\x07\x01@\0\0s\x04\0\x07call-id\x01\0\x01@\0\0w\x04\0\x0bdeadline-ms\x01\
-\x01\x01ks\x01@\x01\x03keys\0\x02\x04\0\x03get\x01\x03\x03\0\x1dtoolgate:plugin/\
-context@0.1.0\x05\0\x01B\x05\x01ks\x01@\0\0\0\x04\0\x0adefinition\x01\x01\x01@\0\
-\0s\x04\0\x08settings\x01\x02\x03\0\x1ctoolgate:plugin/config@0.1.0\x05\x01\x01B\
-\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\x01o\x02s\
-s\x01p\x02\x01@\x04\x02at\x01\x05events\x07messages\x06fields\x03\x01\0\x04\0\x05\
-write\x01\x04\x03\0\x19toolgate:plugin/log@0.1.0\x05\x02\x01B\x04\x01kw\x01ks\x01\
-@\x03\x04donew\x05total\0\x07message\x01\x01\0\x04\0\x06report\x01\x02\x03\0\x1e\
-toolgate:plugin/progress@0.1.0\x05\x03\x01B\x05\x01ks\x01r\x04\x04codes\x07messa\
-ges\x09retryable\x7f\x07details\0\x04\0\x07failure\x03\0\x01\x01q\x02\x06output\x01\
-s\0\x06client\x01s\0\x04\0\x07outcome\x03\0\x03\x03\0\x1btoolgate:plugin/types@0\
-.1.0\x05\x04\x04\0<toolgate:plugin/plugin-with-all-of-its-exports-removed@0.1.0\x04\
-\0\x0b,\x01\0&plugin-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\
-\x0cprocessed-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x060.63.0";
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 1016] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xcf\x06\x01A\x02\x01\
+A\x0f\x01B\x05\x01ks\x01r\x04\x04codes\x07messages\x09retryable\x7f\x07details\0\
+\x04\0\x07failure\x03\0\x01\x01q\x02\x06output\x01s\0\x06client\x01s\0\x04\0\x07\
+outcome\x03\0\x03\x03\0\x1btoolgate:plugin/types@0.1.0\x05\0\x02\x03\0\0\x07fail\
+ure\x01B\x09\x02\x03\x02\x01\x01\x04\0\x07failure\x03\0\0\x01@\0\0s\x04\0\x05too\
+ls\x01\x02\x01j\x01s\x01\x01\x01@\x01\x04tools\0\x03\x04\0\x08describe\x01\x04\x01\
+@\x02\x04tools\x09argumentss\0\x03\x04\0\x04call\x01\x05\x03\0\x1btoolgate:plugi\
+n/calls@0.1.0\x05\x02\x01B\x08\x02\x03\x02\x01\x01\x04\0\x07failure\x03\0\0\x01j\
+\x01s\x01\x01\x01@\x02\x09recipients\x04bodys\0\x02\x04\0\x04send\x01\x03\x01ks\x01\
+@\x02\x05limity\x04read\x04\0\x02\x04\0\x04read\x01\x05\x03\0\x1etoolgate:plugin\
+/messages@0.1.0\x05\x03\x01B\x07\x01@\0\0s\x04\0\x07call-id\x01\0\x01@\0\0w\x04\0\
+\x0bdeadline-ms\x01\x01\x01ks\x01@\x01\x03keys\0\x02\x04\0\x03get\x01\x03\x03\0\x1d\
+toolgate:plugin/context@0.1.0\x05\x04\x01B\x05\x01ks\x01@\0\0\0\x04\0\x0adefinit\
+ion\x01\x01\x01@\0\0s\x04\0\x08settings\x01\x02\x03\0\x1ctoolgate:plugin/config@\
+0.1.0\x05\x05\x01B\x06\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\
+\x03\0\0\x01o\x02ss\x01p\x02\x01@\x04\x02at\x01\x05events\x07messages\x06fields\x03\
+\x01\0\x04\0\x05write\x01\x04\x03\0\x19toolgate:plugin/log@0.1.0\x05\x06\x01B\x04\
+\x01kw\x01ks\x01@\x03\x04donew\x05total\0\x07message\x01\x01\0\x04\0\x06report\x01\
+\x02\x03\0\x1etoolgate:plugin/progress@0.1.0\x05\x07\x04\0Htoolgate:plugin/plugi\
+n-with-grants-with-all-of-its-exports-removed@0.1.0\x04\0\x0b8\x01\02plugin-with\
+-grants-with-all-of-its-exports-removed\x03\0\0\0G\x09producers\x01\x0cprocessed\
+-by\x02\x0dwit-component\x070.262.0\x10wit-bindgen-rust\x060.63.0";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

@@ -4,7 +4,7 @@
 //! [`testing`](crate::testing) sets the values.
 
 #[cfg(target_family = "wasm")]
-mod host;
+pub(crate) mod host;
 #[cfg(not(target_family = "wasm"))]
 pub(crate) mod mock;
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use crate::Error;
+use crate::{Calls, Error};
 
 /// The call that a tool performs. A tool takes it as `&Context`, at any position among its parameters.
 pub struct Context {
@@ -96,6 +96,11 @@ impl Context {
     /// Returns the definition as JSON text, in a component that serves many plugins.
     pub fn definition(&self) -> Option<String> {
         self.source.definition()
+    }
+
+    /// Returns the agent's other tools. A plugin that calls them requests `capabilities(calls = true)`, and nothing else.
+    pub fn calls(&self) -> Calls {
+        Calls::new(self.source.calls())
     }
 
     /// Writes one event to the log: a short name (`cache_miss`), a message, and fields in the given order.

@@ -52,6 +52,10 @@ struct CapabilitiesDescription {
     network: &'static [NetworkRule],
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     credentials: &'static [&'static str],
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    calls: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    messages: bool,
 }
 
 #[derive(Serialize)]
@@ -100,6 +104,8 @@ fn describe_capabilities(capabilities: &Capabilities) -> CapabilitiesDescription
         filesystem: if capabilities.workspace { "workspace" } else { "none" },
         network: capabilities.network,
         credentials: capabilities.credentials,
+        calls: capabilities.calls,
+        messages: capabilities.messages,
     }
 }
 
@@ -126,7 +132,10 @@ fn describe_tool(tool: &ToolFacts, plugin: &PluginFacts) -> Result<ToolDescripti
 fn complete_hints(declared: &Hints, mode: Mode, capabilities: &Capabilities) -> HintsDescription {
     let read_only = declared.read_only.unwrap_or(false);
     // A server tool without network only changes the session's own workspace.
-    let is_open = mode == Mode::Client || !capabilities.network.is_empty();
+    let is_open = mode == Mode::Client
+        || !capabilities.network.is_empty()
+        || capabilities.calls
+        || capabilities.messages;
     HintsDescription {
         read_only,
         destructive: declared.destructive.unwrap_or(!read_only),

@@ -39,6 +39,7 @@ mod tool;
 mod tool_return;
 
 mod arguments;
+mod calls;
 mod content;
 mod context;
 mod error;
@@ -56,6 +57,7 @@ pub mod bindings;
 mod export;
 #[cfg(feature = "http")]
 pub mod http;
+pub mod messages;
 #[cfg(feature = "async")]
 pub mod task;
 // Requests use the executor of `async` tools.
@@ -65,6 +67,7 @@ mod task;
 #[cfg(not(target_family = "wasm"))]
 pub mod testing;
 
+pub use calls::{CallFailure, Calls};
 pub use content::{Content, WithContent};
 pub use context::{Context, Level};
 pub use defined::Defined;

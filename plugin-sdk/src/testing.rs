@@ -34,10 +34,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::context::mock::Source;
+use crate::context::mock::{CallSource, Source};
 pub use crate::context::mock::{Line, Report};
 use crate::tool::{Plugin, ToolFacts, ToolOutput};
-use crate::{Context, Error, Tool};
+use crate::{CallFailure, Context, Error, Tool};
 pub use defined::{DefinedPlugin, defined};
 #[cfg(feature = "http")]
 pub use network::{Network, Reply, Sent, network};
@@ -163,6 +163,7 @@ pub fn context() -> ContextBuilder {
             definition: None,
             log_lines: Vec::new().into(),
             progress_reports: Vec::new().into(),
+            calls: CallSource::default(),
         },
     }
 }
@@ -233,6 +234,17 @@ impl ContextBuilder {
         self
     }
 
+    /// Adds a tool that [`Context::calls`] finds, by its name like `files/read`.
+    pub fn tool(
+        self,
+        name: &str,
+        description: &str,
+        call: impl Fn(Value) -> Result<Value, CallFailure> + 'static,
+    ) -> Self {
+        self.source.calls.add(name, description, call);
+        self
+    }
+
     /// Returns the context.
     pub fn build(self) -> Context {
         Context { source: self.source }
@@ -249,9 +261,27 @@ pub fn reported(context: &Context) -> Vec<Report> {
     context.source.progress_reports.borrow().clone()
 }
 
+/// Returns the calls of other tools that a tool made, in order: names and arguments.
+pub fn called(context: &Context) -> Vec<(String, Value)> {
+    context.source.calls.made.borrow().clone()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn t13_a_test_stands_in_for_the_other_tools() {
+        let echo = |arguments| Ok(json!([arguments]));
+        let context = context().tool("some/echo", "Returns its arguments.", echo).build();
+        let calls = context.calls();
+
+        assert_eq!(calls.tools(), r#"[{"description":"Returns its arguments.","name":"some/echo"}]"#);
+        assert!(calls.describe("some/echo").unwrap().starts_with("tools.some.echo("));
+        assert_eq!(calls.call("some/echo", r#"{"a": 1}"#), Ok(r#"[{"a":1}]"#.to_owned()));
+        assert_eq!(calls.call("some/other", "{}").unwrap_err().code, "UNKNOWN_TOOL");
+        assert_eq!(called(&context), [("some/echo".to_owned(), json!({"a": 1}))]);
+    }
 
     #[test]
     fn m5_a_null_is_kept_where_the_schema_gives_it_a_meaning() {

@@ -100,6 +100,8 @@ pub struct Capabilities {
     pub workspace: bool,
     pub network: &'static [NetworkRule],
     pub credentials: &'static [&'static str],
+    pub calls: bool,
+    pub messages: bool,
 }
 
 /// A network destination that a plugin requests.

@@ -34,7 +34,7 @@ fn the_checked_in_bindings_match_the_contract() {
 fn generate(wit: &Path) -> String {
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_path(wit).unwrap();
-    let world = resolve.select_world(&[package], Some("plugin")).unwrap();
+    let world = resolve.select_world(&[package], Some("plugin-with-grants")).unwrap();
 
     let mut options = wit_bindgen_rust::Opts { format: true, pub_export_macro: true, ..Default::default() };
     options.runtime_path = Some("wit_bindgen::rt".to_owned());

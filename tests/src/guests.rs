@@ -19,7 +19,10 @@ pub const CALLER: &[u8] = guest("caller");
 /// The tools that the conformance suite of MCP calls.
 pub const CONFORMANCE: &[u8] = guest("conformance");
 
-const _: () = assert!(GUESTS.len() == 4, "a guest is not named here");
+/// Calls other tools, as a script does.
+pub const SCRIPTED: &[u8] = guest("scripted");
+
+const _: () = assert!(GUESTS.len() == 5, "a guest is not named here");
 
 const fn guest(name: &str) -> &'static [u8] {
     let mut at = 0;

@@ -112,6 +112,11 @@ impl Descriptor {
     }
 
     fn compile(description: PluginDescription, unknown_fields: Vec<String>) -> Result<Self, ReadError> {
+        if description.capabilities.mixes_powers() {
+            let message = "a plugin that asks for `calls` or `messages` asks for more";
+            let hint = "make another plugin of the part that needs more; a script can call its tools";
+            return Err(ReadError::new("/capabilities", message, hint));
+        }
         let PluginDescription { namespace, config_schema, tools, .. } = description;
         let config =
             config_schema.map(|schema| compile_schema("/config_schema", &schema, SchemaRole::Output));

@@ -147,6 +147,10 @@ pub struct CallIntent<'a> {
     pub session: Cow<'a, str>,
     /// The call's id.
     pub call: Cow<'a, str>,
+    /// The call whose script made this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub parent: Option<Cow<'a, str>>,
     /// The agent's name.
     pub agent: Cow<'a, str>,
     /// The user that the orchestrator acts for.

@@ -24,6 +24,8 @@ pub enum EventKind {
     ToolResult,
     /// The call did not run.
     ToolError,
+    /// An agent sent a message to this one (T12). It has no session, call or tool.
+    Message,
     /// A session was refused, since its agent has no tools. It has no call and no tool.
     Error,
 }
@@ -38,6 +40,7 @@ impl EventKind {
             Self::Client => "client",
             Self::ToolResult => "tool_result",
             Self::ToolError => "tool_error",
+            Self::Message => "message",
             Self::Error => "error",
         }
     }
@@ -62,6 +65,10 @@ pub struct Event {
     pub conversation: Option<String>,
     /// The call's id; empty in the event `error`.
     pub call: String,
+    /// The call whose script made this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub parent: Option<String>,
     /// The tool as the model named it; empty in the event `error`.
     pub tool: String,
     /// The call's status.
@@ -84,6 +91,33 @@ pub struct Event {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = EventProgress, required = false)]
     pub progress: Option<EventProgress>,
+    /// The message that arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = EventMessage, required = false)]
+    pub inbox: Option<EventMessage>,
+}
+
+impl Event {
+    /// An event of an agent, without a session or a call.
+    pub fn new(event: EventKind, at_ms: u64, organization: &str, agent: &str) -> Self {
+        Self {
+            event,
+            at_ms,
+            organization: organization.to_owned(),
+            agent: agent.to_owned(),
+            session: String::new(),
+            conversation: None,
+            call: String::new(),
+            parent: None,
+            tool: String::new(),
+            status: None,
+            error_type: None,
+            message: None,
+            approval: None,
+            progress: None,
+            inbox: None,
+        }
+    }
 }
 
 /// An item of a stream. The stream of a call ends with the event `answer`, which is the call's result.
@@ -111,6 +145,17 @@ pub struct EventApproval {
     /// `pending`, `approved`, `denied`, …
     #[schema(value_type = String)]
     pub state: ApprovalState,
+}
+
+/// A message to the agent of an event.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct EventMessage {
+    /// Its id.
+    pub id: String,
+    /// The agent that sent it.
+    pub from: String,
+    /// The number of unread messages in the inbox.
+    pub unread: u64,
 }
 
 /// The progress of a tool, as it reports it.

@@ -35,6 +35,25 @@ pub struct Capabilities {
     /// Credentials by provider; an empty list means none.
     #[serde(default, deserialize_with = "words::<_, REQUESTED_ENTRIES, PROVIDER_CHARS>")]
     pub credentials: Vec<String>,
+    /// Calls of the agent's other tools.
+    // Left out where it is false, as in the bindings of earlier approvals; the same holds for `messages`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub calls: bool,
+    /// Messages to agents of the organization.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub messages: bool,
+}
+
+impl Capabilities {
+    /// Whether a plugin that calls tools, or sends messages, asks for anything else.
+    ///
+    /// It may not: a call that is repeated after an approval repeats no effect but those that the daemon knows by their id,
+    /// and what a script read from one tool leaves the sandbox by the gate of another.
+    pub fn mixes_powers(&self) -> bool {
+        let calls = Self { calls: true, ..Self::default() };
+        let messages = Self { messages: true, ..Self::default() };
+        (self.calls || self.messages) && *self != calls && *self != messages
+    }
 }
 
 fn requested_rules<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<NetworkRule>, D::Error> {
@@ -100,6 +119,14 @@ pub struct Grant {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
     pub trace_context: bool,
+    /// Whether calls can call the agent's other tools. Default: `false`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
+    pub calls: bool,
+    /// Whether calls can send messages to agents of the organization, and read those of their agent. Default: `false`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
+    pub messages: bool,
     /// Digest of the version whose hints the operator confirms, as the plugin's view shows it (9.11). The hints of another
     /// version of an uploaded plugin do not count.
     #[serde(default, deserialize_with = "digest", skip_serializing_if = "Option::is_none")]
@@ -140,8 +167,8 @@ impl Serialize for PlainHttp {
 /// Grants everything that a plugin asks for.
 impl From<Capabilities> for Grant {
     fn from(asked: Capabilities) -> Self {
-        let Capabilities { filesystem, network, credentials } = asked;
-        Self { filesystem, network, credentials, ..Self::default() }
+        let Capabilities { filesystem, network, credentials, calls, messages } = asked;
+        Self { filesystem, network, credentials, calls, messages, ..Self::default() }
     }
 }
 

@@ -119,6 +119,8 @@ limits! {
         "Outgoing requests of a call: enough to read some pages, too few to flood a server.";
     egress_bytes EgressBytes = 16 * MIB, 1024 * MIB,
         "Bytes over the network, both ways together.";
+    inner_calls InnerCalls = 100, 1_000,
+        "Calls of other tools by a script: enough to go through a list, too few to flood a tool. Each is one record of the audit log.";
 }
 
 impl LimitName {

@@ -146,6 +146,12 @@ pub struct CapabilitiesView {
     pub network: Vec<NetworkRule>,
     /// Providers of the credentials that it uses.
     pub credentials: Vec<String>,
+    /// Whether it calls other tools.
+    #[serde(default)]
+    pub calls: bool,
+    /// Whether it sends and reads messages between agents.
+    #[serde(default)]
+    pub messages: bool,
 }
 
 /// A version of a plugin.

@@ -20,6 +20,8 @@ const REASON_CHARS: usize = 200;
 
 /// Most entries of a table: profiles, channels, integrations.
 const ENTRIES: usize = 10_000;
+/// Most names of `messages_to`.
+const RECIPIENTS: usize = 256;
 /// Longest display name, in characters.
 const DISPLAY_CHARS: usize = 200;
 
@@ -221,10 +223,58 @@ pub struct AgentDocument {
     #[serde(default, deserialize_with = "network")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<NetworkRule>>, max_items = 256))]
     pub network: Option<Arc<[NetworkRule]>>,
+    /// The agents of the organization that this one can send messages to: `"*"` or a list of names. Default: none.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, max_items = 256))]
+    pub messages_to: Recipients,
     /// Published, but not enforced yet.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(ignore))]
     pub quotas: NotEnforced,
+}
+
+/// Agents that another one can send messages to (T12). An empty list is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Recipients {
+    /// All agents of the organization.
+    All,
+    /// The agents of these names.
+    Named(Vec<Name>),
+}
+
+impl Default for Recipients {
+    fn default() -> Self {
+        Self::Named(Vec::new())
+    }
+}
+
+impl Recipients {
+    /// Whether the agent is one of them.
+    pub fn has(&self, agent: &Name) -> bool {
+        match self {
+            Self::All => true,
+            Self::Named(names) => names.contains(agent),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Recipients {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Form {
+            Word(String),
+            Names(Vec<String>),
+        }
+        let hint = "write `\"*\"` or a list of at most 256 names of agents";
+        let names = match Form::deserialize(from) {
+            Ok(Form::Word(word)) if word == "*" => return Ok(Self::All),
+            Ok(Form::Names(names)) if names.len() <= RECIPIENTS => names,
+            _ => return Err(invalid("this is no list of agents", hint)),
+        };
+        let names: Result<Vec<Name>, _> = names.iter().map(|name| Name::parse(name)).collect();
+        names.map(Self::Named).map_err(|error| invalid(error.message, error.hint))
+    }
 }
 
 /// Which calls of an agent run without a person's approval (G10).

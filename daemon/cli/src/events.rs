@@ -76,6 +76,7 @@ fn line(event: &Event) -> String {
         words.extend([approval.id.clone(), approval.state.as_str().to_owned()]);
     }
     words.extend(event.progress.as_ref().map(progress_text));
+    words.extend(event.inbox.as_ref().map(|message| format!("{} from {}", message.id, message.from)));
     words.join("  ")
 }
 

@@ -266,7 +266,10 @@ pub fn capabilities_text(capabilities: &CapabilitiesView) -> String {
         format!("{}://{}{port}{path}", rule.scheme.as_str(), rule.host)
     });
     let credentials = capabilities.credentials.iter().map(|provider| format!("credentials of {provider}"));
-    files.into_iter().chain(rules).chain(credentials).collect::<Vec<_>>().join(", ")
+    let calls = capabilities.calls.then(|| "calls of other tools".to_owned());
+    let messages = capabilities.messages.then(|| "messages to agents".to_owned());
+    let words = files.into_iter().chain(rules).chain(credentials).chain(calls).chain(messages);
+    words.collect::<Vec<_>>().join(", ")
 }
 
 /// Reads the component from a file.

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use toolgate_api::grant::{Capabilities, FilesystemAccess};
+use toolgate_api::grant::Capabilities;
 use wasmtime::Engine;
 use wasmtime::component::types::{self, ComponentItem};
 
@@ -25,7 +25,7 @@ pub struct Component(Arc<Loaded>);
 
 struct Loaded {
     plugin: PluginPre<CallState>,
-    needs: BTreeSet<&'static str>,
+    needs: BTreeSet<GrantKind>,
 }
 
 impl std::fmt::Debug for Component {
@@ -37,30 +37,26 @@ impl std::fmt::Debug for Component {
 impl Component {
     /// Returns an error if the component imports capabilities that its plugin does not request (B5).
     pub fn check_manifest(&self, asked: &Capabilities) -> Result<(), LoadError> {
-        let missing = self.0.needs.iter().find(|need| match **need {
-            "filesystem" => asked.filesystem == FilesystemAccess::None,
-            _ => asked.network.is_empty(),
-        });
-        match missing {
-            None => Ok(()),
-            Some(need) => {
-                let form = match *need {
-                    "filesystem" => "filesystem = workspace",
-                    _ => r#"network = ["GET https://api.example.com/v1/"]"#,
-                };
-                Err(LoadError::new(
-                    format!("the component imports {need} interfaces that the plugin does not ask for"),
-                    format!(
-                        "write `capabilities({form})` in `plugin!` (without the SDK: ask for `{need}` in `capabilities` of the description), or remove what imports it"
-                    ),
-                ))
-            }
-        }
+        let Some(need) = self.0.needs.iter().find(|need| !need.is_asked(asked)) else { return Ok(()) };
+        let (name, example) = (need.name(), need.example());
+        Err(LoadError::new(
+            format!("the component imports {name} interfaces that the plugin does not ask for"),
+            format!(
+                "write `capabilities({example})` in `plugin!` (without the SDK: ask for `{name}` in `capabilities` of the description), or remove what imports it"
+            ),
+        ))
     }
 
-    /// The capabilities that the imports need: `filesystem`, `network`.
+    /// The names of the capabilities that the imports need.
     pub fn needs(&self) -> impl Iterator<Item = &'static str> {
-        self.0.needs.iter().copied()
+        self.0.needs.iter().map(|need| need.name())
+    }
+
+    /// The names of the capabilities that the plugin asks for and no import can use.
+    pub fn unused(&self, asked: &Capabilities) -> impl Iterator<Item = &'static str> {
+        let kinds = [GrantKind::Filesystem, GrantKind::Network, GrantKind::Calls, GrantKind::Messages];
+        let unused = kinds.into_iter().filter(|kind| kind.is_asked(asked) && !self.0.needs.contains(kind));
+        unused.map(GrantKind::name).collect::<Vec<_>>().into_iter()
     }
 
     pub(crate) fn plugin(&self) -> &PluginPre<CallState> {
@@ -86,8 +82,7 @@ impl Sandbox {
                 ));
             }
             match classify(name)? {
-                ImportClass::Granted(GrantKind::Filesystem) => drop(needs.insert("filesystem")),
-                ImportClass::Granted(GrantKind::Network) => drop(needs.insert("network")),
+                ImportClass::Granted(kind) => drop(needs.insert(kind)),
                 ImportClass::Always | ImportClass::Denied => {}
             }
         }

@@ -11,6 +11,7 @@ use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
 use crate::effect::{BeforeEffect, ProgressSink};
 use crate::egress::{Credentials, Egress, EgressRecord, Sender, Upstreams};
 use crate::limiter::saturating_usize;
+use crate::services::Services;
 use crate::workspace::Workspace;
 
 /// The parameters of a call besides its limits and its component.
@@ -37,6 +38,10 @@ pub struct CallContext {
     pub before_effect: BeforeEffect,
     /// Receives the progress of the call.
     pub progress: ProgressSink,
+    /// The services of the daemon that the call may use.
+    pub services: Services,
+    /// The fuel that is left for this call, where a script makes it. The smaller of it and the limit counts.
+    pub fuel_left: u64,
     /// The trace of the call, which its requests carry. None if upstreams are not told.
     pub trace_context: Option<Arc<TraceContext>>,
     /// Whether requests and responses are kept in full, for the result of a test call.
@@ -102,6 +107,8 @@ impl CallContext {
             credentials: Credentials::NONE,
             before_effect: BeforeEffect::forbidden(),
             progress: ProgressSink::NONE,
+            services: Services::default(),
+            fuel_left: u64::MAX,
             trace_context: None,
             traced: false,
         }

@@ -1,6 +1,6 @@
 //! The host side of the plugin contract: bindings generated from `wit/`, and the host functions.
 //!
-//! These functions only read facts of the call or append to bounded buffers.
+//! The functions here only read facts of the call or append to bounded buffers; those that act are in `services.rs`.
 
 use wasmtime::component::{HasSelf, Linker};
 
@@ -9,10 +9,17 @@ use crate::state::CallState;
 
 wasmtime::component::bindgen!({
     path: "../../wit",
-    world: "toolgate:plugin/plugin",
+    world: "toolgate:plugin/plugin-with-grants",
+    imports: {
+        "toolgate:plugin/calls.call": async | trappable,
+        "toolgate:plugin/messages.send": async,
+        "toolgate:plugin/messages.read": async,
+    },
     exports: { default: async },
 });
 
+pub(crate) use PluginWithGrants as Plugin;
+pub(crate) use PluginWithGrantsPre as PluginPre;
 pub(crate) use exports::toolgate::plugin::tools::Outcome;
 pub(crate) use toolgate::plugin::types::Failure;
 

@@ -28,7 +28,8 @@ impl CopyMeter {
         if self.0.load(Ordering::Relaxed) == 0 { 0 } else { self.0.swap(0, Ordering::Relaxed) }
     }
 
-    fn add_fuel(&self, fuel: u64) {
+    /// Adds fuel that others used for the call.
+    pub(crate) fn add_fuel(&self, fuel: u64) {
         self.0.fetch_add(fuel, Ordering::Relaxed);
     }
 }

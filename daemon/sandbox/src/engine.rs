@@ -51,6 +51,9 @@ const INSTANCE_BOOKKEEPING_BYTES: usize = 1024 * 1024;
 /// and loading a plugin takes none. Two, so that one slow `describe` does not block all others.
 const CONCURRENT_DESCRIBES: u32 = 2;
 
+/// Most instances of calls, those of scripts included, for which the address space of the pool is surely there.
+const MOST_INSTANCES: u32 = 3_072;
+
 /// Size and reset method of the instance pool.
 #[derive(Clone, Debug)]
 pub struct SandboxSettings {
@@ -220,7 +223,9 @@ fn compiler_settings() -> Config {
 }
 
 fn pool(settings: &SandboxSettings, pagemap_scan: bool) -> PoolingAllocationConfig {
-    let instances = settings.instances.saturating_add(CONCURRENT_DESCRIBES);
+    // A script and the tool that it calls hold an instance each, in one slot.
+    let calls = settings.instances.saturating_mul(2).min(settings.instances.max(MOST_INSTANCES));
+    let instances = calls.saturating_add(CONCURRENT_DESCRIBES);
     // Each of the concurrent components can have its maximum, so no call can exhaust the pool for others.
     let (modules, memories, tables) =
         (count(Limits::CEILING.instances), count(Limits::CEILING.memories), count(Limits::CEILING.tables));

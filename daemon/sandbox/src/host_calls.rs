@@ -32,6 +32,8 @@ pub(crate) struct HostCalls {
     /// Fuel when the last host call returned. A guest burns fuel before it does anything else, so if the value is
     /// unchanged at the end, that host call failed, and not the guest or its result.
     pub(crate) fuel_at_return: Option<u64>,
+    /// Fuel when the guest entered the host.
+    pub(crate) fuel_at_entry: u64,
     /// Whether the last host call caused the failure. Set at the end.
     pub(crate) last_failed: bool,
     /// Fuel at the start of the current fuel slice.
@@ -69,6 +71,7 @@ impl HostCalls {
             made: 0,
             limit,
             fuel_at_return: None,
+            fuel_at_entry: 0,
             last_failed: false,
             slice_began: 0,
             entry: HostEntry::Call,
@@ -130,7 +133,7 @@ fn count<T>(
         (calls.slice_began, calls.entry) = (fuel, HostEntry::FuelSlice);
         return Ok(());
     }
-    calls.entry = HostEntry::Call;
+    (calls.entry, calls.fuel_at_entry) = (HostEntry::Call, fuel);
     calls.made = calls.made.saturating_add(1);
     // If a tick is due, this entry may be that tick, which is known only on return.
     if calls.made > calls.limit && calls.ticks.started_count() == calls.seen {

@@ -5,6 +5,7 @@
 //! every component and return "denied" without one: heavy language runtimes import them without using them, and one
 //! linker serves all components.
 
+use toolgate_api::grant::{Capabilities, FilesystemAccess};
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 use wasmtime_wasi::cli::WasiCliView;
@@ -29,15 +30,51 @@ pub(crate) enum ImportClass {
 }
 
 /// The capability that an interface needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GrantKind {
     Filesystem,
     Network,
+    Calls,
+    Messages,
+}
+
+impl GrantKind {
+    /// The name of the capability.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Filesystem => "filesystem",
+            Self::Network => "network",
+            Self::Calls => "calls",
+            Self::Messages => "messages",
+        }
+    }
+
+    /// Whether the plugin asks for it.
+    pub(crate) fn is_asked(self, asked: &Capabilities) -> bool {
+        match self {
+            Self::Filesystem => asked.filesystem != FilesystemAccess::None,
+            Self::Network => !asked.network.is_empty(),
+            Self::Calls => asked.calls,
+            Self::Messages => asked.messages,
+        }
+    }
+
+    /// An example of its request, in the form of the SDK.
+    pub(crate) fn example(self) -> &'static str {
+        match self {
+            Self::Filesystem => "filesystem = workspace",
+            Self::Network => r#"network = ["GET https://api.example.com/v1/"]"#,
+            Self::Calls => "calls = true",
+            Self::Messages => "messages = true",
+        }
+    }
 }
 
 /// Packages, their interfaces and the class of these. The version is checked separately.
 const TABLE: &[(&str, &[&str], ImportClass)] = &[
     ("toolgate:plugin", &["types", "context", "config", "log", "progress"], ImportClass::Always),
+    ("toolgate:plugin", &["calls"], ImportClass::Granted(GrantKind::Calls)),
+    ("toolgate:plugin", &["messages"], ImportClass::Granted(GrantKind::Messages)),
     ("wasi:cli", &["environment", "exit", "stdin", "stdout", "stderr"], ImportClass::Always),
     ("wasi:cli", &["terminal-input", "terminal-output"], ImportClass::Always),
     ("wasi:cli", &["terminal-stdin", "terminal-stdout", "terminal-stderr"], ImportClass::Always),

@@ -53,20 +53,13 @@ impl Admin {
     fn tell_refusal(&self, setup: &SessionSetup) {
         self.parts().dispatcher.parts().log.no_tools(setup);
         let CallError { error_type, message, .. } = no_tools();
+        let (organization, agent) = (setup.organization.as_str(), setup.agent.as_str());
         self.parts().dispatcher.parts().events.emit(&setup.organization, || Event {
-            event: EventKind::Error,
-            at_ms: now_ms(),
-            organization: setup.organization.as_str().into(),
-            agent: setup.agent.as_str().into(),
             session: setup.id.clone(),
             conversation: setup.conversation.clone(),
-            call: String::new(),
-            tool: String::new(),
-            status: None,
             error_type: Some(error_type),
             message: Some(message),
-            approval: None,
-            progress: None,
+            ..Event::new(EventKind::Error, now_ms(), organization, agent)
         });
     }
 

@@ -123,6 +123,7 @@ fn intent(call: &str) -> CallIntent<'_> {
         verdict: Verdict::Run,
         reason: Reason { layer: "agent".into(), rule: "enabled".into() },
         repeated: None,
+        parent: None,
         policy_revision: 3,
         plugin: Some(PluginStamp { version: "0.1.0".into(), digest: "sha256:00".into() }),
         source: "http".into(),

@@ -344,6 +344,8 @@ settings! {
         open_per_organization: u64 = 10_000, number(1, 10_000_000);
         /// Maximum size of the workspaces of all sessions of one organization together.
         workspace_bytes_per_organization: u64 = 16 * GIB, number(MIB, 1 << 50);
+        /// Retention of messages between agents, read or not.
+        messages_kept_seconds: u64 = 30 * DAY_SECONDS, number(60, 3650 * DAY_SECONDS);
     }
 }
 

@@ -19,7 +19,7 @@ use toolgate_api::name::Namespace;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{Component, QueueError, Slot, Workspace};
 
-use super::{CallOptions, Dispatcher, Stop, after, decide, record};
+use super::{CallOptions, Dispatcher, Stop, after, bounded, decide, record};
 use crate::call::RequestedCall;
 use crate::clock::monotonic_ms;
 use crate::registry::Snapshot;
@@ -60,12 +60,14 @@ impl Dispatcher {
         let rules_at = |snapshot: &Snapshot| options.rules(snapshot, session);
         let deadline = || {
             let rules = rules_at(&self.0.registry.snapshot());
-            after(arrived, admission::limits_of(&rules, &call.tool).deadline_ms)
+            bounded(after(arrived, admission::limits_of(&rules, &call.tool).deadline_ms), options.outer)
         };
         let mut files = None;
         loop {
             let slot = tokio::select! {
                 biased;
+                // An inner call runs in the slot of its outer call, and would wait for another one for ever.
+                () = std::future::ready(()), if options.outer.is_some() => None,
                 slot = self.0.queue.enter(session.setup.organization.as_str(), deadline) => {
                     Some(slot.map_err(queue_refusal)?)
                 }
@@ -91,7 +93,7 @@ impl Dispatcher {
                 Some(exceeded) => Verdict::Refused(Refusal::rounds_exceeded(exceeded.what, exceeded.allowed)),
             };
             let decision = deciding.elapsed();
-            if files.is_none() && may_change_files(&verdict) {
+            if files.is_none() && options.outer.is_none() && may_change_files(&verdict) {
                 files = session.changing_files.try_enter(ONE_ORGANIZATION);
                 if files.is_none() && !stop.is_requested() {
                     drop(slot);
@@ -142,7 +144,8 @@ fn may_change_files(verdict: &Verdict<Component>) -> bool {
         Verdict::NeedsApproval(unapproved) => unapproved,
         Verdict::Refused(_) => return false,
     };
-    !call.hints().read_only && has_workspace(call)
+    // A script holds the files for all its calls: one that waited for them would keep its slot from the call that has them.
+    call.access().may_call_tools() || !call.hints().read_only && has_workspace(call)
 }
 
 fn has_workspace(call: &CallFacts<Component>) -> bool {

@@ -10,7 +10,7 @@ use toolgate_sandbox::Component;
 
 use super::{Attempt, Dispatcher, Origin, decide, events, record, rules_of};
 use crate::approvals::{self, ApprovalLookup, ApprovalStatus};
-use crate::call::{CallOutcome, OutcomeState};
+use crate::call::{CallOutcome, OutcomeState, outer_id};
 use crate::clock::now_ms;
 use crate::events::Events;
 use crate::sessions::{CallState, PendingCall, PendingOn, Session, Sessions};
@@ -161,6 +161,9 @@ impl Dispatcher {
         let entry = parts.audit.open(intent).map_err(|error| record::unrecordable(&error))?;
         let recorded = parts.audit.close(entry, record::client_outcome(&outcome)).await;
         recorded.map_err(|error| record::unrecordable(&error))?;
+        for inner in session.calls.pending().iter().filter(|inner| outer_id(inner) == Some(id)) {
+            Box::pin(self.cancel(session, inner, origin)).await?;
+        }
         match pending.approval() {
             Some(approval) => self.withdraw_approval(session, approval).await,
             None => Ok(()),

@@ -82,7 +82,7 @@ impl Dispatcher {
 
     /// Runs one call of a client that has no rounds: an MCP client bounds its own loops.
     pub async fn single(&self, session: &Arc<Session>, call: RequestedCall, origin: &Origin) -> CallAnswer {
-        self.call_idempotent(session, call, origin, None).await
+        self.call_idempotent(session, call, origin, None, None).await
     }
 
     /// Runs the calls of one request at the same time. A request with a new id is a round of its turn.
@@ -98,7 +98,7 @@ impl Dispatcher {
         if let [_] = calls.as_slice() {
             let mut results = Vec::with_capacity(1);
             for call in calls {
-                results.push(self.call_idempotent(session, call, origin, exceeded).await);
+                results.push(self.call_idempotent(session, call, origin, exceeded, None).await);
             }
             return BatchOutcome { results };
         }
@@ -107,8 +107,9 @@ impl Dispatcher {
         let mut results: Vec<Option<CallAnswer>> = calls.iter().map(|_| None).collect();
         for (at, call) in calls.into_iter().enumerate() {
             let (dispatcher, session, origin) = (self.clone(), Arc::clone(session), origin.clone());
-            let call =
-                async move { (at, dispatcher.call_idempotent(&session, call, &origin, exceeded).await) };
+            let call = async move {
+                (at, dispatcher.call_idempotent(&session, call, &origin, exceeded, None).await)
+            };
             running.spawn(self.0.detached.track(call));
         }
         while let Some(ended) = running.join_next().await {

@@ -11,19 +11,25 @@ use toolgate_admission::{Admitted, Checked, CredentialRights, Permitted, Verdict
 use toolgate_api::call::Executed;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_sandbox::{
-    BeforeEffect, CallClock, CallContext, Component, CredentialsForRequest, FinishedCall, Output, Workspace,
+    BeforeEffect, CallClock, CallContext, Component, CredentialsForRequest, FinishedCall, Messages,
+    OtherTools, Output, Services, Workspace,
 };
 
 use super::admit::AdmittedEntry;
 use super::detach::DetachOnDrop;
 use super::events::CallEvents;
 use super::refusals::{RefusedAttempt, is_given_up};
+use super::script::Script;
 use super::spill::spill;
-use super::{Attempt, CallOptions, Dispatcher, Origin, Stop, admit, after, client, events, record};
+use super::{
+    Attempt, CallOptions, Dispatcher, Origin, OuterCall, Stop, admit, after, bounded, client, events, record,
+    rules_of,
+};
 use crate::audit::{self, AuditError, Entry, Status};
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
 use crate::clock::{monotonic_ms, now_ms};
 use crate::credentials::{CredentialRefusal, CredentialRequest, Credentials};
+use crate::messages::Mailbox;
 use crate::metrics::Phase;
 use crate::sessions::{CallState, ClientPart, Lookup, PendingOn, RoundsExceeded, RunningCall, Session};
 use crate::traces::CallTrace;
@@ -36,6 +42,7 @@ impl Dispatcher {
         call: RequestedCall,
         origin: &Origin,
         exceeded: Option<RoundsExceeded>,
+        outer: Option<OuterCall>,
     ) -> CallAnswer {
         if let Some(fault) = &call.fault {
             return CallOutcome::of_error(&call, (**fault).clone()).into();
@@ -45,16 +52,17 @@ impl Dispatcher {
             Lookup::New(running) => {
                 // A caller that disconnects during the look-up has made no call.
                 let looking_up = scopeguard::guard(running, RunningCall::withdraw);
-                if session.restored
-                    && !call.id_is_new
-                    && let Some(known) = Box::pin(self.earlier_answer(session, &call, sha256)).await
-                {
-                    return known;
+                let mut began_ms = None;
+                if session.restored && !call.id_is_new {
+                    match Box::pin(self.earlier_answer(session, &call, sha256)).await {
+                        Ok(began) => began_ms = began,
+                        Err(known) => return *known,
+                    }
                 }
                 let running = ScopeGuard::into_inner(looking_up);
                 // A call that waited for approval was counted when it was first posted.
                 let exceeded = exceeded.filter(|_| running.waited_for.is_none());
-                let options = CallOptions { exceeded, test: None, trace: None };
+                let options = CallOptions { exceeded, outer, began_ms, ..CallOptions::default() };
                 let outcome = self.call_to_end(session, call, sha256, origin, running, options).await;
                 CallAnswer { outcome, replayed: false }
             }
@@ -92,13 +100,15 @@ impl Dispatcher {
         DetachOnDrop::new(&self.0.detached, stop, Box::pin(call)).await
     }
 
-    /// The answer to a call of this id in an earlier run of the daemon, which must not run again.
+    /// Looks for a call of this id in an earlier run of the daemon. Returns its answer as the error, since it must not run
+    /// again; otherwise the start of a call that waited for an approval.
     async fn earlier_answer(
         &self,
         session: &Session,
         call: &RequestedCall,
         sha256: audit::Sha256,
-    ) -> Option<CallAnswer> {
+    ) -> Result<Option<u64>, Box<CallAnswer>> {
+        let answer = |outcome: CallOutcome| Err(Box::new(outcome.into()));
         let (setup, audit) = (&session.setup, &self.0.audit);
         let look_up = async {
             let earlier = || audit.earlier_calls(&setup.id, setup.created_ms);
@@ -108,8 +118,9 @@ impl Dispatcher {
             }
         };
         let row = match look_up.await {
-            Ok(row) => row?,
-            Err(error) => return Some(CallOutcome::of_error(call, record::unrecordable(&error)).into()),
+            Ok(None) => return Ok(None),
+            Ok(Some(row)) => row,
+            Err(error) => return answer(CallOutcome::of_error(call, record::unrecordable(&error))),
         };
         // A call whose intent cannot be read counts as the same call: it must not run again.
         let is_same = row
@@ -117,17 +128,17 @@ impl Dispatcher {
             .as_ref()
             .is_none_or(|intent| *intent.wire_name == *call.tool && intent.arguments_sha256 == sha256);
         if !is_same {
-            return Some(CallOutcome::of_error(call, id_reused(&call.id)).into());
+            return answer(CallOutcome::of_error(call, id_reused(&call.id)));
         }
         // A call that was given up in the queue has not run, and is decided again.
         if is_given_up(&row) {
-            return None;
+            return Ok(None);
         }
         match (self.stored_outcome(session, &call.id, &row).await, row.status) {
-            (Some(outcome), _) => Some(CallAnswer { outcome, replayed: true }),
+            (Some(outcome), _) => Err(Box::new(CallAnswer { outcome, replayed: true })),
             // A call that waited for approval has not run, and is decided again.
-            (None, Some(Status::ApprovalRequired)) => None,
-            (None, _) => Some(CallOutcome::from_audit(&call.id, &call.tool, &row).into()),
+            (None, Some(Status::ApprovalRequired)) => Ok(Some(row.at_ms)),
+            (None, _) => answer(CallOutcome::from_audit(&call.id, &call.tool, &row)),
         }
     }
 
@@ -212,7 +223,10 @@ impl Dispatcher {
         };
         self.withdraw_unneeded(session, &running, &verdict).await;
         let exchanges = options.test.as_ref().map(|test| &test.exchanges);
-        let attempt = Attempt { session, call, origin, entry: &entry, arrived, trace, exchanges };
+        let began_ms = running.script_began_ms().or(options.began_ms);
+        let outer = options.outer;
+        let attempt =
+            Attempt { session, call, origin, entry: &entry, arrived, trace, exchanges, began_ms, outer };
         let (performed, on) = match stop.is_requested() {
             true => (CallOutcome::of_error(call, CallError::cancellation()), None),
             false => self.perform(verdict, &attempt, revision, stop).await,
@@ -286,6 +300,7 @@ impl Dispatcher {
     ) {
         if let Some(approval) = running.waited_for.as_ref().and_then(|pending| pending.approval())
             && !matches!(verdict, Verdict::NeedsApproval(_))
+            && running.script_began_ms().is_none()
             && let Err(error) = Box::pin(self.withdraw_approval(session, approval)).await
         {
             let conversation = session.setup.conversation_or_empty();
@@ -322,7 +337,9 @@ impl Dispatcher {
         };
         self.record_approval_use(attempt, approval.as_ref());
         let session = attempt.session;
-        let context = self.context(&admitted, attempt, deadline, workspace);
+        let script = admitted.access().may_call_tools() && attempt.exchanges.is_none();
+        let script = script.then(|| Script::new(self, attempt, &admitted, deadline));
+        let context = self.context(&admitted, attempt, deadline, workspace, script.as_ref());
         // Pinned here, since each future that it moves into would hold room for it twice.
         let stopped = pin!(stop.wait_for_request());
         let began = Instant::now();
@@ -338,13 +355,21 @@ impl Dispatcher {
         if let Some(trace) = attempt.trace {
             trace.add_run(began, &finished);
         }
-        let outcome = self.check_result(attempt, &admitted, &mut finished).await;
+        let outcome = match script.and_then(|script| script.take_end()) {
+            Some(state) => script_end(attempt, state, &finished).by(&admitted),
+            None => self.check_result(attempt, &admitted, &mut finished).await,
+        };
         record::effects(&self.0.audit, attempt.entry, &admitted, &finished);
         record::log_lines(session, attempt.call, &admitted, &finished);
         record::log_exception(session, &outcome, admitted.id());
         self.count_end(session, &outcome);
-        let on =
-            outcome.payload().is_some().then(|| PendingOn::Client(ClientPart::Admitted(Box::new(admitted))));
+        let on = match outcome.state {
+            OutcomeState::ClientRequired { .. } => {
+                Some(PendingOn::Client(ClientPart::Admitted(Box::new(admitted))))
+            }
+            OutcomeState::ApprovalRequired(_) => Some(PendingOn::Script { began_ms: attempt.began_ms() }),
+            _ => None,
+        };
         (outcome, on)
     }
 
@@ -366,7 +391,7 @@ impl Dispatcher {
         })?;
         let refused = |error| Box::new(CallOutcome::of_error(call, error).by(&admitted));
         client::check_capacity(session, &admitted).map_err(refused)?;
-        let deadline = after(attempt.arrived, admitted.limits().deadline_ms);
+        let deadline = bounded(after(attempt.arrived, admitted.limits().deadline_ms), attempt.outer);
         let workspace = admit::open_workspace(session, &admitted, deadline, stop).await.map_err(refused)?;
         Ok((admitted, deadline, workspace))
     }
@@ -377,6 +402,7 @@ impl Dispatcher {
         attempt: &Attempt<'_>,
         deadline: Instant,
         workspace: Option<Workspace>,
+        script: Option<&Arc<Script>>,
     ) -> CallContext {
         let Attempt { session, call, entry, trace, exchanges, .. } = *attempt;
         let trace = trace.filter(|_| admitted.access().tells_trace());
@@ -385,17 +411,34 @@ impl Dispatcher {
             identity: Arc::clone(&session.identity),
             deadline,
             workspace,
-            clock: CallClock::start(SystemTime::now()),
+            // The clock of a script stands still, so that another run of it makes the same calls.
+            clock: match script {
+                Some(_) => CallClock::Stopped { at: Duration::from_millis(attempt.began_ms()) },
+                None => CallClock::start(SystemTime::now()),
+            },
             // From the thread's generator, which the system reseeds now and then: no system call for each call.
-            seed: rand::random(),
+            seed: script.map_or_else(rand::random, |script| script.seed()),
             settings: "{}".into(),
             upstreams: Some(self.0.upstreams.clone()),
             credentials: credentials_for(&self.0.credentials, session, admitted),
             before_effect: sync_intent_before_effect(entry),
             progress: events::progress(&self.0.events, session, call),
+            services: Services {
+                tools: script.map(|script| Arc::clone(script) as Arc<dyn OtherTools>),
+                messages: admitted.access().may_message().then(|| self.mailbox(session)),
+            },
+            fuel_left: attempt.outer.map_or(u64::MAX, |outer| outer.fuel),
             trace_context: trace.map(|trace| Arc::new(trace.context())),
             traced: exchanges.is_some(),
         }
+    }
+
+    /// The inbox of the session's agent. The recipients are those of the rules in force now.
+    fn mailbox(&self, session: &Arc<Session>) -> Arc<dyn Messages> {
+        let rules = rules_of(&self.0.registry.snapshot(), session);
+        let recipients = rules.agent.document().messages_to.clone();
+        let (store, events) = (self.0.store.clone(), self.0.events.clone());
+        Arc::new(Mailbox { store, events, session: Arc::clone(session), recipients })
     }
 
     /// Checks what the plugin returned against its declared mode and output schema (R3, T3). A valid result over the limit is
@@ -451,6 +494,12 @@ impl Dispatcher {
         );
         self.store_unavailable_tools(session);
     }
+}
+
+/// The outcome of a script that one of its calls ended.
+fn script_end(attempt: &Attempt<'_>, state: OutcomeState, finished: &FinishedCall) -> CallOutcome {
+    let outcome = CallOutcome::new(&attempt.call.id, &attempt.call.tool, Executed::Yes, state);
+    CallOutcome { usage: finished.usage, ..outcome }
 }
 
 /// Says in the error of a plugin that it has no files, since it cannot know why they are not there.

@@ -9,7 +9,7 @@ use toolgate_api::error::CallError;
 use toolgate_api::event::{Event, EventApproval, EventKind, EventProgress};
 use toolgate_sandbox::ProgressSink;
 
-use crate::call::{CallOutcome, OutcomeState, RequestedCall};
+use crate::call::{CallOutcome, OutcomeState, RequestedCall, outer_id};
 use crate::clock::now_ms;
 use crate::events::Events;
 use crate::sessions::Session;
@@ -114,20 +114,14 @@ fn emit(
 ) {
     let setup = &session.setup;
     events.emit(&setup.organization, || {
+        let (organization, agent) = (setup.organization.as_str(), setup.agent.as_str());
         let mut event = Event {
-            event: EventKind::ToolCall,
-            at_ms: now_ms(),
-            organization: setup.organization.as_str().into(),
-            agent: setup.agent.as_str().into(),
             session: setup.id.clone(),
             conversation: setup.conversation.clone(),
             call: call.into(),
+            parent: outer_id(call).map(str::to_owned),
             tool: tool.into(),
-            status: None,
-            error_type: None,
-            message: None,
-            approval: None,
-            progress: None,
+            ..Event::new(EventKind::ToolCall, now_ms(), organization, agent)
         };
         event.event = fill(&mut event);
         event

@@ -65,6 +65,7 @@ fn intent_without_arguments<'a>(
         organization: setup.organization.as_str().into(),
         session: setup.id.as_str().into(),
         call: call.into(),
+        parent: call::outer_id(call).map(Cow::from),
         agent: setup.agent.as_str().into(),
         user: setup.user.as_deref().map(Cow::from),
         conversation: setup.conversation.as_deref().map(Cow::from),
@@ -262,7 +263,7 @@ pub(super) fn cancelled_intent<'a>(
     let reason = Reason { layer: "session".into(), rule: "cancelled".into() };
     let recorded = match &pending.on {
         PendingOn::Client(_) => RecordedVerdict::of_client_part(&pending.outcome, reason),
-        PendingOn::Person => RecordedVerdict {
+        PendingOn::Person | PendingOn::Script { .. } => RecordedVerdict {
             verdict: audit::Verdict::NeedsApproval,
             reason,
             tool: read_called_name(&pending.outcome.called).map(|tool| tool.to_string()),

@@ -87,7 +87,7 @@ impl Dispatcher {
             return Err(call::id_reused(&call.id));
         };
         let test = Arc::new(test);
-        let options = CallOptions { exceeded: None, test: Some(Arc::clone(&test)), trace: None };
+        let options = CallOptions { test: Some(Arc::clone(&test)), ..CallOptions::default() };
         let outcome = self.call_to_end(&session, call, sha256, origin, running, options).await;
         let exchanges = std::mem::take(&mut *test.exchanges.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(TestCallResult { outcome, exchanges })

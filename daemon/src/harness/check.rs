@@ -228,13 +228,7 @@ fn plugin_findings(component: &Component, descriptor: &Descriptor) -> Vec<Findin
     if let Err(error) = component.check_manifest(&descriptor.capabilities) {
         findings.push(UNDECLARED_IMPORT.error_finding("/capabilities", &error.into()));
     }
-    let asked = [
-        ("filesystem", asks_for_files(descriptor)),
-        ("network", !descriptor.capabilities.network.is_empty()),
-    ];
-    for (name, _) in
-        asked.iter().filter(|(name, asked)| *asked && !component.needs().any(|need| need == *name))
-    {
+    for name in component.unused(&descriptor.capabilities) {
         let message = format!("`{name}` is asked for, and no import of the component can use it");
         findings.push(UNUSED_CAPABILITY.at(format!("/capabilities/{name}"), message));
     }

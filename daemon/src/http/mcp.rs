@@ -83,6 +83,7 @@ pub struct McpQuery {
     #[param(required = false, value_type = String)]
     channel: Option<String>,
     /// `search` lists three tools that find, describe and call the others, and those that the organization always shows.
+    /// `code` lists the tool that runs scripts, whose description has the signatures of the others.
     #[param(required = false, inline)]
     tools: Option<ToolsShown>,
 }
@@ -95,6 +96,8 @@ pub enum ToolsShown {
     All,
     /// Three tools that find, describe and call the others.
     Search,
+    /// The tool that runs scripts, whose description has the signatures of the others; all where there is none.
+    Code,
 }
 
 /// Send a message of the Model Context Protocol.

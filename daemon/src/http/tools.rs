@@ -1,6 +1,7 @@
 //! The tools of a session over HTTP: list the callable tools, select those relevant to a message, disable and enable.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use toolgate_api::descriptor::Mode;
 use toolgate_api::plugin::ToolDetails;
 use toolgate_api::session::{SelectRequest, SelectedTool, SelectedTools, ToolList, ToolSwitch};
@@ -19,10 +20,12 @@ use super::extract::{Authenticated, Path, Query};
 use super::path_params::{SessionPath, ToolPath};
 use super::problem::Problem;
 use super::state::App;
+use crate::dispatch::refuse_in_script;
 use crate::plugins::tool_details;
 use crate::prompt::system_prompt;
 use crate::registry::Shortlist;
 use crate::sessions::Session;
+use crate::signature::signature;
 
 /// The query of a list.
 #[derive(Deserialize, IntoParams)]
@@ -44,6 +47,11 @@ pub struct ListQuery {
     #[serde(default)]
     #[param(required = false)]
     deferred: bool,
+    /// Whether the list has only the tool that runs scripts, whose description then has the signatures of the others. Without
+    /// such a tool this has no effect. Default: false.
+    #[serde(default)]
+    #[param(required = false)]
+    code: bool,
 }
 
 impl ListQuery {
@@ -74,6 +82,7 @@ pub async fn list(
 ) -> Result<axum::Json<ToolList>, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let tools = tools_of(&app, &session).await;
+    let tools = if query.code { only_scripts(tools) } else { tools };
     Ok(axum::Json(query.list(tools.iter().map(VisibleTool::to_listed))))
 }
 
@@ -111,7 +120,13 @@ pub async fn select(
         all.iter().map(|shown| (shown.tool.index(), shown)).collect();
     let picked = |(number, why)| Some((*by_number.get(&number)?, why));
     let chosen: Vec<(&VisibleTool, Vec<String>)> = shortlist.tools.into_iter().filter_map(picked).collect();
-    let ToolList { tools, changed, left_out } = query.list(chosen.iter().map(|(shown, _)| shown.to_listed()));
+    let listed = chosen.iter().map(|(shown, _)| *shown);
+    let script = all.iter().find(|tool| tool.runs_scripts()).filter(|_| query.code);
+    let script = script.map(|script| script.with_signatures(listed.clone()));
+    let ToolList { tools, changed, left_out } = match &script {
+        Some(script) => query.list([script.to_listed()]),
+        None => query.list(listed.map(VisibleTool::to_listed)),
+    };
     let names = || chosen.iter().map(|(shown, _)| shown.name());
     Ok(axum::Json(SelectedTools {
         tools,
@@ -146,7 +161,17 @@ pub async fn switch(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Leaves the tool that runs scripts, if there is one.
+pub(super) fn only_scripts(tools: Vec<VisibleTool>) -> Vec<VisibleTool> {
+    let script = tools.iter().find(|tool| tool.runs_scripts());
+    match script.map(|script| script.with_signatures(tools.iter())) {
+        Some(script) => vec![script],
+        None => tools,
+    }
+}
+
 /// A callable tool with its description for a model.
+#[derive(Clone)]
 pub(super) struct VisibleTool {
     tool: Tool<Component>,
     description: String,
@@ -180,6 +205,21 @@ impl VisibleTool {
     /// The tool's name, whether it needs an approval, and the digest of its plugin.
     pub fn key(&self) -> (String, bool, Digest) {
         (self.name().to_owned(), self.requires_approval, self.tool.plugin().digest.clone())
+    }
+
+    fn runs_scripts(&self) -> bool {
+        self.tool.access().may_call_tools()
+    }
+
+    /// The same tool, described with the signatures of those that its scripts may call.
+    fn with_signatures<'a>(&self, tools: impl Iterator<Item = &'a Self>) -> Self {
+        let mut description = format!("{}\n\nThe script may call:", self.description);
+        for tool in tools.filter(|tool| refuse_in_script(&tool.tool).is_none()) {
+            let described = tool.tool.descriptor();
+            let first_line = described.description.lines().next().unwrap_or_default();
+            let _ = write!(description, "\n{} // {first_line}", signature(described));
+        }
+        Self { description, ..self.clone() }
     }
 
     /// Whether the client performs its calls.

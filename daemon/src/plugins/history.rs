@@ -350,5 +350,7 @@ pub fn capabilities_view(requested: &Capabilities) -> CapabilitiesView {
         filesystem: filesystem.into(),
         network: requested.network.clone(),
         credentials: requested.credentials.clone(),
+        calls: requested.calls,
+        messages: requested.messages,
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct Sweeper {
     pub idle_ms: u64,
     /// Retention of expired approvals.
     pub kept_ms: u64,
+    /// Retention of messages between agents.
+    pub messages_kept_ms: u64,
 }
 
 impl Sweeper {
@@ -48,6 +50,10 @@ impl Sweeper {
                 self.store.forget_sessions(now_ms.saturating_sub(ENDED_SESSIONS_KEPT_MS)).await
             {
                 tracing::warn!(%error, "the rows of old sessions cannot be removed");
+            }
+            if let Err(error) = self.store.forget_messages(now_ms.saturating_sub(self.messages_kept_ms)).await
+            {
+                tracing::warn!(%error, "old messages cannot be removed");
             }
             self.sessions.answers().remove_old(now_ms);
             self.end_idle(now_ms).await;

@@ -58,6 +58,11 @@ pub struct PendingCall {
 pub enum PendingOn {
     /// A person, who approves it. Posted again, the call is decided again.
     Person,
+    /// A person, who approves an inner call of its script. Posted again, the script runs again.
+    Script {
+        /// The start of its first run, in milliseconds since 1970.
+        began_ms: u64,
+    },
     /// The client, which posts the result of its part (T3).
     Client(ClientPart),
 }
@@ -444,6 +449,14 @@ impl CallTable {
 }
 
 impl RunningCall {
+    /// The start of the first run of a script that waited for an approval, in milliseconds since 1970.
+    pub fn script_began_ms(&self) -> Option<u64> {
+        match self.waited_for.as_ref()?.on {
+            PendingOn::Script { began_ms } => Some(began_ms),
+            PendingOn::Person | PendingOn::Client(_) => None,
+        }
+    }
+
     /// Records the final outcome.
     pub fn end(mut self, outcome: CallOutcome, now_ms: u64) -> Arc<CallOutcome> {
         self.ended = true;

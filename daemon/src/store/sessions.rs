@@ -177,6 +177,7 @@ pub(super) async fn end_of(
     .fetch_all(&mut **change)
     .await?;
     super::approvals::void_of(change, &ended).await?;
+    super::messages::delete_of(change, organization, agent).await?;
     Ok(ended)
 }
 

@@ -6,7 +6,9 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Error, Ident, LitInt, LitStr, Path, Result, Token, Type, bracketed, parenthesized, token};
+use syn::{
+    Error, Ident, LitBool, LitInt, LitStr, Path, Result, Token, Type, bracketed, parenthesized, token,
+};
 
 use crate::function::{Errors, option};
 use crate::name;
@@ -18,7 +20,7 @@ const KNOWN: &str =
     "version, publisher, category, purpose, capabilities(..), config, limits(..), and the names of tools";
 
 /// The limits of a call, the same as the host's.
-const LIMITS: [&str; 22] = [
+const LIMITS: [&str; 23] = [
     "fuel",
     "deadline_ms",
     "memory_bytes",
@@ -41,6 +43,7 @@ const LIMITS: [&str; 22] = [
     "open_files",
     "requests",
     "egress_bytes",
+    "inner_calls",
 ];
 
 pub fn expand(input: TokenStream) -> TokenStream {
@@ -76,6 +79,8 @@ struct Capabilities {
     workspace: bool,
     network: Vec<NetworkRule>,
     credentials: Vec<LitStr>,
+    calls: bool,
+    messages: bool,
 }
 
 impl Plugin {
@@ -320,8 +325,12 @@ impl Capabilities {
                 self.network = rules.iter().filter_map(|rule| errors.take(NetworkRule::read(rule))).collect();
             }
             "credentials" => self.credentials = texts("credentials = [\"stripe\"]", input)?,
+            "calls" => self.calls = input.parse::<LitBool>()?.value,
+            "messages" => self.messages = input.parse::<LitBool>()?.value,
             other => {
-                let message = format!("unknown capability `{other}`: use filesystem, network or credentials");
+                let message = format!(
+                    "unknown capability `{other}`: use filesystem, network, credentials, calls or messages"
+                );
                 return Err(Error::new(word.span(), message));
             }
         }
@@ -329,13 +338,15 @@ impl Capabilities {
     }
 
     fn write(&self) -> TokenStream {
-        let Self { workspace, credentials, .. } = self;
+        let Self { workspace, credentials, calls, messages, .. } = self;
         let network = self.network.iter().map(NetworkRule::write);
         quote! {
             ::toolgate_sdk::__private::Capabilities {
                 workspace: #workspace,
                 network: &[#(#network),*],
                 credentials: &[#(#credentials),*],
+                calls: #calls,
+                messages: #messages,
             }
         }
     }

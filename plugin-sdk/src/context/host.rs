@@ -1,6 +1,8 @@
 //! A context that calls the host.
 
-use crate::bindings::toolgate::plugin::{config, context, log, progress};
+use crate::CallFailure;
+use crate::bindings::toolgate::plugin::types::Failure;
+use crate::bindings::toolgate::plugin::{calls, config, context, log, progress};
 use crate::context::{Context, Level};
 
 pub(crate) struct Source;
@@ -33,6 +35,10 @@ impl Source {
         config::definition()
     }
 
+    pub(crate) fn calls(&self) -> CallSource {
+        CallSource
+    }
+
     pub(crate) fn log(&self, level: Level, event: &str, message: &str, fields: &[(String, String)]) {
         let level = match level {
             Level::Debug => log::Level::Debug,
@@ -45,5 +51,34 @@ impl Source {
 
     pub(crate) fn progress(&self, done: u64, total: Option<u64>, message: Option<&str>) {
         progress::report(done, total, message);
+    }
+}
+
+/// The host's calls of other tools.
+#[derive(Clone)]
+pub(crate) struct CallSource;
+
+impl CallSource {
+    pub(crate) fn tools(&self) -> String {
+        calls::tools()
+    }
+
+    pub(crate) fn describe(&self, tool: &str) -> Result<String, CallFailure> {
+        calls::describe(tool).map_err(CallFailure::from)
+    }
+
+    pub(crate) fn call(&self, tool: &str, arguments: &str) -> Result<String, CallFailure> {
+        calls::call(tool, arguments).map_err(CallFailure::from)
+    }
+}
+
+impl From<Failure> for CallFailure {
+    fn from(failure: Failure) -> Self {
+        Self {
+            code: failure.code,
+            message: failure.message,
+            retryable: failure.retryable,
+            details: failure.details.and_then(|details| serde_json::from_str(&details).ok()),
+        }
     }
 }

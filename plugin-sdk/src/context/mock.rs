@@ -2,7 +2,11 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
+use serde_json::{Value, json};
+
+use crate::CallFailure;
 use crate::context::Level;
 
 /// An event that a tool wrote to its log.
@@ -37,6 +41,7 @@ pub(crate) struct Source {
     pub(crate) definition: Option<String>,
     pub(crate) log_lines: RefCell<Vec<Line>>,
     pub(crate) progress_reports: RefCell<Vec<Report>>,
+    pub(crate) calls: CallSource,
 }
 
 impl Source {
@@ -60,6 +65,10 @@ impl Source {
         self.definition.clone()
     }
 
+    pub(crate) fn calls(&self) -> CallSource {
+        self.calls.clone()
+    }
+
     pub(crate) fn log(&self, level: Level, event: &str, message: &str, fields: &[(String, String)]) {
         let line =
             Line { level, event: event.to_owned(), message: message.to_owned(), fields: fields.to_vec() };
@@ -70,4 +79,58 @@ impl Source {
         let report = Report { done, total, message: message.map(str::to_owned) };
         self.progress_reports.borrow_mut().push(report);
     }
+}
+
+/// The other tools of a test.
+#[derive(Clone, Default)]
+pub(crate) struct CallSource {
+    tools: Rc<RefCell<BTreeMap<String, OtherTool>>>,
+    pub(crate) made: Rc<RefCell<Vec<(String, Value)>>>,
+}
+
+#[derive(Clone)]
+struct OtherTool {
+    description: String,
+    call: Rc<dyn Fn(Value) -> Result<Value, CallFailure>>,
+}
+
+impl CallSource {
+    pub(crate) fn add(
+        &self,
+        tool: &str,
+        description: &str,
+        call: impl Fn(Value) -> Result<Value, CallFailure> + 'static,
+    ) {
+        let other = OtherTool { description: description.to_owned(), call: Rc::new(call) };
+        self.tools.borrow_mut().insert(tool.to_owned(), other);
+    }
+
+    pub(crate) fn tools(&self) -> String {
+        let tools = self.tools.borrow();
+        let listed = tools.iter().map(|(name, tool)| json!({"name": name, "description": tool.description}));
+        Value::from_iter(listed).to_string()
+    }
+
+    pub(crate) fn describe(&self, tool: &str) -> Result<String, CallFailure> {
+        let found = self.find(tool)?;
+        Ok(format!("tools.{}(object): unknown\n\n{}", tool.replace('/', "."), found.description))
+    }
+
+    pub(crate) fn call(&self, tool: &str, arguments: &str) -> Result<String, CallFailure> {
+        let arguments = serde_json::from_str(arguments)
+            .map_err(|error| failure("INVALID_ARGUMENTS", format!("the arguments are not JSON: {error}")))?;
+        let found = self.find(tool)?;
+        self.made.borrow_mut().push((tool.to_owned(), Value::clone(&arguments)));
+        // The tools are not borrowed while one runs: it may look at them itself.
+        (found.call)(arguments).map(|output| output.to_string())
+    }
+
+    fn find(&self, tool: &str) -> Result<OtherTool, CallFailure> {
+        let found = self.tools.borrow().get(tool).cloned();
+        found.ok_or_else(|| failure("UNKNOWN_TOOL", format!("there is no tool `{tool}`")))
+    }
+}
+
+fn failure(code: &str, message: String) -> CallFailure {
+    CallFailure { code: code.to_owned(), message, retryable: false, details: None }
 }

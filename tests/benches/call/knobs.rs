@@ -233,5 +233,6 @@ fn intent(call: &str, arguments_sha256: Sha256) -> CallIntent<'_> {
         source: "bench".into(),
         principal: "bench".into(),
         repeated: None,
+        parent: None,
     }
 }

@@ -10,9 +10,11 @@ mod events;
 mod dialects;
 mod slow_audit;
 mod layers;
+mod inbox;
 mod messages;
 mod metrics;
 mod refusals;
+mod scripts;
 mod sessions;
 mod tool_lists;
 
@@ -35,6 +37,7 @@ impl Fixture {
         let operator = daemon.operator();
         operator.load("hostile", guests::HOSTILE);
         operator.load_confirmed("pay", &payments("1.0.0"));
+        scripts::load_scripted(&operator);
         Self { operator, daemon, made: 0 }
     }
 

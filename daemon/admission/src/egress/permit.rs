@@ -132,6 +132,16 @@ impl CallAccess {
         self.granted.user_credentials
     }
 
+    /// Whether the call may call other tools.
+    pub fn may_call_tools(&self) -> bool {
+        self.asked.calls && self.granted.calls
+    }
+
+    /// Whether the call may send and read messages.
+    pub fn may_message(&self) -> bool {
+        self.asked.messages && self.granted.messages
+    }
+
     /// Whether upstreams are told the trace of the call.
     pub fn tells_trace(&self) -> bool {
         self.granted.trace_context

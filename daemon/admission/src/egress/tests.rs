@@ -18,6 +18,7 @@ fn access(grant: &Value) -> CallAccess {
         filesystem: granted.filesystem,
         network: granted.network.clone(),
         credentials: granted.credentials.clone(),
+        ..Capabilities::default()
     };
     CallAccess::new(Arc::new(asked), Arc::new(granted))
 }

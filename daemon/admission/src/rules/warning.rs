@@ -48,6 +48,20 @@ pub fn grant_warnings(grant: &Grant, asked: &Capabilities) -> Vec<Warning> {
     if !grant.network.is_empty() && asked.network.is_empty() {
         warnings.push(unasked("/network", "network"));
     }
+    let switches = [
+        ("calls", grant.calls, asked.calls, "calls of other tools"),
+        ("messages", grant.messages, asked.messages, "messages"),
+    ];
+    for (name, granted, _, what) in switches.into_iter().filter(|(_, granted, asked, _)| granted != asked) {
+        warnings.push(match granted {
+            true => unasked(&format!("/{name}"), what),
+            false => {
+                let message =
+                    format!("the plugin asks for {what}, which are not granted (`{{\"{name}\":true}}`)");
+                Warning::new("WITHHELD", format!("/{name}"), message)
+            }
+        });
+    }
     let credentials = grant.credentials.iter().enumerate();
     warnings.extend(
         credentials

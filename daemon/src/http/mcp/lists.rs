@@ -10,7 +10,7 @@ use super::clients::Client;
 use super::{ToolsShown, ask};
 use crate::http::dialects::tools::{Deferral, Format, ListForm, list as list_as};
 use crate::http::problem::Problem;
-use crate::http::tools::{VisibleTool, find};
+use crate::http::tools::{VisibleTool, find, only_scripts};
 
 /// The tools of `?tools=search`.
 pub use crate::http::dialects::tools::FIND_TOOL as FIND;
@@ -29,6 +29,7 @@ pub struct Performs {
 /// The tools of the client, of those that it performs itself only what it can.
 pub async fn list(client: &Client, performs: Performs) -> Vec<Tool> {
     let visible = client.tools().await;
+    let visible = if client.shown == ToolsShown::Code { only_scripts(visible) } else { visible };
     let is_search = client.shown == ToolsShown::Search;
     let listed = visible
         .iter()

@@ -142,6 +142,7 @@ fn b5_a_grant_of_what_nobody_asks_for_is_warned_of() {
         filesystem: grant.filesystem,
         network: grant.network.clone(),
         credentials: grant.credentials.clone(),
+        ..Capabilities::default()
     };
     assert_eq!(grant_warnings(&grant, &asked), []);
 }

@@ -151,6 +151,7 @@ fn intent(call: &str, number: usize) -> CallIntent<'_> {
         arguments: Some(Cow::Owned(RawValue::from_string(arguments).expect("JSON"))),
         verdict: Verdict::Run,
         repeated: None,
+        parent: None,
         reason: Reason { layer: "agent".into(), rule: "enabled".into() },
         policy_revision: 3,
         plugin: None,

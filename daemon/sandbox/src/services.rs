@@ -1,0 +1,112 @@
+//! What the daemon does for a guest besides files and HTTP: calls of other tools (T13) and messages between agents (T12).
+//!
+//! The sandbox passes a request on and decides nothing about it. The daemon lends a service only to a call whose plugin asks
+//! for it and has it granted.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use toolgate_api::error::{CallError, ErrorType};
+
+use crate::contract::Failure;
+use crate::contract::toolgate::plugin::{calls, messages};
+use crate::state::CallState;
+
+type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// The services that a call is lent.
+#[derive(Clone, Default)]
+pub struct Services {
+    /// Calls of the agent's other tools.
+    pub tools: Option<Arc<dyn OtherTools>>,
+    /// Messages between agents.
+    pub messages: Option<Arc<dyn Messages>>,
+}
+
+/// The agent's other tools, as a script calls them.
+pub trait OtherTools: Send + Sync {
+    /// Returns the names and descriptions of the tools, as JSON text.
+    fn list(&self) -> String;
+    /// Returns the description of one tool with its typed signature.
+    fn describe(&self, tool: &str) -> Result<String, CallError>;
+    /// Calls a tool. `fuel` is what the guest has left.
+    fn call(&self, tool: String, arguments: String, fuel: u64) -> Answer<'_, InnerCall>;
+}
+
+/// An inner call that has ended.
+#[derive(Debug)]
+pub struct InnerCall {
+    /// The output or the error, which the script reads. None ends the script.
+    pub result: Option<Result<String, CallError>>,
+    /// The fuel that it used.
+    pub fuel: u64,
+}
+
+/// The inbox of an agent.
+pub trait Messages: Send + Sync {
+    /// Sends a message, and returns its id.
+    fn send(&self, recipient: String, body: String) -> Answer<'_, Result<String, CallError>>;
+    /// Returns the oldest messages as JSON text, and marks those up to `read` as read.
+    fn read(&self, limit: u32, read: Option<String>) -> Answer<'_, Result<String, CallError>>;
+}
+
+/// The daemon ended the script, and knows why.
+#[derive(Debug, thiserror::Error)]
+#[error("the script was ended by an inner call")]
+struct ScriptEnded;
+
+impl calls::Host for CallState {
+    fn tools(&mut self) -> String {
+        self.context.services.tools.as_ref().map_or_else(|| "[]".to_owned(), |tools| tools.list())
+    }
+
+    fn describe(&mut self, tool: String) -> Result<String, Failure> {
+        let tools = self.context.services.tools.as_ref().ok_or_else(|| not_lent("calls"))?;
+        tools.describe(&tool).map_err(to_failure)
+    }
+
+    async fn call(&mut self, tool: String, arguments: String) -> wasmtime::Result<Result<String, Failure>> {
+        let Some(tools) = self.context.services.tools.clone() else { return Ok(Err(not_lent("calls"))) };
+        let InnerCall { result, fuel } = tools.call(tool, arguments, self.host_calls.fuel_at_entry).await;
+        self.host_calls.copy_meter.add_fuel(fuel);
+        Ok(result.ok_or(ScriptEnded)?.map_err(to_failure))
+    }
+}
+
+impl messages::Host for CallState {
+    async fn send(&mut self, recipient: String, body: String) -> Result<String, Failure> {
+        let inbox = self.context.services.messages.clone().ok_or_else(|| not_lent("messages"))?;
+        let recorded = self.context.before_effect.wait().await;
+        recorded.map_err(|reason| {
+            to_failure(CallError::new(ErrorType::Unavailable, reason, "call again later"))
+        })?;
+        inbox.send(recipient, body).await.map_err(to_failure)
+    }
+
+    async fn read(&mut self, limit: u32, read: Option<String>) -> Result<String, Failure> {
+        let inbox = self.context.services.messages.clone().ok_or_else(|| not_lent("messages"))?;
+        inbox.read(limit, read).await.map_err(to_failure)
+    }
+}
+
+/// The error of a plugin without the grant, and of one inside a script, whose calls cannot make calls.
+fn not_lent(service: &str) -> Failure {
+    let message = format!(
+        "`{service}` does not work here: the plugin has no grant for it, or a script called this tool"
+    );
+    let hint =
+        format!("an operator can grant `{{\"{service}\":true}}`; a script cannot start another script");
+    to_failure(CallError::new(ErrorType::AccessDenied, message, hint))
+}
+
+fn to_failure(error: CallError) -> Failure {
+    Failure {
+        code: error.error_type.as_str().to_owned(),
+        retryable: error.retryable,
+        details: error.details.as_ref().and_then(|details| serde_json::to_string(details).ok()),
+        message: match error.hint.as_str() {
+            "" => error.message,
+            hint => format!("{} ({hint})", error.message),
+        },
+    }
+}

@@ -1,0 +1,215 @@
+//! Scripts that call other tools (T13): each inner call is gated, limited and recorded like any other.
+
+use toolgate_tests::events::Stream;
+use toolgate_tests::{CallReply, Client, Daemon, Value, guests, json};
+
+use crate::{Agent, PROGRAM, with_fixture};
+
+/// Loads the script guest with its grant.
+pub fn load_scripted(operator: &Client) {
+    let loaded = operator.load("scripted", guests::SCRIPTED);
+    let grant = json!({"calls": true, "confirmed_hints": loaded["digest"]});
+    operator.make("/v1/plugins/scripted/grant", &grant).expect(201);
+}
+
+fn payment(amount: u64) -> Value {
+    json!({"to": "bob", "amount": amount})
+}
+
+impl Agent {
+    fn script(&self, id: &str, calls: Value) -> CallReply {
+        self.session.call_as(id, "scripted/run", json!({"calls": calls}))
+    }
+}
+
+#[test]
+fn t13_a_script_calls_tools_and_each_call_is_a_child_in_the_log() {
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/*", "scripted/*"]}));
+        let mut events = Stream::open(&agent.owner, &format!("/v1/orgs/{}/events", agent.organization));
+        let reply = agent.script("c1", json!([["pay/send", payment(5)], ["call_pay_quote", payment(6)]]));
+        let results = &reply.output()["results"];
+        assert_eq!(results, &json!([{"output": {"done": true}}, {"output": {"done": true}}]));
+
+        let query = format!("kind=call&session={}&call=c1%20%231", agent.session.id);
+        let inner = fixture.operator.audit(&query).remove(0);
+        assert_eq!((&inner["call"]["parent"], &inner["call"]["tool"]), (&json!("c1"), &json!("pay/send")));
+        assert_eq!((&inner["status"], &inner["call"]["arguments"]), (&json!("ok"), &payment(5)));
+        assert_eq!(agent.session.audit_row(&fixture.operator, "c1")["call"]["parent"], Value::Null);
+        let mut seen = Vec::new();
+        while seen.len() < 6 {
+            let (name, event) = events.next().expect("an event");
+            seen.push((name, event["parent"].as_str().unwrap_or("-").to_owned()));
+        }
+        let seen: Vec<(&str, &str)> =
+            seen.iter().map(|(name, parent)| (name.as_str(), parent.as_str())).collect();
+        assert_eq!(
+            seen,
+            [
+                ("tool_call", "-"),
+                ("tool_call", "c1"),
+                ("tool_result", "c1"),
+                ("tool_call", "c1"),
+                ("tool_result", "c1"),
+                ("tool_result", "-"),
+            ]
+        );
+    });
+}
+
+#[test]
+fn t13_a_script_reads_refusals_as_errors_and_the_log_has_them() {
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/quote", "scripted/*"]}));
+        let reply = agent.script("c1", json!([
+            ["pay/send", payment(5)], ["pay/quote", {"amount": "x"}], ["no/tool", {}], ["pay/quote", payment(1)],
+            ["scripted/run", {"calls": []}],
+        ]));
+        let results = reply.output()["results"].as_array().cloned().unwrap_or_default();
+        let codes: Vec<&str> = results.iter().map(|result| result["code"].as_str().unwrap_or("ok")).collect();
+        assert_eq!(codes, ["ACCESS_DENIED", "INVALID_ARGUMENTS", "TOOL_NOT_FOUND", "ok", "ACCESS_DENIED"]);
+        assert!(
+            results[4]["message"].as_str().is_some_and(|text| text.contains("another script")),
+            "{results:?}"
+        );
+        let refused = format!("kind=call&session={}&call=c1%20%231", agent.session.id);
+        assert_eq!(fixture.operator.audit(&refused)[0]["call"]["verdict"], "refused");
+    });
+}
+
+#[test]
+fn t13_a_script_without_the_grant_calls_nothing() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    operator.load("scripted", guests::SCRIPTED);
+    operator.make_agent("acme/bot", &json!({"enabled": ["scripted/*", "time/*"]}));
+    let session = operator.open_session("acme/bot");
+    let now = json!({"calls": [["time/now", {}]]});
+    let refused = session.call("scripted/run", now.clone());
+    assert_eq!(refused.output()["results"][0]["code"], "ACCESS_DENIED");
+    operator.make("/v1/plugins/scripted/grant", &json!({"calls": true})).expect(201);
+    let reply = session.call("scripted/run", now);
+    assert!(reply.output()["results"][0]["output"].is_object(), "{}", reply.0);
+}
+
+#[test]
+fn t13_an_inner_call_that_needs_approval_ends_the_script_which_runs_again_after_it() {
+    with_fixture(|fixture| {
+        let document = json!({"enabled": ["pay/*", "scripted/*"], "require_approval_for": ["pay/send"]});
+        let agent = fixture.agent(&document);
+        let calls = json!([
+            ["pay/quote", {"to": "bob", "amount": "$random"}], ["pay/send", {"to": "bob", "amount": "$now"}],
+            ["pay/quote", payment(7)],
+        ]);
+        let waiting = agent.script("c1", calls.clone());
+        assert_eq!(waiting.status(), "approval_required", "{}", waiting.0);
+        let approval = waiting.approval();
+        let shown = agent.owner.get(&format!("/v1/approvals/{approval}")).expect(200).json();
+        assert_eq!(shown["tool"], "pay/send", "the person sees the inner call");
+        assert_eq!(
+            agent.script("c1", calls.clone()).approval(),
+            approval,
+            "asked again, it waits for the same one"
+        );
+        agent.approve(&approval);
+        let done = agent.script("c1", calls.clone());
+        assert_eq!(done.output()["results"].as_array().map(Vec::len), Some(3), "{}", done.0);
+        // The quote ran once, and the payment once.
+        for (number, statuses) in
+            [(1, vec!["ok"]), (2, vec!["ok", "approval_required", "approval_required"]), (3, vec!["ok"])]
+        {
+            let rows = fixture
+                .operator
+                .audit(&format!("kind=call&session={}&call=c1%20%23{number}", agent.session.id));
+            let seen: Vec<&str> = rows.iter().filter_map(|row| row["status"].as_str()).collect();
+            assert_eq!(seen, statuses, "call {number}");
+        }
+        assert_eq!(agent.script("c1", calls).output(), done.output(), "the recorded result");
+    });
+}
+
+#[test]
+fn t13_a_denied_or_cancelled_inner_call_ends_the_script() {
+    with_fixture(|fixture| {
+        let document = json!({"enabled": ["pay/*", "scripted/*"], "require_approval_for": ["pay/send"]});
+        let agent = fixture.agent(&document);
+        let calls = json!([["pay/send", payment(5)]]);
+        let denied = agent.script("c1", calls.clone()).approval();
+        agent.decide(&denied, json!({"decision": "deny", "reason": "no"})).expect(200);
+        agent.script("c1", calls.clone()).expect_error("APPROVAL_DENIED");
+        let withdrawn = agent.script("c2", calls).approval();
+        agent.session.cancel("c2").expect(204);
+        agent.decide(&withdrawn, json!({"decision": "approve"})).expect_refusal(410, "APPROVAL_EXPIRED");
+    });
+}
+
+#[test]
+fn t13_a_script_that_makes_another_call_after_an_approval_ends_as_a_conflict() {
+    with_fixture(|fixture| {
+        let enabled = json!(["pay/*", "scripted/*", "time/now"]);
+        let agent = fixture.agent(&json!({"enabled": enabled, "require_approval_for": ["pay/send"]}));
+        for (id, amount, disabled) in [("c1", 5, true), ("c2", 6, false)] {
+            let calls =
+                json!([["pay/quote", {"to": "bob", "amount": "$tools"}], ["pay/send", payment(amount)]]);
+            agent.session.set_disabled("time%2Fnow", false).expect(204);
+            let approval = agent.script(id, calls.clone()).approval();
+            agent.session.set_disabled("time%2Fnow", disabled).expect(204);
+            agent.approve(&approval);
+            let again = agent.script(id, calls.clone());
+            match disabled {
+                true => drop(again.expect_error("CONFLICT")),
+                false => drop(again.output().clone()),
+            }
+        }
+        let paid = fixture.operator.audit(&format!("kind=call&session={}&call=c1%20%232", agent.session.id));
+        assert_eq!(paid.len(), 1, "the approved call did not run: {paid:?}");
+    });
+}
+
+#[test]
+fn t13_inner_calls_run_in_the_slot_of_the_script_and_within_what_it_has_left() {
+    let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 1");
+    let operator = daemon.operator();
+    operator.load("hostile", guests::HOSTILE);
+    load_scripted(&operator);
+    let limits = json!({"inner_calls": 3, "fuel": 300_000_000u64});
+    let enabled = ["scripted/*", "hostile/spin", "files/write", "time/now"];
+    operator.make_agent("acme/bot", &json!({"enabled": enabled, "limits": limits}));
+    let session = operator.open_session("acme/bot");
+    let write = |text: &str| json!(["files/write", {"path": "a.txt", "content": text}]);
+    let reply = session
+        .call("scripted/run", json!({"calls": [write("a"), write("b"), ["time/now", {}], ["time/now", {}]]}));
+    let results = reply.output()["results"].as_array().cloned().unwrap_or_default();
+    assert_eq!(results.len(), 4);
+    assert!(results[..3].iter().all(|result| result["output"].is_object()), "{results:?}");
+    assert_eq!((&results[3]["code"], &results[3]["retryable"]), (&json!("QUOTA_EXCEEDED"), &json!(false)));
+    // What inner calls burn is the script's own.
+    let spins = json!({"calls": [["hostile/spin", {}], ["time/now", {}]]});
+    session.call("scripted/run", spins).expect_error("FUEL_EXHAUSTED");
+}
+
+#[test]
+fn t13_a_script_lists_and_describes_the_tools_that_it_may_call() {
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/*", "scripted/*", "user/ask"]}));
+        let listed = agent.session.call("scripted/list", json!({}));
+        let names: Vec<&str> = listed
+            .output()
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|tool| tool["name"].as_str())
+            .collect();
+        assert_eq!(names, ["pay/quote", "pay/send"], "neither a client's tool nor the script's own");
+        let described = agent.session.call("scripted/describe", json!({"tool": "pay/send"}));
+        let text = described.output().as_str().unwrap_or_default().to_owned();
+        assert!(text.starts_with("tools.pay.send({amount: number, to: string}): unknown\n"), "{text}");
+        agent.session.call("scripted/describe", json!({"tool": "time/now"})).expect_error("TOOL_FAILED");
+
+        let path = agent.session.path("/tools?code=true");
+        let list = agent.session.client.get(&path).expect(200).json();
+        let tools = list["tools"].as_array().cloned().unwrap_or_default();
+        assert_eq!(tools.len(), 1, "{list}");
+        assert!(tools[0].to_string().contains("tools.pay.quote("), "{list}");
+    });
+}
