@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Timeout that is far longer than any step takes on a loaded machine.
-pub const TIMEOUT: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Pause between two attempts, which leaves the processor to what is tested.
 const PAUSE: Duration = Duration::from_millis(1);
