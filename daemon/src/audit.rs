@@ -166,6 +166,14 @@ impl Audit {
         entry.queue.append_durably(RecordKind::Close, entry.sequence, &record)
     }
 
+    /// Appends the outcome of an inner call, which nobody outside sees. It is on disk before every record after it, so before the
+    /// next effect of the script, and before the script's answer.
+    pub fn close_inner(&self, mut entry: Entry, outcome: CallOutcome<'_>) -> Result<(), AuditError> {
+        entry.closed = true;
+        let record = entry.encode_outcome(outcome);
+        entry.queue.append(RecordKind::Close, entry.sequence, &record).map(drop)
+    }
+
     /// Appends an effect of a call. It is on disk with the outcome at the latest; await [`Audit::sync`] to have it there
     /// before the effect happens. An effect that does not fit is counted in the outcome.
     pub fn effect(&self, entry: &Entry, effect: EffectRecord<'_>) -> Result<(), AuditError> {

@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::{self as admission, Ledger, Rules, Verdict};
-use toolgate_sandbox::{Component, Exchange, Queue, Sandbox, Upstreams};
+use toolgate_sandbox::{Component, Exchange, Queue, Remainder, Sandbox, Upstreams};
 
 use crate::approvals::Approvals;
 use crate::audit::{Audit, Entry};
@@ -157,7 +157,7 @@ impl Attempt<'_> {
 #[derive(Clone, Copy, Debug)]
 struct OuterCall {
     deadline: Instant,
-    fuel: u64,
+    left: Remainder,
 }
 
 /// The options of a call.

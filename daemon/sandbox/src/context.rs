@@ -40,12 +40,34 @@ pub struct CallContext {
     pub progress: ProgressSink,
     /// The services of the daemon that the call may use.
     pub services: Services,
-    /// The fuel that is left for this call, where a script makes it. The smaller of it and the limit counts.
-    pub fuel_left: u64,
+    /// What the script that makes the call has left.
+    pub left: Remainder,
     /// The trace of the call, which its requests carry. None if upstreams are not told.
     pub trace_context: Option<Arc<TraceContext>>,
     /// Whether requests and responses are kept in full, for the result of a test call.
     pub traced: bool,
+}
+
+/// What a script has left for the call that it makes. The smaller of this and the call's own limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remainder {
+    /// Fuel.
+    pub fuel: u64,
+    /// Bytes over the network.
+    pub egress_bytes: u64,
+}
+
+impl Remainder {
+    /// No script makes the call, so its own limits count.
+    pub const WHOLE: Self = Self { fuel: u64::MAX, egress_bytes: u64::MAX };
+
+    pub(crate) fn narrow(self, limits: &Limits) -> Limits {
+        Limits {
+            fuel: limits.fuel.min(self.fuel),
+            egress_bytes: limits.egress_bytes.min(self.egress_bytes),
+            ..*limits
+        }
+    }
 }
 
 /// The header fields by which an upstream joins the trace of a call (W3C Trace Context).
@@ -108,7 +130,7 @@ impl CallContext {
             before_effect: BeforeEffect::forbidden(),
             progress: ProgressSink::NONE,
             services: Services::default(),
-            fuel_left: u64::MAX,
+            left: Remainder::WHOLE,
             trace_context: None,
             traced: false,
         }

@@ -43,7 +43,7 @@ mod secret;
 pub mod measure;
 
 pub use component::Component;
-pub use context::{CallClock, CallContext, CallIdentity, TraceContext};
+pub use context::{CallClock, CallContext, CallIdentity, Remainder, TraceContext};
 pub use cpu_scheduler::processors;
 pub use effect::{BeforeEffect, Effect, ProgressSink};
 pub use egress::{

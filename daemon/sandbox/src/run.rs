@@ -79,7 +79,7 @@ impl Sandbox {
         let deadline = context.deadline;
         let definition = call.tool().definition.clone();
         let (reach, digest) = (call.access(), call.digest().as_str());
-        let limits = &Limits { fuel: call.limits().fuel.min(context.fuel_left), ..*call.limits() };
+        let limits = &context.left.narrow(call.limits());
         let state = CallState::new(context, limits, reach, digest, definition, self.inner.ticks.clone());
         let stop = StopConditions { deadline, stop };
         // Over `output_bytes`, a result goes into the workspace (R10).

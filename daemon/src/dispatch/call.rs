@@ -12,7 +12,7 @@ use toolgate_api::call::Executed;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_sandbox::{
     BeforeEffect, CallClock, CallContext, Component, CredentialsForRequest, FinishedCall, Messages,
-    OtherTools, Output, Services, Workspace,
+    OtherTools, Output, Remainder, Services, Workspace,
 };
 
 use super::admit::AdmittedEntry;
@@ -234,7 +234,7 @@ impl Dispatcher {
         drop(permits);
         session.touch(now_ms());
         let outcome = CallOutcome { duration: arrived.elapsed(), ..performed };
-        if let Err(error) = self.record_outcome(entry, &outcome, trace).await {
+        if let Err(error) = self.record_outcome(entry, &outcome, options).await {
             // A call that ran and could not be recorded is not shown as done.
             let state = OutcomeState::Error(record::unrecordable(&error));
             return end(running, events, CallOutcome { state, ..outcome });
@@ -283,11 +283,15 @@ impl Dispatcher {
         &self,
         entry: Entry,
         outcome: &CallOutcome,
-        trace: Option<&CallTrace>,
+        options: &CallOptions,
     ) -> Result<(), AuditError> {
         let began = Instant::now();
-        let recorded = self.0.audit.close(entry, record::outcome(outcome)).await;
-        self.measure(Phase::Record, began, began.elapsed(), trace);
+        let (audit, outcome) = (&self.0.audit, record::outcome(outcome));
+        let recorded = match options.outer {
+            Some(_) => audit.close_inner(entry, outcome),
+            None => audit.close(entry, outcome).await,
+        };
+        self.measure(Phase::Record, began, began.elapsed(), options.trace.as_ref());
         recorded
     }
 
@@ -427,7 +431,7 @@ impl Dispatcher {
                 tools: script.map(|script| Arc::clone(script) as Arc<dyn OtherTools>),
                 messages: admitted.access().may_message().then(|| self.mailbox(session)),
             },
-            fuel_left: attempt.outer.map_or(u64::MAX, |outer| outer.fuel),
+            left: attempt.outer.map_or(Remainder::WHOLE, |outer| outer.left),
             trace_context: trace.map(|trace| Arc::new(trace.context())),
             traced: exchanges.is_some(),
         }

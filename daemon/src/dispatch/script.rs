@@ -17,7 +17,7 @@ use toolgate_admission::{self as admission, Admitted, Rules, Tool};
 use toolgate_api::descriptor::Mode;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::read_called_name;
-use toolgate_sandbox::{Component, InnerCall, OtherTools};
+use toolgate_sandbox::{Component, InnerCall, OtherTools, Remainder};
 
 use super::{Attempt, Dispatcher, Origin, OuterCall, rules_of};
 use crate::audit;
@@ -36,6 +36,8 @@ pub(super) struct Script {
     deadline: Instant,
     calls: AtomicU64,
     most_calls: u64,
+    /// Bytes over the network that its calls have left.
+    egress_left: AtomicU64,
     end: Mutex<Option<OutcomeState>>,
 }
 
@@ -63,6 +65,7 @@ impl Script {
             deadline,
             calls: AtomicU64::new(0),
             most_calls: admitted.limits().inner_calls,
+            egress_left: AtomicU64::new(admitted.limits().egress_bytes),
             end: Mutex::new(None),
         })
     }
@@ -93,7 +96,8 @@ impl Script {
         // The id may be that of a call in an earlier run of the script.
         let id = inner_id(&self.outer, number);
         let call = RequestedCall { id_is_new: false, ..RequestedCall::new(&id, tool, arguments.into()) };
-        let outer = OuterCall { deadline: self.deadline, fuel };
+        let left = Remainder { fuel, egress_bytes: self.egress_left.load(Ordering::Relaxed) };
+        let outer = OuterCall { deadline: self.deadline, left };
         let (dispatcher, session, origin) =
             (self.dispatcher.clone(), Arc::clone(&self.session), self.origin.clone());
         // A task of its own, since a guest that is polled inside another one would take its turns.
@@ -108,9 +112,12 @@ impl Script {
 
     /// What the script gets of an answer, or the end of the script.
     ///
-    /// Answers from the record use the fuel that the call used, so that each run of the script has the same left.
+    /// Answers from the record count as what the call used, so that each run of the script has the same left.
     fn result_of(&self, answer: &CallAnswer) -> InnerCall {
         let outcome = &answer.outcome;
+        // Its calls are made one after another.
+        let egress_left = self.egress_left.load(Ordering::Relaxed).saturating_sub(outcome.usage.egress_bytes);
+        self.egress_left.store(egress_left, Ordering::Relaxed);
         let ends = |state| {
             *self.end.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
             None

@@ -273,6 +273,11 @@ fn mcp_call(arguments: &Value) -> Value {
 }
 
 /// User and system time of a process.
+/// CPU time of a process so far.
+pub fn cpu_seconds(process: u32) -> f64 {
+    cpu_ticks(process) as f64 / TICKS_PER_SECOND
+}
+
 fn cpu_ticks(process: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();

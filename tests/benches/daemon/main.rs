@@ -10,6 +10,7 @@
 //! - `memory`: the same beside guests that fill, copy, touch and grow memory
 //! - `fronts`: CPU time of a call over HTTP, TLS, HTTP/2 and MCP, beside `rmcp` alone
 //! - `lists`: lists of a thousand tools in each provider's form
+//! - `scripts`: a task of 20 dependent calls as turns and as one script, and an inner call beside an outer one
 //! - `waiting`: memory of a call that waits for a slow upstream, for a thousand of them, and a small call beside them
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
@@ -19,6 +20,7 @@ mod fronts;
 mod json;
 mod lists;
 mod plugins;
+mod scripts;
 mod search;
 mod waiting;
 
@@ -37,7 +39,7 @@ fn main() {
     if std::env::args().any(|argument| argument == fronts::SERVE_RMCP) {
         return fronts::serve_rmcp();
     }
-    let parts: [(&str, fn()); 9] = [
+    let parts: [(&str, fn()); 10] = [
         ("start", plugins::start),
         ("plugins", plugins::many),
         ("search", search::search),
@@ -46,6 +48,7 @@ fn main() {
         ("memory", endless::memory),
         ("fronts", fronts::fronts),
         ("lists", lists::lists),
+        ("scripts", scripts::scripts),
         ("waiting", waiting::waiting),
     ];
     let is_part = |argument: &String| !argument.starts_with('-') && !argument.contains('=');

@@ -177,6 +177,32 @@ fn find_in_folder(folder: &Path, text: &str) -> bool {
     }
 }
 
+/// It has the clock and the random numbers of its first run, so its calls are the same.
+#[test]
+fn t13_a_script_that_waits_for_an_approval_goes_on_after_a_restart() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    operator.load("hostile", guests::HOSTILE);
+    operator.load("scripted", guests::SCRIPTED);
+    operator.make("/v1/plugins/scripted/grant", &json!({"calls": true})).expect(201);
+    let enabled = ["scripted/run", "hostile/echo", "hostile/shout"];
+    operator.make_agent("acme/bot", &json!({"enabled": enabled, "require_approval_for": ["hostile/shout"]}));
+    let session = operator.open_session("acme/bot");
+    let calls = json!({"calls": [
+        ["hostile/echo", {"text": "at $now"}], ["hostile/shout", {"bytes": 3}], ["hostile/echo", {"text": "done"}],
+    ]});
+    let approval = session.call_as("c1", "scripted/run", calls.clone()).approval();
+    let first = session.get_call("c1%20%231");
+    let daemon = stop_and_restart(daemon);
+    let session = move_to(&session, &daemon);
+    let owner =
+        daemon.operator().with_new_token(&json!({"role": "owner", "organization": "acme", "label": "owner"}));
+    owner.post(&format!("/v1/approvals/{approval}"), &json!({"decision": "approve"})).expect(200);
+    let done = session.call_as("c1", "scripted/run", calls);
+    let results = &done.output()["results"];
+    assert_eq!((&results[0]["output"], &results[2]["output"]), (first.output(), &json!("done")), "{results}");
+}
+
 /// Those of the oldest session give way, and never those of another organization.
 #[test]
 fn r7_stored_answers_are_bounded_by_organization() {

@@ -36,7 +36,8 @@ fn describe(
 }
 
 fn call(context: &Context, tool: &str, arguments: &Value) -> Value {
-    let arguments = arguments.to_string().replace("\"$now\"", &now().to_string());
+    let arguments =
+        arguments.to_string().replace("\"$now\"", &now().to_string()).replace("$now", &now().to_string());
     let arguments = arguments.replace("\"$random\"", &random().to_string());
     let tools = serde_json::from_str::<Vec<Value>>(&context.calls().tools()).unwrap_or_default().len();
     let arguments = arguments.replace("\"$tools\"", &tools.to_string());
