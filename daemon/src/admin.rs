@@ -48,7 +48,7 @@ pub struct AdminParts {
     /// Carries calls out.
     pub dispatcher: Dispatcher,
     /// Tokens and their roles.
-    pub identity: Identity,
+    pub identity: Arc<Identity>,
     /// The credential store.
     pub credentials: Credentials,
     /// The loaded plugins.
@@ -121,6 +121,12 @@ impl Admin {
     /// Checks that an organization is the caller's and exists.
     pub fn expect_own(&self, caller: &Caller, organization: &Name) -> Result<(), CallError> {
         caller.may_own(organization)?;
+        self.expect_known(organization)
+    }
+
+    /// Checks that the caller decides about the approvals of an organization that exists.
+    pub fn expect_decides(&self, caller: &Caller, organization: &Name) -> Result<(), CallError> {
+        caller.may_decide(organization)?;
         self.expect_known(organization)
     }
 

@@ -141,7 +141,7 @@ fn add_administration(routes: Routes) -> Routes {
 
 /// The routes of sessions and their calls, and of those who watch them.
 fn add_call_routes(routes: Routes) -> Routes {
-    use Access::{Audit as ReadAudit, Operate, Orchestrate, Own, UseTools, Verify};
+    use Access::{Audit as ReadAudit, Decide, Operate, Orchestrate, Own, UseTools, Verify};
     routes
         .add_guarded(Orchestrate, routes!(sessions::post))
         .add_guarded(Orchestrate, routes!(sessions::get, sessions::delete))
@@ -154,8 +154,8 @@ fn add_call_routes(routes: Routes) -> Routes {
         .add_guarded(Orchestrate, routes!(events::of_session))
         .add_guarded(Own, routes!(events::of_organization))
         .add_guarded(Operate, routes!(events::all))
-        .add_guarded(Own, routes!(approvals::list))
-        .add_guarded(Own, routes!(approvals::get, approvals::post))
+        .add_guarded(Decide, routes!(approvals::list))
+        .add_guarded(Decide, routes!(approvals::get, approvals::post))
         .add_guarded(Orchestrate, routes!(files::list))
         .add_guarded(Orchestrate, routes!(files::get, files::put, files::delete))
         .add_guarded_protocol(UseTools, "/mcp", routes!(mcp::post, mcp::session))

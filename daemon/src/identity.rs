@@ -18,14 +18,17 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
+use toolgate_api::network::Network;
 use toolgate_api::token::Role;
 
+use crate::clock::now_ms;
 use crate::store::{Store, StoreError, TokenRow};
 
 pub use access_tokens::AccessTokens;
@@ -35,15 +38,22 @@ pub use token::{Secret, TokenHash};
 /// Longest label, in bytes; a label is for people, and the limit keeps a row small.
 const LABEL_BYTES: usize = 200;
 
+/// Most networks of a token: each request is compared with them.
+const ADDRESSES: usize = 64;
+
 /// Every valid token, with creation and revocation.
 pub struct Identity {
     store: Store,
     live: ArcSwap<HashMap<String, Arc<Live>>>,
     /// Lock held while the store and the snapshot are updated together.
     changing: Mutex<()>,
+    /// When the last use of tokens was stored.
+    use_stored_ms: AtomicU64,
 }
 
 struct Live {
+    /// 0 where it was not used.
+    last_used_ms: AtomicU64,
     hash: TokenHash,
     caller: Arc<Caller>,
     label: String,
@@ -57,6 +67,10 @@ pub struct NewToken {
     pub organization: Option<Name>,
     pub agents: Option<Vec<Name>>,
     pub label: String,
+    /// When it ends, in milliseconds since 1970.
+    pub expires_ms: Option<u64>,
+    /// The networks that it may be used from.
+    pub addresses: Option<Vec<Network>>,
 }
 
 /// A new token. Its text is returned only once.
@@ -75,6 +89,9 @@ pub struct TokenSummary {
     pub agents: Option<Vec<Name>>,
     pub label: String,
     pub created_ms: u64,
+    pub expires_ms: Option<u64>,
+    pub addresses: Option<Vec<Network>>,
+    pub last_used_ms: Option<u64>,
 }
 
 /// Error of the creation of the first operator token.
@@ -107,7 +124,8 @@ impl Identity {
         let rows = store.live_tokens().await?;
         let live = rows.into_iter().map(|row| Ok((row.id.clone(), Arc::new(read(row)?))));
         let live = live.collect::<Result<HashMap<_, _>, StoreError>>()?;
-        Ok(Self { store, live: ArcSwap::from_pointee(live), changing: Mutex::new(()) })
+        let (live, use_stored_ms) = (ArcSwap::from_pointee(live), AtomicU64::new(now_ms()));
+        Ok(Self { store, live, changing: Mutex::new(()), use_stored_ms })
     }
 
     /// Returns the caller for the `Authorization` header of a request.
@@ -122,7 +140,7 @@ impl Identity {
     /// Returns the caller for a client certificate that stands for the token with this id.
     pub fn authenticate_certificate(&self, id: &str) -> Result<Arc<Caller>, CallError> {
         let live = self.live.load();
-        let known = live.get(id).map(|known| Arc::clone(&known.caller));
+        let known = live.get(id).and_then(|known| known.use_at(now_ms()));
         known.ok_or_else(|| authentication_error("the token of the client certificate is not valid"))
     }
 
@@ -134,7 +152,7 @@ impl Identity {
         now_ms: u64,
     ) -> Result<MadeToken, CallError> {
         maker.may_issue(wanted.role, wanted.organization.as_ref())?;
-        check(&wanted)?;
+        check(&wanted, now_ms)?;
         let made = self.make(wanted, now_ms).await;
         made.map_err(|error| match error {
             FirstTokenError::Store(error) => error.into(),
@@ -189,6 +207,8 @@ impl Identity {
             organization: None,
             agents: None,
             label: "made at the first start".into(),
+            expires_ms: None,
+            addresses: None,
         };
         let fresh = Fresh::new(wanted, now_ms)?;
         // The file is written first: a stored token that no file contains could not be created again.
@@ -205,7 +225,16 @@ impl Identity {
         // An unknown id is hashed and compared as well, so that timing reveals nothing.
         let expected = found.map_or(TokenHash::NOBODYS, |live| live.hash);
         let matches = secret.hash().equals(&expected);
-        found.filter(|_| matches).map(|live| Arc::clone(&live.caller))
+        found.filter(|_| matches)?.use_at(now_ms())
+    }
+
+    /// Stores when tokens were last used, of those that were used since the last time.
+    pub async fn store_last_use(&self) -> Result<(), StoreError> {
+        let since_ms = self.use_stored_ms.swap(now_ms(), Ordering::Relaxed);
+        let live = self.live.load_full();
+        let used = live.iter().map(|(id, live)| (id.clone(), live.last_used_ms.load(Ordering::Relaxed)));
+        let used: Vec<(String, u64)> = used.filter(|(_, at_ms)| *at_ms >= since_ms).collect();
+        self.store.note_token_use(&used).await
     }
 
     async fn make(&self, wanted: NewToken, now_ms: u64) -> Result<MadeToken, FirstTokenError> {
@@ -255,12 +284,23 @@ impl Fresh {
             label: wanted.label,
             created_ms: now_ms,
             revoked_ms: None,
+            expires_ms: wanted.expires_ms,
+            addresses: wanted.addresses,
+            last_used_ms: None,
         };
         Ok(Self { row, secret })
     }
 }
 
 impl Live {
+    /// The caller, unless its token has expired.
+    fn use_at(&self, now_ms: u64) -> Option<Arc<Caller>> {
+        self.caller.is_valid(now_ms).then(|| {
+            self.last_used_ms.store(now_ms, Ordering::Relaxed);
+            Arc::clone(&self.caller)
+        })
+    }
+
     fn summary(&self) -> TokenSummary {
         TokenSummary {
             id: self.caller.token_id.to_string(),
@@ -269,6 +309,9 @@ impl Live {
             agents: self.caller.agents.as_deref().map(<[Name]>::to_vec),
             label: self.label.clone(),
             created_ms: self.created_ms,
+            expires_ms: self.caller.expires_ms,
+            addresses: self.caller.addresses.as_deref().map(<[Network]>::to_vec),
+            last_used_ms: Some(self.last_used_ms.load(Ordering::Relaxed)).filter(|at_ms| *at_ms > 0),
         }
     }
 }
@@ -283,9 +326,11 @@ fn read(row: TokenRow) -> Result<Live, StoreError> {
         organization: row.organization,
         agents: row.agents.map(Arc::from),
         revoked: CancellationToken::new(),
-        expires_ms: None,
+        expires_ms: row.expires_ms,
+        addresses: row.addresses.map(Arc::from),
     };
-    Ok(Live { hash, caller: Arc::new(caller), label: row.label, created_ms: row.created_ms })
+    let last_used_ms = AtomicU64::new(row.last_used_ms.unwrap_or(0));
+    Ok(Live { last_used_ms, hash, caller: Arc::new(caller), label: row.label, created_ms: row.created_ms })
 }
 
 /// Parses a `Bearer` header (RFC 6750); the scheme is case-insensitive.
@@ -294,7 +339,7 @@ pub fn bearer(authorization: &str) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim_matches(' '))
 }
 
-fn check(wanted: &NewToken) -> Result<(), CallError> {
+fn check(wanted: &NewToken, now_ms: u64) -> Result<(), CallError> {
     let refuse = |message: &str, hint: &str| Err(CallError::new(ErrorType::InvalidRequest, message, hint));
     let role = wanted.role.as_str();
     match (wanted.role, &wanted.organization) {
@@ -304,13 +349,23 @@ fn check(wanted: &NewToken) -> Result<(), CallError> {
                 "leave `organization` out, or make an `owner`",
             );
         }
-        (Role::Owner | Role::Orchestrator | Role::Agent, None) => {
+        (Role::Owner | Role::Orchestrator | Role::Agent | Role::Approver, None) => {
             return refuse(
                 &format!("a token of role `{role}` needs its organization"),
                 "say which in `organization`",
             );
         }
         _ => {}
+    }
+    if wanted.expires_ms.is_some_and(|end| end <= now_ms) {
+        return refuse(
+            "`expires_at` is not in the future",
+            "name a time in milliseconds since 1970, or leave it out",
+        );
+    }
+    if wanted.addresses.as_ref().is_some_and(|networks| networks.is_empty() || networks.len() > ADDRESSES) {
+        let hint = "leave `addresses` out for every address, or name at most 64 networks";
+        return refuse("`addresses` has no entry, or too many", hint);
     }
     match &wanted.agents {
         agents if wanted.role == Role::Agent => match agents.as_deref() {

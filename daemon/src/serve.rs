@@ -250,7 +250,7 @@ impl PreparedDaemon {
         let audit = self.open_audit().await?;
         // Faults of the configuration are told before anything is compiled.
         let secrets = self.credential_settings(&audit)?;
-        let identity = Identity::load(store.clone()).await?;
+        let identity = Arc::new(Identity::load(store.clone()).await?);
         let operator_token = self.folder.operator_token();
         if identity.make_first_token(&operator_token, now_ms()).await? {
             tracing::info!(file = %operator_token.display(), "the operator token was created; it is only in this file");
@@ -286,6 +286,7 @@ impl PreparedDaemon {
             dispatcher: parts.dispatcher.clone(),
             store: parts.store.clone(),
             credentials: parts.credentials.clone(),
+            identity: Arc::clone(&parts.identity),
             idle_ms: self.config.sessions.idle_seconds.saturating_mul(1000),
             kept_ms: self.results_kept_ms(),
             messages_kept_ms: self.config.sessions.messages_kept_seconds.saturating_mul(1000),

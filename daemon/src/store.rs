@@ -50,6 +50,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("credentials", include_str!("../migrations/0003_credentials.sql")),
     ("publishers", include_str!("../migrations/0004_publishers.sql")),
     ("messages", include_str!("../migrations/0005_messages.sql")),
+    ("token_bounds", include_str!("../migrations/0006_token_bounds.sql")),
 ];
 
 /// Number of reading connections. Reads are short, and no call waits for them.

@@ -138,10 +138,12 @@ impl Fixture {
             caller("acme:owner", of("owner", ORGANIZATION), Some("owner"), Reach::Own),
             caller("acme:orchestrator", of("orchestrator", ORGANIZATION), Some("orchestrator"), Reach::Own),
             caller("acme:auditor", of("auditor", ORGANIZATION), Some("auditor"), Reach::Own),
+            caller("acme:approver", of("approver", ORGANIZATION), Some("approver"), Reach::Own),
             caller("acme:other-agent", token(one_agent), Some("orchestrator"), Reach::Foreign),
             caller("acme:agent", token(mcp), Some("agent"), Reach::Foreign),
             caller("rival:owner", of("owner", "rival"), Some("owner"), Reach::Foreign),
             caller("rival:orchestrator", of("orchestrator", "rival"), Some("orchestrator"), Reach::Foreign),
+            caller("rival:approver", of("approver", "rival"), Some("approver"), Reach::Foreign),
             caller("rival:auditor", of("auditor", "rival"), Some("auditor"), Reach::Foreign),
         ]
     }

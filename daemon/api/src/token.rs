@@ -17,13 +17,16 @@ pub enum Role {
     Orchestrator,
     /// The tools of one agent over MCP.
     Agent,
+    /// Decisions about the approvals of one organization.
+    Approver,
     /// Read access to the audit log, of one organization or of all.
     Auditor,
 }
 
 impl Role {
     /// Every role.
-    pub const ALL: [Self; 5] = [Self::Operator, Self::Owner, Self::Orchestrator, Self::Agent, Self::Auditor];
+    pub const ALL: [Self; 6] =
+        [Self::Operator, Self::Owner, Self::Orchestrator, Self::Agent, Self::Approver, Self::Auditor];
 
     /// The name, as requests have it.
     pub fn as_str(self) -> &'static str {
@@ -32,6 +35,7 @@ impl Role {
             Self::Owner => "owner",
             Self::Orchestrator => "orchestrator",
             Self::Agent => "agent",
+            Self::Approver => "approver",
             Self::Auditor => "auditor",
         }
     }
@@ -46,7 +50,7 @@ impl Role {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
-    /// The role. An `operator` has no organization; an `owner`, an `orchestrator` and an `agent` require one; an `auditor`
+    /// The role. An `operator` has no organization; an `owner`, an `orchestrator`, an `approver` and an `agent` require one; an `auditor`
     /// without one reads the whole audit log.
     #[schema(value_type = Role)]
     pub role: String,
@@ -61,6 +65,12 @@ pub struct TokenRequest {
     #[serde(default)]
     #[schema(max_length = 200)]
     pub label: String,
+    /// When the token ends, in milliseconds since 1970. Default: it does not expire.
+    #[schema(minimum = 0)]
+    pub expires_at: Option<u64>,
+    /// The networks that the token can be used from, in CIDR notation such as `10.1.0.0/16`. Default: every one.
+    #[schema(min_items = 1, max_items = 64)]
+    pub addresses: Option<Vec<String>>,
 }
 
 /// A token, as lists return it. Without `Debug`, since it can hold the secret.
@@ -81,6 +91,18 @@ pub struct TokenView {
     /// When the token was created, in milliseconds since 1970.
     #[schema(minimum = 0)]
     pub created_ms: u64,
+    /// When it ends, in milliseconds since 1970; absent if it does not expire.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub expires_at: Option<u64>,
+    /// The networks that it can be used from; absent for every one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Vec<String>, required = false)]
+    pub addresses: Option<Vec<String>>,
+    /// When it was last used, in milliseconds since 1970; absent if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub last_used_ms: Option<u64>,
     /// The text of the token, only in the response that created it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]

@@ -1,5 +1,7 @@
 //! `toolgate token`: manages tokens. A token is printed once, when it is created.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
@@ -17,6 +19,7 @@ Examples:
   toolgate token create --role orchestrator --organization acme --label 'chat server' > acme.token
   toolgate token create --role orchestrator --organization acme --agent bot
   toolgate token create --role agent --agent acme/bot
+  toolgate token create --role approver --organization acme --expires 90d --address 10.1.0.0/16
   toolgate token list
   toolgate token revoke 0123456789abcdef";
 
@@ -40,7 +43,7 @@ pub enum TokenCommand {
         #[arg(
             long,
             value_name = "ORG",
-            required_if_eq_any = [("role", Role::Owner.as_str()), ("role", Role::Orchestrator.as_str())]
+            required_if_eq_any = [("role", Role::Owner.as_str()), ("role", Role::Orchestrator.as_str()), ("role", Role::Approver.as_str())]
         )]
         organization: Option<String>,
         /// An agent that the token may act for, as AGENT or ORG/AGENT [default: all agents of the organization]
@@ -49,6 +52,12 @@ pub enum TokenCommand {
         /// A label for people
         #[arg(long, value_name = "TEXT", default_value = "")]
         label: String,
+        /// How long the token lasts, such as `90d`, `12h` or `30m` [default: for ever]
+        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+        expires: Option<Duration>,
+        /// A network that the token may be used from, such as `10.1.0.0/16` [default: every one]
+        #[arg(long, value_name = "NETWORK")]
+        address: Vec<String>,
     },
     /// List the tokens that are not revoked
     List,
@@ -61,14 +70,21 @@ pub enum TokenCommand {
 
 pub async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     match command {
-        TokenCommand::Create { role, organization, agent, label } => {
+        TokenCommand::Create { role, organization, agent, label, expires, address } => {
             let (organization, agent) = split_agents(organization, agent);
             let agents = (!agent.is_empty()).then_some(agent);
-            create(client, printer, &TokenRequest { role, organization, agents, label }).await
+            let addresses = (!address.is_empty()).then_some(address);
+            let expires_at = expires.map(|time| milliseconds(SystemTime::now() + time));
+            let request = TokenRequest { role, organization, agents, label, expires_at, addresses };
+            create(client, printer, &request).await
         }
         TokenCommand::List => {
             let tokens: Vec<TokenView> = client.list_all("/v1/tokens").await?;
-            Ok(printer.list(["ID", "ROLE", "ORGANIZATION", "AGENTS", "CREATED", "LABEL"], &tokens, row)?)
+            Ok(printer.list(
+                ["ID", "ROLE", "ORGANIZATION", "AGENTS", "CREATED", "LAST USED", "EXPIRES", "LABEL"],
+                &tokens,
+                row,
+            )?)
         }
         TokenCommand::Revoke { id } => {
             client.delete(&format!("/v1/tokens/{}", escape(&id))).send::<IgnoredAny>().await?;
@@ -101,13 +117,34 @@ async fn create(client: &Client, printer: &mut Printer<'_>, request: &TokenReque
     Ok(printer.note(&format!("this is token `{}`; it is not shown again", created.id))?)
 }
 
-fn row(token: &TokenView) -> [String; 6] {
+/// Parses a number of days, hours or minutes.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let hint = "write a number with `d`, `h` or `m`, such as `90d`";
+    let unit = text.chars().last().ok_or(hint)?;
+    let seconds = match unit {
+        'd' => 86_400,
+        'h' => 3_600,
+        'm' => 60,
+        _ => return Err(hint.to_owned()),
+    };
+    let count = text[..text.len() - 1].parse::<u32>().ok().filter(|count| *count > 0).ok_or(hint)?;
+    Ok(Duration::from_secs(u64::from(count) * seconds))
+}
+
+fn milliseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn row(token: &TokenView) -> [String; 8] {
     [
         token.id.clone(),
         token.role.as_str().to_owned(),
         cell(token.organization.as_ref()),
         cell(token.agents.as_ref().map(|agents| agents.join(",")).as_ref()),
         time_text(token.created_ms),
+        cell(token.last_used_ms.map(time_text).as_ref()),
+        cell(token.expires_at.map(time_text).as_ref()),
         token.label.clone(),
     ]
 }
@@ -131,6 +168,18 @@ mod tests {
             organization: Some("acme".into()),
             agent,
             label: "ci".into(),
+            expires: None,
+            address: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_token_is_a_number_with_a_unit() {
+        for (text, seconds) in [("90d", 90 * 86_400), ("12h", 12 * 3_600), ("30m", 1_800)] {
+            assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for text in ["", "d", "0d", "1y", "1.5h", "-1d", "1é"] {
+            assert!(parse_duration(text).is_err(), "{text}");
         }
     }
 

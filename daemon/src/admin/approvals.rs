@@ -37,7 +37,7 @@ impl Admin {
             Choice::Deny => "approval.deny",
         };
         let organization = row.organization.clone();
-        actor.caller.may_own(&organization)?;
+        actor.caller.may_decide(&organization)?;
         let details = details(&row, &request);
         let action =
             AuditedAction { details: details.as_deref(), ..actor.action(Some(&organization), action, id) };

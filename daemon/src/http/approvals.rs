@@ -1,4 +1,4 @@
-//! Handlers of approvals: owners of an organization list, read and decide them.
+//! Handlers of approvals: owners and approvers of an organization list, read and decide them.
 
 use axum::extract::State;
 use serde::Deserialize;
@@ -9,7 +9,7 @@ use toolgate_api::page::List;
 use utoipa::IntoParams;
 
 use super::body::Json;
-use super::documents::own_organization;
+use super::documents::name;
 use super::error_responses::{
     AlreadyDecided, ApprovalStale, AuditUnavailable, NoApproval, NoOrganization, OwnSession, StoreUnreadable,
 };
@@ -26,7 +26,7 @@ use crate::store::ApprovalRow;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ApprovalQuery {
-    /// Lists the approvals of this organization only. Default: all organizations that the token owns.
+    /// Lists the approvals of this organization only. Default: all organizations that the token decides for.
     #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64)]
     organization: Option<String>,
     /// Lists approvals in this state only.
@@ -41,7 +41,7 @@ pub struct ApprovalQuery {
 
 /// List approvals.
 ///
-/// The list starts with the oldest approval. Owners see the approvals of their organization.
+/// The list starts with the oldest approval. Owners and approvers see the approvals of their organization.
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "approvals", operation_id = "list_approvals", params(ApprovalQuery),
     responses((status = 200, description = "A page of approvals.", body = List<ApprovalView>), NoOrganization, StoreUnreadable),
@@ -51,8 +51,10 @@ pub async fn list(
     Authenticated(caller): Authenticated,
     Query(query): Query<ApprovalQuery>,
 ) -> Result<axum::Json<List<ApprovalView>>, Problem> {
-    let asked = query.organization.as_deref();
-    let asked = asked.map(|text| own_organization(&app, &caller, text)).transpose()?;
+    let asked = query.organization.as_deref().map(name).transpose()?;
+    if let Some(organization) = &asked {
+        app.admin().expect_decides(&caller, organization)?;
+    }
     let scope = asked.as_ref().or(caller.organization.as_ref());
     let limit = query.limit.unwrap_or(100);
     let found = app.parts().store.approvals(scope, query.state, query.cursor.as_deref(), limit + 1).await;

@@ -28,7 +28,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::error_responses::ErrorResponse;
 use super::header::header;
-use super::listener::{Authentication, ClientCertificate, HEADER_FIELDS};
+use super::listener::{Authentication, ClientCertificate, HEADER_FIELDS, PeerAddress};
 use super::parameters::Parameters;
 use super::problem::Problem;
 use super::protected_resource;
@@ -205,6 +205,9 @@ impl Guard {
     fn admit_caller(&self, caller: Arc<Caller>, request: &mut Request) -> Result<(), Problem> {
         if let Some(connection) = request.extensions_mut().remove::<Authentication>() {
             connection.succeed();
+        }
+        if let Some(PeerAddress(address)) = request.extensions().get() {
+            caller.may_come_from(*address)?;
         }
         caller.may(self.access)?;
         self.parameters.expect_known(request.method(), request.uri())?;

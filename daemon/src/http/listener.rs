@@ -32,7 +32,7 @@ use super::state::AFTER_DRAIN;
 use bad_request::BadRequest;
 pub(super) use bad_request::HEADER_FIELDS;
 use client_stream::{ClientStream, RequestInFlight};
-pub(super) use connections::Authentication;
+pub(super) use connections::{Authentication, PeerAddress};
 pub use connections::{ConnectionPermit, Connections};
 use socket::Accepted;
 pub use socket::{Listener, Socket};
@@ -191,6 +191,7 @@ impl Answering {
         if let Some(authentication) = self.permit.authentication() {
             request.extensions_mut().insert(authentication);
         }
+        request.extensions_mut().insert(PeerAddress(self.permit.peer));
         if let Some(client) = &self.client {
             request.extensions_mut().insert(client.clone());
         }

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use toolgate_api::error::ErrorType;
+use toolgate_api::network::Network;
 use toolgate_api::page::List;
 use toolgate_api::token::{Role, TokenRequest, TokenView};
 
@@ -56,7 +57,10 @@ pub async fn post(
     let organization = request.organization.as_deref().map(name).transpose()?;
     let agents = request.agents.map(|names| names.iter().map(|text| name(text)).collect()).transpose()?;
     let role = Role::parse(&request.role).ok_or_else(|| unknown_role(&request.role))?;
-    let wanted = NewToken { role, organization, agents, label: request.label };
+    let addresses =
+        request.addresses.map(|texts| texts.iter().map(|text| network(text)).collect()).transpose()?;
+    let (label, expires_ms) = (request.label, request.expires_at);
+    let wanted = NewToken { role, organization, agents, label, expires_ms, addresses };
     let (made, warnings) = app.admin().create_token(app.actor(&caller), wanted).await?;
     let token = Some(made.secret.text());
     let warnings = Some(warnings.into_iter().map(warning_view).collect());
@@ -89,9 +93,22 @@ fn view(token: TokenSummary) -> TokenView {
         agents: token.agents.map(|names| names.iter().map(ToString::to_string).collect()),
         label: token.label,
         created_ms: token.created_ms,
+        expires_at: token.expires_ms,
+        addresses: token.addresses.map(|networks| networks.iter().map(ToString::to_string).collect()),
+        last_used_ms: token.last_used_ms,
         token: None,
         warnings: None,
     }
+}
+
+fn network(text: &str) -> Result<Network, Problem> {
+    Network::parse(text).map_err(|error| {
+        Problem::new(
+            ErrorType::InvalidRequest,
+            error.to_string(),
+            "write the first address and the prefix length",
+        )
+    })
 }
 
 fn unknown_role(role: &str) -> Problem {
@@ -99,6 +116,6 @@ fn unknown_role(role: &str) -> Problem {
     Problem::new(
         ErrorType::InvalidRequest,
         format!("`{shown}` is not a role"),
-        "use `operator`, `owner`, `orchestrator`, `agent` or `auditor`",
+        "use `operator`, `owner`, `orchestrator`, `agent`, `approver` or `auditor`",
     )
 }

@@ -144,6 +144,7 @@ impl AccessTokens {
             agents: Some(Arc::from([claims.agent])),
             revoked: key.removed.clone(),
             expires_ms: Some(claims.expires_ms),
+            addresses: None,
         })
     }
 

@@ -5,6 +5,7 @@
 //! every organization. It then tests the ownership, and returns for another organization's object the same error as
 //! for one that does not exist (requirements, 9.5).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
+use toolgate_api::network::Network;
 use toolgate_api::token::Role;
 
 use crate::clock::now_ms;
@@ -28,8 +30,10 @@ pub struct Caller {
     pub agents: Option<Arc<[Name]>>,
     /// Cancelled when the token is revoked, for streams and tasks that outlive the request with it.
     pub revoked: CancellationToken,
-    /// The time at which an access token expires, in milliseconds since 1970. The daemon's own tokens do not.
+    /// The time at which the token expires, in milliseconds since 1970.
     pub expires_ms: Option<u64>,
+    /// The networks that the token may be used from; `None` means every one.
+    pub addresses: Option<Arc<[Network]>>,
 }
 
 /// Kinds of access that a role has or lacks.
@@ -43,6 +47,8 @@ pub enum Access {
     Operate,
     /// An organization's own objects: its agents, policies and tokens.
     Own,
+    /// The approvals of an organization.
+    Decide,
     /// Sessions, their calls and their files.
     Orchestrate,
     /// The tools of an agent over MCP.
@@ -59,6 +65,7 @@ impl Access {
         match self {
             Self::Operate => &[Role::Operator],
             Self::Own => &[Role::Operator, Role::Owner],
+            Self::Decide => &[Role::Operator, Role::Owner, Role::Approver],
             Self::Orchestrate => &[Role::Operator, Role::Owner, Role::Orchestrator],
             Self::UseTools => &[Role::Operator, Role::Owner, Role::Orchestrator, Role::Agent],
             Self::Audit => &[Role::Operator, Role::Owner, Role::Auditor],
@@ -101,6 +108,26 @@ impl Caller {
             format!("a token of role `{}` may not do this", self.role.as_str()),
             format!("use a token of role {}", one_of(roles)),
         ))
+    }
+
+    /// Checks that the token may be used from this address.
+    pub fn may_come_from(&self, address: IpAddr) -> Result<(), CallError> {
+        match self.addresses.as_deref() {
+            Some(networks) if !networks.iter().any(|network| network.contains(address.to_canonical())) => {
+                Err(CallError::new(
+                    ErrorType::Forbidden,
+                    format!("this token may not be used from `{address}`"),
+                    "use it from an address of its `addresses`, or create another token",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks access to the approvals of an organization.
+    pub fn may_decide(&self, organization: &Name) -> Result<(), CallError> {
+        self.may(Access::Decide)?;
+        self.need_scope(organization, || DocumentKey::Organization(organization.clone()).to_string())
     }
 
     /// Checks access to an organization's own objects: its agents and policies.
@@ -224,6 +251,7 @@ mod tests {
             agents: None,
             revoked: CancellationToken::new(),
             expires_ms: None,
+            addresses: None,
         }
     }
 

@@ -16,7 +16,14 @@ fn name(text: &str) -> Name {
 }
 
 fn new_token(role: Role, organization: Option<&str>) -> NewToken {
-    NewToken { role, organization: organization.map(name), agents: None, label: "test".into() }
+    NewToken {
+        role,
+        organization: organization.map(name),
+        agents: None,
+        label: "test".into(),
+        expires_ms: None,
+        addresses: None,
+    }
 }
 
 fn operator() -> Caller {
@@ -27,6 +34,7 @@ fn operator() -> Caller {
         agents: None,
         revoked: CancellationToken::new(),
         expires_ms: None,
+        addresses: None,
     }
 }
 

@@ -11,6 +11,7 @@ use crate::approvals;
 use crate::clock::now_ms;
 use crate::credentials::Credentials;
 use crate::dispatch::Dispatcher;
+use crate::identity::Identity;
 use crate::sessions::{Session, Sessions};
 use crate::store::{SessionUse, Store, StoreError};
 use toolgate_api::approval::ApprovalState;
@@ -27,6 +28,7 @@ pub(super) struct Sweeper {
     pub dispatcher: Dispatcher,
     pub store: Store,
     pub credentials: Credentials,
+    pub identity: Arc<Identity>,
     /// Idle timeout of sessions.
     pub idle_ms: u64,
     /// Retention of expired approvals.
@@ -74,6 +76,9 @@ impl Sweeper {
         }
         if let Err(error) = self.credentials.store_last_use().await {
             tracing::warn!(%error, "the use of credentials cannot be written down");
+        }
+        if let Err(error) = self.identity.store_last_use().await {
+            tracing::warn!(%error, "the use of tokens cannot be written down");
         }
     }
 

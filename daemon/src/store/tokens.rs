@@ -3,6 +3,7 @@
 use sqlx::sqlite::SqliteRow;
 use sqlx::{FromRow, Row as _};
 use toolgate_api::name::Name;
+use toolgate_api::network::Network;
 
 use super::documents::require_organization;
 use super::{Store, StoreError, StoreTransaction, name, natural, optional_natural, parse_column, to_sql};
@@ -24,6 +25,10 @@ pub struct TokenRow {
     pub label: String,
     pub created_ms: u64,
     pub revoked_ms: Option<u64>,
+    pub expires_ms: Option<u64>,
+    /// The networks that it may be used from; `None` means every one.
+    pub addresses: Option<Vec<Network>>,
+    pub last_used_ms: Option<u64>,
 }
 
 /// An unreadable row is an error that stops the start, since skipping a column could give the token more rights.
@@ -31,6 +36,7 @@ impl FromRow<'_, SqliteRow> for TokenRow {
     fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
         let organization = row.try_get::<Option<&str>, _>("organization")?;
         let agents = row.try_get::<Option<&str>, _>("agents")?;
+        let addresses = row.try_get::<Option<&str>, _>("addresses")?;
         Ok(Self {
             id: row.try_get("id")?,
             hash: row.try_get("hash")?,
@@ -40,6 +46,9 @@ impl FromRow<'_, SqliteRow> for TokenRow {
             label: row.try_get("label")?,
             created_ms: natural(row, "created_ms")?,
             revoked_ms: optional_natural(row, "revoked_ms")?,
+            expires_ms: optional_natural(row, "expires_ms")?,
+            addresses: addresses.map(|_| parse_column(row, "addresses", addresses_from_json)).transpose()?,
+            last_used_ms: optional_natural(row, "last_used_ms")?,
         })
     }
 }
@@ -64,8 +73,8 @@ impl Store {
             require_organization(&mut change, organization).await?;
         }
         sqlx::query(
-            "INSERT INTO tokens (id, hash, role, organization, agents, label, created_ms) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            "INSERT INTO tokens (id, hash, role, organization, agents, label, created_ms, expires_ms, addresses) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         )
         .bind(&token.id)
         .bind(&token.hash)
@@ -74,23 +83,40 @@ impl Store {
         .bind(token.agents.as_deref().map(agents_to_json))
         .bind(&token.label)
         .bind(to_sql(token.created_ms))
+        .bind(token.expires_ms.map(to_sql))
+        .bind(token.addresses.as_deref().map(addresses_to_json))
         .execute(&mut *change)
         .await?;
         change.commit().await?;
         Ok(())
     }
 
-    /// Revokes a token; `NotFound` if it is unknown or already revoked. The last operator token cannot be revoked: only
-    /// operators create operators, and a start creates a token only in an empty store.
+    /// Stores when tokens were last used.
+    pub async fn note_token_use(&self, uses: &[(String, u64)]) -> Result<(), StoreError> {
+        if uses.is_empty() {
+            return Ok(());
+        }
+        let mut change = self.begin().await?;
+        for (id, at_ms) in uses {
+            let update = sqlx::query("UPDATE tokens SET last_used_ms = $2 WHERE id = $1");
+            update.bind(id).bind(to_sql(*at_ms)).execute(&mut *change).await?;
+        }
+        change.commit().await?;
+        Ok(())
+    }
+
+    /// Revokes a token; `NotFound` if it is unknown or already revoked. The last operator token that does not expire cannot be
+    /// revoked: only operators create operators, and a start creates a token only in an empty store.
     pub async fn revoke_token(&self, id: &str, now_ms: u64) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
-        let role: Option<String> =
-            sqlx::query_scalar("SELECT role FROM tokens WHERE id = $1 AND revoked_ms IS NULL")
+        let token: Option<TokenRow> =
+            sqlx::query_as("SELECT * FROM tokens WHERE id = $1 AND revoked_ms IS NULL")
                 .bind(id)
                 .fetch_optional(&mut *change)
                 .await?;
-        let role = role.ok_or_else(|| StoreError::not_found(format!("token `{id}`")))?;
-        if role == OPERATOR && live_operators(&mut change).await? == 1 {
+        let token = token.ok_or_else(|| StoreError::not_found(format!("token `{id}`")))?;
+        let is_lasting = token.role == OPERATOR && token.expires_ms.is_none();
+        if is_lasting && lasting_operators(&mut change).await? == 1 {
             return Err(StoreError::LastOperator { id: id.to_owned() });
         }
         sqlx::query("UPDATE tokens SET revoked_ms = $2 WHERE id = $1")
@@ -103,8 +129,10 @@ impl Store {
     }
 }
 
-async fn live_operators(change: &mut StoreTransaction) -> Result<i64, StoreError> {
-    let query = sqlx::query_scalar("SELECT count(*) FROM tokens WHERE role = $1 AND revoked_ms IS NULL");
+async fn lasting_operators(change: &mut StoreTransaction) -> Result<i64, StoreError> {
+    let query = sqlx::query_scalar(
+        "SELECT count(*) FROM tokens WHERE role = $1 AND revoked_ms IS NULL AND expires_ms IS NULL",
+    );
     Ok(query.bind(OPERATOR).fetch_one(&mut **change).await?)
 }
 
@@ -133,6 +161,15 @@ fn agents_from_json(json: &str) -> Option<Vec<Name>> {
     names.iter().map(|text| name(text)).collect()
 }
 
+fn addresses_to_json(addresses: &[Network]) -> String {
+    serde_json::Value::from_iter(addresses.iter().map(Network::to_string)).to_string()
+}
+
+fn addresses_from_json(json: &str) -> Option<Vec<Network>> {
+    let texts: Vec<String> = serde_json::from_str(json).ok()?;
+    texts.iter().map(|text| Network::parse(text).ok()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::testing::store_with_acme;
@@ -152,6 +189,9 @@ mod tests {
             label: String::new(),
             created_ms: 5,
             revoked_ms: None,
+            expires_ms: None,
+            addresses: None,
+            last_used_ms: None,
         }
     }
 

@@ -10,6 +10,7 @@ mod address;
 mod files;
 mod heads;
 mod tls;
+mod tokens;
 mod wire;
 
 use toolgate_tests::{Client, Daemon, LeakCheck, Reply, Shared, guests, json};

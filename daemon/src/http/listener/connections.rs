@@ -64,8 +64,14 @@ pub(super) struct ConnectionState {
 pub struct ConnectionPermit {
     connections: Connections,
     number: u64,
+    /// The peer's address.
+    pub(super) peer: IpAddr,
     pub(super) state: Arc<ConnectionState>,
 }
+
+/// The address of the client. An extension of each request.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::http) struct PeerAddress(pub IpAddr);
 
 /// A request's way to tell that its token was valid. An extension of requests on connections without authentication.
 #[derive(Clone)]
@@ -90,14 +96,14 @@ impl Connections {
     }
 
     /// Waits for room for a connection. Returns none if its address has its share of connections in use.
-    pub async fn admit(&self, peer: IpAddr) -> Option<ConnectionPermit> {
-        let peer = network(peer);
+    pub async fn admit(&self, address: IpAddr) -> Option<ConnectionPermit> {
+        let peer = network(address);
         if !self.has_room(peer) {
             // Connections that were just accepted read their requests first.
             tokio::task::yield_now().await;
         }
         loop {
-            match self.try_admit(peer) {
+            match self.try_admit(address) {
                 (Room::Free, permit) => return permit,
                 (Room::ShareInUse, _) => return None,
                 (Room::None, _) => {}
@@ -110,13 +116,14 @@ impl Connections {
         self.table().has_room(peer, self.0.limit)
     }
 
-    fn try_admit(&self, peer: IpAddr) -> (Room, Option<ConnectionPermit>) {
+    fn try_admit(&self, address: IpAddr) -> (Room, Option<ConnectionPermit>) {
+        let peer = network(address);
         let mut table = self.table();
         let room = table.make_room(peer, self.0.limit, Instant::now());
         let permit = matches!(room, Room::Free).then(|| {
             let state = Arc::<ConnectionState>::default();
             let number = table.insert(peer, &state);
-            ConnectionPermit { connections: self.clone(), number, state }
+            ConnectionPermit { connections: self.clone(), number, peer: address, state }
         });
         (room, permit)
     }

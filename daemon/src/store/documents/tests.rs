@@ -231,6 +231,9 @@ fn token(organization: &str) -> TokenRow {
         label: String::new(),
         created_ms: 1,
         revoked_ms: None,
+        expires_ms: None,
+        addresses: None,
+        last_used_ms: None,
     }
 }
 

@@ -1,0 +1,57 @@
+//! Bounds of tokens: an end, addresses, and their last use.
+
+use toolgate_tests::{Client, Daemon, json, wait};
+
+use crate::PROGRAM;
+
+fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    u64::try_from(since.as_millis()).expect("a time")
+}
+
+#[test]
+fn a_token_is_good_until_it_expires() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    let made = operator
+        .post("/v1/tokens", &json!({"role": "operator", "expires_at": now_ms() + 1_500}))
+        .expect(201)
+        .json();
+    let short = Client::new(daemon.address, made["token"].as_str());
+    short.get("/v1/orgs").expect(200);
+    wait::until("the token to expire", || (short.get("/v1/orgs").status == 401).then_some(()));
+    operator.post("/v1/tokens", &json!({"role": "operator", "expires_at": 1})).expect(400);
+    // Only tokens that last count where the last operator is kept.
+    let first =
+        operator.get("/v1/tokens").expect(200).json()["items"][0]["id"].as_str().expect("an id").to_owned();
+    operator.post("/v1/tokens", &json!({"role": "operator", "expires_at": now_ms() + 600_000})).expect(201);
+    operator.delete(&format!("/v1/tokens/{first}")).expect(409);
+}
+
+#[test]
+fn a_token_is_good_from_its_addresses_only_and_shows_its_last_use() {
+    let mut daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    let token = |addresses| operator.with_new_token(&json!({"role": "operator", "addresses": addresses}));
+    token(json!(["10.0.0.0/8", "127.0.0.0/8"])).get("/v1/orgs").expect(200);
+    let refused = token(json!(["10.0.0.0/8"])).get("/v1/orgs").expect_refusal(403, "FORBIDDEN").text();
+    assert!(refused.contains("127.0.0.1"), "{refused}");
+    for addresses in [json!([]), json!(["10.0.0.1"]), json!(["everywhere"])] {
+        operator.post("/v1/tokens", &json!({"role": "operator", "addresses": addresses})).expect(400);
+    }
+    let listed = |client: &Client| {
+        client.get("/v1/tokens").expect(200).json()["items"].as_array().cloned().unwrap_or_default()
+    };
+    let tokens = listed(&operator);
+    assert!(
+        tokens[1]["last_used_ms"]
+            .as_u64()
+            .is_some_and(|at_ms| at_ms >= tokens[1]["created_ms"].as_u64().unwrap_or(0))
+    );
+    assert_eq!(tokens[1]["addresses"], json!(["10.0.0.0/8", "127.0.0.0/8"]));
+    let before = tokens[1]["last_used_ms"].clone();
+    daemon.terminate();
+    assert!(daemon.wait_for_exit().success());
+    let daemon = daemon.crash_and_restart();
+    assert_eq!(listed(&daemon.operator())[1]["last_used_ms"], before, "it outlives a restart");
+}
