@@ -21,7 +21,9 @@ schemathesis.openapi.media_type(
 
 @schemathesis.hook
 def filter_case(context, case):
-    """Skip requests that would delete resources the run needs."""
+    """Skip requests that would delete resources the run needs, and those of inferred links that are no links."""
+    if "/" in str((case.path_parameters or {}).get("agent", "")).replace("%2F", "/"):
+        return False  # A response names an agent as `ORG/AGENT`, which is no parameter of a path.
     if case.operation.definition.raw.get("operationId") == "revoke_token":
         return (case.path_parameters or {}).get("id") != os.environ["TOOLGATE_TOKEN_ID"]
     if case.operation.definition.raw.get("operationId") == "delete_organization":
