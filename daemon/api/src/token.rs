@@ -66,9 +66,11 @@ pub struct TokenRequest {
     #[schema(max_length = 200)]
     pub label: String,
     /// When the token ends, in milliseconds since 1970. Default: it does not expire.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub expires_at: Option<u64>,
     /// The networks that the token can be used from, in CIDR notation such as `10.1.0.0/16`. Default: every one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_items = 1, max_items = 64)]
     pub addresses: Option<Vec<String>>,
 }

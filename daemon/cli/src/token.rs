@@ -240,7 +240,9 @@ mod tests {
         .await;
         run.result.expect("done");
         assert!(
-            run.out.contains("ab  owner  acme          -       1970-01-01T00:00:00.000Z  ci"),
+            run.out.contains(
+                "ab  owner  acme          -       1970-01-01T00:00:00.000Z  -          -        ci"
+            ),
             "{}",
             run.out
         );
