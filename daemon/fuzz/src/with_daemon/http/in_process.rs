@@ -233,7 +233,7 @@ async fn app(folder: &Path) -> (App, String) {
     });
     let admin = Admin::new(AdminParts {
         dispatcher,
-        identity,
+        identity: Arc::new(identity),
         credentials,
         plugins,
         custom,
