@@ -10,7 +10,7 @@
 //! - `memory`: the same beside guests that fill, copy, touch and grow memory
 //! - `fronts`: CPU time of a call over HTTP, TLS, HTTP/2 and MCP, beside `rmcp` alone
 //! - `lists`: lists of a thousand tools in each provider's form
-//! - `scripts`: a task of 20 dependent calls as turns and as one script, and an inner call beside an outer one
+//! - `scripts`: a call that a script makes, beside one of a request
 //! - `waiting`: memory of a call that waits for a slow upstream, for a thousand of them, and a small call beside them
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
