@@ -153,7 +153,7 @@ impl Attempt<'_> {
     }
 }
 
-/// What the call whose script makes this one has left.
+/// The rest of the call whose script makes this one.
 #[derive(Clone, Copy, Debug)]
 struct OuterCall {
     deadline: Instant,
@@ -225,7 +225,7 @@ fn decide(rules: &Rules<Component>, session: &Session, call: &RequestedCall) -> 
 }
 
 /// The deadline of a call that a script makes is also that of the script.
-fn bounded(deadline: Instant, outer: Option<OuterCall>) -> Instant {
+fn earlier_deadline(deadline: Instant, outer: Option<OuterCall>) -> Instant {
     outer.map_or(deadline, |outer| outer.deadline.min(deadline))
 }
 

@@ -47,7 +47,7 @@ pub struct Capabilities {
 impl Capabilities {
     /// Whether a plugin that calls tools, or sends messages, asks for anything else.
     ///
-    /// It may not: a call that is repeated after an approval repeats no effect but those that the daemon knows by their id,
+    /// A mix is refused: a call that is repeated after an approval repeats no effect but those that the daemon knows by their id,
     /// and what a script read from one tool leaves the sandbox by the gate of another.
     pub fn mixes_powers(&self) -> bool {
         let calls = Self { calls: true, ..Self::default() };

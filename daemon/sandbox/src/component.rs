@@ -53,7 +53,7 @@ impl Component {
     }
 
     /// The names of the capabilities that the plugin asks for and no import can use.
-    pub fn unused(&self, asked: &Capabilities) -> impl Iterator<Item = &'static str> {
+    pub fn unused_capabilities(&self, asked: &Capabilities) -> impl Iterator<Item = &'static str> {
         let kinds = [GrantKind::Filesystem, GrantKind::Network, GrantKind::Calls, GrantKind::Messages];
         let unused = kinds.into_iter().filter(|kind| kind.is_asked(asked) && !self.0.needs.contains(kind));
         unused.map(GrantKind::name).collect::<Vec<_>>().into_iter()

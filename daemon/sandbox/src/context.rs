@@ -40,7 +40,7 @@ pub struct CallContext {
     pub progress: ProgressSink,
     /// The services of the daemon that the call may use.
     pub services: Services,
-    /// What the script that makes the call has left.
+    /// The rest of the script that makes the call.
     pub left: Remainder,
     /// The trace of the call, which its requests carry. None if upstreams are not told.
     pub trace_context: Option<Arc<TraceContext>>,
@@ -48,7 +48,7 @@ pub struct CallContext {
     pub traced: bool,
 }
 
-/// What a script has left for the call that it makes. The smaller of this and the call's own limit counts.
+/// The rest that a script has for the call that it makes. The smaller of this and the call's own limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remainder {
     /// Fuel.

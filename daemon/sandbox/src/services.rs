@@ -1,4 +1,4 @@
-//! What the daemon does for a guest besides files and HTTP: calls of other tools (T13) and messages between agents (T12).
+//! Services of the daemon for a guest besides files and HTTP: calls of other tools (T13) and messages between agents (T12).
 //!
 //! The sandbox passes a request on and decides nothing about it. The daemon lends a service only to a call whose plugin asks
 //! for it and has it granted.

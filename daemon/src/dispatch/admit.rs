@@ -19,7 +19,7 @@ use toolgate_api::name::Namespace;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{Component, QueueError, Slot, Workspace};
 
-use super::{CallOptions, Dispatcher, Stop, after, bounded, decide, record};
+use super::{CallOptions, Dispatcher, Stop, after, decide, earlier_deadline, record};
 use crate::call::RequestedCall;
 use crate::clock::monotonic_ms;
 use crate::registry::Snapshot;
@@ -60,7 +60,10 @@ impl Dispatcher {
         let rules_at = |snapshot: &Snapshot| options.rules(snapshot, session);
         let deadline = || {
             let rules = rules_at(&self.0.registry.snapshot());
-            bounded(after(arrived, admission::limits_of(&rules, &call.tool).deadline_ms), options.outer)
+            earlier_deadline(
+                after(arrived, admission::limits_of(&rules, &call.tool).deadline_ms),
+                options.outer,
+            )
         };
         let mut files = None;
         loop {

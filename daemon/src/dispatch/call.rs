@@ -22,8 +22,8 @@ use super::refusals::{RefusedAttempt, is_given_up};
 use super::script::Script;
 use super::spill::spill;
 use super::{
-    Attempt, CallOptions, Dispatcher, Origin, OuterCall, Stop, admit, after, bounded, client, events, record,
-    rules_of,
+    Attempt, CallOptions, Dispatcher, Origin, OuterCall, Stop, admit, after, client, earlier_deadline,
+    events, record, rules_of,
 };
 use crate::audit::{self, AuditError, Entry, Status};
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
@@ -395,7 +395,7 @@ impl Dispatcher {
         })?;
         let refused = |error| Box::new(CallOutcome::of_error(call, error).by(&admitted));
         client::check_capacity(session, &admitted).map_err(refused)?;
-        let deadline = bounded(after(attempt.arrived, admitted.limits().deadline_ms), attempt.outer);
+        let deadline = earlier_deadline(after(attempt.arrived, admitted.limits().deadline_ms), attempt.outer);
         let workspace = admit::open_workspace(session, &admitted, deadline, stop).await.map_err(refused)?;
         Ok((admitted, deadline, workspace))
     }

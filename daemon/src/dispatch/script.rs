@@ -70,7 +70,7 @@ impl Script {
         })
     }
 
-    /// What an inner call ended the script with.
+    /// The end that an inner call gave the script.
     pub fn take_end(&self) -> Option<OutcomeState> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -106,11 +106,11 @@ impl Script {
         let task = tokio::spawn(self.dispatcher.0.detached.track(call));
         match AbortOnDropHandle::new(task).await {
             Ok(answer) => self.result_of(&answer),
-            Err(_) => InnerCall { result: Some(Err(failed_task())), fuel: 0 },
+            Err(_) => InnerCall { result: Some(Err(task_failure())), fuel: 0 },
         }
     }
 
-    /// What the script gets of an answer, or the end of the script.
+    /// The answer as the script gets it, or the end of the script.
     ///
     /// Answers from the record count as what the call used, so that each run of the script has the same left.
     fn result_of(&self, answer: &CallAnswer) -> InnerCall {
@@ -208,7 +208,7 @@ fn other_call() -> CallError {
     )
 }
 
-fn failed_task() -> CallError {
+fn task_failure() -> CallError {
     CallError::new(
         ErrorType::Internal,
         "the daemon failed while it carried the inner call out",

@@ -228,7 +228,7 @@ fn plugin_findings(component: &Component, descriptor: &Descriptor) -> Vec<Findin
     if let Err(error) = component.check_manifest(&descriptor.capabilities) {
         findings.push(UNDECLARED_IMPORT.error_finding("/capabilities", &error.into()));
     }
-    for name in component.unused(&descriptor.capabilities) {
+    for name in component.unused_capabilities(&descriptor.capabilities) {
         let message = format!("`{name}` is asked for, and no import of the component can use it");
         findings.push(UNUSED_CAPABILITY.at(format!("/capabilities/{name}"), message));
     }

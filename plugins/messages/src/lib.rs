@@ -36,7 +36,7 @@ struct Message {
     from: String,
     /// When it was sent, in milliseconds since 1970
     sent_ms: u64,
-    /// What it says
+    /// The text
     body: String,
 }
 

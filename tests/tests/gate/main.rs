@@ -37,7 +37,7 @@ impl Fixture {
         let operator = daemon.operator();
         operator.load("hostile", guests::HOSTILE);
         operator.load_confirmed("pay", &payments("1.0.0"));
-        scripts::load_scripted(&operator);
+        scripts::load_script_guest(&operator);
         Self { operator, daemon, made: 0 }
     }
 

@@ -6,7 +6,7 @@ use toolgate_tests::{CallReply, Client, Daemon, Value, guests, json};
 use crate::{Agent, PROGRAM, with_fixture};
 
 /// Loads the script guest with its grant.
-pub fn load_scripted(operator: &Client) {
+pub fn load_script_guest(operator: &Client) {
     let loaded = operator.load("scripted", guests::SCRIPTED);
     let grant = json!({"calls": true, "confirmed_hints": loaded["digest"]});
     operator.make("/v1/plugins/scripted/grant", &grant).expect(201);
@@ -171,7 +171,7 @@ fn t13_inner_calls_run_in_the_slot_of_the_script_and_within_what_it_has_left() {
     let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 1");
     let operator = daemon.operator();
     operator.load("hostile", guests::HOSTILE);
-    load_scripted(&operator);
+    load_script_guest(&operator);
     let limits = json!({"inner_calls": 3, "fuel": 300_000_000u64});
     let enabled = ["scripted/*", "hostile/spin", "files/write", "time/now"];
     operator.make_agent("acme/bot", &json!({"enabled": enabled, "limits": limits}));
@@ -183,7 +183,7 @@ fn t13_inner_calls_run_in_the_slot_of_the_script_and_within_what_it_has_left() {
     assert_eq!(results.len(), 4);
     assert!(results[..3].iter().all(|result| result["output"].is_object()), "{results:?}");
     assert_eq!((&results[3]["code"], &results[3]["retryable"]), (&json!("QUOTA_EXCEEDED"), &json!(false)));
-    // What inner calls burn is the script's own.
+    // Fuel of inner calls is the script's own.
     let spins = json!({"calls": [["hostile/spin", {}], ["time/now", {}]]});
     session.call("scripted/run", spins).expect_error("FUEL_EXHAUSTED");
 }

@@ -177,7 +177,7 @@ fn find_in_folder(folder: &Path, text: &str) -> bool {
     }
 }
 
-/// It has the clock and the random numbers of its first run, so its calls are the same.
+/// The second run has the clock and the random numbers of the first, so its calls are the same.
 #[test]
 fn t13_a_script_that_waits_for_an_approval_goes_on_after_a_restart() {
     let daemon = Daemon::start(PROGRAM, "");
