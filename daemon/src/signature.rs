@@ -1,5 +1,6 @@
 //! Signatures of tools in the notation of TypeScript, for models that write scripts (T13).
 
+use std::cell::Cell;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
@@ -7,6 +8,8 @@ use toolgate_admission::ToolDescriptor;
 
 /// Deepest nesting that a signature shows; deeper types are `unknown`.
 const DEPTH: usize = 6;
+/// Most parts of a type: a schema that refers to itself in many branches would grow by powers. Further parts are `unknown`.
+const PARTS: usize = 500;
 /// Longest signature in bytes. What is longer is shown without its types.
 const BYTES: usize = 8 * 1024;
 
@@ -46,16 +49,20 @@ fn is_identifier(name: &str) -> bool {
 }
 
 fn type_of(schema: &Value) -> String {
-    Types { root: schema }.of(schema, DEPTH)
+    Types { root: schema, parts_left: Cell::new(PARTS) }.of(schema, DEPTH)
 }
 
 struct Types<'a> {
     root: &'a Value,
+    parts_left: Cell<usize>,
 }
 
 impl Types<'_> {
     fn of(&self, schema: &Value, depth: usize) -> String {
-        let Some(depth) = depth.checked_sub(1) else { return "unknown".to_owned() };
+        let (Some(depth), Some(left)) = (depth.checked_sub(1), self.parts_left.get().checked_sub(1)) else {
+            return "unknown".to_owned();
+        };
+        self.parts_left.set(left);
         let Value::Object(keywords) = schema else {
             return if *schema == Value::Bool(false) { "never" } else { "unknown" }.to_owned();
         };
@@ -157,6 +164,15 @@ mod tests {
         ] {
             assert_eq!(type_of(&schema), expected, "{schema}");
         }
+    }
+
+    #[test]
+    fn t13_a_schema_that_refers_to_itself_in_many_branches_is_cut() {
+        let branches: Vec<Value> = (0..100)
+            .map(|number| json!({"type": "object", "properties": {format!("p{number}"): {"$ref": "#"}}}))
+            .collect();
+        let shown = type_of(&json!({"anyOf": branches}));
+        assert!(shown.starts_with("{p0?: ") && shown.len() < 100 * PARTS, "{}", shown.len());
     }
 
     #[test]
