@@ -230,11 +230,13 @@ impl Identity {
 
     /// Stores when tokens were last used, of those that were used since the last time.
     pub async fn store_last_use(&self) -> Result<(), StoreError> {
-        let since_ms = self.use_stored_ms.swap(now_ms(), Ordering::Relaxed);
+        let (since_ms, now_ms) = (self.use_stored_ms.load(Ordering::Relaxed), now_ms());
         let live = self.live.load_full();
         let used = live.iter().map(|(id, live)| (id.clone(), live.last_used_ms.load(Ordering::Relaxed)));
         let used: Vec<(String, u64)> = used.filter(|(_, at_ms)| *at_ms >= since_ms).collect();
-        self.store.note_token_use(&used).await
+        self.store.note_token_use(&used).await?;
+        self.use_stored_ms.store(now_ms, Ordering::Relaxed);
+        Ok(())
     }
 
     async fn make(&self, wanted: NewToken, now_ms: u64) -> Result<MadeToken, FirstTokenError> {

@@ -206,9 +206,8 @@ impl Guard {
         if let Some(connection) = request.extensions_mut().remove::<Authentication>() {
             connection.succeed();
         }
-        if let Some(PeerAddress(address)) = request.extensions().get() {
-            caller.may_come_from(*address)?;
-        }
+        let address = request.extensions().get().map(|PeerAddress(address)| *address);
+        caller.may_come_from(address)?;
         caller.may(self.access)?;
         self.parameters.expect_known(request.method(), request.uri())?;
         request.extensions_mut().insert(caller);

@@ -110,18 +110,19 @@ impl Caller {
         ))
     }
 
-    /// Checks that the token may be used from this address.
-    pub fn may_come_from(&self, address: IpAddr) -> Result<(), CallError> {
-        match self.addresses.as_deref() {
-            Some(networks) if !networks.iter().any(|network| network.contains(address.to_canonical())) => {
-                Err(CallError::new(
-                    ErrorType::Forbidden,
-                    format!("this token may not be used from `{address}`"),
-                    "use it from an address of its `addresses`, or create another token",
-                ))
-            }
-            _ => Ok(()),
+    /// Checks that the token may be used from this address. One that is bound to addresses is refused where none is known.
+    pub fn may_come_from(&self, address: Option<IpAddr>) -> Result<(), CallError> {
+        let Some(networks) = self.addresses.as_deref() else { return Ok(()) };
+        let address = address.map(|address| address.to_canonical());
+        if address.is_some_and(|address| networks.iter().any(|network| network.contains(address))) {
+            return Ok(());
         }
+        let shown = address.map_or_else(|| "an unknown address".to_owned(), |address| format!("`{address}`"));
+        Err(CallError::new(
+            ErrorType::Forbidden,
+            format!("this token may not be used from {shown}"),
+            "use it from an address of its `addresses`, or create another token",
+        ))
     }
 
     /// Checks access to the approvals of an organization.
@@ -274,6 +275,17 @@ mod tests {
     const NOT_FOUND: Option<ErrorType> = Some(ErrorType::NotFound);
 
     // The columns: operator, owner, orchestrator, auditor of `acme`, auditor of all.
+
+    #[test]
+    fn a_token_that_is_bound_to_addresses_is_refused_where_none_is_known() {
+        let network = Network::parse("10.0.0.0/8").expect("a network");
+        let bound = Caller { addresses: Some(Arc::from([network])), ..caller(Role::Operator, None) };
+        assert!(bound.may_come_from("10.1.2.3".parse().ok()).is_ok());
+        assert!(bound.may_come_from("::ffff:10.1.2.3".parse().ok()).is_ok());
+        assert!(bound.may_come_from("11.1.2.3".parse().ok()).is_err());
+        assert!(bound.may_come_from(None).is_err());
+        assert!(caller(Role::Operator, None).may_come_from(None).is_ok());
+    }
 
     #[test]
     fn only_operators_operate() {
