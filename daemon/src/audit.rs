@@ -30,6 +30,7 @@ mod verify;
 mod index;
 mod index_batch;
 mod search;
+mod usage;
 
 #[cfg(test)]
 mod tests;
@@ -54,6 +55,7 @@ pub use record::{
 #[doc(hidden)]
 pub use recover::recover_folder;
 pub use search::{EarlierCalls, PAGE_ROWS, Page, Query};
+pub use usage::UsageQuery;
 pub use verify::verify_folder;
 
 use anchor::Sealer;
@@ -226,6 +228,13 @@ impl Audit {
         let _ = self.sync().await;
         self.log.index.catch_up(self.log.progress.durable().sequence).await?;
         search::search(&self.log.index.reading, &self.log.folder, query).await
+    }
+
+    /// Sums the use of all calls that ended before; none where the report would be too long.
+    pub async fn usage(&self, query: &UsageQuery) -> Result<Option<Vec<UsageRow>>, AuditError> {
+        let _ = self.sync().await;
+        self.log.index.catch_up(self.log.progress.durable().sequence).await?;
+        usage::report(&self.log.index.reading, query).await
     }
 
     /// Returns the newest call with this id and session that an earlier run of the daemon recorded; or a damaged range

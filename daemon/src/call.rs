@@ -314,14 +314,26 @@ impl CallOutcome {
 
 /// The usage as the audit log has it, which records the size of the output beside its digest.
 pub fn usage_record(usage: &Usage) -> audit::Usage {
-    let Usage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes, .. } = *usage;
-    audit::Usage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes }
+    let Usage { fuel, memory_bytes, duration_us, cpu_us, host_calls, egress_bytes, cost, log_bytes, .. } =
+        *usage;
+    audit::Usage { fuel, memory_bytes, duration_us, cpu_us, host_calls, egress_bytes, cost, log_bytes }
 }
 
 /// The usage of a recorded call, without the size of its output.
 fn recorded_usage(usage: &audit::Usage) -> Usage {
-    let audit::Usage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes } = *usage;
-    Usage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, log_bytes, output_bytes: 0 }
+    let audit::Usage { fuel, memory_bytes, duration_us, cpu_us, host_calls, egress_bytes, cost, log_bytes } =
+        *usage;
+    Usage {
+        fuel,
+        memory_bytes,
+        duration_us,
+        cpu_us,
+        host_calls,
+        egress_bytes,
+        cost,
+        log_bytes,
+        output_bytes: 0,
+    }
 }
 
 /// The hints differ because a model sees only the text, and the call that it is told to repeat may be a payment.

@@ -19,17 +19,20 @@ mod refusals;
 mod script;
 mod spill;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use toolgate_admission::{self as admission, Ledger, Rules, Verdict};
+use toolgate_admission::{
+    self as admission, Admitted, ChargeTime, Consumer, Ledger, Rules, SavedCounter, Verdict,
+};
 use toolgate_sandbox::{Component, Exchange, Queue, Remainder, Sandbox, Upstreams};
 
 use crate::approvals::Approvals;
 use crate::audit::{Audit, Entry};
 use crate::call::RequestedCall;
+use crate::clock::{monotonic_ms, now_ms};
 use crate::credentials::Credentials;
 use crate::events::Events;
 use crate::logging::NamedEvents;
@@ -73,8 +76,8 @@ pub struct Parts {
     pub audit: Audit,
     /// Runs admitted calls.
     pub sandbox: Sandbox,
-    /// The token buckets. Locked for arithmetic only.
-    pub ledger: Mutex<Ledger>,
+    /// Charges calls to rate limits and quotas.
+    pub ledger: Ledger,
     /// Connections to upstream servers.
     pub upstreams: Upstreams,
     /// The credential store.
@@ -122,12 +125,55 @@ impl Dispatcher {
         });
     }
 
+    /// Stores every second what was used of quotas, until `stop`.
+    pub async fn store_quota_use_until(self, stop: CancellationToken) {
+        let mut unsaved = Vec::new();
+        while tokio::time::timeout(QUOTA_STORE_INTERVAL, stop.cancelled()).await.is_err() {
+            self.store_quota_use(&mut unsaved).await;
+        }
+    }
+
+    /// Stores what was used of quotas since the last time, and what is `unsaved` since then.
+    pub async fn store_quota_use(&self, unsaved: &mut Vec<SavedCounter>) {
+        let now_ms = now_ms();
+        unsaved.extend(self.0.ledger.quotas().changed(now_ms));
+        if unsaved.is_empty() {
+            return;
+        }
+        match self.0.store.store_quota_use(unsaved, now_ms).await {
+            Ok(()) => unsaved.clear(),
+            Err(error) => tracing::warn!(%error, "the use of quotas cannot be stored"),
+        }
+    }
+
     /// The verdict of the rules in force on a call of that session.
     pub fn verdict(&self, session: &Session, tool: &str, arguments: &str) -> Verdict<Component> {
         let call = admission::ToolCall { tool: tool.into(), arguments: arguments.into() };
         let rules = rules_of(&self.0.registry.snapshot(), session);
         admission::check(&rules, &session.state.facts(), call)
     }
+}
+
+/// A kill loses the use of quotas of at most this time.
+const QUOTA_STORE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The verdict on a call that was charged.
+type Charged = Verdict<Component, Admitted<Component>>;
+
+/// The parties that a call is charged to.
+fn consumer<'a>(session: &'a Session, origin: &'a Origin, outer: Option<OuterCall>) -> Consumer<'a> {
+    let setup = &session.setup;
+    Consumer {
+        organization: &setup.organization,
+        agent: &setup.agent,
+        user: setup.user.as_deref(),
+        token: &origin.principal,
+        is_inner: outer.is_some(),
+    }
+}
+
+fn charge_time() -> ChargeTime {
+    ChargeTime { monotonic_ms: monotonic_ms(), unix_ms: now_ms() }
 }
 
 /// A call under way, for the steps between intent and outcome.

@@ -11,8 +11,8 @@ use std::time::SystemTime;
 
 use tempfile::TempDir;
 use toolgate_admission::{
-    self as admission, Admitted, Catalogue, Checked, Descriptor, Digest, Ledger, Plugin, Rates, Rules,
-    SessionFacts, Verdict,
+    self as admission, Admitted, Catalogue, ChargeTime, Checked, Consumer, Descriptor, Digest, Ledger,
+    Plugin, QuotaCounters, Rates, Rules, SessionFacts, Verdict,
 };
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::FilesystemAccess;
@@ -204,8 +204,10 @@ fn workspace_error(folder: &Path, error: &dyn std::fmt::Display) -> CallError {
 /// Charges a ledger without rate limits, since the sandbox only runs charged calls.
 fn charge(checked: Checked<Component>) -> Result<Admitted<Component>, CallError> {
     let author = Name::parse("local").map_err(|error| host_fault(&error))?;
-    let mut ledger = Ledger::new(Rates { calls_per_second: None, burst: 1 });
-    ledger.charge(&author, checked, 0).map_err(|refusal| refusal.error)
+    let ledger = Ledger::new(Rates::UNLIMITED, QuotaCounters::default());
+    ledger
+        .charge(Consumer::without_session(&author), checked, ChargeTime::at(0))
+        .map_err(|refusal| refusal.error)
 }
 
 /// Creates an empty folder that is deleted on drop.

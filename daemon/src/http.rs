@@ -26,6 +26,7 @@ mod calls;
 mod dialects;
 mod sessions;
 mod tools;
+mod usage;
 mod events;
 mod files;
 mod find_tool;
@@ -160,6 +161,7 @@ fn add_call_routes(routes: Routes) -> Routes {
         .add_guarded(Orchestrate, routes!(files::get, files::put, files::delete))
         .add_guarded_protocol(UseTools, "/mcp", routes!(mcp::post, mcp::session))
         .add_guarded(ReadAudit, routes!(audit::search))
+        .add_guarded(ReadAudit, routes!(usage::report))
         .add_guarded(Verify, routes!(audit::verify))
 }
 

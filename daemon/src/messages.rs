@@ -102,7 +102,10 @@ impl Mailbox {
         let setup = &self.session.setup;
         let inbox = InboxKey { organization: &setup.organization, agent: &setup.agent };
         let limit = limit.clamp(1, READ_MESSAGES);
-        let (rows, unread) = self.store.read_messages(inbox, limit, read, now_ms()).await?;
+        if let Some(read) = read {
+            self.store.mark_read(inbox, read, now_ms()).await?;
+        }
+        let (rows, unread) = self.store.unread_messages(inbox, limit).await?;
         let view = |row: MessageRow| MessageView {
             id: row.id,
             from: row.sender,

@@ -8,8 +8,8 @@ mod sweep;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -19,7 +19,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use toolgate_admission::{Ledger, Rates, SessionFacts, parse_platform};
+use toolgate_admission::{Ledger, QuotaCounters, Rates, SessionFacts, parse_platform};
 use toolgate_api::document::OrganizationDocument;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::Grant;
@@ -84,7 +84,7 @@ pub struct RunningDaemon {
     app: App,
     stop: CancellationToken,
     shutdown: CancellationToken,
-    tasks: [JoinHandle<()>; 6],
+    tasks: [JoinHandle<()>; 7],
     exporter: Option<ExporterTask>,
     folder: DataFolder,
     /// Removes the file of a Unix socket when it is dropped.
@@ -218,6 +218,8 @@ impl PreparedDaemon {
         let metrics = tokio::spawn(metrics_listener::serve(listener, admin.clone(), stop.clone()));
         let refreshing = tokio::spawn(admin.parts().credentials.clone().run_background(stop.clone(), now_ms));
         let access_tokens = AccessTokens::new(&self.config.oauth);
+        let dispatcher = admin.parts().dispatcher.clone();
+        let counting = tokio::spawn(dispatcher.store_quota_use_until(stop.clone()));
         let fetching = self.fetch_issuer_keys(access_tokens.clone(), stop.clone())?;
         let Self { config, folder, socket, exporter, .. } = self;
         reserve_space(&folder);
@@ -233,7 +235,7 @@ impl PreparedDaemon {
         });
         service.serve(app.clone());
         failure.disarm();
-        let tasks = [serving, sweeper, refreshing, compiling, metrics, fetching];
+        let tasks = [serving, sweeper, refreshing, compiling, metrics, counting, fetching];
         let exporter = exporter.map(Exporter::start);
         let _socket = socket;
         Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, exporter, folder, _socket })
@@ -262,7 +264,8 @@ impl PreparedDaemon {
         let tools = restore_documents(&store, &registry, &plugins).await?;
         let credentials = Credentials::open(store.clone(), registry.clone(), secrets, now_ms()).await?;
         let sessions = self.restore_sessions(&store).await?;
-        let dispatcher = self.dispatcher(audit, &registry, &store, &credentials, shutdown);
+        let quotas = QuotaCounters::restore(store.quota_use(now_ms()).await?);
+        let dispatcher = self.dispatcher(audit, &registry, &store, &credentials, quotas, shutdown);
         dispatcher.restore_at_client(&sessions).await.context("the stored answers cannot be read")?;
         let custom = CustomTools::new(CustomParts {
             plugins: plugins.clone(),
@@ -457,10 +460,15 @@ impl PreparedDaemon {
         registry: &Registry,
         store: &Store,
         credentials: &Credentials,
+        quotas: QuotaCounters,
         shutdown: &CancellationToken,
     ) -> Dispatcher {
         let queue = &self.config.queue;
         let (rates, calls, egress) = (&self.config.rates, &self.config.calls, &self.config.egress);
+        let rates = Rates {
+            calls_per_second: Some(u32::try_from(rates.calls_per_second).unwrap_or(u32::MAX)),
+            burst: u32::try_from(rates.burst).unwrap_or(u32::MAX),
+        };
         Dispatcher::new(Parts {
             queue: Queue::new(QueueSettings {
                 running: self.config.sandbox.instances as usize,
@@ -471,10 +479,7 @@ impl PreparedDaemon {
             registry: registry.clone(),
             audit,
             sandbox: self.sandbox.clone(),
-            ledger: Mutex::new(Ledger::new(Rates {
-                calls_per_second: Some(u32::try_from(rates.calls_per_second).unwrap_or(u32::MAX)),
-                burst: u32::try_from(rates.burst).unwrap_or(u32::MAX),
-            })),
+            ledger: Ledger::new(rates, quotas),
             upstreams: Upstreams::new(EgressSettings {
                 name_servers: egress.name_servers.clone(),
                 connections: count(egress.connections),

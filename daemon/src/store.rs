@@ -13,6 +13,7 @@ mod error;
 mod folder;
 mod messages;
 mod plugins;
+mod quotas;
 mod root_keys;
 mod sessions;
 mod tokens;
@@ -51,6 +52,7 @@ const MIGRATIONS: &[(&str, &str)] = &[
     ("publishers", include_str!("../migrations/0004_publishers.sql")),
     ("messages", include_str!("../migrations/0005_messages.sql")),
     ("token_bounds", include_str!("../migrations/0006_token_bounds.sql")),
+    ("quotas", include_str!("../migrations/0007_quotas.sql")),
 ];
 
 /// Number of reading connections. Reads are short, and no call waits for them.

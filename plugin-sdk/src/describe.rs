@@ -78,6 +78,8 @@ struct ToolDescription {
     tags: &'static [&'static str],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     examples: Vec<ExampleDescription>,
+    #[serde(skip_serializing_if = "is_free")]
+    cost: u32,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     redact: &'static [&'static str],
 }
@@ -97,6 +99,10 @@ struct ExampleDescription {
     input: &'static RawValue,
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<&'static RawValue>,
+}
+
+fn is_free(cost: &u32) -> bool {
+    *cost == 0
 }
 
 fn describe_capabilities(capabilities: &Capabilities) -> CapabilitiesDescription {
@@ -124,6 +130,7 @@ fn describe_tool(tool: &ToolFacts, plugin: &PluginFacts) -> Result<ToolDescripti
         prerequisites: tool.prerequisites,
         tags: tool.tags,
         examples: describe_examples(tool)?,
+        cost: tool.cost,
         redact: tool.redact,
     })
 }

@@ -72,6 +72,7 @@ pub struct ToolFacts {
     pub prerequisites: &'static [&'static str],
     pub tags: &'static [&'static str],
     pub examples: &'static [Example],
+    pub cost: u32,
     pub redact: &'static [&'static str],
 }
 
@@ -90,6 +91,7 @@ impl ToolFacts {
             prerequisites: &[],
             tags: &[],
             examples: &[],
+            cost: 0,
             redact: &[],
         }
     }

@@ -1,8 +1,8 @@
 //! The daemon's dispatcher in this process, wired like the daemon's, with one plugin and one agent.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use toolgate::approvals::Approvals;
 use toolgate::audit::{Audit, AuditSettings};
@@ -16,7 +16,7 @@ use toolgate::sessions::{
     AnswerSettings, Answers, Bounds, InitialState, OrganizationBounds, Session, SessionSetup, Sessions,
 };
 use toolgate::store::Store;
-use toolgate_admission::{Descriptor, Digest, Ledger, Plugin, Rates, SessionFacts};
+use toolgate_admission::{Descriptor, Digest, Ledger, Plugin, QuotaCounters, Rates, SessionFacts};
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::Name;
 use toolgate_api::policy::{AgentDocument, OrgDocument};
@@ -84,7 +84,7 @@ impl LocalDispatcher {
             registry,
             audit,
             sandbox,
-            ledger: Mutex::new(Ledger::new(settings.rates)),
+            ledger: Ledger::new(settings.rates, QuotaCounters::default()),
             upstreams: Upstreams::new(EgressSettings::default()),
             credentials: credentials.expect("credentials"),
             approvals: Approvals::new(store.clone(), 3_600_000),

@@ -20,6 +20,7 @@ use toolgate_api::limits::Limits;
 
 use crate::arguments::Arguments;
 use crate::egress::{CallAccess, PolicyNetwork};
+use crate::quota::{CallQuotas, Owner};
 use crate::rules::{Rules, Tool};
 use crate::schema::Schema;
 
@@ -45,7 +46,8 @@ pub fn check<P>(rules: &Rules<P>, facts: &SessionFacts, call: ToolCall) -> Verdi
         Err(refusal) => return Verdict::Refused(refusal),
     };
     let access = call_access(rules, tool);
-    let checked = |reason| Checked::new(tool.clone(), call.tool, arguments, limits, access, reason);
+    let quotas = call_quotas(rules);
+    let checked = |reason| Checked::new(tool.clone(), call.tool, arguments, limits, access, quotas, reason);
     match approval {
         None => Verdict::Run(checked(ALLOWED)),
         Some(reason) => {
@@ -87,6 +89,14 @@ fn call_access<P>(rules: &Rules<P>, tool: &Tool<P>) -> Arc<CallAccess> {
         true => Arc::clone(tool.access()),
         false => Arc::new(tool.access().with_policy(policy)),
     }
+}
+
+fn call_quotas<P>(rules: &Rules<P>) -> CallQuotas {
+    CallQuotas([
+        (Owner::Platform, Arc::clone(&rules.platform.document().quotas)),
+        (Owner::Organization, Arc::clone(&rules.organization.document().quotas)),
+        (Owner::Agent, Arc::clone(&rules.agent.document().quotas)),
+    ])
 }
 
 #[expect(clippy::result_large_err, reason = "a refusal is built once and moved into the verdict")]

@@ -84,6 +84,8 @@ pub struct ToolDescriptor {
     pub tags: Vec<String>,
     /// Sample calls.
     pub examples: Vec<Example>,
+    /// Units that a call costs.
+    pub cost: u64,
     /// JSON pointers into the arguments that logs must not show.
     pub redact: Vec<String>,
     /// JSON text that comes back to the component with each call: its part of the definition that the plugin is made by.
@@ -232,6 +234,7 @@ impl ToolDescriptor {
             prerequisites: tool.prerequisites,
             tags: tool.tags,
             examples: tool.examples,
+            cost: tool.cost.into(),
             redact: tool.redact,
             definition: tool.definition.map(|definition| definition.to_string().into()),
         })

@@ -4,15 +4,17 @@
 //! All arithmetic is in integer parts of a call, and the time is a parameter. A clock that is set back adds no tokens and
 //! removes none. Buckets that are full again are dropped, so the ledger is as large as the number of active callers.
 //!
-//! The daemon holds the lock around the ledger.
+//! Only a call that a bucket bounds takes the lock around the buckets. Quotas ([`QuotaCounters`]) are counted without one.
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
 
 use toolgate_api::descriptor::RateLimit;
 use toolgate_api::name::{Name, Namespace};
 
-use crate::check::{Admitted, CallFacts, Checked, Refusal};
+use crate::check::{Admitted, CallFacts, Checked, Refusal, Verdict};
+use crate::quota::{Consumer, QuotaCounters};
 
 /// Milliseconds in a second, and parts of a call.
 const PER_SECOND: u64 = 1_000;
@@ -66,10 +68,32 @@ struct Bucket {
     filled_ms: u64,
 }
 
-/// The token buckets of all active organizations and plugins.
+/// The two clocks at the time of a charge.
+#[derive(Clone, Copy, Debug)]
+pub struct ChargeTime {
+    /// Milliseconds by a monotonic clock, for the buckets; if it is set back, no bucket refills until it has caught up.
+    pub monotonic_ms: u64,
+    /// Milliseconds since 1970, for the periods of quotas.
+    pub unix_ms: u64,
+}
+
+impl ChargeTime {
+    /// Both clocks at the same time.
+    pub fn at(ms: u64) -> Self {
+        Self { monotonic_ms: ms, unix_ms: ms }
+    }
+}
+
+/// The token buckets and quota counters of all active organizations, plugins, agents and users.
 #[derive(Debug)]
 pub struct Ledger {
     rates: Rates,
+    buckets: Mutex<RateBuckets>,
+    quotas: QuotaCounters,
+}
+
+#[derive(Debug)]
+struct RateBuckets {
     organizations: Buckets<Name>,
     plugins: Buckets<(Name, Namespace)>,
 }
@@ -81,39 +105,89 @@ struct Buckets<K> {
 }
 
 impl Ledger {
-    /// An empty ledger: every bucket is full.
-    pub fn new(rates: Rates) -> Self {
-        Self { rates, organizations: Buckets::new(), plugins: Buckets::new() }
+    /// A ledger with full buckets.
+    pub fn new(rates: Rates, quotas: QuotaCounters) -> Self {
+        let buckets = RateBuckets { organizations: Buckets::new(), plugins: Buckets::new() };
+        Self { rates, buckets: Mutex::new(buckets), quotas }
     }
 
-    /// Charges one call, or returns a refusal with the time of a retry. `now_ms` is from a monotonic clock; if it is set back,
-    /// no bucket refills until it has caught up.
+    /// The counters of quotas, for storing them.
+    pub fn quotas(&self) -> &QuotaCounters {
+        &self.quotas
+    }
+
+    /// Charges the call of a verdict. A call that waits for an approval is charged when it has one.
+    pub fn admit<P>(
+        &self,
+        consumer: Consumer<'_>,
+        verdict: Verdict<P>,
+        now: ChargeTime,
+    ) -> Verdict<P, Admitted<P>> {
+        match verdict {
+            Verdict::Run(checked) => match self.charge(consumer, checked, now) {
+                Ok(admitted) => Verdict::Run(admitted),
+                Err(refusal) => Verdict::Refused(refusal),
+            },
+            Verdict::NeedsApproval(unapproved) => Verdict::NeedsApproval(unapproved),
+            Verdict::Refused(refusal) => Verdict::Refused(refusal),
+        }
+    }
+
+    /// Charges one call, or returns a refusal with the time of a retry. The limits of the call are narrowed to what its
+    /// quotas have left.
     #[expect(clippy::result_large_err, reason = "a refusal is built once and moved into the answer")]
     pub fn charge<P>(
-        &mut self,
-        organization: &Name,
-        checked: Checked<P>,
-        now_ms: u64,
+        &self,
+        consumer: Consumer<'_>,
+        mut checked: Checked<P>,
+        now: ChargeTime,
     ) -> Result<Admitted<P>, Refusal> {
-        let Charged { plugin, bucket } = self.buckets_after(organization, &checked, now_ms)?;
+        let mut limits = *checked.limits();
+        let reserved = self.quotas.reserve(
+            checked.quotas(),
+            (consumer, checked.id()),
+            (&mut limits, checked.tool().cost),
+            now.unix_ms,
+        );
+        let reservation = reserved.map_err(|exceeded| Refusal::quota_exceeded(&checked, exceeded))?;
+        // Last, since tokens are not given back.
+        if self.is_rated(&checked) {
+            let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+            buckets.take(self.rates, consumer.organization, &checked, now.monotonic_ms)?;
+        }
+        checked.narrow(limits);
+        Ok(checked.admit(reservation))
+    }
+
+    fn is_rated<P>(&self, call: &CallFacts<P>) -> bool {
+        self.rates.calls_per_second.is_some() || call.plugin().descriptor.rate_limit.is_some()
+    }
+}
+
+impl RateBuckets {
+    #[expect(clippy::result_large_err, reason = "a refusal is built once and moved into the answer")]
+    fn take<P>(
+        &mut self,
+        rates: Rates,
+        organization: &Name,
+        call: &CallFacts<P>,
+        now_ms: u64,
+    ) -> Result<(), Refusal> {
+        let Charged { plugin, bucket } = self.after(rates, organization, call, now_ms)?;
         if let Some((key, bucket)) = plugin {
             self.plugins.store(&key, bucket, now_ms);
         }
         if let Some(bucket) = bucket {
             self.organizations.store(organization, bucket, now_ms);
         }
-        Ok(checked.admit())
-    }
-
-    /// The refusal that a charge would return now.
-    pub fn refusal<P>(&self, organization: &Name, call: &CallFacts<P>, now_ms: u64) -> Option<Refusal> {
-        self.buckets_after(organization, call, now_ms).err()
+        Ok(())
     }
 
     /// The buckets after the call.
     #[expect(clippy::result_large_err, reason = "a refusal is built once and moved into the answer")]
-    fn buckets_after<P>(
+    fn after<P>(
         &self,
+        rates: Rates,
         organization: &Name,
         call: &CallFacts<P>,
         now_ms: u64,
@@ -127,14 +201,14 @@ impl Ledger {
             bucket.take().map_err(refused)?;
             plugin = Some((key, bucket));
         }
-        let bucket = self.take_of(organization, now_ms);
+        let bucket = self.take_of(rates, organization, now_ms);
         let bucket = bucket.map_err(|retry_after_ms| Refusal::rate_limited(call, retry_after_ms))?;
         Ok(Charged { plugin, bucket })
     }
 
     /// The organization's bucket after one call, or the milliseconds until it has one.
-    fn take_of(&self, organization: &Name, now_ms: u64) -> Result<Option<Bucket>, u64> {
-        let Some(refill) = self.rates.refill() else { return Ok(None) };
+    fn take_of(&self, rates: Rates, organization: &Name, now_ms: u64) -> Result<Option<Bucket>, u64> {
+        let Some(refill) = rates.refill() else { return Ok(None) };
         let mut bucket = self.organizations.get(organization, refill, now_ms);
         bucket.take()?;
         Ok(Some(bucket))

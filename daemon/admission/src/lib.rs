@@ -12,6 +12,7 @@
 mod check;
 mod rules;
 mod ledger;
+mod quota;
 
 // Its input.
 mod arguments;
@@ -42,7 +43,8 @@ pub use credential::{
 };
 pub use descriptor::{Descriptor, ToolDescriptor};
 pub use egress::{CallAccess, DeniedBy, NetworkDenial, Permitted, PolicyNetwork, Vetted};
-pub use ledger::{Ledger, Rates};
+pub use ledger::{ChargeTime, Ledger, Rates};
+pub use quota::{Consumer, QuotaCounters, SavedCounter, Used};
 pub use rules::{
     AgentRules, Catalogue, Digest, DigestError, IntentPatterns, OrgRules, PlatformRules, Plugin, Rules,
     SharedSet, Tool, ToolSet, Warning, agent_warnings, check_platform, grant_warnings, organization_warnings,

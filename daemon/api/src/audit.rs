@@ -313,10 +313,16 @@ pub struct Usage {
     pub memory_bytes: u64,
     /// Time in the sandbox, in microseconds.
     pub duration_us: u64,
+    /// Processor time of the guest, in microseconds.
+    #[serde(default)]
+    pub cpu_us: u64,
     /// Calls from the guest to the host.
     pub host_calls: u64,
     /// Bytes sent and received over the network.
     pub egress_bytes: u64,
+    /// Units that the tool declares as the cost of a call that ran.
+    #[serde(default)]
+    pub cost: u64,
     /// Bytes written to the log.
     pub log_bytes: u64,
 }

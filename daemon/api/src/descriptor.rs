@@ -100,6 +100,9 @@ pub struct ToolDescription {
     /// Sample calls.
     #[serde(default, deserialize_with = "list_of::<_, _, LIST>")]
     pub examples: Vec<Example>,
+    /// Units that a call costs, for quotas and usage (O4). Default: 0.
+    #[serde(default)]
+    pub cost: u32,
     /// JSON pointers of arguments that logs must not show.
     #[serde(default, deserialize_with = "pointers")]
     pub redact: Vec<String>,

@@ -261,6 +261,16 @@ pub enum Details {
         /// Milliseconds after which the same call can succeed.
         retry_after_ms: u64,
     },
+    /// A quota that is used up (O4).
+    Quota {
+        /// Its name.
+        quota: String,
+        /// The layer whose policy has it: `platform`, `organization`, `agent`.
+        layer: String,
+        /// Milliseconds after which the same call can succeed; absent where waiting does not help.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after_ms: Option<u64>,
+    },
     /// A precondition of a write (RFC 9110, 13; RFC 6585, 3).
     Precondition {
         /// Missing or failed.
@@ -361,6 +371,7 @@ impl CallError {
     pub fn retry_after_ms(&self) -> Option<u64> {
         match &self.details {
             Some(Details::RetryAfter { retry_after_ms }) => Some(*retry_after_ms),
+            Some(Details::Quota { retry_after_ms, .. }) => *retry_after_ms,
             _ => self.plugin_details().retry_after_ms,
         }
     }

@@ -17,6 +17,7 @@ pub mod limits;
 pub mod name;
 pub mod network;
 pub mod policy;
+pub mod quota;
 pub mod read;
 pub mod text;
 pub mod tools;
@@ -60,6 +61,8 @@ pub mod session;
 pub mod test_call;
 #[cfg(feature = "openapi")]
 pub mod token;
+#[cfg(feature = "openapi")]
+pub mod usage;
 
 mod nearest;
 

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
 
 use crate::limits::LimitsPatch;
 use crate::name::{Name, Namespace};
 use crate::network::{NetworkRule, granted_rules};
+use crate::quota::{Quota, quotas};
 use crate::read::{ReadError, invalid, null_is_default, pointer, read_document, table, text};
 use crate::tools::{ToolList, ToolPattern};
 
@@ -82,6 +82,10 @@ pub struct PlatformDocument {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<ServerBinding>))]
     pub server_binding: ServerBinding,
+    /// Quotas of all calls: without `per`, one quota for the whole platform (O4). Each quota of each layer counts.
+    #[serde(default, deserialize_with = "quotas")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Quota>>, max_items = 32))]
+    pub quotas: Arc<[Quota]>,
 }
 
 /// Whether agents must be bound to a server.
@@ -163,10 +167,10 @@ pub struct OrgDocument {
     #[serde(default, deserialize_with = "network")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<NetworkRule>>, max_items = 256))]
     pub network: Option<Arc<[NetworkRule]>>,
-    /// Published, but not enforced yet.
-    #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(ignore))]
-    pub quotas: NotEnforced,
+    /// Quotas of the organization's calls (O4). Each quota of each layer counts.
+    #[serde(default, deserialize_with = "quotas")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Quota>>, max_items = 32))]
+    pub quotas: Arc<[Quota]>,
 }
 
 /// The tool broker, which reduces the list of tools to those that match a message (G15).
@@ -227,10 +231,10 @@ pub struct AgentDocument {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<String>>, max_items = 256))]
     pub messages_to: Recipients,
-    /// Published, but not enforced yet.
-    #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(ignore))]
-    pub quotas: NotEnforced,
+    /// Quotas of the agent's calls (O4). Each quota of each layer counts.
+    #[serde(default, deserialize_with = "quotas")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Quota>>, max_items = 32))]
+    pub quotas: Arc<[Quota]>,
 }
 
 /// Agents that another one can send messages to (T12). An empty list is none.
@@ -402,21 +406,4 @@ fn network<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Arc<[NetworkRule
 fn intents<'de, D: Deserializer<'de>>(from: D) -> Result<IntentTable, D::Error> {
     let intents: BTreeMap<Name, Intent> = table::<_, _, _, ENTRIES>(from)?;
     Ok(intents.into_iter().map(|(name, intent)| (name.to_string(), intent)).collect())
-}
-
-/// A published field that nothing enforces yet: it may be empty, and is refused otherwise.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NotEnforced;
-
-impl<'de> Deserialize<'de> for NotEnforced {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(from)?;
-        match value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty) {
-            true => Ok(Self),
-            false => Err(invalid(
-                "nothing enforces this field yet",
-                "leave it out: a rule without effect is refused",
-            )),
-        }
-    }
 }

@@ -96,7 +96,7 @@ fn error_types() -> PossibleValuesParser {
 
 /// A point in time, or an age relative to now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum When {
+pub enum When {
     At(u64),
     Ago(u64),
 }
@@ -119,7 +119,7 @@ impl std::str::FromStr for When {
 }
 
 impl When {
-    fn ms(self, now_ms: u64) -> u64 {
+    pub fn ms(self, now_ms: u64) -> u64 {
         match self {
             Self::At(at_ms) => at_ms,
             Self::Ago(age_ms) => now_ms.saturating_sub(age_ms),

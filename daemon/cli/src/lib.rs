@@ -17,6 +17,7 @@ pub mod document;
 mod call;
 pub mod plugin;
 pub mod tool;
+mod usage;
 mod organization;
 mod agent;
 mod policy;
@@ -64,6 +65,8 @@ pub enum RemoteCommand {
     Token(token::TokenOptions),
     /// Search and verify the audit log
     Audit(audit::AuditOptions),
+    /// Report what organizations, agents and users used
+    Usage(usage::UsageOptions),
 }
 
 impl RemoteCommand {
@@ -102,6 +105,9 @@ impl RemoteCommand {
             }
             Self::Audit(audit) => {
                 audit.remote.run(token, async |client, out| audit::run(audit.command, client, out).await)
+            }
+            Self::Usage(usage) => {
+                usage.remote.run(token, async |client, out| usage::run(&usage.report, client, out).await)
             }
         }
     }

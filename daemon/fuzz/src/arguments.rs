@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use toolgate_admission::{
-    Checked, Descriptor, Ledger, Rates, Refusal, Rules, SessionFacts, ToolCall, Verdict, check,
+    ChargeTime, Checked, Consumer, Descriptor, Ledger, QuotaCounters, Rates, Refusal, Rules, SessionFacts,
+    ToolCall, Verdict, check,
 };
 use toolgate_api::error::ErrorType;
 use toolgate_api::name::Name;
@@ -63,9 +64,10 @@ fn check_accepted(checked: Checked<()>, schema: &Value, sent: &str) {
     assert!(is_as_sent || is_valid(schema, &sent_value) != Some(true), "valid, and changed");
     assert_ne!(is_valid(schema, &value), Some(false), "accepted, but not valid for {schema}");
     assert_ne!(is_valid_by_library(schema, &value), Some(false), "accepted, but not valid for {schema}");
-    let mut ledger = Ledger::new(Rates { calls_per_second: None, burst: 1 });
+    let ledger = Ledger::new(Rates::UNLIMITED, QuotaCounters::default());
     let caller = Name::parse("fuzz").expect("a name");
-    let admitted = ledger.charge(&caller, checked, 0).expect("no limit");
+    let admitted =
+        ledger.charge(Consumer::without_session(&caller), checked, ChargeTime::at(0)).expect("no limit");
     let raw = admitted.arguments().raw();
     assert_eq!(strict::read(raw, LEVELS), Some(value), "the plugin gets another value");
     assert!(!is_as_sent || raw.as_bytes() == sent.as_bytes(), "the plugin gets other bytes");

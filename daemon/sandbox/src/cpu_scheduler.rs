@@ -16,6 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use tokio::time::Instant;
 use wasmtime::{Store, UpdateDeadline};
@@ -42,6 +43,8 @@ pub struct TimeSlice {
     began: AtomicU64,
     /// Whether the guest yielded because its slice ended, and not to wait for the host.
     ended: AtomicBool,
+    /// Processor time of the slices so far, in nanoseconds.
+    cpu_ns: AtomicU64,
 }
 
 impl CpuScheduler {
@@ -78,7 +81,13 @@ impl CpuScheduler {
             };
             let Ok(slot) = slot else { return std::future::pending().await };
             slice.begin();
-            let polled = std::future::poll_fn(|context| Poll::Ready(guest.as_mut().poll(context))).await;
+            let polled = std::future::poll_fn(|context| {
+                let began = thread_cpu_time();
+                let polled = guest.as_mut().poll(context);
+                slice.add_cpu_time(thread_cpu_time().saturating_sub(began));
+                Poll::Ready(polled)
+            })
+            .await;
             if let Poll::Ready(end) = polled {
                 return end;
             }
@@ -92,6 +101,13 @@ impl CpuScheduler {
             .await;
         }
     }
+}
+
+/// Processor time of this thread. Only it tells what a guest used beside others: wall time counts theirs too.
+fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let (seconds, nanoseconds) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    Duration::new(seconds.unwrap_or(0), nanoseconds.unwrap_or(0))
 }
 
 impl EpochTicks {
@@ -120,8 +136,7 @@ impl TimeSlice {
         on_tick: fn(&mut T),
         ticks: &EpochTicks,
     ) -> Arc<Self> {
-        let slice =
-            Arc::new(Self { ticks: ticks.clone(), began: AtomicU64::new(0), ended: AtomicBool::new(false) });
+        let slice = Arc::new(Self { ticks: ticks.clone(), ..Self::default() });
         let state = Arc::clone(&slice);
         let mut is_first = true;
         store.set_epoch_deadline(1);
@@ -138,6 +153,15 @@ impl TimeSlice {
         slice
     }
 
+    /// Processor time of the guest so far.
+    pub fn cpu_time(&self) -> Duration {
+        Duration::from_nanos(self.cpu_ns.load(Ordering::Relaxed))
+    }
+
+    fn add_cpu_time(&self, time: Duration) {
+        self.cpu_ns.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
     fn begin(&self) {
         self.began.store(self.ticks.completed_count(), Ordering::Relaxed);
     }
@@ -152,7 +176,6 @@ mod tests {
     use std::io::Write;
     use std::pin::pin;
     use std::sync::{Mutex, PoisonError};
-    use std::time::Duration;
 
     use tokio::io::AsyncReadExt;
     use tokio::sync::oneshot;

@@ -46,10 +46,14 @@ pub struct Usage {
     pub memory_bytes: u64,
     /// Wall time inside the sandbox, in microseconds.
     pub duration_us: u64,
+    /// Processor time of the guest, host calls included that run on its thread, in microseconds.
+    pub cpu_us: u64,
     /// Calls from the guest to the host.
     pub host_calls: u64,
     /// Bytes sent to and received from the network.
     pub egress_bytes: u64,
+    /// Units that the tool declares as the cost of a call that ran.
+    pub cost: u64,
     /// Bytes of the result.
     pub output_bytes: u64,
     /// Bytes logged.

@@ -190,7 +190,9 @@ impl Sandbox {
             Err(stopped) => Err(stopped),
         };
         let (finished, store) = finish(store, outcome, executed, limits, began);
-        let finished = FinishedCall { instance, ..finished };
+        let cpu_us = u64::try_from(slice.cpu_time().as_micros()).unwrap_or(u64::MAX);
+        let usage = Usage { cpu_us, ..finished.usage };
+        let finished = FinishedCall { instance, usage, ..finished };
         reset(store, finished.usage.memory_bytes).await;
         finished
     }
@@ -281,8 +283,10 @@ fn finish(
         fuel: limits.fuel.saturating_sub(fuel_left),
         memory_bytes: state.limiter.memory_bytes(),
         duration_us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+        cpu_us: 0,
         host_calls: state.host_calls.made,
         egress_bytes,
+        cost: 0,
         output_bytes,
         log_bytes,
     };

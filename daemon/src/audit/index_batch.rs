@@ -15,6 +15,7 @@ use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqliteConnection};
 use super::format::{LogPosition, RecordHeader, RecordKind};
 use super::index::{BATCH_ROWS, integer};
 use super::record::{AdminRecord, CallIntent, Kind, Status};
+use super::usage::{RecordedUse, UsageSums};
 
 const COLUMNS: [&str; 17] = [
     "sequence",
@@ -77,6 +78,15 @@ impl From<&AdminRecord<'_>> for RowKeys {
 }
 
 impl RowKeys {
+    /// Organization, agent and tool of a call.
+    pub fn of_call(&self) -> Option<(Arc<str>, Arc<str>, Arc<str>)> {
+        Some((self.organization.clone()?, self.agent.clone()?, self.tool.clone()?))
+    }
+
+    pub fn user(&self) -> Option<&Arc<str>> {
+        self.user.as_ref()
+    }
+
     pub fn from_row(row: &SqliteRow) -> Self {
         let text = |column: &str| row.get::<Option<&str>, _>(column).map(Arc::from);
         Self {
@@ -102,6 +112,7 @@ pub struct IndexBatch {
     open_rows: HashMap<u64, usize>,
     /// Outcomes of intents whose rows are in the file already.
     closes: Vec<Close>,
+    usage: UsageSums,
     /// Position of the last record.
     pub last: LogPosition,
 }
@@ -152,6 +163,8 @@ struct OutcomeKeys<'a> {
     status: Status,
     #[serde(borrow, default)]
     error_type: Option<Cow<'a, str>>,
+    #[serde(default)]
+    usage: RecordedUse,
 }
 
 #[derive(Deserialize)]
@@ -204,7 +217,7 @@ impl IndexBatch {
         self.last = position;
         match header.kind {
             RecordKind::CallOpen => self.open(header, &serde_json::from_slice(payload)?, position),
-            RecordKind::Close => self.close(header, &serde_json::from_slice(payload)?, position),
+            RecordKind::Close => self.close(running, header, &serde_json::from_slice(payload)?, position),
             RecordKind::Admin | RecordKind::AdminOpen => {
                 self.admin(header, &serde_json::from_slice(payload)?, position);
             }
@@ -233,10 +246,21 @@ impl IndexBatch {
         self.rows.push(NewRow { status: Some(Status::Running), ..row });
     }
 
-    fn close(&mut self, header: &RecordHeader, outcome: &OutcomeKeys<'_>, position: LogPosition) {
+    fn close(
+        &mut self,
+        running: &RunningIntents,
+        header: &RecordHeader,
+        outcome: &OutcomeKeys<'_>,
+        position: LogPosition,
+    ) {
         let (of, status, error_type) =
             (header.of, outcome.status, outcome.error_type.as_deref().map(Arc::from));
-        match self.open_rows.get(&of).and_then(|index| self.rows.get_mut(*index)) {
+        let row = self.open_rows.get(&of).and_then(|index| self.rows.get_mut(*index));
+        if let Some(keys) = row.as_ref().map(|row| &row.keys).or_else(|| running.get(&of)) {
+            let is_ok = matches!(status, Status::Ok | Status::ClientRequired | Status::ApprovalRequired);
+            self.usage.add(keys, header.at_ms, outcome.usage, is_ok);
+        }
+        match row {
             Some(row) => {
                 (row.status, row.error_type, row.close_position) = (Some(status), error_type, Some(position));
             }
@@ -278,6 +302,7 @@ impl IndexBatch {
     ) -> Result<(), sqlx::Error> {
         self.insert_rows(connection, inserts).await?;
         self.update_rows(connection).await?;
+        self.usage.store(connection).await?;
         self.insert_span(connection).await
     }
 
@@ -343,6 +368,7 @@ impl IndexBatch {
         self.rows.clear();
         self.open_rows.clear();
         self.closes.clear();
+        self.usage.clear();
     }
 }
 

@@ -188,7 +188,7 @@ impl Credentials {
     pub fn exchange_details(&self, flow: &PendingFlow) -> Option<Box<RawValue>> {
         let credential = self.find(&flow.organization, &flow.name).ok()?;
         let token_url = &credential.document.authentication.client()?.token_url;
-        let details = RefreshDetails { grant_type: "authorization_code", token_url, reason: None };
+        let details = RefreshDetails { grant_type: "authorization_code", token_url };
         serde_json::value::to_raw_value(&details).ok()
     }
 

@@ -11,7 +11,7 @@ use std::time::Instant;
 use serde::Serialize;
 use tokio::sync::OwnedMutexGuard;
 use toolgate_admission::Unusable;
-use toolgate_api::error::CallError;
+use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 
 use super::change::{open_keys, seal_row};
@@ -21,7 +21,7 @@ use super::oauth;
 use super::snapshot::{Credential, Keys, State};
 use super::token_response::{TokenFailure, Tokens};
 use super::{CredentialRefusal, Credentials, damaged_refusal, unusable};
-use crate::audit::{AdminRecord, AuditError};
+use crate::audit::{ActOutcome, AdminRecord, AuditError, Entry, Status};
 use crate::store::CredentialRow;
 
 /// Time before its expiry when a token is no longer sent, for the time of the request and differences of clocks.
@@ -68,8 +68,6 @@ pub(super) struct RefreshDetails<'a> {
     /// As RFC 6749 names it.
     pub grant_type: &'static str,
     pub token_url: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<&'a str>,
 }
 
 /// Expiry and time of the next refresh, which is at 80 % of the lifetime. Without a lifetime the token counts as valid until
@@ -213,10 +211,7 @@ impl Credentials {
             // Without the cache: a provider that rejects an old secret ends the credential.
             fields.given = Some(self.read_vault_secret(current).await?.secret);
         }
-        let grant_type = grant_type(&current.document, &fields);
-        // A request that could not be recorded is not sent.
-        let recordable = self.0.audit.takes_calls();
-        recordable.map_err(|error| unrecordable(&current.document, &error))?;
+        let intent = self.record_intent(current, &fields).await?;
         let refreshed = match self.request_tokens(&current.document, &fields).await {
             Ok(tokens) => self.store_tokens(current, fields, tokens, now_ms).await,
             Err(TokenFailure::Refused(why)) => self.store_refusal(current, why, now_ms).await,
@@ -227,41 +222,50 @@ impl Credentials {
                 Err(unavailable(&current.document, &why))
             }
         };
-        if let Some(grant_type) = grant_type {
-            self.record_refresh(current, grant_type, &refreshed).await?;
+        if let Some(intent) = intent {
+            let error_type =
+                refreshed.as_ref().err().map(|refusal| CallError::from(refusal.clone()).error_type);
+            let outcome = self.act_outcome(error_type);
+            let recorded = self.0.audit.close_act(intent, outcome).await;
+            recorded.map_err(|error| unrecordable(&current.document, &error))?;
         }
         refreshed
     }
 
-    /// Writes the audit record of a token request: a secret left the daemon, and the outcome shows since when a credential
-    /// has been revoked.
-    async fn record_refresh(
+    /// Writes the intent of a token request, since the request can use up a refresh token; none where there is nothing to
+    /// request with. A request that cannot be recorded is not sent.
+    async fn record_intent(
         &self,
         credential: &Credential,
-        grant_type: &'static str,
-        refreshed: &Result<Arc<Credential>, CredentialRefusal>,
-    ) -> Result<(), CredentialRefusal> {
-        let error = refreshed.as_ref().err().map(|refusal| CallError::from(refusal.clone()));
+        fields: &SecretFields,
+    ) -> Result<Option<Entry>, CredentialRefusal> {
+        let Some(grant_type) = grant_type(&credential.document, fields) else { return Ok(None) };
         let client = credential.document.authentication.client();
-        let details = RefreshDetails {
-            grant_type,
-            token_url: client.map_or("", |client| &client.token_url),
-            reason: error.as_ref().map(|error| &*error.message),
-        };
+        let details = RefreshDetails { grant_type, token_url: client.map_or("", |client| &client.token_url) };
         let details = serde_json::value::to_raw_value(&details).ok();
         let row = &credential.row;
-        let record = AdminRecord {
+        let unrecordable = |error: AuditError| unrecordable(&credential.document, &error);
+        let intent = self.0.audit.open_act(AdminRecord {
             organization: Some(row.organization.as_str().into()),
             principal: PRINCIPAL.into(),
             action: "credential.renew".into(),
             target: format!("{}/{}", row.organization, row.name).into(),
-            outcome: error.as_ref().map_or("ok", |error| error.error_type.as_str()).into(),
+            outcome: ErrorType::Unknown.as_str().into(),
             revision: Some(self.0.registry.snapshot().revision),
             details: details.map(Cow::Owned),
             source: SOURCE.into(),
-        };
-        let recorded = self.0.audit.admin(record).await;
-        recorded.map_err(|error| unrecordable(&credential.document, &error))
+        });
+        let intent = intent.map_err(unrecordable)?;
+        intent.sync().await.map_err(unrecordable)?;
+        Ok(Some(intent))
+    }
+
+    fn act_outcome(&self, error_type: Option<ErrorType>) -> ActOutcome<'static> {
+        ActOutcome {
+            status: if error_type.is_none() { Status::Ok } else { Status::Error },
+            error_type: error_type.map(|error_type| error_type.as_str().into()),
+            revision: Some(self.0.registry.snapshot().revision),
+        }
     }
 
     async fn request_tokens(

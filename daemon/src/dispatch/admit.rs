@@ -8,29 +8,29 @@
 //! first. If the files are taken, it returns its slot, waits without one, queues again and is decided anew: the decision
 //! holds when the call runs, and a chain of calls of one session occupies no slots.
 
-use std::sync::PoisonError;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
-use toolgate_admission::{self as admission, Admitted, CallFacts, Refusal, Rules, Verdict};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use toolgate_admission::{self as admission, Admitted, CallFacts, Consumer, Refusal, Rules, Verdict};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::FilesystemAccess;
 use toolgate_api::name::Namespace;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{Component, QueueError, Slot, Workspace};
 
-use super::{CallOptions, Dispatcher, Stop, after, decide, earlier_deadline, record};
+use super::{CallOptions, Charged, Dispatcher, Stop, after, charge_time, decide, earlier_deadline, record};
 use crate::call::RequestedCall;
-use crate::clock::monotonic_ms;
 use crate::registry::Snapshot;
 use crate::sessions::Session;
 
 /// The queue of a session's files is that of one organization, so fairness needs no name.
 const ONE_ORGANIZATION: &str = "";
+/// Most time by which a call that waits for a quota comes later than it may.
+const JITTER_MS: u64 = 250;
 
 /// A call that has waited, and the decision made after that.
 pub(super) struct AdmittedEntry {
-    pub verdict: Verdict<Component>,
+    pub verdict: Charged,
     /// The rules that decided.
     pub rules: Rules<Component>,
     /// The revision of the snapshot.
@@ -53,6 +53,7 @@ impl Dispatcher {
         &self,
         session: &Session,
         call: &RequestedCall,
+        consumer: Consumer<'_>,
         options: &CallOptions,
         arrived: Instant,
         stop: Stop<'_>,
@@ -104,7 +105,19 @@ impl Dispatcher {
                     continue;
                 }
             }
-            let verdict = self.refuse_by_rate(session, verdict);
+            let verdict = self.0.ledger.admit(consumer, verdict, charge_time());
+            if let Some(retry_after_ms) = retry_to_wait_for(&verdict)
+                && !stop.is_requested()
+                && let at = Instant::now() + Duration::from_millis(jittered(retry_after_ms))
+                && at < deadline()
+            {
+                drop((slot, files.take()));
+                tokio::select! {
+                    () = sleep_until(at) => {}
+                    () = stop.wait_for_request() => {}
+                }
+                continue;
+            }
             let permits = CallPermits { _slot: slot, _files: files };
             return Ok(AdmittedEntry { verdict, rules, revision: snapshot.revision, decision, permits });
         }
@@ -112,14 +125,6 @@ impl Dispatcher {
 }
 
 impl Dispatcher {
-    /// Refuses a call that its rate limits would refuse, so that a flood of them is counted (9.18).
-    fn refuse_by_rate(&self, session: &Session, verdict: Verdict<Component>) -> Verdict<Component> {
-        let Verdict::Run(checked) = &verdict else { return verdict };
-        let ledger = self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-        let refusal = ledger.refusal(&session.setup.organization, checked, monotonic_ms());
-        refusal.map_or(verdict, Verdict::Refused)
-    }
-
     /// Waits for the compilation of the tool's plugin, at the first start of a daemon.
     async fn wait_until_compiled(
         &self,
@@ -139,6 +144,19 @@ impl Dispatcher {
             () = stop.wait_for_request() => Ok(()),
         }
     }
+}
+
+/// The time until a refused call can succeed, if its quota says that it waits.
+fn retry_to_wait_for(verdict: &Charged) -> Option<u64> {
+    match verdict {
+        Verdict::Refused(refusal) if refusal.waits => refusal.error.retry_after_ms(),
+        _ => None,
+    }
+}
+
+/// A little later, so that not all calls that wait for one quota come back at once.
+fn jittered(retry_after_ms: u64) -> u64 {
+    retry_after_ms + rand::random_range(0..=retry_after_ms.min(JITTER_MS))
 }
 
 fn may_change_files(verdict: &Verdict<Component>) -> bool {

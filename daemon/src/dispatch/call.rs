@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime};
 use scopeguard::ScopeGuard;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
-use toolgate_admission::{Admitted, Checked, CredentialRights, Permitted, Verdict};
+use toolgate_admission::{Admitted, Checked, CredentialRights, Permitted, Used, Verdict};
 use toolgate_api::call::Executed;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_sandbox::{
     BeforeEffect, CallClock, CallContext, Component, CredentialsForRequest, FinishedCall, Messages,
-    OtherTools, Output, Remainder, Services, Workspace,
+    OtherTools, Output, Remainder, Services, Usage, Workspace,
 };
 
 use super::admit::AdmittedEntry;
@@ -22,12 +22,12 @@ use super::refusals::{RefusedAttempt, is_given_up};
 use super::script::Script;
 use super::spill::spill;
 use super::{
-    Attempt, CallOptions, Dispatcher, Origin, OuterCall, Stop, admit, after, client, earlier_deadline,
-    events, record, rules_of,
+    Attempt, CallOptions, Charged, Dispatcher, Origin, OuterCall, Stop, admit, after, charge_time, client,
+    consumer, earlier_deadline, events, record, rules_of,
 };
 use crate::audit::{self, AuditError, Entry, Status};
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
-use crate::clock::{monotonic_ms, now_ms};
+use crate::clock::now_ms;
 use crate::credentials::{CredentialRefusal, CredentialRequest, Credentials};
 use crate::messages::Mailbox;
 use crate::metrics::Phase;
@@ -203,7 +203,10 @@ impl Dispatcher {
         let stop = Stop { cancelled, revoked, shutdown: parts.detached.shutdown() };
         let refused = RefusedAttempt { session, call, sha256, origin };
         let trace = options.trace.as_ref();
-        let admitted = match self.admit(session, call, options, arrived, stop).await {
+        let admitted = match self
+            .admit(session, call, consumer(session, origin, options.outer), options, arrived, stop)
+            .await
+        {
             Ok(admitted) => admitted,
             Err(error) => {
                 let given_up = Box::pin(self.record_given_up(&refused, error, options, arrived)).await;
@@ -296,12 +299,7 @@ impl Dispatcher {
     }
 
     /// Withdraws the approval of a call that waited for one and needs none any more.
-    async fn withdraw_unneeded(
-        &self,
-        session: &Session,
-        running: &RunningCall,
-        verdict: &Verdict<Component>,
-    ) {
+    async fn withdraw_unneeded(&self, session: &Session, running: &RunningCall, verdict: &Charged) {
         if let Some(approval) = running.waited_for.as_ref().and_then(|pending| pending.approval())
             && !matches!(verdict, Verdict::NeedsApproval(_))
             && running.script_began_ms().is_none()
@@ -317,22 +315,26 @@ impl Dispatcher {
     /// pending call waits for.
     async fn perform(
         &self,
-        verdict: Verdict<Component>,
+        verdict: Charged,
         attempt: &Attempt<'_>,
         revision: u64,
         stop: Stop<'_>,
     ) -> (CallOutcome, Option<PendingOn>) {
-        let (checked, approval) = match verdict {
-            Verdict::Run(checked) => (checked, None),
+        let (charged, approval) = match verdict {
+            Verdict::Run(admitted) => (Ok(admitted), None),
             Verdict::Refused(refusal) => return (CallOutcome::of_refusal(attempt.call, refusal), None),
             Verdict::NeedsApproval(unapproved) => {
                 match Box::pin(self.consume_approval(unapproved, attempt, revision)).await {
-                    Ok((checked, approval)) => (checked, Some(approval)),
+                    Ok((checked, approval)) => (self.charge_approved(checked, attempt), Some(approval)),
                     Err(outcome) => return *outcome,
                 }
             }
         };
-        let (admitted, deadline, workspace) = match self.prepare(checked, attempt, stop).await {
+        let prepared = match charged {
+            Ok(admitted) => self.prepare(admitted, attempt, stop).await,
+            Err(refused) => Err(refused),
+        };
+        let (admitted, deadline, workspace) = match prepared {
             Ok(prepared) => prepared,
             Err(outcome) => {
                 Box::pin(self.release_approval(approval)).await;
@@ -347,7 +349,10 @@ impl Dispatcher {
         // Pinned here, since each future that it moves into would hold room for it twice.
         let stopped = pin!(stop.wait_for_request());
         let began = Instant::now();
+        admitted.begin();
         let mut finished = self.0.sandbox.run(&admitted, context, stopped).await;
+        finished.usage.cost = if finished.executed { admitted.tool().cost } else { 0 };
+        admitted.settle(finished.executed.then(|| used(&finished)).as_ref());
         if !finished.executed {
             // The deadline passed before the first instruction: nothing of what was approved has happened.
             Box::pin(self.release_approval(approval)).await;
@@ -377,22 +382,26 @@ impl Dispatcher {
         (outcome, on)
     }
 
-    /// Charges the call and opens its workspace.
-    async fn prepare(
+    fn charge_approved(
         &self,
         checked: Checked<Component>,
+        attempt: &Attempt<'_>,
+    ) -> Result<Admitted<Component>, Box<CallOutcome>> {
+        let consumer = consumer(attempt.session, attempt.origin, attempt.outer);
+        self.0.ledger.charge(consumer, checked, charge_time()).map_err(|refusal| {
+            self.0.metrics.count_refusal(refusal.reason.layer);
+            Box::new(CallOutcome::of_refusal(attempt.call, refusal))
+        })
+    }
+
+    /// Checks the room for the call, and opens its workspace.
+    async fn prepare(
+        &self,
+        admitted: Admitted<Component>,
         attempt: &Attempt<'_>,
         stop: Stop<'_>,
     ) -> Result<(Admitted<Component>, Instant, Option<Workspace>), Box<CallOutcome>> {
         let Attempt { session, call, .. } = *attempt;
-        let charged = {
-            let mut ledger = self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-            ledger.charge(&session.setup.organization, checked, monotonic_ms())
-        };
-        let admitted = charged.map_err(|refusal| {
-            self.0.metrics.count_refusal(refusal.reason.layer);
-            Box::new(CallOutcome::of_refusal(call, refusal))
-        })?;
         let refused = |error| Box::new(CallOutcome::of_error(call, error).by(&admitted));
         client::check_capacity(session, &admitted).map_err(refused)?;
         let deadline = earlier_deadline(after(attempt.arrived, admitted.limits().deadline_ms), attempt.outer);
@@ -498,6 +507,12 @@ impl Dispatcher {
         );
         self.store_unavailable_tools(session);
     }
+}
+
+/// The use of a call that quotas count.
+fn used(finished: &FinishedCall) -> Used {
+    let Usage { fuel, cpu_us, egress_bytes, cost, .. } = finished.usage;
+    Used { fuel, cpu_us, egress_bytes, cost }
 }
 
 /// The outcome of a script that one of its calls ended.

@@ -11,7 +11,7 @@ use toolgate_api::name::{ToolId, read_called_name};
 use toolgate_sandbox::workspace::WorkspaceError;
 use toolgate_sandbox::{Component, FinishedCall, LogLevel};
 
-use super::Origin;
+use super::{Charged, Origin};
 use crate::audit::{
     self, Audit, AuditError, CallIntent, CallOutcome, EffectRecord, Entry, Executed, OutputStamp,
     PluginStamp, Reason, Sha256,
@@ -24,7 +24,7 @@ use crate::sessions::{PendingCall, PendingOn, RepeatedRefusals, Session};
 /// The decision on a call, and its inputs.
 #[derive(Clone, Copy)]
 pub(super) struct Decision<'a> {
-    pub verdict: &'a Verdict<Component>,
+    pub verdict: &'a Charged,
     pub catalogue: &'a Catalogue<Component>,
     pub revision: u64,
 }
@@ -101,7 +101,7 @@ struct RecordedVerdict<'a> {
 }
 
 impl<'a> RecordedVerdict<'a> {
-    fn of(catalogue: &'a Catalogue<Component>, verdict: &'a Verdict<Component>) -> Self {
+    fn of(catalogue: &'a Catalogue<Component>, verdict: &'a Charged) -> Self {
         match verdict {
             Verdict::Run(checked) => Self::of_facts(checked, audit::Verdict::Run),
             Verdict::NeedsApproval(unapproved) => Self::of_facts(unapproved, audit::Verdict::NeedsApproval),

@@ -75,27 +75,24 @@ impl Store {
         Ok(Some(unread))
     }
 
-    /// Returns the oldest unread messages and the number of all unread ones, after those up to `read` were marked as read.
-    pub async fn read_messages(
+    /// Marks the messages up to `read` as read.
+    pub async fn mark_read(&self, inbox: InboxKey<'_>, read: &str, now_ms: u64) -> Result<(), StoreError> {
+        let query = sqlx::query(
+            "UPDATE messages SET read_ms = $4 WHERE organization = $1 AND recipient = $2 AND read_ms IS NULL \
+             AND number <= (SELECT number FROM messages WHERE organization = $1 AND recipient = $2 AND id = $3)",
+        );
+        let query = query.bind(inbox.organization.as_str()).bind(inbox.agent.as_str());
+        query.bind(read).bind(to_sql(now_ms)).execute(&self.writer).await?;
+        Ok(())
+    }
+
+    /// Returns the oldest unread messages, and the number of all unread ones.
+    pub async fn unread_messages(
         &self,
         inbox: InboxKey<'_>,
         limit: u32,
-        read: Option<&str>,
-        now_ms: u64,
     ) -> Result<(Vec<MessageRow>, u64), StoreError> {
-        let mut change = self.begin().await?;
-        if let Some(read) = read {
-            sqlx::query(
-                "UPDATE messages SET read_ms = $4 WHERE organization = $1 AND recipient = $2 AND read_ms IS NULL \
-                 AND number <= (SELECT number FROM messages WHERE organization = $1 AND recipient = $2 AND id = $3)",
-            )
-            .bind(inbox.organization.as_str())
-            .bind(inbox.agent.as_str())
-            .bind(read)
-            .bind(to_sql(now_ms))
-            .execute(&mut *change)
-            .await?;
-        }
+        let mut read = self.readers.begin().await?;
         let messages = sqlx::query_as(
             "SELECT id, sender, body, sent_ms FROM messages \
              WHERE organization = $1 AND recipient = $2 AND read_ms IS NULL ORDER BY number LIMIT $3",
@@ -103,10 +100,9 @@ impl Store {
         .bind(inbox.organization.as_str())
         .bind(inbox.agent.as_str())
         .bind(i64::from(limit))
-        .fetch_all(&mut *change)
+        .fetch_all(&mut *read)
         .await?;
-        let unread = unread_count(&mut change, inbox).await?;
-        change.commit().await?;
+        let unread = unread_count(&mut read, inbox).await?;
         Ok((messages, unread))
     }
 

@@ -30,9 +30,9 @@ use proc_macro::TokenStream;
 /// which [`plugin!`] and tests find the tool. A module or type of the same name in the same scope conflicts with it: with
 /// `mod search;`, name the tool by its path, `plugin!("x", search::search)`, without `use search::search`. A tool that has
 /// the name of a crate or a type of Rust needs a function of another name: `#[tool(name = "uuid")] fn new_uuid()`.
-/// | in the attribute | says |
+///
 /// | attribute | meaning |
-/// | `read_only`, `idempotent` | what the tool does not do |
+/// |---|---|
 /// | `read_only`, `idempotent` | the tool changes nothing; repeating a call changes nothing further |
 /// | `destructive = false`, `open_world = false` | the tool only adds; it has no effects outside the session. Both are assumed true otherwise |
 /// | `name = "…"` | the name of the tool, in place of the function's |
@@ -41,6 +41,7 @@ use proc_macro::TokenStream;
 /// | `result = Type` | the type of the client's result; only with `mode = "client"` |
 /// | `tags("…", …)`, `prerequisites("…", …)`, `integrations("…", …)` | texts for a catalogue; accounts that must be connected |
 /// | `examples({"a": 1} => 2, "with a description": {…} => …)` | calls and their results, as JSON |
+/// | `cost = 5` | units that a call costs, which quotas and usage count |
 /// | `redact("/password", …)` | JSON pointers to arguments that logs must not show |
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {

@@ -9,7 +9,7 @@ use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Error, Ident, Item, ItemFn, LitBool, LitStr, Result, Token, Type, parenthesized, token};
+use syn::{Error, Ident, Item, ItemFn, LitBool, LitInt, LitStr, Result, Token, Type, parenthesized, token};
 
 use crate::function::{Errors, Function, Input, Output, Parameter, ParameterDefault, option};
 use crate::json::{Json, Object};
@@ -17,7 +17,7 @@ use crate::name;
 
 /// The settings of the attribute, for error messages.
 const KNOWN: &str = "read_only, destructive, idempotent, open_world, name, usage, mode, result, tags, prerequisites, \
-                     integrations, examples, redact";
+                     integrations, examples, cost, redact";
 
 pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let mut item: ItemFn = match syn::parse2(item.clone()) {
@@ -65,6 +65,7 @@ struct Settings {
     prerequisites: Vec<LitStr>,
     integrations: Vec<LitStr>,
     examples: Vec<Example>,
+    cost: Option<LitInt>,
     redact: Vec<LitStr>,
 }
 
@@ -107,6 +108,7 @@ impl Settings {
             "prerequisites" => self.prerequisites = texts(word, input)?,
             "integrations" => self.integrations = texts(word, input)?,
             "examples" => self.examples = list("examples({\"a\": 1} => 2)", input)?,
+            "cost" => self.cost = Some(value("cost = 5", input)?),
             "redact" => self.redact = texts(word, input)?,
             other => {
                 return Err(Error::new(
@@ -379,6 +381,7 @@ fn write_facts(function: &Function, settings: &Settings) -> TokenStream {
     let open_world = option(settings.open_world.as_ref());
     let Settings { tags, prerequisites, integrations, redact, .. } = settings;
     let examples = settings.examples.iter().map(write_example);
+    let cost = settings.cost.as_ref().map_or_else(|| quote!(0), |cost| quote!(#cost));
     quote! {
         ::toolgate_sdk::__private::ToolFacts {
             name: <#ident as ::toolgate_sdk::Tool>::NAME,
@@ -397,6 +400,7 @@ fn write_facts(function: &Function, settings: &Settings) -> TokenStream {
             prerequisites: &[#(#prerequisites),*],
             tags: &[#(#tags),*],
             examples: &[#(#examples),*],
+            cost: #cost,
             redact: &[#(#redact),*],
         }
     }

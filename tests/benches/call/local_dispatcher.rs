@@ -10,8 +10,8 @@ use toolgate::clock::now_ms;
 use toolgate::dispatch::Parts;
 use toolgate::sessions::SessionSetup;
 use toolgate_admission::{
-    Admitted, Catalogue, Checked, Descriptor, Digest, Plugin, Rates, Rules, SessionFacts, ToolCall, Verdict,
-    check, decide,
+    Admitted, Catalogue, ChargeTime, Checked, Consumer, Descriptor, Digest, Plugin, Rates, Rules,
+    SessionFacts, ToolCall, Verdict, check, decide,
 };
 use toolgate_api::call::CallStatus;
 use toolgate_api::limits::LimitsPatch;
@@ -69,7 +69,8 @@ impl LocalDispatcher {
                     let rules = parts.registry.snapshot().rules(&setup.organization, &setup.agent).unwrap();
                     let call = ToolCall { tool: "call_echo_echo".into(), arguments: ARGUMENTS.into() };
                     let Verdict::Run(checked) = check(&rules, &SessionFacts::default(), call) else { return };
-                    let charged = parts.ledger.lock().unwrap().charge(&setup.organization, checked, now_ms());
+                    let consumer = Consumer::without_session(&setup.organization);
+                    let charged = parts.ledger.charge(consumer, checked, ChargeTime::at(now_ms()));
                     let finished =
                         parts.sandbox.run(&charged.unwrap(), context(&setup), std::future::pending()).await;
                     assert!(finished.outcome.is_ok());
@@ -92,7 +93,8 @@ impl LocalDispatcher {
 
     pub fn charge(&self, checked: Checked<Component>) -> Admitted<Component> {
         let organization = setup("s".to_owned()).organization;
-        self.parts().ledger.lock().unwrap().charge(&organization, checked, now_ms()).unwrap()
+        let consumer = Consumer::without_session(&organization);
+        self.parts().ledger.charge(consumer, checked, ChargeTime::at(now_ms())).unwrap()
     }
 
     pub fn syncs_per_call(&self) -> f64 {

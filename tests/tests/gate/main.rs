@@ -13,6 +13,7 @@ mod layers;
 mod inbox;
 mod messages;
 mod metrics;
+mod quotas;
 mod refusals;
 mod scripts;
 mod sessions;

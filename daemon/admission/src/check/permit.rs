@@ -6,13 +6,13 @@
 //!
 //! ```compile_fail
 //! # fn forge(facts: Box<toolgate_admission::CallFacts<()>>) {
-//! let admitted = toolgate_admission::Admitted(facts);
+//! let admitted = toolgate_admission::Checked(facts);
 //! # }
 //! ```
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -31,6 +31,7 @@ use crate::approval::{Approval, ApprovalBinding};
 use crate::arguments::Arguments;
 use crate::descriptor::ToolDescriptor;
 use crate::egress::CallAccess;
+use crate::quota::{CallQuotas, Reservation, Used};
 use crate::rules::{Digest, Plugin, Tool};
 use crate::schema::{Schema, SchemaError, SchemaRole};
 
@@ -46,6 +47,7 @@ pub struct CallFacts<P> {
     arguments: Arguments,
     limits: Limits,
     access: Arc<CallAccess>,
+    quotas: CallQuotas,
     reason: Reason,
 }
 
@@ -56,7 +58,10 @@ pub struct Checked<P>(Box<CallFacts<P>>);
 /// A call that passed the gate and was charged, which the sandbox runs. Only
 /// [`Ledger::charge`](crate::Ledger::charge) creates one.
 #[derive(Debug)]
-pub struct Admitted<P>(Box<CallFacts<P>>);
+pub struct Admitted<P> {
+    facts: Box<CallFacts<P>>,
+    reservation: Mutex<Reservation>,
+}
 
 /// A call that passed every rule and needs a person's approval. Only [`check()`](super::check()) creates one, and only an
 /// approval that covers it turns it into a [`Checked`].
@@ -116,14 +121,20 @@ impl<P> Checked<P> {
         arguments: Arguments,
         limits: Limits,
         access: Arc<CallAccess>,
+        quotas: CallQuotas,
         reason: Reason,
     ) -> Self {
-        Self(Box::new(CallFacts { tool, called, arguments, limits, access, reason }))
+        Self(Box::new(CallFacts { tool, called, arguments, limits, access, quotas, reason }))
+    }
+
+    /// Narrows the limits to what the quotas of the call have left.
+    pub(crate) fn narrow(&mut self, limits: Limits) {
+        self.0.limits = limits;
     }
 
     /// Only for the ledger, after it has charged the call.
-    pub(crate) fn admit(self) -> Admitted<P> {
-        Admitted(self.0)
+    pub(crate) fn admit(self, reservation: Reservation) -> Admitted<P> {
+        Admitted { facts: self.0, reservation: Mutex::new(reservation) }
     }
 }
 
@@ -139,7 +150,24 @@ impl<P> Deref for Admitted<P> {
     type Target = CallFacts<P>;
 
     fn deref(&self) -> &CallFacts<P> {
-        &self.0
+        &self.facts
+    }
+}
+
+impl<P> Admitted<P> {
+    /// Notes that the guest begins to run. A call that never begins used nothing; one that is dropped while it runs used
+    /// all that its quotas reserved for it.
+    pub fn begin(&self) {
+        self.reservation().begin();
+    }
+
+    /// Counts what the call used instead of what was reserved; none for a call that never ran.
+    pub fn settle(&self, used: Option<&Used>) {
+        self.reservation().settle(used);
+    }
+
+    fn reservation(&self) -> MutexGuard<'_, Reservation> {
+        self.reservation.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -197,6 +225,10 @@ impl<P> CallFacts<P> {
     /// The files, requests and credentials that the call may access.
     pub fn access(&self) -> &Arc<CallAccess> {
         &self.access
+    }
+
+    pub(crate) fn quotas(&self) -> &CallQuotas {
+        &self.quotas
     }
 
     /// The rule that let the call pass.

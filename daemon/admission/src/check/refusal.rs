@@ -6,16 +6,18 @@
 
 use serde_json::json;
 use toolgate_api::descriptor::RateLimit;
-use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::error::{CallError, Details, ErrorType};
 use toolgate_api::json::JsonError;
 use toolgate_api::name::ToolId;
 use toolgate_api::nearest;
+use toolgate_api::quota::QuotaAction;
 use toolgate_api::text::{escape_for_display, list};
 
 use super::CallFacts;
 use super::decide::{OTHER_CATALOGUE, callable};
 use super::gates::{GATES, GateInput};
 use super::verdict::{Layer, Reason, SessionFacts};
+use crate::quota::Exceeded;
 use crate::rules::{Digest, Rules, Tool};
 use crate::schema::Violation;
 
@@ -38,6 +40,8 @@ pub struct Refusal {
     pub tool: Option<ToolId>,
     /// The digest of its plugin.
     pub digest: Option<Digest>,
+    /// Whether the call waits for the time of a retry instead, up to its deadline.
+    pub waits: bool,
 }
 
 impl Refusal {
@@ -108,6 +112,30 @@ impl Refusal {
         Self::by_rate(checked, "rate_limit", message, retry_after_ms)
     }
 
+    /// The call exceeds a quota. Its name and layer are told, also where the platform's decided: a caller cannot wait for
+    /// what it does not know.
+    pub(crate) fn quota_exceeded<P>(checked: &CallFacts<P>, exceeded: Exceeded<'_>) -> Self {
+        let Exceeded { quota, owner, retry_after_ms } = exceeded;
+        let per = match quota.seconds {
+            Some(seconds) => format!(" in {seconds} s"),
+            None => String::new(),
+        };
+        let (name, owner) = (&quota.name, owner.as_str());
+        let message =
+            format!("the quota `{name}` of the {owner} is used up: {} {}{per}", quota.amount, quota.measure);
+        let hint = match retry_after_ms {
+            Some(retry_after_ms) => format!("call again in {retry_after_ms} ms"),
+            None => "do without the tool: waiting does not help".to_owned(),
+        };
+        let error_type = if quota.is_rate() { ErrorType::RateLimited } else { ErrorType::QuotaExceeded };
+        let details = Details::Quota { quota: name.to_string(), layer: owner.to_owned(), retry_after_ms };
+        let mut error = CallError { details: Some(details), ..CallError::new(error_type, message, hint) };
+        error.retryable = retry_after_ms.is_some();
+        let (tool, digest) = (Some(checked.id().clone()), Some(checked.digest().clone()));
+        let waits = quota.action == QuotaAction::Wait && error.retryable;
+        Self { error, reason: Reason { layer: Layer::Rate, rule: "quota" }, tool, digest, waits }
+    }
+
     fn by_rate<P>(
         checked: &CallFacts<P>,
         rule: &'static str,
@@ -117,15 +145,16 @@ impl Refusal {
         let hint = format!("call again in {retry_after_ms} ms");
         let error = CallError::new(ErrorType::RateLimited, message, hint).with_retry_after_ms(retry_after_ms);
         let (tool, digest) = (Some(checked.id().clone()), Some(checked.digest().clone()));
-        Self { error, reason: Reason { layer: Layer::Rate, rule }, tool, digest }
+        Self { error, reason: Reason { layer: Layer::Rate, rule }, tool, digest, waits: false }
     }
 
     fn of_tool<P>(tool: &Tool<P>, reason: Reason, error: CallError) -> Self {
-        Self { error, reason, tool: Some(tool.id().clone()), digest: Some(tool.plugin().digest.clone()) }
+        let (tool, digest) = (Some(tool.id().clone()), Some(tool.plugin().digest.clone()));
+        Self { error, reason, tool, digest, waits: false }
     }
 
     fn without_tool(reason: Reason, error: CallError) -> Self {
-        Self { error, reason, tool: None, digest: None }
+        Self { error, reason, tool: None, digest: None, waits: false }
     }
 }
 

@@ -19,7 +19,7 @@ use super::*;
 use crate::approval::{Approval, ApprovalBinding};
 use crate::descriptor::Descriptor;
 use crate::rules::{Catalogue, Digest, Plugin};
-use crate::{Ledger, Rates};
+use crate::{ChargeTime, Consumer, Ledger, QuotaCounters, Rates};
 
 /// A plugin with tools that accept any arguments.
 pub(crate) fn plugin(namespace: &str, tools: &[&str]) -> Arc<Plugin<&'static str>> {
@@ -95,8 +95,8 @@ fn runs(rules: &Rules<&'static str>, tool: &str) -> bool {
 
 fn admitted_call(plugin: Arc<Plugin<&'static str>>, tool: &str) -> Admitted<&'static str> {
     let organization = Name::parse("acme").expect("a name");
-    Ledger::new(Rates::UNLIMITED)
-        .charge(&organization, checked_call(plugin, tool, "{}"), 0)
+    Ledger::new(Rates::UNLIMITED, QuotaCounters::default())
+        .charge(Consumer::without_session(&organization), checked_call(plugin, tool, "{}"), ChargeTime::at(0))
         .expect("no bound")
 }
 

@@ -94,11 +94,11 @@ pub enum Decision<'r, P> {
     Refused(Reason),
 }
 
-/// The decision about one call.
+/// The decision about one call: before it is charged, or after, with [`Admitted`](super::Admitted) for `R`.
 #[derive(Debug)]
-pub enum Verdict<P> {
+pub enum Verdict<P, R = Checked<P>> {
     /// The call may run, once it is charged.
-    Run(Checked<P>),
+    Run(R),
     /// The call may run once a person has approved it.
     NeedsApproval(Unapproved<P>),
     /// The call does not run.

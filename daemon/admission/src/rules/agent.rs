@@ -15,7 +15,7 @@ use super::catalogue::{Catalogue, SnapshotId};
 use super::organization::OrgRules;
 use super::platform::PlatformRules;
 use super::set::SharedSet;
-use super::warning::{Warning, limits_without_effect, unresolved};
+use super::warning::{Warning, limits_without_effect, quota_tools, unresolved};
 
 /// Returns a warning for each part of the document that has no effect under these rules. Whether all layers together
 /// leave a callable tool is not checked here but by [`no_tools_warning`](crate::no_tools_warning).
@@ -26,6 +26,7 @@ pub fn agent_warnings<P>(document: &AgentDocument, rules: &Rules<P>) -> Vec<Warn
     document.enabled.iter().for_each(|enabled| list("/enabled", enabled));
     list("/disabled", &document.disabled);
     document.require_approval_for.iter().for_each(|named| list("/require_approval_for", named));
+    quota_tools(&document.quotas).for_each(|(place, tools)| list(&place, tools));
     warnings.extend(unresolved_server(document, catalogue));
     let (platform, organization) = (rules.platform.document(), rules.organization.document());
     let above = catalogue.platform_limits().narrow(&platform.limits).narrow(&organization.limits);

@@ -14,7 +14,7 @@ use super::platform::PlatformRules;
 use super::set::{SharedSet, ToolSet};
 use super::tables::{Channels, compile_profiles, table_warnings};
 use super::tool_flags::{CompactFlags, ToolFlag, ToolFlags};
-use super::warning::{Warning, limits_without_effect, unresolved};
+use super::warning::{Warning, limits_without_effect, quota_tools, unresolved};
 use crate::descriptor::ToolDescriptor;
 
 /// Returns a warning for each part of the policy that has no effect with the loaded tools.
@@ -24,6 +24,7 @@ pub fn organization_warnings<P>(document: &OrgDocument, catalogue: &Catalogue<P>
     document.enabled.iter().for_each(|enabled| list("/enabled", enabled));
     list("/disabled", &document.disabled);
     list("/broker/always_show", &document.broker.always_show);
+    quota_tools(&document.quotas).for_each(|(place, tools)| list(&place, tools));
     warnings.extend(table_warnings(
         &document.profiles,
         &document.channels,
@@ -194,9 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_nothing_enforces_is_refused() {
-        let refused = OrgDocument::parse(r#"{"quotas":[{}]}"#).unwrap_err();
-        assert!(refused.message.contains("nothing enforces"), "{refused}");
+    fn an_unknown_field_or_value_is_refused_with_the_nearest() {
         let cases = [
             (r#"{"limit":{}}"#, "/limit", "did you mean `limits`?"),
             (r#"{"channels":{"sms":{"blocke":[]}}}"#, "/channels/sms/blocke", "did you mean `blocked`?"),

@@ -15,7 +15,7 @@ use super::intents::IntentPatterns;
 use super::set::{SharedSet, ToolSet};
 use super::tables::{Channels, compile_profiles, table_warnings};
 use super::tool_flags::{ToolFlag, ToolFlagTable};
-use super::warning::{Warning, limits_without_effect, unresolved};
+use super::warning::{Warning, limits_without_effect, quota_tools, unresolved};
 
 /// Parses a policy, and compiles the patterns of its intents to validate them.
 pub fn parse_platform(json: &str) -> Result<PlatformDocument, ReadError> {
@@ -46,6 +46,7 @@ pub fn platform_warnings<P>(document: &PlatformDocument, catalogue: &Catalogue<P
     document.allowed.iter().for_each(|allowed| list("/allowed", allowed));
     list("/blocked", &document.blocked);
     list("/universal", &document.universal);
+    quota_tools(&document.quotas).for_each(|(place, tools)| list(&place, tools));
     warnings.extend(table_warnings(
         &document.profiles,
         &document.channels,

@@ -4,6 +4,7 @@ use toolgate_api::grant::{Capabilities, Grant};
 use toolgate_api::limits::{LimitName, Limits, LimitsPatch};
 use toolgate_api::name::Namespace;
 use toolgate_api::nearest;
+use toolgate_api::quota::Quota;
 use toolgate_api::tools::{ToolList, ToolPattern};
 
 use super::catalogue::Catalogue;
@@ -29,6 +30,16 @@ impl Warning {
     pub fn new(code: &'static str, path: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code, path: path.into(), message: message.into(), nearest: None, unresolved: None }
     }
+}
+
+/// The lists of tools of quotas, each with its place.
+pub(super) fn quota_tools(quotas: &[Quota]) -> impl Iterator<Item = (String, &ToolList)> {
+    let place = |(index, quota)| (format!("/quotas/{index}/tools"), quota);
+    quotas
+        .iter()
+        .enumerate()
+        .map(place)
+        .filter_map(|(place, quota): (_, &Quota)| Some((place, quota.tools.as_ref()?)))
 }
 
 /// Returns warnings about valid entries of a grant that are probably mistakes, for a plugin with these requested

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -31,7 +31,7 @@ use toolgate::plugins::{PluginParts, Plugins};
 use toolgate::registry::Registry;
 use toolgate::sessions::{AnswerSettings, Answers, Bounds, OrganizationBounds, Sessions};
 use toolgate::store::Store;
-use toolgate_admission::{Descriptor, Ledger, Rates};
+use toolgate_admission::{Descriptor, Ledger, QuotaCounters, Rates};
 use toolgate_api::limits::LimitsPatch;
 use toolgate_sandbox::{
     Component, EgressSettings, HostClient, HostClientSettings, PagemapScan, Queue, QueueSettings, Sandbox,
@@ -274,7 +274,7 @@ fn dispatcher(
         registry: registry.clone(),
         audit,
         sandbox: sandbox.clone(),
-        ledger: Mutex::new(Ledger::new(Rates { calls_per_second: None, burst: 1 })),
+        ledger: Ledger::new(Rates::UNLIMITED, QuotaCounters::default()),
         upstreams: Upstreams::new(EgressSettings::default()),
         credentials: credentials.clone(),
         approvals: Approvals::new(store.clone(), 60_000),

@@ -1,0 +1,402 @@
+//! Counts what calls use against the quotas of the policies (O4), without a lock.
+//!
+//! A call reserves the most that it may use before it runs, and gives back the rest when it has run. A reservation that is
+//! never settled was used whole. A counter is one atomic number: 8 bits of its period and 56 bits of use, so that the first
+//! use in a new period starts it at zero in the same step. The keys of counters hold the lengths of their parts, so that no
+//! name can stand for two.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use papaya::HashMap;
+use toolgate_api::limits::Limits;
+use toolgate_api::name::{Name, ToolId};
+use toolgate_api::quota::{Measure, Quota, QuotaPer};
+
+const USED_BITS: u32 = 56;
+const USED_MASK: u64 = (1 << USED_BITS) - 1;
+/// Retry of a call that would be one too many at once. The end of a running call is not known.
+const RUNNING_RETRY_MS: u64 = 50;
+const PER_SECOND: u64 = 1_000;
+
+/// The parties that a call is charged to.
+#[derive(Clone, Copy, Debug)]
+pub struct Consumer<'a> {
+    /// The organization.
+    pub organization: &'a Name,
+    /// The agent.
+    pub agent: &'a Name,
+    /// The session's user.
+    pub user: Option<&'a str>,
+    /// The token of the request.
+    pub token: &'a str,
+    /// Whether a script makes the call, in the place of its own.
+    pub is_inner: bool,
+}
+
+impl<'a> Consumer<'a> {
+    /// A call without session and token, as authors of plugins and tests make it.
+    pub fn without_session(organization: &'a Name) -> Self {
+        Self { organization, agent: organization, user: None, token: "", is_inner: false }
+    }
+}
+
+/// The quotas of each layer for a call.
+#[derive(Clone, Debug)]
+pub(crate) struct CallQuotas(pub [(Owner, Arc<[Quota]>); 3]);
+
+/// The layer whose policy has a quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Platform,
+    Organization,
+    Agent,
+}
+
+impl Owner {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Platform => "platform",
+            Self::Organization => "organization",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// What a quota counts of one call, at most and in fact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Guest instructions.
+    pub fuel: u64,
+    /// Processor time, in microseconds.
+    pub cpu_us: u64,
+    /// Bytes over the network.
+    pub egress_bytes: u64,
+    /// Declared cost.
+    pub cost: u64,
+}
+
+impl Used {
+    fn most(limits: &Limits, cost: u64) -> Self {
+        // A guest cannot compute for longer than its deadline.
+        let cpu_us = limits.deadline_ms.saturating_mul(1_000);
+        Self { fuel: limits.fuel, cpu_us, egress_bytes: limits.egress_bytes, cost }
+    }
+
+    /// Milliseconds of processor time are counted in microseconds.
+    fn of(&self, measure: Measure) -> u64 {
+        match measure {
+            Measure::Calls | Measure::Running => 1,
+            Measure::Fuel => self.fuel,
+            Measure::CpuMs => self.cpu_us,
+            Measure::EgressBytes => self.egress_bytes,
+            Measure::Cost => self.cost,
+        }
+    }
+}
+
+/// A quota that has nothing left for a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exceeded<'a> {
+    pub quota: &'a Quota,
+    pub owner: Owner,
+    /// Milliseconds until another call may pass; none where the quota never lets one pass.
+    pub retry_after_ms: Option<u64>,
+}
+
+/// The counters of all quotas that were used in their present period.
+#[derive(Debug, Default)]
+pub struct QuotaCounters {
+    counters: HashMap<Box<str>, Arc<Counter>>,
+    /// The latest time seen, in milliseconds since 1970: a clock that is set back begins no period again.
+    latest_ms: AtomicU64,
+}
+
+/// A counter as it is stored: its key, the beginning of its period in seconds since 1970, and the use in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedCounter {
+    /// Key of the counter.
+    pub key: String,
+    /// Period in seconds.
+    pub seconds: u32,
+    /// Number of the period.
+    pub period: u64,
+    /// Use in the period.
+    pub used: u64,
+}
+
+#[derive(Debug)]
+struct Counter {
+    /// The low bits of the period's number, and the use in it.
+    state: AtomicU64,
+    /// Number of the period last used, for storing.
+    period: AtomicU64,
+    /// None counts what runs, which no period ends.
+    seconds: Option<u32>,
+    is_changed: AtomicBool,
+}
+
+/// What a call may use, and where it is counted.
+#[derive(Debug, Default)]
+pub(crate) struct Reservation {
+    parts: Vec<Part>,
+    has_begun: bool,
+}
+
+#[derive(Debug)]
+struct Part {
+    counter: Arc<Counter>,
+    measure: Measure,
+    tag: u64,
+    reserved: u64,
+}
+
+impl QuotaCounters {
+    /// The counters as they were stored.
+    pub fn restore(saved: impl IntoIterator<Item = SavedCounter>) -> Self {
+        let counters = HashMap::new();
+        for SavedCounter { key, seconds, period, used } in saved {
+            let state = (period << USED_BITS) | used.min(USED_MASK);
+            let counter = Counter { state: state.into(), ..Counter::new(Some(seconds), period) };
+            counters.pin().insert(key.into_boxed_str(), Arc::new(counter));
+        }
+        Self { counters, latest_ms: AtomicU64::new(0) }
+    }
+
+    /// Removes counters of ended periods, and returns those that changed since the last time.
+    pub fn changed(&self, now_ms: u64) -> Vec<SavedCounter> {
+        let now_ms = self.advance(now_ms);
+        let counters = self.counters.pin();
+        // A counter of the period before may be about to be used: only one that is idle for longer is removed.
+        counters.retain(|_, counter| match counter.seconds {
+            Some(_) => counter.period.load(Ordering::Relaxed) + 1 >= counter.period_at(now_ms),
+            None => Arc::strong_count(counter) > 1 || counter.state.load(Ordering::Relaxed) > 0,
+        });
+        let changed =
+            counters.iter().filter(|(_, counter)| counter.is_changed.swap(false, Ordering::Relaxed));
+        let saved = changed.filter_map(|(key, counter)| {
+            let state = counter.state.load(Ordering::Relaxed);
+            let period = counter.period.load(Ordering::Relaxed);
+            // A call that starts the next period right now is stored the next time.
+            let is_same = tag(period) == state >> USED_BITS;
+            let saved = SavedCounter {
+                key: key.to_string(),
+                seconds: counter.seconds?,
+                period,
+                used: state & USED_MASK,
+            };
+            is_same.then_some(saved)
+        });
+        saved.collect()
+    }
+
+    /// Reserves the most that a call may use, and narrows its limits to what is left.
+    pub(crate) fn reserve<'q>(
+        &self,
+        quotas: &'q CallQuotas,
+        (consumer, tool): (Consumer<'_>, &ToolId),
+        (limits, cost): (&mut Limits, u64),
+        now_ms: u64,
+    ) -> Result<Reservation, Exceeded<'q>> {
+        let mut reservation = Reservation::default();
+        let Some(now_ms) = self.time_for(quotas, now_ms) else { return Ok(reservation) };
+        for (owner, quota) in quotas.that_count(&consumer, tool) {
+            let counter = self.counter(owner, quota, &consumer, tool, now_ms);
+            let most = Used::most(limits, cost).of(quota.measure);
+            let (tag, reserved) =
+                counter.reserve(quota, most, now_ms).ok_or_else(|| exceeded(quota, owner, now_ms))?;
+            match quota.measure {
+                Measure::Fuel => limits.fuel = limits.fuel.min(reserved),
+                Measure::EgressBytes => limits.egress_bytes = limits.egress_bytes.min(reserved),
+                _ => {}
+            }
+            reservation.parts.push(Part { counter, measure: quota.measure, tag, reserved });
+        }
+        Ok(reservation)
+    }
+
+    /// The time for the counters; none where there are no quotas, so that such a call shares no memory with others.
+    fn time_for(&self, quotas: &CallQuotas, now_ms: u64) -> Option<u64> {
+        quotas.0.iter().any(|(_, quotas)| !quotas.is_empty()).then(|| self.advance(now_ms))
+    }
+
+    fn advance(&self, now_ms: u64) -> u64 {
+        match self.latest_ms.load(Ordering::Relaxed) {
+            latest if latest >= now_ms => latest,
+            _ => self.latest_ms.fetch_max(now_ms, Ordering::Relaxed).max(now_ms),
+        }
+    }
+
+    fn counter(
+        &self,
+        owner: Owner,
+        quota: &Quota,
+        consumer: &Consumer<'_>,
+        tool: &ToolId,
+        now_ms: u64,
+    ) -> Arc<Counter> {
+        let key = key(owner, quota, consumer, tool);
+        let counters = self.counters.pin();
+        if let Some(counter) = counters.get(&*key) {
+            return Arc::clone(counter);
+        }
+        let period = quota.seconds.map_or(0, |seconds| period_at(seconds, now_ms));
+        let new = || Arc::new(Counter::new(quota.seconds, period));
+        Arc::clone(counters.get_or_insert_with(key.into_boxed_str(), new))
+    }
+}
+
+impl CallQuotas {
+    /// Those that count a call of this tool.
+    fn that_count(&self, consumer: &Consumer<'_>, tool: &ToolId) -> impl Iterator<Item = (Owner, &Quota)> {
+        let all = self.0.iter().flat_map(|(owner, quotas)| quotas.iter().map(|quota| (*owner, quota)));
+        let is_inner = consumer.is_inner;
+        all.filter(move |(_, quota)| {
+            let counts = quota.tools.as_ref().is_none_or(|tools| tools.entry_for(tool).is_some());
+            counts && !(is_inner && quota.measure == Measure::Running)
+        })
+    }
+}
+
+impl Counter {
+    fn new(seconds: Option<u32>, period: u64) -> Self {
+        Self {
+            state: AtomicU64::new(tag(period) << USED_BITS),
+            period: period.into(),
+            seconds,
+            is_changed: AtomicBool::new(false),
+        }
+    }
+
+    fn period_at(&self, now_ms: u64) -> u64 {
+        self.seconds.map_or(0, |seconds| period_at(seconds, now_ms))
+    }
+
+    /// Reserves up to `most`; nothing if nothing is left, or if `most` is one unit or a cost, which is no bound but a price.
+    fn reserve(&self, quota: &Quota, most: u64, now_ms: u64) -> Option<(u64, u64)> {
+        let period = self.period_at(now_ms);
+        let (tag, amount) = (tag(period), amount(quota));
+        let is_bound = matches!(quota.measure, Measure::Fuel | Measure::CpuMs | Measure::EgressBytes);
+        let mut reserved = 0;
+        let reserve = |state: u64| {
+            let used = used_in(state, tag);
+            let left = amount.saturating_sub(used);
+            reserved = if is_bound { most.min(left) } else { most };
+            let fits = if is_bound { left > 0 || most == 0 } else { most <= left };
+            fits.then(|| (tag << USED_BITS) | (used + reserved))
+        };
+        self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve).ok()?;
+        self.period.fetch_max(period, Ordering::Relaxed);
+        self.is_changed.store(true, Ordering::Relaxed);
+        Some((tag, reserved))
+    }
+
+    /// Replaces what was reserved by what was used, unless the period has ended.
+    fn settle(&self, tag: u64, reserved: u64, used: u64) {
+        let settle = |state: u64| {
+            let total = (state & USED_MASK).saturating_sub(reserved).saturating_add(used).min(USED_MASK);
+            (state >> USED_BITS == tag).then_some((tag << USED_BITS) | total)
+        };
+        if self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, settle).is_ok() {
+            self.is_changed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Reservation {
+    /// The guest begins to run: from now on, what is not settled counts as used.
+    pub fn begin(&mut self) {
+        self.has_begun = true;
+    }
+
+    /// Counts what was used instead of what was reserved; nothing for a call that never ran.
+    pub fn settle(&mut self, used: Option<&Used>) {
+        for Part { counter, measure, tag, reserved } in self.parts.drain(..) {
+            let used = used.filter(|_| measure != Measure::Running);
+            counter.settle(tag, reserved, used.map_or(0, |used| used.of(measure)));
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        for Part { counter, measure, tag, reserved } in self.parts.drain(..) {
+            if !self.has_begun || measure == Measure::Running {
+                counter.settle(tag, reserved, 0);
+            }
+        }
+    }
+}
+
+fn exceeded(quota: &Quota, owner: Owner, now_ms: u64) -> Exceeded<'_> {
+    let until_next = |seconds: u32| {
+        let length_ms = u64::from(seconds) * PER_SECOND;
+        length_ms - now_ms % length_ms
+    };
+    let retry_after_ms = quota.seconds.map_or(RUNNING_RETRY_MS, until_next);
+    Exceeded { quota, owner, retry_after_ms: quota.is_ever_open().then_some(retry_after_ms) }
+}
+
+/// The amount in the unit that is counted.
+fn amount(quota: &Quota) -> u64 {
+    match quota.measure {
+        Measure::CpuMs => quota.amount.saturating_mul(1_000).min(USED_MASK),
+        _ => quota.amount,
+    }
+}
+
+fn period_at(seconds: u32, now_ms: u64) -> u64 {
+    now_ms / PER_SECOND / u64::from(seconds.max(1))
+}
+
+fn tag(period: u64) -> u64 {
+    period & (u64::MAX >> USED_BITS)
+}
+
+/// The use in the period with this tag. An earlier period has ended; time never goes back.
+fn used_in(state: u64, tag: u64) -> u64 {
+    if state >> USED_BITS == tag { state & USED_MASK } else { 0 }
+}
+
+fn key(owner: Owner, quota: &Quota, consumer: &Consumer<'_>, tool: &ToolId) -> String {
+    let mut key = String::with_capacity(96);
+    let mut part = |part: &str| {
+        // A String takes all that is written.
+        let _ = write!(key, "{}:{part}", part.len());
+    };
+    part(owner.as_str());
+    if owner != Owner::Platform {
+        part(consumer.organization.as_str());
+    }
+    if owner == Owner::Agent {
+        part(consumer.agent.as_str());
+    }
+    part(quota.name.as_str());
+    part(quota.measure.as_str());
+    for per in &quota.per {
+        match per {
+            QuotaPer::Organization => part(consumer.organization.as_str()),
+            QuotaPer::Agent => {
+                part(consumer.organization.as_str());
+                part(consumer.agent.as_str());
+            }
+            QuotaPer::User => {
+                // A user's name is the organization's word.
+                part(consumer.organization.as_str());
+                part(consumer.user.map_or("", |user| user));
+            }
+            QuotaPer::Tool => {
+                part(tool.namespace.as_str());
+                part(tool.tool.as_str());
+            }
+            QuotaPer::Plugin => part(tool.namespace.as_str()),
+            QuotaPer::Token => part(consumer.token),
+        }
+    }
+    let _ = write!(key, "/{}", quota.seconds.unwrap_or(0));
+    key
+}
+
+#[cfg(test)]
+mod tests;

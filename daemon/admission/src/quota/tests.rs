@@ -1,0 +1,259 @@
+//! Tests of the counters, with the time as a parameter.
+
+use std::thread;
+
+use proptest::prelude::*;
+use toolgate_api::policy::OrgDocument;
+
+use super::*;
+
+const DAY_MS: u64 = 86_400_000;
+/// The beginning of a day and of every shorter period.
+const BEGIN_MS: u64 = 20_000 * DAY_MS;
+
+fn name(text: &str) -> Name {
+    Name::parse(text).expect("a name")
+}
+
+fn tool(text: &str) -> ToolId {
+    ToolId::parse(text).expect("a tool")
+}
+
+fn quotas(owner: Owner, json: &str) -> CallQuotas {
+    let document = OrgDocument::parse(&format!(r#"{{"quotas":{json}}}"#)).expect(json);
+    let none = || Arc::from([]);
+    CallQuotas([(owner, document.quotas), (Owner::Organization, none()), (Owner::Agent, none())])
+}
+
+/// Calls of one user.
+struct Caller<'a> {
+    counters: &'a QuotaCounters,
+    quotas: &'a CallQuotas,
+    organization: &'a str,
+    user: &'a str,
+}
+
+impl<'a> Caller<'a> {
+    fn new(counters: &'a QuotaCounters, quotas: &'a CallQuotas) -> Self {
+        Self { counters, quotas, organization: "acme", user: "ada" }
+    }
+
+    /// Reserves for a call of `crm/search` with a cost of 3, and returns the narrowed limits. The error has the quota's name
+    /// and the time of a retry.
+    fn reserve(&self, now_ms: u64) -> Result<(Reservation, Limits), (String, Option<u64>)> {
+        self.reserve_for("crm/search", false, now_ms)
+    }
+
+    fn reserve_for(
+        &self,
+        called: &str,
+        is_inner: bool,
+        now_ms: u64,
+    ) -> Result<(Reservation, Limits), (String, Option<u64>)> {
+        let mut limits = Limits::DEFAULT;
+        let organization = name(self.organization);
+        let consumer = Consumer {
+            organization: &organization,
+            agent: &name("bot"),
+            user: Some(self.user),
+            token: "t",
+            is_inner,
+        };
+        let reserved =
+            self.counters.reserve(self.quotas, (consumer, &tool(called)), (&mut limits, 3), now_ms);
+        let reserved = reserved.map_err(|found| (found.quota.name.to_string(), found.retry_after_ms));
+        reserved.map(|mut reservation| {
+            reservation.begin();
+            (reservation, limits)
+        })
+    }
+
+    /// The end of a call, or the name of the quota that refused it.
+    fn call(&self, now_ms: u64, used: &Used) -> Result<(), String> {
+        let (mut reservation, _) = self.reserve(now_ms).map_err(|(name, _)| name)?;
+        reservation.settle(Some(used));
+        Ok(())
+    }
+}
+
+#[test]
+fn o4_calls_of_a_period_are_counted_and_the_next_period_begins_anew() {
+    let counters = QuotaCounters::default();
+    let quotas =
+        quotas(Owner::Organization, r#"[{"name":"daily","measure":"calls","amount":2,"seconds":86400}]"#);
+    let caller = Caller::new(&counters, &quotas);
+    let used = Used::default();
+    assert_eq!([caller.call(BEGIN_MS, &used), caller.call(BEGIN_MS + 5, &used)], [Ok(()), Ok(())]);
+    let refused = caller.reserve(BEGIN_MS + DAY_MS - 1_500).unwrap_err();
+    assert_eq!(refused, ("daily".to_owned(), Some(1_500)));
+    assert_eq!(caller.call(BEGIN_MS + DAY_MS, &used), Ok(()));
+    // A clock that is set back begins no period again.
+    assert_eq!(caller.call(BEGIN_MS, &used), Ok(()));
+    assert_eq!(caller.call(BEGIN_MS, &used), Err("daily".to_owned()));
+}
+
+#[test]
+fn o4_a_quota_is_divided_by_what_it_names() {
+    let counters = QuotaCounters::default();
+    let quotas = quotas(
+        Owner::Platform,
+        r#"[{"name":"each","measure":"calls","amount":1,"seconds":60,"per":["user"],"tools":["crm/*"]}]"#,
+    );
+    let ada = Caller::new(&counters, &quotas);
+    let bob = Caller { user: "bob", ..Caller::new(&counters, &quotas) };
+    let namesake = Caller { organization: "globex", ..Caller::new(&counters, &quotas) };
+    for caller in [&ada, &bob, &namesake] {
+        assert_eq!(caller.call(BEGIN_MS, &Used::default()), Ok(()));
+        assert_eq!(caller.call(BEGIN_MS, &Used::default()), Err("each".to_owned()));
+    }
+    assert!(ada.reserve_for("mail/send", false, BEGIN_MS).is_ok(), "the quota does not count it");
+}
+
+/// The parts of a key cannot run into each other.
+#[test]
+fn o4_no_name_stands_for_two() {
+    let quotas = quotas(
+        Owner::Platform,
+        r#"[{"name":"a","measure":"calls","amount":1,"seconds":60,"per":["user","token"]}]"#,
+    );
+    let quota = &quotas.0[0].1[0];
+    let (organization, agent) = (name("acme"), name("bot"));
+    let key_of = |user, token| {
+        let consumer =
+            Consumer { organization: &organization, agent: &agent, user: Some(user), token, is_inner: false };
+        key(Owner::Platform, quota, &consumer, &tool("crm/search"))
+    };
+    assert_ne!(key_of("ada1:x", "y"), key_of("ada", "1:xy"));
+    assert_ne!(key_of("", "4:acme"), key_of("4:acme", ""));
+}
+
+#[test]
+fn o4_what_a_call_did_not_use_is_given_back_and_a_call_gets_what_is_left() {
+    let counters = QuotaCounters::default();
+    let quotas = quotas(
+        Owner::Organization,
+        r#"[{"name":"fuel","measure":"fuel","amount":1500000000,"seconds":3600},
+            {"name":"bytes","measure":"egress_bytes","amount":20000000,"seconds":3600}]"#,
+    );
+    let caller = Caller::new(&counters, &quotas);
+    let (mut first, limits) = caller.reserve(BEGIN_MS).unwrap();
+    assert_eq!(limits.fuel, Limits::DEFAULT.fuel);
+    let (second, limits) = caller.reserve(BEGIN_MS).unwrap();
+    assert_eq!(limits.fuel, 500_000_000, "the rest");
+    assert_eq!(limits.egress_bytes, 20_000_000 - Limits::DEFAULT.egress_bytes);
+    assert_eq!(caller.reserve(BEGIN_MS).unwrap_err().0, "fuel");
+    first.settle(Some(&Used { fuel: 400_000_000, egress_bytes: 1_000, ..Used::default() }));
+    assert_eq!(caller.reserve(BEGIN_MS).unwrap().1.fuel, 600_000_000);
+    drop(second);
+    let left = caller.reserve(BEGIN_MS).map(|(_, limits)| limits.fuel);
+    assert_eq!(left.unwrap_err().0, "fuel", "a guest that began and was never settled used all");
+}
+
+#[test]
+fn o4_a_call_that_never_ran_used_nothing() {
+    let counters = QuotaCounters::default();
+    let quotas = quotas(Owner::Agent, r#"[{"name":"one","measure":"calls","amount":1,"seconds":3600}]"#);
+    let caller = Caller::new(&counters, &quotas);
+    let (mut reservation, _) = caller.reserve(BEGIN_MS).unwrap();
+    reservation.settle(None);
+    assert_eq!(caller.call(BEGIN_MS, &Used::default()), Ok(()));
+    assert_eq!(caller.call(BEGIN_MS, &Used::default()), Err("one".to_owned()));
+}
+
+#[test]
+fn o4_costs_are_prices_and_not_narrowed() {
+    let counters = QuotaCounters::default();
+    let quotas = quotas(Owner::Agent, r#"[{"name":"budget","measure":"cost","amount":7,"seconds":3600}]"#);
+    let caller = Caller::new(&counters, &quotas);
+    let used = Used { cost: 3, ..Used::default() };
+    assert_eq!([caller.call(BEGIN_MS, &used), caller.call(BEGIN_MS, &used)], [Ok(()), Ok(())]);
+    assert_eq!(caller.call(BEGIN_MS, &used), Err("budget".to_owned()), "1 unit is left, and a call costs 3");
+}
+
+#[test]
+fn o4_calls_at_once_are_counted_while_they_run_and_scripts_run_in_their_own_place() {
+    let counters = QuotaCounters::default();
+    let quotas = quotas(Owner::Agent, r#"[{"name":"two","measure":"running","amount":2}]"#);
+    let caller = Caller::new(&counters, &quotas);
+    let (first, second) = (caller.reserve(BEGIN_MS), caller.reserve(BEGIN_MS));
+    assert_eq!(caller.reserve(BEGIN_MS).unwrap_err(), ("two".to_owned(), Some(RUNNING_RETRY_MS)));
+    assert!(caller.reserve_for("crm/search", true, BEGIN_MS).is_ok());
+    drop(first);
+    let third = caller.reserve(BEGIN_MS);
+    assert!(third.is_ok());
+    drop((second, third));
+    assert!(counters.changed(BEGIN_MS).is_empty(), "what runs is not stored");
+    assert_eq!(counters.counters.pin().len(), 0, "and not kept");
+}
+
+#[test]
+fn o4_a_quota_of_zero_never_opens() {
+    let counters = QuotaCounters::default();
+    let quotas = quotas(Owner::Agent, r#"[{"name":"none","measure":"calls","amount":0,"seconds":1}]"#);
+    let caller = Caller::new(&counters, &quotas);
+    assert_eq!(caller.reserve(BEGIN_MS).unwrap_err(), ("none".to_owned(), None));
+}
+
+#[test]
+fn o4_stored_counters_go_on_and_those_of_ended_periods_are_dropped() {
+    let counters = QuotaCounters::default();
+    let quotas = quotas(
+        Owner::Organization,
+        r#"[{"name":"day","measure":"calls","amount":2,"seconds":86400},
+            {"name":"second","measure":"calls","amount":2,"seconds":1}]"#,
+    );
+    let caller = Caller::new(&counters, &quotas);
+    caller.call(BEGIN_MS, &Used::default()).unwrap();
+    let saved = counters.changed(BEGIN_MS);
+    assert_eq!(saved.len(), 2);
+    assert!(counters.changed(BEGIN_MS).is_empty(), "nothing changed");
+    let restored = QuotaCounters::restore(saved);
+    let caller = Caller::new(&restored, &quotas);
+    assert_eq!(caller.call(BEGIN_MS, &Used::default()), Ok(()));
+    assert_eq!(caller.call(BEGIN_MS + 1_000, &Used::default()), Err("day".to_owned()));
+    restored.changed(BEGIN_MS + 10_000);
+    assert_eq!(restored.counters.pin().len(), 1);
+}
+
+#[test]
+fn o4_calls_on_many_threads_never_exceed_a_quota() {
+    let counters = QuotaCounters::default();
+    let quotas =
+        quotas(Owner::Platform, r#"[{"name":"all","measure":"calls","amount":1000,"seconds":86400}]"#);
+    let passed = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let caller = Caller::new(&counters, &quotas);
+                for _ in 0..500 {
+                    let call = caller.call(BEGIN_MS, &Used::default());
+                    passed.fetch_add(u64::from(call.is_ok()), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(passed.into_inner(), 1_000);
+}
+
+proptest! {
+    /// In no period is more used than the amount, whatever calls use and whenever they end.
+    #[test]
+    fn o4_no_period_exceeds_its_quota(
+        amount in 1..5_000_000_000_u64,
+        calls in proptest::collection::vec((0..3_000_u64, 0..1_000_000_000_u64), 1..60),
+    ) {
+        let counters = QuotaCounters::default();
+        let json = format!(r#"[{{"name":"fuel","measure":"fuel","amount":{amount},"seconds":10}}]"#);
+        let quotas = quotas(Owner::Organization, &json);
+        let caller = Caller::new(&counters, &quotas);
+        let (mut now_ms, mut used) = (BEGIN_MS, std::collections::BTreeMap::<u64, u64>::new());
+        for (gap_ms, wanted) in calls {
+            now_ms += gap_ms;
+            let Ok((mut reservation, limits)) = caller.reserve(now_ms) else { continue };
+            let fuel = wanted.min(limits.fuel);
+            *used.entry(now_ms / 10_000).or_default() += fuel;
+            reservation.settle(Some(&Used { fuel, ..Used::default() }));
+        }
+        prop_assert!(used.values().all(|used| *used <= amount), "{used:?}");
+    }
+}

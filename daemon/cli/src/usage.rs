@@ -1,0 +1,168 @@
+//! `toolgate usage`: what organizations used, for accounting and billing.
+
+use clap::{Args, ValueEnum};
+use toolgate_api::usage::{UsageBy, UsageReport, UsageRow, csv, json_lines};
+
+use super::audit::{When, now_ms};
+use super::client::Client;
+use super::document::query;
+use super::failure::Failure;
+use super::print::Printer;
+use super::remote::Remote;
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate usage --since 7d --by organization,day
+  toolgate usage --organization acme --by agent,tool
+  toolgate usage --since 31d --by organization,user --format csv > usage.csv";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct UsageOptions {
+    #[command(flatten)]
+    pub remote: Remote,
+    #[command(flatten)]
+    pub report: Report,
+}
+
+#[derive(Args)]
+pub struct Report {
+    /// Only this organization
+    #[arg(long, value_name = "ORG")]
+    organization: Option<String>,
+    /// Only this agent
+    #[arg(long)]
+    agent: Option<String>,
+    /// Only sessions on behalf of this user
+    #[arg(long)]
+    user: Option<String>,
+    /// Only this tool, `namespace/tool`
+    #[arg(long)]
+    tool: Option<String>,
+    /// From the day of this time on: an age like `7d`, or a time like `2026-11-01T00:00:00Z`
+    #[arg(long, value_name = "TIME")]
+    since: Option<When>,
+    /// Up to the day of this time, included
+    #[arg(long, value_name = "TIME")]
+    until: Option<When>,
+    /// What each row is for
+    #[arg(long, value_delimiter = ',', default_value = "organization", value_enum)]
+    by: Vec<By>,
+    /// The form of the output
+    #[arg(long, default_value = "table", value_enum)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum By {
+    Organization,
+    Agent,
+    User,
+    Tool,
+    Day,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Format {
+    Table,
+    Csv,
+    JsonLines,
+}
+
+impl From<By> for UsageBy {
+    fn from(by: By) -> Self {
+        match by {
+            By::Organization => Self::Organization,
+            By::Agent => Self::Agent,
+            By::User => Self::User,
+            By::Tool => Self::Tool,
+            By::Day => Self::Day,
+        }
+    }
+}
+
+pub async fn run(report: &Report, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let by: Vec<UsageBy> = report.by.iter().copied().map(UsageBy::from).collect();
+    let UsageReport { items } = client.get(&report.target(&by, now_ms())).send().await?.body;
+    match report.format {
+        Format::Csv => Ok(printer.json_text(&csv(&items, &by))?),
+        Format::JsonLines => Ok(printer.json_text(&json_lines(&items))?),
+        Format::Table => {
+            Ok(printer.list(["FOR", "CALLS", "FAILED", "FUEL", "CPU MS", "BYTES", "COST"], &items, row)?)
+        }
+    }
+}
+
+impl Report {
+    fn target(&self, by: &[UsageBy], now_ms: u64) -> String {
+        let time = |when: Option<When>| when.map(|when| when.ms(now_ms).to_string());
+        let by = by.iter().map(|by| by.as_str()).collect::<Vec<_>>().join(",");
+        let filters = [
+            ("organization", self.organization.clone()),
+            ("agent", self.agent.clone()),
+            ("user", self.user.clone()),
+            ("tool", self.tool.clone()),
+            ("since_ms", time(self.since)),
+            ("until_ms", time(self.until)),
+            ("by", Some(by)),
+        ];
+        let filters: Vec<_> = filters.iter().map(|(name, value)| (*name, value.as_deref())).collect();
+        format!("/v1/usage{}", query(&filters))
+    }
+}
+
+fn row(item: &UsageRow) -> [String; 7] {
+    let properties = [&item.organization, &item.agent, &item.user, &item.tool, &item.day];
+    let named = properties.into_iter().flatten().map(|text| if text.is_empty() { "-" } else { text });
+    let sums = [item.calls, item.failed, item.fuel, item.cpu_us / 1_000, item.egress_bytes, item.cost];
+    let [calls, failed, fuel, cpu_ms, bytes, cost] = sums.map(|sum| sum.to_string());
+    [named.collect::<Vec<_>>().join(" "), calls, failed, fuel, cpu_ms, bytes, cost]
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
+    use super::super::testing::run_with;
+    use super::*;
+    use crate::client::testing::Canned;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        report: Report,
+    }
+
+    fn report(words: &[&str]) -> Report {
+        Line::try_parse_from(["usage"].iter().chain(words)).expect("understood").report
+    }
+
+    #[test]
+    fn o4_filters_and_properties_are_asked_for() {
+        let report = report(&["--organization", "acme", "--by", "agent,day", "--since", "1d"]);
+        let by: Vec<UsageBy> = report.by.iter().copied().map(UsageBy::from).collect();
+        assert_eq!(
+            report.target(&by, 90_000_000),
+            "/v1/usage?organization=acme&since_ms=3600000&by=agent%2Cday"
+        );
+    }
+
+    #[tokio::test]
+    async fn o4_a_report_is_a_table_or_comma_separated_values() {
+        let answer = || {
+            json!({"items": [{"agent": "bot", "calls": 3, "failed": 1, "fuel": 5, "cpu_us": 7_000,
+            "duration_us": 1, "egress_bytes": 9, "cost": 4}]})
+        };
+        for (words, expected) in [
+            (&["--by", "agent"][..], "bot  3      1       5     7       9      4"),
+            (&["--by", "agent", "--format", "csv"][..], "\"bot\",3,1,5,7000,1,9,4"),
+        ] {
+            let report = report(words);
+            let answers = vec![Canned::json(200, answer())];
+            let run =
+                run_with(answers, false, async |client, printer| run(&report, client, printer).await).await;
+            assert!(run.out.contains(expected), "{}", run.out);
+        }
+    }
+}
