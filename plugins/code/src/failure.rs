@@ -1,0 +1,124 @@
+//! The errors of scripts, for the model that wrote them: what failed, where in its text, and what to do.
+
+use boa_engine::{Context, JsError, JsValue, js_string};
+use serde_json::{Value, json};
+use toolgate_sdk::Error;
+
+use crate::engine::OPENING;
+
+/// The name of the script in stacks.
+pub const SCRIPT: &str = "script";
+/// Most lines of a stack.
+const STACK_LINES: usize = 10;
+
+/// A failure, before the script's log is added.
+pub struct Failure {
+    message: String,
+    details: Value,
+}
+
+impl Failure {
+    pub fn with_log(mut self, log: Option<String>) -> Error {
+        if let Some(log) = log {
+            self.details["log"] = log.into();
+        }
+        // Not retryable, also if the failed call was: a second run would repeat the calls before it.
+        Error::new(self.message).with_details(self.details)
+    }
+}
+
+/// The error of a text that is no script.
+pub fn syntax(error: &JsError) -> Error {
+    let text = error.as_native().map_or_else(|| error.to_string(), |native| native.message().to_owned());
+    // The parser ends each message with its position.
+    let position = text.rsplit_once(" at line ").and_then(|(text, position)| {
+        let (line, column) = position.split_once(", col ")?;
+        Some((text, Position::read(line, column)?))
+    });
+    match position {
+        Some((text, position)) => {
+            Error::invalid(format!("the script has a syntax error at {position}: {text}")).with_details(position.json())
+        }
+        None => Error::invalid(format!("the script has a syntax error: {text}")),
+    }
+}
+
+/// The error of a script that threw.
+pub fn uncaught(error: JsError, context: &mut Context) -> Failure {
+    let stack: Vec<(String, Position)> = stack_of(&error.to_string());
+    let text = match error.as_opaque() {
+        Some(value) => text_of(value, context),
+        None => error.as_native().map_or_else(|| error.to_string(), ToString::to_string),
+    };
+    let text = text.lines().next().unwrap_or_default();
+    let mut details = json!({});
+    let mut place = String::new();
+    if let Some((_, position)) = stack.first() {
+        details = position.json();
+        place = format!(" at {position}");
+        details["stack"] = stack.iter().map(|(function, position)| format!("{function} ({position})")).collect();
+    }
+    if let Some(object) = error.as_opaque().and_then(JsValue::as_object) {
+        for key in ["code", "details"] {
+            let value = object.get(js_string!(key), context).and_then(|value| value.to_json(context));
+            if let Ok(Some(value)) = value
+                && !value.is_null()
+            {
+                details[key] = value;
+            }
+        }
+    }
+    Failure { message: format!("the script failed{place}: {text}"), details }
+}
+
+/// The error of a script that awaits for ever.
+pub fn pending() -> Failure {
+    let message = "the script awaits a promise that never settles: there are no timers, await calls of tools only";
+    Failure { message: message.to_owned(), details: json!({}) }
+}
+
+/// The error of a value that is no JSON for others.
+pub fn unfit_value(error: &serde_json::Error) -> Failure {
+    let message = format!("the value that the script returned cannot be read as JSON: {error}; return a flatter value");
+    Failure { message, details: json!({}) }
+}
+
+/// A thrown value in one line, as `String(value)` shows it.
+pub fn text_of(value: &JsValue, context: &mut Context) -> String {
+    let text = value.to_string(context).map(|text| text.to_std_string_lossy());
+    text.unwrap_or_else(|_| "a value that has no text".to_owned())
+}
+
+/// A position in the script, from 1.
+struct Position {
+    line: u64,
+    column: u64,
+}
+
+impl Position {
+    fn read(line: &str, column: &str) -> Option<Self> {
+        let (line, column) = (line.parse().ok()?, column.parse().ok()?);
+        let opening = if line == 1 { OPENING.len() as u64 } else { 0 };
+        Some(Self { line, column: u64::saturating_sub(column, opening).max(1) })
+    }
+
+    fn json(&self) -> Value {
+        json!({"line": self.line, "column": self.column})
+    }
+}
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// Reads the functions and positions in the script from the lines `    at NAME (script:LINE:COLUMN)` of an error.
+fn stack_of(text: &str) -> Vec<(String, Position)> {
+    let entries = text.lines().filter_map(|line| {
+        let (function, place) = line.strip_prefix("    at ")?.rsplit_once(" (")?;
+        let (line, column) = place.strip_prefix(SCRIPT)?.strip_prefix(':')?.strip_suffix(')')?.split_once(':')?;
+        Some((function.to_owned(), Position::read(line, column)?))
+    });
+    entries.take(STACK_LINES).collect()
+}
