@@ -22,15 +22,15 @@ pub fn description(tool: &ToolDescriptor) -> String {
     text
 }
 
-/// Returns the signature of a tool in one line: `tools.files.read({path: string, from_line?: number}): {text: string}`.
+/// Returns the signature of a tool in one line: `tools.files.read({path: string, from_line?: number}): Promise<{text: string}>`.
 pub fn signature(tool: &ToolDescriptor) -> String {
     let input = type_of(tool.input.source());
     let output = tool.output.as_ref().map_or_else(|| "unknown".to_owned(), |output| type_of(output.source()));
     let namespace = member(tool.id.namespace.as_str());
     let name = member(tool.id.tool.as_str());
     match input.len() + output.len() <= BYTES {
-        true => format!("tools{namespace}{name}({input}): {output}"),
-        false => format!("tools{namespace}{name}(object): unknown"),
+        true => format!("tools{namespace}{name}({input}): Promise<{output}>"),
+        false => format!("tools{namespace}{name}(object): Promise<unknown>"),
     }
 }
 

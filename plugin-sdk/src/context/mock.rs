@@ -113,7 +113,7 @@ impl CallSource {
 
     pub(crate) fn describe(&self, tool: &str) -> Result<String, CallFailure> {
         let found = self.find(tool)?;
-        Ok(format!("tools.{}(object): unknown\n\n{}", tool.replace('/', "."), found.description))
+        Ok(format!("tools.{}(object): Promise<unknown>\n\n{}", tool.replace('/', "."), found.description))
     }
 
     pub(crate) fn call(&self, tool: &str, arguments: &str) -> Result<String, CallFailure> {

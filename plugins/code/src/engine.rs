@@ -8,6 +8,7 @@ use boa_engine::builtins::promise::{OperationType, Promise, PromiseState};
 use boa_engine::context::HostHooks;
 use boa_engine::object::JsObject;
 use boa_engine::object::builtins::JsPromise;
+use boa_engine::parser::Parser;
 use boa_engine::property::Attribute;
 use boa_engine::{
     Context, JsArgs as _, JsError, JsNativeError, JsResult, JsString, JsValue, NativeFunction, Source, js_string,
@@ -76,7 +77,14 @@ pub fn run(calls: Calls, script: &str, arguments: &Value) -> Result<Output, Erro
 fn parse(script: &str, context: &mut Context) -> Result<JsValue, Error> {
     let source = format!("{OPENING}{script}{CLOSING}");
     let parsed = context.eval(Source::from_bytes(&source).with_path(Path::new(SCRIPT)));
-    parsed.map_err(|error| failure::syntax(&error))
+    parsed.map_err(|error| {
+        // The text alone has the better error: in its brackets, a missing one is found after the end.
+        let mut parser = Parser::new(Source::from_bytes(script));
+        match parser.parse_function_body(context.interner_mut(), false, true) {
+            Err(error) => failure::syntax(&error, script),
+            Ok(_) => failure::syntax_around(&error),
+        }
+    })
 }
 
 /// Sets the globals, and starts the script. Returns the promise of its value as JSON text.

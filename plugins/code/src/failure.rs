@@ -1,6 +1,7 @@
 //! The errors of scripts, for the model that wrote them: what failed, where in its text, and what to do.
 
-use boa_engine::{Context, JsError, JsValue, js_string};
+use boa_engine::parser::lexer;
+use boa_engine::{Context, JsError, JsValue, js_string, parser};
 use serde_json::{Value, json};
 use toolgate_sdk::Error;
 
@@ -28,19 +29,37 @@ impl Failure {
 }
 
 /// The error of a text that is no script.
-pub fn syntax(error: &JsError) -> Error {
-    let text = error.as_native().map_or_else(|| error.to_string(), |native| native.message().to_owned());
-    // The parser ends each message with its position.
-    let position = text.rsplit_once(" at line ").and_then(|(text, position)| {
-        let (line, column) = position.split_once(", col ")?;
-        Some((text, Position::read(line, column)?))
-    });
-    match position {
-        Some((text, position)) => {
-            Error::invalid(format!("the script has a syntax error at {position}: {text}")).with_details(position.json())
+pub fn syntax(error: &parser::Error, script: &str) -> Error {
+    let text = match error {
+        parser::Error::AbruptEnd => {
+            let line = script.lines().count();
+            return Error::invalid("the script ends too early: a bracket, string or template is not closed")
+                .with_details(json!({"line": line}));
         }
-        None => Error::invalid(format!("the script has a syntax error: {text}")),
-    }
+        error => error.to_string(),
+    };
+    let position = match error {
+        parser::Error::Lex { err: lexer::Error::Syntax(_, position) } => {
+            Some((text.as_str(), position.line_number().into(), position.column_number().into()))
+        }
+        // Other messages end with their position.
+        _ => text.rsplit_once(" at line ").and_then(|(text, position)| {
+            let (line, column) = position.split_once(", col ")?;
+            Some((text, line.parse().ok()?, column.parse().ok()?))
+        }),
+    };
+    let Some((text, line, column)) = position else {
+        return Error::invalid(format!("the script has a syntax error: {text}"));
+    };
+    let position = Position { line, column };
+    Error::invalid(format!("the script has a syntax error at {position}: {text}")).with_details(position.json())
+}
+
+/// The error of a text that is no body of a function, though it begins with one.
+pub fn syntax_around(error: &JsError) -> Error {
+    let text = error.as_native().map_or_else(|| error.to_string(), |native| native.message().to_owned());
+    let text = text.split(" at line ").next().unwrap_or_default();
+    Error::invalid(format!("the script has a syntax error, perhaps a `}}` too many: {text}"))
 }
 
 /// The error of a script that threw.

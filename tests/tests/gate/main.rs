@@ -6,6 +6,7 @@ mod approvals;
 mod broker;
 mod cancellation;
 mod client_results;
+mod code;
 mod events;
 mod dialects;
 mod slow_audit;
@@ -39,6 +40,7 @@ impl Fixture {
         operator.load("hostile", guests::HOSTILE);
         operator.load_confirmed("pay", &payments("1.0.0"));
         scripts::load_script_guest(&operator);
+        code::grant_calls(&operator);
         Self { operator, daemon, made: 0 }
     }
 
