@@ -1,7 +1,7 @@
-//! CPU time of a call that a script makes, beside one of a request.
+//! CPU time of a call that a script makes, beside one of a request, and what a model reads and writes for either.
 
 use serde_json::{Value, json};
-use toolgate_tests::{Daemon, guests};
+use toolgate_tests::{Daemon, Session, guests};
 
 use super::fronts::cpu_seconds;
 use super::{PROGRAM, guest};
@@ -19,7 +19,8 @@ pub fn scripts() {
     operator.load("echo", guest("echo"));
     operator.load("scripted", guests::SCRIPTED);
     operator.make("/v1/plugins/scripted/grant", &json!({"calls": true})).expect(201);
-    operator.make_agent("acme/bot", &json!({"enabled": ["echo/*", "scripted/*"]}));
+    operator.make("/v1/plugins/code/grant", &json!({"calls": true})).expect(201);
+    operator.make_agent("acme/bot", &json!({"enabled": ["echo/*", "scripted/*", "code/*"]}));
 
     let script = json!({"calls": vec![json!(["echo/echo", echo(1)]); CALLS]});
     let outer = vec![json!({"tool": "echo/echo", "arguments": echo(1)}); CALLS];
@@ -38,6 +39,43 @@ pub fn scripts() {
         "  an inner call costs {:.2} of an outer one without a request of its own (at most 1.5)",
         ratios[ROUNDS / 2]
     );
+    let session = operator.open_session("acme/bot");
+    dependent_calls(&session);
+    empty_script(&daemon, &session);
+}
+
+/// Calls of a task in which each needs the result of the one before.
+const STEPS: usize = 20;
+
+/// Bytes through the model for a task of [`STEPS`] dependent calls: as turns, each of which reads everything before, and as one
+/// script.
+fn dependent_calls(session: &Session) {
+    let (mut history, mut read, mut number) = (0, 0, 1);
+    for _ in 0..STEPS {
+        let call = json!({"tool": "echo/echo", "arguments": echo(number)});
+        let output = session.call("echo/echo", echo(number)).output().clone();
+        number = output["number"].as_u64().unwrap_or_default() + 1;
+        read += history;
+        history += call.to_string().len() + output.to_string().len();
+    }
+    let script = format!(
+        "let number = 1;\nfor (let step = 0; step < {STEPS}; step++)\n  \
+         number = (await tools.echo.echo({{text: \"{TEXT}\", number}})).number + 1;\nreturn number;"
+    );
+    let output = session.call("code/run", json!({"script": script})).output().clone();
+    assert_eq!(output["value"], number, "both do the same");
+    let call = json!({"tool": "code/run", "arguments": {"script": script}});
+    let script = call.to_string().len() + output.to_string().len();
+    println!(
+        "  {STEPS} dependent calls: {history} bytes of calls and results as {STEPS} turns, which read {read} bytes again; \
+         {script} bytes as one script"
+    );
+}
+
+fn empty_script(daemon: &Daemon, session: &Session) {
+    let run = || drop(session.call("code/run", json!({"script": "return 1"})).output().clone());
+    let micros = cpu_of(daemon, || (0..CALLS).for_each(|_| run()));
+    println!("  a script that calls nothing: {micros:.0} µs");
 }
 
 /// CPU time of the daemon for each call of a batch, in microseconds.

@@ -30,8 +30,8 @@ fn t13_a_script_in_javascript_combines_tools() {
         let agent = fixture.agent(&json!({"enabled": ["files/*", "pay/*", "code/*"]}));
         let reply = agent.code("c1", r#"
             await tools.files.write({path: "a.txt", content: "one\ntwo\n"});
-            const {content} = await tools.files.read({path: "a.txt"});
-            const lines = content.trim().split("\n");
+            const {text} = await tools.files.read({path: "a.txt"});
+            const lines = text.trim().split("\n");
             console.log(lines.length);
             return {lines, signature: describe("pay/send").split("\n")[0], namespaces: Object.keys(tools)};
         "#);
@@ -89,7 +89,7 @@ fn t13_a_script_without_an_end_is_ended() {
         let agent = fixture.agent(&json!({"enabled": ["pay/*", "code/*"], "limits": limits}));
         let flood = agent.code("c1", "for (;;) await tools.pay.quote({to: 'bob', amount: 1})");
         let flood = flood.expect_error("TOOL_FAILED");
-        assert_eq!(flood.error()["details"]["code"], "QUOTA_EXCEEDED", "{}", flood.0);
+        assert_eq!(flood.0["error"]["details"]["code"], "QUOTA_EXCEEDED", "{}", flood.0);
         assert_eq!(agent.inner_statuses(&fixture.operator, "c1").len(), 3);
         for (number, (script, error)) in [
             ("for (;;);", "FUEL_EXHAUSTED"),
@@ -104,9 +104,8 @@ fn t13_a_script_without_an_end_is_ended() {
         .enumerate()
         {
             let reply = agent.code(&format!("e{number}"), script);
-            let found = reply.error()["type"].as_str().unwrap_or_default().to_owned();
             println!("{script}: {}", reply.0);
-            assert!(error.contains(&found), "{script}: {}", reply.0);
+            assert!(reply.error_type().is_some_and(|found| error.contains(found)), "{script}: {}", reply.0);
         }
     });
 }
@@ -116,8 +115,8 @@ fn t13_a_faulty_script_says_where() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["code/*"]}));
         let faulty = agent.code("c1", "let a = 1;\nlet b = = 2;").expect_error("INVALID_ARGUMENTS");
-        assert_eq!(faulty.error()["details"], json!({"line": 2, "column": 9}), "{}", faulty.0);
+        assert_eq!(faulty.0["error"]["details"], json!({"line": 2, "column": 9}), "{}", faulty.0);
         let thrown = agent.code("c2", "const f = () => { null.x };\nf();").expect_error("TOOL_FAILED");
-        assert_eq!(thrown.error()["details"]["line"], 1, "{}", thrown.0);
+        assert_eq!(thrown.0["error"]["details"]["line"], 1, "{}", thrown.0);
     });
 }
