@@ -11,7 +11,8 @@ use boa_engine::object::builtins::JsPromise;
 use boa_engine::parser::Parser;
 use boa_engine::property::Attribute;
 use boa_engine::{
-    Context, JsArgs as _, JsError, JsNativeError, JsResult, JsString, JsValue, NativeFunction, Source, js_string,
+    Context, JsArgs as _, JsError, JsNativeError, JsResult, JsString, JsValue, NativeFunction, Source,
+    js_string,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -62,7 +63,9 @@ pub fn run(calls: Calls, script: &str, arguments: &Value) -> Result<Output, Erro
             hooks.log_unhandled(&mut context);
             read_value(&value)
         }
-        Ok(PromiseState::Rejected(reason)) => Err(failure::uncaught(JsError::from_opaque(reason), &mut context)),
+        Ok(PromiseState::Rejected(reason)) => {
+            Err(failure::uncaught(JsError::from_opaque(reason), &mut context))
+        }
         Ok(PromiseState::Pending) => Err(failure::pending()),
         Err(error) => Err(failure::uncaught(error, &mut context)),
     };
@@ -97,7 +100,9 @@ fn start(body: &JsValue, arguments: &Value, context: &mut Context) -> JsResult<J
     let functions = [function(call, context), function(list, context), function(log, context)];
     let run = call_function(&prelude, &functions, context)?;
     let promise = call_function(&run, std::slice::from_ref(body), context)?;
-    JsPromise::from_object(promise.as_object().ok_or_else(|| JsNativeError::typ().with_message("no promise"))?)
+    JsPromise::from_object(
+        promise.as_object().ok_or_else(|| JsNativeError::typ().with_message("no promise"))?,
+    )
 }
 
 fn call_function(function: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {

@@ -52,7 +52,8 @@ pub fn syntax(error: &parser::Error, script: &str) -> Error {
         return Error::invalid(format!("the script has a syntax error: {text}"));
     };
     let position = Position { line, column };
-    Error::invalid(format!("the script has a syntax error at {position}: {text}")).with_details(position.json())
+    Error::invalid(format!("the script has a syntax error at {position}: {text}"))
+        .with_details(position.json())
 }
 
 /// The error of a text that is no body of a function, though it begins with one.
@@ -75,7 +76,8 @@ pub fn uncaught(error: JsError, context: &mut Context) -> Failure {
     if let Some((_, position)) = stack.first() {
         details = position.json();
         place = format!(" at {position}");
-        details["stack"] = stack.iter().map(|(function, position)| format!("{function} ({position})")).collect();
+        details["stack"] =
+            stack.iter().map(|(function, position)| format!("{function} ({position})")).collect();
     }
     if let Some(object) = error.as_opaque().and_then(JsValue::as_object) {
         for key in ["code", "details"] {
@@ -92,13 +94,15 @@ pub fn uncaught(error: JsError, context: &mut Context) -> Failure {
 
 /// The error of a script that awaits for ever.
 pub fn pending() -> Failure {
-    let message = "the script awaits a promise that never settles: there are no timers, await calls of tools only";
+    let message =
+        "the script awaits a promise that never settles: there are no timers, await calls of tools only";
     Failure { message: message.to_owned(), details: json!({}) }
 }
 
 /// The error of a value that is no JSON for others.
 pub fn unfit_value(error: &serde_json::Error) -> Failure {
-    let message = format!("the value that the script returned cannot be read as JSON: {error}; return a flatter value");
+    let message =
+        format!("the value that the script returned cannot be read as JSON: {error}; return a flatter value");
     Failure { message, details: json!({}) }
 }
 
@@ -136,7 +140,8 @@ impl std::fmt::Display for Position {
 fn stack_of(text: &str) -> Vec<(String, Position)> {
     let entries = text.lines().filter_map(|line| {
         let (function, place) = line.strip_prefix("    at ")?.rsplit_once(" (")?;
-        let (line, column) = place.strip_prefix(SCRIPT)?.strip_prefix(':')?.strip_suffix(')')?.split_once(':')?;
+        let (line, column) =
+            place.strip_prefix(SCRIPT)?.strip_prefix(':')?.strip_suffix(')')?.split_once(':')?;
         Some((function.to_owned(), Position::read(line, column)?))
     });
     entries.take(STACK_LINES).collect()

@@ -50,6 +50,9 @@ mod tests {
         log.write(&"é".repeat(BYTES));
         log.write("last");
         let cut = log.take().unwrap_or_default();
-        assert!(cut.len() < BYTES + 60 && cut.ends_with(&format!("é\n[{} more bytes of the log were cut]", BYTES + 4)));
+        assert!(
+            cut.len() < BYTES + 60
+                && cut.ends_with(&format!("é\n[{} more bytes of the log were cut]", BYTES + 4))
+        );
     }
 }

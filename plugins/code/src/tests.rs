@@ -8,9 +8,17 @@ fn context() -> Context {
     let echo = |arguments: Value| Ok(json!({"echo": arguments}));
     let refused = |_| {
         let details = Some(json!({"rule": 3}));
-        Err(CallFailure { code: "ACCESS_DENIED".into(), message: "not for you".into(), retryable: false, details })
+        Err(CallFailure {
+            code: "ACCESS_DENIED".into(),
+            message: "not for you".into(),
+            retryable: false,
+            details,
+        })
     };
-    testing::context().tool("some/echo", "Returns its arguments.", echo).tool("some/secret", "Refuses.", refused).build()
+    testing::context()
+        .tool("some/echo", "Returns its arguments.", echo)
+        .tool("some/secret", "Refuses.", refused)
+        .build()
 }
 
 fn script(text: &str) -> Result<Value, Error> {
@@ -42,14 +50,17 @@ fn t13_a_failed_call_is_an_error_that_a_script_can_catch() {
          return [error instanceof Error, error.code, error.message, error.retryable, error.details] }",
     );
     assert_eq!(caught, json!([true, "ACCESS_DENIED", "not for you", false, {"rule": 3}]));
-    let settled = value("return (await Promise.allSettled([tools.some.echo(), tools.no.tool()])).map(r => r.status)");
+    let settled =
+        value("return (await Promise.allSettled([tools.some.echo(), tools.no.tool()])).map(r => r.status)");
     assert_eq!(settled, json!(["fulfilled", "rejected"]));
 }
 
 #[test]
 fn t13_a_failure_names_its_place_in_the_script() {
     let thrown = |text: &str| script(text).expect_err("a failure");
-    let error = thrown("console.log('begun');\nconst f = async () => {\n  await tools.some.secret({});\n};\nawait f();");
+    let error = thrown(
+        "console.log('begun');\nconst f = async () => {\n  await tools.some.secret({});\n};\nawait f();",
+    );
     assert_eq!(error.message(), "the script failed at line 3, column 26: Error: not for you");
     let details = error.details().cloned().unwrap_or_default();
     assert_eq!((&details["code"], &details["details"]), (&json!("ACCESS_DENIED"), &json!({"rule": 3})));
@@ -57,14 +68,18 @@ fn t13_a_failure_names_its_place_in_the_script() {
     assert_eq!(details["stack"].as_array().map(Vec::len), Some(2), "{details}");
 
     let error = thrown("missing()");
-    assert_eq!(error.message(), "the script failed at line 1, column 1: ReferenceError: missing is not defined");
+    assert_eq!(
+        error.message(),
+        "the script failed at line 1, column 1: ReferenceError: missing is not defined"
+    );
     assert_eq!(thrown("throw {a: 1}").message(), "the script failed: [object Object]");
     assert!(thrown("await new Promise(() => {})").message().contains("never settles"));
 }
 
 #[test]
 fn t13_a_syntax_error_names_its_place_in_the_script() {
-    for (text, line, column) in [("let = ;", 1, 7), ("let a = 1;\nreturn a +;", 2, 11), ("return 0b2", 1, 10)] {
+    for (text, line, column) in [("let = ;", 1, 7), ("let a = 1;\nreturn a +;", 2, 11), ("return 0b2", 1, 10)]
+    {
         let error = script(text).expect_err("a syntax error");
         assert_eq!(error.code(), "INVALID_ARGUMENTS");
         assert_eq!(error.details(), Some(&json!({"line": line, "column": column})), "{text}: {error}");
@@ -87,7 +102,10 @@ fn t13_a_missing_await_is_told() {
 fn t13_values_are_json() {
     for (text, expected) in [
         ("return undefined", json!(null)),
-        ("return [NaN, new Date(0), -0, 2 ** 53, 'é\u{1F600}']", json!([null, "1970-01-01T00:00:00.000Z", 0, 9007199254740992u64, "é😀"])),
+        (
+            "return [NaN, new Date(0), -0, 2 ** 53, 'é\u{1F600}']",
+            json!([null, "1970-01-01T00:00:00.000Z", 0, 9007199254740992u64, "é😀"]),
+        ),
         ("return new Date(0).getHours()", json!(0)),
         ("return args", json!({})),
         (r"return '😀!'.slice(1) + '\\ud800'", json!("\u{fffd}!\\ud800")),
@@ -104,7 +122,10 @@ fn t13_a_script_reaches_its_tools_alone() {
     let names = "['require', 'process', 'fetch', 'setTimeout', 'WebAssembly', 'Deno'].filter(name => name in globalThis)";
     assert_eq!(value(&format!("return {names}")), json!([]));
     assert!(script("await import('fs')").is_err());
-    assert_eq!(value("return [Object.keys(tools), Object.keys(tools.some)]"), json!([["some"], ["echo", "secret"]]));
+    assert_eq!(
+        value("return [Object.keys(tools), Object.keys(tools.some)]"),
+        json!([["some"], ["echo", "secret"]])
+    );
     let described = value("return describe('some/echo')");
     assert!(described.as_str().is_some_and(|text| text.starts_with("tools.some.echo(")), "{described}");
     assert_eq!(value("return await tools.some && String(describe)").as_str().map(str::is_empty), Some(false));
@@ -112,7 +133,11 @@ fn t13_a_script_reaches_its_tools_alone() {
 
 #[test]
 fn t13_endless_recursion_is_a_failure() {
-    for text in ["const f = () => f() + 1; f()", "const f = n => [n].map(f); f(0)", "const f = () => `${{toString: f}}`; f()"] {
+    for text in [
+        "const f = () => f() + 1; f()",
+        "const f = n => [n].map(f); f(0)",
+        "const f = () => `${{toString: f}}`; f()",
+    ] {
         let error = script(text).expect_err("too deep");
         assert!(error.message().contains("recursive calls"), "{text}: {error}");
     }

@@ -28,16 +28,18 @@ impl Agent {
 fn t13_a_script_in_javascript_combines_tools() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["files/*", "pay/*", "code/*"]}));
-        let reply = agent.code("c1", r#"
+        let reply = agent.code(
+            "c1",
+            r#"
             await tools.files.write({path: "a.txt", content: "one\ntwo\n"});
             const {text} = await tools.files.read({path: "a.txt"});
             const lines = text.trim().split("\n");
             console.log(lines.length);
             return {lines, signature: describe("pay/send").split("\n")[0], namespaces: Object.keys(tools)};
-        "#);
+        "#,
+        );
         let signature = "tools.pay.send({amount: number, to: string}): Promise<unknown>";
-        let value =
-            json!({"lines": ["one", "two"], "signature": signature, "namespaces": ["files", "pay"]});
+        let value = json!({"lines": ["one", "two"], "signature": signature, "namespaces": ["files", "pay"]});
         assert_eq!(reply.output(), &json!({"value": value, "log": "2"}), "{}", reply.0);
         assert_eq!(agent.inner_statuses(&fixture.operator, "c1"), ["ok", "ok"]);
     });

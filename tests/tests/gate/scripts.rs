@@ -203,7 +203,10 @@ fn t13_a_script_lists_and_describes_the_tools_that_it_may_call() {
         assert_eq!(names, ["pay/quote", "pay/send"], "neither a client's tool nor the script's own");
         let described = agent.session.call("scripted/describe", json!({"tool": "pay/send"}));
         let text = described.output().as_str().unwrap_or_default().to_owned();
-        assert!(text.starts_with("tools.pay.send({amount: number, to: string}): Promise<unknown>\n"), "{text}");
+        assert!(
+            text.starts_with("tools.pay.send({amount: number, to: string}): Promise<unknown>\n"),
+            "{text}"
+        );
         agent.session.call("scripted/describe", json!({"tool": "time/now"})).expect_error("TOOL_FAILED");
 
         let path = agent.session.path("/tools?code=true");
