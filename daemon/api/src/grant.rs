@@ -42,6 +42,33 @@ pub struct Capabilities {
     /// Messages to agents of the organization.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub messages: bool,
+    /// Capabilities that the component's language runtime imports and the plugin does not use. Nothing is granted by it.
+    #[serde(
+        default,
+        deserialize_with = "list_of::<_, _, REQUESTED_ENTRIES>",
+        skip_serializing_if = "Vec::is_empty"
+    )]
+    pub unused: Vec<RuntimeImport>,
+}
+
+/// A capability that runtimes of scripting languages import for every program, used or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuntimeImport {
+    /// Files.
+    Filesystem,
+    /// Requests.
+    Network,
+}
+
+impl RuntimeImport {
+    /// The name of the capability.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Filesystem => "filesystem",
+            Self::Network => "network",
+        }
+    }
 }
 
 impl Capabilities {
@@ -50,8 +77,9 @@ impl Capabilities {
     /// A mix is refused: a call that is repeated after an approval repeats no effect but those that the daemon knows by their id,
     /// and what a script read from one tool leaves the sandbox by the gate of another.
     pub fn mixes_powers(&self) -> bool {
-        let calls = Self { calls: true, ..Self::default() };
-        let messages = Self { messages: true, ..Self::default() };
+        let nothing = Self { unused: self.unused.clone(), ..Self::default() };
+        let calls = Self { calls: true, ..nothing.clone() };
+        let messages = Self { messages: true, ..nothing };
         (self.calls || self.messages) && *self != calls && *self != messages
     }
 }
@@ -167,7 +195,7 @@ impl Serialize for PlainHttp {
 /// Grants everything that a plugin asks for.
 impl From<Capabilities> for Grant {
     fn from(asked: Capabilities) -> Self {
-        let Capabilities { filesystem, network, credentials, calls, messages } = asked;
+        let Capabilities { filesystem, network, credentials, calls, messages, unused: _ } = asked;
         Self { filesystem, network, credentials, calls, messages, ..Self::default() }
     }
 }

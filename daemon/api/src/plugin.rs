@@ -152,6 +152,9 @@ pub struct CapabilitiesView {
     /// Whether it sends and reads messages between agents.
     #[serde(default)]
     pub messages: bool,
+    /// Capabilities that its language runtime imports without using them (`filesystem`, `network`). No call gets them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unused: Vec<Cow<'static, str>>,
 }
 
 /// A version of a plugin.

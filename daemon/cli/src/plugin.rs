@@ -242,8 +242,12 @@ fn show(printer: &mut Printer<'_>, plugin: &PluginView, response: &impl Serializ
     let tools: Vec<_> = plugin.tools.iter().map(|tool| tool.wire_name.as_str()).collect();
     let asks = capabilities_text(&plugin.capabilities);
     let asks = if asks.is_empty() { asks } else { format!("; asks for {asks}") };
+    let unused = match &plugin.capabilities.unused[..] {
+        [] => String::new(),
+        names => format!("; its runtime imports {} without using them", names.join(" and ")),
+    };
     let PluginView { namespace, version, state, .. } = plugin;
-    let line = format!("{namespace} {version} is {}: {}{asks}", word(state), tools.join(", "));
+    let line = format!("{namespace} {version} is {}: {}{asks}{unused}", word(state), tools.join(", "));
     Ok(printer.result(response, &line)?)
 }
 

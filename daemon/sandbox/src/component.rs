@@ -35,14 +35,15 @@ impl std::fmt::Debug for Component {
 }
 
 impl Component {
-    /// Returns an error if the component imports capabilities that its plugin does not request (B5).
+    /// Returns an error if the component imports capabilities that its plugin neither requests nor declares unused (B5).
     pub fn check_manifest(&self, asked: &Capabilities) -> Result<(), LoadError> {
-        let Some(need) = self.0.needs.iter().find(|need| !need.is_asked(asked)) else { return Ok(()) };
+        let is_declared = |need: &GrantKind| need.is_asked(asked) || need.is_declared_unused(asked);
+        let Some(need) = self.0.needs.iter().find(|need| !is_declared(need)) else { return Ok(()) };
         let (name, example) = (need.name(), need.example());
         Err(LoadError::new(
             format!("the component imports {name} interfaces that the plugin does not ask for"),
             format!(
-                "write `capabilities({example})` in `plugin!` (without the SDK: ask for `{name}` in `capabilities` of the description), or remove what imports it"
+                "write `capabilities({example})` in `plugin!` (without the SDK: ask for `{name}` in `capabilities` of the description, or name it in `unused` there if only the language's runtime imports it), or remove what imports it"
             ),
         ))
     }
@@ -52,10 +53,11 @@ impl Component {
         self.0.needs.iter().map(|need| need.name())
     }
 
-    /// The names of the capabilities that the plugin asks for and no import can use.
+    /// The names of the capabilities that the plugin asks for, or declares unused, and no import can use.
     pub fn unused_capabilities(&self, asked: &Capabilities) -> impl Iterator<Item = &'static str> {
         let kinds = [GrantKind::Filesystem, GrantKind::Network, GrantKind::Calls, GrantKind::Messages];
-        let unused = kinds.into_iter().filter(|kind| kind.is_asked(asked) && !self.0.needs.contains(kind));
+        let is_named = |kind: &GrantKind| kind.is_asked(asked) || kind.is_declared_unused(asked);
+        let unused = kinds.into_iter().filter(|kind| is_named(kind) && !self.0.needs.contains(kind));
         unused.map(GrantKind::name).collect::<Vec<_>>().into_iter()
     }
 

@@ -59,6 +59,11 @@ impl GrantKind {
         }
     }
 
+    /// Whether the plugin says that only its language runtime imports it.
+    pub(crate) fn is_declared_unused(self, asked: &Capabilities) -> bool {
+        asked.unused.iter().any(|unused| unused.as_str() == self.name())
+    }
+
     /// An example of its request, in the form of the SDK.
     pub(crate) fn example(self) -> &'static str {
         match self {

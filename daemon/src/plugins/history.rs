@@ -352,5 +352,6 @@ pub fn capabilities_view(requested: &Capabilities) -> CapabilitiesView {
         credentials: requested.credentials.clone(),
         calls: requested.calls,
         messages: requested.messages,
+        unused: requested.unused.iter().map(|unused| unused.as_str().into()).collect(),
     }
 }

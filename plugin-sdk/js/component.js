@@ -1,0 +1,173 @@
+// The entry of the component: exports the contract for the plugin in `../src/plugin.js`, and gives the SDK its host.
+import { ready, settle } from "./runtime.js";
+import hostContext from "toolgate:plugin/context@0.1.0";
+import config from "toolgate:plugin/config@0.1.0";
+import hostLog from "toolgate:plugin/log@0.1.0";
+import hostProgress from "toolgate:plugin/progress@0.1.0";
+import preopens from "wasi:filesystem/preopens@0.2.0";
+import { Fields, OutgoingBody, OutgoingRequest } from "wasi:http/types@0.2.0";
+import outgoing from "wasi:http/outgoing-handler@0.2.0";
+import { ToolError, useHost } from "./sdk.js";
+import plugin from "../src/plugin.js";
+
+const CHUNK_BYTES = 65_536;
+// An output stream takes at most 4,096 bytes in one blocking write.
+const WRITE_BYTES = 4_096;
+
+const codeOf = (error) => error?.payload?.tag ?? error?.payload ?? error?.tag ?? error?.message ?? String(error);
+
+// Calls a function of WASI; its error becomes a failure that names the subject.
+function attempt(subject, act) {
+  try {
+    return act();
+  } catch (error) {
+    throw new ToolError(`${subject}: ${codeOf(error)}`);
+  }
+}
+
+function workspace(path, use) {
+  return attempt(`file \`${path}\``, () => {
+    const [folder] = preopens.getDirectories();
+    if (!folder) throw new Error("there is no workspace; the plugin asks for it with `filesystem`, and the operator grants it");
+    return use(folder[0], path.replace(/^\/workspace\/?/, "") || ".");
+  });
+}
+
+function readFile(path) {
+  return workspace(path, (folder, name) => {
+    const file = folder.openAt({}, name, {}, { read: true });
+    const chunks = [];
+    let size = 0;
+    for (let isEnd = false; !isEnd; ) {
+      const [bytes, end] = file.read(CHUNK_BYTES, size);
+      chunks.push(bytes);
+      size += bytes.length;
+      isEnd = end || bytes.length === 0;
+    }
+    return concatenate(chunks);
+  });
+}
+
+function writeFile(path, bytes) {
+  return workspace(path, (folder, name) => {
+    const file = folder.openAt({}, name, { create: true, truncate: true }, { write: true });
+    for (let at = 0; at < bytes.length; ) at += Number(file.write(bytes.subarray(at, at + CHUNK_BYTES), at));
+  });
+}
+
+function listFolder(path) {
+  return workspace(path, (folder, name) => {
+    const entries = folder.openAt({}, name, { directory: true }, { read: true }).readDirectory();
+    const found = [];
+    for (let entry = entries.readDirectoryEntry(); entry; entry = entries.readDirectoryEntry()) {
+      found.push({ name: entry.name, isFolder: entry.type === "directory" });
+    }
+    return found;
+  });
+}
+
+function concatenate(chunks) {
+  const whole = new Uint8Array(chunks.reduce((size, chunk) => size + chunk.length, 0));
+  let at = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk, at);
+    at += chunk.length;
+  }
+  return whole;
+}
+
+const METHODS = ["get", "head", "post", "put", "delete", "options", "patch"];
+const methodOf = (name) =>
+  METHODS.includes(name.toLowerCase()) ? { tag: name.toLowerCase() } : { tag: "other", val: name };
+
+function outgoingRequest({ method, url, headers, body }) {
+  const parts = /^(https?):\/\/([^/?#]+)([^#]*)/i.exec(url);
+  if (!parts) throw new ToolError(`\`${url}\` is not a URL of http or https`);
+  const fields = Object.entries(headers).map(([name, value]) => [name, new TextEncoder().encode(String(value))]);
+  const request = new OutgoingRequest(Fields.fromList(fields));
+  request.setMethod(methodOf(method));
+  request.setScheme({ tag: parts[1].toUpperCase() });
+  request.setAuthority(parts[2]);
+  request.setPathWithQuery(parts[3].startsWith("/") ? parts[3] : `/${parts[3]}`);
+  return [request, body && request.body()];
+}
+
+async function request(asked) {
+  const subject = `request to \`${asked.url}\``;
+  const [pending, body] = attempt(subject, () => {
+    const [request, body] = outgoingRequest(asked);
+    return [outgoing.handle(request, null), body];
+  });
+  if (body) attempt(subject, () => send(body, asked.body));
+  await ready(pending.subscribe());
+  const response = attempt(subject, () => unwrap(unwrap(pending.get())));
+  const headers = {};
+  for (const [name, value] of response.headers().entries()) {
+    const text = String.fromCharCode(...value);
+    headers[name] = name in headers ? `${headers[name]}, ${text}` : text;
+  }
+  return { status: response.status(), headers, body: await receive(subject, response) };
+}
+
+function send(body, bytes) {
+  const stream = body.write();
+  for (let at = 0; at < bytes.length; at += WRITE_BYTES) stream.blockingWriteAndFlush(bytes.subarray(at, at + WRITE_BYTES));
+  stream[Symbol.dispose]();
+  OutgoingBody.finish(body, null);
+}
+
+async function receive(subject, response) {
+  const stream = response.consume().stream();
+  const chunks = [];
+  for (;;) {
+    await ready(stream.subscribe());
+    try {
+      chunks.push(stream.read(CHUNK_BYTES));
+    } catch (error) {
+      if (codeOf(error) === "closed") return concatenate(chunks);
+      throw new ToolError(`${subject}: the response ended early`);
+    }
+  }
+}
+
+// A nested `result` is an object with a tag.
+function unwrap(result) {
+  if (result.tag === "err") throw result.val;
+  return result.val;
+}
+
+useHost({
+  callId: () => hostContext.callId(),
+  deadlineMs: () => Number(hostContext.deadlineMs()),
+  get: (key) => hostContext.get(key),
+  settings: () => config.settings(),
+  progress: (done, total, message) => hostProgress.report(done, total ?? null, message ?? null),
+  log: (level, event, message, fields) =>
+    hostLog.write(level, event, message, Object.entries(fields).map(([name, value]) => [name, String(value)])),
+  readFile,
+  writeFile,
+  listFolder,
+  removeFile: (path) => workspace(path, (folder, name) => folder.unlinkFileAt(name)),
+  makeFolder: (path) => workspace(path, (folder, name) => folder.createDirectoryAt(name)),
+  request,
+});
+
+function failureOf(error) {
+  const isTool = error instanceof ToolError;
+  if (!isTool) hostLog.write("error", "exception", String(error?.stack ?? error).toWellFormed(), []);
+  const { code = "TOOL_FAILED", retryable = false, details } = isTool ? error : {};
+  const message = String(error?.message || error).toWellFormed();
+  return { code, message, retryable, details: details === undefined ? null : JSON.stringify(details) };
+}
+
+export const tools = {
+  describe: () => JSON.stringify(plugin.description),
+  call(tool, args) {
+    try {
+      const result = settle(plugin.call(tool, JSON.parse(args)));
+      return { tag: plugin.isClient(tool) ? "client" : "output", val: JSON.stringify(result ?? null).toWellFormed() };
+    } catch (error) {
+      throw failureOf(error);
+    }
+  },
+};
