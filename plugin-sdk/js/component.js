@@ -14,6 +14,7 @@ const CHUNK_BYTES = 65_536;
 // An output stream takes at most 4,096 bytes in one blocking write.
 const WRITE_BYTES = 4_096;
 
+const drop = (resource) => resource[Symbol.dispose]();
 const codeOf = (error) => error?.payload?.tag ?? error?.payload ?? error?.tag ?? error?.message ?? String(error);
 
 // Calls a function of WASI; its error becomes a failure that names the subject.
@@ -57,11 +58,14 @@ function writeFile(path, bytes) {
 
 function listFolder(path) {
   return workspace(path, (folder, name) => {
-    const entries = folder.openAt({}, name, { directory: true }, { read: true }).readDirectory();
+    const opened = folder.openAt({}, name, { directory: true }, { read: true });
+    const entries = opened.readDirectory();
     const found = [];
     for (let entry = entries.readDirectoryEntry(); entry; entry = entries.readDirectoryEntry()) {
       found.push({ name: entry.name, isFolder: entry.type === "directory" });
     }
+    drop(entries);
+    drop(opened);
     return found;
   });
 }
@@ -106,27 +110,33 @@ async function request(asked) {
     const text = String.fromCharCode(...value);
     headers[name] = name in headers ? `${headers[name]}, ${text}` : text;
   }
-  return { status: response.status(), headers, body: await receive(subject, response) };
+  const content = await receive(subject, response);
+  return { status: response.status(), headers, body: content };
 }
 
 function send(body, bytes) {
   const stream = body.write();
   for (let at = 0; at < bytes.length; at += WRITE_BYTES) stream.blockingWriteAndFlush(bytes.subarray(at, at + WRITE_BYTES));
-  stream[Symbol.dispose]();
+  drop(stream);
   OutgoingBody.finish(body, null);
 }
 
 async function receive(subject, response) {
-  const stream = response.consume().stream();
+  // A resource must not be dropped before those that came from it, so each has a name and is dropped here.
+  const body = response.consume();
+  const stream = body.stream();
   const chunks = [];
-  for (;;) {
-    await ready(stream.subscribe());
-    try {
+  try {
+    for (;;) {
+      await ready(stream.subscribe());
       chunks.push(stream.read(CHUNK_BYTES));
-    } catch (error) {
-      if (codeOf(error) === "closed") return concatenate(chunks);
-      throw new ToolError(`${subject}: the response ended early`);
     }
+  } catch (error) {
+    if (codeOf(error) !== "closed") throw new ToolError(`${subject}: the response ended early`);
+    return concatenate(chunks);
+  } finally {
+    drop(stream);
+    drop(body);
   }
 }
 
@@ -154,9 +164,9 @@ useHost({
 
 function failureOf(error) {
   const isTool = error instanceof ToolError;
-  if (!isTool) hostLog.write("error", "exception", String(error?.stack ?? error).toWellFormed(), []);
+  if (!isTool) hostLog.write("error", "exception", `${error}\n${error?.stack ?? ""}`.toWellFormed(), []);
   const { code = "TOOL_FAILED", retryable = false, details } = isTool ? error : {};
-  const message = String(error?.message || error).toWellFormed();
+  const message = (isTool ? error.message : String(error)).toWellFormed();
   return { code, message, retryable, details: details === undefined ? null : JSON.stringify(details) };
 }
 

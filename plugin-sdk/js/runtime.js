@@ -144,7 +144,7 @@ function pollOnce() {
   for (const at of poll.poll(pending.map(([, wait]) => wait.pollable))) {
     const [id, { pollable, resolve }] = pending[at];
     waits.delete(id);
-    pollable[Symbol.dispose]?.();
+    pollable[Symbol.dispose]();
     resolve();
   }
 }

@@ -1,0 +1,66 @@
+// A plugin for `tests/languages.rs`: what an SDK gives, and what a hostile plugin tries.
+import { context, files, http, log, plugin, sleep, t, tool, ToolError } from "../toolgate/sdk.js";
+
+const probe = (name, run, input = {}) =>
+  tool({ name, description: `Probes ${name}.`, input, examples: [{ input: {} }].slice(Object.keys(input).length), run });
+const text = { text: t.string() };
+
+export default plugin({
+  name: "probe",
+  version: "0.1.0",
+  capabilities: { filesystem: "workspace", network: [{ scheme: "http", host: "upstream.test" }] },
+  tools: [
+    probe("tasks", async () => {
+      const order = [];
+      const task = async (name, ms) => (await sleep(ms), order.push(name), name);
+      const names = await Promise.all([task("slow", 20), task("fast", 1)]);
+      const [settled] = await Promise.allSettled([Promise.reject(new Error("no"))]);
+      async function* count() {
+        yield 1;
+        yield await Promise.resolve(2);
+      }
+      const counted = [];
+      for await (const number of count()) counted.push(number);
+      return { order, names, status: settled.status, counted };
+    }),
+    probe("facts", () => ({ call: context.callId(), agent: context.get("agent"), settings: context.settings(), user: context.get("user") ?? null })),
+    probe("chance", () => [Math.random(), Date.now()]),
+    probe("note", ({ text }) => {
+      files.makeFolder("notes");
+      files.write("/workspace/notes/a.txt", text);
+      log.info("written", "a note", { bytes: text.length });
+      return { text: files.readText("notes/a.txt"), entries: files.list("notes") };
+    }, text),
+    probe("outside", () => files.readText("../../etc/passwd")),
+    probe("fetch", async ({ text }) => {
+      const pages = await Promise.all([1, 2].map((page) => http.request(`${text}/echo?page=${page}`, { method: "POST", json: { page } })));
+      return pages.map((page) => [page.status, page.text()]);
+    }, text),
+    probe("fail", ({ text }) => {
+      throw new ToolError(text, { retryable: true, details: { asked: text } });
+    }, text),
+    probe("raise", () => undefined.name),
+    probe("never", () => new Promise(() => {})),
+    probe("loop", () => {
+      for (;;);
+    }),
+    probe("recurse", () => {
+      const deeper = (depth) => deeper(depth + 1) + 1;
+      return deeper(0);
+    }),
+    probe("exhaust", () => {
+      const all = [];
+      for (;;) all.push(new Uint8Array(1 << 20).fill(1));
+    }),
+    probe("flood", () => {
+      for (let line = 0; line < 20_000; line++) console.log("flood ".repeat(10));
+      return "done";
+    }),
+    probe("surrogate", () => "\ud800"),
+    probe("sockets", async () => {
+      const found = ["process", "require", "fetch", "WebSocket", "Deno", "std", "os"].filter((name) => name in globalThis);
+      if (found.length) return found;
+      throw new ToolError("no way out");
+    }),
+  ],
+});
