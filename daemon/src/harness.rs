@@ -4,6 +4,7 @@
 //! that passes here also passes in a daemon. There is no audit log; the effects of a call are returned.
 
 pub mod check;
+mod user_cache;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,6 +27,9 @@ use toolgate_sandbox::{
 
 use crate::audit;
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
+use crate::keys::KEY_BYTES;
+
+pub use user_cache::UserCache;
 
 /// Generous compile limits: one plugin has the whole machine.
 const WORKER_LIMITS: WorkerLimits =
@@ -36,6 +40,15 @@ pub struct PluginHarness {
     sandbox: Sandbox,
     component: Component,
     digest: Digest,
+}
+
+/// The means to compile a plugin file.
+#[derive(Clone, Debug)]
+pub struct CompileTools {
+    /// The binary of the compile worker.
+    pub worker: PathBuf,
+    /// The cache that outlives the command; none compiles each time.
+    pub cache: Option<UserCache>,
 }
 
 /// The inputs of a call besides its arguments.
@@ -65,16 +78,24 @@ pub struct HarnessResult {
 }
 
 impl PluginHarness {
-    /// Compiles and links a file. `worker` is the binary of the compile worker.
-    pub async fn open(file: &[u8], worker: PathBuf) -> Result<Self, CallError> {
+    /// Compiles and links a file, or takes its code from the cache.
+    pub async fn open(file: &[u8], tools: CompileTools) -> Result<Self, CallError> {
         let settings = SandboxSettings { instances: 4, pagemap_scan: PagemapScan::Off };
         let sandbox = Sandbox::new(&settings).map_err(|error| host_fault(&error))?;
-        let folder = temporary_folder()?;
-        let command = WorkerCommand { program: worker, limits: WORKER_LIMITS, concurrency: 1 };
-        let compiler = Compiler::open(sandbox.clone(), folder.path(), &rand::random(), command)
-            .map_err(|error| host_fault(&error))?;
+        let temporary = temporary_folder()?;
+        let command = WorkerCommand { program: tools.worker, limits: WORKER_LIMITS, concurrency: 1 };
+        let open = |folder: &Path, key: &[u8; KEY_BYTES]| {
+            Compiler::open(sandbox.clone(), folder, key, command.clone())
+        };
+        // A cache that cannot be used only costs time.
+        let kept = tools.cache.and_then(|cache| open(&cache.folder, &cache.key().ok()?).ok());
+        let compiler = match kept {
+            Some(compiler) => compiler,
+            None => open(temporary.path(), &rand::random()).map_err(|error| host_fault(&error))?,
+        };
         let digest = Digest::from_sha256(audit::sha256(file).0);
         let (component, _) = compiler.component(&digest, file).await?;
+        compiler.remove_unused();
         Ok(Self { sandbox, component, digest })
     }
 

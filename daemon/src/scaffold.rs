@@ -1,7 +1,7 @@
-//! The plugin template of `toolgate new`.
+//! The plugin templates of `toolgate new`.
 //!
-//! The binary embeds the SDK and the WIT contract and writes them next to the plugin, so that it builds without a published
-//! crate. Fields that the SDK's manifests inherit from this workspace are replaced by their values.
+//! The binary embeds the SDKs and the WIT contract and writes them next to the plugin, so that it builds without a published
+//! package. Fields that the Rust SDK's manifests inherit from this workspace are replaced by their values.
 
 use std::io;
 use std::path::Path;
@@ -12,30 +12,96 @@ mod sdk {
     include!(concat!(env!("OUT_DIR"), "/sdk_files.rs"));
 }
 
-/// The files of the plugin. `NAME` and `CRATE` are placeholders.
-const FILES: &[(&str, &str)] = &[
-    ("Cargo.toml", include_str!("scaffold/Cargo.toml.in")),
-    ("README.md", include_str!("scaffold/README.md.in")),
-    ("src/lib.rs", include_str!("scaffold/lib.rs.in")),
+/// A programming language with a template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Language {
+    /// Rust, built by cargo.
+    Rust,
+    /// JavaScript, built by componentize-qjs of npm.
+    #[value(alias = "javascript")]
+    Js,
+    /// Python, built by componentize-py of PyPI.
+    Python,
+}
+
+/// Pairs of a path and a text.
+type Files = &'static [(&'static str, &'static str)];
+
+/// The files of a plugin in Rust. In a template, `NAME` and `CRATE` are placeholders.
+const RUST: Files = &[
+    ("Cargo.toml", include_str!("scaffold/rust/Cargo.toml.in")),
+    ("README.md", include_str!("scaffold/rust/README.md.in")),
+    ("src/lib.rs", include_str!("scaffold/rust/lib.rs.in")),
     (".gitignore", "/target\n/toolgate-data\n"),
     ("rust-toolchain.toml", include_str!("../../rust-toolchain.toml")),
 ];
 
+const JS: Files = &[
+    ("package.json", include_str!("scaffold/js/package.json.in")),
+    ("README.md", include_str!("scaffold/js/README.md.in")),
+    ("src/plugin.js", include_str!("scaffold/js/plugin.js.in")),
+    ("test/plugin.test.js", include_str!("scaffold/js/plugin.test.js.in")),
+    (".gitignore", "/node_modules\n/*.wasm\n/toolgate-data\n"),
+];
+
+const JS_SDK: Files = &[
+    ("toolgate/build.mjs", include_str!("../../plugin-sdk/js/build.mjs")),
+    ("toolgate/component.js", include_str!("../../plugin-sdk/js/component.js")),
+    ("toolgate/runtime.js", include_str!("../../plugin-sdk/js/runtime.js")),
+    ("toolgate/sdk.js", include_str!("../../plugin-sdk/js/sdk.js")),
+];
+
+const PYTHON: Files = &[
+    ("README.md", include_str!("scaffold/python/README.md.in")),
+    ("plugin.py", include_str!("scaffold/python/plugin.py.in")),
+    ("test_plugin.py", include_str!("scaffold/python/test_plugin.py.in")),
+    ("requirements.txt", include_str!("scaffold/python/requirements.txt")),
+    (".gitignore", "/.venv\n__pycache__\n/*.wasm\n/toolgate-data\n"),
+];
+
+const PYTHON_SDK: Files = &[
+    ("toolgate/__init__.py", include_str!("../../plugin-sdk/python/toolgate/__init__.py")),
+    ("toolgate/component.py", include_str!("../../plugin-sdk/python/toolgate/component.py")),
+];
+
+/// The contract, and the worlds that the SDKs of scripting languages target.
+const WIT: Files = &[
+    ("toolgate/LICENSE", include_str!("../../LICENSE")),
+    ("toolgate/wit/sdk.wit", include_str!("../../plugin-sdk/wit/sdk.wit")),
+    ("toolgate/wit/deps/plugin.wit", include_str!("../../wit/plugin.wit")),
+    ("toolgate/wit/describe.schema.json", include_str!("../../wit/describe.schema.json")),
+];
+
 /// Writes the plugin `name` into `folder`, which must be empty or not exist.
-pub fn write(folder: &Path, name: &Namespace) -> io::Result<()> {
+pub fn write(folder: &Path, name: &Namespace, language: Language) -> io::Result<()> {
     if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the folder exists and is not empty"));
     }
-    for (path, text) in FILES {
+    let (template, sdk): (Files, &[Files]) = match language {
+        Language::Rust => (RUST, &[]),
+        Language::Js => (JS, &[JS_SDK, WIT]),
+        Language::Python => (PYTHON, &[PYTHON_SDK, WIT]),
+    };
+    for (path, text) in template {
         let text = text.replace("CRATE", &name.as_str().replace('-', "_")).replace("NAME", name.as_str());
         write_file(&folder.join(path), &text)?;
     }
+    for (path, text) in sdk.iter().copied().flatten() {
+        write_file(&folder.join(path), text)?;
+    }
+    if language == Language::Rust {
+        write_rust_sdk(&folder.join("toolgate-sdk"))?;
+    }
+    Ok(())
+}
+
+fn write_rust_sdk(folder: &Path) -> io::Result<()> {
     for (path, text) in sdk::SDK_FILES {
         let text = match path.ends_with("Cargo.toml") {
             true => standalone(text),
             false => (*text).to_owned(),
         };
-        write_file(&folder.join("toolgate-sdk").join(path), &text)?;
+        write_file(&folder.join(path), &text)?;
     }
     Ok(())
 }
@@ -79,7 +145,7 @@ mod tests {
 
     fn scaffold(name: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
-        write(&folder.path().join("new"), &Namespace::parse(name).unwrap()).unwrap();
+        write(&folder.path().join("new"), &Namespace::parse(name).unwrap(), Language::Rust).unwrap();
         folder
     }
 
@@ -108,8 +174,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let name = Namespace::parse("weather").unwrap();
         std::fs::write(folder.path().join("mine"), "").unwrap();
-        assert_eq!(write(folder.path(), &name).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
-        assert_eq!(folder.path().read_dir().unwrap().count(), 1);
-        write(&folder.path().join("new"), &name).unwrap();
+        for language in [Language::Rust, Language::Js, Language::Python] {
+            let refusal = write(folder.path(), &name, language).unwrap_err();
+            assert_eq!(refusal.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(folder.path().read_dir().unwrap().count(), 1);
+        }
+        write(&folder.path().join("new"), &name, Language::Js).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 // Builds the component: `node toolgate/build.mjs OUTPUT.wasm`. esbuild makes one file of the plugin and its packages, and
 // componentize-qjs puts it into QuickJS and runs its top level, so that a call begins behind it.
-import { cp, mkdtemp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -27,8 +27,7 @@ const bundle = await build({
 const HIDDEN = "wazi:";
 const folder = await mkdtemp(join(tmpdir(), "toolgate-"));
 try {
-  await mkdir(join(folder, "deps"));
-  await cp(join(here, "wit", "plugin.wit"), join(folder, "deps", "plugin.wit"));
+  await cp(join(here, "wit"), folder, { recursive: true });
   const wit = await readFile(join(here, "wit", "sdk.wit"), "utf8");
   await writeFile(join(folder, "sdk.wit"), wit.replaceAll("wasi:", HIDDEN));
   const source = bundle.outputFiles[0].text.replaceAll(/(from\s+")wasi:/g, `$1${HIDDEN}`);

@@ -7,7 +7,7 @@ use toolgate_cli::plugin::read_component;
 use toolgate_cli::{Failure, Printer};
 
 use crate::harness::check::{Finding, Report, Severity, check};
-use crate::harness::check_workspace;
+use crate::harness::{CompileTools, UserCache, check_workspace};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,8 +32,9 @@ pub struct CheckOptions {
 pub async fn run(options: CheckOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let file = read_component(&options.file)?;
     options.workspace.as_deref().map_or(Ok(()), check_workspace)?;
-    let worker = std::env::current_exe()?;
-    let report = check(&file, worker, options.workspace.as_deref()).await?;
+    let tools =
+        CompileTools { worker: std::env::current_exe()?, cache: UserCache::from_environment() };
+    let report = check(&file, tools, options.workspace.as_deref()).await?;
     if printer.is_json() {
         printer.json(&report)?;
     } else {

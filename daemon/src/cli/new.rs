@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use toolgate_api::name::Namespace;
 use toolgate_cli::{Failure, Printer};
 
 use crate::plugins::BUILT_IN;
-use crate::scaffold;
+use crate::scaffold::{self, Language};
 
 const EXAMPLES: &str = "\
 Examples:
   toolgate new weather
+  toolgate new weather --lang python
   toolgate new weather --into plugins/weather";
 
 /// Rust keywords, and the crates that a plugin depends on: no package may have such a name.
@@ -91,12 +92,6 @@ pub struct NewOptions {
     into: Option<PathBuf>,
 }
 
-/// Languages with a template.
-#[derive(Clone, Copy, ValueEnum)]
-enum Language {
-    Rust,
-}
-
 pub fn run(options: NewOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let name =
         Namespace::parse(&options.name).map_err(|error| Failure::wrong_usage(error.message, error.hint))?;
@@ -104,13 +99,12 @@ pub fn run(options: NewOptions, printer: &mut Printer<'_>) -> Result<(), Failure
         let message = format!("`{name}` is the name of a built-in plugin, which no daemon lets go");
         return Err(Failure::wrong_usage(message, "choose another one"));
     }
-    if NO_PACKAGES.contains(&name.as_str()) {
+    if options.lang == Language::Rust && NO_PACKAGES.contains(&name.as_str()) {
         let message = format!("cargo takes no package of the name `{name}` here");
         return Err(Failure::wrong_usage(message, "choose another one"));
     }
-    let Language::Rust = options.lang;
     let folder = options.into.unwrap_or_else(|| PathBuf::from(name.as_str()));
-    scaffold::write(&folder, &name).map_err(|error| {
+    scaffold::write(&folder, &name, options.lang).map_err(|error| {
         let message = format!("cannot write the plugin to `{}`: {error}", folder.display());
         Failure::new(message, "name another folder with `--into`")
     })?;

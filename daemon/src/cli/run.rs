@@ -12,7 +12,9 @@ use toolgate_cli::plugin::read_component;
 use toolgate_cli::{Failure, Printer};
 
 use crate::harness::check::unused_workspace;
-use crate::harness::{CallEnvironment, HarnessResult, PluginHarness, check_workspace, temporary_folder};
+use crate::harness::{
+    CallEnvironment, CompileTools, HarnessResult, PluginHarness, UserCache, check_workspace, temporary_folder,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,7 +60,9 @@ pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), F
     let file = read_component(&options.file)?;
     let arguments = arguments_from(&options.arguments)?;
     options.workspace.as_deref().map_or(Ok(()), check_workspace)?;
-    let harness = PluginHarness::open(&file, std::env::current_exe()?).await?;
+    let tools =
+        CompileTools { worker: std::env::current_exe()?, cache: UserCache::from_environment() };
+    let harness = PluginHarness::open(&file, tools).await?;
     let descriptor = Descriptor::parse(&harness.describe().await?)
         .map_err(|error| error.into_call_error(ErrorType::InvalidPlugin))?;
     // No daemon would load such a component either.

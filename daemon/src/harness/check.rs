@@ -19,7 +19,7 @@ use toolgate_api::read::ReadError;
 use toolgate_api::text::escape_for_display;
 use toolgate_sandbox::{CallClock, Component, LogLevel};
 
-use super::{CallEnvironment, HarnessResult, PluginHarness, temporary_folder};
+use super::{CallEnvironment, CompileTools, HarnessResult, PluginHarness, temporary_folder};
 
 /// The stopped clock of examples: 2025-01-01T00:00:00Z. An example of a tool that reads the clock has one right output.
 const EXAMPLE_TIME: Duration = Duration::from_secs(1_735_689_600);
@@ -160,8 +160,12 @@ impl Report {
 }
 
 /// Checks a file. Each example starts with a copy of `workspace`, or without files.
-pub async fn check(file: &[u8], worker: PathBuf, workspace: Option<&Path>) -> Result<Report, CallError> {
-    let harness = match PluginHarness::open(file, worker).await {
+pub async fn check(
+    file: &[u8],
+    tools: CompileTools,
+    workspace: Option<&Path>,
+) -> Result<Report, CallError> {
+    let harness = match PluginHarness::open(file, tools).await {
         Ok(harness) => harness,
         Err(error) if error.error_type == ErrorType::InvalidPlugin => {
             return Ok(Report::of(vec![NOT_A_PLUGIN.error_finding("", &error)]));
