@@ -19,6 +19,8 @@ const TOOLS: &[(&str, &str)] = &[
     ("identity", "identity/node_modules"),
     ("openbao", "openbao/bin/bao"),
     ("published", "published/node_modules"),
+    ("js", "languages/js/cache"),
+    ("python", "languages/python/wheels"),
 ];
 
 fn main() -> ExitCode {

@@ -14,6 +14,8 @@ const CHUNK_BYTES = 65_536;
 // An output stream takes at most 4,096 bytes in one blocking write.
 const WRITE_BYTES = 4_096;
 
+// A text with half a surrogate pair would end the call as a crash.
+const textOf = (value) => String(value).toWellFormed();
 const drop = (resource) => resource[Symbol.dispose]();
 const codeOf = (error) => error?.payload?.tag ?? error?.payload ?? error?.tag ?? error?.message ?? String(error);
 
@@ -151,9 +153,9 @@ useHost({
   deadlineMs: () => Number(hostContext.deadlineMs()),
   get: (key) => hostContext.get(key),
   settings: () => config.settings(),
-  progress: (done, total, message) => hostProgress.report(done, total ?? null, message ?? null),
+  progress: (done, total, message) => hostProgress.report(Math.trunc(done), total == null ? null : Math.trunc(total), message == null ? null : textOf(message)),
   log: (level, event, message, fields) =>
-    hostLog.write(level, event, message, Object.entries(fields).map(([name, value]) => [name, String(value)])),
+    hostLog.write(level, textOf(event), textOf(message), Object.entries(fields).map((field) => field.map(textOf))),
   readFile,
   writeFile,
   listFolder,
@@ -164,9 +166,9 @@ useHost({
 
 function failureOf(error) {
   const isTool = error instanceof ToolError;
-  if (!isTool) hostLog.write("error", "exception", `${error}\n${error?.stack ?? ""}`.toWellFormed(), []);
+  if (!isTool) hostLog.write("error", "exception", textOf(`${error}\n${error?.stack ?? ""}`), []);
   const { code = "TOOL_FAILED", retryable = false, details } = isTool ? error : {};
-  const message = (isTool ? error.message : String(error)).toWellFormed();
+  const message = textOf(isTool ? error.message : error);
   return { code, message, retryable, details: details === undefined ? null : JSON.stringify(details) };
 }
 

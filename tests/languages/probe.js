@@ -8,7 +8,7 @@ const text = { text: t.string() };
 export default plugin({
   name: "probe",
   version: "0.1.0",
-  capabilities: { filesystem: "workspace", network: [{ scheme: "http", host: "upstream.test" }] },
+  capabilities: { filesystem: "workspace", network: [{ scheme: "http", host: "api.upstream.test", port: 8080 }] },
   tools: [
     probe("tasks", async () => {
       const order = [];

@@ -154,6 +154,6 @@ def sockets(text: Literal["connect", "resolve", "system", "subprocess", "exit"])
 plugin = Plugin(
     "probe",
     version="0.1.0",
-    capabilities={"filesystem": "workspace", "network": [{"scheme": "http", "host": "upstream.test"}]},
+    capabilities={"filesystem": "workspace", "network": [{"scheme": "http", "host": "api.upstream.test", "port": 8080}]},
     tools=[types, tasks, facts, chance, note, outside, fetch, fail, raises, never, loop, recurse, exhaust, flood, sockets],
 )

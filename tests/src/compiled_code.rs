@@ -6,11 +6,13 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Minimum size of a saved file: built-in plugins and guests are larger, plugins made by hand are smaller.
-const KEPT_BYTES: u64 = 256 * 1024;
+/// Sizes of saved files: plugins made by hand are smaller than built-in plugins and guests. Each start copies all files, so the
+/// code of a Python runtime, which only one test loads, is too large.
+const KEPT_BYTES: RangeInclusive<u64> = 256 * 1024..=32 * 1024 * 1024;
 
 /// Copies the cache into a data folder that does not exist yet.
 pub fn restore(program: &Path, data: &Path) -> io::Result<()> {
@@ -49,7 +51,7 @@ fn copy_missing(from: &Path, to: &Path) -> io::Result<()> {
             let file = file?;
             // The record of checked schemas (the same name with an extension) is saved with its code.
             let code = file.path().with_extension("");
-            if fs::metadata(code).is_ok_and(|code| code.len() >= KEPT_BYTES) {
+            if fs::metadata(code).is_ok_and(|code| KEPT_BYTES.contains(&code.len())) {
                 copy_new(&file.path(), &to.join(folder.file_name()).join(file.file_name()))?;
             }
         }

@@ -1,17 +1,15 @@
 //! A plugin author's first steps: the commands in the README of a new plugin, and the findings of `toolgate check`.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
-#![allow(clippy::disallowed_methods, reason = "a shell is given the search path of this terminal")]
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Command, Output};
 
 use serde_json::Value;
 use toolgate_tests::component::assemble;
 use toolgate_tests::daemon::{ProgramOutput, run_to_end, run_to_end_in};
 use toolgate_tests::guests::Embedded;
+use toolgate_tests::shell::{Shell, commands, guide_commands};
 use toolgate_tests::{Daemon, PluginFile, guests, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
@@ -21,11 +19,17 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 fn every_command_in_the_readme_of_a_new_plugin_works() {
     let folder = tempfile::tempdir().expect("a folder");
     let daemon = Daemon::start(PROGRAM, "");
-    let shell = Shell::new(folder.path(), &daemon);
+    let shell = Shell::new(PROGRAM, folder.path(), &daemon);
     shell.run("toolgate new my-weather").expect_success();
     let readme = fs::read_to_string(folder.path().join("my-weather/README.md")).expect("a README");
-    let commands: Vec<&str> = readme.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    let commands = commands(&readme);
     assert!(commands.len() >= 8, "{readme}");
+    // The guide of Rust shows the same commands.
+    let guide = guide_commands("Rust");
+    assert!(guide.len() >= 6, "{guide:?}");
+    for command in guide.iter().filter(|command| !commands.contains(command)) {
+        assert!(["toolgate new my-weather", "cd my-weather"].contains(command), "{command}");
+    }
     let outputs: Vec<String> = commands
         .iter()
         .map(|command| shell.run(&format!("cd my-weather && {command}")).expect_success())
@@ -87,60 +91,6 @@ fn assert_file_access_as_documented(shell: &Shell, readme: &str) {
     assert!(checked.contains("1 tool, 1 example run, 0 errors, 0 warnings"), "{checked}");
     let output = in_plugin(&format!("toolgate check {component}")).expect_failure();
     assert!(output.contains("give the files that it needs with `--workspace`"), "{output}");
-}
-
-struct Shell {
-    folder: std::path::PathBuf,
-    path: String,
-    server: String,
-    token: String,
-}
-
-struct ShellOutput(Output);
-
-impl Shell {
-    fn new(folder: &Path, daemon: &Daemon) -> Self {
-        let programs = folder.join("bin");
-        fs::create_dir(&programs).expect("a folder for programs");
-        symlink(PROGRAM, programs.join("toolgate")).expect("a program");
-        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
-        let server = format!("http://{}", daemon.address);
-        Self { folder: folder.to_owned(), path, server, token: daemon.operator_token() }
-    }
-
-    /// Runs a line as in a new terminal, without the environment of the build that runs this test.
-    fn run(&self, line: &str) -> ShellOutput {
-        let mut shell = Command::new("sh");
-        for (name, _) in std::env::vars_os() {
-            let name = name.to_string_lossy().into_owned();
-            if name.starts_with("CARGO") && name != "CARGO_HOME"
-                || name.starts_with("RUST") && name != "RUSTUP_HOME"
-            {
-                shell.env_remove(name);
-            }
-        }
-        // The dependencies were downloaded for this workspace, so the network is not needed.
-        shell.env("CARGO_NET_OFFLINE", "true").env("PATH", &self.path);
-        shell.env("TOOLGATE_SERVER", &self.server).env("TOOLGATE_TOKEN", &self.token);
-        ShellOutput(shell.current_dir(&self.folder).arg("-c").arg(line).output().expect("a shell"))
-    }
-}
-
-impl ShellOutput {
-    #[track_caller]
-    fn expect_success(self) -> String {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let (out, error) = (text(&self.0.stdout), text(&self.0.stderr));
-        assert!(self.0.status.success(), "{out}\n{error}");
-        out
-    }
-
-    /// Standard error.
-    #[track_caller]
-    fn expect_failure(self) -> String {
-        assert_eq!(self.0.status.code(), Some(1), "{:?}", self.0);
-        String::from_utf8_lossy(&self.0.stderr).into_owned()
-    }
 }
 
 /// Runs `toolgate check` on a file, and returns code and place of each finding.

@@ -5,7 +5,7 @@
 //! stable; [`CODES`] lists them, and `docs/check.md` is generated from it.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;

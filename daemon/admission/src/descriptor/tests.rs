@@ -223,6 +223,7 @@ fn capabilities_are_read_strictly() {
         ("network", json!([{"host": "a", "port": 65_536}]), "/capabilities/network/0/port"),
         ("network", json!([{"host": "a", "path": "v1"}]), "/capabilities/network/0/path"),
         ("credentials", json!([1]), "/capabilities/credentials/0"),
+        ("unused", json!(["sockets"]), "/capabilities/unused/0"),
     ] {
         let error = parse(&with("", "capabilities", json!({field: value}))).expect_err(field);
         assert_eq!(error.place, place);

@@ -25,6 +25,7 @@ fn whole() -> Value {
             "filesystem": "workspace",
             "network": [{"scheme": "https", "host": "api.example", "port": 8443, "methods": ["GET"], "path": "/v1/"}],
             "credentials": ["stripe"],
+            "unused": ["filesystem"],
         },
         "config_schema": true,
         "rate_limit": {"calls": 60, "seconds": 10},
