@@ -21,6 +21,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("published", "published/node_modules"),
     ("js", "languages/js/cache"),
     ("python", "languages/python/wheels"),
+    ("c", "languages/c/node/cache"),
 ];
 
 fn main() -> ExitCode {

@@ -179,6 +179,20 @@ fn t11_each_finding_has_its_code_and_place() {
     }
 }
 
+/// B5: runtimes of scripting languages import what their plugins do not use.
+#[test]
+fn b5_an_import_is_asked_for_or_declared_unused() {
+    let importing = r#"(import "wasi:filesystem/types@0.2.6" (instance))"#;
+    let found = |unused: Value, status| {
+        let file =
+            valid_plugin().with_outer(importing).with_member("capabilities", json!({"unused": unused}));
+        findings(&file.build(), status).into_iter().map(|(code, _)| code).collect::<Vec<_>>()
+    };
+    assert_eq!(found(json!(["filesystem"]), 0), [""; 0]);
+    assert_eq!(found(json!(["network"]), 1), ["UNDECLARED_IMPORT", "UNUSED_CAPABILITY"]);
+    assert_eq!(found(json!(["sockets"]), 1), ["DESCRIPTION_INVALID"]);
+}
+
 /// The examples fail as well, without naming the cause.
 #[test]
 fn t11_a_limit_below_every_call_is_found() {

@@ -44,15 +44,20 @@ const PYTHON: Language = Language {
 /// A terminal in which npm and pip install from what was downloaded before.
 fn shell(folder: &Path, daemon: &Daemon, language: &Language) -> Shell {
     let shell = Shell::new(PROGRAM, folder, daemon);
-    let installed = |path| find_installed(PROGRAM, path);
     match language.option {
-        "js" => shell
-            .with("npm_config_offline", Path::new("true"))
-            .with("npm_config_cache", &installed("languages/js/cache")),
-        _ => shell
-            .with("PIP_NO_INDEX", Path::new("1"))
-            .with("PIP_FIND_LINKS", &installed("languages/python/wheels")),
+        "js" => with_npm(shell, "languages/js/cache"),
+        _ => with_pip(shell, "languages/python/wheels"),
     }
+}
+
+fn with_npm(shell: Shell, cache: &str) -> Shell {
+    shell
+        .with("npm_config_offline", Path::new("true"))
+        .with("npm_config_cache", &find_installed(PROGRAM, cache))
+}
+
+fn with_pip(shell: Shell, wheels: &str) -> Shell {
+    shell.with("PIP_NO_INDEX", Path::new("1")).with("PIP_FIND_LINKS", &find_installed(PROGRAM, wheels))
 }
 
 #[test]
@@ -92,6 +97,30 @@ fn run_guide(language: &Language, tested: &str) {
     assert!(shell.run(&invalid).expect_failure().contains("the name is empty: ask the person for it"));
 }
 
+/// The page's files and commands: nothing else is needed but the contract.
+#[test]
+#[cfg_attr(not(has = "c"), ignore = "needs a C compiler, which `.ci/run` installs")]
+fn t9_a_plugin_in_c_needs_the_contract_alone() {
+    const PAGE: &str = include_str!("../../daemon/docs/plugin-in-c.md");
+    let folder = tempfile::tempdir().expect("a folder");
+    let daemon = Daemon::start(PROGRAM, "");
+    let shell = Shell::new(PROGRAM, folder.path(), &daemon);
+    let shell = with_npm(with_pip(shell, "languages/c/python/wheels"), "languages/c/node/cache");
+    let block = |language: &str| {
+        let (_, behind) = PAGE.split_once(&format!("\n```{language}\n")).expect(language);
+        behind.split("\n```").next().expect("an end")
+    };
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
+    write("words.c", block("c"));
+    write("component.mjs", block("js"));
+    write("plugin.wit", include_str!("../../wit/plugin.wit"));
+    let output = shell.run(&format!("set -e\n{}", commands(PAGE).join("\n"))).expect_success();
+    assert!(output.contains("words 0.1.0: 1 tool, 1 example run, 0 errors, 0 warnings"), "{output}");
+    assert_eq!(output.trim().lines().last(), Some("3"), "{output}");
+    let escape = shell.run(r#"toolgate run words.wasm count '{"text": "\u0061"}'"#).expect_failure();
+    assert!(escape.contains("INVALID_ARGUMENTS") && escape.contains("the text has an escape"), "{escape}");
+}
+
 static FIXTURE: Shared<Fixture> = Shared::new();
 
 struct Fixture {
@@ -103,7 +132,8 @@ impl Fixture {
     fn start() -> Self {
         let upstream = Upstream::start();
         upstream.resolve_api();
-        let daemon = Daemon::start_with(PROGRAM, Options { settings: upstream.settings(), ..Options::default() });
+        let daemon =
+            Daemon::start_with(PROGRAM, Options { settings: upstream.settings(), ..Options::default() });
         Self { daemon, upstream }
     }
 
@@ -143,7 +173,10 @@ fn t9_a_plugin_in_javascript_has_what_its_sdk_gives_and_no_more() {
         assert_denied_without_grant(fixture, &session);
         assert_sdk_works(fixture, &session);
         let tasks = session.call("probe/tasks", json!({}));
-        assert_eq!((&tasks.output()["status"], &tasks.output()["counted"]), (&json!("rejected"), &json!([1, 2])));
+        assert_eq!(
+            (&tasks.output()["status"], &tasks.output()["counted"]),
+            (&json!("rejected"), &json!([1, 2]))
+        );
         assert_failures(&session, "TypeError: cannot read property 'name' of undefined");
         let denied = session.call("probe/sockets", json!({})).expect_error("TOOL_FAILED");
         assert_eq!(denied.message(), "no way out");
@@ -163,7 +196,9 @@ fn t9_a_plugin_in_python_has_what_its_sdk_gives_and_no_more() {
         let typed = session.call("probe/types", arguments);
         let expected = json!([{"x": 1, "y": 0}, 1, ["red"], true, "a", {"p": {"x": 2, "y": 3}}]);
         assert_eq!(*typed.output(), expected);
-        session.call("probe/types", json!({"point": {"x": "1"}, "colours": []})).expect_error("INVALID_ARGUMENTS");
+        session
+            .call("probe/types", json!({"point": {"x": "1"}, "colours": []}))
+            .expect_error("INVALID_ARGUMENTS");
         assert_failures(&session, "KeyError: 'missing'");
         for (way, code) in [
             ("connect", "TOOL_FAILED"),
@@ -194,7 +229,8 @@ fn assert_denied_without_grant(fixture: &Fixture, session: &Session) {
 }
 
 fn assert_sdk_works(fixture: &Fixture, session: &Session) {
-    let output = |tool: &str, arguments: Value| session.call(&format!("probe/{tool}"), arguments).output().clone();
+    let output =
+        |tool: &str, arguments: Value| session.call(&format!("probe/{tool}"), arguments).output().clone();
     let tasks = output("tasks", json!({}));
     assert_eq!((&tasks["order"], &tasks["names"]), (&json!(["fast", "slow"]), &json!(["slow", "fast"])));
     let facts = output("facts", json!({}));
@@ -206,12 +242,26 @@ fn assert_sdk_works(fixture: &Fixture, session: &Session) {
     assert!(note["text"] == "hé" && note["entries"].to_string().contains("a.txt"), "{note}");
     session.call("probe/outside", json!({})).expect_error("TOOL_FAILED");
     fixture.upstream.answer(|request| {
-        upstream::ok("text/plain", &format!("{} {}", request.lines().next().unwrap_or_default(), request.len()))
+        upstream::ok(
+            "text/plain",
+            &format!("{} {}", request.lines().next().unwrap_or_default(), request.len()),
+        )
     });
     let pages = output("fetch", json!({"text": API}));
-    assert!(pages[1][1].as_str().is_some_and(|page| page.starts_with("POST /echo?page=2 HTTP/1.1")), "{pages}");
-    assert!(fixture.upstream.requests().iter().any(|request| request.ends_with("\"page\": 2}") || request.ends_with("\"page\":2}")));
-    session.call("probe/fetch", json!({"text": "http://other.upstream.test:8080"})).expect_error("NETWORK_DENIED");
+    assert!(
+        pages[1][1].as_str().is_some_and(|page| page.starts_with("POST /echo?page=2 HTTP/1.1")),
+        "{pages}"
+    );
+    assert!(
+        fixture
+            .upstream
+            .requests()
+            .iter()
+            .any(|request| request.ends_with("\"page\": 2}") || request.ends_with("\"page\":2}"))
+    );
+    session
+        .call("probe/fetch", json!({"text": "http://other.upstream.test:8080"}))
+        .expect_error("NETWORK_DENIED");
 }
 
 /// Errors that a tool raises, on purpose or not.
@@ -219,7 +269,11 @@ fn assert_failures(session: &Session, raised: &str) {
     let failed = session.call("probe/fail", json!({"text": "the door is shut"})).expect_error("TOOL_FAILED");
     assert_eq!(failed.message(), "the door is shut");
     assert_eq!(failed.0["error"]["retryable"], true, "{}", failed.0);
-    assert!(failed.0["error"]["details"].to_string().contains("\"asked\":\"the door is shut\""), "{}", failed.0);
+    assert!(
+        failed.0["error"]["details"].to_string().contains("\"asked\":\"the door is shut\""),
+        "{}",
+        failed.0
+    );
     let failed = session.call("probe/raise", json!({})).expect_error("TOOL_FAILED");
     assert_eq!(failed.message(), raised);
     session.call("probe/never", json!({})).expect_error("TOOL_FAILED");
@@ -231,7 +285,11 @@ fn assert_hostile_code_ends(session: &Session) {
     session.call("probe/exhaust", json!({})).expect_error("MEMORY_EXCEEDED");
     let recursed = session.call("probe/recurse", json!({}));
     let code = recursed.error_type().unwrap_or_default();
-    assert!(["TOOL_CRASHED", "TOOL_FAILED", "FUEL_EXHAUSTED", "MEMORY_EXCEEDED"].contains(&code), "{}", recursed.0);
+    assert!(
+        ["TOOL_CRASHED", "TOOL_FAILED", "FUEL_EXHAUSTED", "MEMORY_EXCEEDED"].contains(&code),
+        "{}",
+        recursed.0
+    );
     assert_eq!(*session.call("probe/flood", json!({})).output(), "done");
     session.call("probe/facts", json!({})).output();
 }

@@ -32,8 +32,7 @@ pub struct CheckOptions {
 pub async fn run(options: CheckOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let file = read_component(&options.file)?;
     options.workspace.as_deref().map_or(Ok(()), check_workspace)?;
-    let tools =
-        CompileTools { worker: std::env::current_exe()?, cache: UserCache::from_environment() };
+    let tools = CompileTools { worker: std::env::current_exe()?, cache: UserCache::from_environment() };
     let report = check(&file, tools, options.workspace.as_deref()).await?;
     if printer.is_json() {
         printer.json(&report)?;

@@ -60,8 +60,7 @@ pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), F
     let file = read_component(&options.file)?;
     let arguments = arguments_from(&options.arguments)?;
     options.workspace.as_deref().map_or(Ok(()), check_workspace)?;
-    let tools =
-        CompileTools { worker: std::env::current_exe()?, cache: UserCache::from_environment() };
+    let tools = CompileTools { worker: std::env::current_exe()?, cache: UserCache::from_environment() };
     let harness = PluginHarness::open(&file, tools).await?;
     let descriptor = Descriptor::parse(&harness.describe().await?)
         .map_err(|error| error.into_call_error(ErrorType::InvalidPlugin))?;

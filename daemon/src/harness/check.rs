@@ -160,11 +160,7 @@ impl Report {
 }
 
 /// Checks a file. Each example starts with a copy of `workspace`, or without files.
-pub async fn check(
-    file: &[u8],
-    tools: CompileTools,
-    workspace: Option<&Path>,
-) -> Result<Report, CallError> {
+pub async fn check(file: &[u8], tools: CompileTools, workspace: Option<&Path>) -> Result<Report, CallError> {
     let harness = match PluginHarness::open(file, tools).await {
         Ok(harness) => harness,
         Err(error) if error.error_type == ErrorType::InvalidPlugin => {
