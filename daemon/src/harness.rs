@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use bytes::Bytes;
 use tempfile::TempDir;
 use toolgate_admission::{
     self as admission, Admitted, Catalogue, ChargeTime, Checked, Consumer, Descriptor, Digest, Ledger,
@@ -21,8 +22,9 @@ use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::name::Name;
 use toolgate_sandbox::workspace::{FilePool, Quota};
 use toolgate_sandbox::{
-    BeforeEffect, CallClock, CallContext, CallIdentity, Component, Effect, EgressSettings, LogLine, Output,
-    PagemapScan, Sandbox, SandboxSettings, Upstreams, Usage, Workspace, output_too_large,
+    BeforeEffect, CallClock, CallContext, CallIdentity, Component, Effect, EgressSettings,
+    FunctionsDescription, LogLine, Output, PagemapScan, Sandbox, SandboxSettings, Upstreams, Usage,
+    Workspace, output_too_large,
 };
 
 use crate::audit;
@@ -40,6 +42,7 @@ pub struct PluginHarness {
     sandbox: Sandbox,
     component: Component,
     digest: Digest,
+    file: Bytes,
 }
 
 /// The means to compile a plugin file.
@@ -96,7 +99,7 @@ impl PluginHarness {
         let digest = Digest::from_sha256(audit::sha256(file).0);
         let (component, _) = compiler.component(&digest, file).await?;
         compiler.remove_unused();
-        Ok(Self { sandbox, component, digest })
+        Ok(Self { sandbox, component, digest, file: Bytes::copy_from_slice(file) })
     }
 
     /// The component.
@@ -104,9 +107,17 @@ impl PluginHarness {
         &self.component
     }
 
-    /// Calls `describe`. Returns its JSON text.
+    /// Calls `describe`, or describes the functions of a component without the plugin contract. Returns the JSON text.
     pub async fn describe(&self) -> Result<String, CallError> {
-        self.sandbox.describe(&self.component, None).await
+        match self.functions() {
+            Some(functions) => Ok(functions.json),
+            None => self.sandbox.describe(&self.component, None).await,
+        }
+    }
+
+    /// The functions of a component without the plugin contract.
+    pub fn functions(&self) -> Option<FunctionsDescription> {
+        self.component.describe_functions(&self.file, None, None)
     }
 
     /// Builds rules that grant everything the plugin requests and allow all of its tools.

@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use toolgate_admission::{Plugin, Warning};
+use toolgate_admission::{Descriptor, Plugin, Warning};
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
-use toolgate_api::grant::{Capabilities, Grant};
+use toolgate_api::grant::Grant;
 use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::name::Namespace;
 use toolgate_api::plugin::PluginView;
@@ -244,7 +244,7 @@ impl Plugins {
         let with_grant = |(namespace, history): (&Namespace, &History)| {
             let plugin = history.serving();
             match grants.get(namespace) {
-                Some(granted) => Arc::new(Plugin { granted: Arc::clone(granted), ..Plugin::clone(&plugin) }),
+                Some(granted) => Arc::new(plugin.with_grant(Arc::clone(granted))),
                 None => plugin,
             }
         };
@@ -252,12 +252,12 @@ impl Plugins {
         self.0.registry.serve(self.0.limits.clone(), serving);
     }
 
-    /// Returns the capabilities that a loaded plugin requests.
-    pub async fn requested_capabilities(&self, namespace: &Namespace) -> Result<Capabilities, CallError> {
+    /// Returns the descriptor of a loaded plugin.
+    pub async fn descriptor(&self, namespace: &Namespace) -> Result<Arc<Descriptor>, CallError> {
         self.wait_until_compiled(namespace).await;
         let loaded = self.0.loaded.lock().await;
         let history = loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?;
-        Ok(history.serving().descriptor.capabilities.clone())
+        Ok(Arc::clone(&history.serving().descriptor))
     }
 
     /// Puts a grant in force for calls that start from now on.

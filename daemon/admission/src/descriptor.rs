@@ -1,9 +1,11 @@
 //! Descriptor of a plugin: the answer of `describe` (T1) with its schemas compiled and its names checked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use toolgate_api::descriptor::{Example, Hints, Mode, PluginDescription, RateLimit, ToolDescription};
+use toolgate_api::descriptor::{
+    DescriptionSource, Example, Hints, LeftOut, Mode, PluginDescription, RateLimit, ToolDescription,
+};
 use toolgate_api::grant::Capabilities;
 use toolgate_api::json::parse_strict;
 use toolgate_api::limits::{Limits, LimitsPatch};
@@ -25,7 +27,7 @@ const SCHEMA_NODES: u64 = 100_000;
 const UNKNOWN_FIELDS: usize = 100;
 
 /// A plugin as it describes itself.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Descriptor {
     /// Its name.
     pub namespace: Namespace,
@@ -42,17 +44,19 @@ pub struct Descriptor {
     /// How many calls the service behind it takes.
     pub rate_limit: Option<RateLimit>,
     /// The schema of an organization's settings.
-    pub config_schema: Option<Schema>,
+    pub config_schema: Option<Arc<Schema>>,
     /// Limits that it sets itself, narrower than the platform's.
     pub limits: LimitsPatch,
     /// Its tools, at least one, in the order it gave them.
     pub tools: Vec<ToolDescriptor>,
     /// JSON pointers of fields that were ignored because this host does not know them.
     pub unknown_fields: Vec<String>,
+    /// Functions of its component that are no tools, of a component without the plugin contract.
+    pub left_out: Vec<LeftOut>,
 }
 
 /// One tool as its plugin describes it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ToolDescriptor {
     /// `namespace/tool`.
     pub id: ToolId,
@@ -64,12 +68,14 @@ pub struct ToolDescriptor {
     pub original_name: Option<Arc<str>>,
     /// Description, from which a model chooses a tool.
     pub description: String,
+    /// The origin of the description.
+    pub description_source: DescriptionSource,
     /// How to call it well, for a model that has chosen.
     pub usage: String,
     /// The schema of its arguments.
-    pub input: Schema,
+    pub input: Arc<Schema>,
     /// The schema of its result; none means any JSON.
-    pub output: Option<Schema>,
+    pub output: Option<Arc<Schema>>,
     /// Whether its results have content blocks beside the output.
     pub content: bool,
     /// Execution mode.
@@ -133,6 +139,7 @@ impl Descriptor {
             limits: description.limits,
             tools: compile_tools(&namespace, tools)?,
             unknown_fields,
+            left_out: Vec::new(),
             namespace,
         })
     }
@@ -150,9 +157,20 @@ impl Descriptor {
         self.tools.iter().find(is_it)
     }
 
+    /// The descriptor with an operator's descriptions instead of its own.
+    pub fn with_descriptions(&self, descriptions: &BTreeMap<String, String>) -> Self {
+        let mut described = self.clone();
+        for tool in &mut described.tools {
+            let Some(description) = descriptions.get(tool.name.as_str()) else { continue };
+            tool.description.clone_from(description);
+            tool.description_source = DescriptionSource::Operator;
+        }
+        described
+    }
+
     fn check_schemas(&self) -> Result<(), ReadError> {
         let schemas = self.tools.iter().flat_map(|tool| [Some(&tool.input), tool.output.as_ref()]).flatten();
-        let nodes: u64 = schemas.chain(&self.config_schema).map(Schema::nodes).sum();
+        let nodes: u64 = schemas.chain(&self.config_schema).map(|schema| schema.nodes()).sum();
         if nodes <= SCHEMA_NODES {
             return Ok(());
         }
@@ -182,8 +200,13 @@ fn compile_tools(
     Ok(compiled)
 }
 
-fn compile_schema(place: &str, schema: &serde_json::Value, role: SchemaRole) -> Result<Schema, ReadError> {
+fn compile_schema(
+    place: &str,
+    schema: &serde_json::Value,
+    role: SchemaRole,
+) -> Result<Arc<Schema>, ReadError> {
     Schema::compile(schema, role)
+        .map(Arc::new)
         .map_err(|error| ReadError::new(format!("{place}{}", error.pointer), error.message, error.hint))
 }
 
@@ -224,6 +247,7 @@ impl ToolDescriptor {
                 .map(Arc::from),
             name: tool.name,
             description: tool.description,
+            description_source: DescriptionSource::Plugin,
             usage: tool.usage,
             input: compile_schema(&format!("{place}/input_schema"), &tool.input_schema, SchemaRole::Input)?,
             output: output.transpose()?,

@@ -47,7 +47,7 @@ pub use ledger::{ChargeTime, Ledger, Rates};
 pub use quota::{Consumer, QuotaCounters, SavedCounter, Used};
 pub use rules::{
     AgentRules, Catalogue, Digest, DigestError, IntentPatterns, OrgRules, PlatformRules, Plugin, Rules,
-    SharedSet, Tool, ToolSet, Warning, agent_warnings, check_platform, grant_warnings, organization_warnings,
-    parse_platform, platform_warnings,
+    SharedSet, Tool, ToolSet, Warning, agent_warnings, check_platform, description_warnings, grant_warnings,
+    organization_warnings, parse_platform, platform_warnings,
 };
 pub use schema::{ASSERT_FORMAT, Schema, SchemaError, SchemaRole, Violation, percent_decode};

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::definition::CustomToolDefinition;
+pub use crate::descriptor::LeftOut;
 use crate::document::DocumentWarning;
 use crate::plugin::{CapabilitiesView, ToolView};
 
@@ -88,15 +89,6 @@ pub struct WaitingView {
     /// Protocol revision of future requests, if it differs.
     #[schema(required)]
     pub protocol: Option<String>,
-}
-
-/// An item of a server's list that cannot be called here.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct LeftOut {
-    /// Its name at the server.
-    pub name: String,
-    /// The reason.
-    pub why: String,
 }
 
 /// A tool that was created or replaced.

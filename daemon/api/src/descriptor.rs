@@ -111,6 +111,30 @@ pub struct ToolDescription {
     pub definition: Option<Value>,
 }
 
+/// A tool of a source that cannot be called here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = LeftOutFunction))]
+pub struct LeftOut {
+    /// Its name in the source.
+    pub name: String,
+    /// The reason.
+    pub why: String,
+}
+
+/// The origin of a tool's description.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum DescriptionSource {
+    /// The plugin.
+    #[default]
+    Plugin,
+    /// The daemon, from the signature of a function without docs.
+    Signature,
+    /// The `descriptions` of the operator's grant.
+    Operator,
+}
+
 /// How many calls a service takes in a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

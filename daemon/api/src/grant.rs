@@ -1,14 +1,18 @@
 //! Capabilities that a plugin asks for, and the grant by which an operator allows them.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::limits::LimitsPatch;
+use crate::name::ToolName;
 use crate::network::{
     Host, Network, NetworkRule, NetworkScheme, Target, TargetError, can_be_granted, granted_rules,
     parse_authority,
 };
 use crate::read::{
-    ReadError, deserialize_parsed, invalid, invalid_at, list_of, parsed_list, pointer, read_document, words,
+    ReadError, check_text, deserialize_parsed, invalid, invalid_at, list_of, parsed_list, pointer,
+    read_document, words,
 };
 
 /// Most entries of a list in a grant.
@@ -19,6 +23,10 @@ const REQUESTED_ENTRIES: usize = 100;
 const CERTIFICATE_BYTES: usize = 16 * 1024;
 /// Most certificates: each connection that opens checks them.
 const CERTIFICATES: usize = 16;
+/// Most descriptions, as many as the tools of a plugin.
+const DESCRIPTIONS: usize = 1_000;
+/// Longest description, in characters, as in a descriptor.
+const DESCRIPTION_CHARS: usize = 4_096;
 /// Longest name of a provider.
 const PROVIDER_CHARS: usize = 100;
 
@@ -160,6 +168,11 @@ pub struct Grant {
     #[serde(default, deserialize_with = "digest", skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^sha256:[0-9a-f]{64}$"))]
     pub confirmed_hints: Option<String>,
+    /// Descriptions of tools by their names in the plugin, which models read instead of the plugin's own. They are for components
+    /// that describe nothing.
+    #[serde(default, deserialize_with = "descriptions", skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<BTreeMap<String, String>>))]
+    pub descriptions: BTreeMap<String, String>,
     /// Limits of the plugin's calls. The smallest value of all layers applies; a layer cannot raise a limit.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<LimitsPatch>))]
@@ -233,6 +246,22 @@ impl Grant {
             )),
         }
     }
+}
+
+fn descriptions<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let written = Option::<BTreeMap<String, String>>::deserialize(from)?.unwrap_or_default();
+    if written.len() > DESCRIPTIONS {
+        return Err(invalid(
+            format_args!("more than the {DESCRIPTIONS} descriptions allowed"),
+            "describe the tools that are used",
+        ));
+    }
+    for (name, text) in &written {
+        ToolName::parse(name).map_err(|error| invalid_at(pointer("", name), error.message, error.hint))?;
+        check_text(text, DESCRIPTION_CHARS)
+            .map_err(|(message, hint)| invalid_at(pointer("", name), message, hint))?;
+    }
+    Ok(written)
 }
 
 fn digest<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {

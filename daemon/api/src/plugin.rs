@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::descriptor::{Example, Hints};
+use crate::descriptor::{DescriptionSource, Example, Hints, LeftOut};
 use crate::document::DocumentWarning;
 use crate::network::NetworkRule;
 
@@ -55,6 +55,10 @@ pub struct PluginView {
     pub reason: Option<String>,
     /// JSON pointers of description fields that this daemon does not know and ignores.
     pub ignored_fields: Vec<String>,
+    /// Functions of its component that are no tools, with the reason. Only components without the plugin contract have them.
+    #[serde(default)]
+    #[schema(required)]
+    pub left_out: Vec<LeftOut>,
     /// The kept versions, newest first.
     pub versions: Vec<VersionView>,
 }
@@ -89,6 +93,11 @@ pub struct ToolView {
     pub original_name: Option<String>,
     /// Its description.
     pub description: String,
+    /// The origin of the description. One that is made from a `signature` tells a model little: write a better one into
+    /// `descriptions` of the grant.
+    #[serde(default)]
+    #[schema(required)]
+    pub description_source: DescriptionSource,
     /// Whether it declares that it changes nothing.
     pub read_only: bool,
     /// Its details.

@@ -574,7 +574,7 @@ fn too_many<E: de::Error>(entries: usize, max: usize) -> E {
     invalid(format_args!("{entries} entries are more than the {max} allowed"), "list fewer")
 }
 
-fn check_text(text: &str, max_chars: usize) -> Result<(), Refusal> {
+pub(crate) fn check_text(text: &str, max_chars: usize) -> Result<(), Refusal> {
     if text.trim().is_empty() {
         return Err(("the text is empty".to_owned(), "write what a reader needs to know, or leave it out"));
     }

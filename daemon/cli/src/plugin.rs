@@ -7,6 +7,7 @@ use clap::Subcommand;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
+use toolgate_api::descriptor::LeftOut;
 use toolgate_api::document::DocumentAccepted;
 use toolgate_api::name::Namespace;
 use toolgate_api::plugin::{CapabilitiesView, HintsState, PluginLoaded, PluginView, ToolView};
@@ -247,7 +248,10 @@ fn show(printer: &mut Printer<'_>, plugin: &PluginView, response: &impl Serializ
         names => format!("; its runtime imports {} without using them", names.join(" and ")),
     };
     let PluginView { namespace, version, state, .. } = plugin;
-    let line = format!("{namespace} {version} is {}: {}{asks}{unused}", word(state), tools.join(", "));
+    let mut line = format!("{namespace} {version} is {}: {}{asks}{unused}", word(state), tools.join(", "));
+    for LeftOut { name, why } in &plugin.left_out {
+        line += &format!("\n  left out: {name}: {why}");
+    }
     Ok(printer.result(response, &line)?)
 }
 

@@ -31,6 +31,7 @@ const IMPORT_SECTION: u8 = 2;
 const FUNCTION_SECTION: u8 = 3;
 const CODE_SECTION: u8 = 10;
 /// Sections of a component.
+const CUSTOM_SECTION: u8 = 0;
 const CORE_MODULE_SECTION: u8 = 1;
 const COMPONENT_SECTION: u8 = 4;
 
@@ -105,6 +106,16 @@ fn read_sections(binary: &[u8]) -> Result<Vec<Section<'_>>> {
         sections.push(Section { id, data: reader.read_bytes(usize::try_from(bytes).unwrap_or(usize::MAX))? });
     }
     Ok(sections)
+}
+
+/// The data of the custom sections of a component with this name. Empty for a file that cannot be read.
+pub(crate) fn custom_sections<'a>(component: &'a [u8], name: &str) -> Vec<&'a [u8]> {
+    let sections = read_sections(component).unwrap_or_default().into_iter();
+    let data = sections.filter(|section| section.id == CUSTOM_SECTION).filter_map(|section| {
+        let mut reader = BinaryReader::new(section.data, 0);
+        (reader.read_string().ok()? == name).then(|| section.data.get(reader.current_position()..))?
+    });
+    data.collect()
 }
 
 fn push_section(binary: &mut Vec<u8>, id: u8, data: &[u8]) {

@@ -6,12 +6,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use toolgate_api::grant::Capabilities;
-use wasmtime::Engine;
+use wasmtime::component::InstancePre;
 use wasmtime::component::types::{self, ComponentItem};
+use wasmtime::{Engine, Store};
 
-use crate::contract::{Failure, Outcome, PluginPre};
+use crate::contract::{Failure, Outcome, Plugin, PluginPre};
 use crate::engine::Sandbox;
+use crate::functions::{Functions, FunctionsDescription};
 use crate::imports::{GrantKind, ImportClass, classify};
 use crate::load_error::{LoadError, one_line};
 use crate::state::CallState;
@@ -24,8 +27,20 @@ const TOOLS: &str = "toolgate:plugin/tools@0.1.";
 pub struct Component(Arc<Loaded>);
 
 struct Loaded {
-    plugin: PluginPre<CallState>,
+    linked: Linked,
     needs: BTreeSet<GrantKind>,
+}
+
+/// A component that is linked, and what it exports.
+enum Linked {
+    Contract(PluginPre<CallState>),
+    Functions(InstancePre<CallState>, Functions),
+}
+
+/// An instance of a component.
+pub(crate) enum Instance<'a> {
+    Contract(Plugin),
+    Functions(wasmtime::component::Instance, &'a Functions),
 }
 
 impl std::fmt::Debug for Component {
@@ -61,8 +76,43 @@ impl Component {
         unused.map(GrantKind::name).collect::<Vec<_>>().into_iter()
     }
 
-    pub(crate) fn plugin(&self) -> &PluginPre<CallState> {
-        &self.0.plugin
+    /// Describes the exported functions of a component without the plugin contract; `None` for one that has it.
+    ///
+    /// `file` is the component's file, which may carry docs. Without a namespace and version, those of its interfaces count.
+    pub fn describe_functions(
+        &self,
+        file: &[u8],
+        namespace: Option<&str>,
+        version: Option<&str>,
+    ) -> Option<FunctionsDescription> {
+        match &self.0.linked {
+            Linked::Contract(_) => None,
+            Linked::Functions(_, functions) => {
+                Some(functions.describe(file, namespace, version, &self.needed_capabilities()))
+            }
+        }
+    }
+
+    /// The request for everything that the imports need. A grant narrows it.
+    fn needed_capabilities(&self) -> Value {
+        let asked = self.0.needs.iter().map(|need| {
+            let everything = match need {
+                GrantKind::Filesystem => json!("workspace"),
+                GrantKind::Network => json!([{"host": "*"}, {"scheme": "http", "host": "*"}]),
+                GrantKind::Calls | GrantKind::Messages => json!(true),
+            };
+            (need.name().to_owned(), everything)
+        });
+        asked.collect()
+    }
+
+    pub(crate) async fn instantiate(&self, store: &mut Store<CallState>) -> wasmtime::Result<Instance<'_>> {
+        Ok(match &self.0.linked {
+            Linked::Contract(plugin) => Instance::Contract(plugin.instantiate_async(store).await?),
+            Linked::Functions(linked, functions) => {
+                Instance::Functions(linked.instantiate_async(store).await?, functions)
+            }
+        })
     }
 }
 
@@ -89,17 +139,32 @@ impl Sandbox {
             }
         }
         let linked = self.inner.linker.instantiate_pre(&component)?;
-        let plugin = PluginPre::new(linked).map_err(|error| {
-            LoadError::new(
-                format!("the component does not export the plugin contract: {}", one_line(&error)),
-                "export the interface `tools` of `toolgate:plugin@0.1.0`; the SDK's `plugin!` does it",
-            )
-        })?;
-        check_signatures(&kind, &self.inner.engine)?;
+        let linked = match Functions::read(&component, &self.inner.engine)? {
+            Some(functions) => {
+                functions.check_not_empty()?;
+                Linked::Functions(linked, functions)
+            }
+            None => Linked::Contract(with_contract(linked, &kind, &self.inner.engine)?),
+        };
         // Done here, so that the first instance does not pay for it.
         component.initialize_copy_on_write_image()?;
-        Ok(Component(Arc::new(Loaded { plugin, needs })))
+        Ok(Component(Arc::new(Loaded { linked, needs })))
     }
+}
+
+fn with_contract(
+    linked: InstancePre<CallState>,
+    kind: &types::Component,
+    engine: &Engine,
+) -> Result<PluginPre<CallState>, LoadError> {
+    let plugin = PluginPre::new(linked).map_err(|error| {
+        LoadError::new(
+            format!("the component does not export the plugin contract: {}", one_line(&error)),
+            "export the interface `tools` of `toolgate:plugin@0.1.0`; the SDK's `plugin!` does it",
+        )
+    })?;
+    check_signatures(kind, engine)?;
+    Ok(plugin)
 }
 
 /// Checks the signatures of the exported functions. The bindings match names alone; a wrong signature would otherwise

@@ -182,10 +182,11 @@ pub fn precompile(component: &[u8]) -> Result<Vec<u8>, LoadError> {
     let engine = Engine::new(&compiler_settings())?;
     crate::imports::refuse_core_module(component)?;
     match slice_bulk_memory(component) {
-        Ok(sliced) => Ok(engine.precompile_component(&sliced)?),
+        Ok(sliced) => engine.precompile_component(&sliced),
         // The compiler says better what is wrong with the file.
-        Err(error) => engine.precompile_component(component).map_err(LoadError::from).and(Err(error)),
+        Err(error) => return engine.precompile_component(component).map_err(LoadError::from).and(Err(error)),
     }
+    .map_err(|error| crate::imports::compile_error(component, error))
 }
 
 /// The settings that change compiled code, shared by the daemon and its compile worker.

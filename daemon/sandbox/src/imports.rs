@@ -6,6 +6,7 @@
 //! linker serves all components.
 
 use toolgate_api::grant::{Capabilities, FilesystemAccess};
+use wasmparser::{Parser, Payload};
 use wasmtime::Engine;
 use wasmtime::component::Linker;
 use wasmtime_wasi::cli::WasiCliView;
@@ -99,6 +100,11 @@ pub(crate) fn classify(import: &str) -> Result<ImportClass, LoadError> {
     let entry = TABLE.iter().find(|(known, names, _)| *known == package && names.contains(&name));
     match entry.map(|(_, _, class)| *class) {
         Some(class) if served_version(interface, version) => Ok(class),
+        _ if is_wasi_0_3(interface, version) => Err(LoadError::import(
+            import,
+            format!("the component is built for WASI 0.3, which is not served: it imports `{import}`"),
+            "build it for WASI 0.2, in Rust for the target `wasm32-wasip2`",
+        )),
         Some(_) => Err(LoadError::import(
             import,
             format!("the component was built for version `{version}` of `{interface}`"),
@@ -110,6 +116,38 @@ pub(crate) fn classify(import: &str) -> Result<ImportClass, LoadError> {
             "remove what needs it; the interfaces that plugins may import are listed in `wit/README.md`",
         )),
     }
+}
+
+fn is_wasi_0_3(interface: &str, version: &str) -> bool {
+    interface.starts_with("wasi:") && version.starts_with("0.3.")
+}
+
+/// The error of a file that the compiler refuses. A component for WASI 0.3 uses types that this engine does not compile, so its
+/// imports say better what is wrong than the compiler does.
+pub(crate) fn compile_error(component: &[u8], error: wasmtime::Error) -> LoadError {
+    let wrong = import_names(component).unwrap_or_default().into_iter().find(|import| {
+        let (interface, version) = import.split_once('@').unwrap_or((import, ""));
+        is_wasi_0_3(interface, version)
+    });
+    wrong.and_then(|import| classify(import).err()).unwrap_or_else(|| error.into())
+}
+
+/// The names of the imports of a component.
+fn import_names(component: &[u8]) -> Result<Vec<&str>, LoadError> {
+    let mut names = Vec::new();
+    for payload in Parser::new(0).parse_all(component) {
+        match payload? {
+            Payload::ComponentImportSection(imports) => {
+                for import in imports {
+                    names.push(import?.name.name);
+                }
+            }
+            // Imports of nested components are not those of the file, and stand after them.
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => break,
+            _ => {}
+        }
+    }
+    Ok(names)
 }
 
 /// All `0.1.x` versions of the contract are compatible, and so are all `0.2.x` versions of WASI.

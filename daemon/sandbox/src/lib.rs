@@ -16,6 +16,7 @@ mod imports;
 mod contract;
 mod bulk_memory;
 mod component;
+mod functions;
 
 // The life of one call.
 mod context;
@@ -54,6 +55,7 @@ pub use egress::{
 pub use engine::{
     PagemapScan, PoolUse, Sandbox, SandboxError, SandboxSettings, WASMTIME_VERSION, precompile,
 };
+pub use functions::FunctionsDescription;
 pub use load_error::LoadError;
 pub use outcome::{FinishedCall, LogLevel, LogLine, Output, Usage};
 pub use queue::{Queue, QueueError, QueueSettings, Slot};

@@ -14,7 +14,7 @@ use toolgate_api::error::{CallError, Details, ErrorType};
 use toolgate_api::limits::Limits;
 use wasmtime::Store;
 
-use crate::component::Component;
+use crate::component::{Component, Instance};
 use crate::context::{CallContext, CallIdentity};
 use crate::contract::{Failure, Outcome};
 use crate::cpu_scheduler::TimeSlice;
@@ -74,8 +74,7 @@ impl Sandbox {
         context: CallContext,
         stop: impl Future<Output = ()>,
     ) -> FinishedCall {
-        let tool = call.tool().name.as_str();
-        let arguments = call.arguments().raw();
+        let (tool, arguments) = (call.tool(), call.arguments());
         let deadline = context.deadline;
         let definition = call.tool().definition.clone();
         let (reach, digest) = (call.access(), call.digest().as_str());
@@ -84,9 +83,17 @@ impl Sandbox {
         let stop = StopConditions { deadline, stop };
         // Over `output_bytes`, a result goes into the workspace (R10).
         let result_bytes = limits.output_bytes.saturating_mul(RESULT_MULTIPLE).max(limits.host_call_bytes);
-        let store = self.store(state, limits, saturating_usize(result_bytes));
-        self.enter(call.component(), limits, stop, store, async |plugin, store| {
-            plugin.toolgate_plugin_tools().call_call(store, tool, arguments).await
+        let result_bytes = saturating_usize(result_bytes);
+        let store = self.store(state, limits, result_bytes);
+        self.enter(call.component(), limits, stop, store, async |instance, store| match instance {
+            Instance::Contract(plugin) => {
+                let tools = plugin.toolgate_plugin_tools();
+                tools.call_call(store, tool.name.as_str(), arguments.raw()).await
+            }
+            Instance::Functions(instance, functions) => {
+                let name = tool.original_name.as_deref().unwrap_or(tool.name.as_str());
+                functions.call(instance, store, name, arguments.value(), result_bytes).await
+            }
         })
         .await
     }
@@ -120,9 +127,14 @@ impl Sandbox {
                 &DESCRIBE_LIMITS,
                 stop,
                 self.store(state, &DESCRIBE_LIMITS, saturating_usize(DESCRIBE_LIMITS.host_call_bytes)),
-                async |plugin, store| {
-                    let described = plugin.toolgate_plugin_tools().call_describe(store).await?;
-                    Ok(described.map(Outcome::Output))
+                async |instance, store| match instance {
+                    Instance::Contract(plugin) => {
+                        let described = plugin.toolgate_plugin_tools().call_describe(store).await?;
+                        Ok(described.map(Outcome::Output))
+                    }
+                    Instance::Functions(..) => {
+                        Err(wasmtime::format_err!("functions do not describe themselves"))
+                    }
                 },
             )
             .await;
@@ -142,10 +154,7 @@ impl Sandbox {
         limits: &Limits,
         stop: StopConditions<impl Future<Output = ()>>,
         mut store: Store<CallState>,
-        call: impl AsyncFnOnce(
-            &crate::contract::Plugin,
-            &mut Store<CallState>,
-        ) -> wasmtime::Result<Result<Outcome, Failure>>,
+        call: impl AsyncFnOnce(&Instance<'_>, &mut Store<CallState>) -> wasmtime::Result<Result<Outcome, Failure>>,
     ) -> FinishedCall {
         let began = Instant::now();
         let organization = Arc::clone(&store.data().context.identity.organization);
@@ -159,9 +168,9 @@ impl Sandbox {
                     return future::pending().await;
                 }
                 let starting = Instant::now();
-                let plugin = component.plugin().instantiate_async(&mut store).await?;
+                let running = component.instantiate(&mut store).await?;
                 (executed, instance) = (true, starting.elapsed());
-                call(&plugin, &mut store).await
+                call(&running, &mut store).await
             });
             let guest = self.inner.scheduler.run(&organization, stop.deadline, &slice, guest);
             // In this order, since most calls end in their first poll, and polling `stop` takes locks.

@@ -9,6 +9,7 @@ use toolgate_api::limits::{LimitName, Limits};
 use wasmtime::{PoolConcurrencyLimitError, Trap};
 use wasmtime_wasi::{I32Exit, ResourceTableError};
 
+use crate::functions::JsonTooLarge;
 use crate::host_calls::TooManyHostCalls;
 use crate::load_error::one_line;
 use crate::state::CallState;
@@ -23,6 +24,9 @@ pub(crate) fn explain(error: &wasmtime::Error, state: &CallState, limits: &Limit
     }
     if error.downcast_ref::<TooManyHostCalls>().is_some() {
         return resource_exceeded("host_calls", limits.host_calls, "calls to the host");
+    }
+    if error.downcast_ref::<JsonTooLarge>().is_some() {
+        return output_too_large(limits);
     }
     if matches!(error.downcast_ref::<ResourceTableError>(), Some(ResourceTableError::Full)) {
         return resource_exceeded("resources", limits.resources, "open files, streams and requests");

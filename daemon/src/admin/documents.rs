@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use toolgate_admission::{Warning, grant_warnings};
+use toolgate_admission::{Warning, description_warnings, grant_warnings};
 use toolgate_api::document::OrganizationDocument;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::Grant;
@@ -164,9 +164,10 @@ impl Admin {
 
     async fn put_grant(&self, write: &DocumentWrite) -> Result<(WriteResult, Vec<Warning>), CallError> {
         let DocumentKey::Grant(namespace) = &write.key else { return Err(not_written_whole(&write.key)) };
-        let requested = self.parts().plugins.requested_capabilities(namespace).await?;
+        let descriptor = self.parts().plugins.descriptor(namespace).await?;
         let grant = parse_grant(&write.text)?;
-        let warnings = grant_warnings(&grant, &requested);
+        let mut warnings = grant_warnings(&grant, &descriptor.capabilities);
+        warnings.extend(description_warnings(&grant, Some(&descriptor)));
         check_strict(&warnings, write.strict)?;
         let written = self.store_document(write).await?;
         self.parts().plugins.grant(namespace.clone(), grant).await;
@@ -180,7 +181,8 @@ impl Admin {
     ) -> Result<(WriteResult, Vec<Warning>), CallError> {
         let grant = parse_grant(&write.text)?;
         let requested = self.parts().custom.requested_capabilities(key);
-        let warnings = requested.map(|requested| grant_warnings(&grant, &requested)).unwrap_or_default();
+        let mut warnings = description_warnings(&grant, None);
+        warnings.extend(requested.iter().flat_map(|requested| grant_warnings(&grant, requested)));
         check_strict(&warnings, write.strict)?;
         let written = self.parts().custom.grant(key, &write.text, grant, &write.precondition).await?;
         Ok((written, warnings))

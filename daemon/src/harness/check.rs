@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 use toolgate_admission::{Descriptor, Rules, ToolDescriptor, Violation};
-use toolgate_api::descriptor::Example;
+use toolgate_api::descriptor::{Example, LeftOut};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::FilesystemAccess;
 use toolgate_api::limits::{Limits, LimitsPatch};
@@ -84,6 +84,8 @@ codes! {
         "fix the tool or the example";
     EXAMPLE_BY_CHANCE Warning "the output of an example depends on random numbers, which differ in each call"
         "do not let the output depend on the order of a hash map; for a random result, leave out the example's output";
+    FUNCTION_LEFT_OUT Warning "a function of a component without the plugin contract is no tool"
+        "change its types, or leave it: the other functions are served";
     UNKNOWN_FIELD Warning "the description has a field that this version does not know"
         "check its spelling; a field of a newer SDK may need a newer daemon";
     UNUSED_CAPABILITY Warning "the plugin asks for a capability that no import of the component can use"
@@ -177,13 +179,16 @@ pub async fn check(file: &[u8], tools: CompileTools, workspace: Option<&Path>) -
     if harness.describe().await.ok().as_ref() != Some(&described) {
         findings.push(DESCRIPTION_VARIES.at("", DESCRIPTION_VARIES.meaning));
     }
-    let descriptor = match Descriptor::parse(&described) {
+    let mut descriptor = match Descriptor::parse(&described) {
         Ok(descriptor) => descriptor,
         Err(first) => {
             findings.extend(descriptor_errors(&described, &first));
             return Ok(Report::of(findings));
         }
     };
+    if let Some(functions) = harness.functions() {
+        functions.complete(&mut descriptor);
+    }
     findings.extend(plugin_findings(harness.component(), &descriptor));
     findings.extend(workspace.and_then(|_| unused_workspace(&descriptor)));
     findings.extend(descriptor.tools.iter().enumerate().flat_map(tool_findings));
@@ -231,6 +236,9 @@ fn plugin_findings(component: &Component, descriptor: &Descriptor) -> Vec<Findin
     for name in component.unused_capabilities(&descriptor.capabilities) {
         let message = format!("`{name}` is asked for, and no import of the component can use it");
         findings.push(UNUSED_CAPABILITY.at(format!("/capabilities/{name}"), message));
+    }
+    for LeftOut { name, why } in &descriptor.left_out {
+        findings.push(FUNCTION_LEFT_OUT.at("", format!("`{name}`: {why}")));
     }
     for place in &descriptor.unknown_fields {
         findings.push(UNKNOWN_FIELD.at(place, UNKNOWN_FIELD.meaning));

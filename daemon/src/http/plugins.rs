@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use toolgate_admission::{Warning, grant_warnings};
+use toolgate_admission::{Warning, description_warnings, grant_warnings};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
 use toolgate_api::page::List;
@@ -50,6 +50,7 @@ async fn with_warnings(app: &App, namespace: &Namespace, plugin: PluginView) -> 
     }
     if let Some(served) = snapshot.catalogue().plugin(namespace) {
         warnings.extend(grant_warnings(&served.granted, &served.descriptor.capabilities));
+        warnings.extend(description_warnings(&served.granted, Some(&served.descriptor)));
     }
     PluginLoaded { plugin, warnings: warnings.into_iter().map(warning_view).collect() }
 }

@@ -211,8 +211,7 @@ impl History {
     /// The view. `granted` is the operator's grant, if there is one.
     pub(super) fn view(&self, namespace: &Namespace, granted: Option<&Arc<Grant>>) -> PluginView {
         let descriptor = &self.current.descriptor;
-        let granted =
-            granted.map(|granted| Plugin { granted: Arc::clone(granted), ..Plugin::clone(&self.current) });
+        let granted = granted.map(|granted| self.current.with_grant(Arc::clone(granted)));
         let (state, reason) = self.state_of(self.serving);
         PluginView {
             namespace: namespace.to_string(),
@@ -226,6 +225,7 @@ impl History {
             capabilities: capabilities_view(&descriptor.capabilities),
             state,
             reason,
+            left_out: descriptor.left_out.clone(),
             ignored_fields: descriptor.unknown_fields.clone(),
             versions: (self.versions.iter().enumerate().rev())
                 .map(|(at, kept)| kept.view(self.state_of(at)))
@@ -318,6 +318,7 @@ pub fn tool_views(plugin: &Plugin<Component>) -> Vec<ToolView> {
         wire_name: tool.wire.to_string(),
         original_name: tool.original_name.as_deref().map(str::to_owned),
         description: tool.description.clone(),
+        description_source: tool.description_source,
         read_only: tool.hints.read_only,
         details: tool_details(plugin, tool),
     };

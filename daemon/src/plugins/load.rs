@@ -10,7 +10,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::{FilesystemAccess, Grant};
 use toolgate_api::name::Namespace;
 use toolgate_api::plugin::PluginView;
-use toolgate_sandbox::Component;
+use toolgate_sandbox::{Component, FunctionsDescription};
 
 use super::background_loads::LoadToken;
 use super::from_definition::kind_of_component;
@@ -74,7 +74,7 @@ impl Plugins {
                 "give the plugin another name in `plugin!`; a built-in one can be disabled, not replaced",
             ));
         }
-        let preparing = self.prepare(handle, &file, Some(expected));
+        let preparing = self.prepare(handle, &file, expected, true);
         let (plugin, _) = token.run_until_cancelled(preparing).await?;
         self.0.files.write(handle, file).await.map_err(|error| write_error(&error))?;
         let version = Version::new(plugin, handle.clone(), now_ms());
@@ -158,7 +158,7 @@ impl Plugins {
             lock(&self.0.definition_components).insert(kind, (handle, component));
             return Ok(took);
         }
-        let plugin = self.describe(&handle, component, None).await?;
+        let plugin = self.describe(&handle, component, None, None).await?;
         let mut history = History::new(Version::new(plugin, handle, now_ms()), true);
         history.set_disabled(*disabled);
         self.0.loaded.lock().await.insert(namespace.clone(), history);
@@ -187,7 +187,7 @@ impl Plugins {
         };
         let mut versions = Vec::new();
         for kept in &row.versions {
-            let version = self.restore_version(kept).await;
+            let version = self.restore_version(&namespace, kept).await;
             versions.push(
                 version.map_or_else(|error| self.failed_version(&namespace, kept, error), KeptVersion::Ready),
             );
@@ -214,7 +214,11 @@ impl Plugins {
         KeptVersion::Failed(FailedVersion { row: kept.clone(), handle, reason })
     }
 
-    async fn restore_version(&self, kept: &PluginVersionRow) -> Result<Version, CallError> {
+    async fn restore_version(
+        &self,
+        namespace: &Namespace,
+        kept: &PluginVersionRow,
+    ) -> Result<Version, CallError> {
         let digest = Digest::parse(&kept.digest).map_err(|error| load_error(error.to_string()))?;
         let handle = self.0.files.handle(&digest);
         let file = self.0.files.read(&handle).await;
@@ -222,39 +226,52 @@ impl Plugins {
         if digest_of(&file) != digest {
             return Err(load_error("its file is not the one that was loaded"));
         }
-        let (plugin, _) = self.prepare(&handle, &file, None).await?;
+        let stored = ExpectedPlugin { namespace: namespace.clone(), version: Some(kept.version.clone()) };
+        let (plugin, _) = self.prepare(&handle, &file.into(), &stored, false).await?;
         Ok(Version::new(plugin, handle, kept.loaded_ms))
     }
 
     /// Compiles, links, describes and validates. Returns the plugin with its compile time, if it was compiled.
+    ///
+    /// Functions have the expected name and version; a description must have them if it is of an upload.
     async fn prepare(
         &self,
         handle: &FileHandle,
-        file: &[u8],
-        expected: Option<&ExpectedPlugin>,
+        file: &Bytes,
+        expected: &ExpectedPlugin,
+        is_upload: bool,
     ) -> Result<(Plugin<Component>, Option<Duration>), CallError> {
         let (component, took) = self.0.compiler.component(handle.digest(), file).await?;
-        Ok((self.describe(handle, component, expected).await?, took))
+        let functions = describe_functions(&component, file, expected).await?;
+        let plugin = self.describe(handle, component, functions, is_upload.then_some(expected)).await?;
+        Ok((plugin, took))
     }
 
-    /// Describes a component and validates the description.
+    /// Describes a component, unless its functions are described already, and validates the description.
     async fn describe(
         &self,
         handle: &FileHandle,
         component: Component,
+        functions: Option<FunctionsDescription>,
         expected: Option<&ExpectedPlugin>,
     ) -> Result<Plugin<Component>, CallError> {
         let digest = handle.digest();
-        let described = self.0.sandbox.describe(&component, None).await.map_err(|error| {
-            CallError::new(
-                ErrorType::InvalidPlugin,
-                format!("the plugin does not describe itself: {}", error.message),
-                "run `toolgate check` on the file",
-            )
-        })?;
+        let described = match &functions {
+            Some(functions) => functions.json.clone(),
+            None => self.0.sandbox.describe(&component, None).await.map_err(|error| {
+                CallError::new(
+                    ErrorType::InvalidPlugin,
+                    format!("the plugin does not describe itself: {}", error.message),
+                    "run `toolgate check` on the file",
+                )
+            })?,
+        };
         self.0.compiler.check_schemas(digest, &described).await?;
-        let descriptor =
+        let mut descriptor =
             Descriptor::parse(&described).map_err(|error| error.into_call_error(ErrorType::InvalidPlugin))?;
+        if let Some(functions) = functions {
+            functions.complete(&mut descriptor);
+        }
         component.check_manifest(&descriptor.capabilities)?;
         if let Some(expected) = expected {
             check_expected(&descriptor, expected)?;
@@ -305,6 +322,21 @@ impl Plugins {
         }
         Ok(view)
     }
+}
+
+/// Describes the functions of a component without the plugin contract, off the runtime's threads: there may be a thousand schemas.
+async fn describe_functions(
+    component: &Component,
+    file: &Bytes,
+    named: &ExpectedPlugin,
+) -> Result<Option<FunctionsDescription>, CallError> {
+    let (component, file, named) = (component.clone(), file.clone(), named.clone());
+    let describing = tokio::task::spawn_blocking(move || {
+        component.describe_functions(&file, Some(named.namespace.as_str()), named.version.as_deref())
+    });
+    describing.await.map_err(|_| {
+        CallError::new(ErrorType::Internal, "describing the functions ended early", "tell the operator")
+    })
 }
 
 fn namespaces(plugins: &[BuiltIn]) -> Arc<[Namespace]> {

@@ -9,6 +9,7 @@
 //! - `-- profile`: a minute of (d), for `perf` (`profile gate`: gate and sandbox, `profile bare`: (c))
 //! - `-- knobs`: the cost of each safety setting; with `--write` it updates `daemon/docs/cost.md`
 //! - `-- fleet`: decisions, changes, memory and broker with 10,000 tools and 100,000 agents
+//! - `-- functions`: the same call of a component without the plugin contract, beside one with it
 //! - `-- serve-echo`, `-- serve-bare`: serves (a) or (c) over HTTP, as floors for `http.sh`
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run panics")]
@@ -43,7 +44,8 @@ const ROUNDS: usize = 5;
 include!(concat!(env!("OUT_DIR"), "/bench_guests.rs"));
 
 fn main() {
-    let echo = BENCH_GUESTS.iter().find(|guest| guest.name == "echo").unwrap().component;
+    let guest = |name: &str| BENCH_GUESTS.iter().find(|guest| guest.name == name).unwrap().component;
+    let echo = guest("echo");
     let runtime = toolgate::serve::runtime().unwrap();
     if let Some(at) = std::env::args().position(|argument| argument == "profile") {
         return profile(&runtime, echo, std::env::args().nth(at + 1).as_deref());
@@ -53,6 +55,9 @@ fn main() {
     }
     if std::env::args().any(|argument| argument == "fleet") {
         return fleet::print(&runtime, echo);
+    }
+    if std::env::args().any(|argument| argument == "functions") {
+        return functions(&runtime, echo, guest("functions"));
     }
     if std::env::args().any(|argument| argument == "serve-echo") {
         return runtime.block_on(floor::serve(None));
@@ -109,6 +114,27 @@ fn profile(runtime: &tokio::runtime::Runtime, echo: &[u8], what: Option<&str>) {
         .collect();
     costs.sort_by(f64::total_cmp);
     println!("CPU µs/call, 64 in flight: least {:.1}, median {:.1}", costs[0], costs[SHORT_ROUNDS / 2]);
+}
+
+/// The same call of a plugin and of a plain function, whose values the host converts: gate and sandbox, and everything on.
+fn functions(runtime: &tokio::runtime::Runtime, contract: &[u8], functions: &[u8]) {
+    let contract = runtime.block_on(LocalDispatcher::new(contract));
+    let functions = runtime.block_on(LocalDispatcher::new(functions));
+    println!("{:46} {:>12} {:>12}", "", "CPU µs/call", "calls/s");
+    for in_flight in [1, 64] {
+        let gate = |local: &LocalDispatcher| {
+            measure(20_000, || runtime.block_on(local.run_sandbox(20_000, in_flight)))
+        };
+        let (bound, plain) = (gate(&contract), gate(&functions));
+        row(&format!("plugin, gate and sandbox, {in_flight} in flight"), &bound);
+        row(&format!("function, gate and sandbox, {in_flight} in flight"), &plain);
+        println!("    function / plugin = {:.2} (at most 1.5)", plain.cpu_us / bound.cpu_us);
+    }
+    let all = |local: &LocalDispatcher| measure(20_000, || runtime.block_on(local.calls(20_000, 64)));
+    let (bound, plain) = (all(&contract), all(&functions));
+    row("plugin, everything on, 64 in flight", &bound);
+    row("function, everything on, 64 in flight", &plain);
+    println!("    function / plugin = {:.2}", plain.cpu_us / bound.cpu_us);
 }
 
 fn native(calls: u64) {

@@ -6,6 +6,7 @@
 
 mod bombs;
 mod corruption;
+mod plain;
 mod retention;
 mod shapes;
 mod shutdown;

@@ -78,6 +78,17 @@ pub struct Plugin<P> {
     pub has_trusted_hints: bool,
 }
 
+impl<P: Clone> Plugin<P> {
+    /// The plugin with an operator's grant, and with the descriptions in it.
+    pub fn with_grant(&self, granted: Arc<Grant>) -> Self {
+        let descriptor = match granted.descriptions.is_empty() {
+            true => Arc::clone(&self.descriptor),
+            false => Arc::new(self.descriptor.with_descriptions(&granted.descriptions)),
+        };
+        Self { descriptor, granted, ..self.clone() }
+    }
+}
+
 impl<P> Plugin<P> {
     /// Whether its hints count: they are trusted, or an operator has confirmed them for this digest (9.11).
     pub fn has_confirmed_hints(&self) -> bool {

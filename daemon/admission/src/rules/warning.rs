@@ -5,9 +5,11 @@ use toolgate_api::limits::{LimitName, Limits, LimitsPatch};
 use toolgate_api::name::Namespace;
 use toolgate_api::nearest;
 use toolgate_api::quota::Quota;
+use toolgate_api::read::pointer;
 use toolgate_api::tools::{ToolList, ToolPattern};
 
 use super::catalogue::Catalogue;
+use crate::descriptor::Descriptor;
 
 /// A warning about a valid part of a document that is probably a mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +86,29 @@ pub fn grant_warnings(grant: &Grant, asked: &Capabilities) -> Vec<Warning> {
         Warning::new("WITHHELD", "/credentials", message)
     }));
     warnings
+}
+
+/// Returns warnings about descriptions in a grant that no tool has: of tools that the plugin lacks, or of a plugin that is described
+/// by its definition alone (`None`).
+pub fn description_warnings(grant: &Grant, described: Option<&Descriptor>) -> Vec<Warning> {
+    let has_tool = |name: &str| {
+        described.is_some_and(|descriptor| descriptor.tools.iter().any(|tool| tool.name.as_str() == name))
+    };
+    let unused = grant.descriptions.keys().filter(|name| !has_tool(name));
+    let warning = |name: &String| {
+        let path = pointer("/descriptions", name);
+        match described {
+            None => {
+                Warning::new("NO_EFFECT", path, "the definition describes its tools, so this has no effect")
+            }
+            Some(descriptor) => Warning {
+                nearest: nearest(name, descriptor.tools.iter().map(|tool| tool.name.as_str()))
+                    .map(str::to_owned),
+                ..Warning::new("UNRESOLVED_TOOL", path, format!("the plugin has no tool `{name}`"))
+            },
+        }
+    };
+    unused.map(warning).collect()
 }
 
 /// Limits that are above what the layers above leave, and those under which nothing runs.
