@@ -28,6 +28,7 @@ pub struct Component(Arc<Loaded>);
 
 struct Loaded {
     linked: Linked,
+    engine: Engine,
     needs: BTreeSet<GrantKind>,
 }
 
@@ -106,6 +107,10 @@ impl Component {
         asked.collect()
     }
 
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
     pub(crate) async fn instantiate(&self, store: &mut Store<CallState>) -> wasmtime::Result<Instance<'_>> {
         Ok(match &self.0.linked {
             Linked::Contract(plugin) => Instance::Contract(plugin.instantiate_async(store).await?),
@@ -122,10 +127,17 @@ impl Sandbox {
     /// `artifact` must be the unchanged output of [`precompile`](crate::precompile), since it is native code. The
     /// caller must have authenticated these bytes.
     pub fn load(&self, artifact: &[u8]) -> Result<Component, LoadError> {
-        let component = trusted::deserialize(&self.inner.engine, artifact)?;
+        let (component, linker) = match trusted::deserialize(&self.inner.engine, artifact) {
+            Ok(component) => (component, &self.inner.linker),
+            Err(error) => {
+                let (engine, linker) = self.concurrent()?;
+                (trusted::deserialize(engine, artifact).map_err(|_| error)?, linker)
+            }
+        };
+        let engine = component.engine().clone();
         let kind = component.component_type();
         let mut needs = BTreeSet::new();
-        for (name, item) in kind.imports(&self.inner.engine) {
+        for (name, item) in kind.imports(&engine) {
             if !matches!(item.ty, ComponentItem::ComponentInstance(_)) {
                 return Err(LoadError::import(
                     name,
@@ -138,17 +150,23 @@ impl Sandbox {
                 ImportClass::Always | ImportClass::Denied => {}
             }
         }
-        let linked = self.inner.linker.instantiate_pre(&component)?;
-        let linked = match Functions::read(&component, &self.inner.engine)? {
+        let linked = linker.instantiate_pre(&component)?;
+        let linked = match Functions::read(&component, &engine)? {
             Some(functions) => {
                 functions.check_not_empty()?;
                 Linked::Functions(linked, functions)
             }
-            None => Linked::Contract(with_contract(linked, &kind, &self.inner.engine)?),
+            None if !Engine::same(&engine, &self.inner.engine) => {
+                return Err(LoadError::new(
+                    "the component uses streams, futures or asynchronous functions, which the plugin contract does not have",
+                    "build it for WASI 0.2, in Rust for the target `wasm32-wasip2`",
+                ));
+            }
+            None => Linked::Contract(with_contract(linked, &kind, &engine)?),
         };
         // Done here, so that the first instance does not pay for it.
         component.initialize_copy_on_write_image()?;
-        Ok(Component(Arc::new(Loaded { linked, needs })))
+        Ok(Component(Arc::new(Loaded { linked, engine, needs })))
     }
 }
 

@@ -8,8 +8,8 @@
 //! deadline and all other timers.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use wasmtime::{
 
 use crate::bulk_memory::{self, slice_bulk_memory};
 use crate::cpu_scheduler::{CpuScheduler, EpochTicks, processors};
-use crate::load_error::LoadError;
+use crate::load_error::{LoadError, one_line};
 use crate::state::CallState;
 
 /// Time between two epoch ticks, and so the longest time that a guest runs before it yields to the runtime.
@@ -50,6 +50,9 @@ const INSTANCE_BOOKKEEPING_BYTES: usize = 1024 * 1024;
 /// Instances reserved for `describe`, beyond those of calls: calls take queue slots, as many as there are instances,
 /// and loading a plugin takes none. Two, so that one slow `describe` does not block all others.
 const CONCURRENT_DESCRIBES: u32 = 2;
+
+/// A part of the validator's error about a stream or a future.
+const NEEDS_CONCURRENCY: &str = "requires the component model async feature";
 
 /// Most instances of calls, those of scripts included, for which the address space of the pool is surely there.
 const MOST_INSTANCES: u32 = 3_072;
@@ -117,6 +120,8 @@ pub struct Sandbox {
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) linker: Linker<CallState>,
+    /// Runs components with streams and futures; made for the first of them.
+    concurrent: Arc<OnceLock<(Engine, Linker<CallState>)>>,
     fingerprint: String,
     pub(crate) scheduler: CpuScheduler,
     pub(crate) ticks: EpochTicks,
@@ -135,11 +140,12 @@ impl Sandbox {
         let engine_error = |error: wasmtime::Error| SandboxError::Engine(error.to_string());
         let engine = Engine::new(&config).map_err(engine_error)?;
         let linker = crate::imports::link(&engine).map_err(engine_error)?;
-        let ticks = EpochTicks::default();
+        let (ticks, concurrent) = (EpochTicks::default(), Arc::default());
         Ok(Self {
             inner: Arc::new(Shared {
                 fingerprint: fingerprint(&engine),
-                _ticker: Ticker::start(engine.clone(), ticks.clone())?,
+                _ticker: Ticker::start(engine.clone(), Arc::clone(&concurrent), ticks.clone())?,
+                concurrent,
                 ticks,
                 scheduler: CpuScheduler::new(processors()),
                 describe_slots: Semaphore::new(CONCURRENT_DESCRIBES as usize),
@@ -148,6 +154,19 @@ impl Sandbox {
                 engine,
             }),
         })
+    }
+
+    /// The engine of components with streams and futures.
+    ///
+    /// Its bookkeeping for concurrency costs a third of a call, so other components run without it. Its instances are not pooled:
+    /// such components are rare.
+    pub(crate) fn concurrent(&self) -> wasmtime::Result<&(Engine, Linker<CallState>)> {
+        if let Some(made) = self.inner.concurrent.get() {
+            return Ok(made);
+        }
+        let engine = Engine::new(&concurrent_settings())?;
+        let linker = crate::imports::link(&engine)?;
+        Ok(self.inner.concurrent.get_or_init(|| (engine, linker)))
     }
 
     /// The cache key of compiled code: crate version, processor features and every setting that changes code.
@@ -181,12 +200,31 @@ impl Sandbox {
 pub fn precompile(component: &[u8]) -> Result<Vec<u8>, LoadError> {
     let engine = Engine::new(&compiler_settings())?;
     crate::imports::refuse_core_module(component)?;
-    match slice_bulk_memory(component) {
-        Ok(sliced) => engine.precompile_component(&sliced),
+    let sliced = match slice_bulk_memory(component) {
+        Ok(sliced) => sliced,
         // The compiler says better what is wrong with the file.
-        Err(error) => return engine.precompile_component(component).map_err(LoadError::from).and(Err(error)),
+        Err(error) => {
+            return engine.precompile_component(component).map_err(LoadError::from).and(Err(error));
+        }
+    };
+    let error = match engine.precompile_component(&sliced) {
+        Ok(compiled) => return Ok(compiled),
+        Err(error) => error,
+    };
+    if let Some(refusal) = crate::imports::wasi_0_3_refusal(component) {
+        return Err(refusal);
     }
-    .map_err(|error| crate::imports::compile_error(component, error))
+    match one_line(&error).contains(NEEDS_CONCURRENCY) {
+        true => Ok(Engine::new(&concurrent_settings())?.precompile_component(&sliced)?),
+        false => Err(error.into()),
+    }
+}
+
+/// Settings for components with streams and futures.
+fn concurrent_settings() -> Config {
+    let mut config = compiler_settings();
+    config.concurrency_support(true);
+    config
 }
 
 /// The settings that change compiled code, shared by the daemon and its compile worker.
@@ -284,7 +322,11 @@ struct Ticker {
 }
 
 impl Ticker {
-    fn start(engine: Engine, ticks: EpochTicks) -> Result<Self, SandboxError> {
+    fn start(
+        engine: Engine,
+        concurrent: Arc<OnceLock<(Engine, Linker<CallState>)>>,
+        ticks: EpochTicks,
+    ) -> Result<Self, SandboxError> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
@@ -293,7 +335,10 @@ impl Ticker {
                 // Parked, not asleep, so that dropping the sandbox wakes it at once.
                 while !stopped.load(Ordering::Relaxed) {
                     std::thread::park_timeout(EPOCH_TICK);
-                    ticks.tick(|| engine.increment_epoch());
+                    ticks.tick(|| {
+                        engine.increment_epoch();
+                        concurrent.get().iter().for_each(|(engine, _)| engine.increment_epoch());
+                    });
                 }
             })
             .map_err(SandboxError::Ticker)?;

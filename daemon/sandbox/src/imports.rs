@@ -122,14 +122,15 @@ fn is_wasi_0_3(interface: &str, version: &str) -> bool {
     interface.starts_with("wasi:") && version.starts_with("0.3.")
 }
 
-/// The error of a file that the compiler refuses. A component for WASI 0.3 uses types that this engine does not compile, so its
-/// imports say better what is wrong than the compiler does.
-pub(crate) fn compile_error(component: &[u8], error: wasmtime::Error) -> LoadError {
-    let wrong = import_names(component).unwrap_or_default().into_iter().find(|import| {
+/// The error of a component for WASI 0.3. Its types need what this engine does not compile, and the compiler would not name the
+/// cause.
+pub(crate) fn wasi_0_3_refusal(component: &[u8]) -> Option<LoadError> {
+    let imports = import_names(component).unwrap_or_default().into_iter();
+    let mut wrong = imports.filter(|import| {
         let (interface, version) = import.split_once('@').unwrap_or((import, ""));
         is_wasi_0_3(interface, version)
     });
-    wrong.and_then(|import| classify(import).err()).unwrap_or_else(|| error.into())
+    classify(wrong.next()?).err()
 }
 
 /// The names of the imports of a component.

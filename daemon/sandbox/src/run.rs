@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use toolgate_admission::Admitted;
 use toolgate_api::error::{CallError, Details, ErrorType};
 use toolgate_api::limits::Limits;
-use wasmtime::Store;
+use wasmtime::{Engine, Store};
 
 use crate::component::{Component, Instance};
 use crate::context::{CallContext, CallIdentity};
@@ -84,7 +84,7 @@ impl Sandbox {
         // Over `output_bytes`, a result goes into the workspace (R10).
         let result_bytes = limits.output_bytes.saturating_mul(RESULT_MULTIPLE).max(limits.host_call_bytes);
         let result_bytes = saturating_usize(result_bytes);
-        let store = self.store(state, limits, result_bytes);
+        let store = new_store(call.component().engine(), state, limits, result_bytes);
         self.enter(call.component(), limits, stop, store, async |instance, store| match instance {
             Instance::Contract(plugin) => {
                 let tools = plugin.toolgate_plugin_tools();
@@ -126,7 +126,12 @@ impl Sandbox {
                 component,
                 &DESCRIBE_LIMITS,
                 stop,
-                self.store(state, &DESCRIBE_LIMITS, saturating_usize(DESCRIBE_LIMITS.host_call_bytes)),
+                new_store(
+                    component.engine(),
+                    state,
+                    &DESCRIBE_LIMITS,
+                    saturating_usize(DESCRIBE_LIMITS.host_call_bytes),
+                ),
                 async |instance, store| match instance {
                     Instance::Contract(plugin) => {
                         let described = plugin.toolgate_plugin_tools().call_describe(store).await?;
@@ -205,22 +210,22 @@ impl Sandbox {
         reset(store, finished.usage.memory_bytes).await;
         finished
     }
+}
 
-    fn store(&self, state: CallState, limits: &Limits, result_bytes: usize) -> Store<CallState> {
-        let mut store = Store::new(&self.inner.engine, state);
-        store.limiter(|state| {
-            // wasmtime asks for the limiter only when memory or a table grows.
-            state.host_calls.record_growth();
-            &mut state.limiter
-        });
-        let copied = CopyBounds { call_bytes: saturating_usize(limits.host_call_bytes), result_bytes };
-        store.set_max_component_handles(saturating_usize(limits.component_handles));
-        // Fails only if fuel is off, and then the first instruction traps.
-        if let Err(error) = HostCalls::begin(&mut store, limits.fuel, copied, |state| &mut state.host_calls) {
-            tracing::error!(%error, "fuel cannot be set");
-        }
-        store
+fn new_store(engine: &Engine, state: CallState, limits: &Limits, result_bytes: usize) -> Store<CallState> {
+    let mut store = Store::new(engine, state);
+    store.limiter(|state| {
+        // wasmtime asks for the limiter only when memory or a table grows.
+        state.host_calls.record_growth();
+        &mut state.limiter
+    });
+    let copied = CopyBounds { call_bytes: saturating_usize(limits.host_call_bytes), result_bytes };
+    store.set_max_component_handles(saturating_usize(limits.component_handles));
+    // Fails only if fuel is off, and then the first instruction traps.
+    if let Err(error) = HostCalls::begin(&mut store, limits.fuel, copied, |state| &mut state.host_calls) {
+        tracing::error!(%error, "fuel cannot be set");
     }
+    store
 }
 
 /// Maps a failure that the plugin reported. A cause that the host saw takes precedence.

@@ -144,6 +144,21 @@ fn t10_a_function_with_a_resource_is_left_out_and_the_others_load() {
 }
 
 #[test]
+fn t10_a_function_with_a_stream_or_a_future_is_left_out_and_the_others_load() {
+    let descriptor = describe(&exporting(
+        "upload: func(data: stream<u8>) -> u64; later: func() -> future<string>; count: func() -> u32;",
+    ));
+    let tools: Vec<_> = descriptor.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(tools, ["count"]);
+    let why = |what: &str| format!("its signature has {what}, which JSON cannot carry");
+    let (future, stream) = (why("a future"), why("a stream"));
+    assert_eq!(
+        left_out(&descriptor),
+        [("a:b/api@1.2.0#later", &*future), ("a:b/api@1.2.0#upload", &*stream)]
+    );
+}
+
+#[test]
 fn t10_names_that_collide_are_all_left_out() {
     let descriptor = describe(
         "package a:b;
