@@ -93,7 +93,7 @@ impl Functions {
         let Some(exports) = exports(component, engine)? else { return Ok(None) };
         let by_path: BTreeMap<String, &Export> =
             exports.iter().map(|export| (export.path(), export)).collect();
-        let collisions = name_collisions(exports.iter().map(|export| &*export.name));
+        let collisions = name_collisions(plain_names(&exports));
         let (mut by_name, mut left_out, mut parts_left) = (HashMap::new(), Vec::new(), PARTS);
         for (path, export) in by_path {
             let read = match collisions.get(&*export.name) {
@@ -211,6 +211,11 @@ fn exports(component: &Component, engine: &Engine) -> Result<Option<Vec<Export>>
         }
     }
     Ok(Some(exports))
+}
+
+/// The names of functions outside of resources.
+fn plain_names(exports: &[Export]) -> impl Iterator<Item = &str> {
+    exports.iter().map(|export| &*export.name).filter(|name| !name.starts_with('['))
 }
 
 fn shown(path: &str) -> String {

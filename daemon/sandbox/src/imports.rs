@@ -127,7 +127,7 @@ fn is_wasi_0_3(interface: &str, version: &str) -> bool {
 pub(crate) fn wasi_0_3_refusal(component: &[u8]) -> Option<LoadError> {
     let imports = import_names(component).unwrap_or_default().into_iter();
     let mut wrong = imports.filter(|import| {
-        let (interface, version) = import.split_once('@').unwrap_or((import, ""));
+        let (interface, version) = import.split_once('@').unwrap_or((*import, ""));
         is_wasi_0_3(interface, version)
     });
     classify(wrong.next()?).err()

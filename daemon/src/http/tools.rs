@@ -240,7 +240,7 @@ impl VisibleTool {
             description: &self.description,
             details: &self.details,
             input: &described.input,
-            output: described.output.as_ref(),
+            output: described.output.as_deref(),
             hints: self.tool.hints(),
             requires_approval: self.requires_approval,
             mode: described.mode,

@@ -60,13 +60,16 @@ fn write_value(to: &mut LimitedText, value: &Val) -> io::Result<()> {
         Val::List(items) | Val::Tuple(items) => write_array(to, items, write_value),
         Val::Flags(names) => write_array(to, names, |to, name| write_text(to, name)),
         Val::Record(fields) => {
+            to.write_all(b"{")?;
             for (at, (name, value)) in fields.iter().enumerate() {
-                to.write_all(if at == 0 { b"{" } else { b"," })?;
+                if at > 0 {
+                    to.write_all(b",")?;
+                }
                 write_text(to, name)?;
                 to.write_all(b":")?;
                 write_value(to, value)?;
             }
-            to.write_all(if fields.is_empty() { b"{}" } else { b"}" })
+            to.write_all(b"}")
         }
         Val::Variant(tag, payload) => write_case(to, tag, payload.as_deref()),
         Val::Result(Ok(payload)) => write_case(to, "ok", payload.as_deref()),

@@ -13,9 +13,9 @@ fn component(wit: &str) -> Vec<u8> {
     let package = resolve.push_str("test.wit", wit).expect("a package");
     let world = resolve.select_world(&[package], None).expect("one world");
     let mut module = dummy_module(&resolve, world, ManglingAndAbi::Standard32);
-    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8).expect("metadata");
-    let encoder = ComponentEncoder::default().validate(false).module(&module).expect("a module");
-    let mut component = encoder.encode().expect("a component");
+    embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8, false).expect("metadata");
+    let mut encoder = ComponentEncoder::default();
+    let mut component = encoder.module(&module).expect("a module").encode().expect("a component");
     let docs = PackageMetadata::extract(&resolve, package).encode().expect("docs");
     let mut section = Vec::new();
     wasm_encoder::Encode::encode(PackageMetadata::SECTION_NAME, &mut section);
