@@ -28,6 +28,11 @@ impl Failure {
     }
 }
 
+/// The error of an engine that does not start.
+pub fn engine(error: &JsError) -> Error {
+    Error::new(format!("the engine does not start: {error}"))
+}
+
 /// The error of a text that is no script.
 pub fn syntax(error: &parser::Error, script: &str) -> Error {
     let text = match error {

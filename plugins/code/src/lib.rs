@@ -3,6 +3,8 @@
 
 mod engine;
 mod failure;
+mod globals;
+mod json;
 mod log;
 
 use schemars::JsonSchema;

@@ -1,0 +1,183 @@
+//! The globals of a script: `tools`, `describe`, `args` and `console`. They are made here, since parsing the same in JavaScript
+//! takes twice the fuel of a small script.
+
+use std::cell::RefCell;
+
+use boa_engine::object::builtins::{JsPromise, JsProxy};
+use boa_engine::object::{JsObject, ObjectInitializer};
+use boa_engine::property::Attribute;
+use boa_engine::{
+    Context, JsArgs as _, JsError, JsNativeError, JsResult, JsString, JsValue, NativeFunction, js_string,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use toolgate_sdk::{CallFailure, Calls};
+
+use crate::json;
+use crate::log::Log;
+
+/// What the functions of a script use.
+pub struct Host {
+    pub calls: Calls,
+    pub log: RefCell<Log>,
+    /// `JSON.stringify`, whatever the script puts in its place.
+    pub stringify: JsObject,
+}
+
+type Function = fn(&JsValue, &[JsValue], &mut Context) -> JsResult<JsValue>;
+
+/// A tool of the host's list.
+#[derive(Deserialize)]
+struct ListedTool {
+    name: String,
+}
+
+/// Names that an engine or a caller asks any object for.
+const NO_TOOLS: [&str; 5] = ["then", "toJSON", "toString", "valueOf", "constructor"];
+
+/// The property of a namespace with its name. A script does not see it.
+const NAMESPACE: JsString = js_string!("namespace");
+
+pub fn host(context: &Context) -> JsResult<&Host> {
+    let host = context.get_data();
+    host.ok_or_else(|| JsNativeError::error().with_message("the script has no host").into())
+}
+
+/// Sets the globals of a script.
+pub fn set(calls: Calls, arguments: &Value, context: &mut Context) -> JsResult<()> {
+    let stringify = json::stringify(context)?;
+    context.insert_data(Host { calls, log: RefCell::default(), stringify });
+    let target = JsObject::with_object_proto(context.intrinsics());
+    let tools = members(target, namespace, namespaces, context)?;
+    let arguments = JsValue::from_json(arguments, context)?;
+    let print = function(print, context);
+    let mut console = ObjectInitializer::new(context);
+    for name in ["log", "info", "debug", "warn", "error"] {
+        console.property(JsString::from(name), print.clone(), Attribute::all());
+    }
+    let console = console.build();
+    let describe = function(describe, context);
+    for (name, value) in
+        [("tools", tools), ("args", arguments), ("console", console.into()), ("describe", describe)]
+    {
+        context.register_global_property(JsString::from(name), value, Attribute::all())?;
+    }
+    let promises = context.intrinsics().constructors().promise().prototype();
+    let refuse = function(refuse_promise, context);
+    promises.create_data_property_or_throw(js_string!("toJSON"), refuse, context)?;
+    Ok(())
+}
+
+fn function(function: Function, context: &Context) -> JsValue {
+    NativeFunction::from_fn_ptr(function).to_js_function(context.realm()).into()
+}
+
+/// An object whose members are made when they are read, and listed when they are asked for.
+fn members(target: JsObject, get: Function, keys: Function, context: &mut Context) -> JsResult<JsValue> {
+    let proxy = JsProxy::builder(target).get(get).own_keys(keys).get_own_property_descriptor(descriptor);
+    Ok(proxy.build(context)?.into())
+}
+
+/// `Object.keys` lists what is enumerable.
+fn descriptor(_: &JsValue, _: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
+    JsValue::from_json(&json!({"enumerable": true, "configurable": true}), context)
+}
+
+/// The name of the member that a script reads, if it can be the name of a tool or a namespace.
+fn member_name(key: &JsValue) -> Option<JsString> {
+    key.as_string().filter(|name| !NO_TOOLS.iter().any(|other| *name == *other))
+}
+
+/// `tools.namespace`
+fn namespace(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
+    let Some(name) = member_name(arguments.get_or_undefined(1)) else { return Ok(JsValue::undefined()) };
+    let target = JsObject::with_object_proto(context.intrinsics());
+    target.create_data_property_or_throw(NAMESPACE, name, context)?;
+    members(target, tool, tools, context)
+}
+
+/// `tools.namespace.name`: a function that calls the tool.
+fn tool(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
+    let Some(name) = member_name(arguments.get_or_undefined(1)) else { return Ok(JsValue::undefined()) };
+    let namespace = namespace_of(arguments.get_or_undefined(0), context)?;
+    let id = JsString::from(format!("{namespace}/{}", name.to_std_string_lossy()));
+    let call = NativeFunction::from_copy_closure_with_captures(
+        |_, arguments, id, context| call(&id.to_std_string_lossy(), arguments.get_or_undefined(0), context),
+        id,
+    );
+    Ok(call.to_js_function(context.realm()).into())
+}
+
+fn namespace_of(target: &JsValue, context: &mut Context) -> JsResult<String> {
+    let target = target.to_object(context)?;
+    Ok(target.get(NAMESPACE, context)?.to_string(context)?.to_std_string_lossy())
+}
+
+/// The keys of `tools`.
+fn namespaces(_: &JsValue, _: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
+    let listed = listed(context)?;
+    let mut names: Vec<&str> =
+        listed.iter().filter_map(|tool| Some(tool.name.split_once('/')?.0)).collect();
+    names.dedup();
+    JsValue::from_json(&json!(names), context)
+}
+
+/// The keys of `tools.namespace`.
+fn tools(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
+    let namespace = namespace_of(arguments.get_or_undefined(0), context)?;
+    let listed = listed(context)?;
+    let names = listed.iter().filter_map(|tool| tool.name.strip_prefix(&namespace)?.strip_prefix('/'));
+    JsValue::from_json(&names.map(Value::from).collect(), context)
+}
+
+/// The tools that the script may call, sorted by name.
+fn listed(context: &Context) -> JsResult<Vec<ListedTool>> {
+    serde_json::from_str(&host(context)?.calls.tools()).map_err(JsError::from_rust)
+}
+
+/// Calls a tool. Returns a promise of its output, which has settled: calls run one after another.
+fn call(tool: &str, input: &JsValue, context: &mut Context) -> JsResult<JsValue> {
+    let input = json::text(input, context)?.unwrap_or_else(|| "{}".to_owned());
+    let result = match host(context)?.calls.call(tool, &input) {
+        Ok(output) => {
+            let output = serde_json::from_str(&output).map_err(JsError::from_rust)?;
+            Ok(JsValue::from_json(&output, context)?)
+        }
+        Err(failure) => Err(error(failure, context)?),
+    };
+    Ok(JsPromise::from_result(result, context)?.into())
+}
+
+/// `describe("namespace/name")`: returns the signature and the description of a tool.
+fn describe(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
+    let tool = arguments.get_or_undefined(0).to_string(context)?.to_std_string_lossy();
+    let result = host(context)?.calls.describe(&tool);
+    match result {
+        Ok(text) => Ok(JsString::from(text).into()),
+        Err(failure) => Err(error(failure, context)?),
+    }
+}
+
+/// `console.log(…)`: adds a line to the log.
+fn print(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
+    let shown: Vec<String> = arguments.iter().map(|value| json::shown(value, context)).collect();
+    host(context)?.log.borrow_mut().write(&shown.join(" "));
+    Ok(JsValue::undefined())
+}
+
+/// `promise.toJSON()`: without it, a promise in a value is `{}`, and a forgotten `await` is hidden.
+fn refuse_promise(_: &JsValue, _: &[JsValue], _: &mut Context) -> JsResult<JsValue> {
+    let message = "a promise is not a value: write `await` before it";
+    Err(JsNativeError::typ().with_message(message).into())
+}
+
+/// The `Error` of a failed call, made by its constructor so that its stack has the place of the call.
+fn error(failure: CallFailure, context: &mut Context) -> JsResult<JsError> {
+    let constructor = context.intrinsics().constructors().error().constructor();
+    let error = constructor.construct(&[JsString::from(failure.message).into()], None, context)?;
+    let details = JsValue::from_json(&failure.details.unwrap_or_default(), context)?;
+    error.set(js_string!("code"), JsString::from(failure.code), true, context)?;
+    error.set(js_string!("retryable"), failure.retryable, true, context)?;
+    error.set(js_string!("details"), details, true, context)?;
+    Ok(JsError::from_opaque(error.into()))
+}
