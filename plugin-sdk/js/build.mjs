@@ -31,7 +31,7 @@ try {
   const wit = await readFile(join(here, "wit", "sdk.wit"), "utf8");
   await writeFile(join(folder, "sdk.wit"), wit.replaceAll("wasi:", HIDDEN));
   const source = bundle.outputFiles[0].text.replaceAll(/(from\s+")wasi:/g, `$1${HIDDEN}`);
-  const { component } = await componentize({ witPath: folder, world: "javascript", jsSource: source, sync: true, optSize: true });
+  const { component } = await componentize({ witPath: folder, world: "javascript", jsSource: source, sync: true });
   for (let at = component.indexOf(HIDDEN); at >= 0; at = component.indexOf(HIDDEN, at)) component.write("wasi:", at);
   await writeFile(output, component);
   console.log(`${output}: ${component.length} bytes`);

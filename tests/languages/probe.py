@@ -130,7 +130,7 @@ def exhaust() -> None:
 @tool
 def flood() -> str:
     """Probes output."""
-    for _ in range(20_000):
+    for _ in range(2_000):
         print("flood " * 10)
     return "done"
 

@@ -36,7 +36,7 @@ class Tools(wit_world.exports.Tools):
             raise Err(contract.Failure(error.code, str(error), error.retryable, details))
         except Exception as error:
             host.log("error", "exception", traceback.format_exc(), {})
-            raise Err(contract.Failure("TOOL_FAILED", f"{type(error).__name__}: {error}", False, None))
+            raise Err(contract.Failure("TOOL_FAILED", traceback.format_exception_only(error)[-1].strip(), False, None))
         is_client = plugin.tools[tool].tool.get("mode") == "client"
         return contract.Outcome_Client(result) if is_client else contract.Outcome_Output(result)
 
