@@ -44,6 +44,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use toolgate_api::audit::LostRecords;
+use toolgate_api::usage::UsageRow;
 
 pub use error::{AuditError, StartError};
 pub use group_commit::Durable;

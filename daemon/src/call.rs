@@ -386,8 +386,12 @@ struct UsageForm {
     fuel: u64,
     memory_bytes: u64,
     duration_us: u64,
+    #[serde(default)]
+    cpu_us: u64,
     host_calls: u64,
     egress_bytes: u64,
+    #[serde(default)]
+    cost: u64,
     output_bytes: u64,
     log_bytes: u64,
 }

@@ -19,7 +19,7 @@ mod refusals;
 mod script;
 mod spill;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use toolgate_admission::{Descriptor, Plugin, Warning};
+use toolgate_admission::{Descriptor, Warning};
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::Grant;

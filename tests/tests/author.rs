@@ -311,6 +311,30 @@ fn t7_the_built_in_plugins_pass_the_check() {
     }
 }
 
+/// The code is authenticated as in a daemon, and a cache that cannot be used costs nothing but time.
+#[test]
+fn compiled_code_is_kept_in_the_users_cache() {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("plugin.wasm"), valid_plugin().build()).expect("a file");
+    let run = |cache: &Path| {
+        let state = folder.path().join("state");
+        let variables = [("XDG_CACHE_HOME", cache), ("XDG_STATE_HOME", &state)];
+        let variables = variables.map(|(name, path)| (name, path.to_str().expect("text")));
+        let ended = run_to_end_in(PROGRAM, &["run", "plugin.wasm", "answer"], folder.path(), &variables);
+        assert_eq!(ended.stdout, "1\n", "{}", ended.stderr);
+    };
+    let cache = folder.path().join("cache");
+    run(&cache);
+    let engine =
+        fs::read_dir(cache.join("toolgate")).expect("a folder").next().expect("an engine").expect("a folder");
+    let code = fs::read_dir(engine.path()).expect("a folder").next().expect("code").expect("a file").path();
+    let compiled = fs::read(&code).expect("code");
+    fs::write(&code, vec![0; compiled.len()]).expect("a damaged file");
+    run(&cache);
+    assert_ne!(fs::read(&code).expect("code"), vec![0; compiled.len()], "it is compiled again");
+    run(Path::new("/dev/null/cache"));
+}
+
 #[test]
 fn run_shows_the_result_and_its_usage() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -149,10 +149,16 @@ pub struct CallUsage {
     pub memory_bytes: u64,
     /// Time in the sandbox, in microseconds.
     pub duration_us: u64,
+    /// Processor time of the guest, in microseconds.
+    #[serde(default)]
+    pub cpu_us: u64,
     /// Number of calls from the guest to host functions.
     pub host_calls: u64,
     /// Bytes sent and received over the network.
     pub egress_bytes: u64,
+    /// Units that the tool declares as the cost of a call that ran.
+    #[serde(default)]
+    pub cost: u64,
     /// Size of the result as JSON text, in bytes.
     pub output_bytes: u64,
     /// Bytes written to the log, standard output and standard error.

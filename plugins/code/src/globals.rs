@@ -116,8 +116,7 @@ fn namespace_of(target: &JsValue, context: &mut Context) -> JsResult<String> {
 /// The keys of `tools`.
 fn namespaces(_: &JsValue, _: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
     let listed = listed(context)?;
-    let mut names: Vec<&str> =
-        listed.iter().filter_map(|tool| Some(tool.name.split_once('/')?.0)).collect();
+    let mut names: Vec<&str> = listed.iter().filter_map(|tool| Some(tool.name.split_once('/')?.0)).collect();
     names.dedup();
     JsValue::from_json(&json!(names), context)
 }

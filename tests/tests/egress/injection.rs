@@ -58,9 +58,9 @@ impl Harness {
         let Verdict::Run(checked) = check(&self.rules, &SessionFacts::default(), call) else {
             panic!("it may run")
         };
-        let mut ledger = Ledger::new(Rates { calls_per_second: None, burst: 1 });
+        let ledger = Ledger::new(Rates::UNLIMITED, QuotaCounters::default());
         let organization = Name::parse("acme").expect("a name");
-        let admitted = ledger.charge(&organization, checked, 0).expect("charged");
+        let admitted = ledger.charge(Consumer::without_session(&organization), checked, ChargeTime::at(0)).expect("charged");
         let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
         let context = CallContext {
             identity: acme(),

@@ -272,7 +272,12 @@ impl<P> CallFacts<P> {
 
     /// Validates the result that a client sends for its part of a call (T3), and returns it byte for byte.
     pub fn check_client_result(&self, json: impl Into<String>) -> Result<String, CallError> {
-        check_client_result(json.into(), &self.called, self.limits.output_bytes, self.tool().output.as_deref())
+        check_client_result(
+            json.into(),
+            &self.called,
+            self.limits.output_bytes,
+            self.tool().output.as_deref(),
+        )
     }
 
     /// Checks the payload that a tool of mode `client` prepared for the client, and returns it byte for byte. It has no

@@ -194,8 +194,28 @@ fn call_error(error: &CallError) -> CallResultError<'_> {
 }
 
 fn call_usage(usage: &Usage) -> CallUsage {
-    let Usage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, output_bytes, log_bytes } = *usage;
-    CallUsage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, output_bytes, log_bytes }
+    let Usage {
+        fuel,
+        memory_bytes,
+        duration_us,
+        cpu_us,
+        host_calls,
+        egress_bytes,
+        cost,
+        output_bytes,
+        log_bytes,
+    } = *usage;
+    CallUsage {
+        fuel,
+        memory_bytes,
+        duration_us,
+        cpu_us,
+        host_calls,
+        egress_bytes,
+        cost,
+        output_bytes,
+        log_bytes,
+    }
 }
 
 pub(super) fn call_state(answer: &CallAnswer) -> CallState<'_> {
