@@ -134,7 +134,7 @@ fn t10_functions_that_are_no_tools_are_named_with_the_reason() {
     );
     assert_eq!(why("[constructor]bucket"), Some(json!("it belongs to a resource")));
     assert_eq!((&view["version"], &view["publisher"]), (&json!("0.2.0"), &json!(null)));
-    plain.session.call("plain/open", json!({"name": "x"})).expect_error("NOT_FOUND");
+    plain.session.call("plain/open", json!({"name": "x"})).expect_error("TOOL_NOT_FOUND");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn t10_an_operator_describes_a_function_in_the_grant() {
 #[test]
 fn t10_files_are_denied_without_a_grant_and_work_with_one() {
     let plain = Plain::load();
-    plain.session.put_file("note.txt", b"hello").expect(201);
+    plain.session.put_file("note.txt", b"hello").expect(204);
     let read = || plain.session.call("plain/read_file", json!({"path": "/workspace/note.txt"}));
     read().expect_error("TOOL_FAILED");
     assert_eq!(plain.view()["capabilities"]["filesystem"], "workspace");

@@ -30,7 +30,10 @@ pub fn component(data: &[u8]) {
     let needs: Vec<&str> = loaded.needs().collect();
     assert!(needs.iter().all(|need| ["filesystem", "network"].contains(need)), "{needs:?}");
     assert_eq!(loaded.check_manifest(&Capabilities::default()).is_ok(), needs.is_empty());
-    let described = RUNTIME.block_on(SANDBOX.describe(&loaded, None));
+    let described = match loaded.describe_functions(data, None, None) {
+        Some(functions) => Ok(functions.json),
+        None => RUNTIME.block_on(SANDBOX.describe(&loaded, None)),
+    };
     assert_eq!(SANDBOX.live_instances(), 0, "an instance is left");
     match described {
         Ok(description) => match Descriptor::parse(&description) {

@@ -1,5 +1,7 @@
 //! Guest of the tests of components without the plugin contract.
 
+#![allow(unsafe_code, reason = "the generated bindings are unsafe")]
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use exports::local::time_server::store::{self, Bucket, GuestBucket};

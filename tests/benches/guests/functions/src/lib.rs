@@ -1,5 +1,7 @@
 //! Guest of the benchmarks: `echo` without the plugin contract.
 
+#![allow(unsafe_code, reason = "the generated bindings are unsafe")]
+
 wit_bindgen::generate!({ world: "functions", path: "wit" });
 
 struct Functions;
