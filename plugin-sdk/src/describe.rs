@@ -56,6 +56,8 @@ struct CapabilitiesDescription {
     calls: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     messages: bool,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    unused: &'static [&'static str],
 }
 
 #[derive(Serialize)]
@@ -112,6 +114,7 @@ fn describe_capabilities(capabilities: &Capabilities) -> CapabilitiesDescription
         credentials: capabilities.credentials,
         calls: capabilities.calls,
         messages: capabilities.messages,
+        unused: capabilities.unused,
     }
 }
 

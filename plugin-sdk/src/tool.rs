@@ -104,6 +104,7 @@ pub struct Capabilities {
     pub credentials: &'static [&'static str],
     pub calls: bool,
     pub messages: bool,
+    pub unused: &'static [&'static str],
 }
 
 /// A network destination that a plugin requests.

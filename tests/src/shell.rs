@@ -13,8 +13,10 @@ use crate::daemon::Daemon;
 const GUIDE: &str = include_str!("../../daemon/docs/first-plugin.md");
 
 /// Returns the commands of a text: the lines that begin with a prompt.
-pub fn commands(text: &str) -> Vec<&str> {
-    text.lines().filter_map(|line| line.strip_prefix("$ ")).collect()
+pub fn commands<'a>(text: &'a str) -> Vec<&'a str> {
+    let without_comment = |line: &'a str| line.split("  #").next().unwrap_or(line).trim_end();
+    let command = |line: &'a str| line.strip_prefix("$ ").map(without_comment);
+    text.lines().filter_map(command).collect()
 }
 
 /// Returns the commands of one section of the guide.

@@ -12,7 +12,7 @@ impl FromRow<'_, SqliteRow> for CounterRow {
     fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
         Ok(Self(SavedCounter {
             key: row.try_get("key")?,
-            seconds: row.try_get("seconds")?,
+            seconds: row.try_get("length")?,
             period: natural(row, "period")?,
             used: natural(row, "used")?,
         }))
@@ -23,7 +23,7 @@ impl Store {
     /// Returns what was used in periods that had not ended at that time.
     pub async fn quota_use(&self, now_ms: u64) -> Result<Vec<SavedCounter>, StoreError> {
         let query =
-            sqlx::query_as::<_, CounterRow>("SELECT * FROM quota_use WHERE (period + 1) * seconds > $1");
+            sqlx::query_as::<_, CounterRow>("SELECT * FROM quota_use WHERE (period + 1) * length > $1");
         let rows = query.bind(to_sql(now_ms / 1_000)).fetch_all(&self.readers).await?;
         Ok(rows.into_iter().map(|CounterRow(counter)| counter).collect())
     }
@@ -33,7 +33,7 @@ impl Store {
         let mut change = self.begin().await?;
         for SavedCounter { key, seconds, period, used } in counters {
             sqlx::query(
-                "INSERT INTO quota_use (key, seconds, period, used) VALUES ($1, $2, $3, $4) \
+                "INSERT INTO quota_use (key, length, period, used) VALUES ($1, $2, $3, $4) \
                  ON CONFLICT (key) DO UPDATE SET period = $3, used = $4",
             )
             .bind(key)
@@ -43,7 +43,7 @@ impl Store {
             .execute(&mut *change)
             .await?;
         }
-        let query = sqlx::query("DELETE FROM quota_use WHERE (period + 1) * seconds <= $1");
+        let query = sqlx::query("DELETE FROM quota_use WHERE (period + 1) * length <= $1");
         query.bind(to_sql(now_ms / 1_000)).execute(&mut *change).await?;
         change.commit().await?;
         Ok(())

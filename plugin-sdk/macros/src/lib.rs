@@ -70,6 +70,8 @@ pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// A network destination is an address, with optional methods before it and an optional path prefix:
 /// `"GET,HEAD https://*.example.com/v1/"`. `https://*` requests every host; the operator then grants hosts by name.
 ///
+/// `unused = ["filesystem"]` among the capabilities names what a library imports and the plugin does not use: nothing is granted for it.
+///
 /// `version` and `purpose` default to those of the package. The macro works in a module, not in a function, and generates
 /// the type `ThisPlugin`, which `toolgate_sdk::testing` uses.
 #[proc_macro]

@@ -79,6 +79,7 @@ struct Capabilities {
     workspace: bool,
     network: Vec<NetworkRule>,
     credentials: Vec<LitStr>,
+    unused: Vec<LitStr>,
     calls: bool,
     messages: bool,
 }
@@ -325,11 +326,12 @@ impl Capabilities {
                 self.network = rules.iter().filter_map(|rule| errors.take(NetworkRule::read(rule))).collect();
             }
             "credentials" => self.credentials = texts("credentials = [\"stripe\"]", input)?,
+            "unused" => self.unused = texts("unused = [\"filesystem\"]", input)?,
             "calls" => self.calls = input.parse::<LitBool>()?.value,
             "messages" => self.messages = input.parse::<LitBool>()?.value,
             other => {
                 let message = format!(
-                    "unknown capability `{other}`: use filesystem, network, credentials, calls or messages"
+                    "unknown capability `{other}`: use filesystem, network, credentials, calls, messages or unused"
                 );
                 return Err(Error::new(word.span(), message));
             }
@@ -338,7 +340,7 @@ impl Capabilities {
     }
 
     fn write(&self) -> TokenStream {
-        let Self { workspace, credentials, calls, messages, .. } = self;
+        let Self { workspace, credentials, calls, messages, unused, .. } = self;
         let network = self.network.iter().map(NetworkRule::write);
         quote! {
             ::toolgate_sdk::__private::Capabilities {
@@ -347,6 +349,7 @@ impl Capabilities {
                 credentials: &[#(#credentials),*],
                 calls: #calls,
                 messages: #messages,
+                unused: &[#(#unused),*],
             }
         }
     }

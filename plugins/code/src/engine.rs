@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use boa_engine::builtins::promise::{OperationType, Promise, PromiseState};
 use boa_engine::context::HostHooks;
+use boa_engine::module::IdleModuleLoader;
 use boa_engine::object::JsObject;
 use boa_engine::object::builtins::JsPromise;
 use boa_engine::parser::Parser;
@@ -27,7 +28,10 @@ const RECURSION: usize = 200;
 /// Runs a script and returns its value and its log.
 pub fn run(calls: Calls, script: &str, arguments: &Value) -> Result<Output, Error> {
     let hooks = Rc::new(Hooks::default());
-    let builder = Context::builder().host_hooks(Rc::clone(&hooks)).can_block(false);
+    let builder = Context::builder()
+        .host_hooks(Rc::clone(&hooks))
+        .module_loader(Rc::new(IdleModuleLoader))
+        .can_block(false);
     let mut context = builder.build().map_err(|error| failure::engine(&error))?;
     context.runtime_limits_mut().set_recursion_limit(RECURSION);
     globals::set(calls, arguments, &mut context).map_err(|error| failure::engine(&error))?;

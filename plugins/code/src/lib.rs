@@ -51,7 +51,8 @@ plugin! {
     "code",
     publisher = "Toolgate",
     category = "Agents",
-    capabilities(calls = true),
+    // The engine can load modules from files, which a script cannot name.
+    capabilities(calls = true, unused = ["filesystem"]),
     run
 }
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolgate_admission::{
-    Catalogue, Descriptor, Digest, Ledger, Plugin, Rates, Rules, SessionFacts, ToolCall, Verdict, check,
+    Catalogue, ChargeTime, Consumer, Descriptor, Digest, Ledger, Plugin, QuotaCounters, Rates, Rules,
+    SessionFacts, ToolCall, Verdict, check,
 };
 use toolgate_api::grant::Grant;
 use toolgate_api::limits::LimitsPatch;
@@ -60,7 +61,9 @@ impl Harness {
         };
         let ledger = Ledger::new(Rates::UNLIMITED, QuotaCounters::default());
         let organization = Name::parse("acme").expect("a name");
-        let admitted = ledger.charge(Consumer::without_session(&organization), checked, ChargeTime::at(0)).expect("charged");
+        let admitted = ledger
+            .charge(Consumer::without_session(&organization), checked, ChargeTime::at(0))
+            .expect("charged");
         let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
         let context = CallContext {
             identity: acme(),

@@ -192,7 +192,7 @@ fn t10_types_that_are_too_deep_or_too_wide_are_left_out() {
 
 #[test]
 fn t10_a_component_with_too_many_functions_is_refused() {
-    let functions = |count: usize| (0..count).map(|at| format!("f{at}: func();")).collect::<String>();
+    let functions = |count: usize| (0..count).map(|at| format!("g{at}: func();")).collect::<String>();
     let error = load(&component(&exporting(&functions(10_000)))).expect_err("refused");
     assert_eq!(error.message, "the component exports more than 1000 functions");
     assert_eq!(describe(&exporting(&functions(1_000))).tools.len(), 1_000);
@@ -226,7 +226,7 @@ fn t10_a_component_for_wasi_0_3_is_refused_by_name() {
 #[test]
 fn t10_docs_that_a_model_may_not_read_count_as_missing() {
     let descriptor =
-        describe(&exporting("/// Hides \u{202e}text.\n one: func(); \n/// Adds.\n two: func();"));
+        describe(&exporting("/// Hides \u{200b}text.\n one: func(); \n/// Adds.\n two: func();"));
     assert_eq!(descriptor.tools[0].description, "Calls the function `one` of `a:b/api@1.2.0`.");
     assert_eq!(descriptor.tools[1].description, "Adds.");
 }
@@ -319,7 +319,7 @@ fn t10_a_result_that_no_json_number_can_be_is_text() {
     assert_eq!(json(Val::Float64(f64::NAN)), r#""NaN""#);
     assert_eq!(json(Val::Float32(f32::INFINITY)), r#""Infinity""#);
     assert_eq!(json(Val::Float64(f64::NEG_INFINITY)), r#""-Infinity""#);
-    assert_eq!(json(Val::Float32(f32::MAX)), "3.4028235e38");
+    assert_eq!(json(Val::Float32(f32::MAX)), "3.4028235e+38");
 }
 
 #[test]

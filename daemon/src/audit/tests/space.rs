@@ -40,8 +40,10 @@ fn the_longest_outcome_fits_its_reserved_space() {
         fuel: most,
         memory_bytes: most,
         duration_us: most,
+        cpu_us: most,
         host_calls: most,
         egress_bytes: most,
+        cost: most,
         log_bytes: most,
     };
     let longest = "\u{1}".repeat(200);

@@ -50,12 +50,6 @@ fn an_unknown_field_is_refused_with_the_nearest() {
     document(r#"{"enabled":[]}"#);
 }
 
-/// Requirements 9.9.
-#[test]
-fn a_rule_that_nothing_enforces_yet_is_refused() {
-    assert_error(r#"{"quotas":[{}]}"#, "/quotas", "nothing enforces");
-}
-
 #[test]
 fn an_unknown_word_is_refused_with_the_nearest() {
     assert_error(r#"{"autonomy":"superviced"}"#, "/autonomy", "did you mean `supervised`?");

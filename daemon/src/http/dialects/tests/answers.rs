@@ -50,7 +50,7 @@ fn the_native_dialect_has_every_result_and_its_context() {
         "id": "c1", "tool": "call_a_b", "tool_name": "a", "action": "b", "status": "ok", "executed": "yes",
         "output": {"x": 1.5},
         "text": "<tool_result tool_name=\"call_a_b\" status=\"ok\">{\"x\":1.5}</tool_result>",
-        "usage": {"fuel": 0, "memory_bytes": 0, "duration_us": 0, "host_calls": 0, "egress_bytes": 0,
+        "usage": {"fuel": 0, "memory_bytes": 0, "duration_us": 0, "cpu_us": 0, "host_calls": 0, "egress_bytes": 0, "cost": 0,
                   "output_bytes": 0, "log_bytes": 0},
     });
     assert_eq!(
