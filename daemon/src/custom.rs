@@ -130,7 +130,7 @@ impl CustomTools {
         let _in_order = self.in_order(key).await;
         self.check_place(key)?;
         let mount = match (definition.kind, found) {
-            (DefinitionKind::Http, _) => None,
+            (DefinitionKind::Http | DefinitionKind::Shell, _) => None,
             (DefinitionKind::Mcp, Some(found)) => Some(Mount::new(found)),
             (DefinitionKind::Mcp, None) => Some(self.same_mount(key, &definition).await?),
         };
@@ -249,7 +249,7 @@ impl CustomTools {
                 self.check_name(key)?;
                 let definition = ParsedDefinition::parse(definition)?;
                 let mount = match definition.kind {
-                    DefinitionKind::Http => None,
+                    DefinitionKind::Http | DefinitionKind::Shell => None,
                     DefinitionKind::Mcp => Some(Mount::new(self.discover(key, &definition, origin).await?)),
                 };
                 let plugin = self.make(key, &definition, mount.as_ref(), self.read_grant(key).await?).await?;

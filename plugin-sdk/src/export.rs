@@ -44,6 +44,25 @@ impl<D: Defined> Guest for DefinedExport<D> {
     }
 }
 
+/// The exports of a component that is a plugin, and makes others of definitions.
+pub struct PluginOrDefined<P, D>(PhantomData<(P, D)>);
+
+impl<P: Plugin, D: Defined> Guest for PluginOrDefined<P, D> {
+    fn describe() -> Result<String, Failure> {
+        match config::definition() {
+            Some(_) => DefinedExport::<D>::describe(),
+            None => P::describe(),
+        }
+    }
+
+    fn call(tool: String, arguments: String) -> Result<Outcome, Failure> {
+        match config::definition() {
+            Some(_) => DefinedExport::<D>::call(tool, arguments),
+            None => <P as Guest>::call(tool, arguments),
+        }
+    }
+}
+
 fn definition() -> Result<String, Error> {
     config::definition().ok_or_else(|| Error::new("this component needs a definition to be a plugin"))
 }

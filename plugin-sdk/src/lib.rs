@@ -95,7 +95,7 @@ pub mod __private {
     #[cfg(target_family = "wasm")]
     pub use crate::bindings;
     #[cfg(target_family = "wasm")]
-    pub use crate::export::DefinedExport;
+    pub use crate::export::{DefinedExport, PluginOrDefined};
     #[cfg(feature = "async")]
     pub use crate::task::block_on;
 }

@@ -8,6 +8,9 @@ use toolgate_tests::client::Pending;
 use toolgate_tests::events::Stream;
 use toolgate_tests::{Client, Daemon, LeakCheck, PluginFile, Session, Shared, Value, guests, json, wait};
 
+#[path = "calls/shell.rs"]
+mod shell;
+
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
 static FIXTURE: Shared<Fixture> = Shared::new();

@@ -18,8 +18,8 @@ use crate::plugin::{CapabilitiesView, ToolView};
 pub struct CustomToolView {
     /// Namespace of its actions.
     pub namespace: String,
-    /// Source of the tool: an `http` API, or a server of the Model Context Protocol (`mcp`).
-    #[schema(pattern = "^(http|mcp)$")]
+    /// Source of the tool: an `http` API, a server of the Model Context Protocol (`mcp`), or `shell` commands.
+    #[schema(pattern = "^(http|mcp|shell)$")]
     pub kind: Cow<'static, str>,
     /// Version from the definition.
     pub version: String,

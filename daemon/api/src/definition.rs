@@ -37,12 +37,12 @@ const SECRETS: [&str; 10] = [
     "client_id",
 ];
 
-/// Definition of a custom tool: an HTTP API with its actions, or an MCP server. Unknown fields are refused.
+/// Definition of a custom tool: an HTTP API with its actions, an MCP server, or shell commands. Unknown fields are refused.
 #[derive(Clone, Debug, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CustomToolDefinition {
-    /// `http`, or `mcp` for a server of the Model Context Protocol. Default: `http`.
-    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^(http|mcp)$"))]
+    /// `http`, `mcp` for a server of the Model Context Protocol, or `shell` for commands. Default: `http`.
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>, pattern = "^(http|mcp|shell)$"))]
     pub kind: Option<DefinitionKind>,
     /// The name for people.
     #[serde(default, deserialize_with = "display_name")]
@@ -100,6 +100,10 @@ pub struct CustomToolDefinition {
     #[serde(default, deserialize_with = "actions")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Object>>, max_items = 1_000))]
     pub actions: Option<Vec<ActionDefinition>>,
+    /// Kind `shell`: the commands.
+    #[serde(default, deserialize_with = "commands")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Object>>, max_items = 1_000))]
+    pub commands: Option<Vec<CommandDefinition>>,
 }
 
 /// Source of a custom tool.
@@ -111,6 +115,8 @@ pub enum DefinitionKind {
     Http,
     /// A server of the Model Context Protocol.
     Mcp,
+    /// Commands of the shell.
+    Shell,
 }
 
 impl DefinitionKind {
@@ -119,6 +125,7 @@ impl DefinitionKind {
         match self {
             Self::Http => "http",
             Self::Mcp => "mcp",
+            Self::Shell => "shell",
         }
     }
 }
@@ -221,6 +228,37 @@ pub struct ActionDefinition {
     /// Part of the response that is the result. Default: the whole.
     pub result: Option<ResultSelector>,
     /// Effects. Default: from the method if the definition sets `safe_methods`, otherwise the careful ones.
+    #[serde(default)]
+    pub hints: ActionHints,
+    /// Search words.
+    #[serde(default, deserialize_with = "texts::<_, LIST, 100>")]
+    pub tags: Vec<String>,
+    /// Sample calls.
+    #[serde(default, deserialize_with = "list_of::<_, _, LIST>")]
+    pub examples: Vec<Example>,
+    /// JSON pointers of arguments that logs must not show.
+    #[serde(default, deserialize_with = "list_of::<_, _, LIST>")]
+    pub redact: Vec<String>,
+}
+
+/// A shell command, which becomes a tool.
+#[derive(Clone, Debug, Deserialize)]
+pub struct CommandDefinition {
+    /// Name, from which the tool's name is derived.
+    #[serde(deserialize_with = "text::<_, _, TOOL_NAME_CHARS>")]
+    pub name: String,
+    /// Short description, for a model that chooses.
+    #[serde(deserialize_with = "text::<_, _, 4_096>")]
+    pub description: String,
+    /// Usage, for a model that has chosen. Default: the description.
+    #[serde(default, deserialize_with = "text::<_, _, 16_384>")]
+    pub usage: Option<String>,
+    /// The script. Each argument is the shell variable of its name.
+    #[serde(deserialize_with = "text::<_, _, 65_536>")]
+    pub command: String,
+    /// Schema of the arguments. Default: no arguments.
+    pub input_schema: Option<Map<String, Value>>,
+    /// Effects. Default: the careful ones.
     #[serde(default)]
     pub hints: ActionHints,
     /// Search words.
@@ -434,11 +472,25 @@ impl CustomToolDefinition {
                 ("protocol", self.protocol.is_some()),
                 ("tools", self.tools.is_some()),
                 ("read_only", self.read_only.is_some()),
+                ("commands", self.commands.is_some()),
             ],
             DefinitionKind::Mcp => &[
                 ("base_url", self.base_url.is_some()),
                 ("safe_methods", self.safe_methods.is_some()),
                 ("actions", self.actions.is_some()),
+                ("commands", self.commands.is_some()),
+            ],
+            DefinitionKind::Shell => &[
+                ("base_url", self.base_url.is_some()),
+                ("safe_methods", self.safe_methods.is_some()),
+                ("actions", self.actions.is_some()),
+                ("url", self.url.is_some()),
+                ("protocol", self.protocol.is_some()),
+                ("tools", self.tools.is_some()),
+                ("read_only", self.read_only.is_some()),
+                ("authentication", self.authentication.is_some()),
+                ("headers", !self.headers.is_empty()),
+                ("trace_context", self.trace_context.is_some()),
             ],
         };
         fields.iter().find(|(_, is_set)| *is_set).map(|(name, _)| *name)
@@ -493,7 +545,8 @@ fn check_scopes(scopes: &[String], kind: DefinitionKind) -> Result<(), ReadError
     const PLACE: &str = "/authentication/scopes";
     let is_word = |scope: &String| scope.len() <= 100 && scope.bytes().all(|byte| byte.is_ascii_graphic());
     match kind {
-        DefinitionKind::Http => match scopes.iter().position(|scope| !is_word(scope)) {
+        DefinitionKind::Http | DefinitionKind::Shell => match scopes.iter().position(|scope| !is_word(scope))
+        {
             None => Ok(()),
             Some(index) => Err(ReadError::new(
                 format!("{PLACE}/{index}"),
@@ -545,6 +598,10 @@ fn distinct<E: de::Error>(texts: Vec<String>) -> Result<BTreeSet<String>, E> {
 
 fn scopes<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
     texts::<_, LIST, 200>(from).map(Some)
+}
+
+fn commands<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<CommandDefinition>>, D::Error> {
+    list_of::<_, _, TOOLS>(from).map(Some)
 }
 
 fn actions<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<ActionDefinition>>, D::Error> {

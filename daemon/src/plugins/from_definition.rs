@@ -1,4 +1,5 @@
-//! Plugins that a built-in component builds from a definition: declared HTTP APIs (C1) and mounted MCP servers (M4).
+//! Plugins that a built-in component builds from a definition: declared HTTP APIs (C1), mounted MCP servers (M4) and shell
+//! commands (T8b).
 //!
 //! The component parses and validates the definition; the daemon only reads its kind. The result is an ordinary plugin,
 //! whose digest covers the component and the definition.
@@ -22,6 +23,7 @@ pub(super) fn kind_of_component(name: &str) -> Option<DefinitionKind> {
     match name {
         "api" => Some(DefinitionKind::Http),
         "mcp" => Some(DefinitionKind::Mcp),
+        "shell" => Some(DefinitionKind::Shell),
         _ => None,
     }
 }
@@ -145,6 +147,7 @@ fn with_definition_pointer(mut error: CallError, kind: DefinitionKind) -> CallEr
     let Some(Details::Pointer { pointer }) = &mut error.details else { return error };
     match (kind, pointer.strip_prefix("/tools/")) {
         (DefinitionKind::Http, Some(rest)) => *pointer = format!("/actions/{rest}"),
+        (DefinitionKind::Shell, Some(rest)) => *pointer = format!("/commands/{rest}"),
         _ if pointer == "/purpose" => *pointer = "/description".to_owned(),
         _ => {}
     }

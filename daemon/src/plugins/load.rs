@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use toolgate_admission::{Descriptor, Digest, Plugin};
+use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::{FilesystemAccess, Grant};
 use toolgate_api::name::Namespace;
@@ -155,8 +156,11 @@ impl Plugins {
             None => self.0.compiler.component(digest, file).await?,
         };
         if let Some(kind) = kind_of_component(namespace.as_str()) {
-            lock(&self.0.definition_components).insert(kind, (handle, component));
-            return Ok(took);
+            lock(&self.0.definition_components).insert(kind, (handle.clone(), component.clone()));
+            // The shell is a plugin without a definition too.
+            if kind != DefinitionKind::Shell {
+                return Ok(took);
+            }
         }
         let plugin = self.describe(&handle, component, None, None).await?;
         let mut history = History::new(Version::new(plugin, handle, now_ms()), true);

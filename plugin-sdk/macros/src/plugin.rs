@@ -70,6 +70,8 @@ struct Plugin {
     purpose: Option<LitStr>,
     capabilities: Capabilities,
     config: Option<Type>,
+    /// The type that makes plugins of definitions in the same component.
+    defined: Option<Type>,
     limits: Vec<(Ident, LitInt)>,
     tools: Vec<Path>,
 }
@@ -126,6 +128,7 @@ impl Plugin {
             purpose: None,
             capabilities: Capabilities::default(),
             config: None,
+            defined: None,
             limits: Vec::new(),
             tools: Vec::new(),
         }
@@ -151,6 +154,10 @@ impl Plugin {
                 input.parse::<Token![=]>()?;
                 self.config = Some(input.parse()?);
             }
+            "defined" => {
+                input.parse::<Token![=]>()?;
+                self.defined = Some(input.parse()?);
+            }
             "capabilities" => self.capabilities = Capabilities::read(input, errors)?,
             "limits" => self.limits = read_limits(input, errors)?,
             other => {
@@ -166,6 +173,10 @@ impl Plugin {
     fn write(&self) -> TokenStream {
         let aliases: Vec<Ident> = self.tools.iter().enumerate().map(alias).collect();
         let facts = self.write_facts(&aliases);
+        let exported = match &self.defined {
+            Some(defined) => quote!(::toolgate_sdk::__private::PluginOrDefined<ThisPlugin, #defined>),
+            None => quote!(ThisPlugin),
+        };
         let checks = self.write_checks(&aliases);
         let fallbacks = self.tools.iter().zip(&aliases).map(|(tool, alias)| write_fallback(tool, alias));
         let imports = self.tools.iter().zip(&aliases).map(|(tool, alias)| write_import(tool, alias));
@@ -201,7 +212,10 @@ impl Plugin {
                 };
 
                 #[cfg(target_family = "wasm")]
-                ::toolgate_sdk::__private::bindings::export!(ThisPlugin with_types_in ::toolgate_sdk::__private::bindings);
+                const _: () = {
+                    type Exported = #exported;
+                    ::toolgate_sdk::__private::bindings::export!(Exported with_types_in ::toolgate_sdk::__private::bindings);
+                };
             };
         }
     }

@@ -1,5 +1,6 @@
 //! The floor: wasmtime alone, with the same component and the same settings, or without some of them.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use wasmtime::{
     CallHook, Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store,
     StoreContextMut, StoreLimits, StoreLimitsBuilder,
 };
-use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi::{DirPerms, FilePerms, WasiCtx, WasiCtxView, WasiView};
 
 wasmtime::component::bindgen!({
     path: "../wit",
@@ -67,6 +68,8 @@ pub struct Bare {
     engine: Engine,
     plugin: Arc<PluginPre<State>>,
     knobs: Knobs,
+    /// Mounted as `/workspace`.
+    pub workspace: Option<PathBuf>,
 }
 
 struct State {
@@ -101,12 +104,16 @@ impl Bare {
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).unwrap();
         Plugin::add_to_linker::<_, HasSelf<State>>(&mut linker, |state| state).unwrap();
         let plugin = Arc::new(PluginPre::new(linker.instantiate_pre(&component).unwrap()).unwrap());
-        Self { engine, plugin, knobs }
+        Self { engine, plugin, knobs, workspace: None }
     }
 
     fn store(&self) -> Store<State> {
+        let mut wasi = WasiCtx::builder();
+        if let Some(workspace) = &self.workspace {
+            wasi.preopened_dir(workspace, "/workspace", DirPerms::all(), FilePerms::all()).unwrap();
+        }
         let state = State {
-            wasi: WasiCtx::builder().build(),
+            wasi: wasi.build(),
             table: ResourceTable::new(),
             limits: StoreLimitsBuilder::new().memory_size(64 << 20).build(),
             host_calls: 0,

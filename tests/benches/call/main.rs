@@ -10,6 +10,7 @@
 //! - `-- knobs`: the cost of each safety setting; with `--write` it updates `daemon/docs/cost.md`
 //! - `-- fleet`: decisions, changes, memory and broker with 10,000 tools and 100,000 agents
 //! - `-- functions`: the same call of a component without the plugin contract, beside one with it
+//! - `-- shell`: `ls | wc -l` in the built-in shell, beside a bubblewrap process per call
 //! - `-- serve-echo`, `-- serve-bare`: serves (a) or (c) over HTTP, as floors for `http.sh`
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run panics")]
@@ -19,6 +20,7 @@ mod fleet;
 mod floor;
 mod local_dispatcher;
 mod knobs;
+mod shell;
 
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -58,6 +60,9 @@ fn main() {
     }
     if std::env::args().any(|argument| argument == "functions") {
         return functions(&runtime, echo, guest("functions"));
+    }
+    if std::env::args().any(|argument| argument == "shell") {
+        return shell::print(&runtime);
     }
     if std::env::args().any(|argument| argument == "serve-echo") {
         return runtime.block_on(floor::serve(None));

@@ -1,0 +1,152 @@
+//! The commands, each a function over a call.
+
+mod archive;
+mod builtin;
+mod codec;
+mod copy;
+mod date;
+mod declare;
+mod diff;
+mod find;
+mod grep;
+mod jq;
+mod list;
+mod patch;
+mod printf;
+mod sed;
+mod sort;
+mod text;
+mod translate;
+mod xargs;
+
+use crate::awk;
+use crate::call::Call;
+use crate::shell::Outcome;
+
+pub use date::{format_seconds, now};
+pub use printf::{Spec, general};
+
+pub type Run = fn(&mut Call<'_>) -> Outcome;
+
+/// What there is, for an error about a command that there is not.
+pub const HINT: &str = "`help` lists the commands of this shell";
+
+/// Commands that are part of the shell in bash too.
+const BUILTINS: [(&str, Run); 35] = [
+    (".", builtin::source),
+    (":", builtin::yes),
+    ("[", builtin::bracket),
+    ("break", builtin::leave_loop),
+    ("builtin", builtin::command),
+    ("cd", builtin::cd),
+    ("command", builtin::command),
+    ("continue", builtin::leave_loop),
+    ("declare", declare::declare),
+    ("echo", builtin::echo),
+    ("eval", builtin::eval),
+    ("exec", builtin::exec),
+    ("exit", builtin::exit),
+    ("export", declare::declare),
+    ("false", builtin::no),
+    ("help", builtin::help),
+    ("let", builtin::arithmetic),
+    ("local", declare::declare),
+    ("mapfile", declare::mapfile),
+    ("printf", printf::printf),
+    ("pwd", builtin::pwd),
+    ("read", declare::read),
+    ("readarray", declare::mapfile),
+    ("readonly", declare::declare),
+    ("return", builtin::exit),
+    ("set", declare::set),
+    ("shift", builtin::shift),
+    ("shopt", declare::shopt),
+    ("source", builtin::source),
+    ("test", builtin::bracket),
+    ("true", builtin::yes),
+    ("type", builtin::find_type),
+    ("typeset", declare::declare),
+    ("unset", declare::unset),
+    ("wait", builtin::yes),
+];
+
+const COMMANDS: [(&str, Run); 56] = [
+    ("awk", awk::awk),
+    ("base64", codec::base64),
+    ("basename", text::basename),
+    ("bash", builtin::bash),
+    ("cat", text::cat),
+    ("chmod", copy::chmod),
+    ("cmp", diff::cmp),
+    ("comm", sort::comm),
+    ("cp", copy::copy),
+    ("cut", text::cut),
+    ("date", date::date),
+    ("diff", diff::diff),
+    ("dirname", text::dirname),
+    ("egrep", grep::grep),
+    ("env", builtin::env),
+    ("expr", builtin::expr),
+    ("fgrep", grep::grep),
+    ("find", find::find),
+    ("gawk", awk::awk),
+    ("grep", grep::grep),
+    ("gunzip", archive::gzip),
+    ("gzip", archive::gzip),
+    ("head", text::head),
+    ("hostname", builtin::hostname),
+    ("id", builtin::whoami),
+    ("jq", jq::jq),
+    ("ls", list::list),
+    ("mkdir", copy::make_folder),
+    ("mktemp", copy::make_temporary),
+    ("mv", copy::copy),
+    ("nl", text::number),
+    ("paste", sort::paste),
+    ("patch", patch::patch),
+    ("printenv", builtin::env),
+    ("realpath", text::realpath),
+    ("rev", text::reverse_signs),
+    ("rm", copy::remove),
+    ("rmdir", copy::remove_folder),
+    ("sed", sed::sed),
+    ("seq", text::sequence),
+    ("sh", builtin::bash),
+    ("sha256sum", codec::sha256),
+    ("sleep", builtin::sleep),
+    ("sort", sort::sort),
+    ("tac", text::reverse_lines),
+    ("tail", text::tail),
+    ("tar", archive::tar),
+    ("tee", text::tee),
+    ("touch", copy::touch),
+    ("tr", translate::translate),
+    ("uniq", sort::uniq),
+    ("wc", text::count),
+    ("which", builtin::find_type),
+    ("whoami", builtin::whoami),
+    ("xargs", xargs::xargs),
+    ("yes", text::repeat),
+];
+
+pub fn find(name: &str) -> Option<Run> {
+    let in_table = |table: &[(&str, Run)]| {
+        table.binary_search_by_key(&name, |(known, _)| known).ok().map(|index| table[index].1)
+    };
+    if name == "zcat" {
+        return Some(archive::gzip);
+    }
+    in_table(&BUILTINS).or_else(|| in_table(&COMMANDS))
+}
+
+pub fn is_builtin(name: &str) -> bool {
+    BUILTINS.binary_search_by_key(&name, |(known, _)| known).is_ok()
+}
+
+/// The names of all commands.
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<&str> =
+        BUILTINS.iter().chain(&COMMANDS).map(|(name, _)| *name).chain(["zcat"]).collect();
+    names.sort_unstable();
+    names
+}

@@ -1,0 +1,307 @@
+//! `tar`, `gzip`, `gunzip` and `zcat`
+
+use std::fs;
+use std::io::Read;
+
+use flate2::Compression;
+use flate2::read::{GzEncoder, MultiGzDecoder};
+use tar::{Archive, Builder, EntryType, Header};
+
+use crate::call::Call;
+use crate::files::{MAX_FILE_BYTES, MAX_PATHS, explain};
+use crate::shell::{Outcome, Stop, fail};
+
+fn compress(bytes: &[u8], level: u32) -> Outcome<Vec<u8>> {
+    let mut packed = Vec::new();
+    GzEncoder::new(bytes, Compression::new(level)).read_to_end(&mut packed)?;
+    Ok(packed)
+}
+
+fn decompress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    MultiGzDecoder::new(bytes).take(MAX_FILE_BYTES + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(std::io::Error::other(format!("it unpacks to more than {} MiB", MAX_FILE_BYTES >> 20)));
+    }
+    Ok(text)
+}
+
+/// `gzip`, `gunzip` and `zcat`
+pub fn gzip(call: &mut Call<'_>) -> Outcome {
+    let long =
+        [("decompress", 'd'), ("stdout", 'c'), ("keep", 'k'), ("force", 'f'), ("best", '9'), ("fast", '1')];
+    let options = call.options("dckfnqv123456789", &long, false)?;
+    let unpacks = options.has('d') || call.name != "gzip";
+    let level =
+        ('1'..='9').rev().find(|level| options.has(*level)).and_then(|level| level.to_digit(10)).unwrap_or(6);
+    let change = |bytes: &[u8]| {
+        if unpacks {
+            decompress(bytes).map_err(|error| Stop::Fail(1, error.to_string()))
+        } else {
+            compress(bytes, level)
+        }
+    };
+    if options.rest.is_empty() || options.rest == ["-"] {
+        let changed = change(&call.io.input.read_all())?;
+        return call.out(changed).map(|()| 0);
+    }
+    let to_output = options.has('c') || call.name == "zcat";
+    let mut status = 0;
+    for path in &options.rest {
+        let changed = call.read_or_fail(path, 1).and_then(|bytes| change(&bytes));
+        let changed = match changed {
+            Ok(changed) => changed,
+            Err(Stop::Fail(_, message)) => {
+                let message =
+                    if message.starts_with(path.as_str()) { message } else { format!("{path}: {message}") };
+                call.complain(&message)?;
+                status = 1;
+                continue;
+            }
+            Err(stop) => return Err(stop),
+        };
+        if to_output {
+            call.out(changed)?;
+            continue;
+        }
+        let target = match (unpacks, path.strip_suffix(".gz"), path.strip_suffix(".tgz")) {
+            (false, ..) => format!("{path}.gz"),
+            (true, Some(name), _) => name.to_owned(),
+            (true, None, Some(name)) => format!("{name}.tar"),
+            _ => {
+                call.complain(&format!("{path}: unknown suffix -- ignored"))?;
+                status = 2;
+                continue;
+            }
+        };
+        let place = call.place(&target)?;
+        if place.exists() && !options.has('f') {
+            call.complain(&format!("{target} already exists; use -f to overwrite it"))?;
+            status = 2;
+            continue;
+        }
+        fs::write(place, changed)?;
+        if !options.has('k') {
+            fs::remove_file(call.place(path)?)?;
+        }
+    }
+    Ok(status)
+}
+
+struct Tar {
+    /// `c`, `x` or `t`
+    mode: char,
+    is_packed: bool,
+    is_verbose: bool,
+    archive: String,
+    folder: String,
+    strip: usize,
+    excluded: Vec<String>,
+    names: Vec<String>,
+}
+
+pub fn tar(call: &mut Call<'_>) -> Outcome {
+    let tar = read_options(call)?;
+    let outcome = match tar.mode {
+        'c' => create(call, &tar),
+        _ => extract(call, &tar),
+    };
+    outcome.map_err(|stop| match stop {
+        Stop::Fail(_, message) => Stop::Fail(2, message),
+        stop => stop,
+    })
+}
+
+fn read_options(call: &Call<'_>) -> Outcome<Tar> {
+    // The first word may be letters without a hyphen.
+    let mut arguments = call.arguments.to_vec();
+    if let Some(first) = arguments.first_mut().filter(|first| !first.starts_with('-')) {
+        first.insert(0, '-');
+    }
+    // In `-cfv a.tar`, the value of `f` is the next word.
+    let mut words = Vec::new();
+    let mut rest = arguments.into_iter();
+    while let Some(word) = rest.next() {
+        match word.strip_prefix('-').filter(|letters| {
+            !letters.starts_with('-') && letters.len() > 1 && letters.contains('f') && !letters.ends_with('f')
+        }) {
+            Some(letters) => {
+                let value = rest.next().unwrap_or_default();
+                words.extend([format!("-{}", letters.replace('f', "")), "-f".to_owned(), value]);
+            }
+            None => words.push(word),
+        }
+    }
+    let long = [
+        ("create", 'c'),
+        ("extract", 'x'),
+        ("list", 't'),
+        ("gzip", 'z'),
+        ("file", 'f'),
+        ("directory", 'C'),
+        ("verbose", 'v'),
+        ("exclude", 'E'),
+        ("strip-components", 'S'),
+    ];
+    let mut shell = crate::shell::Shell::new(call.shell.files.clone());
+    let options = Call::new(&mut shell, "tar", &words, call.io).options("cxtzf:C:vE:S:pk", &long, false)?;
+    let Some(mode) = ['c', 'x', 't'].into_iter().find(|mode| options.has(*mode)) else {
+        return fail("one of -c, -x and -t is needed");
+    };
+    let archive = options.value('f').unwrap_or("-").to_owned();
+    Ok(Tar {
+        mode,
+        is_packed: options.has('z'),
+        is_verbose: options.has('v'),
+        archive,
+        folder: options.value('C').unwrap_or(".").to_owned(),
+        strip: options.value('S').and_then(|count| count.parse().ok()).unwrap_or(0),
+        excluded: options.values('E').map(str::to_owned).collect(),
+        names: options.rest,
+    })
+}
+
+fn create(call: &mut Call<'_>, tar: &Tar) -> Outcome {
+    if tar.names.is_empty() {
+        return fail("cowardly refusing to create an empty archive: name files");
+    }
+    let mut builder = Builder::new(Vec::new());
+    let mut status = 0;
+    let mut waiting: Vec<String> = tar.names.iter().rev().cloned().collect();
+    let mut count = 0;
+    while let Some(name) = waiting.pop() {
+        count += 1;
+        if count > MAX_PATHS || builder.get_ref().len() as u64 > MAX_FILE_BYTES {
+            return fail(format!(
+                "the archive would have more than {MAX_PATHS} files or {} MiB",
+                MAX_FILE_BYTES >> 20
+            ));
+        }
+        let path = if tar.folder == "." || name.starts_with('/') {
+            name.clone()
+        } else {
+            format!("{}/{name}", tar.folder)
+        };
+        let base = name.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned();
+        let mut is_excluded = false;
+        for pattern in &tar.excluded {
+            is_excluded |= call.shell.matches(pattern, &base)? || call.shell.matches(pattern, &name)?;
+        }
+        if is_excluded {
+            continue;
+        }
+        let metadata = match call.place(&path).and_then(fs::metadata) {
+            Ok(metadata) => metadata,
+            Err(error) => {
+                call.complain(&format!("{name}: Cannot stat: {}", explain(&error)))?;
+                status = 2;
+                continue;
+            }
+        };
+        let stored = name.trim_start_matches('/');
+        let mut header = Header::new_gnu();
+        let modified =
+            metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+        header.set_mtime(modified.map_or(0, |time| time.as_secs()));
+        if metadata.is_dir() {
+            let stored = format!("{}/", stored.trim_end_matches('/'));
+            header.set_entry_type(EntryType::Directory);
+            header.set_mode(0o755);
+            header.set_size(0);
+            builder.append_data(&mut header, &stored, std::io::empty())?;
+            if tar.is_verbose {
+                call.line(stored)?;
+            }
+            let names = call.shell.files.list(&call.shell.state.current, &path)?;
+            waiting.extend(names.iter().rev().map(|entry| format!("{}/{entry}", name.trim_end_matches('/'))));
+            continue;
+        }
+        let bytes = call.read_or_fail(&path, 2)?;
+        header.set_entry_type(EntryType::Regular);
+        header.set_mode(0o644);
+        header.set_size(bytes.len() as u64);
+        builder.append_data(&mut header, stored, bytes.as_slice())?;
+        if tar.is_verbose {
+            call.line(stored)?;
+        }
+    }
+    let mut bytes = builder.into_inner()?;
+    if tar.is_packed {
+        bytes = compress(&bytes, 6)?;
+    }
+    if tar.archive == "-" {
+        call.out(bytes)?;
+    } else {
+        let written = call.place(&tar.archive).and_then(|place| fs::write(place, bytes));
+        written.or_else(|error| fail(format!("{}: Cannot open: {}", tar.archive, explain(&error))))?;
+    }
+    Ok(status)
+}
+
+fn extract(call: &mut Call<'_>, tar: &Tar) -> Outcome {
+    let mut bytes = call
+        .read(&tar.archive)
+        .or_else(|error| fail(format!("{}: Cannot open: {}", tar.archive, explain(&error))))?;
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        bytes = decompress(&bytes)?;
+    }
+    let mut archive = Archive::new(bytes.as_slice());
+    let folder = if tar.mode == 'x' {
+        call.place(&tar.folder)
+            .or_else(|error| fail(format!("{}: Cannot open: {}", tar.folder, explain(&error))))?
+    } else {
+        Default::default()
+    };
+    let mut status = 0;
+    for entry in archive.entries()? {
+        let mut entry =
+            entry.or_else(|error| fail(format!("this does not look like a tar archive: {error}")))?;
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let inside = name.trim_start_matches("./").trim_end_matches('/').to_owned();
+        let is_wanted = tar.names.is_empty()
+            || tar.names.iter().any(|wanted| {
+                let wanted = wanted.trim_end_matches('/');
+                inside == wanted || name == wanted || inside.starts_with(&format!("{wanted}/"))
+            });
+        if !is_wanted {
+            continue;
+        }
+        if tar.mode == 't' || tar.is_verbose {
+            call.line(&name)?;
+        }
+        if tar.mode == 't' {
+            continue;
+        }
+        let parts: Vec<&str> = inside
+            .trim_start_matches('/')
+            .split('/')
+            .filter(|part| !matches!(*part, "" | "."))
+            .skip(tar.strip)
+            .collect();
+        if parts.is_empty() {
+            continue;
+        }
+        if parts.contains(&"..") {
+            call.complain(&format!("{name}: Member name contains '..'"))?;
+            status = 2;
+            continue;
+        }
+        let place = folder.join(parts.join("/"));
+        match entry.header().entry_type() {
+            EntryType::Directory => fs::create_dir_all(place)?,
+            EntryType::Regular | EntryType::Continuous => {
+                if let Some(parent) = place.parent() {
+                    fs::create_dir_all(parent)?;
+                }
+                let mut bytes = Vec::new();
+                entry.read_to_end(&mut bytes)?;
+                fs::write(place, bytes)?;
+            }
+            _ => {
+                call.complain(&format!("{name}: a link or a device is not unpacked by this shell"))?;
+                status = 2;
+            }
+        }
+    }
+    Ok(status)
+}

@@ -1,0 +1,252 @@
+//! Commands that change files: `cp`, `mv`, `rm`, `mkdir`, `touch`.
+
+use std::fs::{self, File, OpenOptions};
+use std::path::Path;
+
+use super::list::keep_root;
+use crate::call::Call;
+use crate::files::explain;
+use crate::shell::{Outcome, fail};
+
+/// Folders in folders that a copy follows.
+const MAX_DEPTH: u32 = 64;
+
+/// `cp` and `mv`
+pub fn copy(call: &mut Call<'_>) -> Outcome {
+    let is_move = call.name == "mv";
+    let known = if is_move { "fnvt:T" } else { "rRapfnvt:T" };
+    let options = call.options(
+        known,
+        &[
+            ("recursive", 'r'),
+            ("force", 'f'),
+            ("no-clobber", 'n'),
+            ("verbose", 'v'),
+            ("target-directory", 't'),
+        ],
+        false,
+    )?;
+    let (sources, target) = match (options.value('t'), options.rest.split_last()) {
+        (Some(target), _) => (options.rest.as_slice(), target.to_owned()),
+        (None, Some((target, sources))) if !sources.is_empty() => (sources, target.clone()),
+        _ => return fail("needs a source and a destination"),
+    };
+    let into_folder = call.place(&target).is_ok_and(|place| place.is_dir()) && !options.has('T');
+    if sources.len() > 1 && !into_folder {
+        return fail(format!("target '{target}': Not a directory"));
+    }
+    let is_recursive = options.has('r') || options.has('R') || options.has('a');
+    let mut status = 0;
+    for source in sources {
+        let name = call.shell.files.absolute(&call.shell.state.current, source);
+        let name = name.rsplit('/').next().unwrap_or_default().to_owned();
+        let into =
+            if into_folder { format!("{}/{name}", target.trim_end_matches('/')) } else { target.clone() };
+        let outcome = copy_one(call, source, &into, is_recursive, options.has('n'));
+        match outcome {
+            Ok(()) if options.has('v') => {
+                call.line(format!("{}'{source}' -> '{into}'", if is_move { "renamed " } else { "" }))?
+            }
+            Ok(()) => {}
+            Err(message) => {
+                call.complain(&message)?;
+                status = 1;
+            }
+        }
+    }
+    Ok(status)
+}
+
+fn copy_one(
+    call: &Call<'_>,
+    source: &str,
+    target: &str,
+    is_recursive: bool,
+    keeps: bool,
+) -> Result<(), String> {
+    let is_move = call.name == "mv";
+    let verb = if is_move { "move" } else { "copy" };
+    let of = |path: &str, error: &std::io::Error| format!("cannot {verb} '{path}': {}", explain(error));
+    let from = call.place(source).map_err(|error| of(source, &error))?;
+    let to = call.place(target).map_err(|error| of(target, &error))?;
+    let found = fs::symlink_metadata(&from)
+        .map_err(|error| format!("cannot stat '{source}': {}", explain(&error)))?;
+    if keeps && to.exists() {
+        return Ok(());
+    }
+    if from == to {
+        return Err(format!("'{source}' and '{target}' are the same file"));
+    }
+    if found.is_dir() && to.starts_with(&from) {
+        return Err(format!("cannot {verb} a directory, '{source}', into itself, '{target}'"));
+    }
+    if found.is_dir() && to.is_file() {
+        return Err(format!("cannot overwrite non-directory '{target}' with directory '{source}'"));
+    }
+    if is_move {
+        keep_root(call, source).map_err(|_| format!("cannot move '{source}': it is the workspace itself"))?;
+        return fs::rename(&from, &to).map_err(|error| of(source, &error));
+    }
+    if found.is_dir() {
+        if !is_recursive {
+            return Err(format!("-r not specified; omitting directory '{source}'"));
+        }
+        return copy_folder(&from, &to, 0).map_err(|error| of(source, &error));
+    }
+    copy_file(&from, &to).map_err(|error| of(target, &error))
+}
+
+fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
+    let mut source = File::open(from)?;
+    let mut target = File::create(to)?;
+    std::io::copy(&mut source, &mut target).map(drop)
+}
+
+fn copy_folder(from: &Path, to: &Path, depth: u32) -> std::io::Result<()> {
+    if depth > MAX_DEPTH {
+        return Err(std::io::Error::other("folders are nested too deep"));
+    }
+    if !to.is_dir() {
+        fs::create_dir(to)?;
+    }
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        match entry.file_type()? {
+            kind if kind.is_dir() => copy_folder(&from, &to, depth + 1)?,
+            kind if kind.is_file() => copy_file(&from, &to)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+pub fn remove(call: &mut Call<'_>) -> Outcome {
+    let options =
+        call.options("rRfvdi", &[("recursive", 'r'), ("force", 'f'), ("verbose", 'v'), ("dir", 'd')], false)?;
+    let is_recursive = options.has('r') || options.has('R');
+    if options.rest.is_empty() && !options.has('f') {
+        return fail("missing operand");
+    }
+    let mut status = 0;
+    for path in &options.rest {
+        let removed = call.place(path).and_then(|place| {
+            let found = fs::symlink_metadata(&place)?;
+            match (found.is_dir(), is_recursive) {
+                (false, _) => fs::remove_file(place),
+                (true, true) => match keep_root(call, path) {
+                    Ok(()) => fs::remove_dir_all(place),
+                    Err(_) => Err(std::io::Error::other(
+                        "it is the workspace itself, which stays: name what is in it",
+                    )),
+                },
+                (true, false) if options.has('d') => fs::remove_dir(place),
+                (true, false) => Err(std::io::ErrorKind::IsADirectory.into()),
+            }
+        });
+        match removed {
+            Ok(()) if options.has('v') => call.line(format!("removed '{path}'"))?,
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && options.has('f') => {}
+            Err(error) => {
+                call.complain(&format!("cannot remove '{path}': {}", explain(&error)))?;
+                status = 1;
+            }
+        }
+    }
+    Ok(status)
+}
+
+pub fn remove_folder(call: &mut Call<'_>) -> Outcome {
+    let options = call.options("p", &[], false)?;
+    let mut status = 0;
+    for path in &options.rest {
+        keep_root(call, path)?;
+        if let Err(error) = call.place(path).and_then(fs::remove_dir) {
+            call.complain(&format!("failed to remove '{path}': {}", explain(&error)))?;
+            status = 1;
+        }
+    }
+    Ok(status)
+}
+
+/// `mkdir`
+pub fn make_folder(call: &mut Call<'_>) -> Outcome {
+    let options = call.options("pvm:", &[("parents", 'p'), ("verbose", 'v')], false)?;
+    if options.rest.is_empty() {
+        return fail("missing operand");
+    }
+    let mut status = 0;
+    for path in &options.rest {
+        let made = call.place(path).and_then(|place| match options.has('p') {
+            true if place.is_file() => Err(std::io::ErrorKind::AlreadyExists.into()),
+            true => fs::create_dir_all(place),
+            false => fs::create_dir(place),
+        });
+        match made {
+            Ok(()) if options.has('v') => call.line(format!("mkdir: created directory '{path}'"))?,
+            Ok(()) => {}
+            Err(error) => {
+                call.complain(&format!("cannot create directory '{path}': {}", explain(&error)))?;
+                status = 1;
+            }
+        }
+    }
+    Ok(status)
+}
+
+pub fn touch(call: &mut Call<'_>) -> Outcome {
+    let options = call.options("acmd:", &[("no-create", 'c'), ("date", 'd')], false)?;
+    let time = match options.value('d') {
+        Some(text) => super::date::to_system(super::date::parse(text)?),
+        None => std::time::SystemTime::now(),
+    };
+    let mut status = 0;
+    for path in &options.rest {
+        let touched = call.place(path).and_then(|place| {
+            if place.is_dir() || (options.has('c') && !place.exists()) {
+                return Ok(());
+            }
+            OpenOptions::new().create(true).write(true).truncate(false).open(place)?.set_modified(time)
+        });
+        if let Err(error) = touched {
+            call.complain(&format!("cannot touch '{path}': {}", explain(&error)))?;
+            status = 1;
+        }
+    }
+    Ok(status)
+}
+
+/// Files of a workspace have no modes, so that nothing changes.
+pub fn chmod(call: &mut Call<'_>) -> Outcome {
+    let paths = call.arguments.iter().filter(|path| !path.starts_with('-')).skip(1);
+    let mut status = 0;
+    for path in paths {
+        if let Err(error) = call.place(path).and_then(fs::metadata) {
+            call.complain(&format!("cannot access '{path}': {}", explain(&error)))?;
+            status = 1;
+        }
+    }
+    Ok(status)
+}
+
+/// `mktemp`, whose files are in the workspace too.
+pub fn make_temporary(call: &mut Call<'_>) -> Outcome {
+    let options = call.options("dt", &[("directory", 'd')], false)?;
+    let template = options.rest.first().map_or("tmp.XXXXXXXXXX", String::as_str);
+    let kept = template.trim_end_matches('X');
+    let signs = b"abcdefghijklmnopqrstuvwxyz0123456789";
+    let mut name =
+        if kept.contains('/') { kept.to_owned() } else { format!("{}/{kept}", call.shell.files.root) };
+    for _ in kept.len()..template.len() {
+        let index = usize::try_from(call.shell.next_random() % 36).unwrap_or(0);
+        name.push(char::from(signs[index]));
+    }
+    let place = call.place(&name)?;
+    if options.has('d') {
+        fs::create_dir(place)?
+    } else {
+        File::create_new(place).map(drop)?
+    }
+    call.line(name).map(|()| 0)
+}

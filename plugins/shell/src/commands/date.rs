@@ -1,0 +1,152 @@
+//! `date`, in UTC.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use jiff::civil::DateTime;
+use jiff::fmt::strtime;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan, Unit};
+
+use crate::call::Call;
+use crate::shell::{Outcome, Stop, fail};
+
+pub fn date(call: &mut Call<'_>) -> Outcome {
+    // The value of `-I` is in the same word, and may be missing.
+    let arguments: Vec<String> = call
+        .arguments
+        .iter()
+        .map(|word| if word == "-I" { "-Idate".to_owned() } else { word.clone() })
+        .collect();
+    let options = Call::new(call.shell, "date", &arguments, call.io).options(
+        "ud:r:I:R",
+        &[("utc", 'u'), ("date", 'd'), ("reference", 'r'), ("iso-8601", 'I')],
+        false,
+    )?;
+    let time = match (options.value('d'), options.value('r')) {
+        (Some(text), _) => parse(text)?,
+        (None, Some(path)) => from_system(call.place(path).and_then(|place| place.metadata()?.modified())?),
+        _ => now(),
+    };
+    let format = match options.rest.first() {
+        Some(format) if format.starts_with('+') => format[1..].to_owned(),
+        Some(other) => return fail(format!("`{other}`: the time is not set here; a format starts with `+`")),
+        None if options.value('I') == Some("seconds") => "%Y-%m-%dT%H:%M:%S+00:00".to_owned(),
+        None if options.has('I') => "%Y-%m-%d".to_owned(),
+        None if options.has('R') => "%a, %d %b %Y %H:%M:%S +0000".to_owned(),
+        None => "%a %b %e %H:%M:%S UTC %Y".to_owned(),
+    };
+    let text = format_time(&format, time)?;
+    call.line(text).map(|()| 0)
+}
+
+/// The time now. The library asks no clock, so that other plugins with it import none.
+pub fn now() -> Timestamp {
+    from_system(SystemTime::now())
+}
+
+fn from_system(time: SystemTime) -> Timestamp {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    Timestamp::new(seconds, since.subsec_nanos().cast_signed()).unwrap_or(Timestamp::MAX)
+}
+
+pub fn to_system(time: Timestamp) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(u64::try_from(time.as_second()).unwrap_or(0))
+}
+
+/// Formats seconds since 1970, or the time now where the text is no number.
+pub fn format_seconds(format: &str, seconds: &str) -> Outcome<String> {
+    let time = match seconds.parse() {
+        Ok(seconds) if seconds >= 0 => {
+            Timestamp::from_second(seconds).or_else(|error| fail(error.to_string()))?
+        }
+        _ => now(),
+    };
+    format_time(format, time)
+}
+
+fn format_time(format: &str, time: Timestamp) -> Outcome<String> {
+    // The library has no `%N` with a width and no `%:z` of a fixed offset that GNU writes otherwise.
+    let format = format
+        .replace("%3N", &format!("{:03}", time.subsec_millisecond()))
+        .replace("%N", &format!("{:09}", time.subsec_nanosecond()));
+    strtime::format(&format, &time.to_zoned(TimeZone::UTC))
+        .or_else(|error| fail(format!("`{format}` is no format: {error}")))
+}
+
+/// Reads a time: a date, a date and a time, `@seconds`, or words such as `yesterday` and `2 days ago`.
+pub fn parse(text: &str) -> Outcome<Timestamp> {
+    let invalid = || {
+        Stop::Fail(
+            1,
+            format!(
+                "invalid date '{text}': write as 2024-05-31, 2024-05-31T12:30:00Z, @1700000000, or `2 days ago`"
+            ),
+        )
+    };
+    let unknown = || Err(invalid());
+    let trimmed = text.trim();
+    if let Some(seconds) = trimmed.strip_prefix('@') {
+        return seconds
+            .parse()
+            .ok()
+            .and_then(|seconds| Timestamp::from_second(seconds).ok())
+            .map_or_else(unknown, Ok);
+    }
+    if let Ok(time) = trimmed.parse::<Timestamp>() {
+        return Ok(time);
+    }
+    let signed = trimmed.replace(" + ", " +").replace(" - ", " -");
+    let words: Vec<&str> = signed.split_whitespace().collect();
+    let mut time = now().to_zoned(TimeZone::UTC);
+    let mut index = 0;
+    while index < words.len() {
+        let word = words[index].to_lowercase();
+        let pair = words.get(index..index + 2).map(|pair| pair.join(" "));
+        if let Some(parsed) = pair
+            .and_then(|pair| pair.parse::<DateTime>().ok())
+            .filter(|_| words.get(index + 1).is_some_and(|next| next.contains(':')))
+        {
+            time = parsed.to_zoned(TimeZone::UTC).map_err(|_| invalid())?;
+            index += 2;
+            continue;
+        }
+        if let Ok(parsed) = word.to_uppercase().parse::<DateTime>() {
+            time = parsed.to_zoned(TimeZone::UTC).map_err(|_| invalid())?;
+            index += 1;
+            continue;
+        }
+        let (count, unit, used) = match (word.as_str(), word.parse::<i64>()) {
+            ("now" | "today" | "utc" | "z", _) => (0, "day".to_owned(), 1),
+            ("yesterday", _) => (-1, "day".to_owned(), 1),
+            ("tomorrow", _) => (1, "day".to_owned(), 1),
+            ("next" | "last", _) if words.len() > index + 1 => {
+                (if word == "next" { 1 } else { -1 }, words[index + 1].to_owned(), 2)
+            }
+            (_, Ok(count)) if words.len() > index + 1 => (count, words[index + 1].to_owned(), 2),
+            _ => return unknown(),
+        };
+        index += used;
+        let is_ago = words.get(index) == Some(&"ago");
+        index += usize::from(is_ago);
+        let count = if is_ago { -count } else { count };
+        let Some(span) = span(count, unit.trim_end_matches('s')) else { return unknown() };
+        time = time.checked_add(span).map_err(|_| invalid())?;
+    }
+    time.timestamp().round(Unit::Second).or_else(|_| unknown())
+}
+
+fn span(count: i64, unit: &str) -> Option<jiff::Span> {
+    let zero = 0.days();
+    match unit {
+        "second" | "sec" => zero.try_seconds(count),
+        "minute" | "min" => zero.try_minutes(count),
+        "hour" => zero.try_hours(count),
+        "day" => zero.try_days(count),
+        "week" => zero.try_weeks(count),
+        "month" => zero.try_months(count),
+        "year" => zero.try_years(count),
+        _ => return None,
+    }
+    .ok()
+}

@@ -1,0 +1,304 @@
+//! Commands about variables and options.
+
+use std::rc::Rc;
+
+use crate::call::{Call, chomp, text_of};
+use crate::escape;
+use crate::shell::{Options, Outcome, Stop, Value, fail};
+
+/// `declare`, `local`, `export` and `readonly`
+pub fn declare(call: &mut Call<'_>) -> Outcome {
+    let options = call.options("aAirxpngfF", &[], false)?;
+    if options.has('p') || options.rest.is_empty() {
+        return print(call, &options.rest);
+    }
+    if options.has('n') || options.has('f') || options.has('F') {
+        return fail("option `-n`, `-f` or `-F` is not supported by this shell: -a -A -i -r -x -p -g are");
+    }
+    let in_function = call.shell.state.scopes.len() > 1;
+    if call.name == "local" && !in_function {
+        return fail("can only be used in a function");
+    }
+    let is_local = in_function && !matches!(call.name, "export" | "readonly") && !options.has('g');
+    for argument in &options.rest {
+        let (name, value) =
+            argument.split_once('=').map_or((argument.as_str(), None), |(name, value)| (name, Some(value)));
+        let appends = name.ends_with('+') && value.is_some();
+        let name = name.trim_end_matches('+');
+        if name.is_empty()
+            || !name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
+            || name.as_bytes()[0].is_ascii_digit()
+        {
+            return fail(format!("`{argument}': not a valid identifier"));
+        }
+        call.shell.writable(name)?;
+        if is_local && let Some(scope) = call.shell.state.scopes.last_mut() {
+            scope.entry(name.to_owned()).or_default();
+        }
+        let variable = call.shell.variable_mut(name);
+        variable.is_integer |= options.has('i');
+        variable.is_exported |= options.has('x') || call.name == "export";
+        if options.has('A') && !matches!(variable.value, Some(Value::Map(_))) {
+            variable.value = Some(Value::Map([].into()));
+        } else if options.has('a') && variable.value.is_none() {
+            variable.value = Some(Value::List([].into()));
+        }
+        if let Some(value) = value {
+            call.shell.assign_text(name, value.to_owned(), appends)?;
+        }
+        call.shell.variable_mut(name).is_readonly |= options.has('r') || call.name == "readonly";
+    }
+    Ok(0)
+}
+
+fn print(call: &mut Call<'_>, names: &[String]) -> Outcome {
+    let mut status = 0;
+    let names: Vec<String> = if names.is_empty() {
+        call.shell.environment().into_iter().map(|(name, _)| name).collect()
+    } else {
+        names.to_vec()
+    };
+    for name in names {
+        let Some(variable) = call.shell.variable(&name) else {
+            call.complain(&format!("{name}: not found"))?;
+            status = 1;
+            continue;
+        };
+        let quoted = |text: &str| {
+            format!(
+                "\"{}\"",
+                text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "\\$").replace('`', "\\`")
+            )
+        };
+        let mut flags = String::new();
+        let value = match &variable.value {
+            None => String::new(),
+            Some(Value::Text(text)) => format!("={}", quoted(text)),
+            Some(Value::List(list)) => {
+                flags.push('a');
+                let entries: Vec<String> =
+                    list.iter().map(|(key, value)| format!("[{key}]={}", quoted(value))).collect();
+                format!("=({})", entries.join(" "))
+            }
+            Some(Value::Map(map)) => {
+                flags.push('A');
+                let entries: String = map
+                    .iter()
+                    .map(|(key, value)| format!("[{}]={} ", escape::quote(key), quoted(value)))
+                    .collect();
+                format!("=({entries})")
+            }
+        };
+        flags.extend(variable.is_integer.then_some('i'));
+        flags.extend(variable.is_readonly.then_some('r'));
+        flags.extend(variable.is_exported.then_some('x'));
+        let flags = if flags.is_empty() { "-".to_owned() } else { flags };
+        call.line(format!("declare -{flags} {name}{value}"))?;
+    }
+    Ok(status)
+}
+
+pub fn unset(call: &mut Call<'_>) -> Outcome {
+    let options = call.options("vf", &[], false)?;
+    for name in &options.rest {
+        if let Some((name, key)) = name.split_once('[') {
+            let key = key.trim_end_matches(']');
+            let is_map = matches!(
+                call.shell.variable(name).and_then(|variable| variable.value.as_ref()),
+                Some(Value::Map(_))
+            );
+            let index = if is_map { 0 } else { call.shell.index(name, key)? };
+            match &mut call.shell.variable_mut(name).value {
+                Some(Value::List(list)) => drop(list.remove(&index)),
+                Some(Value::Map(map)) => drop(map.remove(key)),
+                _ => {}
+            }
+            continue;
+        }
+        call.shell.writable(name)?;
+        if options.has('f') || (call.shell.variable(name).is_none() && !options.has('v')) {
+            call.shell.state.functions.remove(name);
+        } else {
+            call.shell.unset(name);
+        }
+    }
+    Ok(0)
+}
+
+pub fn set(call: &mut Call<'_>) -> Outcome {
+    let mut arguments = call.arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let is_on = match argument.chars().next() {
+            Some('-') => true,
+            Some('+') => false,
+            _ => {
+                let rest = std::iter::once(argument).chain(arguments).cloned().collect();
+                call.shell.state.positional = Rc::new(rest);
+                return Ok(0);
+            }
+        };
+        if argument == "--" {
+            call.shell.state.positional = Rc::new(arguments.cloned().collect());
+            return Ok(0);
+        }
+        for letter in argument[1..].chars() {
+            let options = &mut call.shell.state.options;
+            match letter {
+                'o' => {
+                    let name = arguments.next().map(String::as_str).unwrap_or_default();
+                    set_named(options, name, is_on)?;
+                }
+                'e' => options.exits_on_error = is_on,
+                'u' => options.refuses_unset = is_on,
+                'f' => options.no_glob = is_on,
+                'x' => options.traces = is_on,
+                'E' | 'h' | 'B' | 'm' => {}
+                _ => {
+                    return Err(Stop::Fail(
+                        2,
+                        format!("option `-{letter}` is not supported by this shell: -e -u -f -x -o are"),
+                    ));
+                }
+            }
+        }
+    }
+    Ok(0)
+}
+
+fn set_named(options: &mut Options, name: &str, is_on: bool) -> Outcome<()> {
+    match name {
+        "errexit" => options.exits_on_error = is_on,
+        "nounset" => options.refuses_unset = is_on,
+        "noglob" => options.no_glob = is_on,
+        "xtrace" => options.traces = is_on,
+        "pipefail" => options.pipefail = is_on,
+        "errtrace" | "posix" => {}
+        _ => {
+            return Err(Stop::Fail(
+                2,
+                format!(
+                    "option `{name}` is not supported by this shell: errexit nounset noglob xtrace pipefail are"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub fn shopt(call: &mut Call<'_>) -> Outcome {
+    let given = call.options("suq", &[], false)?;
+    let is_on = given.has('s');
+    let options = &mut call.shell.state.options;
+    for name in &given.rest {
+        match name.as_str() {
+            "nullglob" => options.null_glob = is_on,
+            "dotglob" => options.dot_glob = is_on,
+            "nocasematch" => options.ignores_case = is_on,
+            "globstar" => options.globstar = is_on,
+            "extglob" | "expand_aliases" | "lastpipe" | "inherit_errexit" => {}
+            _ => {
+                return fail(format!(
+                    "option `{name}` is not supported by this shell: nullglob dotglob nocasematch globstar extglob are"
+                ));
+            }
+        }
+    }
+    Ok(0)
+}
+
+/// Reads a line into variables.
+pub fn read(call: &mut Call<'_>) -> Outcome {
+    let options = call.options("ra:d:n:p:s", &[], false)?;
+    let is_raw = options.has('r');
+    let end = options.value('d').map_or(b'\n', |text| text.bytes().next().unwrap_or(0));
+    let mut bytes = match options.value('n') {
+        Some(count) => call.io.input.read(count.parse().unwrap_or(1)),
+        None => call.io.input.read_until(end),
+    };
+    while !is_raw && bytes.ends_with(b"\\\n") {
+        bytes.truncate(bytes.len() - 2);
+        bytes.extend(call.io.input.read_until(end));
+    }
+    let is_complete = bytes.last() == Some(&end) || (options.has('n') && !bytes.is_empty());
+    if bytes.last() == Some(&end) {
+        bytes.pop();
+    }
+    let line = text_of(&bytes);
+    let separators = call
+        .shell
+        .variable("IFS")
+        .map_or(" \t\n".to_owned(), |_| call.shell.get("IFS").unwrap_or_default().to_owned());
+    if let Some(name) = options.value('a') {
+        let fields = split(&line, &separators, usize::MAX, is_raw);
+        call.shell.variable_mut(name).value = Some(Value::List(fields.into_iter().enumerate().collect()));
+    } else if options.rest.is_empty() {
+        call.shell.set("REPLY", line)?;
+    } else {
+        let mut fields = split(&line, &separators, options.rest.len(), is_raw).into_iter();
+        for name in &options.rest {
+            call.shell.set(name, fields.next().unwrap_or_default())?;
+        }
+    }
+    Ok(i32::from(!is_complete))
+}
+
+/// Splits a line into at most so many fields, of which the last one has the rest.
+fn split(line: &str, separators: &str, most: usize, is_raw: bool) -> Vec<String> {
+    let is_blank = |sign: char| separators.contains(sign) && sign.is_whitespace();
+    let line = line.trim_start_matches(is_blank);
+    let mut fields = Vec::new();
+    let mut field = String::new();
+    let mut signs = line.chars().peekable();
+    let mut has_field = false;
+    while let Some(sign) = signs.next() {
+        if sign == '\\' && !is_raw {
+            field.extend(signs.next());
+            has_field = true;
+        } else if separators.contains(sign) && fields.len() + 1 < most {
+            fields.push(std::mem::take(&mut field));
+            has_field = false;
+            let mut was_hard = !is_blank(sign);
+            while let Some(next) = signs
+                .peek()
+                .copied()
+                .filter(|next| is_blank(*next) || (!was_hard && separators.contains(*next)))
+            {
+                was_hard |= !is_blank(next);
+                signs.next();
+            }
+        } else {
+            field.push(sign);
+            has_field = true;
+        }
+    }
+    if has_field {
+        let mut last = field.trim_end_matches(is_blank).to_owned();
+        // One separator at the end of the rest is dropped if there is no other one.
+        if fields.len() + 1 == most
+            && last.matches(|sign| separators.contains(sign)).count() == 1
+            && last.ends_with(|sign| separators.contains(sign))
+        {
+            last.pop();
+        }
+        fields.push(last);
+    }
+    fields
+}
+
+/// `mapfile` and `readarray`
+pub fn mapfile(call: &mut Call<'_>) -> Outcome {
+    let options = call.options("td:", &[], false)?;
+    let name = options.rest.first().map_or("MAPFILE", String::as_str);
+    let end = options.value('d').map_or(b'\n', |text| text.bytes().next().unwrap_or(0));
+    let mut list = Vec::new();
+    while !call.io.input.is_at_end() {
+        let mut line = call.io.input.read_until(end);
+        if options.has('t') && line.last() == Some(&end) {
+            line.pop();
+        }
+        list.push(text_of(if end == b'\n' && options.has('t') { chomp(&line) } else { &line }));
+    }
+    call.shell.writable(name)?;
+    call.shell.variable_mut(name).value = Some(Value::List(list.into_iter().enumerate().collect()));
+    Ok(0)
+}

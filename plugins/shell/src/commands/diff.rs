@@ -1,0 +1,229 @@
+//! `diff` and `cmp`
+
+use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices, group_diff_ops};
+
+use crate::call::{Call, Options, lines, text_of};
+use crate::files::explain;
+use crate::shell::{Outcome, Stop};
+
+/// Folders in folders that are compared.
+const MAX_DEPTH: u32 = 64;
+
+pub fn diff(call: &mut Call<'_>) -> Outcome {
+    let long = [
+        ("unified", 'u'),
+        ("brief", 'q'),
+        ("recursive", 'r'),
+        ("ignore-case", 'i'),
+        ("ignore-all-space", 'w'),
+        ("ignore-space-change", 'b'),
+        ("ignore-blank-lines", 'B'),
+        ("new-file", 'N'),
+        ("report-identical-files", 's'),
+        ("text", 'a'),
+    ];
+    let options = call.options("uU:qriwbBNsa", &long, false)?;
+    let [left, right] = options.rest.as_slice() else {
+        return Err(Stop::Fail(2, "needs two files".to_owned()));
+    };
+    let is_folder = |call: &Call<'_>, path: &str| call.place(path).is_ok_and(|place| place.is_dir());
+    match (is_folder(call, left), is_folder(call, right)) {
+        (true, true) => folders(call, left, right, &options, 0),
+        (true, false) => {
+            let name = right.rsplit('/').next().unwrap_or(right);
+            files(call, &format!("{left}/{name}"), right, &options, false)
+        }
+        (false, true) => {
+            let name = left.rsplit('/').next().unwrap_or(left);
+            files(call, left, &format!("{right}/{name}"), &options, false)
+        }
+        _ => files(call, left, right, &options, false),
+    }
+}
+
+fn folders(call: &mut Call<'_>, left: &str, right: &str, options: &Options, depth: u32) -> Outcome {
+    if depth > MAX_DEPTH {
+        return Err(Stop::Fail(2, "folders are nested too deep".to_owned()));
+    }
+    let current = call.shell.state.current.clone();
+    let old = call.shell.files.list(&current, left)?;
+    let new = call.shell.files.list(&current, right)?;
+    let mut names: Vec<&String> = old.iter().chain(&new).collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut status = 0;
+    for name in names {
+        let (of_left, of_right) = (format!("{left}/{name}"), format!("{right}/{name}"));
+        if !options.has('N') && (!old.contains(name) || !new.contains(name)) {
+            call.line(format!("Only in {}: {name}", if old.contains(name) { left } else { right }))?;
+            status = 1;
+            continue;
+        }
+        let is_folder = |path: &str| call.place(path).is_ok_and(|place| place.is_dir());
+        let found = match (is_folder(&of_left), is_folder(&of_right)) {
+            (true, true) if options.has('r') => folders(call, &of_left, &of_right, options, depth + 1)?,
+            (true, true) => {
+                call.line(format!("Common subdirectories: {of_left} and {of_right}"))?;
+                0
+            }
+            _ => files(call, &of_left, &of_right, options, true)?,
+        };
+        status = status.max(found);
+    }
+    Ok(status)
+}
+
+fn files(call: &mut Call<'_>, left: &str, right: &str, options: &Options, in_folder: bool) -> Outcome {
+    let mut read = |path: &str| match call.read(path) {
+        Ok(bytes) => Ok(bytes),
+        Err(error) if options.has('N') && error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Stop::Fail(2, format!("{path}: {}", explain(&error)))),
+    };
+    let (old, new) = (read(left)?, read(right)?);
+    let is_binary = |bytes: &[u8]| bytes.iter().take(8192).any(|byte| *byte == 0) && !options.has('a');
+    if is_binary(&old) || is_binary(&new) {
+        if old == new {
+            return Ok(0);
+        }
+        return call.line(format!("Binary files {left} and {right} differ")).map(|()| 1);
+    }
+    let old: Vec<String> = lines(&old).map(text_of).collect();
+    let new: Vec<String> = lines(&new).map(text_of).collect();
+    let key = |line: &String| -> String {
+        let mut key = line.clone();
+        if options.has('w') {
+            key.retain(|sign| !sign.is_whitespace());
+        } else if options.has('b') {
+            key = key.split_whitespace().collect::<Vec<_>>().join(" ");
+        }
+        if options.has('i') { key.to_lowercase() } else { key }
+    };
+    let (old_keys, new_keys): (Vec<String>, Vec<String>) =
+        (old.iter().map(key).collect(), new.iter().map(key).collect());
+    let changes = capture_diff_slices(Algorithm::Myers, &old_keys, &new_keys);
+    let is_blank = |change: &DiffOp| {
+        old[change.old_range()].iter().chain(&new[change.new_range()]).all(|line| line.trim().is_empty())
+    };
+    let is_change =
+        |change: &DiffOp| change.tag() != DiffTag::Equal && !(options.has('B') && is_blank(change));
+    if !changes.iter().any(is_change) {
+        if options.has('s') {
+            call.line(format!("Files {left} and {right} are identical"))?;
+        }
+        return Ok(0);
+    }
+    if options.has('q') {
+        return call.line(format!("Files {left} and {right} differ")).map(|()| 1);
+    }
+    let flags: String = options.flags.iter().map(|(flag, value)| format!(" -{flag}{value}")).collect();
+    if in_folder {
+        call.line(format!("diff{flags} {left} {right}"))?;
+    }
+    if options.has('u') || options.has('U') {
+        let context = options.value('U').and_then(|context| context.parse().ok()).unwrap_or(3);
+        let time = |call: &Call<'_>, path: &str| {
+            let modified = call.place(path).and_then(|place| place.metadata()?.modified()).ok();
+            let since =
+                modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()).unwrap_or_default();
+            super::date::format_seconds("%Y-%m-%d %H:%M:%S.000000000 +0000", &since.as_secs().to_string())
+        };
+        let head = format!("--- {left}\t{}\n+++ {right}\t{}\n", time(call, left)?, time(call, right)?);
+        call.out(head)?;
+        unified(call, changes, context, &old, &new)?;
+    } else {
+        for change in changes.iter().filter(|change| is_change(change)) {
+            normal(call, change, &old, &new)?;
+        }
+    }
+    Ok(1)
+}
+
+fn write(call: &mut Call<'_>, sign: &str, line: &str) -> Outcome<()> {
+    call.out(sign)?;
+    call.out(line)?;
+    if line.ends_with('\n') { Ok(()) } else { call.out("\n\\ No newline at end of file\n") }
+}
+
+fn unified(
+    call: &mut Call<'_>,
+    changes: Vec<DiffOp>,
+    context: usize,
+    old: &[String],
+    new: &[String],
+) -> Outcome<()> {
+    for group in group_diff_ops(changes, context) {
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { continue };
+        let place = |start: usize, end: usize| match end - start {
+            0 => format!("{start},0"),
+            1 => format!("{}", start + 1),
+            count => format!("{},{count}", start + 1),
+        };
+        let of_old = place(first.old_range().start, last.old_range().end);
+        let of_new = place(first.new_range().start, last.new_range().end);
+        call.line(format!("@@ -{of_old} +{of_new} @@"))?;
+        for change in &group {
+            if change.tag() == DiffTag::Equal {
+                for line in &old[change.old_range()] {
+                    write(call, " ", line)?;
+                }
+                continue;
+            }
+            for line in &old[change.old_range()] {
+                write(call, "-", line)?;
+            }
+            for line in &new[change.new_range()] {
+                write(call, "+", line)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn normal(call: &mut Call<'_>, change: &DiffOp, old: &[String], new: &[String]) -> Outcome<()> {
+    let (from, to) = (change.old_range(), change.new_range());
+    let place = |range: &std::ops::Range<usize>| match range.len() {
+        0 => range.start.to_string(),
+        1 => (range.start + 1).to_string(),
+        _ => format!("{},{}", range.start + 1, range.end),
+    };
+    let letter = match (from.is_empty(), to.is_empty()) {
+        (true, _) => 'a',
+        (_, true) => 'd',
+        _ => 'c',
+    };
+    call.line(format!("{}{letter}{}", place(&from), place(&to)))?;
+    for line in &old[from] {
+        write(call, "< ", line)?;
+    }
+    if letter == 'c' {
+        call.line("---")?;
+    }
+    for line in &new[to] {
+        write(call, "> ", line)?;
+    }
+    Ok(())
+}
+
+pub fn cmp(call: &mut Call<'_>) -> Outcome {
+    let options = call.options("sl", &[("silent", 's'), ("quiet", 's')], false)?;
+    let [left, right] = options.rest.as_slice() else {
+        return Err(Stop::Fail(2, "needs two files".to_owned()));
+    };
+    let (old, new) = (call.read_or_fail(left, 2)?, call.read_or_fail(right, 2)?);
+    if old == new {
+        return Ok(0);
+    }
+    if !options.has('s') {
+        match old.iter().zip(&new).position(|(left, right)| left != right) {
+            Some(index) => {
+                let line = 1 + old[..index].iter().filter(|byte| **byte == b'\n').count();
+                call.line(format!("{left} {right} differ: byte {}, line {line}", index + 1))?;
+            }
+            None => {
+                let shorter = if old.len() < new.len() { left } else { right };
+                call.complain(&format!("EOF on {shorter}"))?;
+            }
+        }
+    }
+    Ok(1)
+}

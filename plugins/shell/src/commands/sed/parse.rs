@@ -1,0 +1,353 @@
+//! The parser of `sed` scripts.
+
+use std::collections::HashMap;
+
+use super::{Action, Address, Command, Piece, Substitution};
+use crate::regular::{Flavor, Regular};
+use crate::shell::{Outcome, fail};
+
+struct Parser {
+    signs: Vec<char>,
+    position: usize,
+    flavor: Flavor,
+}
+
+pub fn parse(script: &str, is_extended: bool) -> Outcome<Vec<Command>> {
+    let flavor = if is_extended { Flavor::Extended } else { Flavor::Basic };
+    let mut parser = Parser { signs: script.chars().collect(), position: 0, flavor };
+    let mut commands: Vec<Command> = Vec::new();
+    let (mut blocks, mut labels, mut branches) = (Vec::new(), HashMap::new(), Vec::new());
+    loop {
+        parser.skip(|sign| sign.is_whitespace() || sign == ';');
+        let Some(sign) = parser.peek() else { break };
+        if sign == '#' {
+            parser.skip(|sign| sign != '\n');
+            continue;
+        }
+        let start = parser.address()?;
+        let mut end = None;
+        parser.blanks();
+        if start.is_some() && parser.take(',') {
+            parser.blanks();
+            end = parser.end_address()?;
+            if end.is_none() {
+                return fail("unexpected `,'");
+            }
+        }
+        parser.blanks();
+        let mut is_negated = false;
+        while parser.take('!') {
+            is_negated = true;
+            parser.blanks();
+        }
+        let Some(letter) = parser.next() else { return fail("missing command") };
+        let index = commands.len();
+        let action = match letter {
+            '{' => {
+                blocks.push(index);
+                Action::Block(0)
+            }
+            '}' => {
+                let Some(open) = blocks.pop() else { return fail("unexpected `}'") };
+                commands[open].action = Action::Block(index);
+                Action::EndBlock
+            }
+            ':' => {
+                labels.insert(parser.word(), index);
+                Action::EndBlock
+            }
+            'b' | 't' | 'T' => {
+                let label = parser.word();
+                branches.push((index, label));
+                Action::Branch(letter, 0)
+            }
+            _ => parser.action(letter)?,
+        };
+        commands.push(Command { start, end, is_negated, until: None, action });
+    }
+    if !blocks.is_empty() {
+        return fail("unmatched `{'");
+    }
+    let end = commands.len();
+    for (index, label) in branches {
+        let target = match labels.get(&label) {
+            Some(target) => *target,
+            None if label.is_empty() => end,
+            None => return fail(format!("can't find label for jump to `{label}'")),
+        };
+        if let Action::Branch(_, place) = &mut commands[index].action {
+            *place = target;
+        }
+    }
+    Ok(commands)
+}
+
+impl Parser {
+    fn peek(&self) -> Option<char> {
+        self.signs.get(self.position).copied()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        self.position += 1;
+        self.signs.get(self.position - 1).copied()
+    }
+
+    fn take(&mut self, sign: char) -> bool {
+        let found = self.peek() == Some(sign);
+        self.position += usize::from(found);
+        found
+    }
+
+    fn skip(&mut self, holds: impl Fn(char) -> bool) {
+        while self.peek().is_some_and(&holds) {
+            self.position += 1;
+        }
+    }
+
+    fn blanks(&mut self) {
+        self.skip(|sign| matches!(sign, ' ' | '\t'));
+    }
+
+    fn number(&mut self) -> Option<usize> {
+        let start = self.position;
+        self.skip(|sign| sign.is_ascii_digit());
+        self.signs[start..self.position].iter().collect::<String>().parse().ok()
+    }
+
+    /// A label or a file name, up to the end of the line, or of the command for labels.
+    fn word(&mut self) -> String {
+        self.blanks();
+        let start = self.position;
+        self.skip(|sign| !matches!(sign, '\n' | ';' | '}'));
+        self.signs[start..self.position].iter().collect::<String>().trim().to_owned()
+    }
+
+    fn rest_of_line(&mut self) -> String {
+        self.blanks();
+        let start = self.position;
+        self.skip(|sign| sign != '\n');
+        self.signs[start..self.position].iter().collect()
+    }
+
+    fn address(&mut self) -> Outcome<Option<Address>> {
+        Ok(Some(match self.peek() {
+            Some('$') => {
+                self.position += 1;
+                Address::Last
+            }
+            Some(sign) if sign.is_ascii_digit() => {
+                let first = self.number().unwrap_or(usize::MAX);
+                if self.take('~') {
+                    Address::Step(first, self.number().unwrap_or(0))
+                } else {
+                    Address::Line(first)
+                }
+            }
+            Some('/') => {
+                self.position += 1;
+                self.match_address('/')?
+            }
+            Some('\\') => {
+                self.position += 1;
+                let Some(delimiter) = self.next() else { return fail("unterminated address regex") };
+                self.match_address(delimiter)?
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn end_address(&mut self) -> Outcome<Option<Address>> {
+        if self.take('+') {
+            return Ok(self.number().map(Address::More));
+        }
+        if self.take('~') {
+            return Ok(self.number().map(Address::Multiple));
+        }
+        self.address()
+    }
+
+    fn match_address(&mut self, delimiter: char) -> Outcome<Address> {
+        let Some(source) = self.delimited(delimiter, true) else { return fail("unterminated address regex") };
+        let ignores_case = self.take('I');
+        self.regular(&source, ignores_case).map(Address::Match)
+    }
+
+    fn regular(&self, source: &str, ignores_case: bool) -> Outcome<Option<Regular>> {
+        if source.is_empty() { Ok(None) } else { Regular::new(source, self.flavor, ignores_case).map(Some) }
+    }
+
+    /// Text up to a delimiter, which a backslash takes its meaning.
+    fn delimited(&mut self, delimiter: char, is_regex: bool) -> Option<String> {
+        let mut text = String::new();
+        let mut in_class = false;
+        loop {
+            let sign = self.next()?;
+            match sign {
+                '\\' => {
+                    let next = self.next()?;
+                    if next != delimiter || in_class {
+                        text.push('\\');
+                    }
+                    text.push(next);
+                }
+                '[' if is_regex && !in_class => {
+                    in_class = true;
+                    text.push(sign);
+                    for first in ['^', ']'] {
+                        if self.take(first) {
+                            text.push(first);
+                        }
+                    }
+                }
+                '[' if in_class && self.peek() == Some(':') => {
+                    text.push(sign);
+                    loop {
+                        let sign = self.next()?;
+                        text.push(sign);
+                        if sign == ']' {
+                            break;
+                        }
+                    }
+                }
+                ']' if in_class => {
+                    in_class = false;
+                    text.push(sign);
+                }
+                _ if sign == delimiter && !in_class => return Some(text),
+                _ => text.push(sign),
+            }
+        }
+    }
+
+    fn action(&mut self, letter: char) -> Outcome<Action> {
+        Ok(match letter {
+            's' => self.substitution()?,
+            'y' => {
+                let Some(delimiter) = self.next() else { return fail("unterminated `y' command") };
+                let (Some(from), Some(to)) =
+                    (self.delimited(delimiter, false), self.delimited(delimiter, false))
+                else {
+                    return fail("unterminated `y' command");
+                };
+                let decode = |text: &str| {
+                    crate::escape::decode(text, crate::escape::Kind::Format).0.chars().collect::<Vec<char>>()
+                };
+                let (from, to) = (decode(&from), decode(&to));
+                if from.len() != to.len() {
+                    return fail("strings for `y' command are different lengths");
+                }
+                Action::Transliterate(from, to)
+            }
+            'a' | 'i' | 'c' => {
+                let text = self.text();
+                match letter {
+                    'a' => Action::Append(text),
+                    'i' => Action::Insert(text),
+                    _ => Action::Change(text),
+                }
+            }
+            'q' | 'Q' => {
+                self.blanks();
+                let code = self.number().and_then(|code| i32::try_from(code).ok()).unwrap_or(0);
+                Action::Quit(code, letter == 'q')
+            }
+            'r' => Action::Read(self.rest_of_line()),
+            'w' => Action::Write(self.rest_of_line()),
+            'd' | 'D' | 'p' | 'P' | 'n' | 'N' | 'h' | 'H' | 'g' | 'G' | 'x' | '=' => Action::Letter(letter),
+            _ => {
+                return fail(format!(
+                    "command `{letter}` is not supported by this shell: s y a i c q Q r w d D p P n N h H g G x = b t T : {{ }} are"
+                ));
+            }
+        })
+    }
+
+    /// The text of `a`, `i` and `c`: the rest of the line, or lines that end in a backslash.
+    fn text(&mut self) -> String {
+        self.blanks();
+        if self.peek() == Some('\\') {
+            self.position += 1;
+            self.blanks();
+            self.take('\n');
+        }
+        let mut text = String::new();
+        while let Some(sign) = self.next() {
+            match sign {
+                '\\' => text.extend(self.next()),
+                '\n' => break,
+                _ => text.push(sign),
+            }
+        }
+        text
+    }
+
+    fn substitution(&mut self) -> Outcome<Action> {
+        let Some(delimiter) = self.next() else { return fail("unterminated `s' command") };
+        let (Some(source), Some(replacement)) =
+            (self.delimited(delimiter, true), self.delimited(delimiter, false))
+        else {
+            return fail("unterminated `s' command");
+        };
+        let mut substitution = Substitution {
+            regular: None,
+            replacement: pieces(&replacement),
+            is_global: false,
+            number: 1,
+            prints: false,
+            file: None,
+        };
+        let mut ignores_case = false;
+        loop {
+            match self.peek() {
+                Some('g') => substitution.is_global = true,
+                Some('p') => substitution.prints = true,
+                Some('i' | 'I') => ignores_case = true,
+                Some('1'..='9') => {
+                    substitution.number = self.number().unwrap_or(1);
+                    continue;
+                }
+                Some('w') => {
+                    self.position += 1;
+                    substitution.file = Some(self.rest_of_line());
+                    break;
+                }
+                Some(sign @ ('e' | 'm' | 'M')) => {
+                    return fail(format!(
+                        "flag `{sign}` of `s` is not supported by this shell: g p i w and numbers are"
+                    ));
+                }
+                Some('}' | ';' | '\n' | ' ' | '\t' | '#') | None => break,
+                Some(sign) => return fail(format!("unknown option to `s': {sign}")),
+            }
+            self.position += 1;
+        }
+        substitution.regular = self.regular(&source, ignores_case)?;
+        Ok(Action::Substitute(Box::new(substitution)))
+    }
+}
+
+/// The parts of a replacement.
+fn pieces(text: &str) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut push = |piece: Piece| match (piece, pieces.last_mut()) {
+        (Piece::Text(more), Some(Piece::Text(text))) => text.push_str(&more),
+        (piece, _) => pieces.push(piece),
+    };
+    let mut signs = text.chars();
+    while let Some(sign) = signs.next() {
+        match sign {
+            '&' => push(Piece::Group(0)),
+            '\\' => match signs.next() {
+                Some(digit @ '0'..='9') => push(Piece::Group(digit.to_digit(10).unwrap_or(0) as usize)),
+                Some(letter @ ('U' | 'L' | 'u' | 'l' | 'E')) => push(Piece::Case(letter)),
+                Some('n') => push(Piece::Text("\n".to_owned())),
+                Some('t') => push(Piece::Text("\t".to_owned())),
+                Some('r') => push(Piece::Text("\r".to_owned())),
+                Some(other) => push(Piece::Text(other.to_string())),
+                None => push(Piece::Text("\\".to_owned())),
+            },
+            _ => push(Piece::Text(sign.to_string())),
+        }
+    }
+    pieces
+}

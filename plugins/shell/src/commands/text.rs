@@ -1,0 +1,463 @@
+//! Commands over lines of text.
+
+use crate::call::{Call, chomp, lines, text_of};
+use crate::shell::{Outcome, Stop, fail};
+use crate::stream::Output;
+
+pub fn cat(call: &mut Call<'_>) -> Outcome {
+    let options = call.options("nbsAETuv", &[("number", 'n')], false)?;
+    if let Some(flag) = "sAETv".chars().find(|flag| options.has(*flag)) {
+        return fail(format!("option `-{flag}` is not supported by this shell: -n -b are"));
+    }
+    let (inputs, is_complete) = call.read_inputs(&options.rest)?;
+    let mut number = 0;
+    for (_, bytes) in inputs {
+        if !options.has('n') && !options.has('b') {
+            call.out(bytes)?;
+            continue;
+        }
+        for line in lines(&bytes) {
+            if options.has('b') && line == b"\n" {
+                call.out(line)?;
+                continue;
+            }
+            number += 1;
+            call.out(format!("{number:6}\t"))?;
+            call.out(line)?;
+        }
+    }
+    Ok(i32::from(!is_complete))
+}
+
+/// `-5` as `-n 5`.
+fn with_count(arguments: &[String]) -> Vec<String> {
+    let is_count = |text: &str| {
+        text.strip_prefix('-')
+            .is_some_and(|digits| digits.bytes().next().is_some_and(|byte| byte.is_ascii_digit()))
+    };
+    match arguments.split_first() {
+        Some((first, rest)) if is_count(first) => {
+            let mut all = vec!["-n".to_owned(), first[1..].to_owned()];
+            all.extend_from_slice(rest);
+            all
+        }
+        _ => arguments.to_vec(),
+    }
+}
+
+/// A count with a suffix such as `K`.
+fn count_of(text: &str) -> Outcome<usize> {
+    let digits = text.trim_start_matches(['+', '-']);
+    let (digits, factor) = match digits.chars().last() {
+        Some('K' | 'k') => (&digits[..digits.len() - 1], 1024),
+        Some('M') => (&digits[..digits.len() - 1], 1024 * 1024),
+        Some('b') => (&digits[..digits.len() - 1], 512),
+        _ => (digits, 1),
+    };
+    digits.parse::<usize>().map(|count| count * factor).or_else(|_| fail(format!("invalid number: '{text}'")))
+}
+
+pub fn head(call: &mut Call<'_>) -> Outcome {
+    let arguments = with_count(call.arguments);
+    let options = Call::new(call.shell, call.name, &arguments, call.io).options(
+        "n:c:qv",
+        &[("lines", 'n'), ("bytes", 'c')],
+        false,
+    )?;
+    let by_bytes = options.has('c');
+    let text = options.value(if by_bytes { 'c' } else { 'n' }).unwrap_or("10");
+    let count = count_of(text)?;
+    let leaves = text.starts_with('-');
+    if options.rest.is_empty() && !leaves {
+        // Leaves what it does not need to the next reader.
+        if by_bytes {
+            let bytes = call.io.input.read(count);
+            call.out(bytes)?;
+        } else {
+            for _ in 0..count {
+                let line = call.io.input.read_until(b'\n');
+                if line.is_empty() {
+                    break;
+                }
+                call.out(line)?;
+            }
+        }
+        return Ok(0);
+    }
+    let (inputs, is_complete) = call.read_inputs(&options.rest)?;
+    let shows_names = (inputs.len() > 1 || options.has('v')) && !options.has('q');
+    for (index, (path, bytes)) in inputs.iter().enumerate() {
+        if shows_names {
+            call.out(format!("{}==> {path} <==\n", if index > 0 { "\n" } else { "" }))?;
+        }
+        let end = match (by_bytes, leaves) {
+            (true, false) => count.min(bytes.len()),
+            (true, true) => bytes.len().saturating_sub(count),
+            (false, false) => lines(bytes).take(count).map(<[u8]>::len).sum(),
+            (false, true) => {
+                let all = lines(bytes).count();
+                lines(bytes).take(all.saturating_sub(count)).map(<[u8]>::len).sum()
+            }
+        };
+        call.out(&bytes[..end])?;
+    }
+    Ok(i32::from(!is_complete))
+}
+
+pub fn tail(call: &mut Call<'_>) -> Outcome {
+    let arguments = with_count(call.arguments);
+    let options = Call::new(call.shell, call.name, &arguments, call.io).options(
+        "n:c:qvf",
+        &[("lines", 'n'), ("bytes", 'c')],
+        false,
+    )?;
+    if options.has('f') {
+        return fail("option `-f` is not supported by this shell: -n -c -q -v are");
+    }
+    let by_bytes = options.has('c');
+    let text = options.value(if by_bytes { 'c' } else { 'n' }).unwrap_or("10");
+    let count = count_of(text)?;
+    let from_start = text.starts_with('+');
+    let (inputs, is_complete) = call.read_inputs(&options.rest)?;
+    let shows_names = (inputs.len() > 1 || options.has('v')) && !options.has('q');
+    for (index, (path, bytes)) in inputs.iter().enumerate() {
+        if shows_names {
+            call.out(format!("{}==> {path} <==\n", if index > 0 { "\n" } else { "" }))?;
+        }
+        let skipped = if from_start { count.saturating_sub(1) } else { 0 };
+        let start = match (by_bytes, from_start) {
+            (true, true) => skipped.min(bytes.len()),
+            (true, false) => bytes.len().saturating_sub(count),
+            (false, true) => lines(bytes).take(skipped).map(<[u8]>::len).sum(),
+            (false, false) => {
+                let all = lines(bytes).count();
+                lines(bytes).take(all.saturating_sub(count)).map(<[u8]>::len).sum()
+            }
+        };
+        call.out(&bytes[start..])?;
+    }
+    Ok(i32::from(!is_complete))
+}
+
+/// `wc`
+pub fn count(call: &mut Call<'_>) -> Outcome {
+    let long = [("lines", 'l'), ("words", 'w'), ("bytes", 'c'), ("chars", 'm'), ("max-line-length", 'L')];
+    let options = call.options("lwcmL", &long, false)?;
+    let kinds: Vec<char> = "lwmcL".chars().filter(|kind| options.has(*kind)).collect();
+    let kinds = if kinds.is_empty() { vec!['l', 'w', 'c'] } else { kinds };
+    let (inputs, is_complete) = call.read_inputs(&options.rest)?;
+    let mut rows: Vec<(Vec<usize>, &str)> = Vec::new();
+    let mut total = vec![0; kinds.len()];
+    let mut bytes_total = 0;
+    for (path, bytes) in &inputs {
+        bytes_total += bytes.len();
+        let counts: Vec<usize> = kinds.iter().map(|kind| count_kind(bytes, *kind)).collect();
+        for (index, count) in counts.iter().enumerate() {
+            total[index] = if kinds[index] == 'L' { total[index].max(*count) } else { total[index] + count };
+        }
+        rows.push((counts, if options.rest.is_empty() { "" } else { path }));
+    }
+    if options.rest.len() > 1 {
+        rows.push((total, "total"));
+    }
+    let is_single = rows.len() == 1 && kinds.len() == 1;
+    // As wide as the size of all files, and as 7 digits where the size of an input is not known.
+    let is_input = options.rest.is_empty() || options.rest.iter().any(|path| path == "-");
+    let width = if is_single {
+        1
+    } else if is_input {
+        7
+    } else {
+        bytes_total.to_string().len()
+    };
+    for (counts, name) in rows {
+        let counts: Vec<String> = counts.iter().map(|count| format!("{count:width$}")).collect();
+        let space = if name.is_empty() { "" } else { " " };
+        call.line(format!("{}{space}{name}", counts.join(" ")))?;
+    }
+    Ok(i32::from(!is_complete))
+}
+
+fn count_kind(bytes: &[u8], kind: char) -> usize {
+    match kind {
+        'l' => memchr_count(bytes),
+        'w' => bytes.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count(),
+        'm' => text_of(bytes).chars().count(),
+        'L' => lines(bytes).map(|line| text_of(chomp(line)).chars().count()).max().unwrap_or(0),
+        _ => bytes.len(),
+    }
+}
+
+fn memchr_count(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// A list such as `1,3-5,7-`, as ranges from 1.
+fn ranges(list: &str) -> Outcome<Vec<(usize, usize)>> {
+    let mut ranges = Vec::new();
+    for part in list.split([',', ' ']) {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let bound = |text: &str, default| if text.is_empty() { Some(default) } else { text.parse().ok() };
+        match (bound(from, 1), bound(to, usize::MAX)) {
+            (Some(from), Some(to)) if from > 0 && part != "-" && !part.is_empty() => ranges.push((from, to)),
+            _ => return fail(format!("invalid field list `{list}`: write as `1,3-5`")),
+        }
+    }
+    Ok(ranges)
+}
+
+pub fn cut(call: &mut Call<'_>) -> Outcome {
+    let long = [
+        ("fields", 'f'),
+        ("delimiter", 'd'),
+        ("characters", 'c'),
+        ("bytes", 'b'),
+        ("only-delimited", 's'),
+        ("output-delimiter", 'o'),
+        ("complement", 'C'),
+    ];
+    let options = call.options("f:d:c:b:so:C", &long, false)?;
+    let list = options.value('f').or(options.value('c')).or(options.value('b'));
+    let Some(list) = list else {
+        return fail("you must specify a list of bytes, characters, or fields: -b, -c or -f");
+    };
+    let ranges = ranges(list)?;
+    let keeps =
+        |index: usize| ranges.iter().any(|(from, to)| (*from..=*to).contains(&index)) != options.has('C');
+    let delimiter = options.value('d').unwrap_or("\t").to_owned();
+    let joiner = options.value('o').map_or(delimiter.clone(), str::to_owned);
+    let (inputs, is_complete) = call.read_inputs(&options.rest)?;
+    for (_, bytes) in inputs {
+        for line in lines(&bytes) {
+            let line = text_of(chomp(line));
+            if !options.has('f') {
+                let kept: String = line
+                    .chars()
+                    .enumerate()
+                    .filter(|(index, _)| keeps(index + 1))
+                    .map(|(_, sign)| sign)
+                    .collect();
+                call.line(kept)?;
+            } else if !line.contains(&delimiter) {
+                if !options.has('s') {
+                    call.line(line)?;
+                }
+            } else {
+                let kept: Vec<&str> = line
+                    .split(&delimiter)
+                    .enumerate()
+                    .filter(|(index, _)| keeps(index + 1))
+                    .map(|(_, field)| field)
+                    .collect();
+                call.line(kept.join(&joiner))?;
+            }
+        }
+    }
+    Ok(i32::from(!is_complete))
+}
+
+pub fn tee(call: &mut Call<'_>) -> Outcome {
+    let options = call.options("a", &[("append", 'a')], false)?;
+    let bytes = call.io.input.read_all();
+    let mut status = 0;
+    for path in &options.rest {
+        let written =
+            match path.as_str() {
+                "/dev/null" => Ok(()),
+                "/dev/stderr" => call.io.errors.write(&bytes),
+                "/dev/stdout" | "-" => call.io.output.write(&bytes),
+                _ => call.shell.files.create(&call.shell.state.current, path, options.has('a')).and_then(
+                    |file| Output::File(std::rc::Rc::new(std::cell::RefCell::new(file))).write(&bytes),
+                ),
+            };
+        if let Err(error) = written {
+            call.complain_of(path, &error)?;
+            status = 1;
+        }
+    }
+    call.out(bytes)?;
+    Ok(status)
+}
+
+/// `seq`
+pub fn sequence(call: &mut Call<'_>) -> Outcome {
+    let mut separator = "\n".to_owned();
+    let (mut pads, mut format) = (false, None);
+    let mut numbers = Vec::new();
+    let mut arguments = call.arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "-s" => separator = arguments.next().cloned().unwrap_or_default(),
+            "-w" => pads = true,
+            "-f" => format = arguments.next().cloned(),
+            text if text.starts_with("-s") => separator = text[2..].to_owned(),
+            text => numbers.push(text.to_owned()),
+        }
+    }
+    let parse = |text: &String| {
+        text.parse::<f64>().or_else(|_| fail(format!("invalid floating point argument: '{text}'")))
+    };
+    let values: Vec<f64> = numbers.iter().map(parse).collect::<Outcome<_>>()?;
+    let (first, step, last) = match values.as_slice() {
+        [last] => (1.0, 1.0, *last),
+        [first, last] => (*first, 1.0, *last),
+        [first, step, last] => (*first, *step, *last),
+        _ => return fail("needs one to three numbers"),
+    };
+    if step == 0.0 {
+        return fail("invalid Zero increment value: '0'");
+    }
+    let decimals = |text: &String| text.split_once('.').map_or(0, |(_, digits)| digits.len());
+    let decimals =
+        numbers.iter().take(numbers.len().saturating_sub(1).max(1)).map(decimals).max().unwrap_or(0);
+    // Integers are written without the floats' search for digits, which takes many times as long.
+    #[expect(clippy::cast_possible_truncation, reason = "an integer in the range")]
+    let write = |value: f64| match decimals == 0 && value.abs() < 1e15 {
+        true => (value.round() as i64).to_string(),
+        false => format!("{value:.decimals$}"),
+    };
+    let width = if pads { write(first).len().max(write(last).len()) } else { 0 };
+    let mut index = 0.0;
+    let mut is_empty = true;
+    loop {
+        let value = first + index * step;
+        if (step > 0.0 && value > last + step * 1e-9) || (step < 0.0 && value < last + step * 1e-9) {
+            break;
+        }
+        if !is_empty {
+            call.out(&separator)?;
+        }
+        is_empty = false;
+        let text = match &format {
+            Some(format) => {
+                let start = format.find('%').unwrap_or(0);
+                let spec = super::printf::Spec::parse(&format[start..], || 0);
+                let Some((spec, length)) = spec else {
+                    return fail(format!("format '{format}' is not valid"));
+                };
+                format!("{}{}{}", &format[..start], spec.float(value), &format[start + length..])
+            }
+            None if pads => format!("{value:0width$.decimals$}"),
+            None => write(value),
+        };
+        call.out(text)?;
+        index += 1.0;
+    }
+    if !is_empty {
+        call.out("\n")?;
+    }
+    Ok(0)
+}
+
+pub fn basename(call: &mut Call<'_>) -> Outcome {
+    let options = call.options("as:", &[("multiple", 'a'), ("suffix", 's')], false)?;
+    let is_many = options.has('a') || options.has('s');
+    let Some(first) = options.rest.first() else { return fail("missing operand") };
+    let suffix = options
+        .value('s')
+        .or(options.rest.get(1).filter(|_| !is_many).map(String::as_str))
+        .unwrap_or_default()
+        .to_owned();
+    let paths = if is_many { options.rest.as_slice() } else { std::slice::from_ref(first) };
+    for path in paths {
+        let trimmed = path.trim_end_matches('/');
+        let name = if trimmed.is_empty() && !path.is_empty() {
+            "/"
+        } else {
+            trimmed.rsplit('/').next().unwrap_or_default()
+        };
+        let name = name.strip_suffix(&suffix).filter(|rest| !rest.is_empty()).unwrap_or(name);
+        call.line(name)?;
+    }
+    Ok(0)
+}
+
+pub fn dirname(call: &mut Call<'_>) -> Outcome {
+    if call.arguments.is_empty() {
+        return fail("missing operand");
+    }
+    for path in call.arguments {
+        let trimmed = path.trim_end_matches('/');
+        let folder = match trimmed.rsplit_once('/') {
+            _ if trimmed.is_empty() && path.starts_with('/') => "/",
+            Some((folder, _)) if folder.trim_end_matches('/').is_empty() => "/",
+            Some((folder, _)) => folder.trim_end_matches('/'),
+            None => ".",
+        };
+        call.line(folder)?;
+    }
+    Ok(0)
+}
+
+pub fn realpath(call: &mut Call<'_>) -> Outcome {
+    let options = call.options("ems", &[], false)?;
+    for path in &options.rest {
+        call.line(call.shell.files.absolute(&call.shell.state.current, path))?;
+    }
+    Ok(0)
+}
+
+/// `rev`
+pub fn reverse_signs(call: &mut Call<'_>) -> Outcome {
+    let (inputs, is_complete) = call.read_inputs(call.arguments)?;
+    for (_, bytes) in inputs {
+        for line in lines(&bytes) {
+            call.line(text_of(chomp(line)).chars().rev().collect::<String>())?;
+        }
+    }
+    Ok(i32::from(!is_complete))
+}
+
+/// `tac`
+pub fn reverse_lines(call: &mut Call<'_>) -> Outcome {
+    let (inputs, is_complete) = call.read_inputs(call.arguments)?;
+    for (_, bytes) in inputs {
+        let all: Vec<&[u8]> = lines(&bytes).collect();
+        for line in all.into_iter().rev() {
+            call.out(line)?;
+        }
+    }
+    Ok(i32::from(!is_complete))
+}
+
+/// `nl`
+pub fn number(call: &mut Call<'_>) -> Outcome {
+    let options = call.options("b:w:s:n:", &[], false)?;
+    let all = options.value('b') == Some("a");
+    let width: usize = options.value('w').and_then(|width| width.parse().ok()).unwrap_or(6).min(100);
+    let separator = options.value('s').unwrap_or("\t").to_owned();
+    let (inputs, is_complete) = call.read_inputs(&options.rest)?;
+    let mut number = 0;
+    for (_, bytes) in inputs {
+        for line in lines(&bytes) {
+            if chomp(line).is_empty() && !all {
+                call.line(" ".repeat(width + separator.len()))?;
+                continue;
+            }
+            number += 1;
+            match options.value('n') {
+                Some("ln") => call.out(format!("{number:<width$}{separator}"))?,
+                Some("rz") => call.out(format!("{number:0width$}{separator}"))?,
+                _ => call.out(format!("{number:width$}{separator}"))?,
+            }
+            call.line(chomp(line))?;
+        }
+    }
+    Ok(i32::from(!is_complete))
+}
+
+/// `yes`
+pub fn repeat(call: &mut Call<'_>) -> Outcome {
+    let text = if call.arguments.is_empty() { "y".to_owned() } else { call.arguments.join(" ") };
+    let block = format!("{text}\n").repeat(1 + 4096 / (text.len() + 1));
+    loop {
+        match call.out(&block) {
+            Err(Stop::Pipe) => return Err(Stop::Pipe),
+            other => other?,
+        }
+        // Nothing ends a command that writes into nothing.
+        if matches!(call.io.output, Output::Null | Output::File(_)) {
+            return fail("writes without end: pipe it into `head`");
+        }
+    }
+}

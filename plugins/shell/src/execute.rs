@@ -1,0 +1,253 @@
+//! Runs the syntax tree of a script. No command is a process: each is a function over streams.
+
+mod call_command;
+mod redirect;
+mod test;
+
+use std::rc::Rc;
+
+use crate::shell::{MAX_FRAMES, Outcome, Shell, Stop};
+use crate::stream::{Output, Streams};
+use crate::syntax::{AndOr, Arm, ArmEnd, Command, Compound, List, Pipeline, Word};
+
+pub use test::evaluate as evaluate_test;
+
+impl Shell {
+    /// Runs commands, and returns the status of the last one.
+    pub fn list(&mut self, list: &List, io: &Streams) -> Outcome {
+        let mut status = 0;
+        for and_or in list {
+            status = self.and_or(and_or, io)?;
+        }
+        Ok(status)
+    }
+
+    fn and_or(&mut self, and_or: &AndOr, io: &Streams) -> Outcome {
+        let count = and_or.rest.len();
+        let mut status = self.pipeline(&and_or.first, count > 0, io)?;
+        for (index, (is_and, pipeline)) in and_or.rest.iter().enumerate() {
+            if *is_and == (status == 0) {
+                status = self.pipeline(pipeline, index + 1 < count, io)?;
+            }
+        }
+        Ok(status)
+    }
+
+    /// Runs a pipeline; where it is tested, its failure ends no shell with `-e`.
+    fn pipeline(&mut self, pipeline: &Pipeline, is_tested: bool, io: &Streams) -> Outcome {
+        let is_tested = is_tested || pipeline.is_negated;
+        self.tested += u32::from(is_tested);
+        let outcome = match pipeline.stages.as_slice() {
+            [stage] => self.command(&stage.command, io),
+            _ => self.stages(pipeline, io),
+        };
+        self.tested -= u32::from(is_tested);
+        let mut status = outcome?;
+        if pipeline.is_negated {
+            status = i32::from(status == 0);
+        }
+        self.state.status = status;
+        if status != 0 && self.state.options.exits_on_error && self.tested == 0 && !is_tested {
+            return Err(Stop::Exit(status));
+        }
+        Ok(status)
+    }
+
+    /// Runs each stage to its end over what the one before it wrote.
+    fn stages(&mut self, pipeline: &Pipeline, io: &Streams) -> Outcome {
+        let mut input = io.input.clone();
+        let (mut failed, mut was_full) = (0, false);
+        let last = pipeline.stages.len() - 1;
+        for (index, stage) in pipeline.stages.iter().enumerate() {
+            let output = if index == last { io.output.clone() } else { Output::pipe() };
+            let errors = if stage.pipes_errors { output.clone() } else { io.errors.clone() };
+            let streams = Streams { input: input.clone(), output: output.clone(), errors };
+            let status = match self.subshell(|shell| shell.command(&stage.command, &streams)) {
+                Err(Stop::Pipe) if index < last => 141,
+                other => other?,
+            };
+            // A command that wants no more, such as `head`, loses nothing.
+            self.cut_pipe |= was_full && input.is_at_end();
+            if index == last {
+                return Ok(if status == 0 && self.state.options.pipefail { failed } else { status });
+            }
+            if status != 0 {
+                failed = status;
+            }
+            let written = output.take();
+            if index > 0 {
+                // Frees what the stage before wrote.
+                input.read_all();
+            }
+            was_full = written.is_full();
+            input = crate::stream::Input::of(written.bytes);
+        }
+        Ok(failed)
+    }
+
+    /// Runs something on a copy of the state.
+    pub fn subshell(&mut self, run: impl FnOnce(&mut Self) -> Outcome) -> Outcome {
+        let state = self.state.clone();
+        let outcome = self.deeper(run);
+        self.state = state;
+        match outcome {
+            Err(Stop::Exit(status)) if self.depth == u32::MAX => Err(Stop::Exit(status)),
+            Err(Stop::Exit(status) | Stop::Return(status)) => Ok(status),
+            Err(Stop::Break(_) | Stop::Continue(_)) => Ok(0),
+            other => other,
+        }
+    }
+
+    fn command(&mut self, command: &Command, io: &Streams) -> Outcome {
+        match command {
+            Command::Simple(simple) => self.simple(simple, io),
+            Command::Function(name, body) => {
+                self.state.functions.insert(name.clone(), Rc::clone(body));
+                Ok(0)
+            }
+            Command::Compound(compound, redirects) if redirects.is_empty() => self.compound(compound, io),
+            Command::Compound(compound, redirects) => match self.redirect(redirects, io) {
+                Ok(streams) => self.compound(compound, &streams),
+                Err(stop) => self.report("", stop, io),
+            },
+        }
+    }
+
+    /// Writes the message of a failure, and returns its status.
+    pub fn report(&mut self, name: &str, stop: Stop, io: &Streams) -> Outcome {
+        let Stop::Fail(status, message) = stop else { return Err(stop) };
+        let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
+        io.errors.write(format!("{name}{message}\n").as_bytes())?;
+        Ok(status)
+    }
+
+    fn compound(&mut self, compound: &Compound, io: &Streams) -> Outcome {
+        if self.frames >= MAX_FRAMES {
+            return self.end_deep();
+        }
+        self.frames += 1;
+        let outcome = self.compound_inside(compound, io);
+        self.frames -= 1;
+        outcome
+    }
+
+    fn compound_inside(&mut self, compound: &Compound, io: &Streams) -> Outcome {
+        match compound {
+            Compound::Group(list) => self.list(list, io),
+            Compound::Subshell(list) => self.subshell(|shell| shell.list(list, io)),
+            Compound::If(arms, otherwise) => {
+                for (condition, body) in arms {
+                    if self.condition(condition, io)? {
+                        return self.list(body, io);
+                    }
+                }
+                self.list(otherwise, io)
+            }
+            Compound::Loop(is_until, condition, body) => {
+                let mut status = 0;
+                while self.condition(condition, io)? != *is_until {
+                    let outcome = self.list(body, io);
+                    if !goes_on(outcome, &mut status)? {
+                        break;
+                    }
+                }
+                Ok(status)
+            }
+            Compound::For(name, words, body) => self.for_each(name, words.as_deref(), body, io),
+            Compound::ForArithmetic([first, condition, step], body) => {
+                let mut status = 0;
+                self.arithmetic_word(first, io)?;
+                while condition.is_empty() || self.arithmetic_word(condition, io)? != 0 {
+                    let outcome = self.list(body, io);
+                    if !goes_on(outcome, &mut status)? {
+                        break;
+                    }
+                    self.arithmetic_word(step, io)?;
+                }
+                Ok(status)
+            }
+            Compound::Case(word, arms) => {
+                let text = self.expand_text(word, io)?;
+                self.case(&text, arms, io)
+            }
+            Compound::Test(test) => match self.test(test, io) {
+                Ok(holds) => Ok(i32::from(!holds)),
+                Err(Stop::Fail(_, message)) => self.report("[[", Stop::Fail(2, message), io),
+                Err(stop) => Err(stop),
+            },
+            Compound::Arithmetic(word) => match self.arithmetic_word(word, io) {
+                Ok(value) => Ok(i32::from(value == 0)),
+                Err(stop) => self.report("((", stop, io),
+            },
+        }
+    }
+
+    fn condition(&mut self, list: &List, io: &Streams) -> Outcome<bool> {
+        self.tested += 1;
+        let outcome = self.list(list, io);
+        self.tested -= 1;
+        Ok(outcome? == 0)
+    }
+
+    fn arithmetic_word(&mut self, word: &Word, io: &Streams) -> Outcome<i64> {
+        let text = self.expand_text(&[crate::syntax::Part::Double(word.clone())], io)?;
+        self.arithmetic(&text)
+    }
+
+    fn for_each(&mut self, name: &str, words: Option<&[Word]>, body: &List, io: &Streams) -> Outcome {
+        let values = match words {
+            Some(words) => self.expand_words(words, io)?,
+            None => self.state.positional.to_vec(),
+        };
+        let mut status = 0;
+        for value in values {
+            self.set(name, value)?;
+            let outcome = self.list(body, io);
+            if !goes_on(outcome, &mut status)? {
+                break;
+            }
+        }
+        Ok(status)
+    }
+
+    fn case(&mut self, text: &str, arms: &[Arm], io: &Streams) -> Outcome {
+        let mut status = 0;
+        let mut falls = false;
+        for arm in arms {
+            let mut is_met = falls;
+            for pattern in &arm.patterns {
+                if is_met {
+                    break;
+                }
+                let pattern = self.expand_pattern(pattern, io)?;
+                is_met = self.matches(&pattern, text)?;
+            }
+            if !is_met {
+                continue;
+            }
+            status = self.list(&arm.body, io)?;
+            match arm.end {
+                ArmEnd::Leave => return Ok(status),
+                ArmEnd::FallThrough => falls = true,
+                ArmEnd::TestNext => falls = false,
+            }
+        }
+        Ok(status)
+    }
+}
+
+/// Whether a loop goes on after its body.
+fn goes_on(outcome: Outcome, status: &mut i32) -> Outcome<bool> {
+    match outcome {
+        Ok(last) => *status = last,
+        Err(Stop::Break(levels)) if levels <= 1 => {
+            *status = 0;
+            return Ok(false);
+        }
+        Err(Stop::Continue(levels)) if levels <= 1 => *status = 0,
+        Err(Stop::Break(levels)) => return Err(Stop::Break(levels - 1)),
+        Err(Stop::Continue(levels)) => return Err(Stop::Continue(levels - 1)),
+        Err(stop) => return Err(stop),
+    }
+    Ok(true)
+}

@@ -1,0 +1,256 @@
+//! A simple command: its words, assignments and streams, and then a function, a builtin or a command.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use crate::call::Call;
+use crate::commands;
+use crate::shell::{Outcome, Shell, Stop, Value, Variable, fail};
+use crate::stream::Streams;
+use crate::syntax::{Argument, Assigned, Assignment, Command, Simple};
+
+/// A condition that is true of builtins that end or leave the shell where they fail.
+const ENDING: [&str; 4] = ["set", "export", "readonly", "shift"];
+
+impl Shell {
+    pub(super) fn simple(&mut self, simple: &Simple, io: &Streams) -> Outcome {
+        let status = self.state.status;
+        let arguments = match self.arguments(&simple.arguments, io) {
+            Ok(arguments) => arguments,
+            Err(stop) => return self.end_with(stop, io),
+        };
+        if self.state.options.traces && !arguments.is_empty() {
+            let words: Vec<String> =
+                arguments.iter().map(|argument| crate::escape::quote(argument)).collect();
+            io.errors.write(format!("+ {}\n", words.join(" ")).as_bytes())?;
+        }
+        let Some((name, rest)) = arguments.split_first() else {
+            self.state.status = 0;
+            for assignment in &simple.assignments {
+                if let Err(stop) = self.assign(assignment, false, io) {
+                    return self.end_with(stop, io);
+                }
+            }
+            let status = self.state.status;
+            return match self.redirect(&simple.redirects, io) {
+                Ok(_) => Ok(status),
+                Err(stop) => self.report("", stop, io),
+            };
+        };
+        self.state.status = status;
+        let streams = match self.redirect(&simple.redirects, io) {
+            Ok(streams) => streams,
+            Err(stop) => return self.report("", stop, io),
+        };
+        if simple.assignments.is_empty() {
+            return self.call(name, rest, &streams);
+        }
+        let mut scope = HashMap::new();
+        for assignment in &simple.assignments {
+            let Assigned::Word(word) = &assignment.value else { return fail("an array cannot be exported") };
+            let value = Some(Value::Text(self.expand_text(word, io)?));
+            let variable = Variable { value, is_exported: true, ..Variable::default() };
+            scope.insert(assignment.name.clone(), Rc::new(variable));
+        }
+        self.state.scopes.push(scope);
+        let outcome = self.call(name, rest, &streams);
+        if self.state.scopes.len() > 1 {
+            self.state.scopes.pop();
+        }
+        outcome
+    }
+
+    /// An error of an expansion or assignment ends the script, as in bash.
+    fn end_with(&mut self, stop: Stop, io: &Streams) -> Outcome {
+        let status = self.report("", stop, io)?;
+        Err(Stop::Exit(status))
+    }
+
+    fn arguments(&mut self, arguments: &[Argument], io: &Streams) -> Outcome<Vec<String>> {
+        let mut expanded = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            match argument {
+                Argument::Word(word) => self.expand_word(word, io, &mut expanded)?,
+                Argument::Assignment(assignment) => match &assignment.value {
+                    Assigned::Word(word) => {
+                        let value = self.expand_text(word, io)?;
+                        let sign = if assignment.appends { "+=" } else { "=" };
+                        expanded.push(format!("{}{sign}{value}", assignment.name));
+                    }
+                    Assigned::Array(_) => {
+                        // The builtin declares the name; the entries follow.
+                        let flags =
+                            expanded.iter().filter(|flag| flag.starts_with('-')).cloned().collect::<String>();
+                        let is_local =
+                            expanded.first().is_some_and(|name| name != "export" && name != "readonly");
+                        self.declare_array(&assignment.name, is_local, flags.contains('A'));
+                        self.assign(assignment, true, io)?;
+                        expanded.push(assignment.name.clone());
+                    }
+                },
+            }
+        }
+        Ok(expanded)
+    }
+
+    fn declare_array(&mut self, name: &str, is_local: bool, is_map: bool) {
+        let value = Some(if is_map { Value::Map([].into()) } else { Value::List([].into()) });
+        let variable = Rc::new(Variable { value, ..Variable::default() });
+        let scope = if is_local { self.state.scopes.len() - 1 } else { 0 };
+        self.state.scopes[scope].insert(name.to_owned(), variable);
+    }
+
+    fn assign(&mut self, assignment: &Assignment, keeps_kind: bool, io: &Streams) -> Outcome<()> {
+        let name = &assignment.name;
+        self.writable(name)?;
+        match (&assignment.value, &assignment.subscript) {
+            (Assigned::Word(word), Some(subscript)) => {
+                let subscript = self.expand_text(subscript, io)?;
+                let value = self.expand_text(word, io)?;
+                self.set_entry(name, &subscript, value, assignment.appends)
+            }
+            (Assigned::Word(word), None) => {
+                let value = self.expand_text(word, io)?;
+                self.assign_text(name, value, assignment.appends)
+            }
+            (Assigned::Array(entries), _) => {
+                let is_map = matches!(
+                    self.variable(name).and_then(|variable| variable.value.as_ref()),
+                    Some(Value::Map(_))
+                );
+                if !assignment.appends && !keeps_kind {
+                    self.variable_mut(name).value =
+                        Some(if is_map { Value::Map([].into()) } else { Value::List([].into()) });
+                }
+                let mut next = match self.variable(name).and_then(|variable| variable.value.as_ref()) {
+                    Some(Value::List(list)) => list.last_key_value().map_or(0, |(last, _)| last + 1),
+                    Some(Value::Text(_)) => 1,
+                    _ => 0,
+                };
+                for (key, word) in entries {
+                    if let Some(key) = key {
+                        let key = self.expand_text(key, io)?;
+                        let value = self.expand_text(word, io)?;
+                        self.set_entry(name, &key, value, false)?;
+                        if !is_map {
+                            next = self.index(name, &key)? + 1;
+                        }
+                        continue;
+                    }
+                    for value in self.expand_words([word], io)? {
+                        self.set_entry(name, &next.to_string(), value, false)?;
+                        next += 1;
+                    }
+                }
+                if entries.is_empty() && self.variable(name).is_none_or(|variable| variable.value.is_none()) {
+                    self.variable_mut(name).value = Some(Value::List([].into()));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Sets a variable, which may be one of integers.
+    pub fn assign_text(&mut self, name: &str, value: String, appends: bool) -> Outcome<()> {
+        let old = self.get(name).unwrap_or_default().to_owned();
+        if self.variable(name).is_some_and(|variable| variable.is_integer) {
+            let added = if appends { self.arithmetic(&old)? } else { 0 };
+            let value = self.arithmetic(&value)?.wrapping_add(added);
+            return self.set(name, value.to_string());
+        }
+        self.set(name, if appends { old + &value } else { value })
+    }
+
+    /// Calls a function or a command by its name.
+    pub fn call(&mut self, name: &str, arguments: &[String], io: &Streams) -> Outcome {
+        if let Some(body) = self.state.functions.get(name).cloned() {
+            return self.call_function(&body, arguments, io);
+        }
+        self.call_command(name, arguments, io)
+    }
+
+    fn call_function(&mut self, body: &Command, arguments: &[String], io: &Streams) -> Outcome {
+        let positional = std::mem::replace(&mut self.state.positional, Rc::new(arguments.to_vec()));
+        self.state.scopes.push(HashMap::new());
+        let scopes = self.state.scopes.len();
+        let outcome = self.deeper(|shell| shell.command(body, io));
+        self.state.scopes.truncate(scopes - 1);
+        self.state.positional = positional;
+        match outcome {
+            Err(Stop::Return(status)) => Ok(status),
+            other => other,
+        }
+    }
+
+    /// Calls a command, not a function.
+    pub fn call_command(&mut self, name: &str, arguments: &[String], io: &Streams) -> Outcome {
+        let base = match name.rsplit_once('/') {
+            Some(("/bin" | "/usr/bin", base)) => base,
+            _ => name,
+        };
+        let Some(run) = commands::find(base) else {
+            if name.contains('/') {
+                return self.run_file(name, arguments, io);
+            }
+            let message = format!("command not found; {}", commands::HINT);
+            return self.report(name, Stop::Fail(127, message), io);
+        };
+        let mut call = Call::new(self, base, arguments, io);
+        let outcome = run(&mut call).and_then(|status| call.flush().map(|()| status));
+        match outcome {
+            Err(Stop::Fail(status, message)) => {
+                let flushed = call.flush();
+                flushed?;
+                let ends = ENDING.contains(&base) && self.state.options.exits_on_error;
+                let status = self.report(base, Stop::Fail(status, message), io)?;
+                if ends { Err(Stop::Exit(status)) } else { Ok(status) }
+            }
+            Err(stop) => {
+                call.flush()?;
+                Err(stop)
+            }
+            ok => ok,
+        }
+    }
+
+    /// Runs a script of the workspace.
+    pub fn run_file(&mut self, path: &str, arguments: &[String], io: &Streams) -> Outcome {
+        let script = match self.files.read(&self.state.current, path) {
+            Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(error) => {
+                let message = crate::files::explain(&error);
+                let status = if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 };
+                return self.report(path, Stop::Fail(status, message), io);
+            }
+        };
+        let first = script.lines().next().unwrap_or_default();
+        if first.starts_with("#!") && !first.contains("sh") {
+            let message = format!("`{first}` is no shell: this shell runs its own scripts alone");
+            return self.report(path, Stop::Fail(126, message), io);
+        }
+        self.run_script(&script, path, arguments, io)
+    }
+
+    /// Runs a script in a new shell, which knows exported variables alone.
+    pub fn run_script(&mut self, script: &str, name: &str, arguments: &[String], io: &Streams) -> Outcome {
+        let list = match crate::parse::parse(script) {
+            Ok(list) => list,
+            Err(message) => return self.report(name, Stop::Fail(2, message), io),
+        };
+        let positional = Rc::new(arguments.to_vec());
+        self.subshell(|shell| {
+            let environment = shell.environment();
+            let separators = Variable { value: Some(Value::Text(" \t\n".to_owned())), ..Variable::default() };
+            shell.state.scopes = vec![HashMap::from([("IFS".to_owned(), Rc::new(separators))])];
+            environment.iter().for_each(|(name, value)| shell.export(name, value));
+            shell.state.functions.clear();
+            shell.state.options = crate::shell::Options::default();
+            shell.state.positional = positional;
+            shell.state.name = name.to_owned();
+            let tested = std::mem::take(&mut shell.tested);
+            let outcome = shell.list(&list, io);
+            shell.tested = tested;
+            outcome
+        })
+    }
+}

@@ -1,0 +1,121 @@
+//! `{a,b}` and `{1..5}`.
+
+use crate::shell::{Outcome, fail};
+use crate::syntax::{Part, Word};
+
+/// Words that one word may become.
+const MAX_WORDS: usize = 100_000;
+
+#[derive(Clone)]
+enum Token {
+    Sign(char),
+    Other(Part),
+}
+
+pub fn expand(word: &Word) -> Outcome<Vec<Word>> {
+    let has_brace = word.iter().any(|part| matches!(part, Part::Literal(text) if text.contains('{')));
+    if !has_brace {
+        return Ok(vec![word.clone()]);
+    }
+    let mut tokens = Vec::new();
+    for part in word {
+        match part {
+            Part::Literal(text) => tokens.extend(text.chars().map(Token::Sign)),
+            other => tokens.push(Token::Other(other.clone())),
+        }
+    }
+    let mut words = Vec::new();
+    let mut room = MAX_WORDS;
+    for tokens in expand_tokens(&tokens, &mut room)? {
+        words.push(join(tokens));
+    }
+    Ok(words)
+}
+
+fn join(tokens: Vec<Token>) -> Word {
+    let mut word: Word = Vec::new();
+    for token in tokens {
+        match (token, word.last_mut()) {
+            (Token::Sign(sign), Some(Part::Literal(text))) => text.push(sign),
+            (Token::Sign(sign), _) => word.push(Part::Literal(sign.to_string())),
+            (Token::Other(part), _) => word.push(part),
+        }
+    }
+    word
+}
+
+fn expand_tokens(tokens: &[Token], room: &mut usize) -> Outcome<Vec<Vec<Token>>> {
+    for (start, _) in tokens.iter().enumerate().filter(|(_, token)| matches!(token, Token::Sign('{'))) {
+        let Some((choices, end)) = choices(&tokens[start + 1..]) else { continue };
+        let mut expanded = Vec::new();
+        let rests = expand_tokens(&tokens[start + 1 + end..], room)?;
+        for choice in choices {
+            for choice in expand_tokens(&choice, room)? {
+                for rest in &rests {
+                    *room = room.saturating_sub(1);
+                    if *room == 0 {
+                        return fail(format!("braces expand to more than {MAX_WORDS} words"));
+                    }
+                    expanded.push([&tokens[..start], &choice, rest].concat());
+                }
+            }
+        }
+        return Ok(expanded);
+    }
+    Ok(vec![tokens.to_vec()])
+}
+
+/// The choices behind a `{`, and where they end.
+fn choices(tokens: &[Token]) -> Option<(Vec<Vec<Token>>, usize)> {
+    let mut depth = 0_u32;
+    let mut parts = vec![Vec::new()];
+    for (index, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Sign('}') if depth == 0 => {
+                let end = index + 1;
+                return if parts.len() > 1 { Some((parts, end)) } else { Some((sequence(&parts[0])?, end)) };
+            }
+            Token::Sign(',') if depth == 0 => {
+                parts.push(Vec::new());
+                continue;
+            }
+            Token::Sign('{') => depth += 1,
+            Token::Sign('}') => depth -= 1,
+            _ => {}
+        }
+        parts.last_mut()?.push(token.clone());
+    }
+    None
+}
+
+/// `1..5`, `a..e` or `0..10..2`.
+fn sequence(tokens: &[Token]) -> Option<Vec<Vec<Token>>> {
+    let mut text = String::new();
+    for token in tokens {
+        match token {
+            Token::Sign(sign) => text.push(*sign),
+            Token::Other(_) => return None,
+        }
+    }
+    let parts: Vec<&str> = text.split("..").collect();
+    let (first, last) = (*parts.first()?, *parts.get(1)?);
+    let step = parts.get(2).map_or(Some(1), |step| step.parse::<i64>().ok())?.unsigned_abs().max(1);
+    let is_letter = |text: &str| text.len() == 1 && text.as_bytes()[0].is_ascii_alphabetic();
+    let (from, to, width) = if is_letter(first) && is_letter(last) {
+        (i64::from(first.as_bytes()[0]), i64::from(last.as_bytes()[0]), None)
+    } else {
+        let is_padded = |text: &str| {
+            text.trim_start_matches('-').len() > 1 && text.trim_start_matches('-').starts_with('0')
+        };
+        let width = if is_padded(first) || is_padded(last) { first.len().max(last.len()) } else { 0 };
+        (first.parse().ok()?, last.parse().ok()?, Some(width))
+    };
+    let count = usize::try_from(from.abs_diff(to) / step + 1).ok().filter(|count| *count <= MAX_WORDS)?;
+    let step = i64::try_from(step).ok()? * if from <= to { 1 } else { -1 };
+    let values = (0..count).map(|index| from + step * i64::try_from(index).unwrap_or_default());
+    let written = values.map(|value| match width {
+        None => u8::try_from(value).map(char::from).unwrap_or_default().to_string(),
+        Some(width) => format!("{value:0width$}"),
+    });
+    Some(written.map(|text| text.chars().map(Token::Sign).collect()).collect())
+}

@@ -1,0 +1,101 @@
+//! A shell over the files of the session's workspace.
+//!
+//! Everything runs in this component: commands are functions over streams (`call`), a pipeline runs its stages one after
+//! the other over buffers (`execute`), and a subshell is a copy of the state (`shell`). No process is started. Depth, pipes
+//! and output have limits; a script that computes without end is stopped by the fuel of its call.
+
+mod arithmetic;
+mod awk;
+mod call;
+mod commands;
+#[cfg_attr(not(any(test, target_family = "wasm")), allow(dead_code, reason = "the component exports it"))]
+mod declared;
+mod escape;
+mod expand;
+mod files;
+mod parse;
+mod regular;
+mod execute;
+mod script;
+mod shell;
+mod stream;
+mod syntax;
+mod wildcard;
+
+// What the shared functions of `jq` need.
+#[allow(dead_code, reason = "the plugin `text` uses more of it")]
+#[path = "../../text/src/lone_braces.rs"]
+mod lone_braces;
+#[allow(dead_code, reason = "the plugin `text` uses more of it")]
+#[path = "../../text/src/pattern.rs"]
+mod pattern;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use toolgate_sdk::{Error, plugin, tool};
+
+use files::Files;
+use script::Script;
+
+/// Where the host mounts the session's workspace.
+const ROOT: &str = "/workspace";
+
+plugin! {
+    "shell",
+    publisher = "Toolgate",
+    category = "Files",
+    capabilities(filesystem = workspace),
+    defined = declared::Declared,
+    run
+}
+
+/// What a script wrote, and how it ended.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Ended {
+    pub stdout: String,
+    pub stderr: String,
+    /// 0 is success; 127 an unknown command
+    pub exit_code: i32,
+    /// What was cut, and what to do
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub notes: Vec<String>,
+}
+
+/// Runs a bash script over the files of the workspace.
+///
+/// Use it for work in many small steps: to search, filter, count, transform, compare, move and pack files in one call.
+///
+/// - Pipes, redirections, here-documents, variables, arrays, `$(( ))`, `[[ ]]`, globs, loops, `case`, functions, `set -euo pipefail`.
+/// - Commands: ls cat head tail wc sort uniq cut tr grep sed awk jq find xargs diff patch mkdir rm mv cp tee touch date base64 sha256sum tar gzip gunzip zcat printf test seq comm paste and others; `help` lists all.
+/// - There are the files of the workspace and nothing else: no other programs, no network, no background jobs (`&`), no `/tmp`.
+/// - Each call starts in `/workspace` with new variables; files stay.
+#[tool(
+    destructive,
+    open_world = false,
+    tags("shell", "bash", "command", "script", "pipe", "grep", "sed", "awk", "find"),
+    examples(
+        {"script": "printf 'b\\na\\nb\\n' | sort | uniq -c | sort -rn"} => {"stdout": "      2 b\n      1 a\n", "stderr": "", "exit_code": 0},
+        "with an input": {"script": "awk -F, '{ sum += $2 } END { print sum }'", "stdin": "a,1\nb,2\n"} => {"stdout": "3\n", "stderr": "", "exit_code": 0},
+    )
+)]
+fn run(
+    /// The script
+    script: String,
+    /// What the script reads from its standard input
+    #[default]
+    stdin: String,
+) -> Result<Ended, Error> {
+    Script { text: &script, variables: &[], input: stdin.into_bytes() }.run(workspace())
+}
+
+fn workspace() -> Files {
+    #[cfg(test)]
+    if let Some(folder) = tests::folder() {
+        return Files::new(ROOT, &folder);
+    }
+    Files::new(ROOT, std::path::Path::new(ROOT))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,278 @@
+//! The state of a shell: variables, functions and options.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use regex::Regex;
+
+use crate::files::Files;
+use crate::syntax::Command;
+use crate::wildcard;
+
+/// Nested calls of functions, substitutions and subshells. Each takes some stack.
+pub const MAX_DEPTH: u32 = 100;
+
+/// Compound commands in one another, of all functions that run.
+pub const MAX_FRAMES: u32 = 250;
+
+/// Compiled patterns that are kept.
+const MAX_REGEXES: usize = 200;
+
+/// Why a command ends without a status of its own.
+#[derive(Debug)]
+pub enum Stop {
+    /// The command failed with this status and message.
+    Fail(i32, String),
+    /// Nobody reads what it writes.
+    Pipe,
+    Exit(i32),
+    Return(i32),
+    Break(u32),
+    Continue(u32),
+}
+
+pub type Outcome<T = i32> = Result<T, Stop>;
+
+impl From<std::io::Error> for Stop {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::Pipe,
+            _ => Self::Fail(1, crate::files::explain(&error)),
+        }
+    }
+}
+
+pub fn fail<T>(message: impl Into<String>) -> Outcome<T> {
+    Err(Stop::Fail(1, message.into()))
+}
+
+#[derive(Clone, Debug)]
+pub enum Value {
+    Text(String),
+    List(BTreeMap<usize, String>),
+    Map(BTreeMap<String, String>),
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Variable {
+    pub value: Option<Value>,
+    pub is_exported: bool,
+    pub is_readonly: bool,
+    pub is_integer: bool,
+    /// An argument of a declared tool: its expansion is neither split nor a pattern.
+    pub is_whole: bool,
+}
+
+#[derive(Clone, Copy, Default)]
+pub struct Options {
+    /// `-e`
+    pub exits_on_error: bool,
+    /// `-u`
+    pub refuses_unset: bool,
+    pub pipefail: bool,
+    /// `-f`
+    pub no_glob: bool,
+    /// `-x`
+    pub traces: bool,
+    /// `shopt -s nullglob`
+    pub null_glob: bool,
+    /// `shopt -s dotglob`
+    pub dot_glob: bool,
+    /// `shopt -s nocasematch`
+    pub ignores_case: bool,
+    /// `shopt -s globstar`
+    pub globstar: bool,
+}
+
+/// What a subshell gets a copy of.
+#[derive(Clone)]
+pub struct State {
+    /// The global variables, then those of each function that runs.
+    pub scopes: Vec<HashMap<String, Rc<Variable>>>,
+    pub functions: HashMap<String, Rc<Command>>,
+    pub positional: Rc<Vec<String>>,
+    pub current: String,
+    pub options: Options,
+    pub status: i32,
+    pub name: String,
+}
+
+pub struct Shell {
+    pub state: State,
+    pub files: Files,
+    pub depth: u32,
+    /// Compound commands in one another, over all calls of functions.
+    pub frames: u32,
+    /// Greater than zero where a failure does not end a shell with `-e`.
+    pub tested: u32,
+    pub random: u64,
+    /// Whether a pipe was full, so that a command was cut short.
+    pub cut_pipe: bool,
+    regexes: HashMap<String, Regex>,
+}
+
+impl Shell {
+    pub fn new(files: Files) -> Self {
+        let root = files.root.clone();
+        let state = State {
+            scopes: vec![HashMap::new()],
+            functions: HashMap::new(),
+            positional: Rc::default(),
+            current: root.clone(),
+            options: Options::default(),
+            status: 0,
+            name: "shell".to_owned(),
+        };
+        let mut shell = Self {
+            state,
+            files,
+            depth: 0,
+            frames: 0,
+            tested: 0,
+            random: seed(),
+            cut_pipe: false,
+            regexes: HashMap::new(),
+        };
+        for (name, value) in [
+            ("HOME", root.as_str()),
+            ("PWD", &root),
+            ("PATH", "/usr/bin:/bin"),
+            ("USER", "agent"),
+            ("SHELL", "/bin/bash"),
+            ("LANG", "C.UTF-8"),
+        ] {
+            let variable = Variable {
+                value: Some(Value::Text(value.to_owned())),
+                is_exported: true,
+                ..Variable::default()
+            };
+            shell.state.scopes[0].insert(name.to_owned(), Rc::new(variable));
+        }
+        shell.state.scopes[0].insert(
+            "IFS".to_owned(),
+            Rc::new(Variable { value: Some(Value::Text(" \t\n".to_owned())), ..Variable::default() }),
+        );
+        shell
+    }
+
+    pub fn variable(&self, name: &str) -> Option<&Variable> {
+        self.state.scopes.iter().rev().find_map(|scope| scope.get(name)).map(Rc::as_ref)
+    }
+
+    /// The variable, made in the global scope if it is new.
+    pub fn variable_mut(&mut self, name: &str) -> &mut Variable {
+        let scope = self.state.scopes.iter().rposition(|scope| scope.contains_key(name)).unwrap_or(0);
+        Rc::make_mut(self.state.scopes[scope].entry(name.to_owned()).or_default())
+    }
+
+    /// The value of a variable without subscript: of an array the entry 0.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        match self.variable(name)?.value.as_ref()? {
+            Value::Text(text) => Some(text),
+            Value::List(list) => list.get(&0).map(String::as_str),
+            Value::Map(map) => map.get("0").map(String::as_str),
+        }
+    }
+
+    pub fn set(&mut self, name: &str, value: impl Into<String>) -> Outcome<()> {
+        self.writable(name)?;
+        let value = value.into();
+        let variable = self.variable_mut(name);
+        match &mut variable.value {
+            Some(Value::List(list)) => drop(list.insert(0, value)),
+            Some(Value::Map(map)) => drop(map.insert("0".to_owned(), value)),
+            other => *other = Some(Value::Text(value)),
+        }
+        Ok(())
+    }
+
+    pub fn writable(&self, name: &str) -> Outcome<()> {
+        match self.variable(name) {
+            Some(variable) if variable.is_readonly => fail(format!("{name}: readonly variable")),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn unset(&mut self, name: &str) {
+        if let Some(scope) = self.state.scopes.iter_mut().rev().find(|scope| scope.contains_key(name)) {
+            scope.remove(name);
+        }
+    }
+
+    /// Exported variables, sorted by name.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        let mut names: Vec<&String> = self.state.scopes.iter().flat_map(HashMap::keys).collect();
+        names.sort_unstable();
+        names.dedup();
+        let exported =
+            names.into_iter().filter(|name| self.variable(name).is_some_and(|variable| variable.is_exported));
+        exported.filter_map(|name| Some((name.clone(), self.get(name)?.to_owned()))).collect()
+    }
+
+    /// Compiles a regular expression, or returns it from the cache.
+    pub fn regex(&mut self, source: &str) -> Outcome<Regex> {
+        if let Some(regex) = self.regexes.get(source) {
+            return Ok(regex.clone());
+        }
+        let regex = wildcard::compile(source).or_else(fail)?;
+        if self.regexes.len() >= MAX_REGEXES {
+            self.regexes.clear();
+        }
+        self.regexes.insert(source.to_owned(), regex.clone());
+        Ok(regex)
+    }
+
+    /// Whether a whole text matches a pattern of the shell.
+    pub fn matches(&mut self, pattern: &str, text: &str) -> Outcome<bool> {
+        let ignores_case = self.state.options.ignores_case;
+        if !wildcard::is_pattern(pattern) && !ignores_case {
+            return Ok(wildcard::unescape(pattern) == text);
+        }
+        let flags = if ignores_case { "(?i)" } else { "" };
+        Ok(self
+            .regex(&format!("{flags}^(?:{})$", wildcard::translate(pattern, false, false)))?
+            .is_match(text))
+    }
+
+    pub fn next_random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+
+    /// Runs something one level deeper, up to a limit.
+    pub fn deeper<T>(&mut self, run: impl FnOnce(&mut Self) -> Outcome<T>) -> Outcome<T> {
+        if self.depth >= MAX_DEPTH {
+            return self.end_deep();
+        }
+        self.depth += 1;
+        let outcome = run(self);
+        if self.depth != u32::MAX {
+            self.depth -= 1;
+        }
+        outcome
+    }
+}
+
+impl Shell {
+    /// Ends the script, since it is nested too deep. A caller would only try again.
+    pub fn end_deep<T>(&mut self) -> Outcome<T> {
+        self.depth = u32::MAX;
+        Err(Stop::Exit(2))
+    }
+}
+
+fn seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(0) | 1
+}
+
+impl Shell {
+    /// Sets an exported variable.
+    pub fn export(&mut self, name: &str, value: &str) {
+        let value = Some(Value::Text(value.to_owned()));
+        let variable = Variable { value, is_exported: true, ..Variable::default() };
+        self.state.scopes[0].insert(name.to_owned(), Rc::new(variable));
+    }
+}

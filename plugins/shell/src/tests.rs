@@ -1,0 +1,51 @@
+//! Scripts beside a real bash, and hostile ones.
+
+mod declared;
+mod hostile;
+mod table;
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::Ended;
+use crate::files::Files;
+use crate::script::Script;
+
+thread_local! {
+    /// The workspace of a test that calls the tool itself.
+    static FOLDER: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
+}
+
+pub fn folder() -> Option<PathBuf> {
+    FOLDER.with_borrow(Clone::clone)
+}
+
+/// Stack as a call has it natively; a test thread has too little for the deepest script that is taken.
+const STACK_BYTES: usize = 64 * 1024 * 1024;
+
+/// Runs a script over a folder, in a thread of its own.
+fn run_in(folder: &Path, script: &str) -> Ended {
+    let run =
+        || Script { text: script, variables: &[], input: Vec::new() }.run(Files::new("/workspace", folder));
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run).unwrap();
+        thread.join().unwrap().unwrap()
+    })
+}
+
+fn run(script: &str) -> (Ended, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let ended = run_in(folder.path(), script);
+    (ended, folder)
+}
+
+#[test]
+fn the_examples_of_the_tool_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    FOLDER.set(Some(folder.path().to_owned()));
+    let wrong =
+        toolgate_sdk::testing::wrong_examples::<crate::run>(&toolgate_sdk::testing::context().build());
+    assert!(wrong.is_empty(), "{wrong:?}");
+}

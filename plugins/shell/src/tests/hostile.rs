@@ -1,0 +1,142 @@
+//! Scripts that want to run for ever, to use all memory, or to leave the workspace.
+
+use super::{run, run_in};
+
+#[test]
+fn a_fork_bomb_ends_by_its_depth() {
+    let (ended, _folder) = run("b() { b | b; }; b; echo after");
+    assert_eq!(ended.exit_code, 2);
+    assert!(ended.notes.iter().any(|note| note.contains("nested too deep")), "{ended:?}");
+    assert_eq!(ended.stdout, "");
+}
+
+#[test]
+fn a_background_job_is_refused() {
+    let (ended, _folder) = run(":(){ :|:& };:");
+    assert_eq!(ended.exit_code, 2);
+    assert!(ended.stderr.contains("background"), "{ended:?}");
+}
+
+#[test]
+fn recursion_ends_and_a_little_of_it_works() {
+    let (ended, _folder) = run("f() { f; }; f; echo after");
+    assert_eq!((ended.exit_code, ended.stdout.as_str()), (2, ""));
+    let (ended, _folder) =
+        run("f() { if true; then for i in 1; do while true; do f; done; done; fi; }; f; echo after");
+    assert_eq!((ended.exit_code, ended.stdout.as_str()), (2, ""));
+    let (ended, _folder) = run("f() { [ $1 -gt 50 ] && { echo $1; return; }; f $(($1 + 1)); }; f 1");
+    assert_eq!((ended.exit_code, ended.stdout.as_str()), (0, "51\n"));
+}
+
+#[test]
+fn deep_syntax_is_an_error() {
+    for script in ["(", "$(", "echo $(", "{ ", "\"${x:-", "if ", "[[ ( ", "f() { "] {
+        let script = script.repeat(5_000);
+        let (ended, _folder) = run(&script);
+        assert_eq!(ended.exit_code, 2, "{}", &script[..10]);
+    }
+    let (ended, _folder) = run(&format!("echo $(({}1{}))", "(".repeat(5_000), ")".repeat(5_000)));
+    assert_ne!(ended.exit_code, 0);
+    let (ended, _folder) =
+        run(&format!("awk 'BEGIN {{ print {}1{} }}'", "(".repeat(5_000), ")".repeat(5_000)));
+    assert_eq!(ended.exit_code, 2);
+    let (ended, _folder) = run(&format!("echo 1 | jq '{}.{}'", "[".repeat(5_000), "]".repeat(5_000)));
+    assert_ne!(ended.exit_code, 0);
+}
+
+#[test]
+fn a_writer_without_end_stops_with_its_reader() {
+    let (ended, _folder) = run("yes | head -3; yes | head -1 | cat; while true; do echo x; done | head -2");
+    assert_eq!((ended.exit_code, ended.stdout.as_str()), (0, "y\ny\ny\ny\nx\nx\n"));
+    assert_eq!(ended.notes, [""; 0]);
+}
+
+#[test]
+fn output_is_cut_with_a_note() {
+    let (ended, _folder) = run("seq 100000");
+    assert_eq!(ended.exit_code, 0);
+    assert!(ended.stdout.len() < 100_000 && ended.stdout.starts_with("1\n2\n"));
+    assert!(ended.notes[0].contains("`stdout` has 588895 bytes"), "{:?}", ended.notes);
+    let (ended, _folder) = run("yes");
+    assert_eq!(ended.exit_code, 141);
+    let (ended, _folder) = run("yes | wc -l");
+    assert!(ended.notes[0].contains("a pipe takes 8 MiB"), "{:?}", ended.notes);
+}
+
+#[test]
+fn nothing_outside_of_the_workspace_is_touched() {
+    let outside = tempfile::tempdir().unwrap();
+    let inside = outside.path().join("workspace");
+    std::fs::create_dir(&inside).unwrap();
+    std::fs::write(outside.path().join("kept.txt"), "kept").unwrap();
+    std::fs::write(inside.join("own.txt"), "own").unwrap();
+    let scripts = [
+        "rm -rf /",
+        "rm -rf /*",
+        "rm -rf ..",
+        "rm -rf ../*",
+        "rm -f ../kept.txt",
+        "echo x > ../kept.txt",
+        "echo x >> /etc/passwd",
+        "cat < /etc/passwd",
+        "cat ../kept.txt",
+        "cp own.txt ../kept.txt",
+        "mv own.txt /tmp/",
+        "cd / && rm -rf *",
+        "cd ..",
+        "find / -delete",
+        "sed -i s/kept/gone/ ../kept.txt",
+        "tee ../kept.txt",
+        "touch /x",
+        "mkdir /x",
+        "tar cf ../kept.txt own.txt",
+        "tar xf a.tar -C /",
+        "awk 'BEGIN { print 1 > \"../kept.txt\" }'",
+        "sort -o ../kept.txt own.txt",
+        "patch -i /etc/passwd",
+        "ls /",
+        "rm -rf /workspace",
+        "rm -rf .",
+        "gzip ../kept.txt",
+        "sed -n 'w ../kept.txt' own.txt",
+        "uniq own.txt ../kept.txt",
+        "base64 ../kept.txt",
+        "source ../kept.txt",
+        "../kept.txt",
+    ];
+    for script in scripts {
+        let ended = run_in(&inside, script);
+        assert_ne!(ended.exit_code, 0, "{script}: {ended:?}");
+        assert!(!ended.stderr.is_empty(), "{script}: {ended:?}");
+        assert_eq!(std::fs::read_to_string(outside.path().join("kept.txt")).unwrap(), "kept", "{script}");
+        assert_eq!(std::fs::read_to_string(inside.join("own.txt")).unwrap(), "own", "{script}");
+        assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 2, "{script}");
+    }
+    let ended = run_in(&inside, "rm -rf own.txt; ls");
+    assert_eq!((ended.exit_code, ended.stdout.as_str()), (0, ""));
+}
+
+#[test]
+fn many_files_and_large_texts_are_taken_or_refused() {
+    let (ended, folder) = run("");
+    for index in 0..5_000 {
+        std::fs::write(folder.path().join(format!("{index}.txt")), "").unwrap();
+    }
+    assert_eq!(ended.exit_code, 0);
+    let ended = run_in(folder.path(), "ls *.txt | wc -l; echo {1..3}{1..3} | wc -w");
+    assert_eq!(ended.stdout, "5000\n9\n");
+    let ended = run_in(folder.path(), "echo {1..1000}{1..1000}");
+    assert_ne!(ended.exit_code, 0);
+    let text = "a line of a large here-document\n".repeat(30_000);
+    let ended = run_in(folder.path(), &format!("wc -l <<E\n{text}E\n"));
+    assert_eq!((ended.exit_code, ended.stdout.as_str()), (0, "30000\n"));
+    let ended = run_in(
+        folder.path(),
+        "x=aaaaaaaaaa; for i in 1 2 3 4 5; do x=$x$x$x$x$x$x$x$x$x$x; done; echo ${#x}",
+    );
+    assert_eq!(ended.stdout, "1000000\n");
+    let ended = run_in(folder.path(), "echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa! | grep -E '(a+)+\\1$'");
+    assert_ne!(ended.exit_code, 0);
+    let ended = run_in(folder.path(), "printf '%999999999d' 1 | wc -c; awk 'BEGIN { $999999999 = 1 }'");
+    assert!(ended.stdout.len() < 20 && ended.exit_code == 2, "{ended:?}");
+}

@@ -1,0 +1,128 @@
+//! Patterns of the shell, such as `*.txt`, as regular expressions.
+
+use regex::{Regex, RegexBuilder};
+
+/// A compiled pattern larger than this is a mistake, or an attack.
+pub const MAX_REGEX_BYTES: usize = 1024 * 1024;
+
+/// Whether a text has signs of a pattern.
+pub fn is_pattern(text: &str) -> bool {
+    let mut signs = text.chars();
+    while let Some(sign) = signs.next() {
+        match sign {
+            '\\' => drop(signs.next()),
+            '*' | '?' | '[' => return true,
+            '@' | '+' | '!' if signs.as_str().starts_with('(') => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// A text as a pattern that matches the text alone.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for sign in text.chars() {
+        if "*?[]\\()|@+!".contains(sign) {
+            escaped.push('\\');
+        }
+        escaped.push(sign);
+    }
+    escaped
+}
+
+/// A pattern without its escapes.
+pub fn unescape(pattern: &str) -> String {
+    let mut text = String::with_capacity(pattern.len());
+    let mut signs = pattern.chars();
+    while let Some(sign) = signs.next() {
+        match sign {
+            '\\' => text.extend(signs.next()),
+            _ => text.push(sign),
+        }
+    }
+    text
+}
+
+/// Translates a pattern. With `lazy`, stars match as little as they can; with `in_path`, no slash.
+pub fn translate(pattern: &str, lazy: bool, in_path: bool) -> String {
+    let signs: Vec<char> = pattern.chars().collect();
+    let mut regex = String::new();
+    let mut groups: Vec<&str> = Vec::new();
+    let (any, many) = if in_path { ("[^/]", "[^/]*") } else { ("(?s:.)", "(?s:.)*") };
+    let mut index = 0;
+    while let Some(sign) = signs.get(index).copied() {
+        index += 1;
+        match sign {
+            '@' | '+' | '?' | '*' | '!' if signs.get(index) == Some(&'(') => {
+                index += 1;
+                regex.push_str("(?:");
+                groups.push(match sign {
+                    '+' => ")+",
+                    '?' => ")?",
+                    '*' => ")*",
+                    _ => ")",
+                });
+            }
+            ')' if !groups.is_empty() => regex.push_str(groups.pop().unwrap_or_default()),
+            '|' if !groups.is_empty() => regex.push('|'),
+            '*' => {
+                regex.push_str(many);
+                regex.push_str(if lazy { "?" } else { "" });
+            }
+            '?' => regex.push_str(any),
+            '[' => match bracket(&signs[index..]) {
+                Some((class, length)) => {
+                    regex.push_str(&class);
+                    index += length;
+                }
+                None => regex.push_str("\\["),
+            },
+            '\\' => {
+                regex.push_str(&regex::escape(&signs.get(index).copied().unwrap_or('\\').to_string()));
+                index += 1;
+            }
+            _ => regex.push_str(&regex::escape(sign.encode_utf8(&mut [0; 4]))),
+        }
+    }
+    groups.iter().rev().for_each(|end| regex.push_str(end));
+    regex
+}
+
+/// The class of a bracket expression behind its `[`, and its length with the `]`.
+pub fn bracket(signs: &[char]) -> Option<(String, usize)> {
+    let is_negated = matches!(signs.first(), Some('!' | '^'));
+    let mut index = usize::from(is_negated);
+    let mut class = String::from(if is_negated { "[^" } else { "[" });
+    let start = index;
+    loop {
+        let sign = *signs.get(index)?;
+        index += 1;
+        match sign {
+            ']' if index > start + 1 => break,
+            '[' if signs.get(index) == Some(&':') => {
+                let length = signs[index..].windows(2).position(|pair| pair == [':', ']'])?;
+                let name: String = signs[index + 1..index + length].iter().collect();
+                class.push_str(&format!("[:{name}:]"));
+                index += length + 2;
+            }
+            '-' if index > start + 1 && signs.get(index).is_some_and(|next| *next != ']') => class.push('-'),
+            '\\' if signs.get(index).is_some_and(|next| "\\]*?[-()|@+!".contains(*next)) => {
+                class.push('\\');
+                class.push(signs[index]);
+                index += 1;
+            }
+            '\\' | '[' | ']' | '^' | '&' | '~' | '-' => class.extend(['\\', sign]),
+            _ => class.push(sign),
+        }
+    }
+    class.push(']');
+    Some((class, index))
+}
+
+pub fn compile(regex: &str) -> Result<Regex, String> {
+    RegexBuilder::new(regex).size_limit(MAX_REGEX_BYTES).build().map_err(|error| {
+        let message = error.to_string();
+        message.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    })
+}
