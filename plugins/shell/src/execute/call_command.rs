@@ -9,9 +9,6 @@ use crate::shell::{Outcome, Shell, Stop, Value, Variable, fail};
 use crate::stream::Streams;
 use crate::syntax::{Argument, Assigned, Assignment, Command, Simple};
 
-/// A condition that is true of builtins that end or leave the shell where they fail.
-const ENDING: [&str; 4] = ["set", "export", "readonly", "shift"];
-
 impl Shell {
     pub(super) fn simple(&mut self, simple: &Simple, io: &Streams) -> Outcome {
         let status = self.state.status;
@@ -199,11 +196,8 @@ impl Shell {
         let outcome = run(&mut call).and_then(|status| call.flush().map(|()| status));
         match outcome {
             Err(Stop::Fail(status, message)) => {
-                let flushed = call.flush();
-                flushed?;
-                let ends = ENDING.contains(&base) && self.state.options.exits_on_error;
-                let status = self.report(base, Stop::Fail(status, message), io)?;
-                if ends { Err(Stop::Exit(status)) } else { Ok(status) }
+                call.flush()?;
+                self.report(base, Stop::Fail(status, message), io)
             }
             Err(stop) => {
                 call.flush()?;
