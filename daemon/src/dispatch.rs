@@ -32,7 +32,7 @@ use toolgate_sandbox::{Component, Exchange, Queue, Remainder, Sandbox, Upstreams
 use crate::approvals::Approvals;
 use crate::audit::{Audit, Entry};
 use crate::call::RequestedCall;
-use crate::clock::{monotonic_ms, now_ms};
+use crate::clock::{monotonic_ms, steady_unix_ms};
 use crate::credentials::Credentials;
 use crate::events::Events;
 use crate::logging::NamedEvents;
@@ -127,22 +127,22 @@ impl Dispatcher {
 
     /// Stores every second what was used of quotas, until `stop`.
     pub async fn store_quota_use_until(self, stop: CancellationToken) {
-        let mut unsaved = Vec::new();
         while tokio::time::timeout(QUOTA_STORE_INTERVAL, stop.cancelled()).await.is_err() {
-            self.store_quota_use(&mut unsaved).await;
+            self.store_quota_use().await;
         }
     }
 
-    /// Stores what was used of quotas since the last time, and what is `unsaved` since then.
-    pub async fn store_quota_use(&self, unsaved: &mut Vec<SavedCounter>) {
-        let now_ms = now_ms();
-        unsaved.extend(self.0.ledger.quotas().changed(now_ms));
-        if unsaved.is_empty() {
+    /// Stores what was used of quotas since the last time.
+    pub async fn store_quota_use(&self) {
+        let now_ms = steady_unix_ms();
+        let quotas = self.0.ledger.quotas();
+        let changed = quotas.changed(now_ms);
+        if changed.is_empty() {
             return;
         }
-        match self.0.store.store_quota_use(unsaved, now_ms).await {
-            Ok(()) => unsaved.clear(),
-            Err(error) => tracing::warn!(%error, "the use of quotas cannot be stored"),
+        if let Err(error) = self.0.store.store_quota_use(&changed, now_ms).await {
+            tracing::warn!(%error, "the use of quotas cannot be stored");
+            quotas.keep_unsaved(&changed);
         }
     }
 
@@ -173,7 +173,7 @@ fn consumer<'a>(session: &'a Session, origin: &'a Origin, outer: Option<OuterCal
 }
 
 fn charge_time() -> ChargeTime {
-    ChargeTime { monotonic_ms: monotonic_ms(), unix_ms: now_ms() }
+    ChargeTime { monotonic_ms: monotonic_ms(), unix_ms: steady_unix_ms() }
 }
 
 /// A call under way, for the steps between intent and outcome.

@@ -37,7 +37,7 @@ use url::Url;
 use crate::admin::{Admin, AdminParts};
 use crate::approvals::Approvals;
 use crate::audit::{Audit, AuditSettings};
-use crate::clock::now_ms;
+use crate::clock::{now_ms, steady_unix_ms};
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
 use crate::config::{self, Config, Listen, PagemapScan};
 use crate::credentials::{
@@ -264,7 +264,7 @@ impl PreparedDaemon {
         let tools = restore_documents(&store, &registry, &plugins).await?;
         let credentials = Credentials::open(store.clone(), registry.clone(), secrets, now_ms()).await?;
         let sessions = self.restore_sessions(&store).await?;
-        let quotas = QuotaCounters::restore(store.quota_use(now_ms()).await?);
+        let quotas = QuotaCounters::restore(store.quota_use(steady_unix_ms()).await?);
         let dispatcher = self.dispatcher(audit, &registry, &store, &credentials, quotas, shutdown);
         dispatcher.restore_at_client(&sessions).await.context("the stored answers cannot be read")?;
         let custom = CustomTools::new(CustomParts {

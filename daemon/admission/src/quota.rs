@@ -7,7 +7,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use papaya::HashMap;
 use toolgate_api::limits::Limits;
@@ -19,6 +19,8 @@ const USED_MASK: u64 = (1 << USED_BITS) - 1;
 /// Retry of a call that would be one too many at once. The end of a running call is not known.
 const RUNNING_RETRY_MS: u64 = 50;
 const PER_SECOND: u64 = 1_000;
+/// Most counters that the calls of an organization keep. Each takes some 300 bytes.
+const COUNTERS_OF_ORGANIZATION: usize = 50_000;
 
 /// The parties that a call is charged to.
 #[derive(Clone, Copy, Debug)]
@@ -103,14 +105,16 @@ pub(crate) struct Exceeded<'a> {
     pub owner: Owner,
     /// Milliseconds until another call may pass; none where the quota never lets one pass.
     pub retry_after_ms: Option<u64>,
+    /// Whether the organization has too many counters for another one.
+    pub too_many: bool,
 }
 
 /// The counters of all quotas that were used in their present period.
 #[derive(Debug, Default)]
 pub struct QuotaCounters {
     counters: HashMap<Box<str>, Arc<Counter>>,
-    /// The latest time seen, in milliseconds since 1970: a clock that is set back begins no period again.
-    latest_ms: AtomicU64,
+    /// Counters of each organization, since it chooses the names of its users.
+    kept: HashMap<Box<str>, Arc<AtomicUsize>>,
 }
 
 /// A counter as it is stored: its key, the beginning of its period in seconds since 1970, and the use in it.
@@ -118,6 +122,8 @@ pub struct QuotaCounters {
 pub struct SavedCounter {
     /// Key of the counter.
     pub key: String,
+    /// The organization whose call made it.
+    pub organization: String,
     /// Period in seconds.
     pub seconds: u32,
     /// Number of the period.
@@ -130,11 +136,16 @@ pub struct SavedCounter {
 struct Counter {
     /// The low bits of the period's number, and the use in it.
     state: AtomicU64,
+    /// The part of the use that is reserved for calls that still run.
+    held: AtomicU64,
+    /// The counters of its organization.
+    kept: Arc<AtomicUsize>,
     /// Number of the period last used, for storing.
     period: AtomicU64,
     /// None counts what runs, which no period ends.
     seconds: Option<u32>,
     is_changed: AtomicBool,
+    organization: String,
 }
 
 /// What a call may use, and where it is counted.
@@ -142,6 +153,7 @@ struct Counter {
 pub(crate) struct Reservation {
     parts: Vec<Part>,
     has_begun: bool,
+    narrowed_by: Option<String>,
 }
 
 #[derive(Debug)]
@@ -155,40 +167,43 @@ struct Part {
 impl QuotaCounters {
     /// The counters as they were stored.
     pub fn restore(saved: impl IntoIterator<Item = SavedCounter>) -> Self {
-        let counters = HashMap::new();
-        for SavedCounter { key, seconds, period, used } in saved {
+        let (counters, kept) = (HashMap::new(), HashMap::new());
+        for SavedCounter { key, organization, seconds, period, used } in saved {
             let state = (period << USED_BITS) | used.min(USED_MASK);
-            let counter = Counter { state: state.into(), ..Counter::new(Some(seconds), period) };
+            let of = kept_of(&kept, &organization);
+            of.fetch_add(1, Ordering::Relaxed);
+            let counter =
+                Counter { state: state.into(), ..Counter::new(organization, of, Some(seconds), period) };
             counters.pin().insert(key.into_boxed_str(), Arc::new(counter));
         }
-        Self { counters, latest_ms: AtomicU64::new(0) }
+        Self { counters, kept }
     }
 
     /// Removes counters of ended periods, and returns those that changed since the last time.
     pub fn changed(&self, now_ms: u64) -> Vec<SavedCounter> {
-        let now_ms = self.advance(now_ms);
         let counters = self.counters.pin();
-        // A counter of the period before may be about to be used: only one that is idle for longer is removed.
-        counters.retain(|_, counter| match counter.seconds {
-            Some(_) => counter.period.load(Ordering::Relaxed) + 1 >= counter.period_at(now_ms),
-            None => Arc::strong_count(counter) > 1 || counter.state.load(Ordering::Relaxed) > 0,
+        counters.retain(|_, counter| {
+            // A counter of the period before may be about to be used: only one that is idle for longer is removed.
+            let is_kept = match counter.seconds {
+                Some(_) => counter.period.load(Ordering::Relaxed) + 1 >= counter.period_at(now_ms),
+                None => Arc::strong_count(counter) > 1 || counter.state.load(Ordering::Relaxed) > 0,
+            };
+            if !is_kept {
+                counter.kept.fetch_sub(1, Ordering::Relaxed);
+            }
+            is_kept
         });
         let changed =
             counters.iter().filter(|(_, counter)| counter.is_changed.swap(false, Ordering::Relaxed));
-        let saved = changed.filter_map(|(key, counter)| {
-            let state = counter.state.load(Ordering::Relaxed);
-            let period = counter.period.load(Ordering::Relaxed);
-            // A call that starts the next period right now is stored the next time.
-            let is_same = tag(period) == state >> USED_BITS;
-            let saved = SavedCounter {
-                key: key.to_string(),
-                seconds: counter.seconds?,
-                period,
-                used: state & USED_MASK,
-            };
-            is_same.then_some(saved)
-        });
-        saved.collect()
+        changed.filter_map(|(key, counter)| counter.saved(key)).collect()
+    }
+
+    /// Notes that these could not be stored, so that the next [`changed`](Self::changed) returns them again.
+    pub fn keep_unsaved(&self, unsaved: &[SavedCounter]) {
+        let counters = self.counters.pin();
+        for counter in unsaved.iter().filter_map(|saved| counters.get(&*saved.key)) {
+            counter.is_changed.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Reserves the most that a call may use, and narrows its limits to what is left.
@@ -200,34 +215,27 @@ impl QuotaCounters {
         now_ms: u64,
     ) -> Result<Reservation, Exceeded<'q>> {
         let mut reservation = Reservation::default();
-        let Some(now_ms) = self.time_for(quotas, now_ms) else { return Ok(reservation) };
         for (owner, quota) in quotas.that_count(&consumer, tool) {
+            let exceeded = |retry| exceeded(quota, owner, retry, now_ms);
+            if !quota.is_ever_open() {
+                return Err(exceeded(Retry::Never));
+            }
             let counter = self.counter(owner, quota, &consumer, tool, now_ms);
+            let counter = counter.ok_or_else(|| exceeded(Retry::TooMany))?;
             let most = Used::most(limits, cost).of(quota.measure);
+            // A script holds a reservation for what its calls use.
+            let most = if consumer.is_inner && quota.measure.is_bound() { 0 } else { most };
             let (tag, reserved) =
-                counter.reserve(quota, most, now_ms).ok_or_else(|| exceeded(quota, owner, now_ms))?;
-            match quota.measure {
-                Measure::Fuel => limits.fuel = limits.fuel.min(reserved),
-                Measure::EgressBytes => limits.egress_bytes = limits.egress_bytes.min(reserved),
-                _ => {}
+                counter.reserve(quota, most, now_ms).map_err(|is_held| exceeded(Retry::of(is_held)))?;
+            if most > 0 {
+                reservation.narrow(quota, limits, reserved);
             }
             reservation.parts.push(Part { counter, measure: quota.measure, tag, reserved });
         }
         Ok(reservation)
     }
 
-    /// The time for the counters; none where there are no quotas, so that such a call shares no memory with others.
-    fn time_for(&self, quotas: &CallQuotas, now_ms: u64) -> Option<u64> {
-        quotas.0.iter().any(|(_, quotas)| !quotas.is_empty()).then(|| self.advance(now_ms))
-    }
-
-    fn advance(&self, now_ms: u64) -> u64 {
-        match self.latest_ms.load(Ordering::Relaxed) {
-            latest if latest >= now_ms => latest,
-            _ => self.latest_ms.fetch_max(now_ms, Ordering::Relaxed).max(now_ms),
-        }
-    }
-
+    /// The counter of a quota for this consumer; none where the organization has too many.
     fn counter(
         &self,
         owner: Owner,
@@ -235,15 +243,36 @@ impl QuotaCounters {
         consumer: &Consumer<'_>,
         tool: &ToolId,
         now_ms: u64,
-    ) -> Arc<Counter> {
+    ) -> Option<Arc<Counter>> {
         let key = key(owner, quota, consumer, tool);
         let counters = self.counters.pin();
         if let Some(counter) = counters.get(&*key) {
-            return Arc::clone(counter);
+            return Some(Arc::clone(counter));
+        }
+        let organization = consumer.organization.as_str();
+        let kept = kept_of(&self.kept, organization);
+        if kept.fetch_add(1, Ordering::Relaxed) >= COUNTERS_OF_ORGANIZATION {
+            kept.fetch_sub(1, Ordering::Relaxed);
+            return None;
         }
         let period = quota.seconds.map_or(0, |seconds| period_at(seconds, now_ms));
-        let new = || Arc::new(Counter::new(quota.seconds, period));
-        Arc::clone(counters.get_or_insert_with(key.into_boxed_str(), new))
+        let new = Arc::new(Counter::new(organization.to_owned(), Arc::clone(&kept), quota.seconds, period));
+        match counters.try_insert(key.into_boxed_str(), new) {
+            Ok(counter) => Some(Arc::clone(counter)),
+            Err(found) => {
+                kept.fetch_sub(1, Ordering::Relaxed);
+                Some(Arc::clone(found.current))
+            }
+        }
+    }
+}
+
+/// The number of counters of an organization.
+fn kept_of(kept: &HashMap<Box<str>, Arc<AtomicUsize>>, organization: &str) -> Arc<AtomicUsize> {
+    let kept = kept.pin();
+    match kept.get(organization) {
+        Some(found) => Arc::clone(found),
+        None => Arc::clone(kept.get_or_insert_with(organization.into(), Arc::default)),
     }
 }
 
@@ -260,24 +289,42 @@ impl CallQuotas {
 }
 
 impl Counter {
-    fn new(seconds: Option<u32>, period: u64) -> Self {
+    fn new(organization: String, kept: Arc<AtomicUsize>, seconds: Option<u32>, period: u64) -> Self {
         Self {
+            organization,
+            kept,
             state: AtomicU64::new(tag(period) << USED_BITS),
+            held: AtomicU64::new(0),
             period: period.into(),
             seconds,
             is_changed: AtomicBool::new(false),
         }
     }
 
+    /// None for a counter of what runs, and for one that a call has just started anew: it is stored the next time.
+    fn saved(&self, key: &str) -> Option<SavedCounter> {
+        let state = self.state.load(Ordering::Relaxed);
+        let period = self.period.load(Ordering::Relaxed);
+        let saved = SavedCounter {
+            key: key.to_owned(),
+            organization: self.organization.clone(),
+            seconds: self.seconds?,
+            period,
+            used: state & USED_MASK,
+        };
+        (tag(period) == state >> USED_BITS).then_some(saved)
+    }
+
     fn period_at(&self, now_ms: u64) -> u64 {
         self.seconds.map_or(0, |seconds| period_at(seconds, now_ms))
     }
 
-    /// Reserves up to `most`; nothing if nothing is left, or if `most` is one unit or a cost, which is no bound but a price.
-    fn reserve(&self, quota: &Quota, most: u64, now_ms: u64) -> Option<(u64, u64)> {
+    /// Reserves up to `most`. The error says whether calls that run hold some of what is missing. Of `calls` and `cost` a call
+    /// gets all or nothing.
+    fn reserve(&self, quota: &Quota, most: u64, now_ms: u64) -> Result<(u64, u64), bool> {
         let period = self.period_at(now_ms);
         let (tag, amount) = (tag(period), amount(quota));
-        let is_bound = matches!(quota.measure, Measure::Fuel | Measure::CpuMs | Measure::EgressBytes);
+        let is_bound = quota.measure.is_bound();
         let mut reserved = 0;
         let reserve = |state: u64| {
             let used = used_in(state, tag);
@@ -286,10 +333,12 @@ impl Counter {
             let fits = if is_bound { left > 0 || most == 0 } else { most <= left };
             fits.then(|| (tag << USED_BITS) | (used + reserved))
         };
-        self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve).ok()?;
+        let taken = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve);
+        taken.map_err(|_| self.held.load(Ordering::Relaxed) > 0)?;
+        self.held.fetch_add(reserved, Ordering::Relaxed);
         self.period.fetch_max(period, Ordering::Relaxed);
         self.is_changed.store(true, Ordering::Relaxed);
-        Some((tag, reserved))
+        Ok((tag, reserved))
     }
 
     /// Replaces what was reserved by what was used, unless the period has ended.
@@ -298,6 +347,7 @@ impl Counter {
             let total = (state & USED_MASK).saturating_sub(reserved).saturating_add(used).min(USED_MASK);
             (state >> USED_BITS == tag).then_some((tag << USED_BITS) | total)
         };
+        self.held.fetch_sub(reserved, Ordering::Relaxed);
         if self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, settle).is_ok() {
             self.is_changed.store(true, Ordering::Relaxed);
         }
@@ -305,6 +355,23 @@ impl Counter {
 }
 
 impl Reservation {
+    /// Narrows the limits of the call to what was reserved, and notes the quota that left less fuel.
+    fn narrow(&mut self, quota: &Quota, limits: &mut Limits, reserved: u64) {
+        match quota.measure {
+            Measure::Fuel if reserved < limits.fuel => {
+                limits.fuel = reserved;
+                self.narrowed_by = Some(quota.name.to_string());
+            }
+            Measure::EgressBytes => limits.egress_bytes = limits.egress_bytes.min(reserved),
+            _ => {}
+        }
+    }
+
+    /// The quota that left the call less fuel than its limit.
+    pub fn narrowed_by(&self) -> Option<&str> {
+        self.narrowed_by.as_deref()
+    }
+
     /// The guest begins to run: from now on, what is not settled counts as used.
     pub fn begin(&mut self) {
         self.has_begun = true;
@@ -322,20 +389,42 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         for Part { counter, measure, tag, reserved } in self.parts.drain(..) {
-            if !self.has_begun || measure == Measure::Running {
-                counter.settle(tag, reserved, 0);
-            }
+            let is_used = self.has_begun && measure != Measure::Running;
+            counter.settle(tag, reserved, if is_used { reserved } else { 0 });
         }
     }
 }
 
-fn exceeded(quota: &Quota, owner: Owner, now_ms: u64) -> Exceeded<'_> {
+/// The end of the wait for a quota.
+#[derive(Clone, Copy)]
+enum Retry {
+    /// The next period, or the end of a call that runs.
+    NextPeriod,
+    /// A call that runs gives back what it does not use.
+    EndOfCall,
+    /// Another counter ends.
+    TooMany,
+    Never,
+}
+
+impl Retry {
+    fn of(is_held: bool) -> Self {
+        if is_held { Self::EndOfCall } else { Self::NextPeriod }
+    }
+}
+
+fn exceeded(quota: &Quota, owner: Owner, retry: Retry, now_ms: u64) -> Exceeded<'_> {
     let until_next = |seconds: u32| {
         let length_ms = u64::from(seconds) * PER_SECOND;
         length_ms - now_ms % length_ms
     };
-    let retry_after_ms = quota.seconds.map_or(RUNNING_RETRY_MS, until_next);
-    Exceeded { quota, owner, retry_after_ms: quota.is_ever_open().then_some(retry_after_ms) }
+    let retry_after_ms = match retry {
+        Retry::NextPeriod => Some(quota.seconds.map_or(RUNNING_RETRY_MS, until_next)),
+        Retry::EndOfCall => Some(RUNNING_RETRY_MS.min(quota.seconds.map_or(RUNNING_RETRY_MS, until_next))),
+        Retry::TooMany => Some(quota.seconds.map_or(RUNNING_RETRY_MS, until_next)),
+        Retry::Never => None,
+    };
+    Exceeded { quota, owner, retry_after_ms, too_many: matches!(retry, Retry::TooMany) }
 }
 
 /// The amount in the unit that is counted.

@@ -11,6 +11,8 @@ use crate::tools::ToolList;
 
 /// Most quotas of one policy. A call looks at each.
 const QUOTAS: usize = 32;
+/// Most properties by which a quota is divided.
+const DIMENSIONS: usize = 6;
 /// Greatest amount.
 const AMOUNT: u64 = 1 << 53;
 /// Longest period: a leap year.
@@ -38,7 +40,7 @@ pub struct Quota {
     #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 31_622_400))]
     pub seconds: Option<u32>,
     /// The quota is for each of these apart. Default: one for all that the policy is for.
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "per")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<QuotaPer>>, max_items = 6))]
     pub per: Vec<QuotaPer>,
     /// The tools whose calls count. Default: all.
@@ -71,6 +73,11 @@ pub enum Measure {
 }
 
 impl Measure {
+    /// Whether a call gets what is left of it, up to its own limit.
+    pub fn is_bound(self) -> bool {
+        matches!(self, Self::Fuel | Self::CpuMs | Self::EgressBytes)
+    }
+
     /// The word in documents.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -136,6 +143,17 @@ impl Quota {
         self.amount > 0
     }
 }
+
+fn per<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<QuotaPer>, D::Error> {
+    let Some(Dimensions(mut per)) = Option::deserialize(from)? else { return Ok(Vec::new()) };
+    per.sort_unstable();
+    per.dedup();
+    Ok(per)
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Dimensions(#[serde(deserialize_with = "list_of::<_, _, DIMENSIONS>")] Vec<QuotaPer>);
 
 fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     let seconds = Option::<u64>::deserialize(from)?;

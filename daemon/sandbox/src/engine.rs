@@ -120,7 +120,7 @@ pub struct Sandbox {
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
     pub(crate) linker: Linker<CallState>,
-    /// Runs components with streams and futures; made for the first of them.
+    /// Runs components with streams and futures; made for the first code that the other engine does not take.
     concurrent: Arc<OnceLock<(Engine, Linker<CallState>)>>,
     fingerprint: String,
     pub(crate) scheduler: CpuScheduler,

@@ -14,7 +14,7 @@ use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqliteConnection};
 
 use super::format::{LogPosition, RecordHeader, RecordKind};
 use super::index::{BATCH_ROWS, integer};
-use super::record::{AdminRecord, CallIntent, Kind, Status};
+use super::record::{AdminRecord, CallIntent, Executed, Kind, Status};
 use super::usage::{RecordedUse, UsageSums};
 
 const COLUMNS: [&str; 17] = [
@@ -165,6 +165,8 @@ struct OutcomeKeys<'a> {
     error_type: Option<Cow<'a, str>>,
     #[serde(default)]
     usage: RecordedUse,
+    #[serde(default)]
+    executed: Option<Executed>,
 }
 
 #[derive(Deserialize)]
@@ -258,7 +260,9 @@ impl IndexBatch {
         let row = self.open_rows.get(&of).and_then(|index| self.rows.get_mut(*index));
         if let Some(keys) = row.as_ref().map(|row| &row.keys).or_else(|| running.get(&of)) {
             let is_ok = matches!(status, Status::Ok | Status::ClientRequired | Status::ApprovalRequired);
-            self.usage.add(keys, header.at_ms, outcome.usage, is_ok);
+            if outcome.executed == Some(Executed::Yes) {
+                self.usage.add(keys, header.at_ms, outcome.usage, is_ok);
+            }
         }
         match row {
             Some(row) => {

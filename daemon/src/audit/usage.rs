@@ -73,7 +73,7 @@ pub struct UsageQuery {
 }
 
 impl UsageSums {
-    /// Adds the outcome of a call. A call that never entered the sandbox used nothing; neither did the client's part of one.
+    /// Adds the outcome of a call that ran. The record of the client's part of a call has no usage.
     pub fn add(&mut self, keys: &RowKeys, ended_ms: u64, used: RecordedUse, is_ok: bool) {
         let Some((organization, agent, tool)) = keys.of_call().filter(|_| used.duration_us > 0) else {
             return;

@@ -68,16 +68,7 @@ impl Dispatcher {
         };
         let mut files = None;
         loop {
-            let slot = tokio::select! {
-                biased;
-                // An inner call runs in the slot of its outer call, and would wait for another one for ever.
-                () = std::future::ready(()), if options.outer.is_some() => None,
-                slot = self.0.queue.enter(session.setup.organization.as_str(), deadline) => {
-                    Some(slot.map_err(queue_refusal)?)
-                }
-                // A stopped call is recorded and does not run, so it needs no slot.
-                () = stop.wait_for_request() => None,
-            };
+            let slot = self.wait_for_slot(session, options, deadline, stop).await?;
             let snapshot = self.0.registry.snapshot();
             let (compiling, setup) = (snapshot.compiling_plugin(&call.tool), &session.setup);
             let may_use = |plugin: &Namespace| {
@@ -106,11 +97,7 @@ impl Dispatcher {
                 }
             }
             let verdict = self.0.ledger.admit(consumer, verdict, charge_time());
-            if let Some(retry_after_ms) = retry_to_wait_for(&verdict)
-                && !stop.is_requested()
-                && let at = Instant::now() + Duration::from_millis(jittered(retry_after_ms))
-                && at < deadline()
-            {
+            if let Some(at) = retry_at(&verdict, stop).filter(|at| *at < deadline()) {
                 drop((slot, files.take()));
                 tokio::select! {
                     () = sleep_until(at) => {}
@@ -125,6 +112,25 @@ impl Dispatcher {
 }
 
 impl Dispatcher {
+    async fn wait_for_slot(
+        &self,
+        session: &Session,
+        options: &CallOptions,
+        deadline: impl Fn() -> Instant,
+        stop: Stop<'_>,
+    ) -> Result<Option<Slot>, CallError> {
+        tokio::select! {
+            biased;
+            // An inner call runs in the slot of its outer call, and would wait for another one for ever.
+            () = std::future::ready(()), if options.outer.is_some() => Ok(None),
+            slot = self.0.queue.enter(session.setup.organization.as_str(), deadline) => {
+                slot.map(Some).map_err(queue_refusal)
+            }
+            // A stopped call is recorded and does not run, so it needs no slot.
+            () = stop.wait_for_request() => Ok(None),
+        }
+    }
+
     /// Waits for the compilation of the tool's plugin, at the first start of a daemon.
     async fn wait_until_compiled(
         &self,
@@ -146,17 +152,13 @@ impl Dispatcher {
     }
 }
 
-/// The time until a refused call can succeed, if its quota says that it waits.
-fn retry_to_wait_for(verdict: &Charged) -> Option<u64> {
-    match verdict {
-        Verdict::Refused(refusal) if refusal.waits => refusal.error.retry_after_ms(),
-        _ => None,
-    }
-}
-
-/// A little later, so that not all calls that wait for one quota come back at once.
-fn jittered(retry_after_ms: u64) -> u64 {
-    retry_after_ms + rand::random_range(0..=retry_after_ms.min(JITTER_MS))
+/// The time at which a refused call is decided again, if its quota says that it waits. A little later than the call can
+/// succeed, so that not all calls that wait for one quota come back at once.
+fn retry_at(verdict: &Charged, stop: Stop<'_>) -> Option<Instant> {
+    let Verdict::Refused(refusal) = verdict else { return None };
+    let retry_after_ms = refusal.error.retry_after_ms().filter(|_| refusal.waits && !stop.is_requested())?;
+    let jitter_ms = rand::random_range(0..=retry_after_ms.min(JITTER_MS));
+    Some(after(Instant::now(), retry_after_ms.saturating_add(jitter_ms)))
 }
 
 fn may_change_files(verdict: &Verdict<Component>) -> bool {

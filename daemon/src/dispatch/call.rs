@@ -203,10 +203,8 @@ impl Dispatcher {
         let stop = Stop { cancelled, revoked, shutdown: parts.detached.shutdown() };
         let refused = RefusedAttempt { session, call, sha256, origin };
         let trace = options.trace.as_ref();
-        let admitted = match self
-            .admit(session, call, consumer(session, origin, options.outer), options, arrived, stop)
-            .await
-        {
+        let consumer = consumer(session, origin, options.outer);
+        let admitted = match self.admit(session, call, consumer, options, arrived, stop).await {
             Ok(admitted) => admitted,
             Err(error) => {
                 let given_up = Box::pin(self.record_given_up(&refused, error, options, arrived)).await;
@@ -342,7 +340,6 @@ impl Dispatcher {
             }
         };
         self.record_approval_use(attempt, approval.as_ref());
-        let session = attempt.session;
         let script = admitted.access().may_call_tools() && attempt.exchanges.is_none();
         let script = script.then(|| Script::new(self, attempt, &admitted, deadline));
         let context = self.context(&admitted, attempt, deadline, workspace, script.as_ref());
@@ -351,8 +348,7 @@ impl Dispatcher {
         let began = Instant::now();
         admitted.begin();
         let mut finished = self.0.sandbox.run(&admitted, context, stopped).await;
-        finished.usage.cost = if finished.executed { admitted.tool().cost } else { 0 };
-        admitted.settle(finished.executed.then(|| used(&finished)).as_ref());
+        settle(&admitted, &mut finished, script.as_deref());
         if !finished.executed {
             // The deadline passed before the first instruction: nothing of what was approved has happened.
             Box::pin(self.release_approval(approval)).await;
@@ -369,16 +365,10 @@ impl Dispatcher {
             None => self.check_result(attempt, &admitted, &mut finished).await,
         };
         record::effects(&self.0.audit, attempt.entry, &admitted, &finished);
-        record::log_lines(session, attempt.call, &admitted, &finished);
-        record::log_exception(session, &outcome, admitted.id());
-        self.count_end(session, &outcome);
-        let on = match outcome.state {
-            OutcomeState::ClientRequired { .. } => {
-                Some(PendingOn::Client(ClientPart::Admitted(Box::new(admitted))))
-            }
-            OutcomeState::ApprovalRequired(_) => Some(PendingOn::Script { began_ms: attempt.began_ms() }),
-            _ => None,
-        };
+        record::log_lines(attempt.session, attempt.call, &admitted, &finished);
+        record::log_exception(attempt.session, &outcome, admitted.id());
+        self.count_end(attempt.session, &outcome);
+        let on = pending_on(&outcome, admitted, attempt);
         (outcome, on)
     }
 
@@ -509,10 +499,41 @@ impl Dispatcher {
     }
 }
 
-/// The use of a call that quotas count.
-fn used(finished: &FinishedCall) -> Used {
+/// The party that the outcome of a guest waits for.
+fn pending_on(
+    outcome: &CallOutcome,
+    admitted: Admitted<Component>,
+    attempt: &Attempt<'_>,
+) -> Option<PendingOn> {
+    match outcome.state {
+        OutcomeState::ClientRequired { .. } => {
+            Some(PendingOn::Client(ClientPart::Admitted(Box::new(admitted))))
+        }
+        OutcomeState::ApprovalRequired(_) => Some(PendingOn::Script { began_ms: attempt.began_ms() }),
+        _ => None,
+    }
+}
+
+/// Settles what the quotas of the call reserved. A call that never ran costs nothing, and a script what it used itself.
+fn settle(admitted: &Admitted<Component>, finished: &mut FinishedCall, script: Option<&Script>) {
+    if !finished.executed {
+        return admitted.settle(None);
+    }
+    finished.usage.cost = admitted.tool().cost;
+    finished.usage.fuel = finished.usage.fuel.saturating_sub(script.map_or(0, Script::inner_fuel));
+    if let Err(error) = &mut finished.outcome
+        && error.error_type == ErrorType::FuelExhausted
+        && let Some(quota) = admitted.narrowing_quota()
+    {
+        // The tool had less than its own limit, so the failure is not the tool's.
+        *error = CallError::new(
+            ErrorType::QuotaExceeded,
+            format!("the quota `{quota}` had less fuel left than the call needs"),
+            "ask for a smaller piece of work, or call again in the next period of the quota",
+        );
+    }
     let Usage { fuel, cpu_us, egress_bytes, cost, .. } = finished.usage;
-    Used { fuel, cpu_us, egress_bytes, cost }
+    admitted.settle(Some(&Used { fuel, cpu_us, egress_bytes, cost }));
 }
 
 /// The outcome of a script that one of its calls ended.

@@ -38,6 +38,8 @@ pub(super) struct Script {
     most_calls: u64,
     /// Bytes over the network that its calls have left.
     egress_left: AtomicU64,
+    /// Fuel of its calls, which their own records have.
+    inner_fuel: AtomicU64,
     end: Mutex<Option<OutcomeState>>,
 }
 
@@ -66,8 +68,14 @@ impl Script {
             calls: AtomicU64::new(0),
             most_calls: admitted.limits().inner_calls,
             egress_left: AtomicU64::new(admitted.limits().egress_bytes),
+            inner_fuel: AtomicU64::new(0),
             end: Mutex::new(None),
         })
+    }
+
+    /// Fuel of the calls that the script made, those of an earlier run included.
+    pub fn inner_fuel(&self) -> u64 {
+        self.inner_fuel.load(Ordering::Relaxed)
     }
 
     /// The end that an inner call gave the script.
@@ -115,6 +123,7 @@ impl Script {
     /// Answers from the record count as what the call used, so that each run of the script has the same left.
     fn result_of(&self, answer: &CallAnswer) -> InnerCall {
         let outcome = &answer.outcome;
+        self.inner_fuel.fetch_add(outcome.usage.fuel, Ordering::Relaxed);
         // Its calls are made one after another.
         let egress_left = self.egress_left.load(Ordering::Relaxed).saturating_sub(outcome.usage.egress_bytes);
         self.egress_left.store(egress_left, Ordering::Relaxed);

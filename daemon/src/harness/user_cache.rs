@@ -3,7 +3,9 @@
 //!
 //! The code is authenticated as in a daemon, by a key of this user outside the cache folder.
 
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::PathBuf;
 
 use crate::keys::{KEY_BYTES, KeyError, read_or_generate};
@@ -30,11 +32,17 @@ impl UserCache {
         })
     }
 
-    /// Reads or generates the key.
+    /// Reads or generates the key. A key that another user owns or reads is none, since code that it authenticates runs as this
+    /// user.
     pub(super) fn key(&self) -> Result<[u8; KEY_BYTES], KeyError> {
         let folder = self.key_file.parent().unwrap_or(&self.key_file);
         let in_folder = |source: io::Error| KeyError::Io { path: folder.to_owned(), source };
-        std::fs::create_dir_all(folder).map_err(in_folder)?;
-        read_or_generate(&self.key_file)
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(in_folder)?;
+        let key = read_or_generate(&self.key_file)?;
+        let file = std::fs::metadata(&self.key_file).map_err(in_folder)?;
+        match file.uid() == rustix::process::geteuid().as_raw() && file.mode() & 0o077 == 0 {
+            true => Ok(key),
+            false => Err(KeyError::NotAKey(self.key_file.clone())),
+        }
     }
 }

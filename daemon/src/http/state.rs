@@ -74,7 +74,7 @@ impl App {
             tracing::warn!(left, "changes were still being made when the time to drain ended");
         }
         detached.close().await;
-        self.parts().dispatcher.store_quota_use(&mut Vec::new()).await;
+        self.parts().dispatcher.store_quota_use().await;
         self.parts().sessions.answers().close().await;
         self.parts().credentials.close().await;
         self.parts().store.close().await;

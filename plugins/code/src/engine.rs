@@ -49,16 +49,13 @@ pub fn run(calls: Calls, script: &str, arguments: &Value) -> Result<Output, Erro
 
 /// Returns the function whose body is the script.
 fn parse(script: &str, context: &mut Context) -> Result<JsValue, Error> {
+    // The text alone first: one that closes the brackets around it would run before it is called.
+    let mut parser = Parser::new(Source::from_bytes(script));
+    let alone = parser.parse_function_body(context.interner_mut(), false, true);
+    alone.map_err(|error| failure::syntax(&error, script))?;
     let source = format!("{OPENING}{script}{CLOSING}");
     let parsed = context.eval(Source::from_bytes(&source).with_path(Path::new(SCRIPT)));
-    parsed.map_err(|error| {
-        // The text alone has the better error: in its brackets, a missing one is found after the end.
-        let mut parser = Parser::new(Source::from_bytes(script));
-        match parser.parse_function_body(context.interner_mut(), false, true) {
-            Err(error) => failure::syntax(&error, script),
-            Ok(_) => failure::syntax_around(&error),
-        }
-    })
+    parsed.map_err(|error| failure::syntax_around(&error))
 }
 
 /// Returns what a script returns.

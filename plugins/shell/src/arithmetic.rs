@@ -28,13 +28,20 @@ const BINARY: [(&str, u8); 19] = [
     ("|", 4),
 ];
 
+/// Evaluates a text that expansions may have made. In a declared tool it assigns nothing, since an argument may be in it.
 pub fn evaluate(shell: &mut Shell, text: &str) -> Outcome<i64> {
-    evaluate_at(shell, text, 0)
+    let may_assign = !shell.is_declared;
+    evaluate_at(shell, text, may_assign, 0)
 }
 
-fn evaluate_at(shell: &mut Shell, text: &str, depth: u32) -> Outcome<i64> {
+/// Evaluates a text that stands in the script as it is.
+pub fn evaluate_literal(shell: &mut Shell, text: &str) -> Outcome<i64> {
+    evaluate_at(shell, text, true, 0)
+}
+
+fn evaluate_at(shell: &mut Shell, text: &str, may_assign: bool, depth: u32) -> Outcome<i64> {
     let signs = text.chars().filter(|sign| *sign != '"').collect();
-    let mut evaluation = Evaluation { shell, signs, position: 0, depth, skips: 0 };
+    let mut evaluation = Evaluation { shell, signs, position: 0, depth, skips: 0, may_assign };
     evaluation.blanks();
     if evaluation.signs.len() == evaluation.position {
         return Ok(0);
@@ -54,6 +61,8 @@ struct Evaluation<'s> {
     depth: u32,
     /// Greater than zero in an operand that is read but not evaluated.
     skips: u32,
+    /// Whether assignments count.
+    may_assign: bool,
 }
 
 /// A variable, or an entry of an array.
@@ -291,8 +300,10 @@ impl Evaluation<'_> {
             None => Ok(0),
             Some(text) => match text.trim().parse() {
                 Ok(number) if !text.trim().starts_with('0') || text.trim() == "0" => Ok(number),
+                // The value may be an argument, which is never parsed.
+                _ if self.shell.is_declared => fail(format!("{}: no whole number", place.name)),
                 _ if self.depth > MAX_DEPTH / 2 => fail("expression recursion level exceeded"),
-                _ => evaluate_at(self.shell, &text, self.depth + 1),
+                _ => evaluate_at(self.shell, &text, self.may_assign, self.depth + 1),
             },
         }
     }
@@ -300,6 +311,12 @@ impl Evaluation<'_> {
     fn store(&mut self, place: &Place, value: i64) -> Outcome<()> {
         if self.skips > 0 {
             return Ok(());
+        }
+        if !self.may_assign {
+            return fail(format!(
+                "{}: no assignment beside an expansion: write the name without `$`",
+                place.name
+            ));
         }
         match &place.subscript {
             Some(subscript) => self.shell.set_entry(&place.name, subscript, value.to_string(), false),

@@ -1,7 +1,7 @@
 //! Declared shell tools (T8b): a definition of kind `shell` has commands, and each becomes a tool.
 //!
 //! A command is parsed once, as it stands. The arguments of a call are variables, whose values are never parsed: an
-//! expansion of one is one word, with or without quotes.
+//! expansion of one is one word, with or without quotes, and in arithmetic it is a number that assigns nothing.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,26 @@ const DOCUMENT_BYTES: usize = 2 * 1024 * 1024;
 const ARGUMENTS: usize = 100;
 
 /// Variables that change how a script runs.
-const RESERVED: [&str; 10] =
-    ["IFS", "PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LANG", "REPLY", "BASH_REMATCH"];
+const RESERVED: [&str; 18] = [
+    "IFS",
+    "PATH",
+    "HOME",
+    "PWD",
+    "OLDPWD",
+    "SHELL",
+    "USER",
+    "LANG",
+    "REPLY",
+    "BASH_REMATCH",
+    "HOSTNAME",
+    "SECONDS",
+    "UID",
+    "EUID",
+    "RANDOM",
+    "LINENO",
+    "BASHPID",
+    "EPOCHSECONDS",
+];
 
 /// The part of the component that serves definitions.
 pub struct Declared;
@@ -157,6 +175,14 @@ fn close_schema(place: &str, schema: Option<Map<String, Value>>) -> Result<Map<S
     if !matches!(schema.get("additionalProperties"), None | Some(Value::Bool(false))) {
         let message = "arguments that are not named are no variables";
         return Err(ReadError::new(format!("{place}/additionalProperties"), message, "leave it out"));
+    }
+    if schema.contains_key("patternProperties") {
+        let message = "a pattern allows names that the commands may use themselves";
+        return Err(ReadError::new(
+            format!("{place}/patternProperties"),
+            message,
+            "name each argument in `properties`",
+        ));
     }
     let properties = schema.entry("properties").or_insert(json!({}));
     let Some(properties) = properties.as_object().filter(|properties| properties.len() <= ARGUMENTS) else {

@@ -6,9 +6,10 @@ mod test;
 
 use std::rc::Rc;
 
+use crate::arithmetic;
 use crate::shell::{MAX_FRAMES, Outcome, Shell, Stop};
 use crate::stream::{Output, Streams};
-use crate::syntax::{AndOr, Arm, ArmEnd, Command, Compound, List, Pipeline, Word};
+use crate::syntax::{AndOr, Arm, ArmEnd, Command, Compound, List, Part, Pipeline, Word};
 
 pub use test::evaluate as evaluate_test;
 
@@ -189,9 +190,10 @@ impl Shell {
         Ok(outcome? == 0)
     }
 
-    fn arithmetic_word(&mut self, word: &Word, io: &Streams) -> Outcome<i64> {
-        let text = self.expand_text(&[crate::syntax::Part::Double(word.clone())], io)?;
-        self.arithmetic(&text)
+    pub fn arithmetic_word(&mut self, word: &Word, io: &Streams) -> Outcome<i64> {
+        let is_literal = word.iter().all(|part| matches!(part, Part::Literal(_) | Part::Quoted(_)));
+        let text = self.expand_text(&[Part::Double(word.clone())], io)?;
+        if is_literal { arithmetic::evaluate_literal(self, &text) } else { self.arithmetic(&text) }
     }
 
     fn for_each(&mut self, name: &str, words: Option<&[Word]>, body: &List, io: &Streams) -> Outcome {

@@ -173,8 +173,7 @@ impl Shell {
                     fields.push(&path, true);
                 }
                 Part::Arithmetic(word) => {
-                    let text = self.expand_text(&[Part::Double(word.to_vec())], io)?;
-                    let value = self.arithmetic(&text)?.to_string();
+                    let value = self.arithmetic_word(word, io)?.to_string();
                     if is_quoted { fields.push(&value, true) } else { fields.split(&value) }
                 }
             }

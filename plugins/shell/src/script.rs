@@ -52,6 +52,7 @@ impl Script<'_> {
             }
         };
         let mut shell = Shell::new(files);
+        shell.is_declared = !self.variables.is_empty();
         for (name, argument) in self.variables {
             let value = match argument {
                 Argument::Text(text) => Value::Text(text.clone()),

@@ -106,6 +106,8 @@ pub struct Shell {
     /// Greater than zero where a failure does not end a shell with `-e`.
     pub tested: u32,
     pub random: u64,
+    /// Whether the script is a declared tool, whose arguments are never parsed.
+    pub is_declared: bool,
     /// Whether a pipe was full, so that a command was cut short.
     pub cut_pipe: bool,
     regexes: HashMap<String, Regex>,
@@ -129,6 +131,7 @@ impl Shell {
             depth: 0,
             frames: 0,
             tested: 0,
+            is_declared: false,
             random: seed(),
             cut_pipe: false,
             regexes: HashMap::new(),

@@ -9,7 +9,7 @@ use super::with_fixture;
 fn t8_a_script_runs_over_the_files_of_the_workspace() {
     with_fixture(|fixture| {
         let session = fixture.session();
-        session.put_file("in/names.txt", b"Ada\nGrace\nAda\n").expect(201);
+        session.put_file("in/names.txt", b"Ada\nGrace\nAda\n").expect(204);
         let script = "cd in && sort names.txt | uniq -c | awk '{ print $2 \": \" $1 }' > ../counts.txt; cat ../counts.txt; ls /; exit 3";
         let reply = session.call("shell/run", json!({"script": script}));
         assert_eq!(reply.output()["stdout"], "Ada: 2\nGrace: 1\n", "{}", reply.0);
@@ -68,7 +68,7 @@ fn t8b_a_declared_command_is_a_tool() {
         assert_eq!(refused["details"]["pointer"], "/commands/0/command", "{refused}");
         operator.make("/v1/orgs/commands/tools/notes", &definition).expect(201);
         let session = operator.open_session("commands/bot");
-        session.put_file("notes.txt", b"call Ada\n$(touch x); rm notes.txt\n").expect(201);
+        session.put_file("notes.txt", b"call Ada\n$(touch x); rm notes.txt\n").expect(204);
         let find = |text: &str| session.call("notes/find", json!({"text": text, "file": "notes.txt"}));
         assert_eq!(find("Ada").output()["stdout"], "1:call Ada\n");
         for text in ["$(touch x); rm notes.txt", "'; touch x; '", "`touch x`", "no such; touch x"] {

@@ -25,7 +25,7 @@ fn set_quotas(client: &Client, organization: &str, quotas: &Value) {
 }
 
 fn calculate(session: &Session) -> Result<(), (String, Value)> {
-    let reply = session.call("arithmetic/calculate", json!({"expression": "1 + 1"}));
+    let reply = session.call("arithmetic/evaluate", json!({"expression": "1 + 1"}));
     match reply.status() {
         "ok" => Ok(()),
         _ => Err((reply.error_type().unwrap_or_default().to_owned(), reply.0["error"]["details"].clone())),
@@ -141,7 +141,7 @@ fn o4_usage_is_the_sum_of_the_log_by_whatever_is_asked() {
         agent.session.call("hostile/recurse", json!({}));
         let by = |by: &str| calls(&agent.owner, &format!("by={by}"));
         assert_eq!(by("agent"), [("bot".to_owned(), 5)], "the refused call did not run");
-        assert_eq!(by("tool")[0], ("arithmetic/calculate".to_owned(), 3));
+        assert_eq!(by("tool")[0], ("arithmetic/evaluate".to_owned(), 3));
         let rows = agent.owner.audit("kind=call&limit=100");
         let report = agent.owner.get("/v1/usage").expect(200).json();
         let report = &report["items"][0];

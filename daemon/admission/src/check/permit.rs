@@ -166,6 +166,11 @@ impl<P> Admitted<P> {
         self.reservation().settle(used);
     }
 
+    /// The name of the quota that narrowed the fuel of the call.
+    pub fn narrowing_quota(&self) -> Option<String> {
+        self.reservation().narrowed_by().map(str::to_owned)
+    }
+
     fn reservation(&self) -> MutexGuard<'_, Reservation> {
         self.reservation.lock().unwrap_or_else(PoisonError::into_inner)
     }

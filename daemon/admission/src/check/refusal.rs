@@ -115,14 +115,21 @@ impl Refusal {
     /// The call exceeds a quota. Its name and layer are told, also where the platform's decided: a caller cannot wait for
     /// what it does not know.
     pub(crate) fn quota_exceeded<P>(checked: &CallFacts<P>, exceeded: Exceeded<'_>) -> Self {
-        let Exceeded { quota, owner, retry_after_ms } = exceeded;
+        let Exceeded { quota, owner, retry_after_ms, too_many } = exceeded;
         let per = match quota.seconds {
             Some(seconds) => format!(" in {seconds} s"),
             None => String::new(),
         };
         let (name, owner) = (&quota.name, owner.as_str());
-        let message =
-            format!("the quota `{name}` of the {owner} is used up: {} {}{per}", quota.amount, quota.measure);
+        let message = match too_many {
+            true => format!("the organization has too many counters for another one of the quota `{name}`"),
+            false => {
+                format!(
+                    "the quota `{name}` of the {owner} is used up: {} {}{per}",
+                    quota.amount, quota.measure
+                )
+            }
+        };
         let hint = match retry_after_ms {
             Some(retry_after_ms) => format!("call again in {retry_after_ms} ms"),
             None => "do without the tool: waiting does not help".to_owned(),

@@ -87,9 +87,8 @@ fn o4_calls_of_a_period_are_counted_and_the_next_period_begins_anew() {
     let refused = caller.reserve(BEGIN_MS + DAY_MS - 1_500).unwrap_err();
     assert_eq!(refused, ("daily".to_owned(), Some(1_500)));
     assert_eq!(caller.call(BEGIN_MS + DAY_MS, &used), Ok(()));
-    // A clock that is set back begins no period again.
-    assert_eq!(caller.call(BEGIN_MS, &used), Ok(()));
-    assert_eq!(caller.call(BEGIN_MS, &used), Err("daily".to_owned()));
+    assert_eq!(caller.call(BEGIN_MS + DAY_MS, &used), Ok(()));
+    assert_eq!(caller.call(BEGIN_MS + DAY_MS, &used), Err("daily".to_owned()));
 }
 
 #[test]
@@ -141,7 +140,8 @@ fn o4_what_a_call_did_not_use_is_given_back_and_a_call_gets_what_is_left() {
     let (second, limits) = caller.reserve(BEGIN_MS).unwrap();
     assert_eq!(limits.fuel, 500_000_000, "the rest");
     assert_eq!(limits.egress_bytes, 20_000_000 - Limits::DEFAULT.egress_bytes);
-    assert_eq!(caller.reserve(BEGIN_MS).unwrap_err().0, "fuel");
+    let refused = caller.reserve(BEGIN_MS).unwrap_err();
+    assert_eq!(refused, ("fuel".to_owned(), Some(RUNNING_RETRY_MS)), "calls that run give back the rest");
     first.settle(Some(&Used { fuel: 400_000_000, egress_bytes: 1_000, ..Used::default() }));
     assert_eq!(caller.reserve(BEGIN_MS).unwrap().1.fuel, 600_000_000);
     drop(second);
@@ -256,4 +256,37 @@ proptest! {
         }
         prop_assert!(used.values().all(|used| *used <= amount), "{used:?}");
     }
+}
+
+#[test]
+fn o4_the_calls_of_a_script_use_what_the_script_holds() {
+    let counters = QuotaCounters::default();
+    let quotas =
+        quotas(Owner::Agent, r#"[{"name":"fuel","measure":"fuel","amount":1000000000,"seconds":3600}]"#);
+    let caller = Caller::new(&counters, &quotas);
+    let (mut script, _) = caller.reserve(BEGIN_MS).unwrap();
+    let (mut inner, limits) = caller.reserve_for("crm/search", true, BEGIN_MS).unwrap();
+    assert_eq!(limits.fuel, Limits::DEFAULT.fuel);
+    inner.settle(Some(&Used { fuel: 300, ..Used::default() }));
+    script.settle(Some(&Used { fuel: 200, ..Used::default() }));
+    assert_eq!(caller.reserve(BEGIN_MS).unwrap().1.fuel, 999_999_500);
+}
+
+#[test]
+fn o4_an_organization_keeps_a_bounded_number_of_counters() {
+    let counters = QuotaCounters::default();
+    let quotas = quotas(
+        Owner::Organization,
+        r#"[{"name":"a","measure":"calls","amount":1,"seconds":60,"per":["user"]}]"#,
+    );
+    for number in 0..COUNTERS_OF_ORGANIZATION {
+        let user = number.to_string();
+        Caller { user: &user, ..Caller::new(&counters, &quotas) }.call(BEGIN_MS, &Used::default()).unwrap();
+    }
+    let other = Caller { user: "one more", ..Caller::new(&counters, &quotas) };
+    assert_eq!(other.call(BEGIN_MS, &Used::default()), Err("a".to_owned()));
+    let globex = Caller { organization: "globex", ..Caller::new(&counters, &quotas) };
+    assert_eq!(globex.call(BEGIN_MS, &Used::default()), Ok(()));
+    counters.changed(BEGIN_MS + 120_000);
+    assert_eq!(other.call(BEGIN_MS + 120_000, &Used::default()), Ok(()));
 }

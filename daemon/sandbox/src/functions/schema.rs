@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `bool`, `string`, `char` | boolean, string, string of one character |
 //! | integers of up to 32 bits | integer in the range of the type |
-//! | `u64`, `s64` | integer, or from 2^53 on a string of digits, since a double cannot carry such an integer |
+//! | `u64`, `s64` | integer, or above 2^53 a string of digits, since a double cannot carry such an integer |
 //! | `f32`, `f64` | number; in results also `"NaN"`, `"Infinity"` and `"-Infinity"` |
 //! | `list<T>`, `tuple<A, B>` | array |
 //! | `record` | object; a field of type `option` may be missing |

@@ -171,3 +171,26 @@ fn t8b_a_definition_is_refused_with_its_place() {
         );
     }
 }
+
+/// An argument is a number in arithmetic, and assigns nothing.
+#[test]
+fn t8b_an_argument_in_arithmetic_is_no_expression() {
+    for form in [
+        "[[ $n -gt 3 ]]",
+        ": $((n+1))",
+        ": $((10-$n))",
+        "(( n > 3 ))",
+        "x=abc; : ${x:$n}",
+        "list=(a b); : ${list[$n]}",
+        "copy=$n; : $((copy))",
+        "let y=$n",
+        "declare -i y; y=$n",
+    ] {
+        for hostile in ["ok=1", "1,ok=1", "ok++", "0]+(ok=1)+list[0"] {
+            let result = call(&format!("ok=0; {form}; echo $ok"), &json!({"n": hostile})).unwrap();
+            assert_ne!(result["stdout"], "1\n", "{form} with {hostile}");
+        }
+    }
+    let number = call("(( i = n + 1 )); x=abcdef; echo $i $((n*2)) ${x:$n}", &json!({"n": "3"})).unwrap();
+    assert_eq!(number["stdout"], "4 6 def\n");
+}
