@@ -24,9 +24,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use toolgate_admission::{
-    self as admission, Admitted, ChargeTime, Consumer, Ledger, Rules, SavedCounter, Verdict,
-};
+use toolgate_admission::{self as admission, Admitted, ChargeTime, Consumer, Ledger, Rules, Verdict};
 use toolgate_sandbox::{Component, Exchange, Queue, Remainder, Sandbox, Upstreams};
 
 use crate::approvals::Approvals;

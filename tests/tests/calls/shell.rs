@@ -79,6 +79,6 @@ fn t8b_a_declared_command_is_a_tool() {
         session.get_file("x").expect_refusal(404, "NOT_FOUND");
         session
             .call("notes/find", json!({"text": "a\u{0}b", "file": "notes.txt"}))
-            .expect_error("VALIDATION_ERROR");
+            .expect_error("INVALID_ARGUMENTS");
     });
 }

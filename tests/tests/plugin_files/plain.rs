@@ -156,11 +156,9 @@ fn t10_an_operator_describes_a_function_in_the_grant() {
     );
     let grant = json!({"descriptions": {"sum": "Adds up small numbers.", "summ": "Nothing."}});
     let accepted = operator.make("/v1/plugins/plain/grant", &grant).expect(201).json();
-    let warning = &accepted["warnings"][0];
-    assert_eq!(
-        (&warning["code"], &warning["path"]),
-        (&json!("UNRESOLVED_TOOL"), &json!("/descriptions/summ"))
-    );
+    let mut warnings = accepted["warnings"].as_array().into_iter().flatten();
+    let unresolved = warnings.find(|warning| warning["code"] == "UNRESOLVED_TOOL").expect("a warning");
+    assert_eq!(unresolved["path"], "/descriptions/summ");
     let described = plain.tool("sum");
     assert_eq!(described["description"], "Adds up small numbers.");
     assert_eq!(described["description_source"], "operator");
