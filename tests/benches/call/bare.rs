@@ -10,7 +10,7 @@ use wasmtime::{
     CallHook, Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig, Store,
     StoreContextMut, StoreLimits, StoreLimitsBuilder,
 };
-use wasmtime_wasi::{DirPerms, FilePerms, WasiCtx, WasiCtxView, WasiView};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
 
 wasmtime::component::bindgen!({
     path: "../wit",
@@ -110,7 +110,7 @@ impl Bare {
     fn store(&self) -> Store<State> {
         let mut wasi = WasiCtx::builder();
         if let Some(workspace) = &self.workspace {
-            wasi.preopened_dir(workspace, "/workspace", DirPerms::all(), FilePerms::all()).unwrap();
+            wasi.preopened_dir(workspace, "/workspace", FsPerms::ReadWrite).unwrap();
         }
         let state = State {
             wasi: wasi.build(),

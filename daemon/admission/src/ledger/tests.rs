@@ -24,6 +24,7 @@ impl Ledger {
     }
 }
 
+#[expect(clippy::result_large_err, reason = "a refusal is built once and moved into the answer")]
 fn charge(
     ledger: &Ledger,
     organization: &str,
