@@ -134,7 +134,7 @@ impl Dispatcher {
     pub async fn store_quota_use(&self) {
         let now_ms = steady_unix_ms();
         let quotas = self.0.ledger.quotas();
-        let changed = quotas.changed(now_ms);
+        let changed = quotas.take_changes(now_ms);
         if changed.is_empty() {
             return;
         }

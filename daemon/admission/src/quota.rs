@@ -66,7 +66,7 @@ impl Owner {
     }
 }
 
-/// What a quota counts of one call, at most and in fact.
+/// The counted use of one call: the most that it may be, or the real one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
     /// Guest instructions.
@@ -148,7 +148,7 @@ struct Counter {
     organization: String,
 }
 
-/// What a call may use, and where it is counted.
+/// The use that is reserved for a call, and its counters.
 #[derive(Debug, Default)]
 pub(crate) struct Reservation {
     parts: Vec<Part>,
@@ -180,7 +180,7 @@ impl QuotaCounters {
     }
 
     /// Removes counters of ended periods, and returns those that changed since the last time.
-    pub fn changed(&self, now_ms: u64) -> Vec<SavedCounter> {
+    pub fn take_changes(&self, now_ms: u64) -> Vec<SavedCounter> {
         let counters = self.counters.pin();
         counters.retain(|_, counter| {
             // A counter of the period before may be about to be used: only one that is idle for longer is removed.
@@ -195,10 +195,10 @@ impl QuotaCounters {
         });
         let changed =
             counters.iter().filter(|(_, counter)| counter.is_changed.swap(false, Ordering::Relaxed));
-        changed.filter_map(|(key, counter)| counter.saved(key)).collect()
+        changed.filter_map(|(key, counter)| counter.to_saved(key)).collect()
     }
 
-    /// Notes that these could not be stored, so that the next [`changed`](Self::changed) returns them again.
+    /// Notes that these could not be stored, so that the next [`take_changes`](Self::take_changes) returns them again.
     pub fn keep_unsaved(&self, unsaved: &[SavedCounter]) {
         let counters = self.counters.pin();
         for counter in unsaved.iter().filter_map(|saved| counters.get(&*saved.key)) {
@@ -216,7 +216,7 @@ impl QuotaCounters {
     ) -> Result<Reservation, Exceeded<'q>> {
         let mut reservation = Reservation::default();
         for (owner, quota) in quotas.that_count(&consumer, tool) {
-            let exceeded = |retry| exceeded(quota, owner, retry, now_ms);
+            let exceeded = |retry| exceeded_error(quota, owner, retry, now_ms);
             if !quota.is_ever_open() {
                 return Err(exceeded(Retry::Never));
             }
@@ -277,7 +277,7 @@ fn kept_of(kept: &HashMap<Box<str>, Arc<AtomicUsize>>, organization: &str) -> Ar
 }
 
 impl CallQuotas {
-    /// Those that count a call of this tool.
+    /// The quotas that count a call of this tool.
     fn that_count(&self, consumer: &Consumer<'_>, tool: &ToolId) -> impl Iterator<Item = (Owner, &Quota)> {
         let all = self.0.iter().flat_map(|(owner, quotas)| quotas.iter().map(|quota| (*owner, quota)));
         let is_inner = consumer.is_inner;
@@ -302,7 +302,7 @@ impl Counter {
     }
 
     /// None for a counter of what runs, and for one that a call has just started anew: it is stored the next time.
-    fn saved(&self, key: &str) -> Option<SavedCounter> {
+    fn to_saved(&self, key: &str) -> Option<SavedCounter> {
         let state = self.state.load(Ordering::Relaxed);
         let period = self.period.load(Ordering::Relaxed);
         let saved = SavedCounter {
@@ -413,7 +413,7 @@ impl Retry {
     }
 }
 
-fn exceeded(quota: &Quota, owner: Owner, retry: Retry, now_ms: u64) -> Exceeded<'_> {
+fn exceeded_error(quota: &Quota, owner: Owner, retry: Retry, now_ms: u64) -> Exceeded<'_> {
     let until_next = |seconds: u32| {
         let length_ms = u64::from(seconds) * PER_SECOND;
         length_ms - now_ms % length_ms

@@ -93,7 +93,7 @@ pub struct ToolView {
     pub original_name: Option<String>,
     /// Its description.
     pub description: String,
-    /// The origin of the description. One that is made from a `signature` tells a model little: write a better one into
+    /// The origin of the description. A description that is made from a `signature` tells a model little: write a better one into
     /// `descriptions` of the grant.
     #[serde(default)]
     #[schema(required)]

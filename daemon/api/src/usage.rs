@@ -1,4 +1,4 @@
-//! What organizations used, summed from the audit log (O4).
+//! Reports of use, summed from the audit log (O4).
 
 use std::fmt::Write as _;
 
@@ -35,7 +35,7 @@ pub struct UsageRow {
     pub day: Option<String>,
     /// Calls that ran.
     pub calls: u64,
-    /// Those of them that did not end with `ok`.
+    /// Calls among them that did not end with `ok`.
     pub failed: u64,
     /// Executed guest instructions.
     pub fuel: u64,

@@ -1,4 +1,4 @@
-//! `toolgate usage`: what organizations used, for accounting and billing.
+//! `toolgate usage`: reports of use, for accounting and billing.
 
 use clap::{Args, ValueEnum};
 use toolgate_api::usage::{UsageBy, UsageReport, UsageRow, csv, json_lines};

@@ -107,7 +107,7 @@ impl Functions {
             };
             match read {
                 Ok(function) => drop(by_name.insert(function.name.clone(), function)),
-                Err(why) => left_out.push(LeftOut { name: shown(&path), why }),
+                Err(why) => left_out.push(LeftOut { name: display_name(&path), why }),
             }
         }
         Ok(Some(Self { by_name, left_out }))
@@ -218,7 +218,7 @@ fn plain_names(exports: &[Export]) -> impl Iterator<Item = &str> {
     exports.iter().map(|export| &*export.name).filter(|name| !name.starts_with('['))
 }
 
-fn shown(path: &str) -> String {
+fn display_name(path: &str) -> String {
     toolgate_api::text::escape_for_display(path, NAME_BYTES)
 }
 

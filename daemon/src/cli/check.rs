@@ -66,11 +66,11 @@ fn summary(report: &Report, printer: &mut Printer<'_>) -> Result<(), Failure> {
         (Some(namespace), Some(version)) => format!("{namespace} {version}: "),
         _ => String::new(),
     };
-    let (tools, examples) = (counted(report.tools, "tool"), counted(report.examples, "example"));
-    let (errors, warnings) = (counted(errors, "error"), counted(warnings, "warning"));
+    let (tools, examples) = (count_text(report.tools, "tool"), count_text(report.examples, "example"));
+    let (errors, warnings) = (count_text(errors, "error"), count_text(warnings, "warning"));
     Ok(printer.line(&format!("{name}{tools}, {examples} run, {errors}, {warnings}"))?)
 }
 
-fn counted(number: usize, thing: &str) -> String {
+fn count_text(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

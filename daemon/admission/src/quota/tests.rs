@@ -182,7 +182,7 @@ fn o4_calls_at_once_are_counted_while_they_run_and_scripts_run_in_their_own_plac
     let third = caller.reserve(BEGIN_MS);
     assert!(third.is_ok());
     drop((second, third));
-    assert!(counters.changed(BEGIN_MS).is_empty(), "what runs is not stored");
+    assert!(counters.take_changes(BEGIN_MS).is_empty(), "what runs is not stored");
     assert_eq!(counters.counters.pin().len(), 0, "and not kept");
 }
 
@@ -204,14 +204,14 @@ fn o4_stored_counters_go_on_and_those_of_ended_periods_are_dropped() {
     );
     let caller = Caller::new(&counters, &quotas);
     caller.call(BEGIN_MS, &Used::default()).unwrap();
-    let saved = counters.changed(BEGIN_MS);
+    let saved = counters.take_changes(BEGIN_MS);
     assert_eq!(saved.len(), 2);
-    assert!(counters.changed(BEGIN_MS).is_empty(), "nothing changed");
+    assert!(counters.take_changes(BEGIN_MS).is_empty(), "nothing changed");
     let restored = QuotaCounters::restore(saved);
     let caller = Caller::new(&restored, &quotas);
     assert_eq!(caller.call(BEGIN_MS, &Used::default()), Ok(()));
     assert_eq!(caller.call(BEGIN_MS + 1_000, &Used::default()), Err("day".to_owned()));
-    restored.changed(BEGIN_MS + 10_000);
+    restored.take_changes(BEGIN_MS + 10_000);
     assert_eq!(restored.counters.pin().len(), 1);
 }
 
@@ -236,7 +236,7 @@ fn o4_calls_on_many_threads_never_exceed_a_quota() {
 }
 
 proptest! {
-    /// In no period is more used than the amount, whatever calls use and whenever they end.
+    /// No period uses more than the amount.
     #[test]
     fn o4_no_period_exceeds_its_quota(
         amount in 1..5_000_000_000_u64,
@@ -287,6 +287,6 @@ fn o4_an_organization_keeps_a_bounded_number_of_counters() {
     assert_eq!(other.call(BEGIN_MS, &Used::default()), Err("a".to_owned()));
     let globex = Caller { organization: "globex", ..Caller::new(&counters, &quotas) };
     assert_eq!(globex.call(BEGIN_MS, &Used::default()), Ok(()));
-    counters.changed(BEGIN_MS + 120_000);
+    counters.take_changes(BEGIN_MS + 120_000);
     assert_eq!(other.call(BEGIN_MS + 120_000, &Used::default()), Ok(()));
 }

@@ -67,7 +67,7 @@ fn to_value(shape: &Shape, value: &Value) -> Result<Val> {
             Val::Record(converted.collect::<Result<_>>()?)
         }
         Shape::Variant(cases) => {
-            let (tag, payload) = tagged(value)?;
+            let (tag, payload) = read_tag(value)?;
             let (name, shape) = cases
                 .iter()
                 .find(|(name, _)| **name == *tag)
@@ -75,7 +75,7 @@ fn to_value(shape: &Shape, value: &Value) -> Result<Val> {
             Val::Variant(String::from(&**name), payload_of(shape.as_ref(), payload)?)
         }
         Shape::Result(ok, err) => {
-            let (tag, payload) = tagged(value)?;
+            let (tag, payload) = read_tag(value)?;
             Val::Result(match tag {
                 "ok" => Ok(payload_of(ok.as_deref(), payload)?),
                 "err" => Err(payload_of(err.as_deref(), payload)?),
@@ -109,7 +109,7 @@ fn items<'a>(values: &[Value], shapes: impl Iterator<Item = &'a Shape>) -> Resul
         .collect()
 }
 
-fn tagged(value: &Value) -> Result<(&str, &Value)> {
+fn read_tag(value: &Value) -> Result<(&str, &Value)> {
     let object = as_object(value)?;
     let tag = object.get("tag").and_then(Value::as_str).ok_or_else(|| Mismatch::new("a `tag`", value))?;
     Ok((tag, object.get("val").unwrap_or(&Value::Null)))

@@ -11,7 +11,7 @@ use super::docs::Docs;
 use super::schema::{Direction, arguments_schema, schema};
 use super::shape::Shape;
 use super::signature::signature;
-use super::{Function, Functions, path, shown};
+use super::{Function, Functions, display_name, path};
 
 /// Longest description, usage and purpose, in characters.
 const DESCRIPTION_CHARS: usize = 4_096;
@@ -78,7 +78,7 @@ impl Functions {
                     tools.push(tool);
                 }
                 Err(why) => {
-                    let name = shown(&path(function.interface.as_deref(), &function.name));
+                    let name = display_name(&path(function.interface.as_deref(), &function.name));
                     left_out.push(LeftOut { name, why });
                 }
             }
@@ -115,7 +115,7 @@ fn describe_function(
             "usage".to_owned(),
             json!(cut(&format!("{text}\n\nIts signature{of}:\n\n    {signature}"), USAGE_CHARS)),
         ),
-        ("input_schema".to_owned(), checked(arguments_schema(parameters), SchemaRole::Input)?),
+        ("input_schema".to_owned(), check_schema(arguments_schema(parameters), SchemaRole::Input)?),
     ]);
     let output = match result {
         None => json!({"type": "null"}),
@@ -123,7 +123,7 @@ fn describe_function(
         Some(Shape::Result(Some(ok), _)) => schema(ok, Direction::Result),
         Some(value) => schema(value, Direction::Result),
     };
-    tool.insert("output_schema".to_owned(), checked(output, SchemaRole::Output)?);
+    tool.insert("output_schema".to_owned(), check_schema(output, SchemaRole::Output)?);
     let tool = Value::Object(tool);
     *bytes_left = bytes_left
         .checked_sub(tool.to_string().len())
@@ -132,7 +132,7 @@ fn describe_function(
 }
 
 /// Returns a schema that compiles, or the reason why it does not.
-fn checked(schema: Value, role: SchemaRole) -> Result<Value, String> {
+fn check_schema(schema: Value, role: SchemaRole) -> Result<Value, String> {
     if schema.to_string().len() > SCHEMA_BYTES {
         return Err(format!("the schema of its types has more than {SCHEMA_BYTES} bytes"));
     }
