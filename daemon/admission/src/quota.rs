@@ -334,7 +334,9 @@ impl Counter {
             fits.then(|| (tag << USED_BITS) | (used + reserved))
         };
         let taken = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve);
-        taken.map_err(|_| self.held.load(Ordering::Relaxed) > 0)?;
+        // Calls and costs are not given back at the end of a call.
+        let is_given_back = is_bound || quota.measure == Measure::Running;
+        taken.map_err(|_| is_given_back && self.held.load(Ordering::Relaxed) > 0)?;
         self.held.fetch_add(reserved, Ordering::Relaxed);
         self.period.fetch_max(period, Ordering::Relaxed);
         self.is_changed.store(true, Ordering::Relaxed);

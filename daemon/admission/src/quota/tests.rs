@@ -290,3 +290,13 @@ fn o4_an_organization_keeps_a_bounded_number_of_counters() {
     counters.take_changes(BEGIN_MS + 120_000);
     assert_eq!(other.call(BEGIN_MS + 120_000, &Used::default()), Ok(()));
 }
+
+#[test]
+fn o4_calls_that_run_give_back_no_calls() {
+    let counters = QuotaCounters::default();
+    let quotas = quotas(Owner::Agent, r#"[{"name":"one","measure":"calls","amount":1,"seconds":3600}]"#);
+    let caller = Caller::new(&counters, &quotas);
+    let running = caller.reserve(BEGIN_MS);
+    assert_eq!(caller.reserve(BEGIN_MS + 1_000).unwrap_err(), ("one".to_owned(), Some(3_599_000)));
+    drop(running);
+}
