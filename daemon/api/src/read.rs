@@ -502,7 +502,7 @@ pub fn visible_json<'de, D: Deserializer<'de>, T: From<Value>>(from: D) -> Resul
     match first_hidden(&value, String::new()) {
         None => Ok(value.into()),
         Some((place, letter)) => {
-            let (message, hint) = hidden(letter);
+            let (message, hint) = hidden_refusal(letter);
             Err(invalid_at(place, message, hint))
         }
     }
@@ -581,7 +581,7 @@ pub(crate) fn check_text(text: &str, max_chars: usize) -> Result<(), Refusal> {
     if text.chars().count() > max_chars {
         return Err((format!("the text has more than {max_chars} characters"), "shorten it"));
     }
-    hidden_character(text).map_or(Ok(()), |letter| Err(hidden(letter)))
+    hidden_character(text).map_or(Ok(()), |letter| Err(hidden_refusal(letter)))
 }
 
 fn check_word(text: &str, max_chars: usize) -> Result<(), Refusal> {
@@ -595,7 +595,7 @@ fn check_word(text: &str, max_chars: usize) -> Result<(), Refusal> {
     }
 }
 
-fn hidden(letter: char) -> Refusal {
+fn hidden_refusal(letter: char) -> Refusal {
     let message = format!("the text holds the hidden character {}", letter.escape_unicode());
     (message, "leave out control, bidirectional and invisible characters")
 }
