@@ -9,6 +9,7 @@ mod files;
 mod from_definition;
 mod history;
 mod load;
+mod load_request;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,7 +28,8 @@ pub use background_loads::BackgroundLoad;
 pub use built_in::BUILT_IN;
 pub use from_definition::Definition;
 pub use history::{capabilities_view, tool_details, tool_views};
-pub use load::{BuiltIn, ExpectedPlugin};
+pub use load::BuiltIn;
+pub use load_request::{CanaryShare, LoadRequest, LoadSource};
 
 use crate::clock::now_ms;
 use crate::compile::Compiler;

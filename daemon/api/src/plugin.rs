@@ -18,6 +18,10 @@ pub enum PluginState {
     Compiling,
     /// It serves calls.
     Active,
+    /// It serves a share of the calls, until it proves itself or is taken back.
+    Canary,
+    /// It waits for consent while the version before serves.
+    Quarantined,
     /// Loading failed; `reason` says why.
     Failed,
     /// It is kept and serves no calls.

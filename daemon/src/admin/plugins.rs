@@ -7,7 +7,7 @@ use toolgate_api::plugin::PluginView;
 
 use super::{Actor, Admin};
 use crate::identity::Access;
-use crate::plugins::{BackgroundLoad, ExpectedPlugin};
+use crate::plugins::{BackgroundLoad, LoadRequest};
 
 impl Admin {
     /// Loads a plugin, or a new version of one.
@@ -15,12 +15,12 @@ impl Admin {
         &self,
         actor: Actor<'_>,
         file: Bytes,
-        expected: ExpectedPlugin,
+        request: LoadRequest,
     ) -> Result<PluginView, CallError> {
         actor.caller.may(Access::Operate)?;
-        let namespace = expected.namespace.clone();
+        let namespace = request.namespace.clone();
         let action = actor.action(None, "plugin.load", namespace.as_str());
-        self.run_audited(action, self.parts().plugins.load(file, expected)).await
+        self.run_audited(action, self.parts().plugins.load(file, request)).await
     }
 
     /// Runs a load that [`Plugins::start_background_load`](crate::plugins::Plugins::start_background_load) registered. Its

@@ -22,7 +22,7 @@ use super::problem::Problem;
 use super::schema::ComponentFile;
 use super::state::App;
 use crate::documents::warning_view;
-use crate::plugins::ExpectedPlugin;
+use crate::plugins::{LoadRequest, LoadSource};
 
 /// Organizations that a warning names.
 const NAMED_OWNERS: usize = 10;
@@ -123,12 +123,13 @@ pub async fn put(
     let limit_bytes = app.settings().http.plugin_bytes;
     let body = body::read(&app, caller.organization.as_ref(), request.into_body(), limit_bytes).await?;
     let file = body.bytes().clone();
-    let expected = ExpectedPlugin { namespace: namespace.clone(), version: query.version };
+    let wanted =
+        LoadRequest { version: query.version, ..LoadRequest::new(namespace.clone(), LoadSource::Upload) };
     if wait {
-        let plugin = app.admin().load_plugin(app.actor(&caller), file, expected).await?;
+        let plugin = app.admin().load_plugin(app.actor(&caller), file, wanted).await?;
         return Ok(axum::Json(with_warnings(&app, &namespace, plugin).await).into_response());
     }
-    let (load, view) = app.parts().plugins.start_background_load(file, expected);
+    let (load, view) = app.parts().plugins.start_background_load(file, wanted);
     let loading = app.clone();
     app.0.background.spawn(async move {
         loading.admin().run_background_load(loading.actor(&caller), &load).await;

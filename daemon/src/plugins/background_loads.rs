@@ -15,7 +15,7 @@ use toolgate_api::plugin::{PluginState, PluginView};
 
 use super::history::compiling_view;
 use super::load::digest_of;
-use super::{ExpectedPlugin, Plugins};
+use super::{LoadRequest, Plugins};
 
 /// The background loads of each namespace, oldest first.
 #[derive(Default)]
@@ -33,38 +33,34 @@ pub(super) struct LoadToken(Arc<CancellationToken>);
 /// A registered load that [`Plugins::run_background_load`] executes.
 pub struct BackgroundLoad {
     file: Bytes,
-    expected: ExpectedPlugin,
+    request: LoadRequest,
     pub(super) token: LoadToken,
 }
 
 impl BackgroundLoad {
     pub fn namespace(&self) -> &Namespace {
-        &self.expected.namespace
+        &self.request.namespace
     }
 }
 
 impl Plugins {
     /// Registers a background load, and returns it with its view while it compiles.
-    pub fn start_background_load(
-        &self,
-        file: Bytes,
-        expected: ExpectedPlugin,
-    ) -> (BackgroundLoad, PluginView) {
-        let view = compiling_view(&expected.namespace, &digest_of(&file));
-        let load = BackgroundLoad { file, expected, token: LoadToken::default() };
-        self.0.background.add(&load.expected.namespace, view.clone(), load.token.clone());
+    pub fn start_background_load(&self, file: Bytes, request: LoadRequest) -> (BackgroundLoad, PluginView) {
+        let view = compiling_view(&request.namespace, &digest_of(&file));
+        let load = BackgroundLoad { file, request, token: LoadToken::default() };
+        self.0.background.add(&load.request.namespace, view.clone(), load.token.clone());
         (load, view)
     }
 
     /// Runs [`Plugins::load`] for a registered load. Returns `CANCELLED` if the plugin is removed meanwhile.
     pub async fn run_background_load(&self, load: &BackgroundLoad) -> Result<PluginView, CallError> {
-        self.load_with_token(&load.token, load.file.clone(), load.expected.clone()).await
+        self.load_with_token(&load.token, load.file.clone(), load.request.clone()).await
     }
 
     /// Shows the load as failed, unless it was cancelled.
     pub fn record_load_failure(&self, load: &BackgroundLoad, error: &CallError) {
         self.0.background.record_failure(
-            &load.expected.namespace,
+            &load.request.namespace,
             |entry| entry.token.is(&load.token),
             &error.message,
         );

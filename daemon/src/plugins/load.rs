@@ -16,19 +16,12 @@ use toolgate_sandbox::{Component, FunctionsDescription};
 use super::background_loads::LoadToken;
 use super::from_definition::kind_of_component;
 use super::history::{FailedVersion, KeptVersion};
-use super::{BUILT_IN, Embedded, FileHandle, History, Plugins, Version, is_built_in, lock};
+use super::{
+    BUILT_IN, Embedded, FileHandle, History, LoadRequest, LoadSource, Plugins, Version, is_built_in, lock,
+};
 use crate::audit;
 use crate::clock::now_ms;
 use crate::store::{PluginRow, PluginVersionRow, UnavailableReason};
-
-/// The plugin that the path and query of an upload name.
-#[derive(Clone, Debug)]
-pub struct ExpectedPlugin {
-    /// The namespace that the description must have.
-    pub namespace: Namespace,
-    /// The version that the description must have, if given.
-    pub version: Option<String>,
-}
 
 /// A built-in plugin that is not compiled yet.
 #[derive(Clone)]
@@ -41,20 +34,20 @@ pub struct BuiltIn {
 
 impl Plugins {
     /// Loads an uploaded file and serves it. If a step fails, the old version keeps serving and the file is deleted.
-    pub async fn load(&self, file: Bytes, expected: ExpectedPlugin) -> Result<PluginView, CallError> {
-        self.load_with_token(&LoadToken::default(), file, expected).await
+    pub async fn load(&self, file: Bytes, request: LoadRequest) -> Result<PluginView, CallError> {
+        self.load_with_token(&LoadToken::default(), file, request).await
     }
 
     pub(super) async fn load_with_token(
         &self,
         token: &LoadToken,
         file: Bytes,
-        expected: ExpectedPlugin,
+        request: LoadRequest,
     ) -> Result<PluginView, CallError> {
         let handle = self.0.files.handle(&digest_of(&file));
-        let loaded = self.load_file(token, &handle, file, &expected).await;
+        let loaded = self.load_file(token, &handle, file, &request).await;
         match &loaded {
-            Ok(_) => self.0.background.complete(&expected.namespace, token),
+            Ok(_) => self.0.background.complete(&request.namespace, token),
             Err(_) => self.0.files.release(handle).await,
         }
         loaded
@@ -65,9 +58,9 @@ impl Plugins {
         token: &LoadToken,
         handle: &FileHandle,
         file: Bytes,
-        expected: &ExpectedPlugin,
+        request: &LoadRequest,
     ) -> Result<PluginView, CallError> {
-        let namespace = &expected.namespace;
+        let namespace = &request.namespace;
         if is_built_in(namespace) {
             return Err(CallError::new(
                 ErrorType::Conflict,
@@ -75,7 +68,7 @@ impl Plugins {
                 "give the plugin another name in `plugin!`; a built-in one can be disabled, not replaced",
             ));
         }
-        let preparing = self.prepare(handle, &file, expected, true);
+        let preparing = self.prepare(handle, &file, request, true);
         let (plugin, _) = token.run_until_cancelled(preparing).await?;
         self.0.files.write(handle, file).await.map_err(|error| write_error(&error))?;
         let version = Version::new(plugin, handle.clone(), now_ms());
@@ -230,7 +223,8 @@ impl Plugins {
         if digest_of(&file) != digest {
             return Err(load_error("its file is not the one that was loaded"));
         }
-        let stored = ExpectedPlugin { namespace: namespace.clone(), version: Some(kept.version.clone()) };
+        let version = Some(kept.version.clone());
+        let stored = LoadRequest { version, ..LoadRequest::new(namespace.clone(), LoadSource::Upload) };
         let (plugin, _) = self.prepare(&handle, &file.into(), &stored, false).await?;
         Ok(Version::new(plugin, handle, kept.loaded_ms))
     }
@@ -242,12 +236,12 @@ impl Plugins {
         &self,
         handle: &FileHandle,
         file: &Bytes,
-        expected: &ExpectedPlugin,
+        request: &LoadRequest,
         is_upload: bool,
     ) -> Result<(Plugin<Component>, Option<Duration>), CallError> {
         let (component, took) = self.0.compiler.component(handle.digest(), file).await?;
-        let functions = describe_functions(&component, file, expected).await?;
-        let plugin = self.describe(handle, component, functions, is_upload.then_some(expected)).await?;
+        let functions = describe_functions(&component, file, request).await?;
+        let plugin = self.describe(handle, component, functions, is_upload.then_some(request)).await?;
         Ok((plugin, took))
     }
 
@@ -257,7 +251,7 @@ impl Plugins {
         handle: &FileHandle,
         component: Component,
         functions: Option<FunctionsDescription>,
-        expected: Option<&ExpectedPlugin>,
+        request: Option<&LoadRequest>,
     ) -> Result<Plugin<Component>, CallError> {
         let digest = handle.digest();
         let described = match &functions {
@@ -277,8 +271,8 @@ impl Plugins {
             functions.complete(&mut descriptor);
         }
         component.check_manifest(&descriptor.capabilities)?;
-        if let Some(expected) = expected {
-            check_expected(&descriptor, expected)?;
+        if let Some(request) = request {
+            check_expected(&descriptor, request)?;
         }
         let plugin = Plugin {
             digest: digest.clone(),
@@ -332,11 +326,11 @@ impl Plugins {
 async fn describe_functions(
     component: &Component,
     file: &Bytes,
-    named: &ExpectedPlugin,
+    request: &LoadRequest,
 ) -> Result<Option<FunctionsDescription>, CallError> {
-    let (component, file, named) = (component.clone(), file.clone(), named.clone());
+    let (component, file, request) = (component.clone(), file.clone(), request.clone());
     let describing = tokio::task::spawn_blocking(move || {
-        component.describe_functions(&file, Some(named.namespace.as_str()), named.version.as_deref())
+        component.describe_functions(&file, Some(request.namespace.as_str()), request.version.as_deref())
     });
     describing.await.map_err(|_| {
         CallError::new(ErrorType::Internal, "describing the functions ended early", "tell the operator")
@@ -352,18 +346,18 @@ pub(super) fn digest_of(file: &[u8]) -> Digest {
     Digest::from_sha256(audit::sha256(file).0)
 }
 
-fn check_expected(descriptor: &Descriptor, expected: &ExpectedPlugin) -> Result<(), CallError> {
-    if descriptor.namespace != expected.namespace {
+fn check_expected(descriptor: &Descriptor, request: &LoadRequest) -> Result<(), CallError> {
+    if descriptor.namespace != request.namespace {
         return Err(CallError::new(
             ErrorType::InvalidPlugin,
             format!(
                 "the file describes itself as `{}`, the path names `{}`",
-                descriptor.namespace, expected.namespace
+                descriptor.namespace, request.namespace
             ),
             "upload it under the namespace that its `plugin!` names",
         ));
     }
-    match &expected.version {
+    match &request.version {
         Some(version) if *version != descriptor.version => Err(CallError::new(
             ErrorType::InvalidPlugin,
             format!("the file is version `{}`, the query names `{version}`", descriptor.version),
@@ -443,8 +437,8 @@ mod tests {
         (folder, Plugins::new(parts))
     }
 
-    fn expected_plugin(namespace: &Namespace) -> ExpectedPlugin {
-        ExpectedPlugin { namespace: namespace.clone(), version: None }
+    fn load_request(namespace: &Namespace) -> LoadRequest {
+        LoadRequest::new(namespace.clone(), LoadSource::Upload)
     }
 
     /// A load up to the point where it is installed.
@@ -494,7 +488,7 @@ mod tests {
         let (_folder, plugins) = plugins().await;
         let loading = Loading::of(&plugins).await;
         let other = Namespace::parse("other").unwrap();
-        plugins.load(loading.file.clone(), expected_plugin(&other)).await.unwrap_err();
+        plugins.load(loading.file.clone(), load_request(&other)).await.unwrap_err();
         assert!(loading.is_kept(&plugins).await);
         loading.install(&plugins, &LoadToken::default()).await.unwrap();
         assert!(loading.is_kept(&plugins).await);
@@ -525,7 +519,7 @@ mod tests {
         let Loading { namespace, file, handle, version } = Loading::of(&plugins).await;
         let digest = handle.digest().clone();
         drop((handle, version));
-        plugins.load(file, expected_plugin(&namespace)).await.unwrap_err();
+        plugins.load(file, load_request(&namespace)).await.unwrap_err();
         assert!(plugins.0.files.read(&plugins.0.files.handle(&digest)).await.is_err());
     }
 
@@ -535,7 +529,7 @@ mod tests {
         let (_folder, plugins) = plugins().await;
         let loading = Loading::of(&plugins).await;
         let start =
-            || plugins.start_background_load(loading.file.clone(), expected_plugin(&loading.namespace)).0;
+            || plugins.start_background_load(loading.file.clone(), load_request(&loading.namespace)).0;
         let (first, second) = (start(), start());
         plugins.remove(&loading.namespace).await.unwrap();
         for load in [&first, &second] {

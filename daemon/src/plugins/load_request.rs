@@ -1,0 +1,71 @@
+//! The parameters of a load, whatever brings the file.
+
+use bytes::Bytes;
+use toolgate_api::name::{Name, Namespace};
+
+/// The parameters of one load beside its file.
+#[derive(Clone, Debug)]
+pub struct LoadRequest {
+    /// The namespace that the description must have.
+    pub namespace: Namespace,
+    /// The version that the description must have, if given.
+    pub version: Option<String>,
+    /// The organization that loads it for itself; `None` for the platform.
+    pub owner: Option<Name>,
+    /// The origin of the file.
+    pub source: LoadSource,
+    /// A DSSE envelope, JSON.
+    pub signature: Option<Bytes>,
+    /// Whether the hints of exactly this file count (rule 9.11).
+    pub confirm_hints: bool,
+    /// The share of calls that the version gets at first; all of them if absent.
+    pub canary: Option<CanaryShare>,
+}
+
+/// The origin of a plugin file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadSource {
+    /// The body of a request, or a file that the daemon kept.
+    Upload,
+    /// The watched folder.
+    Folder,
+    /// An OCI registry.
+    Registry {
+        /// The reference as it was asked for, with its tag.
+        reference: String,
+        /// The digest of the manifest that the tag named.
+        digest: String,
+    },
+}
+
+/// A share of the calls of a plugin, 1 to 50 percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CanaryShare(u8);
+
+impl LoadRequest {
+    /// A load for the platform, without a signature.
+    pub fn new(namespace: Namespace, source: LoadSource) -> Self {
+        Self {
+            namespace,
+            version: None,
+            owner: None,
+            source,
+            signature: None,
+            confirm_hints: false,
+            canary: None,
+        }
+    }
+}
+
+impl CanaryShare {
+    const MAX_PERCENT: u8 = 50;
+
+    /// Takes 1 to 50 percent.
+    pub fn from_percent(percent: u8) -> Option<Self> {
+        (1..=Self::MAX_PERCENT).contains(&percent).then_some(Self(percent))
+    }
+
+    pub fn percent(self) -> u8 {
+        self.0
+    }
+}
