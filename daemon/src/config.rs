@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 pub use help::help_text;
 pub use keys::{
     Audit, Calls, Compile, Config, CredentialSection, Egress, Http, IssuerSection, LogFormat, LogLevel,
-    Logging, MetricsSection, OauthSection, PagemapScan, Queue, Rates, SandboxSection, Sessions, Tls,
-    TracesSection,
+    Logging, MetricsSection, OauthSection, PagemapScan, PluginsSection, Queue, Rates, SandboxSection,
+    Sessions, Signatures, Tls, TracesSection,
 };
 pub use listen::Listen;
 pub use read::ConfigError;

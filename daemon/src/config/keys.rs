@@ -139,6 +139,7 @@ pub const SECTIONS: &[Section] = &[
     SandboxSection::SECTION,
     Egress::SECTION,
     Compile::SECTION,
+    PluginsSection::SECTION,
     CredentialSection::SECTION,
     OauthSection::SECTION,
     IssuerSection::SECTION,
@@ -238,6 +239,8 @@ settings! {
         egress: Egress;
         /// Limits of the compile worker.
         compile: Compile;
+        /// Which plugins are loaded.
+        plugins: PluginsSection;
         /// The root key, vaults and OAuth2 providers.
         credentials: CredentialSection;
         /// Access tokens of OAuth 2.1 authorization servers, for MCP.
@@ -389,6 +392,15 @@ settings! {
 }
 
 settings! {
+    /// Which plugins are loaded.
+    PluginsSection in "plugins" {
+        /// Whether each loaded file needs a signature by a publisher's key. A signature that comes with a file must verify
+        /// in both cases. Built-in plugins need none.
+        signatures: Signatures = Signatures::Optional, ValueKind::OneOf(&["optional", "required"]);
+    }
+}
+
+settings! {
     /// The root key that encrypts every stored credential, vaults and OAuth2 providers. Without a file, a variable or a
     /// vault the daemon generates the key `keys/root` in the data folder. It protects secrets if only the database leaks,
     /// but not if the whole data folder leaks.
@@ -523,6 +535,15 @@ settings! {
         /// The lowest level that is logged.
         level: LogLevel = LogLevel::Info, ValueKind::OneOf(&["error", "warn", "info", "debug", "trace"]);
     }
+}
+
+/// Whether a plugin file needs a signature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Signatures {
+    #[default]
+    Optional,
+    Required,
 }
 
 /// Whether the page-map scan finds the pages to reset.
