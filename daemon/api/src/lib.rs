@@ -32,6 +32,8 @@ pub mod audit;
 #[cfg(feature = "openapi")]
 pub mod call;
 #[cfg(feature = "openapi")]
+pub mod catalogue;
+#[cfg(feature = "openapi")]
 pub mod credential;
 #[cfg(feature = "openapi")]
 pub mod custom_tool;
@@ -53,6 +55,8 @@ pub mod plugin;
 pub mod policy_diff;
 #[cfg(feature = "openapi")]
 pub mod problem;
+#[cfg(feature = "openapi")]
+pub mod publisher;
 #[cfg(feature = "openapi")]
 pub mod root_key;
 #[cfg(feature = "openapi")]
