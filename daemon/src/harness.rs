@@ -13,8 +13,8 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use tempfile::TempDir;
 use toolgate_admission::{
-    self as admission, Admitted, Catalogue, ChargeTime, Checked, Consumer, Descriptor, Digest, Ledger,
-    Plugin, QuotaCounters, Rates, Rules, SessionFacts, Verdict,
+    self as admission, Admitted, CanaryDraw, Catalogue, ChargeTime, Checked, Consumer, Descriptor, Digest,
+    Ledger, Plugin, QuotaCounters, Rates, Rules, SessionFacts, Verdict,
 };
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::FilesystemAccess;
@@ -129,6 +129,8 @@ impl PluginHarness {
             component: self.component.clone(),
             disabled: false,
             has_trusted_hints: true,
+            canary: None,
+            counters: None,
         };
         let catalogue = Arc::new(Catalogue::new(limits, vec![Arc::new(plugin)]));
         Rules::allow_all(catalogue)
@@ -142,7 +144,8 @@ impl PluginHarness {
         arguments: &str,
         environment: &CallEnvironment,
     ) -> HarnessResult {
-        let call = admission::ToolCall { tool: tool.into(), arguments: arguments.into() };
+        let draw = CanaryDraw::SERVING;
+        let call = admission::ToolCall { tool: tool.into(), arguments: arguments.into(), draw };
         self.run(rules, call, environment).await.unwrap_or_else(|error| HarnessResult {
             outcome: Err(error),
             usage: Usage::default(),

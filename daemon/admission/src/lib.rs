@@ -46,8 +46,9 @@ pub use egress::{CallAccess, DeniedBy, NetworkDenial, Permitted, PolicyNetwork, 
 pub use ledger::{ChargeTime, Ledger, Rates};
 pub use quota::{Consumer, QuotaCounters, SavedCounter, Used};
 pub use rules::{
-    AgentRules, Catalogue, Digest, DigestError, IntentPatterns, OrgRules, PlatformRules, Plugin, Rules,
-    SharedSet, Tool, ToolSet, Warning, agent_warnings, check_platform, description_warnings, grant_warnings,
-    organization_warnings, parse_platform, platform_warnings,
+    AgentRules, Canary, CanaryDraw, Catalogue, Digest, DigestError, IntentPatterns, OrgRules, PlatformRules,
+    Plugin, Rules, SharedSet, Tool, ToolSet, VersionCounters, VersionOutcomes, Warning, agent_warnings,
+    check_platform, description_warnings, fails_more_often, grant_warnings, organization_warnings,
+    parse_platform, platform_warnings,
 };
 pub use schema::{ASSERT_FORMAT, Schema, SchemaError, SchemaRole, Violation, percent_decode};

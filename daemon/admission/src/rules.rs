@@ -9,6 +9,7 @@
 //! snapshot of the layer above that they were compiled against, whose [`SnapshotId`](catalogue::SnapshotId) they hold.
 
 mod catalogue;
+mod canary;
 mod name_table;
 mod set;
 mod tool_flags;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 
 pub use agent::{AgentRules, agent_warnings};
+pub use canary::{Canary, CanaryDraw, VersionCounters, VersionOutcomes, fails_more_often};
 pub use catalogue::{Catalogue, Digest, DigestError, Plugin, Tool};
 pub use intents::IntentPatterns;
 pub use organization::{OrgRules, organization_warnings};

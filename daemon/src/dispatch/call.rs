@@ -368,6 +368,11 @@ impl Dispatcher {
         record::log_lines(attempt.session, attempt.call, &admitted, &finished);
         record::log_exception(attempt.session, &outcome, admitted.id());
         self.count_end(attempt.session, &outcome);
+        if finished.executed
+            && let Some(counters) = &admitted.plugin().counters
+        {
+            counters.count(outcome.error().map(|error| error.error_type));
+        }
         let on = pending_on(&outcome, admitted, attempt);
         (outcome, on)
     }

@@ -280,6 +280,8 @@ impl Plugins {
             component,
             disabled: false,
             has_trusted_hints: is_built_in(&descriptor.namespace),
+            canary: None,
+            counters: None,
             descriptor: Arc::new(descriptor),
         };
         Ok(plugin)
@@ -463,6 +465,8 @@ mod tests {
                 component,
                 disabled: false,
                 has_trusted_hints: true,
+                canary: None,
+                counters: None,
                 descriptor: Arc::new(Descriptor::parse(&described).unwrap()),
             };
             plugins.0.files.write(&handle, Bytes::from_static(file)).await.unwrap();
