@@ -24,6 +24,7 @@ mod advertise;
 
 // Decisions beside the gate.
 mod approval;
+mod assertion;
 mod credential;
 mod egress;
 mod broker;
@@ -31,6 +32,7 @@ mod broker;
 pub use advertise::{Advertised, PropertyNames, SchemaChange, SchemaForm, StrictCost, advertise};
 pub use approval::{Approval, ApprovalBinding, ApprovalConstraints};
 pub use arguments::{Arguments, ArgumentsError};
+pub use assertion::{AssertionBreach, assertion_breach};
 pub use broker::{BrokerIndex, Intents, SelectQuery, SelectReason, Selected, Selection, WordMatch, select};
 pub use check::{
     Admitted, CallFacts, Checked, ClientResultCheck, Decision, Layer, Reason, Refusal, SessionFacts, Step,

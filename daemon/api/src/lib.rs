@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod assertion;
 pub mod content;
 pub mod definition;
 pub mod descriptor;
