@@ -12,6 +12,7 @@ mod documents;
 mod error;
 mod folder;
 mod messages;
+mod organization_keys;
 mod plugins;
 mod quotas;
 mod root_keys;
@@ -38,21 +39,23 @@ pub use error::{StoreError, UnavailableReason};
 pub(crate) use folder::entry_hint;
 pub use folder::{DataFolder, FolderError};
 pub use messages::{InboxKey, MessageRow};
+pub use organization_keys::OrganizationKeyRow;
 pub use plugins::{PluginRow, PluginVersionRow};
 pub use root_keys::{RootKeyRow, RootKeyWrap};
 pub use sessions::{SessionRow, SessionUse};
 pub use tokens::TokenRow;
 
-/// In the order of their versions, from 1. The macro `sqlx::migrate!` would compile SQLite a second time, for the host of the
+/// With their versions, ascending. The macro `sqlx::migrate!` would compile SQLite a second time, for the host of the
 /// build.
-const MIGRATIONS: &[(&str, &str)] = &[
-    ("state", include_str!("../migrations/0001_state.sql")),
-    ("gate", include_str!("../migrations/0002_gate.sql")),
-    ("credentials", include_str!("../migrations/0003_credentials.sql")),
-    ("publishers", include_str!("../migrations/0004_publishers.sql")),
-    ("messages", include_str!("../migrations/0005_messages.sql")),
-    ("token_bounds", include_str!("../migrations/0006_token_bounds.sql")),
-    ("quotas", include_str!("../migrations/0007_quotas.sql")),
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "state", include_str!("../migrations/0001_state.sql")),
+    (2, "gate", include_str!("../migrations/0002_gate.sql")),
+    (3, "credentials", include_str!("../migrations/0003_credentials.sql")),
+    (4, "publishers", include_str!("../migrations/0004_publishers.sql")),
+    (5, "messages", include_str!("../migrations/0005_messages.sql")),
+    (6, "token_bounds", include_str!("../migrations/0006_token_bounds.sql")),
+    (7, "quotas", include_str!("../migrations/0007_quotas.sql")),
+    (12, "organization_keys", include_str!("../migrations/0012_organization_keys.sql")),
 ];
 
 /// Number of reading connections. Reads are short, and no call waits for them.
@@ -86,6 +89,8 @@ impl Store {
             .journal_mode(SqliteJournalMode::Wal)
             // Every commit is synced, so that an acknowledged change is durable.
             .synchronous(SqliteSynchronous::Full)
+            // Overwrites deleted rows with zeros: an organization's data can be deleted.
+            .pragma("secure_delete", "ON")
             .busy_timeout(WRITE_TIMEOUT);
         let writer = pool(1).connect_with(options.clone()).await?;
         migrator().run(&writer).await.map_err(migration_error)?;
@@ -157,10 +162,10 @@ async fn check_pages(readers: &SqlitePool) -> Result<(), StoreError> {
 }
 
 fn migrator() -> Migrator {
-    let migration = |(version, (name, sql)): (i64, &(&'static str, &'static str))| {
-        Migration::new(version, (*name).into(), MigrationType::Simple, sql.into_sql_str(), false)
+    let migration = |(version, name, sql): &(i64, &'static str, &'static str)| {
+        Migration::new(*version, (*name).into(), MigrationType::Simple, sql.into_sql_str(), false)
     };
-    Migrator::with_migrations((1..).zip(MIGRATIONS).map(migration).collect())
+    Migrator::with_migrations(MIGRATIONS.iter().map(migration).collect())
 }
 
 fn migration_error(error: MigrateError) -> StoreError {

@@ -53,6 +53,10 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = CallOutcome<'static>, required = false)]
     pub outcome: Option<CallOutcome<'static>>,
+    /// The organization's data was deleted: the arguments of the call, or the detail of the effect, cannot be read any more.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(value_type = bool, required = false)]
+    pub arguments_deleted: bool,
     /// Number of effects that did not fit into the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
@@ -207,6 +211,11 @@ pub enum Verdict {
     NeedsApproval,
     /// The call is refused.
     Refused,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 fn is_hidden(rule: &str) -> bool {
