@@ -68,8 +68,11 @@ impl Plugins {
                 "give the plugin another name in `plugin!`; a built-in one can be disabled, not replaced",
             ));
         }
-        let preparing = self.prepare(handle, &file, request, true);
-        let (plugin, _) = token.run_until_cancelled(preparing).await?;
+        let preparing = async {
+            let (plugin, _) = self.prepare(handle, &file, request, true).await?;
+            self.check_examples(&plugin).await.map(|()| plugin)
+        };
+        let plugin = token.run_until_cancelled(preparing).await?;
         self.0.files.write(handle, file).await.map_err(|error| write_error(&error))?;
         let version = Version::new(plugin, handle.clone(), now_ms());
         self.install(token, namespace.clone(), version).await
