@@ -49,7 +49,11 @@ pub fn check<P>(rules: &Rules<P>, facts: &SessionFacts, call: ToolCall) -> Verdi
     };
     let access = call_access(rules, tool);
     let quotas = call_quotas(rules);
-    let checked = |reason| Checked::new(tool.clone(), call.tool, arguments, limits, access, quotas, reason);
+    let settings = rules.organization.settings_of(&tool.id().namespace).cloned();
+    let checked = |reason| {
+        let checked = Checked::new(tool.clone(), call.tool, arguments, limits, access, quotas, reason);
+        checked.with_settings(settings)
+    };
     match approval {
         None => Verdict::Run(checked(ALLOWED)),
         Some(reason) => {

@@ -426,7 +426,7 @@ impl Dispatcher {
             },
             // From the thread's generator, which the system reseeds now and then: no system call for each call.
             seed: script.map_or_else(rand::random, |script| script.seed()),
-            settings: "{}".into(),
+            settings: admitted.settings().cloned(),
             upstreams: Some(self.0.upstreams.clone()),
             credentials: credentials_for(&self.0.credentials, session, admitted),
             before_effect: sync_intent_before_effect(entry),

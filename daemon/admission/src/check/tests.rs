@@ -2,6 +2,7 @@
 //! the layers together.
 
 mod canary;
+mod consent;
 mod hints;
 mod layers;
 
