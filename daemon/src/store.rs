@@ -40,7 +40,7 @@ pub(crate) use folder::entry_hint;
 pub use folder::{DataFolder, FolderError};
 pub use messages::{InboxKey, MessageRow};
 pub use organization_keys::OrganizationKeyRow;
-pub use plugins::{PluginRow, PluginVersionRow};
+pub use plugins::{CanaryRow, PluginRow, PluginVersionRow};
 pub use root_keys::{RootKeyRow, RootKeyWrap};
 pub use sessions::{SessionRow, SessionUse};
 pub use tokens::TokenRow;
@@ -56,6 +56,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (6, "token_bounds", include_str!("../migrations/0006_token_bounds.sql")),
     (7, "quotas", include_str!("../migrations/0007_quotas.sql")),
     (12, "organization_keys", include_str!("../migrations/0012_organization_keys.sql")),
+    (13, "owned_plugins", include_str!("../migrations/0013_owned_plugins.sql")),
 ];
 
 /// Number of reading connections. Reads are short, and no call waits for them.

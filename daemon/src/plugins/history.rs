@@ -11,7 +11,7 @@ use toolgate_api::plugin::{
 };
 use toolgate_sandbox::Component;
 
-use super::FileHandle;
+use super::{FileHandle, LoadSource};
 use crate::store::{PluginRow, PluginVersionRow};
 
 /// Versions of a plugin that are kept for a roll back, the serving one included. Each costs memory and a file.
@@ -56,6 +56,7 @@ pub(super) struct Version {
     pub(super) plugin: Arc<Plugin<Component>>,
     pub(super) handle: FileHandle,
     pub(super) loaded_ms: u64,
+    pub(super) source: LoadSource,
 }
 
 /// A version that could not be loaded at start.
@@ -69,7 +70,7 @@ pub(super) struct FailedVersion {
 
 impl Version {
     pub(super) fn new(plugin: Plugin<Component>, handle: FileHandle, loaded_ms: u64) -> Self {
-        Self { plugin: Arc::new(plugin), handle, loaded_ms }
+        Self { plugin: Arc::new(plugin), handle, loaded_ms, source: LoadSource::Upload }
     }
 }
 
@@ -94,6 +95,8 @@ impl KeptVersion {
                 version: version.plugin.descriptor.version.clone(),
                 digest: version.plugin.digest.to_string(),
                 loaded_ms: version.loaded_ms,
+                source: version.source.clone(),
+                canary: None,
             },
             Self::Failed(failed) => failed.row.clone(),
         }
@@ -101,12 +104,20 @@ impl KeptVersion {
 
     /// The view of this version, which has the state `ready` unless it failed.
     fn view(&self, ready: StateReason) -> VersionView {
-        let PluginVersionRow { version, digest, loaded_ms } = self.row();
+        let PluginVersionRow { version, digest, loaded_ms, source, .. } = self.row();
         let (state, reason) = match self {
             Self::Ready(_) => ready,
             Self::Failed(failed) => (PluginState::Failed, Some(failed.reason.clone())),
         };
-        VersionView { version, digest, loaded_ms: Some(loaded_ms), state, reason }
+        let (loaded_ms, source) = (Some(loaded_ms), Some(source));
+        VersionView { version, digest, loaded_ms, source, state, reason, signed_by: None, diff: Vec::new() }
+    }
+
+    fn source(&self) -> &LoadSource {
+        match self {
+            Self::Ready(version) => &version.source,
+            Self::Failed(failed) => &failed.row.source,
+        }
     }
 
     fn into_handle(self) -> Option<FileHandle> {
@@ -167,6 +178,16 @@ impl History {
             }
             None => Err(FailedPlugin { publisher: row.publisher.clone(), versions, chosen, disabled }),
         }
+    }
+
+    /// The origin of the chosen version.
+    pub(super) fn source(&self) -> LoadSource {
+        self.versions.get(self.chosen).map(|chosen| chosen.source().clone()).unwrap_or_default()
+    }
+
+    /// Whether an operator rolled back from the version with this digest.
+    pub(super) fn is_rolled_back(&self, digest: &Digest) -> bool {
+        self.versions.iter().skip(self.chosen + 1).any(|later| later.has_digest(digest))
     }
 
     pub(super) fn is_built_in(&self) -> bool {
@@ -254,6 +275,11 @@ fn rolled_back_state() -> StateReason {
 }
 
 impl FailedPlugin {
+    /// The origin of the chosen version.
+    pub(super) fn source(&self) -> LoadSource {
+        self.versions.get(self.chosen).map(|chosen| chosen.source().clone()).unwrap_or_default()
+    }
+
     /// The publisher that owns the namespace.
     pub(super) fn publisher(&self) -> Option<&str> {
         self.publisher.as_deref()
