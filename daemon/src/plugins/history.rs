@@ -220,6 +220,8 @@ impl History {
     /// not change the chosen version.
     pub(super) fn row(&self, namespace: &Namespace) -> PluginRow {
         PluginRow {
+            owner: String::new(),
+            confirmed_hints: None,
             namespace: namespace.to_string(),
             disabled: self.disabled,
             built_in: self.built_in,
