@@ -1,8 +1,10 @@
 //! The administration layer: checks, orders, records and applies administrative acts. Front ends translate.
 
 mod approvals;
+mod assertions;
 mod credentials;
 mod custom_tools;
+mod data;
 mod documents;
 mod explain;
 mod plugins;

@@ -11,6 +11,7 @@
 // Records and errors.
 mod error;
 mod record;
+mod data_keys;
 
 // Append: queue, segment, sync.
 mod group_commit;
@@ -46,6 +47,7 @@ use serde::Serialize;
 use toolgate_api::audit::LostRecords;
 use toolgate_api::usage::UsageRow;
 
+pub use data_keys::{DataKeys, WrappedKey};
 pub use error::{AuditError, StartError};
 pub use group_commit::Durable;
 pub use record::{
@@ -60,12 +62,14 @@ pub use usage::UsageQuery;
 pub use verify::verify_folder;
 
 use anchor::Sealer;
+use data_keys::{DataSealing, SealedRecord};
 use folder::{Folder, FolderLock};
 use format::RecordKind;
 use group_commit::{CommitQueue, SpaceBudget};
 use index::{Index, IndexProgress};
 use record::{EFFECT_DETAIL_BYTES, EFFECT_NAME_BYTES, ERROR_TYPE_BYTES, implicit_outcome};
 use recover::Recovered;
+use search::LogContent;
 use writer::{SegmentPreallocator, Writer, WriterThread};
 
 /// Location and size of the log.
@@ -77,6 +81,8 @@ pub struct AuditSettings {
     pub index: PathBuf,
     /// HMAC key of the anchor: only its holder can forge a whole chain. Must not be stored in `dir`.
     pub key: Option<[u8; 32]>,
+    /// Keys that encrypt the data of organizations; without them it is written as it is.
+    pub data_keys: Option<DataKeys>,
     /// Size of a segment. At least two are allocated, the current one and the next.
     pub segment_bytes: u64,
     /// Space that intents may not use, kept for outcomes and administrative acts on a full disk.
@@ -95,7 +101,14 @@ impl AuditSettings {
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
         let index = dir.with_file_name("audit-index.db");
-        Self { dir, index, key: None, segment_bytes: Self::SEGMENT_BYTES, reserve_bytes: Self::RESERVE_BYTES }
+        Self {
+            dir,
+            index,
+            key: None,
+            data_keys: None,
+            segment_bytes: Self::SEGMENT_BYTES,
+            reserve_bytes: Self::RESERVE_BYTES,
+        }
     }
 
     fn validate(&self) -> Result<(), StartError> {
@@ -126,6 +139,7 @@ struct Log {
     queue: Arc<CommitQueue>,
     progress: Arc<IndexProgress>,
     folder: Folder,
+    data_keys: Option<DataKeys>,
     record_bytes_max: u64,
     /// Sequence of the last record of earlier runs, including the recovery record of this start.
     start_sequence: u64,
@@ -147,6 +161,12 @@ pub struct AuditCounts {
     pub segments: u64,
 }
 
+impl Log {
+    fn content(&self) -> LogContent {
+        LogContent { folder: self.folder.clone(), keys: self.data_keys.clone() }
+    }
+}
+
 impl Audit {
     /// Locks the folder, recovers its content and starts the threads. On return, calls and acts that were running when the
     /// daemon died have the outcome `unknown` on disk. The [`Recovery`] says what was repaired; it is also a record of the log.
@@ -159,7 +179,14 @@ impl Audit {
 
     /// Appends the intent of a call, without waiting for the disk. Dropping the entry records the outcome `cancelled`.
     pub fn open(&self, intent: CallIntent<'_>) -> Result<Entry, AuditError> {
-        self.append_intent(RecordKind::CallOpen, &intent)
+        let sealing = DataSealing::of(self.log.data_keys.as_ref(), &intent.organization);
+        let mut intent = intent;
+        match sealing.seal_call(&mut intent) {
+            None => self.append_intent(RecordKind::CallOpen, &intent, sealing),
+            sealed => {
+                self.append_intent(RecordKind::CallOpen, &SealedRecord::new(&intent, sealed), sealing)
+            }
+        }
     }
 
     /// Appends the outcome at once; the response may be sent when the returned future resolves.
@@ -180,11 +207,14 @@ impl Audit {
     /// Appends an effect of a call. It is on disk with the outcome at the latest; await [`Audit::sync`] to have it there
     /// before the effect happens. An effect that does not fit is counted in the outcome.
     pub fn effect(&self, entry: &Entry, effect: EffectRecord<'_>) -> Result<(), AuditError> {
-        let effect = EffectRecord {
+        let mut effect = EffectRecord {
             effect: truncate(&effect.effect, EFFECT_NAME_BYTES).into(),
             detail: truncate(&effect.detail, EFFECT_DETAIL_BYTES).into(),
         };
-        let record = encode(RecordKind::Effect, entry.sequence, &effect);
+        let record = match entry.sealing.seal_effect(entry.sequence, &mut effect) {
+            None => encode(RecordKind::Effect, entry.sequence, &effect),
+            sealed => encode(RecordKind::Effect, entry.sequence, &SealedRecord::new(&effect, sealed)),
+        };
         let appended = entry.queue.append(RecordKind::Effect, entry.sequence, &record);
         if appended.is_err() {
             entry.effects_lost.fetch_add(1, Ordering::Relaxed);
@@ -195,7 +225,7 @@ impl Audit {
     /// Appends the intent of an administrative act, with the outcome that is shown until it has one. Await [`Entry::sync`]
     /// before the act takes effect.
     pub fn open_act(&self, act: AdminRecord<'_>) -> Result<Entry, AuditError> {
-        self.append_intent(RecordKind::AdminOpen, &act)
+        self.append_intent(RecordKind::AdminOpen, &act, DataSealing::Plain)
     }
 
     /// Appends the outcome of an act at once; the act may be acknowledged when the returned future resolves.
@@ -228,7 +258,7 @@ impl Audit {
         // A log that failed can still be searched up to its last durable record.
         let _ = self.sync().await;
         self.log.index.catch_up(self.log.progress.durable().sequence).await?;
-        search::search(&self.log.index.reading, &self.log.folder, query).await
+        search::search(&self.log.index.reading, &self.log.content(), query).await
     }
 
     /// Sums the use of all calls that ended before; none where the report would be too long.
@@ -242,7 +272,7 @@ impl Audit {
     /// recorded since `begun_ms`, the start of the session, which may have contained it. Records of this run are not waited for.
     pub async fn lookup(&self, session: &str, begun_ms: u64, call: &str) -> Result<Option<Row>, AuditError> {
         self.log.index.catch_up(self.log.start_sequence).await?;
-        search::lookup(&self.log.index.reading, &self.log.folder, session, begun_ms, call).await
+        search::lookup(&self.log.index.reading, &self.log.content(), session, begun_ms, call).await
     }
 
     /// Returns the ids of the calls that earlier runs of the daemon recorded in this session, which began at `begun_ms`:
@@ -259,6 +289,11 @@ impl Audit {
         read.map_err(io::Error::other)
             .flatten()
             .map_err(|error| AuditError::Unreadable { reason: error.to_string().into() })
+    }
+
+    /// The data keys of organizations, if the log has them.
+    pub fn data_keys(&self) -> Option<&DataKeys> {
+        self.log.data_keys.as_ref()
     }
 
     /// The last durable record. An operator who stores its hash elsewhere can compare the log with it later.
@@ -283,7 +318,12 @@ impl Audit {
         self.log.queue.lag()
     }
 
-    fn append_intent(&self, kind: RecordKind, intent: &impl Serialize) -> Result<Entry, AuditError> {
+    fn append_intent(
+        &self,
+        kind: RecordKind,
+        intent: &impl Serialize,
+        sealing: DataSealing,
+    ) -> Result<Entry, AuditError> {
         let opened_ms = now_ms();
         let record = self.encode(kind, opened_ms, intent)?;
         let queue = self.log.queue.clone();
@@ -295,6 +335,7 @@ impl Audit {
             opened_ms,
             opened: Instant::now(),
             effects_lost: AtomicU64::new(0),
+            sealing,
             closed: false,
         })
     }
@@ -318,6 +359,8 @@ pub struct Entry {
     opened_ms: u64,
     opened: Instant,
     effects_lost: AtomicU64,
+    /// How the details of its effects are written.
+    sealing: DataSealing,
     closed: bool,
 }
 
@@ -462,6 +505,7 @@ impl OpenLog {
             queue,
             progress,
             folder,
+            data_keys: settings.data_keys.clone(),
             record_bytes_max: settings.record_bytes_max(),
             _lock: lock,
         };

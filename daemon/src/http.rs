@@ -111,6 +111,7 @@ fn add_administration(routes: Routes) -> Routes {
         .add_guarded(Operate, routes!(grants::get, grants::put))
         .add_guarded(Operate, routes!(organizations::list))
         .add_guarded(Operate, routes!(organizations::get, organizations::put, organizations::delete))
+        .add_guarded(Own, routes!(organizations::delete_data))
         .add_guarded(Operate, routes!(policies::get_platform, policies::put_platform))
         .add_guarded(Operate, routes!(policies::platform_warnings))
         .add_guarded(Own, routes!(policies::get, policies::put))

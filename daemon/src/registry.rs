@@ -9,6 +9,7 @@
 //! An organization with custom tools (C1, M4) has its own catalogue: the platform's plugins and its own, numbered anew. So
 //! the call path needs no check of a tool's owner, and tools of other organizations do not exist in it.
 
+mod assertions;
 mod shortlist;
 
 use std::collections::{BTreeSet, HashMap};
@@ -19,12 +20,14 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use shortlist::BrokerCell;
 use tokio::sync::{Notify, watch};
 use toolgate_admission::{AgentRules, Catalogue, OrgRules, PlatformRules, Plugin, Rules};
+use toolgate_api::assertion::{Assertion, AssertionsDocument};
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::{Name, Namespace, read_called_name};
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 use toolgate_api::tools::{ToolList, ToolPattern};
 use toolgate_sandbox::Component;
 
+pub use assertions::{ChangeScope, CheckedChange};
 pub use shortlist::Shortlist;
 
 /// Holds the current snapshot. Cheap to clone.
@@ -37,6 +40,9 @@ struct Shared {
     revision: watch::Sender<u64>,
     /// Serializes changes. Readers do not lock it.
     changing: Mutex<()>,
+    /// Held from the check of a change against the assertions until the change is in force. INVARIANT: the last lock that a
+    /// change takes, so that no two changes wait for each other.
+    checking: tokio::sync::Mutex<()>,
     /// Notified when `compiling` of the snapshot changes.
     compiled: Notify,
     /// Plugins that a session or a call has waited for.
@@ -48,11 +54,13 @@ struct Shared {
 /// The input of a decision.
 #[derive(Clone)]
 pub struct Snapshot {
-    /// The number of changes since the start.
+    /// Grows with every change; no two policies have one number, also over restarts.
     pub revision: u64,
     limits: LimitsPatch,
     common: Arc<CatalogueLayer>,
     organizations: HashMap<Name, Arc<Organization>>,
+    /// The platform's assertions (G17).
+    assertions: Arc<[Assertion]>,
     /// Built-in plugins that are being compiled, at the first start only.
     compiling: Arc<[Namespace]>,
 }
@@ -84,6 +92,7 @@ struct Organization {
     layer: Arc<ArcSwapOption<OwnCatalogueLayer>>,
     rules: Arc<ArcSwapOption<OrgRules>>,
     agents: HashMap<Name, Arc<Agent>>,
+    assertions: Arc<[Assertion]>,
 }
 
 struct Agent {
@@ -97,6 +106,8 @@ pub enum Replacement {
     Platform(PlatformDocument),
     Policy(Name, OrgDocument),
     Agent(Name, Name, AgentDocument),
+    /// The assertions of an organization, or of the platform.
+    Assertions(Option<Name>, AssertionsDocument),
 }
 
 impl CatalogueLayer {
@@ -251,6 +262,26 @@ impl Snapshot {
         next
     }
 
+    /// A copy with other shared plugins and limits.
+    pub fn with_plugins(&self, limits: LimitsPatch, plugins: Vec<Arc<Plugin<Component>>>) -> Self {
+        let mut next = self.clone();
+        next.common = CatalogueLayer::new(Catalogue::new(limits.clone(), plugins), Arc::clone(self.policy()));
+        next.limits = limits;
+        next
+    }
+
+    /// A copy with another custom plugin of an organization; `None` removes it.
+    pub fn with_own_plugin(
+        &self,
+        organization: &Name,
+        namespace: &Namespace,
+        plugin: Option<Arc<Plugin<Component>>>,
+    ) -> Self {
+        let mut next = self.clone();
+        next.change_organization(organization, |organization| organization.serve(namespace, plugin));
+        next
+    }
+
     fn put(&mut self, replacement: Replacement) {
         match replacement {
             Replacement::Platform(document) => {
@@ -267,6 +298,12 @@ impl Snapshot {
             Replacement::Agent(organization, name, document) => {
                 self.change_organization(&organization, |organization| {
                     organization.agents.insert(name, Agent::new(document));
+                });
+            }
+            Replacement::Assertions(None, document) => self.assertions = document.assertions.into(),
+            Replacement::Assertions(Some(organization), document) => {
+                self.change_organization(&organization, |organization| {
+                    organization.assertions = document.assertions.into();
                 });
             }
         }
@@ -306,6 +343,13 @@ impl Organization {
         let layer = CatalogueLayer::new(catalogue, Arc::clone(snapshot.policy()));
         self.layer.store(Some(Arc::new(OwnCatalogueLayer { base: common, layer: Arc::clone(&layer) })));
         layer
+    }
+
+    /// Replaces its custom plugin in a namespace.
+    fn serve(&mut self, namespace: &Namespace, plugin: Option<Arc<Plugin<Component>>>) {
+        let others = self.own.iter().filter(|own| own.descriptor.namespace != *namespace);
+        self.own = others.cloned().chain(plugin).collect();
+        self.layer = Arc::default();
     }
 
     fn owns(&self, namespace: &Namespace) -> bool {
@@ -362,14 +406,21 @@ impl Registry {
                 limits,
                 common,
                 organizations: HashMap::new(),
+                assertions: Arc::default(),
                 compiling: Arc::default(),
             }),
             changing: Mutex::new(()),
+            checking: tokio::sync::Mutex::default(),
             compiled: Notify::new(),
             awaited: Mutex::default(),
             began_to_wait: Notify::new(),
             revision: watch::Sender::new(0),
         }))
+    }
+
+    /// Numbers the changes from `base` on. Each start has another base.
+    pub fn begin_revisions(&self, base: u64) {
+        self.change(|snapshot| snapshot.revision = base);
     }
 
     /// Returns the current snapshot.
@@ -450,11 +501,7 @@ impl Registry {
         namespace: &Namespace,
         plugin: Option<Arc<Plugin<Component>>>,
     ) {
-        self.change_organization(organization, |organization| {
-            let others = organization.own.iter().filter(|own| own.descriptor.namespace != *namespace);
-            organization.own = others.cloned().chain(plugin).collect();
-            organization.layer = Arc::default();
-        });
+        self.change_organization(organization, |organization| organization.serve(namespace, plugin));
     }
 
     /// Puts a document in force. Does nothing if its organization does not exist.

@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{Ledger, QuotaCounters, Rates, SessionFacts, parse_platform};
+use toolgate_api::assertion::{AssertionHolder, AssertionsDocument};
 use toolgate_api::document::OrganizationDocument;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::Grant;
@@ -36,7 +37,7 @@ use url::Url;
 
 use crate::admin::{Admin, AdminParts};
 use crate::approvals::Approvals;
-use crate::audit::{Audit, AuditSettings};
+use crate::audit::{Audit, AuditSettings, DataKeys, WrappedKey};
 use crate::clock::{now_ms, steady_unix_ms};
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
 use crate::config::{self, Config, Listen, PagemapScan};
@@ -59,8 +60,11 @@ use crate::registry::{Registry, Replacement};
 use crate::sessions::{
     AnswerSettings, Answers, Bounds, InitialState, OPEN_MAX, OrganizationBounds, SessionSetup, Sessions,
 };
-use crate::store::{DataFolder, Store};
+use crate::store::{DataFolder, OrganizationKeyRow, Store};
 use crate::traces::{Exporter, ExporterTask, Traces};
+
+/// Policy revisions of one start: far more than a daemon makes changes, and few enough that the numbers stay exact in JSON.
+const REVISIONS_PER_START: u64 = 100_000_000;
 
 /// The resources that are acquired before the runtime: engine, locked data folder, bound address.
 pub struct PreparedDaemon {
@@ -249,7 +253,7 @@ impl PreparedDaemon {
         shutdown: &CancellationToken,
     ) -> Result<(Admin, JoinHandle<()>)> {
         let store = Store::open(&self.config.store_path()?).await?;
-        let audit = self.open_audit().await?;
+        let audit = self.open_audit(&store).await?;
         // Faults of the configuration are told before anything is compiled.
         let secrets = self.credential_settings(&audit)?;
         let identity = Arc::new(Identity::load(store.clone()).await?);
@@ -258,6 +262,7 @@ impl PreparedDaemon {
             tracing::info!(file = %operator_token.display(), "the operator token was created; it is only in this file");
         }
         let registry = Registry::new(self.config.limits.clone());
+        registry.begin_revisions((store.count_start().await? - 1).saturating_mul(REVISIONS_PER_START));
         let plugins = self.plugins(&store, &registry)?;
         let uncompiled = plugins.load_built_in().await?;
         plugins.restore().await?;
@@ -280,7 +285,9 @@ impl PreparedDaemon {
         plugins.remove_unused();
         let parts =
             AdminParts { credentials, custom, dispatcher, identity, plugins, registry, sessions, store };
-        Ok((Admin::new(parts), compiling))
+        let admin = Admin::new(parts);
+        admin.make_missing_data_keys().await?;
+        Ok((admin, compiling))
     }
 
     fn sweeper(&self, parts: &AdminParts) -> Sweeper {
@@ -296,9 +303,11 @@ impl PreparedDaemon {
         }
     }
 
-    async fn open_audit(&self) -> Result<Audit> {
+    async fn open_audit(&self, store: &Store) -> Result<Audit> {
         let mut settings = AuditSettings::new(self.folder.subfolder("audit")?);
-        settings.key = Some(keys::read_or_generate(&self.folder.subfolder("keys")?.join("audit.key"))?);
+        let keys = self.folder.subfolder("keys")?;
+        settings.key = Some(keys::read_or_generate(&keys.join("audit.key"))?);
+        settings.data_keys = Some(load_data_keys(store, &keys.join("data.key")).await?);
         settings.segment_bytes = self.config.audit.segment_bytes;
         settings.reserve_bytes = self.config.audit.reserve_bytes;
         let (audit, recovery) = Audit::start(&settings).await?;
@@ -619,6 +628,18 @@ fn listener_settings(config: &Config) -> ListenerSettings {
     }
 }
 
+/// Loads the data keys of organizations. One that cannot be unwrapped opens nothing, as if its organization's data were deleted.
+async fn load_data_keys(store: &Store, path: &std::path::Path) -> Result<DataKeys> {
+    let keys = DataKeys::new(keys::read_or_generate(path)?);
+    for row in store.organization_keys().await? {
+        let OrganizationKeyRow { organization, id, wrapped, .. } = row;
+        if let Err(error) = keys.insert(organization.as_str(), &WrappedKey { id, wrapped }) {
+            tracing::error!(%organization, %error, "the data key of an organization cannot be used: was `keys/data.key` replaced? Its arguments in the audit log cannot be read");
+        }
+    }
+    Ok(keys)
+}
+
 /// Puts the stored documents in force, and returns those of custom tools, which are restored later. A document that this
 /// version cannot parse allows nothing: no policy means deny.
 async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins) -> Result<Vec<Document>> {
@@ -653,6 +674,17 @@ async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins
             DocumentKey::Grant(namespace) => {
                 let read = Grant::parse(&body).inspect_err(unsound).unwrap_or_default();
                 plugins.grant(namespace.clone(), read).await;
+            }
+            DocumentKey::Assertions(organization) => {
+                let holder = match organization {
+                    Some(_) => AssertionHolder::Organization,
+                    None => AssertionHolder::Platform,
+                };
+                let read = AssertionsDocument::parse(&body, holder).inspect_err(|error| {
+                    tracing::error!(document = %key, %error, "stored assertions are invalid and not checked");
+                });
+                let read = read.unwrap_or_default();
+                registry.put(Replacement::Assertions(organization.clone(), read));
             }
             // They are parsed with the tool that they belong to.
             DocumentKey::Tool(_) | DocumentKey::Mount(_) | DocumentKey::ToolGrant(_) => {}

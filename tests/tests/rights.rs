@@ -310,6 +310,7 @@ fn path(operation: &Operation, targets: &Targets) -> String {
     let call = if operation.id == "post_client_result" { "asked" } else { "c1" };
     let query = match operation.id.as_str() {
         "list_approvals" => format!("?organization={organization}"),
+        "export_audit" => format!("?organization={organization}"),
         "search_audit" => format!("?organization={organization}&limit=1"),
         "finish_connecting" => "?state=none&code=none".to_owned(),
         _ => String::new(),

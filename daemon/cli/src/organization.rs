@@ -8,6 +8,7 @@ use toolgate_api::document::{DocumentAccepted, DocumentEntry, OrganizationDocume
 use super::client::{Client, escape};
 use super::document;
 use super::failure::Failure;
+use super::plugin::asks;
 use super::print::{Printer, cell};
 use super::remote::Remote;
 
@@ -18,6 +19,7 @@ Examples:
   toolgate org put acme --connected stripe --connected resend
   toolgate org list
   toolgate org get acme
+  toolgate org delete-data acme
   toolgate org delete acme";
 
 #[derive(Args)]
@@ -52,10 +54,18 @@ pub enum OrganizationCommand {
     },
     /// List the organizations
     List,
-    /// Delete an organization with its agents, sessions and tokens
+    /// Delete an organization with its agents, sessions, tokens and data
     Delete {
         /// The organization
         name: String,
+    },
+    /// Delete an organization's data: sessions with their files, messages, approvals, and arguments in the audit log
+    DeleteData {
+        /// The organization
+        name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -95,7 +105,27 @@ pub async fn run(
             document::delete(client, &path(&name)).await?;
             Ok(printer.result(&json!({"deleted": name}), &format!("organization `{name}` is deleted"))?)
         }
+        OrganizationCommand::DeleteData { name, yes } => delete_data(client, printer, &name, yes).await,
     }
+}
+
+/// Deletes the data of an organization, after a question at a terminal.
+async fn delete_data(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    name: &str,
+    yes: bool,
+) -> Result<(), Failure> {
+    let question = format!(
+        "End every session of `{name}` and delete its files, messages, approvals and recorded arguments? [y/N] "
+    );
+    if !yes && !asks(&question)? {
+        let hint = "nothing brings it back; add `--yes` if you mean it";
+        return Err(Failure::new(format!("the data of `{name}` was not deleted"), hint));
+    }
+    client.delete(&format!("{}/data", path(name))).send::<IgnoredAny>().await?;
+    let line = format!("the data of `{name}` is deleted");
+    Ok(printer.result(&json!({"deleted_data": name}), &line)?)
 }
 
 /// Writes the list into the organization's policy and keeps its other fields.
@@ -142,6 +172,17 @@ mod tests {
 
     fn missing() -> Canned {
         Canned::refusal(CallError::new(ErrorType::NotFound, "no organization `acme`", ""))
+    }
+
+    #[tokio::test]
+    async fn o3_data_is_deleted_only_if_that_is_confirmed() {
+        let delete = |yes| OrganizationCommand::DeleteData { name: "acme".into(), yes };
+        let run = run_command(delete(true), false, vec![Canned::empty(204)]).await;
+        run.result.expect("done");
+        assert_eq!(run.asked[0].line(), "DELETE /v1/orgs/acme/data");
+        let run = run_command(delete(false), false, vec![]).await;
+        run.result.expect_err("not confirmed");
+        assert!(run.asked.is_empty());
     }
 
     #[tokio::test]

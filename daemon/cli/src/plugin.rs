@@ -178,7 +178,7 @@ fn hints_line(tool: &ToolView) -> String {
 }
 
 /// Asks at a terminal; elsewhere the answer is no.
-fn asks(question: &str) -> Result<bool, Failure> {
+pub fn asks(question: &str) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         return Ok(false);
     }
