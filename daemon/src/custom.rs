@@ -33,7 +33,7 @@ use crate::clock::now_ms;
 use crate::dispatch::{Dispatcher, Origin, TestCall, TestCallResult};
 use crate::documents::{Document, DocumentKey, DocumentKind, Precondition, PreconditionResult, ToolKey};
 use crate::plugins::{Definition, Plugins};
-use crate::registry::{Registry, Snapshot};
+use crate::registry::{ChangeScope, CheckedChange, Registry, Snapshot};
 use crate::sessions::Sessions;
 use crate::store::{Store, StoreError, WriteResult};
 use definition::ParsedDefinition;
@@ -140,6 +140,7 @@ impl CustomTools {
         let beside = mount.as_ref().map(|(key, text)| (key, text.as_str()));
         let document = DocumentKey::Tool(key.clone());
         let store = &self.0.store;
+        let _checked = self.check_assertions(key, Some(&plugin)).await?;
         let written = store.put_documents((&document, body), beside, precondition, now_ms()).await?;
         self.serve_instead(key, Some(plugin)).await;
         Ok((written, view))
@@ -149,6 +150,7 @@ impl CustomTools {
     pub async fn remove(&self, key: &ToolKey, precondition: &Precondition) -> Result<(), CallError> {
         let document = DocumentKey::Tool(key.clone());
         let _in_order = self.in_order(key).await;
+        let _checked = self.check_assertions(key, None).await?;
         self.0.store.delete_document(&document, precondition, now_ms()).await?;
         self.serve_instead(key, None).await;
         Ok(())
@@ -206,6 +208,7 @@ impl CustomTools {
         if plugin.digest.as_str() != digest {
             return Err(mount::not_that(key));
         }
+        let _checked = self.check_assertions(key, Some(&plugin)).await?;
         self.keep(key, &mount).await?;
         self.serve_instead(key, Some(plugin)).await;
         self.view(key).await
@@ -447,6 +450,19 @@ impl CustomTools {
         let snapshot = self.0.registry.snapshot();
         let mut own = snapshot.own_plugins(&key.organization).iter();
         own.find(|plugin| plugin.descriptor.namespace == key.namespace).cloned()
+    }
+
+    /// Checks the assertions of policies as if the plugin were served. Without it, a plugin of the platform under the same
+    /// namespace would be.
+    async fn check_assertions(
+        &self,
+        key: &ToolKey,
+        plugin: Option<&Plugin<Component>>,
+    ) -> Result<CheckedChange<'_>, CallError> {
+        let ToolKey { organization, namespace } = key;
+        let plugin = plugin.cloned().map(Arc::new);
+        let change = |rules: &Snapshot| rules.with_own_plugin(organization, namespace, plugin);
+        self.0.registry.check_change(ChangeScope::organization(organization, false), change).await
     }
 
     /// Serves a plugin in its namespace in place of the current one, or none for `None`.

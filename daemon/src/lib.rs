@@ -7,6 +7,7 @@
 pub mod call;
 pub mod dispatch;
 pub mod registry;
+pub mod assertions;
 pub mod sessions;
 pub mod approvals;
 pub mod audit;
@@ -24,6 +25,7 @@ pub mod redact;
 
 // Plugins, documents and credentials.
 pub mod plugins;
+pub mod oci;
 pub mod compile;
 pub mod custom;
 pub mod credentials;

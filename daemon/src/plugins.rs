@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use toolgate_admission::{Descriptor, Warning};
+use toolgate_admission::{Descriptor, Plugin, Warning};
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::Grant;
@@ -57,6 +57,9 @@ mod built_in {
     use super::Embedded;
     include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 }
+
+/// A plugin as the catalogue serves it.
+type ServedPlugin = Arc<Plugin<Component>>;
 
 /// The loaded plugins. Cheap to clone.
 #[derive(Clone)]
@@ -224,6 +227,7 @@ impl Plugins {
         let mut loaded = self.0.loaded.lock().await;
         let mut next = loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?.clone();
         act(&mut next)?;
+        let _checked = self.check_assertions(&loaded, namespace, &next).await?;
         self.0.store.put_plugin(next.row(namespace)).await?;
         let view = next.view(namespace, self.granted(namespace).as_ref());
         loaded.insert(namespace.clone(), next);
@@ -243,15 +247,7 @@ impl Plugins {
 
     /// Swaps the registry's plugins for the loaded ones.
     fn serve(&self, loaded: &BTreeMap<Namespace, History>) {
-        let grants = lock(&self.0.grants);
-        let with_grant = |(namespace, history): (&Namespace, &History)| {
-            let plugin = history.serving();
-            match grants.get(namespace) {
-                Some(granted) => Arc::new(plugin.with_grant(Arc::clone(granted))),
-                None => plugin,
-            }
-        };
-        let serving = loaded.iter().map(with_grant).collect();
+        let serving = checked::serving(loaded.iter(), &lock(&self.0.grants));
         self.0.registry.serve(self.0.limits.clone(), serving);
     }
 

@@ -113,6 +113,8 @@ macro_rules! error_responses {
 error_responses! {
     NoOrganization = NotFound, "no such organization, or it is not the token's";
     NoPlatformPolicy = NotFound, "the platform has no policy; every loaded tool is allowed";
+    NoAssertions = NotFound, "no such organization, it is not the token's, or there are no assertions";
+    AssertionBroken = Conflict, "an assertion would be broken; `details` has the agent, the tool and the rules that let the call through";
     NoPolicy = NotFound, "no such organization, it is not the token's, or it has no policy";
     NoAgent = NotFound, "no such agent, or its organization is not the token's";
     NoGrant = NotFound, "no such plugin is loaded, or nothing was granted to it";

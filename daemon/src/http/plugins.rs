@@ -13,7 +13,7 @@ use utoipa::IntoParams;
 
 use super::body;
 use super::error_responses::{
-    AuditUnavailable, BuiltInPlugin, InvalidPlugin, NamespaceTaken, NoPlugin, NoPreviousVersion,
+    AssertionBroken, AuditUnavailable, BuiltInPlugin, InvalidPlugin, NamespaceTaken, NoPlugin, NoPreviousVersion,
 };
 use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;
@@ -106,7 +106,7 @@ pub async fn get(
     responses(
         (status = 200, description = "It serves.", body = PluginLoaded),
         (status = 202, description = "It is being loaded.", body = PluginView),
-        NamespaceTaken, InvalidPlugin, AuditUnavailable,
+        NamespaceTaken, InvalidPlugin, AssertionBroken, AuditUnavailable,
     ),
 )]
 pub async fn put(
@@ -163,7 +163,7 @@ pub async fn delete(
 #[utoipa::path(
     post, path = "/v1/plugins/{namespace}/rollback", tag = "plugins", operation_id = "rollback_plugin",
     params(PluginPath),
-    responses((status = 200, description = "The version before serves.", body = PluginView), NoPlugin, NoPreviousVersion, AuditUnavailable),
+    responses((status = 200, description = "The version before serves.", body = PluginView), NoPlugin, NoPreviousVersion, AssertionBroken, AuditUnavailable),
 )]
 pub async fn rollback(
     State(app): State<App>,
@@ -198,7 +198,7 @@ pub async fn disable(
 #[utoipa::path(
     post, path = "/v1/plugins/{namespace}/enable", tag = "plugins", operation_id = "enable_plugin",
     params(PluginPath),
-    responses((status = 200, description = "It takes calls.", body = PluginView), NoPlugin, AuditUnavailable),
+    responses((status = 200, description = "It takes calls.", body = PluginView), NoPlugin, AssertionBroken, AuditUnavailable),
 )]
 pub async fn enable(
     State(app): State<App>,

@@ -74,7 +74,8 @@ impl Plugins {
         };
         let plugin = token.run_until_cancelled(preparing).await?;
         self.0.files.write(handle, file).await.map_err(|error| write_error(&error))?;
-        let version = Version::new(plugin, handle.clone(), now_ms());
+        let source = request.source.clone();
+        let version = Version { source, ..Version::new(plugin, handle.clone(), now_ms()) };
         self.install(token, namespace.clone(), version).await
     }
 
@@ -229,7 +230,7 @@ impl Plugins {
         let version = Some(kept.version.clone());
         let stored = LoadRequest { version, ..LoadRequest::new(namespace.clone(), LoadSource::Upload) };
         let (plugin, _) = self.prepare(&handle, &file.into(), &stored, false).await?;
-        Ok(Version::new(plugin, handle, kept.loaded_ms))
+        Ok(Version { source: kept.source.clone(), ..Version::new(plugin, handle, kept.loaded_ms) })
     }
 
     /// Compiles, links, describes and validates. Returns the plugin with its compile time, if it was compiled.
@@ -314,6 +315,7 @@ impl Plugins {
                 (next, dropped)
             }
         };
+        let _checked = self.check_assertions(&loaded, &namespace, &next).await?;
         self.0.store.put_plugin(next.row(&namespace)).await?;
         let view = next.view(&namespace, self.granted(&namespace).as_ref());
         lock(&self.0.failed).remove(&namespace);

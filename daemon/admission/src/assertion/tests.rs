@@ -62,7 +62,7 @@ fn g17_a_tool_that_an_agent_can_call_breaks_never() {
 #[test]
 fn g17_a_call_without_a_person_breaks_always_approval() {
     let all = rules("{}", &json!({"enabled": "*", "autonomy": "autonomous"}));
-    assert_eq!(breach("always_approval", &["files/*"], &all).as_deref(), Some("files/delete"));
+    assert_eq!(breach("always_approval", &["files/delete"], &all).as_deref(), Some("files/delete"));
     let asking = rules("{}", &json!({"enabled": "*", "autonomy": "supervised"}));
     assert_eq!(breach("always_approval", &["files/delete"], &asking), None);
     assert_eq!(breach("always_approval", &["files/read"], &asking).as_deref(), Some("files/read"));
