@@ -40,7 +40,7 @@ pub(crate) use folder::entry_hint;
 pub use folder::{DataFolder, FolderError};
 pub use messages::{InboxKey, MessageRow};
 pub use organization_keys::OrganizationKeyRow;
-pub use plugins::{CanaryRow, PluginRow, PluginVersionRow};
+pub use plugins::{CanaryRow, PluginRow, PluginVersionRow, SignerRow, TrustRow};
 pub use root_keys::{RootKeyRow, RootKeyWrap};
 pub use sessions::{SessionRow, SessionUse};
 pub use tokens::TokenRow;
@@ -55,6 +55,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (5, "messages", include_str!("../migrations/0005_messages.sql")),
     (6, "token_bounds", include_str!("../migrations/0006_token_bounds.sql")),
     (7, "quotas", include_str!("../migrations/0007_quotas.sql")),
+    (8, "trust", include_str!("../migrations/0008_trust.sql")),
     (12, "organization_keys", include_str!("../migrations/0012_organization_keys.sql")),
     (13, "owned_plugins", include_str!("../migrations/0013_owned_plugins.sql")),
 ];

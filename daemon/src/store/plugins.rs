@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
 use toolgate_api::name::{Name, Namespace};
 use toolgate_api::plugin::PluginSource;
 
@@ -41,6 +43,25 @@ pub struct PluginVersionRow {
     pub source: PluginSource,
     /// Its trial; none for a version that serves or has served all calls.
     pub canary: Option<CanaryRow>,
+    pub trust: TrustRow,
+}
+
+/// The stored trust in a version (O2).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrustRow {
+    /// It waits for consent, and is none of the versions that `serving` of its plugin counts.
+    pub quarantined: bool,
+    /// Its hints count without its grant.
+    pub hints_confirmed: bool,
+    pub signer: Option<SignerRow>,
+}
+
+/// The key that signed a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignerRow {
+    pub publisher: String,
+    /// `ed25519:` and base64.
+    pub key: String,
 }
 
 /// The trial of a version.
@@ -99,27 +120,22 @@ impl Store {
     /// Creates or replaces a plugin with its versions.
     pub async fn put_plugin(&self, plugin: PluginRow) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
-        sqlx::query(
-            "INSERT INTO plugins (owner, namespace, serving, disabled, built_in, publisher, confirmed_hints) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7) \
-             ON CONFLICT (owner, namespace) DO UPDATE SET serving = excluded.serving, \
-             disabled = excluded.disabled, built_in = excluded.built_in, publisher = excluded.publisher, \
-             confirmed_hints = excluded.confirmed_hints",
-        )
-        .bind(&plugin.owner)
-        .bind(&plugin.namespace)
-        .bind(to_sql(plugin.serving))
-        .bind(i16::from(plugin.disabled))
-        .bind(i16::from(plugin.built_in))
-        .bind(&plugin.publisher)
-        .bind(&plugin.confirmed_hints)
-        .execute(&mut *change)
-        .await?;
-        let key = (plugin.owner.as_str(), plugin.namespace.as_str());
-        delete_versions(&mut change, key).await?;
-        for (position, version) in (0_i64..).zip(&plugin.versions) {
-            insert_version(&mut change, key, position, version).await?;
-        }
+        write_plugin(&mut change, &plugin).await?;
+        change.commit().await?;
+        Ok(())
+    }
+
+    /// Like [`Store::put_plugin`] for a plugin of the platform, and removes its grant.
+    pub async fn put_plugin_without_grant(
+        &self,
+        namespace: &Namespace,
+        plugin: PluginRow,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        let mut change = self.begin().await?;
+        let grant = DocumentKey::Grant(namespace.clone());
+        super::documents::delete_if_there(&mut change, &grant, now_ms).await?;
+        write_plugin(&mut change, &plugin).await?;
         change.commit().await?;
         Ok(())
     }
@@ -153,9 +169,6 @@ impl Store {
 /// A row of `plugins`: owner, namespace, serving, disabled, built in, publisher, confirmed hints.
 type StoredPlugin = (String, String, i64, i16, i16, Option<String>, Option<String>);
 
-/// A row of `plugin_versions`: owner, namespace, version, digest, load time, the share and failure of a canary, and the source.
-type StoredVersion = (String, String, String, String, i64, Option<i64>, Option<String>, Option<String>);
-
 /// Owner and namespace.
 type PluginKey<'a> = (&'a str, &'a str);
 
@@ -163,6 +176,31 @@ type PluginKey<'a> = (&'a str, &'a str);
 pub(super) async fn delete_owned(change: &mut StoreTransaction, owner: &str) -> Result<(), StoreError> {
     for sql in ["DELETE FROM plugin_versions WHERE owner = $1", "DELETE FROM plugins WHERE owner = $1"] {
         sqlx::query(sql).bind(owner).execute(&mut **change).await?;
+    }
+    Ok(())
+}
+
+async fn write_plugin(change: &mut StoreTransaction, plugin: &PluginRow) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO plugins (owner, namespace, serving, disabled, built_in, publisher, confirmed_hints) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7) \
+         ON CONFLICT (owner, namespace) DO UPDATE SET serving = excluded.serving, \
+         disabled = excluded.disabled, built_in = excluded.built_in, publisher = excluded.publisher, \
+         confirmed_hints = excluded.confirmed_hints",
+    )
+    .bind(&plugin.owner)
+    .bind(&plugin.namespace)
+    .bind(to_sql(plugin.serving))
+    .bind(i16::from(plugin.disabled))
+    .bind(i16::from(plugin.built_in))
+    .bind(&plugin.publisher)
+    .bind(&plugin.confirmed_hints)
+    .execute(&mut **change)
+    .await?;
+    let key = (plugin.owner.as_str(), plugin.namespace.as_str());
+    delete_versions(change, key).await?;
+    for (position, version) in (0_i64..).zip(&plugin.versions) {
+        insert_version(change, key, position, version).await?;
     }
     Ok(())
 }
@@ -184,21 +222,40 @@ async fn delete_plugin(change: &mut StoreTransaction, key: PluginKey<'_>) -> Res
 async fn all_versions(
     view: &mut StoreTransaction,
 ) -> Result<BTreeMap<(String, String), Vec<PluginVersionRow>>, StoreError> {
-    let rows: Vec<StoredVersion> = sqlx::query_as(
-        "SELECT owner, namespace, version, digest, loaded_ms, canary_percent, canary_failure, source \
-         FROM plugin_versions ORDER BY owner, namespace, position",
-    )
-    .fetch_all(&mut **view)
-    .await?;
+    let rows = sqlx::query("SELECT * FROM plugin_versions ORDER BY owner, namespace, position")
+        .fetch_all(&mut **view)
+        .await?;
     let mut versions = BTreeMap::<_, Vec<_>>::new();
-    for (owner, namespace, version, digest, loaded_ms, percent, failure, source) in rows {
-        // A source that this version cannot parse counts as an upload, which no folder replaces or removes.
-        let source = source.and_then(|source| serde_json::from_str(&source).ok()).unwrap_or_default();
-        let canary = percent.map(|percent| CanaryRow { percent: from_sql(percent), failure });
-        let version = PluginVersionRow { version, digest, loaded_ms: from_sql(loaded_ms), source, canary };
-        versions.entry((owner, namespace)).or_default().push(version);
+    for row in &rows {
+        let key = (row.try_get("owner")?, row.try_get("namespace")?);
+        versions.entry(key).or_default().push(version_of(row)?);
     }
     Ok(versions)
+}
+
+fn version_of(row: &SqliteRow) -> Result<PluginVersionRow, sqlx::Error> {
+    let source: Option<String> = row.try_get("source")?;
+    let percent: Option<i64> = row.try_get("canary_percent")?;
+    let failure = row.try_get("canary_failure")?;
+    Ok(PluginVersionRow {
+        version: row.try_get("version")?,
+        digest: row.try_get("digest")?,
+        loaded_ms: from_sql(row.try_get("loaded_ms")?),
+        // A source that this version cannot parse counts as an upload, which no folder replaces or removes.
+        source: source.and_then(|source| serde_json::from_str(&source).ok()).unwrap_or_default(),
+        canary: percent.map(|percent| CanaryRow { percent: from_sql(percent), failure }),
+        trust: trust_of(row)?,
+    })
+}
+
+fn trust_of(row: &SqliteRow) -> Result<TrustRow, sqlx::Error> {
+    let key: Option<String> = row.try_get("signer_key")?;
+    let publisher: Option<String> = row.try_get("signer_publisher")?;
+    Ok(TrustRow {
+        quarantined: row.try_get::<i16, _>("quarantined")? != 0,
+        hints_confirmed: row.try_get::<i16, _>("hints_confirmed")? != 0,
+        signer: key.zip(publisher).map(|(key, publisher)| SignerRow { publisher, key }),
+    })
 }
 
 async fn delete_versions(
@@ -220,10 +277,12 @@ async fn insert_version(
     version: &PluginVersionRow,
 ) -> Result<(), StoreError> {
     let canary = version.canary.as_ref();
+    let TrustRow { quarantined, hints_confirmed, signer } = &version.trust;
     sqlx::query(
         "INSERT INTO plugin_versions \
-         (owner, namespace, position, version, digest, loaded_ms, canary_percent, canary_failure, source) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+         (owner, namespace, position, version, digest, loaded_ms, canary_percent, canary_failure, source, \
+         quarantined, hints_confirmed, signer_publisher, signer_key) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
     )
     .bind(owner)
     .bind(namespace)
@@ -234,6 +293,10 @@ async fn insert_version(
     .bind(canary.map(|canary| to_sql(canary.percent)))
     .bind(canary.and_then(|canary| canary.failure.as_deref()))
     .bind(serde_json::to_string(&version.source).ok())
+    .bind(i16::from(*quarantined))
+    .bind(i16::from(*hints_confirmed))
+    .bind(signer.as_ref().map(|signer| &signer.publisher))
+    .bind(signer.as_ref().map(|signer| &signer.key))
     .execute(&mut **change)
     .await?;
     Ok(())
@@ -243,6 +306,7 @@ async fn insert_version(
 mod tests {
     use super::super::testing::empty_store;
     use super::*;
+    use crate::documents::Precondition;
 
     fn plugin(namespace: &str, digests: &[&str]) -> PluginRow {
         let version = |digest: &&str| PluginVersionRow {
@@ -251,6 +315,7 @@ mod tests {
             loaded_ms: 5,
             source: PluginSource::Registry { reference: "oci://a/b:c".into(), digest: (*digest).into() },
             canary: None,
+            trust: TrustRow::default(),
         };
         PluginRow {
             namespace: namespace.into(),
@@ -284,6 +349,31 @@ mod tests {
             store.put_plugin(weather.clone()).await.expect("stored");
             assert_eq!(store.plugins().await.expect("plugins"), [weather.clone()]);
         }
+    }
+
+    #[tokio::test]
+    async fn o2_the_trust_in_a_version_comes_back() {
+        let (_folder, store) = empty_store().await;
+        let mut weather = plugin("weather", &["1", "2"]);
+        weather.serving = 0;
+        weather.versions[0].trust.hints_confirmed = true;
+        let signer = Some(SignerRow { publisher: "acme".into(), key: "ed25519:AA==".into() });
+        weather.versions[1].trust = TrustRow { quarantined: true, hints_confirmed: false, signer };
+        store.put_plugin(weather.clone()).await.expect("stored");
+        assert_eq!(store.plugins().await.expect("plugins"), [weather]);
+    }
+
+    #[tokio::test]
+    async fn o2_a_plugin_is_replaced_and_its_grant_removed_at_once() {
+        let (_folder, store) = empty_store().await;
+        let grant = DocumentKey::Grant(weather());
+        store.put_document(&grant, "{}", &Precondition::Absent, 1).await.expect("granted");
+        let next = plugin("weather", &["1"]);
+        store.put_plugin_without_grant(&weather(), next.clone(), 2).await.expect("stored");
+        assert_eq!(store.plugins().await.expect("plugins"), [next.clone()]);
+        store.document(&grant).await.expect_err("removed");
+        // A plugin without a grant is replaced in the same way.
+        store.put_plugin_without_grant(&weather(), next, 3).await.expect("stored");
     }
 
     #[tokio::test]
