@@ -14,6 +14,7 @@ use url::Url;
 
 use super::listen::Listen;
 use crate::credentials::{ReferencePrefix, VaultEngine};
+use crate::oci::is_registry_host;
 use crate::traces::parse_endpoint;
 
 const KIB: u64 = 1 << 10;
@@ -93,6 +94,8 @@ const VAULT_REFERENCES: TextFormat = TextFormat {
     example: "kv/tenants/{organization}/",
 };
 
+const REGISTRY_HOST: TextFormat =
+    TextFormat { accepts: is_registry_host, name: "`HOST` or `HOST:PORT`", example: "registry.example.org" };
 const SECURE_URL: TextFormat = TextFormat {
     accepts: is_secure_url,
     name: "URL with `https`, or with `http` for this machine",
@@ -140,6 +143,7 @@ pub const SECTIONS: &[Section] = &[
     Egress::SECTION,
     Compile::SECTION,
     PluginsSection::SECTION,
+    RegistrySection::SECTION,
     CredentialSection::SECTION,
     OauthSection::SECTION,
     IssuerSection::SECTION,
@@ -397,6 +401,33 @@ settings! {
         /// Whether each loaded file needs a signature by a publisher's key. A signature that comes with a file must verify
         /// in both cases. Built-in plugins need none.
         signatures: Signatures = Signatures::Optional, ValueKind::OneOf(&["optional", "required"]);
+        /// A folder of plugin files, `NAMESPACE.wasm` each, with a signature in `NAMESPACE.wasm.sig`. A file that is added or
+        /// replaced is loaded, and a plugin whose file is removed is removed. By default none.
+        folder: Option<PathBuf> = None, ValueKind::Text;
+        /// The OCI registries that plugins may be loaded from. By default none.
+        registries: Option<Vec<RegistrySection>> = None, ValueKind::Tables(&RegistrySection::SECTION);
+        /// Timeout for getting a plugin from a registry.
+        registry_timeout_seconds: u64 = 120, number(1, 3_600);
+    }
+}
+
+settings! {
+    /// An OCI registry that plugins may be loaded from.
+    RegistrySection in "plugins.registries" {
+        /// Its host, as `HOST` or `HOST:PORT`.
+        host: String = String::new(), ValueKind::TextFormat(&REGISTRY_HOST);
+        /// The user of a private registry. By default requests are anonymous.
+        username: Option<String> = None, ValueKind::Text;
+        /// A file with the password or the access token of the user. It is read before each load.
+        password_file: Option<PathBuf> = None, ValueKind::Text;
+        /// The password in the vault of `[credentials]`, as `MOUNT/PATH#FIELD`, instead of a file. It is read before each load.
+        password_vault_kv: Option<String> = None, ValueKind::TextFormat(&VAULT_KV);
+        /// Whether the registry is used without TLS. The password and the files are then readable on the network.
+        plain_http: bool = false, ValueKind::Switch;
+        /// Whether the host may resolve to private addresses. A registry without TLS always may.
+        private_network: bool = false, ValueKind::Switch;
+        /// A file with CA certificates, in PEM, to trust in addition to the public ones. By default none.
+        ca_file: Option<PathBuf> = None, ValueKind::Text;
     }
 }
 
