@@ -5,6 +5,7 @@
 //! serving. Calls in flight keep the snapshot that they started with.
 
 mod background_loads;
+mod canary;
 mod examples;
 mod files;
 mod from_definition;

@@ -119,6 +119,7 @@ impl PluginView {
             reason: self.reason.clone(),
             signed_by: None,
             diff: Vec::new(),
+            canary: None,
         }
     }
 }
@@ -233,6 +234,27 @@ pub struct VersionView {
     /// Of a version that waits for consent: its differences from the serving version. A list of plugins leaves them out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diff: Vec<VersionDifference>,
+    /// Of a canary: its share of the calls and their outcomes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = CanaryView, required = false)]
+    pub canary: Option<CanaryView>,
+}
+
+/// A canary in numbers, since its load or since the start of the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Canary)]
+pub struct CanaryView {
+    /// Its share of the calls.
+    #[schema(minimum = 1, maximum = 50)]
+    pub percent: u8,
+    /// Its calls that ran.
+    pub calls: u64,
+    /// Those of them that failed by a fault of the plugin.
+    pub failures: u64,
+    /// The calls of the version that serves the rest.
+    pub serving_calls: u64,
+    /// Those of them that failed by a fault of the plugin.
+    pub serving_failures: u64,
 }
 
 /// The publisher's key that signed a version.

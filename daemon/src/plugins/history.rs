@@ -11,6 +11,7 @@ use toolgate_api::plugin::{
 };
 use toolgate_sandbox::Component;
 
+use super::canary::CanaryVersion;
 use super::{FileHandle, LoadSource};
 use crate::store::{PluginRow, PluginVersionRow};
 
@@ -29,6 +30,8 @@ pub(super) struct History {
     serving: usize,
     /// The plugin at `serving`.
     current: Arc<Plugin<Component>>,
+    /// A version on trial beside the serving one.
+    pub(super) canary: Option<CanaryVersion>,
     disabled: bool,
     built_in: bool,
 }
@@ -75,21 +78,21 @@ impl Version {
 }
 
 impl KeptVersion {
-    fn ready(&self) -> Option<&Version> {
+    pub(super) fn ready(&self) -> Option<&Version> {
         match self {
             Self::Ready(version) => Some(version),
             Self::Failed(_) => None,
         }
     }
 
-    fn has_digest(&self, digest: &Digest) -> bool {
+    pub(super) fn has_digest(&self, digest: &Digest) -> bool {
         match self {
             Self::Ready(version) => version.plugin.digest == *digest,
             Self::Failed(failed) => failed.row.digest == digest.as_str(),
         }
     }
 
-    fn row(&self) -> PluginVersionRow {
+    pub(super) fn row(&self) -> PluginVersionRow {
         match self {
             Self::Ready(version) => PluginVersionRow {
                 version: version.plugin.descriptor.version.clone(),
@@ -103,14 +106,24 @@ impl KeptVersion {
     }
 
     /// The view of this version, which has the state `ready` unless it failed.
-    fn view(&self, ready: StateReason) -> VersionView {
+    pub(super) fn view(&self, ready: StateReason) -> VersionView {
         let PluginVersionRow { version, digest, loaded_ms, source, .. } = self.row();
         let (state, reason) = match self {
             Self::Ready(_) => ready,
             Self::Failed(failed) => (PluginState::Failed, Some(failed.reason.clone())),
         };
         let (loaded_ms, source) = (Some(loaded_ms), Some(source));
-        VersionView { version, digest, loaded_ms, source, state, reason, signed_by: None, diff: Vec::new() }
+        VersionView {
+            version,
+            digest,
+            loaded_ms,
+            source,
+            state,
+            reason,
+            signed_by: None,
+            diff: Vec::new(),
+            canary: None,
+        }
     }
 
     fn source(&self) -> &LoadSource {
@@ -120,7 +133,7 @@ impl KeptVersion {
         }
     }
 
-    fn into_handle(self) -> Option<FileHandle> {
+    pub(super) fn into_handle(self) -> Option<FileHandle> {
         match self {
             Self::Ready(version) => Some(version.handle),
             Self::Failed(failed) => failed.handle,
@@ -132,7 +145,7 @@ impl History {
     pub(super) fn new(version: Version, built_in: bool) -> Self {
         let current = Arc::clone(&version.plugin);
         let versions = vec![KeptVersion::Ready(version)];
-        Self { versions, chosen: 0, serving: 0, current, disabled: false, built_in }
+        Self { versions, chosen: 0, serving: 0, current, canary: None, disabled: false, built_in }
     }
 
     /// Serves a new version. Returns the files of the versions that are no longer kept.
@@ -141,6 +154,7 @@ impl History {
         // Versions after the chosen one were rolled back and are dropped.
         let behind = self.versions.len().min(self.chosen + 1);
         let mut dropped: Vec<KeptVersion> = self.versions.drain(behind..).collect();
+        dropped.extend(self.canary.take().map(CanaryVersion::into_kept));
         dropped.retain(|old| !old.has_digest(&digest));
         self.versions.retain(|old| !old.has_digest(&digest));
         self.versions.push(KeptVersion::Ready(version));
@@ -150,8 +164,11 @@ impl History {
         dropped.into_iter().filter_map(KeptVersion::into_handle).collect()
     }
 
-    /// Serves the last ready version before the current one.
+    /// Ends the trial of a canary or, without one, serves the last ready version before the current one.
     pub(super) fn roll_back(&mut self) -> Option<()> {
+        if self.roll_back_canary().is_some() {
+            return Some(());
+        }
         let (at, before) = last_ready(&self.versions[..self.serving])?;
         let before = Arc::clone(&before.plugin);
         self.serve(at, before);
@@ -167,14 +184,15 @@ impl History {
     }
 
     /// Restores a stored plugin. Fails if neither the chosen version nor one before it is ready.
-    pub(super) fn restore(versions: Vec<KeptVersion>, row: &PluginRow) -> Result<Self, FailedPlugin> {
+    pub(super) fn restore(mut versions: Vec<KeptVersion>, row: &PluginRow) -> Result<Self, FailedPlugin> {
+        let canary = take_canary(&mut versions, row);
         let last = versions.len().saturating_sub(1);
         let chosen = usize::try_from(row.serving).map_or(last, |chosen| chosen.min(last));
         let disabled = row.disabled;
         match last_ready(&versions[..versions.len().min(chosen + 1)]) {
             Some((serving, version)) => {
                 let current = Arc::clone(&version.plugin);
-                Ok(Self { versions, chosen, serving, current, disabled, built_in: false })
+                Ok(Self { versions, chosen, serving, current, canary, disabled, built_in: false })
             }
             None => Err(FailedPlugin { publisher: row.publisher.clone(), versions, chosen, disabled }),
         }
@@ -205,15 +223,16 @@ impl History {
 
     /// The files of all versions.
     pub(super) fn into_handles(self) -> impl Iterator<Item = FileHandle> {
-        self.versions.into_iter().filter_map(KeptVersion::into_handle)
+        let canary = self.canary.map(CanaryVersion::into_kept);
+        self.versions.into_iter().chain(canary).filter_map(KeptVersion::into_handle)
     }
 
-    /// The serving plugin, for the catalogue.
+    /// The serving plugin with its canary, for the catalogue.
     pub(super) fn serving(&self) -> Arc<Plugin<Component>> {
         if self.current.disabled == self.disabled {
-            return Arc::clone(&self.current);
+            return self.with_canary(Arc::clone(&self.current));
         }
-        Arc::new(Plugin { disabled: self.disabled, ..Plugin::clone(&self.current) })
+        self.with_canary(Arc::new(Plugin { disabled: self.disabled, ..Plugin::clone(&self.current) }))
     }
 
     /// The stored row. It contains the failed versions and the chosen index, so that another change of the plugin does
@@ -227,7 +246,12 @@ impl History {
             built_in: self.built_in,
             publisher: self.publisher().map(str::to_owned),
             serving: self.chosen as u64,
-            versions: self.versions.iter().map(KeptVersion::row).collect(),
+            versions: self
+                .versions
+                .iter()
+                .map(KeptVersion::row)
+                .chain(self.canary.iter().map(CanaryVersion::row))
+                .collect(),
         }
     }
 
@@ -250,10 +274,15 @@ impl History {
             reason,
             left_out: descriptor.left_out.clone(),
             ignored_fields: descriptor.unknown_fields.clone(),
-            versions: (self.versions.iter().enumerate().rev())
-                .map(|(at, kept)| kept.view(self.state_of(at)))
-                .collect(),
+            versions: self.version_views(),
         }
+    }
+
+    /// The views of the versions, newest first.
+    fn version_views(&self) -> Vec<VersionView> {
+        let versions = self.versions.iter().enumerate().rev();
+        let views = versions.map(|(at, kept)| kept.view(self.state_of(at)));
+        self.canary.iter().map(CanaryVersion::view).chain(views).collect()
     }
 
     /// The state of the ready version at an index.
@@ -319,6 +348,15 @@ impl FailedPlugin {
             ..empty_view(namespace)
         }
     }
+}
+
+/// Takes the canary, which is stored last, out of the stored versions. Without a version that serves it stays among them.
+fn take_canary(versions: &mut Vec<KeptVersion>, row: &PluginRow) -> Option<CanaryVersion> {
+    let trial = row.versions.last()?.canary.as_ref()?;
+    if versions.len() != row.versions.len() || last_ready(&versions[..versions.len() - 1]).is_none() {
+        return None;
+    }
+    versions.pop().map(|kept| CanaryVersion::restore(kept, trial))
 }
 
 /// The last version that can serve, with its index.

@@ -90,11 +90,16 @@ impl<P: Clone> Plugin<P> {
             true => Arc::clone(&self.descriptor),
             false => Arc::new(self.descriptor.with_descriptions(&granted.descriptions)),
         };
-        let canary = self.canary.as_ref().map(|canary| Canary {
-            plugin: Arc::new(canary.plugin.with_grant(Arc::clone(&granted))),
-            ..*canary
-        });
-        Self { descriptor, granted, canary, ..self.clone() }
+        let granted_plugin = Self { descriptor, granted, canary: None, ..self.clone() };
+        // Both versions are decided by one rule, so the confirmation of the serving one covers the hints of its canary.
+        let with_hints = |canary: &Canary<P>| Self {
+            has_trusted_hints: granted_plugin.has_confirmed_hints(),
+            ..canary.plugin.with_grant(Arc::clone(&granted_plugin.granted))
+        };
+        let canary = self.canary.as_ref();
+        let canary =
+            canary.map(|canary| Canary { plugin: Arc::new(with_hints(canary)), percent: canary.percent });
+        Self { canary, ..granted_plugin }
     }
 }
 
