@@ -6,12 +6,15 @@
 
 mod background_loads;
 mod canary;
+mod checked;
+mod differences;
 mod examples;
 mod files;
 mod from_definition;
 mod history;
 mod load;
 mod load_request;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -12,6 +12,7 @@ use toolgate_api::name::Namespace;
 use toolgate_api::plugin::{CanaryView, PluginState, PluginView, VersionDifference, VersionView};
 use toolgate_sandbox::Component;
 
+use super::differences::{Side, differences};
 use super::history::KeptVersion;
 use super::{CanaryShare, FileHandle, History, Plugins, Version};
 use crate::store::{CanaryRow, PluginVersionRow};
@@ -93,10 +94,21 @@ impl CanaryVersion {
 
 impl History {
     /// Begins the trial of a version beside the serving one. Returns the file of the trial before it.
-    pub(super) fn start_canary(&mut self, version: Version, share: CanaryShare) -> Vec<FileHandle> {
+    pub(super) fn start_canary(
+        &mut self,
+        version: Version,
+        share: CanaryShare,
+    ) -> Result<Vec<FileHandle>, CallError> {
+        check_canary(self, &version)?;
         let canary = CanaryVersion::new(KeptVersion::Ready(version), share.percent(), None);
         let before = self.canary.replace(canary);
-        before.and_then(|before| before.into_kept().into_handle()).into_iter().collect()
+        Ok(before.and_then(|before| before.into_kept().into_handle()).into_iter().collect())
+    }
+
+    fn differences_of(&self, version: &Version) -> Vec<VersionDifference> {
+        let serving = self.serving();
+        let before = Side { descriptor: &serving.descriptor, signer: None };
+        differences(before, Side { descriptor: &version.plugin.descriptor, signer: None })
     }
 
     /// Serves the canary with this digest for all calls. `None` if there is no such canary that can serve. Returns the files
@@ -171,36 +183,36 @@ impl Plugins {
     }
 }
 
-/// Checks that a canary may begin: it must be another version, and look the same to models and to the gate.
-pub(super) fn check_canary(
-    serving: Option<&Digest>,
-    version: &Version,
-    differences: &[VersionDifference],
-) -> Result<(), CallError> {
+/// The error of a canary without a version that serves the other calls.
+pub(super) fn no_serving_version(namespace: &Namespace) -> CallError {
+    CallError::new(
+        ErrorType::Conflict,
+        format!("no version of `{namespace}` serves, beside which a canary could run"),
+        "load the plugin without `canary`",
+    )
+}
+
+/// Checks that a canary is another version, and looks the same to models and to the gate.
+fn check_canary(history: &History, version: &Version) -> Result<(), CallError> {
     let namespace = &version.plugin.descriptor.namespace;
-    match serving {
-        None => Err(CallError::new(
-            ErrorType::Conflict,
-            format!("no version of `{namespace}` serves, beside which a canary could run"),
-            "load the plugin without `canary`",
-        )),
-        Some(serving) if *serving == version.plugin.digest => Err(CallError::new(
+    if history.serving().digest == version.plugin.digest {
+        return Err(CallError::new(
             ErrorType::Conflict,
             format!("the file is the version of `{namespace}` that serves"),
             "load another version as the canary",
+        ));
+    }
+    match history.differences_of(version).first() {
+        None => Ok(()),
+        Some(first) => Err(CallError::new(
+            ErrorType::Conflict,
+            format!(
+                "the version differs from the one that serves in what models see or calls may do: {}{}",
+                first.tool.as_ref().map(|tool| format!("`{tool}`: ")).unwrap_or_default(),
+                first.field
+            ),
+            "load it without `canary`, and approve its differences",
         )),
-        Some(_) => match differences.first() {
-            None => Ok(()),
-            Some(first) => Err(CallError::new(
-                ErrorType::Conflict,
-                format!(
-                    "the version differs from the one that serves in what models see or calls may do: {}{}",
-                    first.tool.as_ref().map(|tool| format!("`{tool}`: ")).unwrap_or_default(),
-                    first.field
-                ),
-                "load it without `canary`, and approve its differences",
-            )),
-        },
     }
 }
 

@@ -17,7 +17,8 @@ use super::background_loads::LoadToken;
 use super::from_definition::kind_of_component;
 use super::history::{FailedVersion, KeptVersion};
 use super::{
-    BUILT_IN, Embedded, FileHandle, History, LoadRequest, LoadSource, Plugins, Version, is_built_in, lock,
+    BUILT_IN, CanaryShare, Embedded, FileHandle, History, LoadRequest, LoadSource, Plugins, Version, canary,
+    is_built_in, lock,
 };
 use crate::audit;
 use crate::clock::now_ms;
@@ -76,7 +77,7 @@ impl Plugins {
         self.0.files.write(handle, file).await.map_err(|error| write_error(&error))?;
         let source = request.source.clone();
         let version = Version { source, ..Version::new(plugin, handle.clone(), now_ms()) };
-        self.install(token, namespace.clone(), version).await
+        self.install(token, namespace.clone(), version, request.canary).await
     }
 
     /// Loads and serves the built-in plugins whose compiled code is cached. Returns the others, for
@@ -296,10 +297,12 @@ impl Plugins {
         token: &LoadToken,
         namespace: Namespace,
         version: Version,
+        canary: Option<CanaryShare>,
     ) -> Result<PluginView, CallError> {
         let mut loaded = self.0.loaded.lock().await;
         token.check()?;
         let (next, dropped) = match loaded.get(&namespace) {
+            None if canary.is_some() => return Err(canary::no_serving_version(&namespace)),
             None => match lock(&self.0.failed).get(&namespace) {
                 None => (History::new(version, false), Vec::new()),
                 Some(failed) => {
@@ -310,8 +313,11 @@ impl Plugins {
             Some(history) => {
                 check_publisher(&namespace, history.publisher(), &version)?;
                 let mut next = history.clone();
-                let dropped =
-                    if next.serves(&version.plugin.digest) { Vec::new() } else { next.push(version) };
+                let dropped = match canary {
+                    Some(share) => next.start_canary(version, share)?,
+                    None if next.serves(&version.plugin.digest) => Vec::new(),
+                    None => next.push(version),
+                };
                 (next, dropped)
             }
         };
@@ -484,7 +490,7 @@ mod tests {
         }
 
         async fn install(&self, plugins: &Plugins, token: &LoadToken) -> Result<PluginView, CallError> {
-            plugins.install(token, self.namespace.clone(), self.version.clone()).await
+            plugins.install(token, self.namespace.clone(), self.version.clone(), None).await
         }
 
         async fn is_kept(&self, plugins: &Plugins) -> bool {
