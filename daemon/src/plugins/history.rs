@@ -12,8 +12,9 @@ use toolgate_api::plugin::{
 use toolgate_sandbox::Component;
 
 use super::canary::CanaryVersion;
+use super::trust::{Holder, Signer};
 use super::{FileHandle, LoadSource};
-use crate::store::{PluginRow, PluginVersionRow};
+use crate::store::{PluginRow, PluginVersionRow, TrustRow};
 
 /// Versions of a plugin that are kept for a roll back, the serving one included. Each costs memory and a file.
 const KEPT_VERSIONS: usize = 4;
@@ -32,6 +33,8 @@ pub(super) struct History {
     current: Arc<Plugin<Component>>,
     /// A version on trial beside the serving one.
     pub(super) canary: Option<CanaryVersion>,
+    /// A version that waits for consent. It is none of `versions`, so that no roll back and no failed start serves it.
+    pub(super) quarantined: Option<KeptVersion>,
     disabled: bool,
     built_in: bool,
 }
@@ -41,6 +44,7 @@ pub(super) struct History {
 pub(super) struct FailedPlugin {
     publisher: Option<String>,
     versions: Vec<KeptVersion>,
+    quarantined: Option<KeptVersion>,
     chosen: usize,
     disabled: bool,
 }
@@ -60,6 +64,8 @@ pub(super) struct Version {
     pub(super) handle: FileHandle,
     pub(super) loaded_ms: u64,
     pub(super) source: LoadSource,
+    /// The publisher's key that signed it.
+    pub(super) signer: Option<Signer>,
 }
 
 /// A version that could not be loaded at start.
@@ -73,7 +79,26 @@ pub(super) struct FailedVersion {
 
 impl Version {
     pub(super) fn new(plugin: Plugin<Component>, handle: FileHandle, loaded_ms: u64) -> Self {
-        Self { plugin: Arc::new(plugin), handle, loaded_ms, source: LoadSource::Upload }
+        Self { plugin: Arc::new(plugin), handle, loaded_ms, source: LoadSource::Upload, signer: None }
+    }
+
+    /// The version with its stored trust.
+    pub(super) fn with_trust(mut self, trust: &TrustRow) -> Self {
+        self.signer = trust.signer.as_ref().and_then(Signer::from_row);
+        if trust.hints_confirmed { self.with_confirmed_hints() } else { self }
+    }
+
+    /// The version whose hints count (rule 9.11).
+    pub(super) fn with_confirmed_hints(self) -> Self {
+        let plugin = Plugin { has_trusted_hints: true, ..Plugin::clone(&self.plugin) };
+        Self { plugin: Arc::new(plugin), ..self }
+    }
+
+    /// Who published it: the owner of the key that signed it, else the publisher that it names.
+    pub(super) fn holder(&self) -> Holder<'_> {
+        let declared = self.plugin.descriptor.publisher.as_deref();
+        let proven = self.signer.as_ref().map(|signer| signer.publisher.as_str());
+        Holder { publisher: proven.or(declared), is_signed: proven.is_some() }
     }
 }
 
@@ -100,6 +125,11 @@ impl KeptVersion {
                 loaded_ms: version.loaded_ms,
                 source: version.source.clone(),
                 canary: None,
+                trust: TrustRow {
+                    quarantined: false,
+                    hints_confirmed: version.plugin.has_trusted_hints,
+                    signer: version.signer.as_ref().map(Signer::row),
+                },
             },
             Self::Failed(failed) => failed.row.clone(),
         }
@@ -107,7 +137,8 @@ impl KeptVersion {
 
     /// The view of this version, which has the state `ready` unless it failed.
     pub(super) fn view(&self, ready: StateReason) -> VersionView {
-        let PluginVersionRow { version, digest, loaded_ms, source, .. } = self.row();
+        let PluginVersionRow { version, digest, loaded_ms, source, trust, .. } = self.row();
+        let signed_by = trust.signer.as_ref().and_then(Signer::from_row).as_ref().map(Signer::view);
         let (state, reason) = match self {
             Self::Ready(_) => ready,
             Self::Failed(failed) => (PluginState::Failed, Some(failed.reason.clone())),
@@ -120,7 +151,7 @@ impl KeptVersion {
             source,
             state,
             reason,
-            signed_by: None,
+            signed_by,
             diff: Vec::new(),
             canary: None,
         }
@@ -145,7 +176,16 @@ impl History {
     pub(super) fn new(version: Version, built_in: bool) -> Self {
         let current = Arc::clone(&version.plugin);
         let versions = vec![KeptVersion::Ready(version)];
-        Self { versions, chosen: 0, serving: 0, current, canary: None, disabled: false, built_in }
+        Self {
+            versions,
+            chosen: 0,
+            serving: 0,
+            current,
+            canary: None,
+            quarantined: None,
+            disabled: false,
+            built_in,
+        }
     }
 
     /// Serves a new version. Returns the files of the versions that are no longer kept.
@@ -185,16 +225,30 @@ impl History {
 
     /// Restores a stored plugin. Fails if neither the chosen version nor one before it is ready.
     pub(super) fn restore(mut versions: Vec<KeptVersion>, row: &PluginRow) -> Result<Self, FailedPlugin> {
-        let canary = take_canary(&mut versions, row);
+        let mut rows = row.versions.as_slice();
+        let quarantined = take_quarantined(&mut versions, &mut rows);
+        let canary = take_canary(&mut versions, rows);
         let last = versions.len().saturating_sub(1);
         let chosen = usize::try_from(row.serving).map_or(last, |chosen| chosen.min(last));
         let disabled = row.disabled;
         match last_ready(&versions[..versions.len().min(chosen + 1)]) {
             Some((serving, version)) => {
                 let current = Arc::clone(&version.plugin);
-                Ok(Self { versions, chosen, serving, current, canary, disabled, built_in: false })
+                Ok(Self {
+                    versions,
+                    chosen,
+                    serving,
+                    current,
+                    canary,
+                    quarantined,
+                    disabled,
+                    built_in: false,
+                })
             }
-            None => Err(FailedPlugin { publisher: row.publisher.clone(), versions, chosen, disabled }),
+            None => {
+                let publisher = row.publisher.clone();
+                Err(FailedPlugin { publisher, versions, quarantined, chosen, disabled })
+            }
         }
     }
 
@@ -212,8 +266,29 @@ impl History {
         self.built_in
     }
 
-    pub(super) fn publisher(&self) -> Option<&str> {
-        self.current.descriptor.publisher.as_deref()
+    /// The version that serves.
+    pub(super) fn serving_version(&self) -> Option<&Version> {
+        self.versions.get(self.serving)?.ready()
+    }
+
+    /// Replaces the version that serves by the same one with confirmed hints.
+    pub(super) fn confirm_serving_hints(&mut self) {
+        if let Some(version) = self.serving_version().cloned().map(Version::with_confirmed_hints) {
+            self.current = Arc::clone(&version.plugin);
+            self.versions[self.serving] = KeptVersion::Ready(version);
+        }
+    }
+
+    /// The kept version with this digest, of those that serve or have served.
+    pub(super) fn kept(&self, digest: &Digest) -> Option<&KeptVersion> {
+        self.versions.iter().find(|version| version.has_digest(digest))
+    }
+
+    /// Who holds the namespace.
+    pub(super) fn holder(&self) -> Holder<'_> {
+        let declared = self.current.descriptor.publisher.as_deref();
+        let holder = self.serving_version().map(Version::holder);
+        holder.unwrap_or(Holder { publisher: declared, is_signed: false })
     }
 
     /// Whether the chosen version serves and has this digest.
@@ -224,7 +299,7 @@ impl History {
     /// The files of all versions.
     pub(super) fn into_handles(self) -> impl Iterator<Item = FileHandle> {
         let canary = self.canary.map(CanaryVersion::into_kept);
-        self.versions.into_iter().chain(canary).filter_map(KeptVersion::into_handle)
+        self.versions.into_iter().chain(canary).chain(self.quarantined).filter_map(KeptVersion::into_handle)
     }
 
     /// The serving plugin with its canary, for the catalogue.
@@ -244,13 +319,14 @@ impl History {
             namespace: namespace.to_string(),
             disabled: self.disabled,
             built_in: self.built_in,
-            publisher: self.publisher().map(str::to_owned),
+            publisher: self.holder().publisher.map(str::to_owned),
             serving: self.chosen as u64,
             versions: self
                 .versions
                 .iter()
                 .map(KeptVersion::row)
                 .chain(self.canary.iter().map(CanaryVersion::row))
+                .chain(self.quarantined.iter().map(KeptVersion::quarantined_row))
                 .collect(),
         }
     }
@@ -274,6 +350,8 @@ impl History {
             reason,
             left_out: descriptor.left_out.clone(),
             ignored_fields: descriptor.unknown_fields.clone(),
+            signed_by: self.serving_version().and_then(|version| version.signer.as_ref()).map(Signer::view),
+            diff: Vec::new(),
             versions: self.version_views(),
         }
     }
@@ -282,7 +360,8 @@ impl History {
     fn version_views(&self) -> Vec<VersionView> {
         let versions = self.versions.iter().enumerate().rev();
         let views = versions.map(|(at, kept)| kept.view(self.state_of(at)));
-        self.canary.iter().map(CanaryVersion::view).chain(views).collect()
+        let waiting = self.quarantined_view();
+        waiting.into_iter().chain(self.canary.iter().map(CanaryVersion::view)).chain(views).collect()
     }
 
     /// The state of the ready version at an index.
@@ -299,7 +378,7 @@ impl History {
 }
 
 /// A state and its reason.
-type StateReason = (PluginState, Option<String>);
+pub(super) type StateReason = (PluginState, Option<String>);
 
 fn rolled_back_state() -> StateReason {
     (PluginState::Disabled, Some("rolled back".into()))
@@ -311,9 +390,11 @@ impl FailedPlugin {
         self.versions.get(self.chosen).map(|chosen| chosen.source().clone()).unwrap_or_default()
     }
 
-    /// The publisher that owns the namespace.
-    pub(super) fn publisher(&self) -> Option<&str> {
-        self.publisher.as_deref()
+    /// Who holds the namespace.
+    pub(super) fn holder(&self) -> Holder<'_> {
+        let chosen = self.versions.get(self.chosen);
+        let is_signed = chosen.is_some_and(|chosen| chosen.row().trust.signer.is_some());
+        Holder { publisher: self.publisher.as_deref(), is_signed }
     }
 
     /// The history with a new version that can serve, and the files of the versions that are no longer kept.
@@ -322,6 +403,7 @@ impl FailedPlugin {
             versions: self.versions.clone(),
             disabled: self.disabled,
             chosen: self.chosen,
+            quarantined: self.quarantined.clone(),
             ..History::new(version.clone(), false)
         };
         let dropped = history.push(version);
@@ -330,7 +412,7 @@ impl FailedPlugin {
 
     /// The files of all versions.
     pub(super) fn into_handles(self) -> impl Iterator<Item = FileHandle> {
-        self.versions.into_iter().filter_map(KeptVersion::into_handle)
+        self.versions.into_iter().chain(self.quarantined).filter_map(KeptVersion::into_handle)
     }
 
     /// The view: failed, with the chosen version.
@@ -350,10 +432,20 @@ impl FailedPlugin {
     }
 }
 
+/// Takes the version that waits for consent, which is stored behind all others, out of the stored versions.
+fn take_quarantined(versions: &mut Vec<KeptVersion>, rows: &mut &[PluginVersionRow]) -> Option<KeptVersion> {
+    let (last, others) = rows.split_last()?;
+    if !last.trust.quarantined {
+        return None;
+    }
+    *rows = others;
+    versions.pop()
+}
+
 /// Takes the canary, which is stored last, out of the stored versions. Without a version that serves it stays among them.
-fn take_canary(versions: &mut Vec<KeptVersion>, row: &PluginRow) -> Option<CanaryVersion> {
-    let trial = row.versions.last()?.canary.as_ref()?;
-    if versions.len() != row.versions.len() || last_ready(&versions[..versions.len() - 1]).is_none() {
+fn take_canary(versions: &mut Vec<KeptVersion>, rows: &[PluginVersionRow]) -> Option<CanaryVersion> {
+    let trial = rows.last()?.canary.as_ref()?;
+    if versions.len() != rows.len() || last_ready(&versions[..versions.len() - 1]).is_none() {
         return None;
     }
     versions.pop().map(|kept| CanaryVersion::restore(kept, trial))
