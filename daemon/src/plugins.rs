@@ -31,6 +31,7 @@ use toolgate_sandbox::{Component, Sandbox};
 
 pub use background_loads::BackgroundLoad;
 pub use built_in::BUILT_IN;
+pub use canary::FailingCanary;
 pub use from_definition::Definition;
 pub use history::{capabilities_view, tool_details, tool_views};
 pub use load::BuiltIn;

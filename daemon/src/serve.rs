@@ -37,7 +37,7 @@ use url::Url;
 
 use crate::admin::{Admin, AdminParts};
 use crate::approvals::Approvals;
-use crate::audit::{Audit, AuditSettings, DataKeys, WrappedKey};
+use crate::audit::{Audit, AuditSettings, DataKeys, Retention, WrappedKey};
 use crate::clock::{now_ms, steady_unix_ms};
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
 use crate::config::{self, Config, Listen, PagemapScan};
@@ -88,7 +88,7 @@ pub struct RunningDaemon {
     app: App,
     stop: CancellationToken,
     shutdown: CancellationToken,
-    tasks: [JoinHandle<()>; 7],
+    tasks: [JoinHandle<()>; 8],
     exporter: Option<ExporterTask>,
     folder: DataFolder,
     /// Removes the file of a Unix socket when it is dropped.
@@ -225,6 +225,7 @@ impl PreparedDaemon {
         let dispatcher = admin.parts().dispatcher.clone();
         let counting = tokio::spawn(dispatcher.store_quota_use_until(stop.clone()));
         let fetching = self.fetch_issuer_keys(access_tokens.clone(), stop.clone())?;
+        let judging = tokio::spawn(admin.clone().judge_canaries_until(stop.clone()));
         let Self { config, folder, socket, exporter, .. } = self;
         reserve_space(&folder);
         let app = App::new(AppParts {
@@ -239,7 +240,7 @@ impl PreparedDaemon {
         });
         service.serve(app.clone());
         failure.disarm();
-        let tasks = [serving, sweeper, refreshing, compiling, metrics, counting, fetching];
+        let tasks = [serving, sweeper, refreshing, compiling, metrics, counting, fetching, judging];
         let exporter = exporter.map(Exporter::start);
         let _socket = socket;
         Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, exporter, folder, _socket })
@@ -300,6 +301,15 @@ impl PreparedDaemon {
             idle_ms: self.config.sessions.idle_seconds.saturating_mul(1000),
             kept_ms: self.results_kept_ms(),
             messages_kept_ms: self.config.sessions.messages_kept_seconds.saturating_mul(1000),
+            audit: self.audit_retention(),
+        }
+    }
+
+    fn audit_retention(&self) -> Retention {
+        let (days, bytes) = (self.config.audit.kept_days, self.config.audit.kept_bytes);
+        Retention {
+            kept_ms: (days > 0).then(|| days.saturating_mul(24 * 3_600_000)),
+            kept_bytes: (bytes > 0).then_some(bytes),
         }
     }
 

@@ -13,7 +13,8 @@ use utoipa::IntoParams;
 
 use super::body;
 use super::error_responses::{
-    AssertionBroken, AuditUnavailable, BuiltInPlugin, InvalidPlugin, NamespaceTaken, NoPlugin, NoPreviousVersion,
+    AssertionBroken, AuditUnavailable, BuiltInPlugin, InvalidPlugin, NamespaceTaken, NoPlugin,
+    NoPreviousVersion,
 };
 use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;
@@ -22,7 +23,7 @@ use super::problem::Problem;
 use super::schema::ComponentFile;
 use super::state::App;
 use crate::documents::warning_view;
-use crate::plugins::{LoadRequest, LoadSource};
+use crate::plugins::{CanaryShare, LoadRequest, LoadSource};
 
 /// Organizations that a warning names.
 const NAMED_OWNERS: usize = 10;
@@ -34,6 +35,10 @@ const NAMED_OWNERS: usize = 10;
 pub struct UploadQuery {
     /// The version that the file must have.
     version: Option<String>,
+    /// The share of the calls that a new version gets at first, in percent. It must look the same to models as the version
+    /// that serves the others, and is returned if it fails more often. `approve` gives it all calls, and `rollback` none.
+    #[param(minimum = 1, maximum = 50)]
+    canary: Option<u8>,
 }
 
 async fn with_warnings(app: &App, namespace: &Namespace, plugin: PluginView) -> PluginLoaded {
@@ -123,8 +128,11 @@ pub async fn put(
     let limit_bytes = app.settings().http.plugin_bytes;
     let body = body::read(&app, caller.organization.as_ref(), request.into_body(), limit_bytes).await?;
     let file = body.bytes().clone();
-    let wanted =
-        LoadRequest { version: query.version, ..LoadRequest::new(namespace.clone(), LoadSource::Upload) };
+    let wanted = LoadRequest {
+        version: query.version,
+        canary: canary_share(query.canary)?,
+        ..LoadRequest::new(namespace.clone(), LoadSource::Upload)
+    };
     if wait {
         let plugin = app.admin().load_plugin(app.actor(&caller), file, wanted).await?;
         return Ok(axum::Json(with_warnings(&app, &namespace, plugin).await).into_response());
@@ -216,6 +224,14 @@ pub(super) fn parse_namespace(namespace: &str) -> Result<Namespace, Problem> {
             error.to_string(),
             "a namespace has lower-case letters and digits in words joined by `-`, like `crm-tools`",
         ))
+    })
+}
+
+fn canary_share(percent: Option<u8>) -> Result<Option<CanaryShare>, Problem> {
+    let Some(percent) = percent else { return Ok(None) };
+    CanaryShare::from_percent(percent).map(Some).ok_or_else(|| {
+        let message = format!("`canary` is {percent}, and the share of a canary is 1 to 50 percent");
+        Problem::new(ErrorType::InvalidRequest, message, "leave `canary` out for all calls, or give 1 to 50")
     })
 }
 
