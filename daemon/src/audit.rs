@@ -26,6 +26,7 @@ mod anchor;
 mod reader;
 mod recover;
 mod verify;
+mod retention;
 
 // Search.
 mod index;
@@ -57,6 +58,7 @@ pub use record::{
 };
 #[doc(hidden)]
 pub use recover::recover_folder;
+pub use retention::Retention;
 pub use search::{EarlierCalls, PAGE_ROWS, Page, Query};
 pub use usage::UsageQuery;
 pub use verify::verify_folder;
@@ -140,6 +142,10 @@ struct Log {
     progress: Arc<IndexProgress>,
     folder: Folder,
     data_keys: Option<DataKeys>,
+    sealer: Sealer,
+    index_path: PathBuf,
+    /// Written by a cut, and read while the whole log is: no segment is removed under a reader.
+    cutting: tokio::sync::RwLock<()>,
     record_bytes_max: u64,
     /// Sequence of the last record of earlier runs, including the recovery record of this start.
     start_sequence: u64,
@@ -284,11 +290,46 @@ impl Audit {
 
     /// Reads the whole log again, up to its last durable record.
     pub async fn verify(&self) -> Result<VerifyReport, AuditError> {
-        let (folder, durable) = (self.log.folder.clone(), self.log.progress.durable());
-        let read = tokio::task::spawn_blocking(move || verify::verify_live(&folder, durable)).await;
-        read.map_err(io::Error::other)
-            .flatten()
-            .map_err(|error| AuditError::Unreadable { reason: error.to_string().into() })
+        let _uncut = self.log.cutting.read().await;
+        let (folder, durable, cut) = (self.log.folder.clone(), self.log.progress.durable(), self.cut()?);
+        blocking(move || verify::verify_live(&folder, durable, cut)).await
+    }
+
+    /// Cuts the segments that `retention` does not keep. Returns the number of records that were cut.
+    pub async fn cut_old(&self, retention: Retention) -> Result<u64, AuditError> {
+        if retention.is_endless() {
+            return Ok(0);
+        }
+        let _cutting = self.log.cutting.write().await;
+        let (log, durable, before) = (&self.log, self.log.progress.durable(), self.cut()?);
+        let folder = log.folder.clone();
+        let planned =
+            blocking(move || retention::plan(&folder, retention, durable, before, now_ms())).await?;
+        let Some(cut) = planned else { return Ok(0) };
+        // What is not indexed yet could not be counted as usage any more.
+        log.index.catch_up(cut.last_sequence).await?;
+        let details = serde_json::value::to_raw_value(&cut).ok();
+        self.admin(AdminRecord {
+            organization: None,
+            principal: "toolgate".into(),
+            action: retention::CUT_ACTION.into(),
+            target: format!("segments {} to {}", cut.first_segment, cut.last_segment).into(),
+            outcome: "ok".into(),
+            revision: None,
+            details: details.map(Cow::Owned),
+            source: "daemon".into(),
+        })
+        .await?;
+        log.sealer.write_cut(&log.folder, &cut.anchor()).map_err(unreadable)?;
+        let (folder, last) = (log.folder.clone(), cut.last_segment);
+        blocking(move || retention::remove_segments(&folder, last)).await?;
+        index::forget_rows(&log.index_path, cut.last_sequence).await?;
+        Ok(cut.records)
+    }
+
+    /// The last record that was cut.
+    fn cut(&self) -> Result<Option<Anchor>, AuditError> {
+        self.log.sealer.read_cut(&self.log.folder).map_err(unreadable)
     }
 
     /// The data keys of organizations, if the log has them.
@@ -498,9 +539,14 @@ impl OpenLog {
             self.recovery.lost.take().into_iter().chain(lost).max_by_key(|lost| lost.acknowledged_sequence);
         let recovery = self.record_recovery().await.map_err(StartError::Record)?;
         let Self { writer, queue, progress, folder, lock, .. } = self;
+        let sealer = Sealer::new(settings.key.as_ref());
+        let cut = sealer.read_cut(&folder)?;
         let log = Log {
             _writer: writer,
-            index: Index::start(&settings.index, folder.clone(), progress.clone()).await?,
+            index: Index::start(&settings.index, folder.clone(), progress.clone(), cut).await?,
+            index_path: settings.index.clone(),
+            sealer,
+            cutting: tokio::sync::RwLock::default(),
             start_sequence: queue.last_sequence(),
             queue,
             progress,
@@ -534,6 +580,17 @@ impl OpenLog {
         self.queue.append_durably(RecordKind::Recovery, 0, &record).await?;
         Ok(self.recovery.clone())
     }
+}
+
+/// Reads or changes files on a thread for that.
+async fn blocking<T: Send + 'static>(
+    act: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, AuditError> {
+    tokio::task::spawn_blocking(act).await.map_err(io::Error::other).flatten().map_err(unreadable)
+}
+
+fn unreadable(error: impl std::fmt::Display) -> AuditError {
+    AuditError::Unreadable { reason: error.to_string().into() }
 }
 
 fn encode(kind: RecordKind, of: u64, body: &impl Serialize) -> Vec<u8> {

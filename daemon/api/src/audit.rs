@@ -453,6 +453,10 @@ pub struct VerifyReport {
     pub segments: u64,
     /// The last valid record. Store its hash elsewhere to compare the log with it later.
     pub head: Anchor,
+    /// The last record that retention removed: the log begins after it, as a record of the chain says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Anchor, required = false)]
+    pub cut: Option<Anchor>,
     /// The source of the anchor that the end of the chain was compared with.
     pub anchor: AnchorSource,
     /// The first damaged record.

@@ -74,6 +74,7 @@ impl Index {
         path: &Path,
         folder: Folder,
         progress: Arc<IndexProgress>,
+        cut: Option<Anchor>,
     ) -> Result<Self, StartError> {
         let connection = open(path, &folder).await.map_err(|error| StartError::Index(error.to_string()))?;
         // Without an idle timeout the pool has no background task.
@@ -84,6 +85,7 @@ impl Index {
             path: path.to_owned(),
             connection: Some(connection),
             folder,
+            begin: cut.unwrap_or(Anchor::empty(0)),
             own_from: progress.durable().sequence,
             progress: progress.clone(),
             inserts: InsertStatements::default(),
@@ -367,6 +369,8 @@ struct Indexer {
     connection: Option<SqliteConnection>,
     folder: Folder,
     progress: Arc<IndexProgress>,
+    /// Position before the first record: the start of the log, or the last cut before this start.
+    begin: Anchor,
     /// Later records were written by this process and need no checks.
     own_from: u64,
     inserts: InsertStatements,
@@ -419,7 +423,7 @@ impl Indexer {
     async fn catch_up(&mut self, durable: Anchor, sender: &watch::Sender<Reached>) -> Result<(), AuditError> {
         let mut state = match self.state.take() {
             Some(state) => state,
-            None => load_state(connect(&mut self.connection, &self.path).await?).await?,
+            None => load_state(connect(&mut self.connection, &self.path).await?, self.begin).await?,
         };
         loop {
             sender.send_modify(|reached| reached.sequence = state.end.sequence);
@@ -498,7 +502,7 @@ impl Indexer {
         from: Anchor,
         durable: Anchor,
     ) -> io::Result<ReadEnd> {
-        if from.segment == 0 {
+        if from == self.begin {
             return self.next_segment(running, from);
         }
         let mut reader = match Reader::open(&self.folder, from.segment) {
@@ -569,12 +573,30 @@ async fn connect<'slot>(
     Ok(slot.insert(connection))
 }
 
-async fn load_state(connection: &mut SqliteConnection) -> Result<IndexState, AuditError> {
-    let end = load_position(connection).await?.map_or(Anchor::empty(0), |(end, _)| end);
+async fn load_state(connection: &mut SqliteConnection, begin: Anchor) -> Result<IndexState, AuditError> {
+    let end = load_position(connection).await?.map_or(begin, |(end, _)| end);
     let query = "SELECT sequence, organization, agent, session, call, tool, user, principal, action FROM rows WHERE status = 0";
     let rows = sqlx::query(query).fetch_all(connection).await?;
     let running = rows.iter().map(|row| (natural(row.get("sequence")), RowKeys::from_row(row))).collect();
     Ok(IndexState { end, running })
+}
+
+/// Rows that are deleted at once, so that the indexer never waits long.
+const FORGET_ROWS: i64 = 5_000;
+
+/// Deletes the rows of records up to `last`, which were cut from the log. The sums of usage stay.
+pub async fn forget_rows(path: &Path, last: u64) -> Result<(), AuditError> {
+    let mut connection = options(path).connect().await?;
+    let query = "DELETE FROM rows WHERE sequence IN (SELECT sequence FROM rows WHERE sequence <= $1 LIMIT $2)";
+    loop {
+        let deleted = sqlx::query(query).bind(integer(last)).bind(FORGET_ROWS).execute(&mut connection).await?;
+        if deleted.rows_affected() == 0 {
+            break;
+        }
+    }
+    let query = sqlx::query("DELETE FROM spans WHERE last_sequence <= $1");
+    query.bind(integer(last)).execute(&mut connection).await?;
+    Ok(connection.close().await?)
 }
 
 /// SQLite has no unsigned integers; sequences and times are far below `i64::MAX`.

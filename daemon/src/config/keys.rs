@@ -525,6 +525,10 @@ settings! {
     Audit in "audit" {
         /// Size of one segment file, which is preallocated.
         segment_bytes: u64 = 64 * MIB, number(MIB, GIB);
+        /// Days after which records are cut from the log, in whole segments. 0 keeps them for ever.
+        kept_days: u64 = 0, number(0, 36_500);
+        /// Size of the log above which its oldest segments are cut; two always stay. 0 is without limit.
+        kept_bytes: u64 = 0, number(0, 1 << 50);
         /// Reserved space, so that the outcomes of running calls can still be recorded on a full disk.
         reserve_bytes: u64 = 8 * MIB, number(256 * KIB, GIB);
     }
