@@ -10,10 +10,13 @@ mod checked;
 mod differences;
 mod examples;
 mod files;
+mod differences;
 mod from_definition;
 mod history;
 mod load;
 mod load_request;
+mod quarantine;
+mod trust;
 mod trust;
 
 use std::collections::BTreeMap;
@@ -25,7 +28,7 @@ use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::Grant;
 use toolgate_api::limits::{Limits, LimitsPatch};
-use toolgate_api::name::Namespace;
+use toolgate_api::name::{Name, Namespace};
 use toolgate_api::plugin::PluginView;
 use toolgate_sandbox::{Component, Sandbox};
 
@@ -36,14 +39,18 @@ pub use from_definition::Definition;
 pub use history::{capabilities_view, tool_details, tool_views};
 pub use load::BuiltIn;
 pub use load_request::{CanaryShare, LoadRequest, LoadSource};
+pub use trust::PublisherKey;
 
 use crate::clock::now_ms;
 use crate::compile::Compiler;
+use crate::config::Signatures;
 use crate::registry::Registry;
 use crate::store::Store;
 use background_loads::BackgroundLoads;
 use files::{FileHandle, PluginFiles};
 use history::{FailedPlugin, History, Version};
+use load::digest_of;
+use trust::PublisherKeys;
 
 /// A component that the build script compiled and embedded.
 #[derive(Debug)]
@@ -88,6 +95,8 @@ struct Shared {
     failed: Mutex<BTreeMap<Namespace, FailedPlugin>>,
     /// Files of stored plugins whose namespace this version cannot parse.
     unparsable: Mutex<Vec<FileHandle>>,
+    publisher_keys: PublisherKeys,
+    signatures: Signatures,
     background: BackgroundLoads,
 }
 
@@ -105,12 +114,14 @@ pub struct PluginParts {
     pub folder: PathBuf,
     /// The platform's limits, for the catalogue.
     pub limits: LimitsPatch,
+    /// Whether each loaded file needs a signature.
+    pub signatures: Signatures,
 }
 
 impl Plugins {
     /// Creates an empty set; [`Plugins::restore`] and [`Plugins::load_built_in`] fill it.
     pub fn new(parts: PluginParts) -> Self {
-        let PluginParts { sandbox, compiler, registry, store, folder, limits } = parts;
+        let PluginParts { sandbox, compiler, registry, store, folder, limits, signatures } = parts;
         Self(Arc::new(Shared {
             sandbox,
             files: PluginFiles::new(folder, compiler.clone()),
@@ -123,6 +134,8 @@ impl Plugins {
             definition_components: Default::default(),
             failed: Default::default(),
             unparsable: Default::default(),
+            publisher_keys: PublisherKeys::default(),
+            signatures,
             background: BackgroundLoads::default(),
         }))
     }
@@ -135,7 +148,9 @@ impl Plugins {
             views.insert(name.clone(), self.with_background_loads(name, failed.view(name)));
         }
         for (name, history) in loaded.iter() {
-            let view = history.view(name, self.granted(name).as_ref());
+            let mut view = self.view(name, history);
+            // They may be long, and a list is for an overview.
+            view.versions.iter_mut().for_each(|version| version.diff.clear());
             views.insert(name.clone(), self.with_background_loads(name, view));
         }
         views.into_values().collect()
@@ -144,21 +159,41 @@ impl Plugins {
     /// Returns one plugin with all its versions.
     pub async fn find(&self, namespace: &Namespace) -> Result<PluginView, CallError> {
         let loaded = self.0.loaded.lock().await;
-        let granted = self.granted(namespace);
-        let view = loaded.get(namespace).map(|history| history.view(namespace, granted.as_ref()));
+        let view = loaded.get(namespace).map(|history| self.view(namespace, history));
         match view.or_else(|| Some(lock(&self.0.failed).get(namespace)?.view(namespace))) {
             Some(view) => Ok(self.with_background_loads(namespace, view)),
             None => self.0.background.of(namespace).pop().ok_or_else(|| not_found(namespace)),
         }
     }
 
-    /// Returns the warnings about the description of the version in `view`; none if that version no longer serves.
+    /// Returns the warnings about the description of the version in `view`; none if that version neither
+    /// serves nor waits for consent.
     pub async fn warnings(&self, namespace: &Namespace, view: &PluginView) -> Vec<Warning> {
         let loaded = self.0.loaded.lock().await;
-        let serving = loaded.get(namespace).map(History::serving);
-        let serving = serving.filter(|serving| serving.digest.as_str() == view.digest);
-        serving
-            .map_or_else(Vec::new, |serving| serving.descriptor.warnings(&Limits::platform(&self.0.limits)))
+        let shown = loaded.get(namespace).and_then(|history| history.shown(&view.digest));
+        shown.map_or_else(Vec::new, |plugin| plugin.descriptor.warnings(&Limits::platform(&self.0.limits)))
+    }
+
+    /// The view of a plugin, with the objections to the keys that signed its versions.
+    fn view(&self, namespace: &Namespace, history: &History) -> PluginView {
+        let mut view = history.view(namespace, self.granted(namespace).as_ref());
+        self.0.publisher_keys.add_objections(None, &mut view);
+        view
+    }
+
+    /// Puts a publisher's key in force; `owner` is `None` for the platform.
+    pub fn put_publisher_key(&self, owner: Option<Name>, name: Name, key: PublisherKey) {
+        self.0.publisher_keys.put(owner, name, key);
+    }
+
+    /// Removes a publisher's key.
+    pub fn remove_publisher_key(&self, owner: Option<Name>, name: Name) {
+        self.0.publisher_keys.remove(owner, name);
+    }
+
+    /// Removes the publishers' keys of an organization.
+    pub fn remove_publisher_keys(&self, organization: &Name) {
+        self.0.publisher_keys.remove_organization(organization);
     }
 
     fn with_background_loads(&self, namespace: &Namespace, mut view: PluginView) -> PluginView {
@@ -234,7 +269,7 @@ impl Plugins {
         act(&mut next)?;
         let _checked = self.check_assertions(&loaded, namespace, &next).await?;
         self.0.store.put_plugin(next.row(namespace)).await?;
-        let view = next.view(namespace, self.granted(namespace).as_ref());
+        let view = self.view(namespace, &next);
         loaded.insert(namespace.clone(), next);
         self.serve(&loaded);
         Ok(view)

@@ -470,6 +470,7 @@ impl PreparedDaemon {
             store: store.clone(),
             folder: self.folder.subfolder("components")?,
             limits: self.config.limits.clone(),
+            signatures: self.config.plugins.signatures,
         }))
     }
 

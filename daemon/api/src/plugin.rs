@@ -265,6 +265,8 @@ pub struct SignerView {
     /// The id of the key: 16 hexadecimal digits.
     #[schema(example = "21fe31dfa154a261")]
     pub key: String,
+    /// The key: `ed25519:` and its 32 bytes in base64.
+    pub public_key: String,
 }
 
 /// A difference between two versions of a plugin that a person should see before the newer one serves.

@@ -19,10 +19,21 @@ impl Plugins {
         next: &History,
     ) -> Result<CheckedChange<'_>, CallError> {
         let grants = lock(&self.0.grants).clone();
+        self.check_assertions_under(&grants, loaded, namespace, next).await
+    }
+
+    /// Checks the assertions as if `next` were the plugin of the namespace, and these the grants.
+    pub(super) async fn check_assertions_under(
+        &self,
+        grants: &BTreeMap<Namespace, Arc<Grant>>,
+        loaded: &BTreeMap<Namespace, History>,
+        namespace: &Namespace,
+        next: &History,
+    ) -> Result<CheckedChange<'_>, CallError> {
         let change = |rules: &Snapshot| {
             let others = loaded.iter().filter(|(name, _)| *name != namespace);
             let histories = others.chain([(namespace, next)]);
-            rules.with_plugins(self.0.limits.clone(), serving(histories, &grants))
+            rules.with_plugins(self.0.limits.clone(), serving(histories, grants))
         };
         self.0.registry.check_change(ChangeScope::PLATFORM, change).await
     }

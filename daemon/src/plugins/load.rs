@@ -16,6 +16,7 @@ use toolgate_sandbox::{Component, FunctionsDescription};
 use super::background_loads::LoadToken;
 use super::from_definition::kind_of_component;
 use super::history::{FailedVersion, KeptVersion};
+use super::trust::{Signer, check_holder};
 use super::{
     BUILT_IN, CanaryShare, Embedded, FileHandle, History, LoadRequest, LoadSource, Plugins, Version, canary,
     is_built_in, lock,
@@ -71,13 +72,39 @@ impl Plugins {
         }
         let preparing = async {
             let (plugin, _) = self.prepare(handle, &file, request, true).await?;
+            // A file that nobody trusts runs no example.
+            self.signer_of(&plugin, request)?;
             self.check_examples(&plugin).await.map(|()| plugin)
         };
         let plugin = token.run_until_cancelled(preparing).await?;
         self.0.files.write(handle, file).await.map_err(|error| write_error(&error))?;
-        let source = request.source.clone();
-        let version = Version { source, ..Version::new(plugin, handle.clone(), now_ms()) };
+        let version = self.version_of(handle, plugin, request)?;
         self.install(token, namespace.clone(), version, request.canary).await
+    }
+
+    /// The version that a load brings, with its signer.
+    fn version_of(
+        &self,
+        handle: &FileHandle,
+        plugin: Plugin<Component>,
+        request: &LoadRequest,
+    ) -> Result<Version, CallError> {
+        let signer = self.signer_of(&plugin, request)?;
+        let source = request.source.clone();
+        let version = Version { source, signer, ..Version::new(plugin, handle.clone(), now_ms()) };
+        Ok(if request.confirm_hints { version.with_confirmed_hints() } else { version })
+    }
+
+    /// Verifies the signature of a load. Fails without one where one is required.
+    fn signer_of(
+        &self,
+        plugin: &Plugin<Component>,
+        request: &LoadRequest,
+    ) -> Result<Option<Signer>, CallError> {
+        let keys = &self.0.publisher_keys;
+        let signer = keys.verify(request, &plugin.descriptor, &plugin.digest, now_ms())?;
+        keys.check_signer(request.owner.as_ref(), signer.as_ref(), self.0.signatures)?;
+        Ok(signer)
     }
 
     /// Loads and serves the built-in plugins whose compiled code is cached. Returns the others, for
@@ -231,7 +258,9 @@ impl Plugins {
         let version = Some(kept.version.clone());
         let stored = LoadRequest { version, ..LoadRequest::new(namespace.clone(), LoadSource::Upload) };
         let (plugin, _) = self.prepare(&handle, &file.into(), &stored, false).await?;
-        Ok(Version { source: kept.source.clone(), ..Version::new(plugin, handle, kept.loaded_ms) })
+        let source = kept.source.clone();
+        let version = Version { source, ..Version::new(plugin, handle, kept.loaded_ms) };
+        Ok(version.with_trust(&kept.trust))
     }
 
     /// Compiles, links, describes and validates. Returns the plugin with its compile time, if it was compiled.
@@ -301,29 +330,31 @@ impl Plugins {
     ) -> Result<PluginView, CallError> {
         let mut loaded = self.0.loaded.lock().await;
         token.check()?;
+        // A key may have been revoked since the signature was verified.
+        self.0.publisher_keys.check_signer(None, version.signer.as_ref(), self.0.signatures)?;
+        let digest = version.plugin.digest.clone();
         let (next, dropped) = match loaded.get(&namespace) {
             None if canary.is_some() => return Err(canary::no_serving_version(&namespace)),
             None => match lock(&self.0.failed).get(&namespace) {
                 None => (History::new(version, false), Vec::new()),
                 Some(failed) => {
-                    check_publisher(&namespace, failed.publisher(), &version)?;
+                    check_holder(&namespace, failed.holder(), version.holder())?;
                     failed.replace_with(version)
                 }
             },
             Some(history) => {
-                check_publisher(&namespace, history.publisher(), &version)?;
+                check_holder(&namespace, history.holder(), version.holder())?;
                 let mut next = history.clone();
                 let dropped = match canary {
                     Some(share) => next.start_canary(version, share)?,
-                    None if next.serves(&version.plugin.digest) => Vec::new(),
-                    None => next.push(version),
+                    None => next.take(version),
                 };
                 (next, dropped)
             }
         };
         let _checked = self.check_assertions(&loaded, &namespace, &next).await?;
         self.0.store.put_plugin(next.row(&namespace)).await?;
-        let view = next.view(&namespace, self.granted(&namespace).as_ref());
+        let view = next.view_of_load(&digest, self.view(&namespace, &next));
         lock(&self.0.failed).remove(&namespace);
         loaded.insert(namespace, next);
         self.serve(&loaded);
@@ -380,23 +411,6 @@ fn check_expected(descriptor: &Descriptor, request: &LoadRequest) -> Result<(), 
     }
 }
 
-/// A namespace belongs to its first publisher, as the plugin declares it: signatures do not exist yet (requirements 9.16).
-fn check_publisher(namespace: &Namespace, owner: Option<&str>, version: &Version) -> Result<(), CallError> {
-    let publisher = version.plugin.descriptor.publisher.as_deref();
-    if owner == publisher {
-        return Ok(());
-    }
-    let text = |publisher: Option<&str>| {
-        publisher
-            .map_or_else(|| "a plugin without a publisher".to_owned(), |name| format!("publisher `{name}`"))
-    };
-    Err(CallError::new(
-        ErrorType::Conflict,
-        format!("the namespace `{namespace}` is held by {}, the file is by {}", text(owner), text(publisher)),
-        "give the plugin another name, or remove the plugin that has this one",
-    ))
-}
-
 /// The grant of a plugin without an operator's grant: nothing, but the workspace for a built-in plugin that asks for it (B5).
 fn default_grant(descriptor: &Descriptor) -> Arc<Grant> {
     let filesystem = match is_built_in(&descriptor.namespace) {
@@ -432,6 +446,7 @@ mod tests {
     use super::super::PluginParts;
     use super::super::files::tests::idle_compiler;
     use super::*;
+    use crate::config::Signatures;
     use crate::registry::Registry;
     use crate::store::testing::empty_store;
 
@@ -446,6 +461,7 @@ mod tests {
             store,
             folder: folder.path().to_owned(),
             limits: LimitsPatch::new(),
+            signatures: Signatures::Optional,
         };
         (folder, Plugins::new(parts))
     }

@@ -4,12 +4,15 @@
 //! A newer load replaces the version that waits. A version that served before was consented to then, so that a roll back
 //! and a load of its file need no consent.
 
-use toolgate_admission::Digest;
+use std::sync::Arc;
+
+use toolgate_admission::{Digest, Plugin};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
 use toolgate_api::plugin::{
     GrantAfterApproval, PluginApproval, PluginState, PluginView, VersionDifference, VersionView,
 };
+use toolgate_sandbox::Component;
 
 use super::differences::{Side, asks_for_the_same, differences};
 use super::history::{KeptVersion, StateReason, capabilities_view, tool_views};
@@ -63,15 +66,20 @@ impl History {
         differences(side(serving), side(version))
     }
 
-    /// Serves the version that waits, if it has this digest, with its hints confirmed. Returns the files of the versions that
+    /// Serves the version that waits, or the canary, if it has this digest, with its hints confirmed. Returns the files of the versions that
     /// are no longer kept.
     fn approve(&mut self, namespace: &Namespace, digest: &str) -> Result<Vec<FileHandle>, CallError> {
         let version = self.waiting(namespace, digest)?.clone();
-        self.quarantined = None;
+        if self.running_canary(digest).is_none() {
+            self.quarantined = None;
+        }
         Ok(self.push(version.with_confirmed_hints()))
     }
 
     fn waiting(&self, namespace: &Namespace, digest: &str) -> Result<&Version, CallError> {
+        if let Some(version) = self.running_canary(digest) {
+            return Ok(version);
+        }
         let conflict = |message, hint| Err(CallError::new(ErrorType::Conflict, message, hint));
         match &self.quarantined {
             None => conflict(
@@ -94,6 +102,13 @@ impl History {
         let waiting = self.quarantined.as_ref()?;
         let diff = waiting.ready().map(|version| self.differences_to(version)).unwrap_or_default();
         Some(VersionView { diff, ..waiting.view(self.quarantined_state()) })
+    }
+
+    /// The plugin that a view with this digest shows: the one that serves, or the one that waits.
+    pub(super) fn shown(&self, digest: &str) -> Option<Arc<Plugin<Component>>> {
+        let waiting = self.quarantined.as_ref().and_then(KeptVersion::ready);
+        let plugins = [Some(self.serving()), waiting.map(|version| Arc::clone(&version.plugin))];
+        plugins.into_iter().flatten().find(|plugin| plugin.digest.as_str() == digest)
     }
 
     /// The answer to the load of a version that waits: the version itself, in the view of its plugin.
@@ -134,7 +149,7 @@ fn side(version: &Version) -> Side<'_> {
 }
 
 impl Plugins {
-    /// Serves the version that waits for consent, confirms its hints, and removes the plugin's grant if the version asks for
+    /// Serves the version that waits for consent, or gives a canary all calls, confirms its hints, and removes the plugin's grant if the version asks for
     /// other capabilities or limits. Returns `CONFLICT` if another version waits than the one that was seen.
     ///
     /// The caller holds back other changes of grants.

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use toolgate_admission::{Descriptor, Digest};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::{Name, Namespace};
-use toolgate_api::plugin::SignerView;
+use toolgate_api::plugin::{PluginState, PluginView, SignerView};
 use toolgate_api::publisher::PublisherKeyDocument;
 use toolgate_api::read::ReadError;
 
@@ -158,6 +158,21 @@ impl PublisherKeys {
         same.any(|key| key.document.revoked).then_some("it is signed by a key that was revoked")
     }
 
+    /// Adds to the reasons of versions that serve or may serve why their signatures would not verify any more.
+    pub(super) fn add_objections(&self, owner: Option<&Name>, view: &mut PluginView) {
+        let of_plugin = (&view.signed_by, view.state, &mut view.reason);
+        let versions = view.versions.iter_mut();
+        let of_versions = versions.map(|version| (&version.signed_by, version.state, &mut version.reason));
+        for (signed_by, state, reason) in of_versions.chain([of_plugin]) {
+            let serves =
+                matches!(state, PluginState::Active | PluginState::Canary | PluginState::Quarantined);
+            let signer = signed_by.as_ref().filter(|_| serves).and_then(Signer::from_view);
+            let Some(objection) = signer.and_then(|signer| self.objection(owner, &signer)) else { continue };
+            let before = reason.take().map(|reason| format!("{reason}; ")).unwrap_or_default();
+            *reason = Some(format!("{before}{objection}"));
+        }
+    }
+
     /// Checks that a version may begin to serve: it is signed by a key that still stands, or needs no signature.
     pub(super) fn check_signer(
         &self,
@@ -185,7 +200,12 @@ impl PublisherKeys {
 
 impl Signer {
     pub(super) fn view(&self) -> SignerView {
-        SignerView { publisher: self.publisher.clone(), key: self.key.id() }
+        let (key, public_key) = (self.key.id(), self.key.to_string());
+        SignerView { publisher: self.publisher.clone(), key, public_key }
+    }
+
+    fn from_view(view: &SignerView) -> Option<Self> {
+        Some(Self { publisher: view.publisher.clone(), key: PublicKey::parse(&view.public_key).ok()? })
     }
 
     pub(super) fn row(&self) -> SignerRow {
