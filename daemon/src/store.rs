@@ -18,6 +18,7 @@ mod quotas;
 mod root_keys;
 mod sessions;
 mod tokens;
+mod webhooks;
 
 use std::fs::File;
 use std::path::Path;
@@ -30,6 +31,7 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
 };
 use sqlx::{Row as _, Sqlite, Transaction};
+use tokio::sync::Notify;
 use toolgate_api::name::Name;
 
 pub use approvals::{ApprovalRow, Decision};
@@ -44,6 +46,7 @@ pub use plugins::{CanaryRow, PluginRow, PluginVersionRow, SignerRow, TrustRow};
 pub use root_keys::{RootKeyRow, RootKeyWrap};
 pub use sessions::{SessionRow, SessionUse};
 pub use tokens::TokenRow;
+pub use webhooks::{DELIVERY_PENDING, DeliveryRow, TokenKind, WebhookRow};
 
 /// With their versions, ascending. The macro `sqlx::migrate!` would compile SQLite a second time, for the host of the
 /// build.
@@ -56,8 +59,9 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (6, "token_bounds", include_str!("../migrations/0006_token_bounds.sql")),
     (7, "quotas", include_str!("../migrations/0007_quotas.sql")),
     (8, "trust", include_str!("../migrations/0008_trust.sql")),
+    (11, "webhooks", include_str!("../migrations/0011_webhooks.sql")),
     (12, "organization_keys", include_str!("../migrations/0012_organization_keys.sql")),
-    (13, "owned_plugins", include_str!("../migrations/0013_owned_plugins.sql")),
+    (13, "canaries", include_str!("../migrations/0013_canaries.sql")),
 ];
 
 /// Number of reading connections. Reads are short, and no call waits for them.
@@ -79,6 +83,8 @@ pub struct Store {
     /// Two daemons on one store would each use the state that they read at the start: a token revoked by one of them would
     /// stay valid at the other.
     lock: Arc<File>,
+    /// Notified when a delivery of a webhook is added.
+    announced: Arc<Notify>,
 }
 
 impl Store {
@@ -98,7 +104,7 @@ impl Store {
         migrator().run(&writer).await.map_err(migration_error)?;
         let readers = pool(READERS).connect_with(options.read_only(true)).await?;
         check_pages(&readers).await?;
-        Ok(Self { writer, readers, lock })
+        Ok(Self { writer, readers, lock, announced: Arc::default() })
     }
 
     /// Returns an error if the store cannot be read or its disk is full. For `/readyz`, which needs no token and so must not

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use toolgate_admission::{Canary, Digest, Plugin, VersionCounters, VersionOutcomes, fails_more_often};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
-use toolgate_api::plugin::{CanaryView, PluginState, PluginView, VersionDifference, VersionView};
+use toolgate_api::plugin::{CanaryView, PluginState, PluginView, VersionView};
 use toolgate_sandbox::Component;
 
-use super::differences::{Side, differences};
 use super::history::KeptVersion;
 use super::{CanaryShare, FileHandle, History, Plugins, Version};
 use crate::store::{CanaryRow, PluginVersionRow};
@@ -105,18 +104,9 @@ impl History {
         Ok(before.and_then(|before| before.into_kept().into_handle()).into_iter().collect())
     }
 
-    fn differences_of(&self, version: &Version) -> Vec<VersionDifference> {
-        let serving = self.serving();
-        let before = Side { descriptor: &serving.descriptor, signer: None };
-        differences(before, Side { descriptor: &version.plugin.descriptor, signer: None })
-    }
-
-    /// Serves the canary with this digest for all calls. `None` if there is no such canary that can serve. Returns the files
-    /// of the versions that are no longer kept.
-    pub(super) fn promote_canary(&mut self, digest: &Digest) -> Option<Vec<FileHandle>> {
-        let version = self.canary.as_ref().filter(|canary| canary.has_digest(digest))?.kept.ready()?.clone();
-        self.canary = None;
-        Some(self.push(version))
+    /// The canary with this digest, if it takes calls.
+    pub(super) fn running_canary(&self, digest: &str) -> Option<&Version> {
+        self.canary.as_ref()?.running().filter(|version| version.plugin.digest.as_str() == digest)
     }
 
     /// Ends the trial: the serving version has all calls, and the canary is kept with the reason. `None` without a trial.
@@ -202,7 +192,7 @@ fn check_canary(history: &History, version: &Version) -> Result<(), CallError> {
             "load another version as the canary",
         ));
     }
-    match history.differences_of(version).first() {
+    match history.differences_to(version).first() {
         None => Ok(()),
         Some(first) => Err(CallError::new(
             ErrorType::Conflict,

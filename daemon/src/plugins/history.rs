@@ -315,7 +315,6 @@ impl History {
     pub(super) fn row(&self, namespace: &Namespace) -> PluginRow {
         PluginRow {
             owner: String::new(),
-            confirmed_hints: None,
             namespace: namespace.to_string(),
             disabled: self.disabled,
             built_in: self.built_in,

@@ -25,8 +25,6 @@ pub struct PluginRow {
     pub built_in: bool,
     /// Owner of the namespace, as the plugin declares.
     pub publisher: Option<String>,
-    /// The digest whose hints the owner confirmed.
-    pub confirmed_hints: Option<String>,
     /// Index in `versions` of the version in service.
     pub serving: u64,
     /// Oldest first.
@@ -91,29 +89,19 @@ impl Store {
     async fn all_plugins(&self) -> Result<Vec<PluginRow>, StoreError> {
         let mut view = self.readers.begin().await?;
         let plugins: Vec<StoredPlugin> = sqlx::query_as(
-            "SELECT owner, namespace, serving, disabled, built_in, publisher, confirmed_hints FROM plugins \
+            "SELECT owner, namespace, serving, disabled, built_in, publisher FROM plugins \
              ORDER BY owner, namespace",
         )
         .fetch_all(&mut *view)
         .await?;
         let mut versions = all_versions(&mut view).await?;
-        let row =
-            |(owner, namespace, serving, disabled, built_in, publisher, confirmed_hints): StoredPlugin| {
-                let key = (owner, namespace);
-                let versions = versions.remove(&key).unwrap_or_default();
-                let ((owner, namespace), serving) = (key, from_sql(serving));
-                let (disabled, built_in) = (disabled != 0, built_in != 0);
-                PluginRow {
-                    owner,
-                    namespace,
-                    disabled,
-                    built_in,
-                    publisher,
-                    confirmed_hints,
-                    serving,
-                    versions,
-                }
-            };
+        let row = |(owner, namespace, serving, disabled, built_in, publisher): StoredPlugin| {
+            let key = (owner, namespace);
+            let versions = versions.remove(&key).unwrap_or_default();
+            let ((owner, namespace), serving) = (key, from_sql(serving));
+            let (disabled, built_in) = (disabled != 0, built_in != 0);
+            PluginRow { owner, namespace, disabled, built_in, publisher, serving, versions }
+        };
         Ok(plugins.into_iter().map(row).collect())
     }
 
@@ -166,8 +154,8 @@ impl Store {
     }
 }
 
-/// A row of `plugins`: owner, namespace, serving, disabled, built in, publisher, confirmed hints.
-type StoredPlugin = (String, String, i64, i16, i16, Option<String>, Option<String>);
+/// A row of `plugins`: owner, namespace, serving, disabled, built in, publisher.
+type StoredPlugin = (String, String, i64, i16, i16, Option<String>);
 
 /// Owner and namespace.
 type PluginKey<'a> = (&'a str, &'a str);
@@ -182,11 +170,10 @@ pub(super) async fn delete_owned(change: &mut StoreTransaction, owner: &str) -> 
 
 async fn write_plugin(change: &mut StoreTransaction, plugin: &PluginRow) -> Result<(), StoreError> {
     sqlx::query(
-        "INSERT INTO plugins (owner, namespace, serving, disabled, built_in, publisher, confirmed_hints) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7) \
+        "INSERT INTO plugins (owner, namespace, serving, disabled, built_in, publisher) \
+         VALUES ($1, $2, $3, $4, $5, $6) \
          ON CONFLICT (owner, namespace) DO UPDATE SET serving = excluded.serving, \
-         disabled = excluded.disabled, built_in = excluded.built_in, publisher = excluded.publisher, \
-         confirmed_hints = excluded.confirmed_hints",
+         disabled = excluded.disabled, built_in = excluded.built_in, publisher = excluded.publisher",
     )
     .bind(&plugin.owner)
     .bind(&plugin.namespace)
@@ -194,7 +181,6 @@ async fn write_plugin(change: &mut StoreTransaction, plugin: &PluginRow) -> Resu
     .bind(i16::from(plugin.disabled))
     .bind(i16::from(plugin.built_in))
     .bind(&plugin.publisher)
-    .bind(&plugin.confirmed_hints)
     .execute(&mut **change)
     .await?;
     let key = (plugin.owner.as_str(), plugin.namespace.as_str());
@@ -381,8 +367,7 @@ mod tests {
         let (_folder, store) = empty_store().await;
         let acme = Name::parse("acme").expect("a name");
         let platform = plugin("weather", &["1"]);
-        let confirmed_hints = Some("2".to_owned());
-        let owned = PluginRow { owner: "acme".into(), confirmed_hints, ..plugin("weather", &["2", "3"]) };
+        let owned = PluginRow { owner: "acme".into(), ..plugin("weather", &["2", "3"]) };
         for plugin in [&platform, &owned] {
             store.put_plugin(plugin.clone()).await.expect("stored");
         }
