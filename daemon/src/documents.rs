@@ -57,6 +57,8 @@ pub enum DocumentKey {
     Enabled(ToolKey),
     /// Policy assertions of an organization, or of the platform (G17).
     Assertions(Option<Name>),
+    /// A publisher's key of the platform (`None`) or of an organization (O2).
+    PublisherKey(Option<Name>, Name),
 }
 
 /// Key of a custom tool, or of a plugin as an organization has it: the organization and the namespace.
@@ -79,6 +81,7 @@ pub enum DocumentKind {
     ToolGrant,
     Enabled,
     Assertions,
+    PublisherKey,
 }
 
 /// Number of the change that wrote a document; never reused.
@@ -190,6 +193,7 @@ impl DocumentKey {
             Self::ToolGrant(_) => DocumentKind::ToolGrant,
             Self::Enabled(_) => DocumentKind::Enabled,
             Self::Assertions(_) => DocumentKind::Assertions,
+            Self::PublisherKey(..) => DocumentKind::PublisherKey,
         }
     }
 
@@ -209,7 +213,7 @@ impl DocumentKey {
             Self::Tool(key) | Self::Mount(key) | Self::ToolGrant(key) | Self::Enabled(key) => {
                 Some(&key.organization)
             }
-            Self::Assertions(organization) => organization.as_ref(),
+            Self::Assertions(organization) | Self::PublisherKey(organization, _) => organization.as_ref(),
         }
     }
 
@@ -220,6 +224,7 @@ impl DocumentKey {
             Self::Organization(name) | Self::Agent { agent: name, .. } => name.as_str(),
             Self::Policy(_) => POLICY_NAME,
             Self::Assertions(_) => ASSERTIONS_NAME,
+            Self::PublisherKey(_, name) => name.as_str(),
             Self::Grant(namespace) => namespace.as_str(),
             Self::Tool(key) | Self::Mount(key) | Self::ToolGrant(key) | Self::Enabled(key) => {
                 key.namespace.as_str()
@@ -260,6 +265,8 @@ impl DocumentKey {
             "platform" if scope.is_empty() && name.as_str() == PLATFORM_NAME => Some(Self::Platform),
             "organization" if scope.is_empty() => Some(Self::Organization(name)),
             "policy" if name.as_str() == POLICY_NAME => Some(Self::Policy(Name::parse(scope).ok()?)),
+            "publisher_key" if scope.is_empty() => Some(Self::PublisherKey(None, name)),
+            "publisher_key" => Some(Self::PublisherKey(Some(Name::parse(scope).ok()?), name)),
             "assertions" if name.as_str() == ASSERTIONS_NAME && scope.is_empty() => Some(Self::Assertions(None)),
             "assertions" if name.as_str() == ASSERTIONS_NAME => {
                 Some(Self::Assertions(Some(Name::parse(scope).ok()?)))
@@ -283,6 +290,10 @@ impl fmt::Display for DocumentKey {
             Self::Mount(key) => write!(out, "list of the server behind tool `{key}`"),
             Self::ToolGrant(key) => write!(out, "grant of tool `{key}`"),
             Self::Enabled(key) => write!(out, "settings and consent of plugin `{key}`"),
+            Self::PublisherKey(None, name) => write!(out, "publisher key `{name}`"),
+            Self::PublisherKey(Some(organization), name) => {
+                write!(out, "publisher key `{name}` of organization `{organization}`")
+            }
             Self::Assertions(None) => out.write_str("assertions of the platform"),
             Self::Assertions(Some(organization)) => write!(out, "assertions of organization `{organization}`"),
         }
@@ -308,6 +319,7 @@ impl DocumentKind {
             Self::ToolGrant => "tool_grant",
             Self::Enabled => "enabled",
             Self::Assertions => "assertions",
+            Self::PublisherKey => "publisher_key",
         }
     }
 }
@@ -467,7 +479,9 @@ mod tests {
         let tool = [DocumentKey::Tool, DocumentKey::Mount, DocumentKey::ToolGrant, DocumentKey::Enabled]
             .map(|key| key(own.clone()));
         let assertions = [None, Some(name("acme"))].map(DocumentKey::Assertions);
-        for key in platform.into_iter().chain(tool).chain([policy, agent]).chain(assertions) {
+        let publishers =
+            [None, Some(name("acme"))].map(|owner| DocumentKey::PublisherKey(owner, name("acme-2026")));
+        for key in platform.into_iter().chain(tool).chain([policy, agent]).chain(assertions).chain(publishers) {
             let row = DocumentKey::from_row(key.kind().as_str(), key.scope(), key.name());
             assert_eq!(row, Some(key));
         }

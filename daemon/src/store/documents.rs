@@ -139,6 +139,7 @@ impl Store {
                     super::tokens::revoke_of_organization(&mut change, organization, now_ms).await?;
                 deleted.sessions = super::sessions::end_of(&mut change, organization, None, now_ms).await?;
                 super::plugins::delete_owned(&mut change, organization.as_str()).await?;
+                super::webhooks::delete_of(&mut change, organization).await?;
                 for sql in [
                     "DELETE FROM credentials WHERE organization = $1",
                     "DELETE FROM approvals WHERE organization = $1",
@@ -160,6 +161,7 @@ impl Store {
             | DocumentKey::Mount(_)
             | DocumentKey::Enabled(_)
             | DocumentKey::Assertions(_)
+            | DocumentKey::PublisherKey(..)
             | DocumentKey::ToolGrant(_) => {}
         }
         change.commit().await?;
@@ -286,7 +288,7 @@ async fn delete_in_organization(
     now_ms: u64,
 ) -> Result<Vec<String>, StoreError> {
     let rows: Vec<(String, String)> = sqlx::query_as(
-        "SELECT kind, name FROM docs WHERE scope = $1 AND kind IN ('agent', 'enabled', 'mount', 'tool', 'tool_grant') \
+        "SELECT kind, name FROM docs WHERE scope = $1 AND kind IN ('agent', 'enabled', 'mount', 'tool', 'tool_grant', 'publisher_key') \
          ORDER BY kind, name",
     )
     .bind(organization.as_str())
