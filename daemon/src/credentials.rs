@@ -30,6 +30,7 @@ mod root_key_source;
 mod snapshot;
 mod vault;
 mod vault_references;
+mod webhook_secrets;
 
 use std::sync::Arc;
 use std::time::Duration;

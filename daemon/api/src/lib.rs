@@ -69,6 +69,8 @@ pub mod test_call;
 pub mod token;
 #[cfg(feature = "openapi")]
 pub mod usage;
+#[cfg(feature = "openapi")]
+pub mod webhook;
 
 mod nearest;
 
