@@ -15,7 +15,7 @@ use toolgate_sandbox::{Component, FunctionsDescription};
 
 use super::background_loads::LoadToken;
 use super::from_definition::kind_of_component;
-use super::history::{FailedVersion, KeptVersion};
+use super::history::{FailedPlugin, FailedVersion, KeptVersion};
 use super::trust::{Signer, check_holder};
 use super::{
     BUILT_IN, CanaryShare, Embedded, FileHandle, History, LoadRequest, LoadSource, Plugins, Version, canary,
@@ -62,6 +62,18 @@ impl Plugins {
         file: Bytes,
         request: &LoadRequest,
     ) -> Result<PluginView, CallError> {
+        let version = self.make_version(token, handle, file, request).await?;
+        self.install(token, request.namespace.clone(), version, request.canary).await
+    }
+
+    /// Takes a file through every step before it is installed. The version can serve then, and its file is kept.
+    pub(super) async fn make_version(
+        &self,
+        token: &LoadToken,
+        handle: &FileHandle,
+        file: Bytes,
+        request: &LoadRequest,
+    ) -> Result<Version, CallError> {
         let namespace = &request.namespace;
         if is_built_in(namespace) {
             return Err(CallError::new(
@@ -72,14 +84,13 @@ impl Plugins {
         }
         let preparing = async {
             let (plugin, _) = self.prepare(handle, &file, request, true).await?;
-            // A file that nobody trusts runs no example.
-            self.signer_of(&plugin, request)?;
-            self.check_examples(&plugin).await.map(|()| plugin)
+            // A file whose signature does not verify runs no example.
+            let version = self.version_of(handle, plugin, request)?;
+            self.check_examples(&version.plugin).await.map(|()| version)
         };
-        let plugin = token.run_until_cancelled(preparing).await?;
+        let version = token.run_until_cancelled(preparing).await?;
         self.0.files.write(handle, file).await.map_err(|error| write_error(&error))?;
-        let version = self.version_of(handle, plugin, request)?;
-        self.install(token, namespace.clone(), version, request.canary).await
+        Ok(version)
     }
 
     /// The version that a load brings, with its signer.
@@ -214,14 +225,7 @@ impl Plugins {
             lock(&self.0.unparsable).extend(digests.map(|digest| self.0.files.handle(&digest)));
             return None;
         };
-        let mut versions = Vec::new();
-        for kept in &row.versions {
-            let version = self.restore_version(&namespace, kept).await;
-            versions.push(
-                version.map_or_else(|error| self.failed_version(&namespace, kept, error), KeptVersion::Ready),
-            );
-        }
-        match History::restore(versions, row) {
+        match self.restore_history(&namespace, row).await {
             Ok(history) => Some((namespace, history)),
             Err(failed) => {
                 tracing::error!(%namespace, "a plugin is not served: neither its chosen version nor an older one loads");
@@ -229,6 +233,22 @@ impl Plugins {
                 None
             }
         }
+    }
+
+    /// Loads the stored versions of a plugin.
+    pub(super) async fn restore_history(
+        &self,
+        namespace: &Namespace,
+        row: &PluginRow,
+    ) -> Result<History, FailedPlugin> {
+        let mut versions = Vec::new();
+        for kept in &row.versions {
+            let version = self.restore_version(namespace, kept).await;
+            versions.push(
+                version.map_or_else(|error| self.failed_version(namespace, kept, error), KeptVersion::Ready),
+            );
+        }
+        History::restore(versions, row)
     }
 
     fn failed_version(
@@ -330,6 +350,7 @@ impl Plugins {
     ) -> Result<PluginView, CallError> {
         let mut loaded = self.0.loaded.lock().await;
         token.check()?;
+        check_source(&loaded, &lock(&self.0.failed), &namespace, &version.source)?;
         // A key may have been revoked since the signature was verified.
         self.0.publisher_keys.check_signer(None, version.signer.as_ref(), self.0.signatures)?;
         let digest = version.plugin.digest.clone();
