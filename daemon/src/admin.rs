@@ -2,13 +2,17 @@
 
 mod approvals;
 mod assertions;
+mod catalogue;
 mod credentials;
 mod custom_tools;
 mod data;
 mod documents;
+mod enabled;
 mod explain;
 mod plugins;
+mod plugin_sources;
 mod policy_diff;
+mod publisher_keys;
 mod sessions;
 mod tokens;
 
@@ -34,6 +38,7 @@ use crate::store::{Store, StoreError};
 pub use credentials::CredentialKey;
 pub use documents::{DocumentWrite, DocumentWritten};
 pub use explain::explain;
+pub use plugin_sources::RegistryPlugin;
 
 /// Administers the daemon. Cheap to clone.
 #[derive(Clone)]
@@ -43,6 +48,7 @@ struct Inner {
     parts: AdminParts,
     /// Held while a document is written and put in force, so that both happen in the same order.
     documents: Mutex<()>,
+    calls_of_all: catalogue::CallsOfAll,
 }
 
 /// The parts that are administered.
@@ -112,7 +118,7 @@ impl<'a> Actor<'a> {
 impl Admin {
     /// An administration of these parts.
     pub fn new(parts: AdminParts) -> Self {
-        Self(Arc::new(Inner { parts, documents: Mutex::default() }))
+        Self(Arc::new(Inner { parts, documents: Mutex::default(), calls_of_all: Default::default() }))
     }
 
     /// The parts.

@@ -41,7 +41,9 @@ mod agents;
 mod preview;
 mod explain;
 mod plugins;
+mod registry_loads;
 mod grants;
+mod publisher_keys;
 mod custom;
 mod custom_import;
 mod credentials;
@@ -107,9 +109,17 @@ fn add_administration(routes: Routes) -> Routes {
         .add_guarded(Operate, routes!(plugins::list))
         .add_guarded(Operate, routes!(plugins::get, plugins::put, plugins::delete))
         .add_guarded(Operate, routes!(plugins::rollback))
+        .add_guarded(Operate, routes!(plugins::approve))
         .add_guarded(Operate, routes!(plugins::disable))
         .add_guarded(Operate, routes!(plugins::enable))
         .add_guarded(Operate, routes!(grants::get, grants::put))
+        .add_guarded(Operate, routes!(publisher_keys::list))
+        .add_guarded(Operate, routes!(publisher_keys::get, publisher_keys::put, publisher_keys::delete))
+        .add_guarded(Own, routes!(publisher_keys::list_own))
+        .add_guarded(
+            Own,
+            routes!(publisher_keys::get_own, publisher_keys::put_own, publisher_keys::delete_own),
+        )
         .add_guarded(Operate, routes!(organizations::list))
         .add_guarded(Operate, routes!(organizations::get, organizations::put, organizations::delete))
         .add_guarded(Own, routes!(organizations::delete_data))

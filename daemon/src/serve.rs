@@ -48,6 +48,7 @@ use crate::credentials::{
 use crate::custom::{CustomTools, Parts as CustomParts};
 use crate::dispatch::{DetachedCalls, Dispatcher, Parts};
 use crate::documents::{Document, DocumentKey};
+use crate::enabled::StoredEnabled;
 use crate::events::Events;
 use crate::http::listener::{ListenerSettings, Socket, Tls, TlsFiles};
 use crate::http::{App, AppParts, BodyMemory, Mcp, RootService, listener};
@@ -55,7 +56,7 @@ use crate::identity::{AccessTokens, Identity};
 use crate::keys;
 use crate::logging;
 use crate::metrics::{Metrics, listener as metrics_listener};
-use crate::plugins::{BuiltIn, PluginParts, Plugins};
+use crate::plugins::{BuiltIn, PluginFolder, PluginParts, Plugins, PublisherKey, Registries};
 use crate::registry::{Registry, Replacement};
 use crate::sessions::{
     AnswerSettings, Answers, Bounds, InitialState, OPEN_MAX, OrganizationBounds, SessionSetup, Sessions,
@@ -88,7 +89,7 @@ pub struct RunningDaemon {
     app: App,
     stop: CancellationToken,
     shutdown: CancellationToken,
-    tasks: [JoinHandle<()>; 8],
+    tasks: [JoinHandle<()>; 9],
     exporter: Option<ExporterTask>,
     folder: DataFolder,
     /// Removes the file of a Unix socket when it is dropped.
@@ -226,6 +227,8 @@ impl PreparedDaemon {
         let counting = tokio::spawn(dispatcher.store_quota_use_until(stop.clone()));
         let fetching = self.fetch_issuer_keys(access_tokens.clone(), stop.clone())?;
         let judging = tokio::spawn(admin.clone().judge_canaries_until(stop.clone()));
+        let (background, registries) = (TaskTracker::new(), self.registries()?);
+        let watching = tokio::spawn(self.watch_plugin_folder(&admin, &background, &stop));
         let Self { config, folder, socket, exporter, .. } = self;
         reserve_space(&folder);
         let app = App::new(AppParts {
@@ -236,11 +239,12 @@ impl PreparedDaemon {
             bodies: BodyMemory::new(config.bodies_bytes(), config.bodies_bytes_per_organization()),
             config,
             serving: AtomicBool::new(true),
-            background: TaskTracker::new(),
+            background,
+            registries,
         });
         service.serve(app.clone());
         failure.disarm();
-        let tasks = [serving, sweeper, refreshing, compiling, metrics, counting, fetching, judging];
+        let tasks = [serving, sweeper, refreshing, compiling, metrics, counting, fetching, judging, watching];
         let exporter = exporter.map(Exporter::start);
         let _socket = socket;
         Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, exporter, folder, _socket })
@@ -264,6 +268,7 @@ impl PreparedDaemon {
         }
         let registry = Registry::new(self.config.limits.clone());
         registry.begin_revisions((store.count_start().await? - 1).saturating_mul(REVISIONS_PER_START));
+        registry.require_consent(self.config.consent.required);
         let plugins = self.plugins(&store, &registry)?;
         let uncompiled = plugins.load_built_in().await?;
         plugins.restore().await?;
@@ -288,6 +293,7 @@ impl PreparedDaemon {
             AdminParts { credentials, custom, dispatcher, identity, plugins, registry, sessions, store };
         let admin = Admin::new(parts);
         admin.make_missing_data_keys().await?;
+        admin.carry_over_consents().await?;
         Ok((admin, compiling))
     }
 
@@ -448,6 +454,33 @@ impl PreparedDaemon {
             redirect_url: format!("{public_url}/v1/oauth/callback"),
             client_metadata_url,
         })
+    }
+
+    /// Follows the plugin folder of the settings, if there is one, until `stop`.
+    fn watch_plugin_folder(
+        &self,
+        admin: &Admin,
+        background: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let limit_bytes = self.config.http.plugin_bytes;
+        let of_settings = self.config.plugins.folder.clone();
+        let folder = of_settings.map(|path| PluginFolder::new(path, admin.clone(), background.clone(), limit_bytes));
+        let stop = stop.clone();
+        async move {
+            if let Some(folder) = folder {
+                folder.watch(stop).await;
+            }
+        }
+    }
+
+    /// The registries of the settings.
+    fn registries(&self) -> Result<Registries> {
+        let settings = &self.config.plugins;
+        let needs_vault = settings.registries().iter().any(|registry| registry.password_vault_kv.is_some());
+        let vault = if needs_vault { Some(self.vault()?) } else { None };
+        let timeout = Duration::from_secs(settings.registry_timeout_seconds);
+        Ok(Registries::of_settings(settings.registries(), vault.as_ref(), timeout)?)
     }
 
     fn plugins(&self, store: &Store, registry: &Registry) -> Result<Plugins> {
@@ -686,6 +719,10 @@ async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins
                 let read = Grant::parse(&body).inspect_err(unsound).unwrap_or_default();
                 plugins.grant(namespace.clone(), read).await;
             }
+            DocumentKey::PublisherKey(owner, name) => match PublisherKey::parse(&body) {
+                Ok(key) => plugins.put_publisher_key(owner.clone(), name.clone(), key),
+                Err(error) => unsound(&error),
+            },
             DocumentKey::Assertions(organization) => {
                 let holder = match organization {
                     Some(_) => AssertionHolder::Organization,
@@ -696,6 +733,13 @@ async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins
                 });
                 let read = read.unwrap_or_default();
                 registry.put(Replacement::Assertions(organization.clone(), read));
+            }
+            DocumentKey::Enabled(tool) => {
+                let read = StoredEnabled::parse(&body).inspect_err(|error| {
+                    tracing::error!(document = %key, %error, "stored settings are invalid, and count as not given");
+                });
+                let (organization, namespace) = (tool.organization.clone(), tool.namespace.clone());
+                registry.put(Replacement::Enabled(organization, namespace, read.ok()));
             }
             // They are parsed with the tool that they belong to.
             DocumentKey::Tool(_) | DocumentKey::Mount(_) | DocumentKey::ToolGrant(_) => {}

@@ -156,6 +156,9 @@ error_responses! {
     WrongRootKey = InvalidRequest, "that is not the root key of this store";
     NoFile = NotFound, "no such file or session, or the token may not use the session";
     FileExists = Conflict as 412, "the path exists, and `If-None-Match: *` requires that it does not";
+    NoPublisherKey = NotFound, "no such key or organization, or it is not the token's";
+    InvalidPublisherKey = InvalidRequest, "the document is not valid; `details.pointer` is the position of the error";
+    NoWaitingVersion = Conflict, "no version waits for consent, or another one than the digest names";
     NoToken = NotFound, "no such token, or it is not of the caller's organization";
     LastOperator = Conflict, "it is the last token of an operator";
     SessionEnded = Expired, "the session was not used for too long and has ended";
@@ -164,6 +167,9 @@ error_responses! {
     InvalidDocument = InvalidPolicy, "the document is not valid; `details.pointer` is the position of the error";
     InvalidPlugin = InvalidPlugin, "the file is not a plugin that follows the contract";
     NamespaceTaken = Conflict, "the namespace is held by another publisher or by a built-in plugin";
+    NoRegistryPlugin = NotFound, "the registry has no plugin under that reference";
+    RegistryLogin = CredentialMissing, "the registry wants a login that the daemon does not have, or refuses it";
+    RegistryUnavailable = ApiUnavailable, "the registry does not respond, or not in time";
     BuiltInPlugin = Conflict, "the plugin is built in, and can only be disabled";
     NoPreviousVersion = Conflict, "no earlier version is kept";
     NotEmpty = Conflict, "the folder is not empty";

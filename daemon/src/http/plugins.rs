@@ -8,18 +8,19 @@ use toolgate_admission::{Warning, description_warnings, grant_warnings};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
 use toolgate_api::page::List;
-use toolgate_api::plugin::{PluginLoaded, PluginView};
+use toolgate_api::plugin::{PluginLoaded, PluginView, RegistryLoad};
 use utoipa::IntoParams;
 
 use super::body;
 use super::error_responses::{
     AssertionBroken, AuditUnavailable, BuiltInPlugin, InvalidPlugin, NamespaceTaken, NoPlugin,
-    NoPreviousVersion,
+    NoPreviousVersion, NoRegistryPlugin, RegistryLogin, RegistryUnavailable,
 };
 use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;
 use super::path_params::PluginPath;
 use super::problem::Problem;
+use super::registry_loads;
 use super::schema::ComponentFile;
 use super::state::App;
 use crate::documents::warning_view;
@@ -41,7 +42,7 @@ pub struct UploadQuery {
     canary: Option<u8>,
 }
 
-async fn with_warnings(app: &App, namespace: &Namespace, plugin: PluginView) -> PluginLoaded {
+pub(super) async fn with_warnings(app: &App, namespace: &Namespace, plugin: PluginView) -> PluginLoaded {
     let mut warnings = app.parts().plugins.warnings(namespace, &plugin).await;
     let snapshot = app.parts().registry.snapshot();
     let owners = snapshot.owners_of(namespace);
@@ -99,7 +100,8 @@ pub async fn get(
 
 /// Load a plugin, or a new version of one.
 ///
-/// The request body is the component. The daemon compiles it, checks its imports, calls `describe`, and validates the
+/// The request body is the component, or, as JSON, a reference to it in an OCI registry of the settings. The tag of a reference
+/// is resolved once: the version stays, wherever the tag moves. The daemon compiles it, checks its imports, calls `describe`, and validates the
 /// description against the contract. If any step fails, the previous version continues to serve. The request waits
 /// for the result; with `Prefer: respond-async` it returns 202 at once, and `GET` shows the result later. Running
 /// calls end on the version that they started with.
@@ -107,11 +109,11 @@ pub async fn get(
     put, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "put_plugin",
     params(PluginPath, UploadQuery,
         ("Prefer" = Option<String>, Header, description = "`respond-async` not to wait (RFC 7240).", example = "respond-async")),
-    request_body(content = ComponentFile, content_type = "application/wasm", description = "The component. How large it may be is a setting, 64 MiB by default."),
+    request_body(content((ComponentFile = "application/wasm"), (RegistryLoad = "application/json")), description = "The component, or a reference to it. How large it may be is a setting, 64 MiB by default."),
     responses(
         (status = 200, description = "It serves.", body = PluginLoaded),
         (status = 202, description = "It is being loaded.", body = PluginView),
-        NamespaceTaken, InvalidPlugin, AssertionBroken, AuditUnavailable,
+        NoRegistryPlugin, RegistryLogin, RegistryUnavailable, NamespaceTaken, InvalidPlugin, AssertionBroken, AuditUnavailable,
     ),
 )]
 pub async fn put(
@@ -123,8 +125,16 @@ pub async fn put(
 ) -> Result<Response, Problem> {
     let namespace = parse_namespace(&namespace)?;
     body::expect_unencoded(request.headers())?;
-    expect_wasm(&request)?;
     let wait = !prefers_async(&request)?;
+    if is_json(&request)? {
+        let wanted = LoadRequest {
+            version: query.version,
+            canary: canary_share(query.canary)?,
+            ..LoadRequest::new(namespace, LoadSource::Upload)
+        };
+        return registry_loads::load(app, caller, wanted, wait, request).await;
+    }
+    expect_wasm(&request)?;
     let limit_bytes = app.settings().http.plugin_bytes;
     let body = body::read(&app, caller.organization.as_ref(), request.into_body(), limit_bytes).await?;
     let file = body.bytes().clone();
@@ -242,6 +252,12 @@ fn prefers_async(request: &Request) -> Result<bool, Problem> {
     Ok(preferences.split(',').any(|preference| preference.trim().eq_ignore_ascii_case("respond-async")))
 }
 
+/// Whether the body names a plugin in a registry, instead of being one.
+fn is_json(request: &Request) -> Result<bool, Problem> {
+    let content_type = super::header::header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or("");
+    Ok(content_type.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/json"))
+}
+
 fn expect_wasm(request: &Request) -> Result<(), Problem> {
     let content_type = super::header::header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or("");
     if content_type.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/wasm") {
@@ -250,6 +266,6 @@ fn expect_wasm(request: &Request) -> Result<(), Problem> {
     Err(Problem::new(
         ErrorType::InvalidRequest,
         "the body is not declared as a component",
-        "send the file itself with the header `Content-Type: application/wasm`",
+        "send the file itself with the header `Content-Type: application/wasm`, or a reference to a registry as JSON",
     ))
 }

@@ -75,6 +75,19 @@ impl Access {
 }
 
 impl Caller {
+    /// The daemon itself, which acts as an operator where the settings ask for an act. No token has its id.
+    pub fn daemon() -> Self {
+        Self {
+            token_id: "toolgate".into(),
+            role: Role::Operator,
+            organization: None,
+            agents: None,
+            revoked: CancellationToken::new(),
+            expires_ms: None,
+            addresses: None,
+        }
+    }
+
     /// Whether the token is neither revoked nor expired.
     pub fn is_valid(&self, now_ms: u64) -> bool {
         !self.revoked.is_cancelled() && self.expires_ms.is_none_or(|end| now_ms < end)

@@ -15,7 +15,8 @@ use toolgate_api::plugin::{PluginState, PluginView};
 
 use super::history::compiling_view;
 use super::load::digest_of;
-use super::{LoadRequest, Plugins};
+use super::{LoadRequest, LoadSource, Plugins};
+use crate::oci::{Pulled, Reference};
 
 /// The background loads of each namespace, oldest first.
 #[derive(Default)]
@@ -50,6 +51,30 @@ impl Plugins {
         let load = BackgroundLoad { file, request, token: LoadToken::default() };
         self.0.background.add(&load.request.namespace, view.clone(), load.token.clone());
         (load, view)
+    }
+
+    /// Registers a background load whose file is still in a registry.
+    pub fn start_background_pull(&self, request: LoadRequest) -> (BackgroundLoad, PluginView) {
+        let mut view = compiling_view(&request.namespace, &digest_of(&[]));
+        view.digest.clear();
+        let load = BackgroundLoad { file: Bytes::new(), request, token: LoadToken::default() };
+        self.0.background.add(&load.request.namespace, view.clone(), load.token.clone());
+        (load, view)
+    }
+
+    /// Gets the file of a registered load. Returns `CANCELLED` if the plugin is removed meanwhile.
+    pub async fn pull_for(
+        &self,
+        load: &mut BackgroundLoad,
+        pulling: impl Future<Output = Result<Pulled, CallError>>,
+        reference: &Reference,
+    ) -> Result<(), CallError> {
+        let Pulled { file, signature, digest } = load.token.run_until_cancelled(pulling).await?;
+        load.file = file;
+        load.request.signature = signature;
+        load.request.source =
+            LoadSource::Registry { reference: reference.to_string(), digest: digest.to_string() };
+        Ok(())
     }
 
     /// Runs [`Plugins::load`] for a registered load. Returns `CANCELLED` if the plugin is removed meanwhile.
@@ -121,6 +146,19 @@ impl BackgroundLoads {
         let mut all = self.entries();
         let entries = all.get_mut(namespace).into_iter().flatten();
         entries.filter(|entry| fits(entry)).for_each(|entry| entry.view.fail(reason));
+    }
+
+    /// Shows a load that failed before its file was read.
+    pub(super) fn add_failure(&self, namespace: &Namespace, reason: &str) {
+        let mut view = compiling_view(namespace, &digest_of(&[]));
+        view.digest.clear();
+        view.fail(reason);
+        self.add(namespace, view, LoadToken::default());
+    }
+
+    /// Forgets the failed loads of a namespace.
+    pub(super) fn forget_failures(&self, namespace: &Namespace) {
+        self.retain(namespace, Entry::is_running);
     }
 
     fn add(&self, namespace: &Namespace, view: PluginView, token: LoadToken) {

@@ -3,5 +3,6 @@
 mod folder;
 mod registry;
 
+pub(super) use folder::check_source;
 pub use folder::PluginFolder;
 pub use registry::Registries;

@@ -27,7 +27,7 @@ use toolgate::events::Events;
 use toolgate::http::listener::{Connections, ListenerSettings, connection};
 use toolgate::http::{App, AppParts, BodyMemory, Mcp, root_service};
 use toolgate::identity::Identity;
-use toolgate::plugins::{PluginParts, Plugins};
+use toolgate::plugins::{PluginParts, Plugins, Registries};
 use toolgate::registry::Registry;
 use toolgate::sessions::{AnswerSettings, Answers, Bounds, OrganizationBounds, Sessions};
 use toolgate::store::Store;
@@ -243,6 +243,7 @@ async fn app(folder: &Path) -> (App, String) {
     });
     let parts = AppParts {
         access_tokens: None,
+        registries: Registries::default(),
         mcp: Mcp::new(&config, CancellationToken::new()),
         config,
         admin,
