@@ -267,7 +267,9 @@ impl DocumentKey {
             "policy" if name.as_str() == POLICY_NAME => Some(Self::Policy(Name::parse(scope).ok()?)),
             "publisher_key" if scope.is_empty() => Some(Self::PublisherKey(None, name)),
             "publisher_key" => Some(Self::PublisherKey(Some(Name::parse(scope).ok()?), name)),
-            "assertions" if name.as_str() == ASSERTIONS_NAME && scope.is_empty() => Some(Self::Assertions(None)),
+            "assertions" if name.as_str() == ASSERTIONS_NAME && scope.is_empty() => {
+                Some(Self::Assertions(None))
+            }
             "assertions" if name.as_str() == ASSERTIONS_NAME => {
                 Some(Self::Assertions(Some(Name::parse(scope).ok()?)))
             }
@@ -295,7 +297,9 @@ impl fmt::Display for DocumentKey {
                 write!(out, "publisher key `{name}` of organization `{organization}`")
             }
             Self::Assertions(None) => out.write_str("assertions of the platform"),
-            Self::Assertions(Some(organization)) => write!(out, "assertions of organization `{organization}`"),
+            Self::Assertions(Some(organization)) => {
+                write!(out, "assertions of organization `{organization}`")
+            }
         }
     }
 }
@@ -481,7 +485,8 @@ mod tests {
         let assertions = [None, Some(name("acme"))].map(DocumentKey::Assertions);
         let publishers =
             [None, Some(name("acme"))].map(|owner| DocumentKey::PublisherKey(owner, name("acme-2026")));
-        for key in platform.into_iter().chain(tool).chain([policy, agent]).chain(assertions).chain(publishers) {
+        for key in platform.into_iter().chain(tool).chain([policy, agent]).chain(assertions).chain(publishers)
+        {
             let row = DocumentKey::from_row(key.kind().as_str(), key.scope(), key.name());
             assert_eq!(row, Some(key));
         }

@@ -127,7 +127,10 @@ fn add_administration(routes: Routes) -> Routes {
         .add_guarded(Operate, routes!(policies::platform_warnings))
         .add_guarded(Own, routes!(policies::get, policies::put))
         .add_guarded(Own, routes!(policies::warnings))
-        .add_guarded(Operate, routes!(assertions::get_platform, assertions::put_platform, assertions::delete_platform))
+        .add_guarded(
+            Operate,
+            routes!(assertions::get_platform, assertions::put_platform, assertions::delete_platform),
+        )
         .add_guarded(Own, routes!(assertions::get, assertions::put, assertions::delete))
         .add_guarded(Own, routes!(agents::list))
         .add_guarded(Own, routes!(agents::get, agents::put, agents::delete))

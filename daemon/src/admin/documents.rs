@@ -54,6 +54,9 @@ impl Admin {
                 (_, Some(key)) => self.put_rules(actor, key, &write).await?,
                 (DocumentKey::Grant(_), _) => self.put_grant(&write).await?,
                 (DocumentKey::ToolGrant(key), _) => self.put_tool_grant(key, &write).await?,
+                (DocumentKey::PublisherKey(owner, name), _) => {
+                    self.put_publisher_key(owner.as_ref(), name, &write).await?
+                }
                 (DocumentKey::Assertions(organization), _) => {
                     let sees_platform = actor.caller.organization.is_none();
                     self.put_assertions(organization.as_ref(), &write, sees_platform).await?
@@ -125,6 +128,7 @@ impl Admin {
             let key = DocumentKey::Organization(name.clone());
             let deleted = self.parts().store.delete_document(&key, precondition, now_ms()).await?;
             self.parts().registry.remove_organization(name);
+            self.parts().plugins.remove_publisher_keys(name);
             // Sessions end before the credentials, which may wait for a vault.
             self.end_dependents(deleted).await;
             self.parts().credentials.forget_organization(name).await;
@@ -226,6 +230,7 @@ fn action_and_target(key: &DocumentKey) -> (&'static str, String) {
         DocumentKey::Organization(name) => ("organization.put", name.to_string()),
         DocumentKey::Grant(namespace) => ("plugin.grant", namespace.to_string()),
         DocumentKey::ToolGrant(key) => ("tool.grant", key.namespace.to_string()),
+        DocumentKey::PublisherKey(_, name) => ("publisher_key.put", name.to_string()),
         DocumentKey::Assertions(organization) => {
             ("assertions.put", organization.as_ref().map_or("platform", Name::as_str).to_owned())
         }
@@ -258,7 +263,7 @@ async fn agents_without_tools(
 }
 
 /// Refuses a document with warnings where the caller asked for it (`strict=true`).
-fn check_strict(warnings: &[Warning], strict: bool) -> Result<(), CallError> {
+pub(super) fn check_strict(warnings: &[Warning], strict: bool) -> Result<(), CallError> {
     let Some(first) = warnings.first().filter(|_| strict) else { return Ok(()) };
     let hint = match &first.nearest {
         Some(nearest) => format!("did you mean `{nearest}`? Or send it without `strict=true`"),

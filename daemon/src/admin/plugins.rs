@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use toolgate_api::error::CallError;
 use toolgate_api::name::Namespace;
-use toolgate_api::plugin::PluginView;
+use toolgate_api::plugin::{PluginApproval, PluginApproved, PluginView};
 
 use super::{Actor, Admin, AuditedAction};
 use crate::identity::Access;
@@ -81,6 +81,25 @@ impl Admin {
         actor.caller.may(Access::Operate)?;
         let action = actor.action(None, "plugin.remove", namespace.as_str());
         self.run_audited(action, self.parts().plugins.remove(namespace)).await
+    }
+
+    /// Serves the version of a plugin that waits for consent.
+    pub async fn approve_plugin(
+        &self,
+        actor: Actor<'_>,
+        namespace: &Namespace,
+        approval: &PluginApproval,
+    ) -> Result<PluginApproved, CallError> {
+        actor.caller.may(Access::Operate)?;
+        let details = serde_json::value::to_raw_value(approval).ok();
+        let action = actor.action(None, "plugin.approve", namespace.as_str());
+        self.run_audited(AuditedAction { details: details.as_deref(), ..action }, async {
+            // Consent may remove the grant, which is a document.
+            let _in_order = self.0.documents.lock().await;
+            let (plugin, grant) = self.parts().plugins.approve(namespace, approval).await?;
+            Ok(PluginApproved { plugin, grant })
+        })
+        .await
     }
 
     /// Serves the previous version of a plugin again.

@@ -40,6 +40,27 @@ pub(super) struct CredentialPath {
     name: String,
 }
 
+/// Path of a publisher's key.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct PublisherKeyPath {
+    /// The key's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme-2026")]
+    name: String,
+}
+
+/// Path of a publisher's key of an organization.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct OrgPublisherKeyPath {
+    /// The organization's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
+    org: String,
+    /// The key's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme-2026")]
+    name: String,
+}
+
 /// Path of a plugin.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]

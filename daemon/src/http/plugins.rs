@@ -1,22 +1,25 @@
 //! Plugins over HTTP: load, list, replace, roll back, disable, enable and remove.
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use serde::Deserialize;
 use toolgate_admission::{Warning, description_warnings, grant_warnings};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
 use toolgate_api::page::List;
-use toolgate_api::plugin::{PluginLoaded, PluginView, RegistryLoad};
-use utoipa::IntoParams;
+use toolgate_api::plugin::{PluginApproval, PluginApproved, PluginLoaded, PluginView, RegistryLoad};
+use utoipa::{IntoParams, ToSchema};
 
 use super::body;
 use super::error_responses::{
     AssertionBroken, AuditUnavailable, BuiltInPlugin, InvalidPlugin, NamespaceTaken, NoPlugin,
-    NoPreviousVersion, NoRegistryPlugin, RegistryLogin, RegistryUnavailable,
+    NoPreviousVersion, NoRegistryPlugin, NoWaitingVersion, RegistryLogin, RegistryUnavailable,
 };
-use super::extract::{Authenticated, Path, Query};
+use super::extract::{Authenticated, Json, Path, Query};
 use super::paging::Page;
 use super::path_params::PluginPath;
 use super::problem::Problem;
@@ -40,6 +43,18 @@ pub struct UploadQuery {
     /// that serves the others, and is returned if it fails more often. `approve` gives it all calls, and `rollback` none.
     #[param(minimum = 1, maximum = 50)]
     canary: Option<u8>,
+    /// `hints` confirms the hints of exactly this file: the gate believes what its tools say of their effects. Without it the
+    /// tools count as changing, destructive and open-world until an approval or the grant confirms them.
+    #[param(inline)]
+    confirm: Option<Confirm>,
+}
+
+/// What the caller confirms with a load.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Confirm {
+    /// The hints of its tools.
+    Hints,
 }
 
 pub(super) async fn with_warnings(app: &App, namespace: &Namespace, plugin: PluginView) -> PluginLoaded {
@@ -102,16 +117,18 @@ pub async fn get(
 ///
 /// The request body is the component, or, as JSON, a reference to it in an OCI registry of the settings. The tag of a reference
 /// is resolved once: the version stays, wherever the tag moves. The daemon compiles it, checks its imports, calls `describe`, and validates the
-/// description against the contract. If any step fails, the previous version continues to serve. The request waits
+/// description against the contract. A version that differs from the serving one in what models see or calls may do is
+/// `quarantined`: it waits for `approve`, and its `diff` says how it differs. If any step fails, the previous version continues to serve. The request waits
 /// for the result; with `Prefer: respond-async` it returns 202 at once, and `GET` shows the result later. Running
 /// calls end on the version that they started with.
 #[utoipa::path(
     put, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "put_plugin",
     params(PluginPath, UploadQuery,
-        ("Prefer" = Option<String>, Header, description = "`respond-async` not to wait (RFC 7240).", example = "respond-async")),
+        ("Prefer" = Option<String>, Header, description = "`respond-async` not to wait (RFC 7240).", example = "respond-async"),
+        ("Toolgate-Signature" = Option<String>, Header, description = "The signature of the file by its publisher: a DSSE envelope, JSON in base64.")),
     request_body(content((ComponentFile = "application/wasm"), (RegistryLoad = "application/json")), description = "The component, or a reference to it. How large it may be is a setting, 64 MiB by default."),
     responses(
-        (status = 200, description = "It serves.", body = PluginLoaded),
+        (status = 200, description = "It serves, or waits for consent.", body = PluginLoaded),
         (status = 202, description = "It is being loaded.", body = PluginView),
         NoRegistryPlugin, RegistryLogin, RegistryUnavailable, NamespaceTaken, InvalidPlugin, AssertionBroken, AuditUnavailable,
     ),
@@ -127,22 +144,14 @@ pub async fn put(
     body::expect_unencoded(request.headers())?;
     let wait = !prefers_async(&request)?;
     if is_json(&request)? {
-        let wanted = LoadRequest {
-            version: query.version,
-            canary: canary_share(query.canary)?,
-            ..LoadRequest::new(namespace, LoadSource::Upload)
-        };
+        let wanted = load_request(namespace, query, request.headers())?;
         return registry_loads::load(app, caller, wanted, wait, request).await;
     }
     expect_wasm(&request)?;
+    let wanted = load_request(namespace.clone(), query, request.headers())?;
     let limit_bytes = app.settings().http.plugin_bytes;
     let body = body::read(&app, caller.organization.as_ref(), request.into_body(), limit_bytes).await?;
     let file = body.bytes().clone();
-    let wanted = LoadRequest {
-        version: query.version,
-        canary: canary_share(query.canary)?,
-        ..LoadRequest::new(namespace.clone(), LoadSource::Upload)
-    };
     if wait {
         let plugin = app.admin().load_plugin(app.actor(&caller), file, wanted).await?;
         return Ok(axum::Json(with_warnings(&app, &namespace, plugin).await).into_response());
@@ -173,6 +182,29 @@ pub async fn delete(
     let namespace = parse_namespace(&namespace)?;
     app.admin().remove_plugin(app.actor(&caller), &namespace).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Consent to a version that waits for it, or give a canary all calls.
+///
+/// The version with this digest serves, with its hints confirmed. If it asks for other capabilities or limits than the
+/// version before, the plugin's grant is removed, unless `keep_grant` is set; `grant` of the response tells. Approvals of
+/// calls were for the version before, and are void.
+#[utoipa::path(
+    post, path = "/v1/plugins/{namespace}/approve", tag = "plugins", operation_id = "approve_plugin",
+    params(PluginPath), request_body = PluginApproval,
+    responses(
+        (status = 200, description = "It serves.", body = PluginApproved),
+        NoPlugin, NoWaitingVersion, InvalidPlugin, AssertionBroken, AuditUnavailable,
+    ),
+)]
+pub async fn approve(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(namespace): Path<String>,
+    Json(approval): Json<PluginApproval>,
+) -> Result<axum::Json<PluginApproved>, Problem> {
+    let namespace = parse_namespace(&namespace)?;
+    Ok(axum::Json(app.admin().approve_plugin(app.actor(&caller), &namespace, &approval).await?))
 }
 
 /// Serve the previous version again.
@@ -250,6 +282,34 @@ fn prefers_async(request: &Request) -> Result<bool, Problem> {
     let preferences =
         super::header::header(request.headers(), &HeaderName::from_static("prefer"))?.unwrap_or("");
     Ok(preferences.split(',').any(|preference| preference.trim().eq_ignore_ascii_case("respond-async")))
+}
+
+fn load_request(
+    namespace: Namespace,
+    query: UploadQuery,
+    headers: &HeaderMap,
+) -> Result<LoadRequest, Problem> {
+    Ok(LoadRequest {
+        version: query.version,
+        canary: canary_share(query.canary)?,
+        signature: signature(headers)?,
+        confirm_hints: query.confirm.is_some(),
+        ..LoadRequest::new(namespace, LoadSource::Upload)
+    })
+}
+
+/// The envelope in `Toolgate-Signature`, JSON in base64.
+pub(super) fn signature(headers: &HeaderMap) -> Result<Option<Bytes>, Problem> {
+    let name = HeaderName::from_static("toolgate-signature");
+    let Some(text) = super::header::header(headers, &name)? else { return Ok(None) };
+    let envelope = STANDARD.decode(text).map_err(|_| {
+        Problem::new(
+            ErrorType::InvalidRequest,
+            "the header `Toolgate-Signature` is not base64",
+            "send the file that `toolgate plugin sign` writes in base64, or use `toolgate plugin load`",
+        )
+    })?;
+    Ok(Some(envelope.into()))
 }
 
 /// Whether the body names a plugin in a registry, instead of being one.
