@@ -9,6 +9,7 @@ mod failure;
 mod mcp;
 mod new;
 mod plugin;
+mod push;
 mod run;
 mod serve;
 

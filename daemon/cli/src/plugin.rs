@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use toolgate_api::descriptor::LeftOut;
 use toolgate_api::document::DocumentAccepted;
 use toolgate_api::name::Namespace;
-use toolgate_api::plugin::{CapabilitiesView, HintsState, PluginLoaded, PluginView, ToolView};
+use toolgate_api::plugin::{CapabilitiesView, HintsState, PluginLoaded, PluginView, RegistryLoad, ToolView};
 
 use super::client::{Client, escape};
 use super::document;
@@ -22,6 +22,7 @@ pub const EXAMPLES: &str = "\
 Examples:
   toolgate plugin load target/wasm32-wasip2/release/weather.wasm
   toolgate plugin load build/plugin.wasm --namespace weather --yes
+  toolgate plugin load oci://registry.example.org/tools/weather:1.2.0
   toolgate plugin list
   toolgate plugin show weather
   toolgate plugin grant weather grant.json
@@ -41,9 +42,9 @@ pub enum PluginCommand {
     List,
     /// Load a plugin file, or a new version of a loaded plugin
     Load {
-        /// The WebAssembly component
+        /// The WebAssembly component, or `oci://HOST/REPOSITORY:TAG` in a registry of the daemon's settings
         file: PathBuf,
-        /// The namespace in its description [default: from the file name]
+        /// The namespace in its description [default: from the name of the file or repository]
         #[arg(long, value_name = "NS")]
         namespace: Option<String>,
         /// Confirm the hints of its tools without asking
@@ -128,10 +129,19 @@ async fn load(
         Some(namespace) => namespace,
         None => namespace_of(file)?,
     };
-    let component = read_component(file)?;
-    let kib = component.len().div_ceil(1024);
-    printer.note(&format!("loading `{namespace}` ({kib} KiB); the daemon compiles it"))?;
-    let put = client.put(&path(&namespace)).body("application/wasm", component.into());
+    let put = client.put(&path(&namespace));
+    let put = match reference(file) {
+        Some(source) => {
+            printer.note(&format!("loading `{namespace}`; the daemon gets it from the registry and compiles it"))?;
+            put.json(&RegistryLoad { source: source.to_owned() })
+        }
+        None => {
+            let component = read_component(file)?;
+            let kib = component.len().div_ceil(1024);
+            printer.note(&format!("loading `{namespace}` ({kib} KiB); the daemon compiles it"))?;
+            put.body("application/wasm", component.into())
+        }
+    };
     let loaded: PluginLoaded = put.send().await?.body;
     document::warn(printer, &loaded.warnings)?;
     confirm_hints(client, printer, &loaded.plugin, yes).await?;
@@ -293,9 +303,19 @@ pub fn read_component(file: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).map_err(|error| cannot(error.to_string()))
 }
 
-/// Derives the namespace from a file name: Cargo writes `my_plugin.wasm` for the package of the plugin `my-plugin`.
+/// The reference to a plugin in a registry, if it is none to a file.
+fn reference(file: &Path) -> Option<&str> {
+    file.to_str().filter(|text| text.starts_with("oci://"))
+}
+
+/// Derives the namespace from a file name: Cargo writes `my_plugin.wasm` for the package of the plugin `my-plugin`. For a
+/// reference it is the end of the repository's path.
 fn namespace_of(file: &Path) -> Result<String, Failure> {
-    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('_', "-");
+    let stem = match reference(file).and_then(|reference| reference.split('@').next()?.rsplit('/').next()) {
+        Some(repository) => repository.split(':').next(),
+        None => file.file_stem().and_then(|stem| stem.to_str()),
+    };
+    let stem = stem.unwrap_or_default().replace('_', "-");
     match Namespace::parse(&stem) {
         Ok(_) => Ok(stem),
         Err(_) => Err(Failure::wrong_usage(
@@ -359,6 +379,22 @@ mod tests {
         let run = run_command(load, vec![Canned::json(200, answer)]).await;
         run.result.expect("loaded");
         assert!(run.notes.contains("with a `fuel` of 0 no call can run (`/limits/fuel`)"), "{}", run.notes);
+    }
+
+    #[tokio::test]
+    async fn o1_a_reference_is_loaded_by_the_daemon() {
+        for (text, namespace) in [
+            ("oci://127.0.0.1:5000/tools/my_weather:1.2.0", "my-weather"),
+            ("oci://registry.example.org/weather@sha256:ab", "weather"),
+            ("oci://registry.example.org/weather:1@sha256:ab", "weather"),
+        ] {
+            let load = PluginCommand::Load { file: text.into(), namespace: None, yes: false };
+            let run = run_command(load, vec![weather()]).await;
+            run.result.expect("loaded");
+            assert_eq!(run.asked[0].line(), format!("PUT /v1/plugins/{namespace}"));
+            assert_eq!(run.asked[0].header("content-type"), Some("application/json"));
+            assert_eq!(run.asked[0].body, format!(r#"{{"source":"{text}"}}"#));
+        }
     }
 
     #[tokio::test]

@@ -10,9 +10,13 @@ use toolgate_cli::document::text_from;
 use toolgate_cli::{Failure, Printer, Remote, tool};
 use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
 
+use super::push::{self, PushOptions};
+
 const IMPORT_EXAMPLES: &str = "
   toolgate plugin import openapi shop.yaml --select tag:orders
-  toolgate plugin import openapi shop.yaml acme/shop";
+  toolgate plugin import openapi shop.yaml acme/shop
+  toolgate plugin push weather.wasm oci://registry.example.org/tools/weather:1.2.0
+  toolgate plugin push weather.wasm oci://127.0.0.1:5000/weather:test --plain-http";
 
 /// Default namespace of a definition that is printed.
 const NAMESPACE: &str = "imported";
@@ -35,6 +39,8 @@ enum PluginCommand {
         #[command(subcommand)]
         from: ImportCommand,
     },
+    /// Push a plugin file to an OCI registry, from which daemons load it
+    Push(Box<PushOptions>),
 }
 
 #[derive(Subcommand)]
@@ -78,6 +84,9 @@ pub fn run(options: PluginOptions, environment_token: Option<OsString>) -> Resul
         PluginCommand::Remote(command) => remote.run(environment_token, async |client, printer| {
             toolgate_cli::plugin::run(command, client, printer).await
         }),
+        PluginCommand::Push(options) => {
+            super::here(remote.json, async |printer| push::run(*options, printer).await)
+        }
         PluginCommand::Import { from: ImportCommand::Openapi(options) } => match &options.name {
             None => super::here(remote.json, async |printer| {
                 let imported = import(&options, options.namespace.as_deref().unwrap_or(NAMESPACE), printer)?;

@@ -5,4 +5,4 @@ mod registry;
 
 pub(super) use folder::check_source;
 pub use folder::PluginFolder;
-pub use registry::Registries;
+pub use registry::{PasswordSource, Registries, Registry as PluginRegistry, read_password};
