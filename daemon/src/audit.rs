@@ -32,12 +32,14 @@ mod retention;
 mod index;
 mod index_batch;
 mod search;
+mod export;
 mod usage;
 
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,6 +52,7 @@ use toolgate_api::usage::UsageRow;
 
 pub use data_keys::{DataKeys, WrappedKey};
 pub use error::{AuditError, StartError};
+pub use export::{ExportQuery, Exporter};
 pub use group_commit::Durable;
 pub use record::{
     ActOutcome, AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, EffectRecord,
@@ -274,6 +277,16 @@ impl Audit {
         usage::report(&self.log.index.reading, query).await
     }
 
+    /// Sums the calls of each plugin from the day of `since_ms` on, of one organization or of all. The newest calls may not be
+    /// counted yet.
+    pub async fn calls_by_plugin(
+        &self,
+        organization: Option<&str>,
+        since_ms: u64,
+    ) -> Result<HashMap<String, u64>, AuditError> {
+        usage::calls_by_plugin(&self.log.index.reading, organization, since_ms).await
+    }
+
     /// Returns the newest call with this id and session that an earlier run of the daemon recorded; or a damaged range
     /// recorded since `begun_ms`, the start of the session, which may have contained it. Records of this run are not waited for.
     pub async fn lookup(&self, session: &str, begun_ms: u64, call: &str) -> Result<Option<Row>, AuditError> {
@@ -293,43 +306,6 @@ impl Audit {
         let _uncut = self.log.cutting.read().await;
         let (folder, durable, cut) = (self.log.folder.clone(), self.log.progress.durable(), self.cut()?);
         blocking(move || verify::verify_live(&folder, durable, cut)).await
-    }
-
-    /// Cuts the segments that `retention` does not keep. Returns the number of records that were cut.
-    pub async fn cut_old(&self, retention: Retention) -> Result<u64, AuditError> {
-        if retention.is_endless() {
-            return Ok(0);
-        }
-        let _cutting = self.log.cutting.write().await;
-        let (log, durable, before) = (&self.log, self.log.progress.durable(), self.cut()?);
-        let folder = log.folder.clone();
-        let planned =
-            blocking(move || retention::plan(&folder, retention, durable, before, now_ms())).await?;
-        let Some(cut) = planned else { return Ok(0) };
-        // What is not indexed yet could not be counted as usage any more.
-        log.index.catch_up(cut.last_sequence).await?;
-        let details = serde_json::value::to_raw_value(&cut).ok();
-        self.admin(AdminRecord {
-            organization: None,
-            principal: "toolgate".into(),
-            action: retention::CUT_ACTION.into(),
-            target: format!("segments {} to {}", cut.first_segment, cut.last_segment).into(),
-            outcome: "ok".into(),
-            revision: None,
-            details: details.map(Cow::Owned),
-            source: "daemon".into(),
-        })
-        .await?;
-        log.sealer.write_cut(&log.folder, &cut.anchor()).map_err(unreadable)?;
-        let (folder, last) = (log.folder.clone(), cut.last_segment);
-        blocking(move || retention::remove_segments(&folder, last)).await?;
-        index::forget_rows(&log.index_path, cut.last_sequence).await?;
-        Ok(cut.records)
-    }
-
-    /// The last record that was cut.
-    fn cut(&self) -> Result<Option<Anchor>, AuditError> {
-        self.log.sealer.read_cut(&self.log.folder).map_err(unreadable)
     }
 
     /// The data keys of organizations, if the log has them.

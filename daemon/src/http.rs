@@ -44,6 +44,8 @@ mod plugins;
 mod registry_loads;
 mod grants;
 mod publisher_keys;
+mod catalogue;
+mod enabled;
 mod custom;
 mod custom_import;
 mod credentials;
@@ -139,6 +141,8 @@ fn add_administration(routes: Routes) -> Routes {
         .add_guarded(Operate, routes!(preview::platform))
         .add_guarded(Own, routes!(preview::organization))
         .add_guarded(Own, routes!(preview::agent))
+        .add_guarded(Own, routes!(catalogue::list))
+        .add_guarded(Own, routes!(enabled::get, enabled::put, enabled::delete))
         .add_guarded(Own, routes!(custom::list))
         .add_guarded(Own, routes!(custom_import::post))
         .add_guarded(Own, routes!(custom::get, custom::put, custom::delete))

@@ -15,6 +15,7 @@ mod from_definition;
 mod history;
 mod load;
 mod load_request;
+mod sources;
 mod quarantine;
 mod trust;
 mod trust;
@@ -38,6 +39,7 @@ pub use canary::FailingCanary;
 pub use from_definition::Definition;
 pub use history::{capabilities_view, tool_details, tool_views};
 pub use load::BuiltIn;
+pub use sources::{PasswordSource, PluginFolder, PluginRegistry, Registries, read_password};
 pub use load_request::{CanaryShare, LoadRequest, LoadSource};
 pub use trust::PublisherKey;
 
@@ -51,6 +53,15 @@ use files::{FileHandle, PluginFiles};
 use history::{FailedPlugin, History, Version};
 use load::digest_of;
 use trust::PublisherKeys;
+
+/// What is known of a plugin beside its description.
+#[derive(Clone, Copy, Debug)]
+pub struct Provenance {
+    /// Time of the load of the serving version, in milliseconds since 1970.
+    pub loaded_ms: u64,
+    /// Whether a publisher's key signed the serving version.
+    pub is_signed: bool,
+}
 
 /// A component that the build script compiled and embedded.
 #[derive(Debug)]
@@ -154,6 +165,17 @@ impl Plugins {
             views.insert(name.clone(), self.with_background_loads(name, view));
         }
         views.into_values().collect()
+    }
+
+    /// Returns the provenance of each plugin that serves.
+    pub async fn provenance(&self) -> BTreeMap<Namespace, Provenance> {
+        let loaded = self.0.loaded.lock().await;
+        let provenance = |(namespace, history): (&Namespace, &History)| {
+            let version = history.serving_version()?;
+            let is_signed = version.signer.is_some();
+            Some((namespace.clone(), Provenance { loaded_ms: version.loaded_ms, is_signed }))
+        };
+        loaded.iter().filter_map(provenance).collect()
     }
 
     /// Returns one plugin with all its versions.

@@ -12,20 +12,25 @@
 mod assertions;
 mod shortlist;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use shortlist::BrokerCell;
 use tokio::sync::{Notify, watch};
-use toolgate_admission::{AgentRules, Catalogue, OrgRules, PlatformRules, Plugin, Rules};
+use toolgate_admission::{
+    AgentRules, Catalogue, Consents, OrgFacts, OrgRules, PlatformRules, Plugin, Rules,
+};
 use toolgate_api::assertion::{Assertion, AssertionsDocument};
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::{Name, Namespace, read_called_name};
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 use toolgate_api::tools::{ToolList, ToolPattern};
 use toolgate_sandbox::Component;
+
+use crate::enabled::StoredEnabled;
+use crate::plugins::BUILT_IN;
 
 pub use assertions::{ChangeScope, CheckedChange};
 pub use shortlist::Shortlist;
@@ -63,6 +68,8 @@ pub struct Snapshot {
     assertions: Arc<[Assertion]>,
     /// Built-in plugins that are being compiled, at the first start only.
     compiling: Arc<[Namespace]>,
+    /// Whether new organizations must accept plugins that the operator does not vouch for.
+    requires_consent: bool,
 }
 
 /// A catalogue with the platform's rules for it. Organizations without custom tools share one.
@@ -89,6 +96,9 @@ struct Organization {
     credential_connected: Arc<BTreeSet<String>>,
     /// The custom plugins.
     own: Arc<[Arc<Plugin<Component>>]>,
+    /// Its settings of plugins, and its consents.
+    enabled: Arc<BTreeMap<Namespace, StoredEnabled>>,
+    requires_consent: bool,
     layer: Arc<ArcSwapOption<OwnCatalogueLayer>>,
     rules: Arc<ArcSwapOption<OrgRules>>,
     agents: HashMap<Name, Arc<Agent>>,
@@ -106,6 +116,8 @@ pub enum Replacement {
     Platform(PlatformDocument),
     Policy(Name, OrgDocument),
     Agent(Name, Name, AgentDocument),
+    /// What an organization has set for a plugin; `None` removes it.
+    Enabled(Name, Namespace, Option<StoredEnabled>),
     /// The assertions of an organization, or of the platform.
     Assertions(Option<Name>, AssertionsDocument),
 }
@@ -137,6 +149,21 @@ impl Snapshot {
     /// The custom plugins of an organization.
     pub fn own_plugins(&self, organization: &Name) -> &[Arc<Plugin<Component>>] {
         self.organizations.get(organization).map_or(&[], |known| &known.own)
+    }
+
+    /// Whether organizations must accept plugins that the operator does not vouch for.
+    pub fn requires_consent(&self) -> bool {
+        self.requires_consent
+    }
+
+    /// Whether the plugin of this namespace is the organization's own.
+    pub fn owns(&self, organization: &Name, namespace: &Namespace) -> bool {
+        self.organizations.get(organization).is_some_and(|known| known.owns(namespace))
+    }
+
+    /// What an organization has set for a plugin.
+    pub fn enabled(&self, organization: &Name, namespace: &Namespace) -> Option<&StoredEnabled> {
+        self.organizations.get(organization)?.enabled.get(namespace)
     }
 
     /// The organizations that have a tool of their own under this namespace, in which the plugin of that name is not served.
@@ -300,6 +327,16 @@ impl Snapshot {
                     organization.agents.insert(name, Agent::new(document));
                 });
             }
+            Replacement::Enabled(organization, namespace, enabled) => {
+                self.change_organization(&organization, |organization| {
+                    let all = Arc::make_mut(&mut organization.enabled);
+                    match enabled {
+                        Some(enabled) => drop(all.insert(namespace, enabled)),
+                        None => drop(all.remove(&namespace)),
+                    }
+                    organization.rules = Arc::default();
+                });
+            }
             Replacement::Assertions(None, document) => self.assertions = document.assertions.into(),
             Replacement::Assertions(Some(organization), document) => {
                 self.change_organization(&organization, |organization| {
@@ -360,6 +397,23 @@ impl Organization {
         self.declared_connected.union(&self.credential_connected).cloned().collect()
     }
 
+    /// What its rules depend on beside its policy. Settings that the present version of a plugin does not take are left out.
+    fn facts(&self, catalogue: &Catalogue<Component>) -> OrgFacts {
+        let accepted = self.enabled.iter().filter_map(|(namespace, enabled)| {
+            Some((namespace.clone(), enabled.accepted.as_ref()?.plugin.clone()))
+        });
+        let consents = Consents {
+            required: self.requires_consent,
+            accepted: Arc::new(accepted.collect()),
+            exempt: self.own.iter().map(|plugin| plugin.descriptor.namespace.clone()).chain(built_in()).collect(),
+        };
+        let settings = self.enabled.iter().filter_map(|(namespace, enabled)| {
+            Some((namespace.clone(), enabled.settings_for(catalogue.plugin(namespace)?)?))
+        });
+        let connected = Arc::new(self.connected_integrations());
+        OrgFacts { connected, consents, settings: Arc::new(settings.collect()) }
+    }
+
     /// Its rules under the platform's, compiled on first use.
     fn rules(&self, layer: &CatalogueLayer) -> Arc<OrgRules> {
         if let Some(rules) = &*self.rules.load()
@@ -368,12 +422,16 @@ impl Organization {
             return Arc::clone(rules);
         }
         let policy = Arc::clone(&self.policy);
-        let connected_integrations = Arc::new(self.connected_integrations());
-        let rules =
-            Arc::new(OrgRules::compile(policy, connected_integrations, &layer.platform, &layer.catalogue));
+        let facts = self.facts(&layer.catalogue);
+        let rules = Arc::new(OrgRules::compile(policy, facts, &layer.platform, &layer.catalogue));
         self.rules.store(Some(Arc::clone(&rules)));
         rules
     }
+}
+
+/// The namespaces of the built-in plugins, which no uploaded plugin can have.
+fn built_in() -> impl Iterator<Item = Namespace> {
+    BUILT_IN.iter().filter_map(|plugin| Namespace::parse(plugin.name).ok())
 }
 
 impl Agent {
@@ -408,6 +466,7 @@ impl Registry {
                 organizations: HashMap::new(),
                 assertions: Arc::default(),
                 compiling: Arc::default(),
+                requires_consent: false,
             }),
             changing: Mutex::new(()),
             checking: tokio::sync::Mutex::default(),
@@ -421,6 +480,12 @@ impl Registry {
     /// Numbers the changes from `base` on. Each start has another base.
     pub fn begin_revisions(&self, base: u64) {
         self.change(|snapshot| snapshot.revision = base);
+    }
+
+    /// Sets whether organizations that are put from now on must accept plugins that the operator does not vouch for. They need
+    /// not until then.
+    pub fn require_consent(&self, required: bool) {
+        self.change(|snapshot| snapshot.requires_consent = required);
     }
 
     /// Returns the current snapshot.
@@ -514,6 +579,7 @@ impl Registry {
     pub fn put_organization(&self, name: Name, connected: BTreeSet<String>) {
         self.change(|snapshot| {
             let organization = Arc::make_mut(snapshot.organizations.entry(name).or_default());
+            organization.requires_consent = snapshot.requires_consent;
             organization.declared_connected = Arc::new(connected);
             organization.rules = Arc::default();
         });

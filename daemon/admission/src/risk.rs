@@ -50,16 +50,17 @@ fn rule_in_words(rule: &NetworkRule) -> String {
     format!("sends {methods} to {place}{port}{path}{plain}")
 }
 
-/// Rates the risk of a plugin. `publisher_proven` tells whether a signature proves its publisher.
-pub fn risk<P>(plugin: &Plugin<P>, publisher_proven: bool) -> RiskView {
-    let mut reasons = reasons(plugin, publisher_proven);
+/// Rates the risk of a plugin. `is_vouched_for` tells whether a signature proves its publisher, or the operator or the
+/// organization answers for it.
+pub fn risk<P>(plugin: &Plugin<P>, is_vouched_for: bool) -> RiskView {
+    let mut reasons = reasons(plugin, is_vouched_for);
     // Stable: reasons of one level stay in the order of the table.
     reasons.sort_by(|(left, _), (right, _)| right.cmp(left));
     let level = reasons.first().map_or(RiskLevel::Low, |(level, _)| *level);
     RiskView { level, reasons: reasons.into_iter().map(|(_, reason)| reason).collect() }
 }
 
-fn reasons<P>(plugin: &Plugin<P>, publisher_proven: bool) -> Vec<(RiskLevel, String)> {
+fn reasons<P>(plugin: &Plugin<P>, is_vouched_for: bool) -> Vec<(RiskLevel, String)> {
     use RiskLevel::{High, Low, Medium};
     let asked = &plugin.descriptor.capabilities;
     let mut reasons = Vec::new();
@@ -97,13 +98,8 @@ fn reasons<P>(plugin: &Plugin<P>, publisher_proven: bool) -> Vec<(RiskLevel, Str
         Medium,
         "no operator has confirmed what its tools say about their effects, so each counts as destructive",
     );
-    let is_vetted = plugin.is_standard();
     let level = if asked.is_empty() { Low } else { Medium };
-    add(
-        !publisher_proven && !is_vetted,
-        level,
-        "no signature proves its publisher, and the operator does not vouch for it",
-    );
+    add(!is_vouched_for, level, "no signature proves its publisher, and the operator does not vouch for it");
     add(asked.is_empty(), Low, "it only computes: no files, network, credentials or other tools");
     reasons
 }
@@ -134,9 +130,9 @@ mod tests {
         Plugin { has_trusted_hints: false, granted: Arc::default(), ..Plugin::clone(&plugin) }
     }
 
-    fn confirmed(plugin: &Plugin<&'static str>, standard: bool) -> Plugin<&'static str> {
+    fn confirmed(plugin: &Plugin<&'static str>) -> Plugin<&'static str> {
         let confirmed_hints = Some(plugin.digest.to_string());
-        plugin.with_grant(Arc::new(Grant { standard, confirmed_hints, ..Grant::default() }))
+        plugin.with_grant(Arc::new(Grant { confirmed_hints, ..Grant::default() }))
     }
 
     #[test]
@@ -153,8 +149,8 @@ mod tests {
             (json!({"calls": true}), RiskLevel::High),
             (json!({"messages": true}), RiskLevel::Medium),
         ] {
-            let vetted = confirmed(&plugin(&capabilities, &reads), true);
-            assert_eq!(risk(&vetted, false).level, level, "{capabilities}");
+            let vetted = confirmed(&plugin(&capabilities, &reads));
+            assert_eq!(risk(&vetted, true).level, level, "{capabilities}");
         }
     }
 
@@ -163,7 +159,16 @@ mod tests {
         let asks = json!({"network": [{"host": "api.example"}], "credentials": ["mail"]});
         let unconfirmed = plugin(&asks, &json!({"read_only": true}));
         assert_eq!(risk(&unconfirmed, true).level, RiskLevel::High);
-        assert_eq!(risk(&confirmed(&unconfirmed, false), true).level, RiskLevel::Medium);
+        assert_eq!(risk(&confirmed(&unconfirmed), true).level, RiskLevel::Medium);
+    }
+
+    #[test]
+    fn c6_a_publisher_that_nothing_proves_is_a_reason() {
+        let asks = json!({"messages": true});
+        let reasons = |is_vouched_for| risk(&confirmed(&plugin(&asks, &json!({}))), is_vouched_for).reasons;
+        let names_publisher = |reasons: &[String]| reasons.iter().any(|reason| reason.contains("publisher"));
+        assert!(names_publisher(&reasons(false)));
+        assert!(!names_publisher(&reasons(true)));
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The catalogue of tools (C4), and what an organization has enabled of it, with its settings and its consent (C5, C6).
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::consent::{ConsentState, RiskView};
 use crate::descriptor::Example;
+use crate::read::{invalid, visible_json};
 
 /// A page of the catalogue.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -107,13 +108,21 @@ pub struct CatalogueTool {
 #[serde(deny_unknown_fields)]
 pub struct EnabledDocument {
     /// The settings, valid under the plugin's `config_schema`. Secrets are not settings: keep them as credentials. Default: none.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    #[serde(default, deserialize_with = "settings", skip_serializing_if = "Map::is_empty")]
     #[schema(required = false, value_type = Object)]
     pub config: Map<String, Value>,
     /// The consent. Without it, the one that was given stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(required = false, value_type = PluginConsent)]
     pub consent: Option<PluginConsent>,
+}
+
+fn settings<'de, D: Deserializer<'de>>(from: D) -> Result<Map<String, Value>, D::Error> {
+    match visible_json::<_, Value>(from)? {
+        Value::Object(settings) => Ok(settings),
+        Value::Null => Ok(Map::new()),
+        _ => Err(invalid("the settings are not an object", "write them by name: `{\"region\":\"eu\"}`")),
+    }
 }
 
 /// Consent to what a plugin may reach.

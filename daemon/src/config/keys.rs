@@ -143,6 +143,7 @@ pub const SECTIONS: &[Section] = &[
     Egress::SECTION,
     Compile::SECTION,
     PluginsSection::SECTION,
+    ConsentSection::SECTION,
     RegistrySection::SECTION,
     CredentialSection::SECTION,
     OauthSection::SECTION,
@@ -245,6 +246,8 @@ settings! {
         compile: Compile;
         /// Which plugins are loaded.
         plugins: PluginsSection;
+        /// Consent of organizations to plugins.
+        consent: ConsentSection;
         /// The root key, vaults and OAuth2 providers.
         credentials: CredentialSection;
         /// Access tokens of OAuth 2.1 authorization servers, for MCP.
@@ -428,6 +431,15 @@ settings! {
         private_network: bool = false, ValueKind::Switch;
         /// A file with CA certificates, in PEM, to trust in addition to the public ones. By default none.
         ca_file: Option<PathBuf> = None, ValueKind::Text;
+    }
+}
+
+settings! {
+    /// Consent of organizations to plugins.
+    ConsentSection in "consent" {
+        /// Whether an organization must accept a plugin that is neither built in nor marked `standard` in its grant before its
+        /// agents have the plugin's tools. `false` suits a daemon whose operator decides for every organization.
+        required: bool = true, ValueKind::Switch;
     }
 }
 

@@ -118,6 +118,9 @@ error_responses! {
     NoPolicy = NotFound, "no such organization, it is not the token's, or it has no policy";
     NoAgent = NotFound, "no such agent, or its organization is not the token's";
     NoGrant = NotFound, "no such plugin is loaded, or nothing was granted to it";
+    NotInCatalogue = NotFound, "the organization may use no such plugin, or it is not the token's";
+    NoEnabledDocument = NotFound, "the organization has set nothing for such a plugin, or it is not the token's";
+    OtherVersion = Conflict, "the consent is to another version than the one that serves, or an assertion would be broken";
     NoCustomTool = NotFound, "no such tool, or its organization is not the token's";
     NoCustomToolGrant = NotFound, "the organization has no such tool, or nothing was granted to it";
     ToolExists = Conflict as 412, "the organization already has a tool of that namespace";

@@ -36,6 +36,7 @@ use super::guard::SCHEME;
         (name = "health", description = "Whether the daemon lives and takes work, and what it serves."),
         (name = "custom tools", description = "Tools that an organization makes without code: of an HTTP API, or of an MCP server."),
         (name = "plugins", description = "What the daemon can run: components with tools, loaded while it serves."),
+        (name = "catalogue", description = "What an organization may use, has enabled and has accepted."),
         (name = "publishers", description = "Keys that prove who published a plugin file."),
         (name = "organizations", description = "The tenants, and what holds for each of them."),
         (name = "policies", description = "What there is for everybody, and what each organization has of it."),

@@ -70,6 +70,18 @@ pub(super) struct PluginPath {
     namespace: String,
 }
 
+/// Path of a plugin as an organization has it.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct EnabledPath {
+    /// The organization's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
+    org: String,
+    /// The plugin's namespace: lower-case words joined by hyphens.
+    #[param(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40, example = "arithmetic")]
+    namespace: String,
+}
+
 /// Path of a custom tool.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]

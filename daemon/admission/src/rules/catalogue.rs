@@ -104,11 +104,6 @@ impl<P: Clone> Plugin<P> {
 }
 
 impl<P> Plugin<P> {
-    /// Whether the operator vouches for it: it is built in, made from a definition, or marked in its grant.
-    pub fn is_standard(&self) -> bool {
-        self.has_trusted_hints || self.granted.standard
-    }
-
     /// Whether its hints count: they are trusted, or an operator has confirmed them for this digest (9.11).
     pub fn has_confirmed_hints(&self) -> bool {
         self.has_trusted_hints || self.granted.confirmed_hints.as_deref() == Some(self.digest.as_str())

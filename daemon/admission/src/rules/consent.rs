@@ -43,15 +43,15 @@ pub struct Consents {
     pub required: bool,
     /// The accepted plugins.
     pub accepted: Arc<BTreeMap<Namespace, AcceptedPlugin>>,
-    /// The organization's own plugins, which need none: its owner made or loaded them.
-    pub own: BTreeSet<Namespace>,
+    /// Plugins that need none: built-in ones, and the organization's own, which its owner made or loaded.
+    pub exempt: BTreeSet<Namespace>,
 }
 
 impl Consents {
     /// The state of the consent to a plugin.
     pub fn state<P>(&self, plugin: &Plugin<P>) -> ConsentState {
         let namespace = &plugin.descriptor.namespace;
-        if !self.required || plugin.is_standard() || self.own.contains(namespace) {
+        if !self.required || plugin.granted.standard || self.exempt.contains(namespace) {
             return ConsentState::NotNeeded;
         }
         match self.accepted.get(namespace) {
@@ -77,12 +77,12 @@ mod tests {
         let plugin = plugin_from(&json!({
             "name": "mail", "version": version, "publisher": publisher, "capabilities": {"network": network}, "tools": [tool],
         }));
-        Plugin { has_trusted_hints: false, granted: Arc::default(), ..Plugin::clone(&plugin) }
+        Plugin { granted: Arc::default(), ..Plugin::clone(&plugin) }
     }
 
     fn accepting(plugin: &Plugin<&'static str>) -> Consents {
         let accepted = BTreeMap::from([(plugin.descriptor.namespace.clone(), AcceptedPlugin::of(plugin))]);
-        Consents { required: true, accepted: Arc::new(accepted), own: BTreeSet::new() }
+        Consents { required: true, accepted: Arc::new(accepted), exempt: BTreeSet::new() }
     }
 
     #[test]
@@ -108,7 +108,8 @@ mod tests {
         let nothing = Consents { required: true, ..Consents::default() };
         assert_eq!(nothing.state(&plugin), ConsentState::Missing);
         assert_eq!(Consents::default().state(&plugin), ConsentState::NotNeeded);
-        let own = Consents { own: BTreeSet::from([plugin.descriptor.namespace.clone()]), ..nothing.clone() };
+        let exempt = BTreeSet::from([plugin.descriptor.namespace.clone()]);
+        let own = Consents { exempt, ..nothing.clone() };
         assert_eq!(own.state(&plugin), ConsentState::NotNeeded);
         let standard = Arc::new(Grant { standard: true, ..Grant::default() });
         assert_eq!(nothing.state(&plugin.with_grant(standard)), ConsentState::NotNeeded);
