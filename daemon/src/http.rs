@@ -182,6 +182,7 @@ fn add_call_routes(routes: Routes) -> Routes {
         .add_guarded(Orchestrate, routes!(files::get, files::put, files::delete))
         .add_guarded_protocol(UseTools, "/mcp", routes!(mcp::post, mcp::session))
         .add_guarded(ReadAudit, routes!(audit::search))
+        .add_guarded(ReadAudit, routes!(audit::export))
         .add_guarded(ReadAudit, routes!(usage::report))
         .add_guarded(Verify, routes!(audit::verify))
 }

@@ -32,6 +32,8 @@ pub mod approval;
 #[cfg(feature = "openapi")]
 pub mod audit;
 #[cfg(feature = "openapi")]
+pub mod audit_export;
+#[cfg(feature = "openapi")]
 pub mod call;
 #[cfg(feature = "openapi")]
 pub mod catalogue;

@@ -137,6 +137,8 @@ impl Drop for Index {
 pub struct IndexProgress {
     state: Mutex<ProgressState>,
     indexer_wake: Condvar,
+    /// Tells followers of the last durable record.
+    changes: watch::Sender<u64>,
 }
 
 struct ProgressState {
@@ -166,11 +168,17 @@ impl IndexProgress {
             paused: false,
             closing: false,
         };
-        Self { state: Mutex::new(state), indexer_wake: Condvar::new() }
+        let changes = watch::Sender::new(durable.sequence);
+        Self { state: Mutex::new(state), indexer_wake: Condvar::new(), changes }
     }
 
     pub fn durable(&self) -> Anchor {
         self.lock().durable
+    }
+
+    /// Receives the sequence of the last durable record.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Called by the writer when a group is on disk.
@@ -179,6 +187,7 @@ impl IndexProgress {
         state.durable = durable;
         let is_full = durable.sequence.saturating_sub(state.indexed_sequence) >= BATCH_RECORDS;
         self.wake(state, is_full);
+        self.changes.send_replace(durable.sequence);
     }
 
     /// Requests indexing up to `sequence` without delay.
@@ -253,7 +262,7 @@ impl ProgressState {
     }
 }
 
-fn options(path: &Path) -> SqliteConnectOptions {
+pub fn options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
         .journal_mode(SqliteJournalMode::Wal)
@@ -579,24 +588,6 @@ async fn load_state(connection: &mut SqliteConnection, begin: Anchor) -> Result<
     let rows = sqlx::query(query).fetch_all(connection).await?;
     let running = rows.iter().map(|row| (natural(row.get("sequence")), RowKeys::from_row(row))).collect();
     Ok(IndexState { end, running })
-}
-
-/// Rows that are deleted at once, so that the indexer never waits long.
-const FORGET_ROWS: i64 = 5_000;
-
-/// Deletes the rows of records up to `last`, which were cut from the log. The sums of usage stay.
-pub async fn forget_rows(path: &Path, last: u64) -> Result<(), AuditError> {
-    let mut connection = options(path).connect().await?;
-    let query = "DELETE FROM rows WHERE sequence IN (SELECT sequence FROM rows WHERE sequence <= $1 LIMIT $2)";
-    loop {
-        let deleted = sqlx::query(query).bind(integer(last)).bind(FORGET_ROWS).execute(&mut connection).await?;
-        if deleted.rows_affected() == 0 {
-            break;
-        }
-    }
-    let query = sqlx::query("DELETE FROM spans WHERE last_sequence <= $1");
-    query.bind(integer(last)).execute(&mut connection).await?;
-    Ok(connection.close().await?)
 }
 
 /// SQLite has no unsigned integers; sequences and times are far below `i64::MAX`.

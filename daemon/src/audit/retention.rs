@@ -7,13 +7,19 @@
 //!
 //! The current segment and the one before it always stay. The index forgets the rows, and keeps the sums of usage.
 
+use std::borrow::Cow;
 use std::io;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use sqlx::{ConnectOptions as _, Connection as _};
 
+use super::error::AuditError;
 use super::folder::{Folder, remove_if_there};
+use super::index::{integer, options};
 use super::reader::Reader;
-use super::record::{Anchor, Sha256};
+use super::record::{AdminRecord, Anchor, Sha256};
+use super::{Audit, blocking, now_ms, unreadable};
 
 /// Action of the record of a cut.
 pub const CUT_ACTION: &str = "audit.cut";
@@ -34,6 +40,44 @@ impl Retention {
     /// Whether everything is kept.
     pub fn is_endless(&self) -> bool {
         self.kept_ms.is_none() && self.kept_bytes.is_none()
+    }
+}
+
+impl Audit {
+    /// Cuts the segments that `retention` does not keep. Returns the number of records that were cut.
+    pub async fn cut_old(&self, retention: Retention) -> Result<u64, AuditError> {
+        if retention.is_endless() {
+            return Ok(0);
+        }
+        let _cutting = self.log.cutting.write().await;
+        let (log, durable, before) = (&self.log, self.log.progress.durable(), self.cut()?);
+        let folder = log.folder.clone();
+        let planned = blocking(move || plan(&folder, retention, durable, before, now_ms())).await?;
+        let Some(cut) = planned else { return Ok(0) };
+        // What is not indexed yet could not be counted as usage any more.
+        log.index.catch_up(cut.last_sequence).await?;
+        let details = serde_json::value::to_raw_value(&cut).ok();
+        self.admin(AdminRecord {
+            organization: None,
+            principal: "toolgate".into(),
+            action: CUT_ACTION.into(),
+            target: format!("segments {} to {}", cut.first_segment, cut.last_segment).into(),
+            outcome: "ok".into(),
+            revision: None,
+            details: details.map(Cow::Owned),
+            source: "daemon".into(),
+        })
+        .await?;
+        log.sealer.write_cut(&log.folder, &cut.anchor()).map_err(unreadable)?;
+        let (folder, last) = (log.folder.clone(), cut.last_segment);
+        blocking(move || remove_segments(&folder, last)).await?;
+        forget_rows(&log.index_path, cut.last_sequence).await?;
+        Ok(cut.records)
+    }
+
+    /// The last record that was cut.
+    pub(super) fn cut(&self) -> Result<Option<Anchor>, AuditError> {
+        self.log.sealer.read_cut(&self.log.folder).map_err(unreadable)
     }
 }
 
@@ -135,4 +179,24 @@ pub fn remove_segments(folder: &Folder, last: u64) -> io::Result<()> {
         remove_if_there(&folder.segment(*segment))?;
     }
     folder.sync()
+}
+
+/// Rows that are deleted at once, so that the indexer never waits long.
+const FORGET_ROWS: i64 = 5_000;
+
+/// Deletes the rows of records up to `last`, which were cut from the log. The sums of usage stay.
+async fn forget_rows(path: &Path, last: u64) -> Result<(), AuditError> {
+    let mut connection = options(path).connect().await?;
+    let query =
+        "DELETE FROM rows WHERE sequence IN (SELECT sequence FROM rows WHERE sequence <= $1 LIMIT $2)";
+    loop {
+        let deleted =
+            sqlx::query(query).bind(integer(last)).bind(FORGET_ROWS).execute(&mut connection).await?;
+        if deleted.rows_affected() == 0 {
+            break;
+        }
+    }
+    let query = sqlx::query("DELETE FROM spans WHERE last_sequence <= $1");
+    query.bind(integer(last)).execute(&mut connection).await?;
+    Ok(connection.close().await?)
 }
