@@ -1,7 +1,11 @@
 //! `toolgate plugin`: manages the plugins of a running daemon.
 
+mod approve;
+mod key;
+mod load;
+
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Subcommand;
 use serde::Serialize;
@@ -9,13 +13,15 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use toolgate_api::descriptor::LeftOut;
 use toolgate_api::document::DocumentAccepted;
-use toolgate_api::name::Namespace;
-use toolgate_api::plugin::{CapabilitiesView, HintsState, PluginLoaded, PluginView, RegistryLoad, ToolView};
+use toolgate_api::plugin::{CapabilitiesView, PluginLoaded, PluginView};
 
 use super::client::{Client, escape};
 use super::document;
 use super::failure::Failure;
 use super::print::{Printer, cell, word};
+use approve::ApproveOptions;
+use key::KeyCommand;
+pub use load::LoadOptions;
 
 /// Examples of the subcommands.
 pub const EXAMPLES: &str = "\
@@ -23,6 +29,14 @@ Examples:
   toolgate plugin load target/wasm32-wasip2/release/weather.wasm
   toolgate plugin load build/plugin.wasm --namespace weather --yes
   toolgate plugin load oci://registry.example.org/tools/weather:1.2.0
+  toolgate plugin load weather.wasm --signature weather.wasm.sig
+  toolgate plugin approve weather
+  toolgate plugin approve weather --digest sha256:21fe… --keep-grant
+  toolgate plugin key put acme-2026 --publisher acme --public-key ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo= --namespace crm --namespace 'billing-*'
+  toolgate plugin key list --organization acme
+  toolgate plugin key show acme-2026
+  toolgate plugin key revoke acme-2026
+  toolgate plugin key remove acme-2026
   toolgate plugin list
   toolgate plugin show weather
   toolgate plugin grant weather grant.json
@@ -41,15 +55,13 @@ pub enum PluginCommand {
     /// List the loaded plugins
     List,
     /// Load a plugin file, or a new version of a loaded plugin
-    Load {
-        /// The WebAssembly component, or `oci://HOST/REPOSITORY:TAG` in a registry of the daemon's settings
-        file: PathBuf,
-        /// The namespace in its description [default: from the name of the file or repository]
-        #[arg(long, value_name = "NS")]
-        namespace: Option<String>,
-        /// Confirm the hints of its tools without asking
-        #[arg(long)]
-        yes: bool,
+    Load(LoadOptions),
+    /// Approve the version of a plugin that waits for consent, after a look at its differences
+    Approve(ApproveOptions),
+    /// List, add, revoke and remove the keys that prove who published a plugin file
+    Key {
+        #[command(subcommand)]
+        command: KeyCommand,
     },
     /// Show a plugin: its tools, its requested capabilities, its versions
     Show {
@@ -94,7 +106,9 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
             let plugins: Vec<PluginView> = client.list_all("/v1/plugins").await?;
             Ok(printer.list(["NAMESPACE", "VERSION", "STATE", "TOOLS", "PURPOSE"], &plugins, row)?)
         }
-        PluginCommand::Load { file, namespace, yes } => load(client, printer, &file, namespace, yes).await,
+        PluginCommand::Load(options) => load::load(client, printer, &options).await,
+        PluginCommand::Approve(options) => approve::approve(client, printer, &options).await,
+        PluginCommand::Key { command } => key::run(command, client, printer).await,
         PluginCommand::Show { namespace } => {
             let plugin: PluginLoaded = client.get(&path(&namespace)).send().await?.body;
             Ok(printer.json(&plugin)?)
@@ -116,75 +130,6 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
         PluginCommand::Enable { namespace } => post(client, printer, &namespace, "enable").await,
         PluginCommand::Disable { namespace } => post(client, printer, &namespace, "disable").await,
     }
-}
-
-async fn load(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    file: &Path,
-    namespace: Option<String>,
-    yes: bool,
-) -> Result<(), Failure> {
-    let namespace = match namespace {
-        Some(namespace) => namespace,
-        None => namespace_of(file)?,
-    };
-    let put = client.put(&path(&namespace));
-    let put = match reference(file) {
-        Some(source) => {
-            printer.note(&format!("loading `{namespace}`; the daemon gets it from the registry and compiles it"))?;
-            put.json(&RegistryLoad { source: source.to_owned() })
-        }
-        None => {
-            let component = read_component(file)?;
-            let kib = component.len().div_ceil(1024);
-            printer.note(&format!("loading `{namespace}` ({kib} KiB); the daemon compiles it"))?;
-            put.body("application/wasm", component.into())
-        }
-    };
-    let loaded: PluginLoaded = put.send().await?.body;
-    document::warn(printer, &loaded.warnings)?;
-    confirm_hints(client, printer, &loaded.plugin, yes).await?;
-    show(printer, &loaded.plugin, &loaded)
-}
-
-/// Confirms the hints that loosen the gate, for the loaded file alone, if the operator says so (9.11).
-async fn confirm_hints(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    plugin: &PluginView,
-    yes: bool,
-) -> Result<(), Failure> {
-    let loosens = |tool: &&ToolView| {
-        let hints = tool.details.hints;
-        tool.details.hints_state == HintsState::Unconfirmed
-            && (hints.read_only || !hints.destructive || !hints.open_world)
-    };
-    let tools: Vec<String> = plugin.tools.iter().filter(loosens).map(hints_line).collect();
-    if tools.is_empty() {
-        return Ok(());
-    }
-    printer.note(&format!("its tools say of themselves:\n  {}", tools.join("\n  ")))?;
-    if !yes && !asks("Do these hints count? [y/N] ")? {
-        let hint = "they count as tools that change something, until `--yes` or the grant's `confirmed_hints` confirms them";
-        return Ok(printer.note(hint)?);
-    }
-    let added = json!({"confirmed_hints": plugin.digest}).to_string();
-    let body = |before: Option<&Value>| before.map_or_else(|| added.clone(), |before| with(before, &added));
-    let path = format!("{}/grant", path(&plugin.namespace));
-    document::put::<Value, IgnoredAny>(client, &path, body).await?;
-    Ok(())
-}
-
-fn hints_line(tool: &ToolView) -> String {
-    let hints = tool.details.hints;
-    let words = [
-        (hints.read_only, "changes nothing"),
-        (!hints.read_only && !hints.destructive, "destroys nothing"),
-        (!hints.open_world, "reaches nothing outside"),
-    ];
-    let words: Vec<&str> = words.into_iter().filter_map(|(holds, word)| holds.then_some(word)).collect();
-    format!("{}: {}", tool.wire_name, words.join(", "))
 }
 
 /// Asks at a terminal; elsewhere the answer is no.
@@ -249,7 +194,7 @@ async fn post(
 }
 
 /// Prints a plugin; with `--json`, the whole response.
-fn show(printer: &mut Printer<'_>, plugin: &PluginView, response: &impl Serialize) -> Result<(), Failure> {
+pub fn show(printer: &mut Printer<'_>, plugin: &PluginView, response: &impl Serialize) -> Result<(), Failure> {
     let tools: Vec<_> = plugin.tools.iter().map(|tool| tool.wire_name.as_str()).collect();
     let asks = capabilities_text(&plugin.capabilities);
     let asks = if asks.is_empty() { asks } else { format!("; asks for {asks}") };
@@ -303,29 +248,7 @@ pub fn read_component(file: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).map_err(|error| cannot(error.to_string()))
 }
 
-/// The reference to a plugin in a registry, if it is none to a file.
-fn reference(file: &Path) -> Option<&str> {
-    file.to_str().filter(|text| text.starts_with("oci://"))
-}
-
-/// Derives the namespace from a file name: Cargo writes `my_plugin.wasm` for the package of the plugin `my-plugin`. For a
-/// reference it is the end of the repository's path.
-fn namespace_of(file: &Path) -> Result<String, Failure> {
-    let stem = match reference(file).and_then(|reference| reference.split('@').next()?.rsplit('/').next()) {
-        Some(repository) => repository.split(':').next(),
-        None => file.file_stem().and_then(|stem| stem.to_str()),
-    };
-    let stem = stem.unwrap_or_default().replace('_', "-");
-    match Namespace::parse(&stem) {
-        Ok(_) => Ok(stem),
-        Err(_) => Err(Failure::wrong_usage(
-            format!("the name of `{}` is no namespace", file.display()),
-            "say which it is with `--namespace NS`",
-        )),
-    }
-}
-
-fn path(namespace: &str) -> String {
+pub fn path(namespace: &str) -> String {
     format!("/v1/plugins/{}", escape(namespace))
 }
 
@@ -352,77 +275,6 @@ mod tests {
 
     fn weather() -> Canned {
         Canned::json(200, plugin())
-    }
-
-    #[tokio::test]
-    async fn a_file_is_loaded_under_its_own_name() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("my_weather.wasm");
-        std::fs::write(&file, "\0asm").expect("written");
-        let run =
-            run_command(PluginCommand::Load { file, namespace: None, yes: false }, vec![weather()]).await;
-        run.result.expect("loaded");
-        assert_eq!(run.asked[0].line(), "PUT /v1/plugins/my-weather");
-        assert_eq!(run.asked[0].header("content-type"), Some("application/wasm"));
-        assert_eq!(run.asked[0].body, "\0asm");
-        assert_eq!(run.out, "weather 1.2.0 is active: call_weather_current, call_weather_forecast\n");
-    }
-
-    #[tokio::test]
-    async fn what_is_odd_about_a_plugin_is_said_when_it_is_loaded() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("weather.wasm");
-        std::fs::write(&file, "\0asm").expect("written");
-        let mut answer = plugin();
-        answer["warnings"] = json!([{"code": "NOTHING_RUNS", "message": "with a `fuel` of 0 no call can run", "path": "/limits/fuel"}]);
-        let load = PluginCommand::Load { file, namespace: None, yes: false };
-        let run = run_command(load, vec![Canned::json(200, answer)]).await;
-        run.result.expect("loaded");
-        assert!(run.notes.contains("with a `fuel` of 0 no call can run (`/limits/fuel`)"), "{}", run.notes);
-    }
-
-    #[tokio::test]
-    async fn o1_a_reference_is_loaded_by_the_daemon() {
-        for (text, namespace) in [
-            ("oci://127.0.0.1:5000/tools/my_weather:1.2.0", "my-weather"),
-            ("oci://registry.example.org/weather@sha256:ab", "weather"),
-            ("oci://registry.example.org/weather:1@sha256:ab", "weather"),
-        ] {
-            let load = PluginCommand::Load { file: text.into(), namespace: None, yes: false };
-            let run = run_command(load, vec![weather()]).await;
-            run.result.expect("loaded");
-            assert_eq!(run.asked[0].line(), format!("PUT /v1/plugins/{namespace}"));
-            assert_eq!(run.asked[0].header("content-type"), Some("application/json"));
-            assert_eq!(run.asked[0].body, format!(r#"{{"source":"{text}"}}"#));
-        }
-    }
-
-    #[tokio::test]
-    async fn a_file_whose_name_is_no_namespace_needs_one() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("Weather (1).wasm");
-        std::fs::write(&file, "\0asm").expect("written");
-        let run =
-            run_command(PluginCommand::Load { file: file.clone(), namespace: None, yes: false }, vec![])
-                .await;
-        assert!(run.result.expect_err("no namespace").hint().contains("--namespace"));
-        let run = run_command(
-            PluginCommand::Load { file, namespace: Some("weather".into()), yes: false },
-            vec![weather()],
-        )
-        .await;
-        run.result.expect("loaded");
-    }
-
-    #[tokio::test]
-    async fn a_file_that_is_not_there_is_named_and_nothing_is_asked() {
-        let run = run_command(
-            PluginCommand::Load { file: "/no/such.wasm".into(), namespace: None, yes: false },
-            vec![],
-        )
-        .await;
-        assert!(run.result.expect_err("no file").to_string().contains("`/no/such.wasm`"));
-        assert!(run.asked.is_empty());
     }
 
     #[tokio::test]
