@@ -17,5 +17,5 @@ mod push;
 
 pub use pull::{Pulled, pull};
 pub use push::push;
-pub use reference::{Reference, is_registry_host};
+pub use reference::{Reference, is_registry_host, with_port};
 pub use session::{Endpoint, Login, RegistrySession};

@@ -10,7 +10,7 @@ use toolgate_cli::plugin::read_component;
 use toolgate_cli::{Failure, Printer};
 use toolgate_sandbox::{HostClient, HostClientSettings};
 
-use crate::oci::{Endpoint, Login, Reference, RegistrySession, push};
+use crate::oci::{Endpoint, Login, Reference, RegistrySession, push, with_port};
 use crate::plugins::read_password;
 
 /// Time for the whole push: a large file over a slow line.
@@ -51,8 +51,7 @@ pub async fn run(options: PushOptions, printer: &mut Printer<'_>) -> Result<(), 
         None => None,
     };
     // The person names the registry, so it may be in a private network.
-    let with_port = |host: &str| if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
-    let plain = if plain_http { vec![with_port(&reference.host)] } else { Vec::new() };
+    let plain = if plain_http { vec![with_port(&reference.host, plain_http)] } else { Vec::new() };
     let settings =
         HostClientSettings { plain_http: plain, allow_private: true, ca_file, ..Default::default() };
     let http = HostClient::new(settings).map_err(|error| Failure::new(error.to_string(), error.hint()))?;

@@ -91,6 +91,12 @@ pub fn is_registry_host(text: &str) -> bool {
     is_host(text) || text.rsplit_once(':').is_some_and(|(host, port)| is_host(host) && is_port(port))
 }
 
+/// The host with its port, which is that of the scheme if it has none.
+pub fn with_port(host: &str, plain_http: bool) -> String {
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if has_port { host.to_owned() } else { format!("{host}:{}", if plain_http { 80 } else { 443 }) }
+}
+
 /// Segments of lower-case letters and digits, joined by `.`, `_`, `__` or dashes.
 fn is_repository(text: &str) -> bool {
     let is_segment = |segment: &str| {
@@ -134,6 +140,19 @@ mod tests {
             ["oci://[::1]:5000/a:b", "oci://localhost/a-b/c__d/e.f:_x-1", &format!("oci://a/b@{DIGEST}")]
         {
             assert!(text.parse::<Reference>().is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn o1_a_host_without_a_port_has_that_of_its_scheme() {
+        for (host, plain_http, expected) in [
+            ("a.example", true, "a.example:80"),
+            ("a.example", false, "a.example:443"),
+            ("a.example:5000", true, "a.example:5000"),
+            ("[::2]", false, "[::2]:443"),
+            ("[::1]:5000", false, "[::1]:5000"),
+        ] {
+            assert_eq!(with_port(host, plain_http), expected);
         }
     }
 

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::config::RegistrySection;
 use crate::credentials::{KvPath, Vault};
-use crate::oci::{Endpoint, Login, Pulled, Reference, RegistrySession, pull};
+use crate::oci::{Endpoint, Login, Pulled, Reference, RegistrySession, pull, with_port};
 
 /// Far more than a password or an access token has. A wrong file is not read completely.
 const PASSWORD_BYTES: u64 = 16 << 10;
@@ -120,9 +120,7 @@ impl Registry {
 
 /// A client that uses plain HTTP and private addresses for the host of the section alone.
 fn http_client(section: &RegistrySection) -> Result<HostClient, CaFileError> {
-    let port = if section.plain_http { 80 } else { 443 };
-    let has_port = section.host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    let host = if has_port { section.host.clone() } else { format!("{}:{port}", section.host) };
+    let host = with_port(&section.host, section.plain_http);
     let list = |is_listed: bool| if is_listed { vec![host.clone()] } else { Vec::new() };
     HostClient::new(HostClientSettings {
         plain_http: list(section.plain_http),
