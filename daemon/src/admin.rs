@@ -9,12 +9,14 @@ mod data;
 mod documents;
 mod enabled;
 mod explain;
+mod owned_plugins;
 mod plugins;
 mod plugin_sources;
 mod policy_diff;
 mod publisher_keys;
 mod sessions;
 mod tokens;
+mod webhooks;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -34,6 +36,7 @@ use crate::plugins::Plugins;
 use crate::registry::Registry;
 use crate::sessions::Sessions;
 use crate::store::{Store, StoreError};
+use crate::webhooks::Webhooks;
 
 pub use credentials::CredentialKey;
 pub use documents::{DocumentWrite, DocumentWritten};
@@ -69,6 +72,8 @@ pub struct AdminParts {
     pub sessions: Arc<Sessions>,
     /// The SQL store.
     pub store: Store,
+    /// The webhooks of organizations.
+    pub webhooks: Webhooks,
 }
 
 /// The caller of an act, and the front end that took it.

@@ -314,7 +314,8 @@ impl CustomTools {
         }
     }
 
-    async fn in_order(&self, key: &ToolKey) -> MutexGuard<'_, ()> {
+    /// Locks the changes of an organization's tools, and of the plugins that it loads.
+    pub async fn in_order(&self, key: &ToolKey) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
         key.organization.hash(&mut hasher);
         let at = usize::try_from(hasher.finish() % LOCKS as u64).unwrap_or_default();
@@ -519,6 +520,13 @@ impl CustomTools {
 
     /// Checks that no plugin of the platform has the name of a new tool. A tool that was there first keeps it (9.4).
     fn check_name(&self, key: &ToolKey) -> Result<(), CallError> {
+        if self.0.plugins.is_owned(key) {
+            return Err(CallError::new(
+                ErrorType::Conflict,
+                format!("the namespace `{}` belongs to a plugin of the organization", key.namespace),
+                "give the tool another name, or remove the plugin",
+            ));
+        }
         if self.plugin(key).is_some() {
             return Ok(());
         }

@@ -41,6 +41,7 @@ mod agents;
 mod preview;
 mod explain;
 mod plugins;
+mod owned_plugins;
 mod registry_loads;
 mod grants;
 mod publisher_keys;
@@ -115,6 +116,9 @@ fn add_administration(routes: Routes) -> Routes {
         .add_guarded(Operate, routes!(plugins::disable))
         .add_guarded(Operate, routes!(plugins::enable))
         .add_guarded(Operate, routes!(grants::get, grants::put))
+        .add_guarded(Own, routes!(owned_plugins::list))
+        .add_guarded(Own, routes!(owned_plugins::get, owned_plugins::put, owned_plugins::delete))
+        .add_guarded(Own, routes!(owned_plugins::approve))
         .add_guarded(Operate, routes!(publisher_keys::list))
         .add_guarded(Operate, routes!(publisher_keys::get, publisher_keys::put, publisher_keys::delete))
         .add_guarded(Own, routes!(publisher_keys::list_own))

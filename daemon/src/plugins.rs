@@ -15,6 +15,7 @@ mod from_definition;
 mod history;
 mod load;
 mod load_request;
+mod owned;
 mod sources;
 mod quarantine;
 mod trust;
@@ -40,6 +41,7 @@ pub use from_definition::Definition;
 pub use history::{capabilities_view, tool_details, tool_views};
 pub use load::BuiltIn;
 pub use sources::{PasswordSource, PluginFolder, PluginRegistry, Registries, read_password};
+pub use owned::{OwnedBounds, OwnedLoad};
 pub use load_request::{CanaryShare, LoadRequest, LoadSource};
 pub use trust::PublisherKey;
 
@@ -51,6 +53,7 @@ use crate::store::Store;
 use background_loads::BackgroundLoads;
 use files::{FileHandle, PluginFiles};
 use history::{FailedPlugin, History, Version};
+use owned::OwnedPlugins;
 use load::digest_of;
 use trust::PublisherKeys;
 
@@ -106,6 +109,8 @@ struct Shared {
     failed: Mutex<BTreeMap<Namespace, FailedPlugin>>,
     /// Files of stored plugins whose namespace this version cannot parse.
     unparsable: Mutex<Vec<FileHandle>>,
+    /// The plugins of organizations.
+    owned: OwnedPlugins,
     publisher_keys: PublisherKeys,
     signatures: Signatures,
     background: BackgroundLoads,
@@ -145,6 +150,7 @@ impl Plugins {
             definition_components: Default::default(),
             failed: Default::default(),
             unparsable: Default::default(),
+            owned: OwnedPlugins::default(),
             publisher_keys: PublisherKeys::default(),
             signatures,
             background: BackgroundLoads::default(),

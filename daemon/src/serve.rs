@@ -288,6 +288,7 @@ impl PreparedDaemon {
         let compiling =
             tokio::spawn(compile_until_stopped(plugins.clone(), uncompiled, report, stop.clone()));
         custom.restore(tools).await;
+        plugins.restore_owned().await?;
         plugins.remove_unused();
         let parts =
             AdminParts { credentials, custom, dispatcher, identity, plugins, registry, sessions, store };

@@ -82,6 +82,10 @@ pub struct PlatformDocument {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<ServerBinding>))]
     pub server_binding: ServerBinding,
+    /// Whether organizations may load plugins for themselves. Those that are loaded stay when it is taken back.
+    #[serde(default, deserialize_with = "null_is_default")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
+    pub owners_load_plugins: bool,
     /// Quotas of all calls: without `per`, one quota for the whole platform (O4). Each quota of each layer counts.
     #[serde(default, deserialize_with = "quotas")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Quota>>, max_items = 32))]

@@ -129,6 +129,7 @@ impl Admin {
             let deleted = self.parts().store.delete_document(&key, precondition, now_ms()).await?;
             self.parts().registry.remove_organization(name);
             self.parts().plugins.remove_publisher_keys(name);
+            self.parts().plugins.forget_organization(name).await;
             // Sessions end before the credentials, which may wait for a vault.
             self.end_dependents(deleted).await;
             self.parts().credentials.forget_organization(name).await;

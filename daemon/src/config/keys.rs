@@ -411,6 +411,10 @@ settings! {
         registries: Option<Vec<RegistrySection>> = None, ValueKind::Tables(&RegistrySection::SECTION);
         /// Timeout for getting a plugin from a registry.
         registry_timeout_seconds: u64 = 120, number(1, 3_600);
+        /// Most plugins that an organization loads for itself, where the platform's policy allows it.
+        owned_per_organization: u64 = 20, number(0, 200);
+        /// Most bytes of their files, of which four versions of each plugin are kept.
+        owned_bytes_per_organization: u64 = 256 * MIB, number(0, 16 * GIB);
     }
 }
 

@@ -169,6 +169,10 @@ error_responses! {
     PreconditionRequired = InvalidRequest as 428, "neither `If-Match` nor `If-None-Match` says what the write replaces";
     InvalidDocument = InvalidPolicy, "the document is not valid; `details.pointer` is the position of the error";
     InvalidPlugin = InvalidPlugin, "the file is not a plugin that follows the contract";
+    NoOwnedPlugin = NotFound, "the organization, if it is the token's, loaded no such plugin for itself";
+    OwnersLoadNothing = Forbidden, "the platform's policy does not let organizations load plugins";
+    OwnedNamespaceTaken = Conflict, "a plugin of the platform, a custom tool or another publisher has the namespace";
+    TooManyOwnedPlugins = QuotaExceeded, "the organization has as many plugins of its own, or as many bytes of them, as are kept";
     NamespaceTaken = Conflict, "the namespace is held by another publisher or by a built-in plugin";
     NoRegistryPlugin = NotFound, "the registry has no plugin under that reference";
     RegistryLogin = CredentialMissing, "the registry wants a login that the daemon does not have, or refuses it";

@@ -318,7 +318,7 @@ fn is_json(request: &Request) -> Result<bool, Problem> {
     Ok(content_type.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/json"))
 }
 
-fn expect_wasm(request: &Request) -> Result<(), Problem> {
+pub(super) fn expect_wasm(request: &Request) -> Result<(), Problem> {
     let content_type = super::header::header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or("");
     if content_type.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/wasm") {
         return Ok(());

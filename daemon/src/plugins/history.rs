@@ -247,6 +247,7 @@ impl History {
             }
             None => {
                 let publisher = row.publisher.clone();
+                versions.extend(canary.map(CanaryVersion::into_kept));
                 Err(FailedPlugin { publisher, versions, quarantined, chosen, disabled })
             }
         }

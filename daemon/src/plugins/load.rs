@@ -221,8 +221,7 @@ impl Plugins {
 
     async fn restore_plugin(&self, row: &PluginRow) -> Option<(Namespace, History)> {
         let Ok(namespace) = Namespace::parse(&row.namespace) else {
-            let digests = row.versions.iter().filter_map(|version| Digest::parse(&version.digest).ok());
-            lock(&self.0.unparsable).extend(digests.map(|digest| self.0.files.handle(&digest)));
+            self.keep_files_of(row);
             return None;
         };
         match self.restore_history(&namespace, row).await {
@@ -233,6 +232,12 @@ impl Plugins {
                 None
             }
         }
+    }
+
+    /// Keeps the files of a stored plugin whose name this version cannot parse: a later one may serve it.
+    pub(super) fn keep_files_of(&self, row: &PluginRow) {
+        let digests = row.versions.iter().filter_map(|version| Digest::parse(&version.digest).ok());
+        lock(&self.0.unparsable).extend(digests.map(|digest| self.0.files.handle(&digest)));
     }
 
     /// Loads the stored versions of a plugin.

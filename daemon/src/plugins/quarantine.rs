@@ -68,7 +68,7 @@ impl History {
 
     /// Serves the version that waits, or the canary, if it has this digest, with its hints confirmed. Returns the files of the versions that
     /// are no longer kept.
-    fn approve(&mut self, namespace: &Namespace, digest: &str) -> Result<Vec<FileHandle>, CallError> {
+    pub(super) fn approve(&mut self, namespace: &Namespace, digest: &str) -> Result<Vec<FileHandle>, CallError> {
         let version = self.waiting(namespace, digest)?.clone();
         if self.running_canary(digest).is_none() {
             self.quarantined = None;
@@ -76,7 +76,7 @@ impl History {
         Ok(self.push(version.with_confirmed_hints()))
     }
 
-    fn waiting(&self, namespace: &Namespace, digest: &str) -> Result<&Version, CallError> {
+    pub(super) fn waiting(&self, namespace: &Namespace, digest: &str) -> Result<&Version, CallError> {
         if let Some(version) = self.running_canary(digest) {
             return Ok(version);
         }

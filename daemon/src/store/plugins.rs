@@ -113,6 +113,15 @@ impl Store {
         Ok(())
     }
 
+    /// Like [`Store::put_plugin`] for a plugin of an organization, which must exist.
+    pub async fn put_owned_plugin(&self, owner: &Name, plugin: PluginRow) -> Result<(), StoreError> {
+        let mut change = self.begin().await?;
+        super::documents::require_organization(&mut change, owner).await?;
+        write_plugin(&mut change, &plugin).await?;
+        change.commit().await?;
+        Ok(())
+    }
+
     /// Like [`Store::put_plugin`] for a plugin of the platform, and removes its grant.
     pub async fn put_plugin_without_grant(
         &self,
