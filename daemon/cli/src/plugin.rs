@@ -194,7 +194,11 @@ async fn post(
 }
 
 /// Prints a plugin; with `--json`, the whole response.
-pub fn show(printer: &mut Printer<'_>, plugin: &PluginView, response: &impl Serialize) -> Result<(), Failure> {
+pub fn show(
+    printer: &mut Printer<'_>,
+    plugin: &PluginView,
+    response: &impl Serialize,
+) -> Result<(), Failure> {
     let tools: Vec<_> = plugin.tools.iter().map(|tool| tool.wire_name.as_str()).collect();
     let asks = capabilities_text(&plugin.capabilities);
     let asks = if asks.is_empty() { asks } else { format!("; asks for {asks}") };
@@ -253,7 +257,7 @@ pub fn path(namespace: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::super::testing::{Run, run_with};
     use super::*;
     use crate::client::testing::Canned;
@@ -262,7 +266,7 @@ mod tests {
         run_with(answers, false, async |client, printer| run(command, client, printer).await).await
     }
 
-    fn plugin() -> Value {
+    pub fn plugin() -> Value {
         let tool = |name: &str| {
             json!({"name": name, "wire_name": format!("call_weather_{name}"), "original_name": null, "description": "",
                 "read_only": true})
