@@ -18,6 +18,8 @@ mod call;
 pub mod plugin;
 pub mod tool;
 mod usage;
+mod catalogue;
+mod enabled;
 mod organization;
 mod agent;
 mod policy;
@@ -47,7 +49,9 @@ pub enum RemoteCommand {
     Call(call::CallOptions),
     /// Create tools from HTTP APIs and MCP servers without code, and test them
     Tool(tool::ToolOptions),
-    /// Create, show, list and delete organizations
+    /// Browse and search the tools that an organization may use
+    Catalogue(catalogue::CatalogueOptions),
+    /// Create, show, list and delete organizations, and give them plugins
     Org(organization::OrganizationOptions),
     /// Create, show, list and delete the agents of an organization
     Agent(agent::AgentOptions),
@@ -78,6 +82,9 @@ impl RemoteCommand {
             }
             Self::Tool(tool) => {
                 tool.remote.run(token, async |client, out| tool::run(tool.command, client, out).await)
+            }
+            Self::Catalogue(options) => {
+                options.remote.run(token, async |client, out| catalogue::run(&options.filter, client, out).await)
             }
             Self::Org(org) => {
                 org.remote.run(token, async |client, out| organization::run(org.command, client, out).await)
