@@ -18,7 +18,7 @@ pub use help::help_text;
 pub use keys::{
     Audit, Calls, Compile, Config, ConsentSection, CredentialSection, Egress, Http, IssuerSection, LogFormat, LogLevel,
     Logging, MetricsSection, OauthSection, PagemapScan, PluginsSection, Queue, Rates, RegistrySection,
-    SandboxSection, Sessions, Signatures, Tls, TracesSection,
+    SandboxSection, Sessions, Signatures, Tls, TracesSection, WebhookSection,
 };
 pub use listen::Listen;
 pub use read::ConfigError;

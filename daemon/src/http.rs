@@ -52,6 +52,7 @@ mod custom_import;
 mod credentials;
 mod oauth;
 mod root_key;
+mod webhooks;
 mod tokens;
 mod audit;
 mod health;
@@ -87,7 +88,8 @@ fn router(app: App) -> Router {
     router.fallback(no_route).method_not_allowed_fallback(wrong_method).with_state(app)
 }
 
-/// INVARIANT: every route has a guard, except the health routes, the OAuth2 callback and metadata. The guard stores the caller
+/// INVARIANT: every route has a guard, except the health routes, the OAuth2 callback and metadata, and the
+/// callback of webhooks, which verifies signatures. The guard stores the caller
 /// in the request's extensions.
 fn routes(app: &App) -> Routes {
     add_call_routes(add_administration(add_open_routes(Routes::new(app.clone(), openapi::outline()))))
@@ -102,6 +104,7 @@ fn add_open_routes(routes: Routes) -> Routes {
         .add_open(routes!(protected_resource::of_host))
         .add_open(routes!(protected_resource::of_mcp))
         .add_open_to_providers(routes!(oauth::callback))
+        .add_open(routes!(webhooks::callback))
 }
 
 /// The routes of operators and of owners.
@@ -159,6 +162,9 @@ fn add_administration(routes: Routes) -> Routes {
         .add_guarded(Own, routes!(credentials::rotate))
         .add_guarded(Own, routes!(oauth::connect))
         .add_guarded(Own, routes!(oauth::discover))
+        .add_guarded(Own, routes!(webhooks::list))
+        .add_guarded(Own, routes!(webhooks::get, webhooks::put, webhooks::delete))
+        .add_guarded(Own, routes!(webhooks::test))
         .add_guarded(Operate, routes!(root_key::rotate))
         .add_guarded(Operate, routes!(root_key::unseal))
         .add_guarded(Own, routes!(tokens::list, tokens::post))

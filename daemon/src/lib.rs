@@ -10,6 +10,7 @@ pub mod registry;
 pub mod assertions;
 pub mod sessions;
 pub mod approvals;
+pub mod webhooks;
 pub mod audit;
 
 // Requests, callers and responses.

@@ -63,6 +63,7 @@ use crate::sessions::{
 };
 use crate::store::{DataFolder, OrganizationKeyRow, Store};
 use crate::traces::{Exporter, ExporterTask, Traces};
+use crate::webhooks::{GrantedHosts, WebhookParts, Webhooks};
 
 /// Policy revisions of one start: far more than a daemon makes changes, and few enough that the numbers stay exact in JSON.
 const REVISIONS_PER_START: u64 = 100_000_000;
@@ -89,7 +90,7 @@ pub struct RunningDaemon {
     app: App,
     stop: CancellationToken,
     shutdown: CancellationToken,
-    tasks: [JoinHandle<()>; 9],
+    tasks: [JoinHandle<()>; 10],
     exporter: Option<ExporterTask>,
     folder: DataFolder,
     /// Removes the file of a Unix socket when it is dropped.
@@ -227,6 +228,7 @@ impl PreparedDaemon {
         let counting = tokio::spawn(dispatcher.store_quota_use_until(stop.clone()));
         let fetching = self.fetch_issuer_keys(access_tokens.clone(), stop.clone())?;
         let judging = tokio::spawn(admin.clone().judge_canaries_until(stop.clone()));
+        let announcing = tokio::spawn(admin.parts().webhooks.clone().run(stop.clone()));
         let (background, registries) = (TaskTracker::new(), self.registries()?);
         let watching = tokio::spawn(self.watch_plugin_folder(&admin, &background, &stop));
         let Self { config, folder, socket, exporter, .. } = self;
@@ -244,7 +246,8 @@ impl PreparedDaemon {
         });
         service.serve(app.clone());
         failure.disarm();
-        let tasks = [serving, sweeper, refreshing, compiling, metrics, counting, fetching, judging, watching];
+        let tasks =
+            [serving, sweeper, refreshing, compiling, metrics, counting, fetching, judging, watching, announcing];
         let exporter = exporter.map(Exporter::start);
         let _socket = socket;
         Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, exporter, folder, _socket })
@@ -261,6 +264,8 @@ impl PreparedDaemon {
         let audit = self.open_audit(&store).await?;
         // Faults of the configuration are told before anything is compiled.
         let secrets = self.credential_settings(&audit)?;
+        let hosts = self.webhook_hosts();
+        let webhook_client = HostClient::new(hosts.client_settings(self.config.credentials.ca_file.clone()))?;
         let identity = Arc::new(Identity::load(store.clone()).await?);
         let operator_token = self.folder.operator_token();
         if identity.make_first_token(&operator_token, now_ms()).await? {
@@ -290,9 +295,24 @@ impl PreparedDaemon {
         custom.restore(tools).await;
         plugins.restore_owned().await?;
         plugins.remove_unused();
-        let parts =
-            AdminParts { credentials, custom, dispatcher, identity, plugins, registry, sessions, store };
-        let admin = Admin::new(parts);
+        let webhooks = Webhooks::new(WebhookParts {
+            store: store.clone(),
+            credentials: credentials.clone(),
+            http: webhook_client,
+            hosts,
+            base_url: self.public_url(),
+        });
+        let admin = Admin::new(AdminParts {
+            credentials,
+            custom,
+            dispatcher,
+            identity,
+            plugins,
+            registry,
+            sessions,
+            store,
+            webhooks,
+        });
         admin.make_missing_data_keys().await?;
         admin.carry_over_consents().await?;
         Ok((admin, compiling))
@@ -372,6 +392,23 @@ impl PreparedDaemon {
         format!("{scheme}://{address}")
     }
 
+    /// `credentials.public_url`, or the URL for a browser on this machine; without a slash at its end.
+    fn public_url(&self) -> String {
+        match &self.config.credentials.public_url {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => self.browser_url(),
+        }
+    }
+
+    fn webhook_hosts(&self) -> GrantedHosts {
+        let settings = &self.config.webhooks;
+        GrantedHosts {
+            hosts: settings.hosts.clone().unwrap_or_default(),
+            private_hosts: settings.private_hosts.clone().unwrap_or_default(),
+            plain_http: settings.plain_http.clone().unwrap_or_default(),
+        }
+    }
+
     /// The configured source of the root key.
     fn root_key_source(&self) -> Result<RootKeySource> {
         let settings = &self.config.credentials;
@@ -446,7 +483,7 @@ impl PreparedDaemon {
         let settings = &self.config.credentials;
         let public_url = settings.public_url.as_deref().map(|url| url.trim_end_matches('/').to_owned());
         let client_metadata_url = public_url.as_ref().map(|url| format!("{url}/v1/oauth/clients"));
-        let public_url = public_url.unwrap_or_else(|| self.browser_url());
+        let public_url = self.public_url();
         Ok(CredentialSettings {
             audit: audit.clone(),
             source: self.root_key_source()?,

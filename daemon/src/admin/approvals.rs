@@ -31,6 +31,21 @@ impl Admin {
         id: &str,
         request: DecisionRequest,
     ) -> Result<ApprovalRow, CallError> {
+        self.decide_approval_for(actor, id, request, None).await
+    }
+
+    /// Decides an approval for the person that a webhook names.
+    ///
+    /// # Errors
+    ///
+    /// As [`Admin::decide_approval`].
+    pub(super) async fn decide_approval_for(
+        &self,
+        actor: Actor<'_>,
+        id: &str,
+        request: DecisionRequest,
+        approver: Option<&str>,
+    ) -> Result<ApprovalRow, CallError> {
         let row = self.parts().store.approval(id, actor.caller.organization.as_ref()).await?;
         let action = match request.decision {
             Choice::Approve => "approval.approve",
@@ -38,7 +53,7 @@ impl Admin {
         };
         let organization = row.organization.clone();
         actor.caller.may_decide(&organization)?;
-        let details = details(&row, &request);
+        let details = details(&row, &request, approver);
         let action =
             AuditedAction { details: details.as_deref(), ..actor.action(Some(&organization), action, id) };
         self.run_audited(action, self.decide(actor, row, request)).await
@@ -155,11 +170,15 @@ fn check_shape(request: &DecisionRequest, uses: u64) -> Result<(), CallError> {
 }
 
 /// The details of a decision in the audit log. The record of the call has the arguments.
-fn details(row: &ApprovalRow, request: &DecisionRequest) -> Option<Box<RawValue>> {
+fn details(
+    row: &ApprovalRow,
+    request: &DecisionRequest,
+    approver: Option<&str>,
+) -> Option<Box<RawValue>> {
     let details = json!({
         "session": row.session, "call": row.call, "tool": row.tool, "plugin_digest": row.plugin_digest,
         "uses": request.uses, "expires_at": request.expires_at, "reason": request.reason,
-        "constrained": request.arguments.is_some(),
+        "constrained": request.arguments.is_some(), "approver": approver,
     });
     RawValue::from_string(details.to_string()).ok()
 }

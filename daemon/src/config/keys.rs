@@ -148,6 +148,7 @@ pub const SECTIONS: &[Section] = &[
     CredentialSection::SECTION,
     OauthSection::SECTION,
     IssuerSection::SECTION,
+    WebhookSection::SECTION,
     Audit::SECTION,
     Logging::SECTION,
     MetricsSection::SECTION,
@@ -252,6 +253,8 @@ settings! {
         credentials: CredentialSection;
         /// Access tokens of OAuth 2.1 authorization servers, for MCP.
         oauth: OauthSection;
+        /// The hosts that webhooks may have.
+        webhooks: WebhookSection;
         /// The audit log on disk.
         audit: Audit;
         /// The daemon's own log.
@@ -533,6 +536,20 @@ settings! {
         /// The names of client certificates (DNS names and URIs of the subject alternative name), each with the id of a token:
         /// a request without a token has the rights of that one. By default a certificate gives no rights.
         clients: Option<BTreeMap<String, String>> = None, ValueKind::TokenIds;
+    }
+}
+
+settings! {
+    /// The endpoints that organizations may announce approvals to. Links and callbacks in the announcements begin with
+    /// `credentials.public_url`.
+    WebhookSection in "webhooks" {
+        /// The hosts that webhooks may have, each `HOST:PORT`, or `HOST` for port 443. By default none.
+        hosts: Option<Vec<String>> = None, ValueKind::HostsWithPorts;
+        /// Those of `hosts` that may have private addresses, in the same form. By default none.
+        private_hosts: Option<Vec<String>> = None, ValueKind::HostsWithPorts;
+        /// Hosts that webhooks may have without TLS and at any address, each `HOST:PORT`, or `HOST` for port 80. Arguments of
+        /// calls are then readable on the network. By default none.
+        plain_http: Option<Vec<String>> = None, ValueKind::HostsWithPorts;
     }
 }
 

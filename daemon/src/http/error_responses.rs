@@ -144,6 +144,10 @@ error_responses! {
     ResultTooLate = Expired, "the result came too late, or the session has ended";
     ResultMismatch = InvalidOutput as 422, "the result does not match the tool's output schema; the call stays open";
     NoCredential = NotFound, "no such credential or organization, or it is not the token's";
+    NoWebhook = NotFound, "no such webhook or organization, or it is not the token's";
+    HostNotGranted = NetworkDenied, "the operator has not granted the host of the URL to webhooks";
+    TooManyWebhooks = QuotaExceeded, "the organization has the maximum number of webhooks";
+    UnsignedCallback = Unauthenticated, "the callback is not signed by a webhook for this approval, or not in time";
     KeptInVault = Conflict, "the secret is in a vault, and must be changed there";
     Sealed = Unavailable, "the daemon has no root key to seal or open secrets with";
     TooManyCredentials = QuotaExceeded, "the organization has the maximum number of credentials";

@@ -61,6 +61,30 @@ pub(super) struct OrgPublisherKeyPath {
     name: String,
 }
 
+/// Path of a webhook.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct WebhookPath {
+    /// The organization's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
+    org: String,
+    /// The webhook's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "chat")]
+    name: String,
+}
+
+/// Headers of a signed callback.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(super) struct CallbackHeaders {
+    /// The present time in seconds since 1970, within five minutes of the daemon's clock.
+    #[param(rename = "Toolgate-Timestamp", value_type = String, required = false, example = "1700000000")]
+    timestamp: Option<String>,
+    /// `v1=` and the HMAC-SHA256, in hexadecimal digits, of timestamp, dot and body under the secret of the webhook.
+    #[param(rename = "Toolgate-Signature", value_type = String, required = false)]
+    signature: Option<String>,
+}
+
 /// Path of a plugin.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
