@@ -12,6 +12,7 @@ mod plugin;
 mod push;
 mod run;
 mod serve;
+mod sign;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -173,6 +174,9 @@ mod tests {
             "toolgate plugin list --server http://127.0.0.1:1",
             "toolgate plugin load weather.wasm --namespace weather",
             "toolgate plugin rollback weather --token-file t",
+            "toolgate plugin sign weather.wasm --key k --out s --json",
+            "toolgate plugin verify weather.wasm --signature s --public-key ed25519:k",
+            "toolgate plugin approve weather --keep-grant --yes",
             "toolgate org put acme --display-name Acme --connected stripe",
             "toolgate agent put acme/bot --enabled weather/* --disabled weather/set",
             "toolgate agent put acme/bot -",
@@ -211,6 +215,9 @@ mod tests {
             "toolgate",
             "toolgate fly",
             "toolgate plugin load",
+            "toolgate plugin sign weather.wasm",
+            "toolgate plugin verify weather.wasm",
+            "toolgate plugin key put acme-2026 --publisher acme --public-key ed25519:k",
             "toolgate token create",
             "toolgate token create --role king",
             "toolgate token create --role owner",

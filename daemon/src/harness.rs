@@ -110,7 +110,16 @@ impl PluginHarness {
 
     /// Calls `describe`, or describes the functions of a component without the plugin contract. Returns the JSON text.
     pub async fn describe(&self) -> Result<String, CallError> {
-        match self.functions() {
+        self.describe_as(None, None).await
+    }
+
+    /// Like [`PluginHarness::describe`]; functions get this namespace and version.
+    pub async fn describe_as(
+        &self,
+        namespace: Option<&str>,
+        version: Option<&str>,
+    ) -> Result<String, CallError> {
+        match self.component.describe_functions(&self.file, namespace, version) {
             Some(functions) => Ok(functions.json),
             None => self.sandbox.describe(&self.component, None).await,
         }

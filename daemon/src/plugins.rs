@@ -40,9 +40,9 @@ pub use canary::FailingCanary;
 pub use from_definition::Definition;
 pub use history::{capabilities_view, tool_details, tool_views};
 pub use load::BuiltIn;
-pub use sources::{PasswordSource, PluginFolder, PluginRegistry, Registries, read_password};
-pub use owned::{OwnedBounds, OwnedLoad};
 pub use load_request::{CanaryShare, LoadRequest, LoadSource};
+pub use owned::{OwnedBounds, OwnedLoad};
+pub use sources::{PasswordSource, PluginFolder, PluginRegistry, Registries, read_password};
 pub use trust::PublisherKey;
 
 use crate::clock::now_ms;
@@ -53,8 +53,8 @@ use crate::store::Store;
 use background_loads::BackgroundLoads;
 use files::{FileHandle, PluginFiles};
 use history::{FailedPlugin, History, Version};
+pub use load::digest_of;
 use owned::OwnedPlugins;
-use load::digest_of;
 use trust::PublisherKeys;
 
 /// What is known of a plugin beside its description.

@@ -10,6 +10,8 @@ use toolgate_cli::document::text_from;
 use toolgate_cli::{Failure, Printer, Remote, tool};
 use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
 
+use super::sign::{self, Keygen, Sign, Verify};
+
 use super::push::{self, PushOptions};
 
 const IMPORT_EXAMPLES: &str = "
@@ -22,7 +24,7 @@ const IMPORT_EXAMPLES: &str = "
 const NAMESPACE: &str = "imported";
 
 #[derive(Args)]
-#[command(after_help = format!("{}{IMPORT_EXAMPLES}", toolgate_cli::plugin::EXAMPLES))]
+#[command(after_help = format!("{}{IMPORT_EXAMPLES}{}", toolgate_cli::plugin::EXAMPLES, sign::EXAMPLES))]
 pub struct PluginOptions {
     #[command(flatten)]
     remote: Remote,
@@ -34,6 +36,12 @@ pub struct PluginOptions {
 enum PluginCommand {
     #[command(flatten)]
     Remote(toolgate_cli::plugin::PluginCommand),
+    /// Generate a key to sign plugin files with, and print its public part
+    Keygen(Keygen),
+    /// Sign a plugin file
+    Sign(Sign),
+    /// Verify the signature of a plugin file
+    Verify(Verify),
     /// Create a tool from an API without code
     Import {
         #[command(subcommand)]
@@ -86,6 +94,15 @@ pub fn run(options: PluginOptions, environment_token: Option<OsString>) -> Resul
         }),
         PluginCommand::Push(options) => {
             super::here(remote.json, async |printer| push::run(*options, printer).await)
+        }
+        PluginCommand::Keygen(options) => {
+            super::here(remote.json, async |printer| sign::keygen(&options, printer))
+        }
+        PluginCommand::Sign(options) => {
+            super::here(remote.json, async |printer| sign::sign(&options, printer).await)
+        }
+        PluginCommand::Verify(options) => {
+            super::here(remote.json, async |printer| sign::verify(&options, printer))
         }
         PluginCommand::Import { from: ImportCommand::Openapi(options) } => match &options.name {
             None => super::here(remote.json, async |printer| {

@@ -412,7 +412,7 @@ fn namespaces(plugins: &[BuiltIn]) -> Arc<[Namespace]> {
 }
 
 /// The digest of an uploaded plugin. A plugin that is built from a definition has another (see `from_definition`).
-pub(super) fn digest_of(file: &[u8]) -> Digest {
+pub fn digest_of(file: &[u8]) -> Digest {
     Digest::from_sha256(audit::sha256(file).0)
 }
 
