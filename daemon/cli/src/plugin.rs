@@ -30,6 +30,8 @@ Examples:
   toolgate plugin load build/plugin.wasm --namespace weather --yes
   toolgate plugin load oci://registry.example.org/tools/weather:1.2.0
   toolgate plugin load weather.wasm --signature weather.wasm.sig
+  toolgate plugin load weather.wasm --canary 10
+  toolgate plugin load ours.wasm --organization acme
   toolgate plugin approve weather
   toolgate plugin approve weather --digest sha256:21fe… --keep-grant
   toolgate plugin key put acme-2026 --publisher acme --public-key ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo= --namespace crm --namespace 'billing-*'
@@ -53,7 +55,11 @@ const FILE_BYTES: u64 = 512 << 20;
 #[derive(Subcommand)]
 pub enum PluginCommand {
     /// List the loaded plugins
-    List,
+    List {
+        /// Those that this organization loaded for itself
+        #[arg(long, alias = "org", value_name = "ORG")]
+        organization: Option<String>,
+    },
     /// Load a plugin file, or a new version of a loaded plugin
     Load(LoadOptions),
     /// Approve the version of a plugin that waits for consent, after a look at its differences
@@ -67,6 +73,9 @@ pub enum PluginCommand {
     Show {
         /// The plugin
         namespace: String,
+        /// The organization that has it for itself
+        #[arg(long, alias = "org", value_name = "ORG")]
+        organization: Option<String>,
     },
     /// Replace the grant of a plugin, which limits what its calls may reach; without a file, show the grant
     Grant {
@@ -82,6 +91,9 @@ pub enum PluginCommand {
     Remove {
         /// The plugin
         namespace: String,
+        /// The organization that has it for itself
+        #[arg(long, alias = "org", value_name = "ORG")]
+        organization: Option<String>,
     },
     /// Return to the version before the current one
     Rollback {
@@ -102,15 +114,16 @@ pub enum PluginCommand {
 
 pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     match command {
-        PluginCommand::List => {
-            let plugins: Vec<PluginView> = client.list_all("/v1/plugins").await?;
+        PluginCommand::List { organization } => {
+            let plugins: Vec<PluginView> = client.list_all(&folder(organization.as_deref())).await?;
             Ok(printer.list(["NAMESPACE", "VERSION", "STATE", "TOOLS", "PURPOSE"], &plugins, row)?)
         }
         PluginCommand::Load(options) => load::load(client, printer, &options).await,
         PluginCommand::Approve(options) => approve::approve(client, printer, &options).await,
         PluginCommand::Key { command } => key::run(command, client, printer).await,
-        PluginCommand::Show { namespace } => {
-            let plugin: PluginLoaded = client.get(&path(&namespace)).send().await?.body;
+        PluginCommand::Show { namespace, organization } => {
+            let path = path_in(organization.as_deref(), &namespace);
+            let plugin: PluginLoaded = client.get(&path).send().await?.body;
             Ok(printer.json(&plugin)?)
         }
         PluginCommand::Grant { namespace, file: None, .. } => {
@@ -121,8 +134,9 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
             let line = format!("plugin `{namespace}` has its grant, for calls from now on");
             Ok(printer.result(&accepted, &line)?)
         }
-        PluginCommand::Remove { namespace } => {
-            client.delete(&path(&namespace)).send::<IgnoredAny>().await?;
+        PluginCommand::Remove { namespace, organization } => {
+            let path = path_in(organization.as_deref(), &namespace);
+            client.delete(&path).send::<IgnoredAny>().await?;
             let line = format!("plugin `{namespace}` is removed");
             Ok(printer.result(&json!({"removed": namespace}), &line)?)
         }
@@ -253,7 +267,19 @@ pub fn read_component(file: &Path) -> Result<Vec<u8>, Failure> {
 }
 
 pub fn path(namespace: &str) -> String {
-    format!("/v1/plugins/{}", escape(namespace))
+    path_in(None, namespace)
+}
+
+/// The path of a plugin of the platform, or of one that an organization loaded for itself.
+pub fn path_in(organization: Option<&str>, namespace: &str) -> String {
+    format!("{}/{}", folder(organization), escape(namespace))
+}
+
+fn folder(organization: Option<&str>) -> String {
+    match organization {
+        None => "/v1/plugins".to_owned(),
+        Some(organization) => format!("/v1/orgs/{}/plugins", escape(organization)),
+    }
 }
 
 #[cfg(test)]
@@ -285,7 +311,7 @@ pub mod tests {
     async fn a_list_shows_each_plugin_with_its_state() {
         let item = plugin();
         let run = run_command(
-            PluginCommand::List,
+            PluginCommand::List { organization: None },
             vec![Canned::json(200, json!({"items": [item], "next_cursor": null}))],
         )
         .await;
@@ -298,7 +324,11 @@ pub mod tests {
         let namespace = || "weather".to_owned();
         let gone = Canned::empty(204);
         let cases = [
-            (PluginCommand::Show { namespace: namespace() }, weather(), "GET /v1/plugins/weather"),
+            (
+                PluginCommand::Show { namespace: namespace(), organization: None },
+                weather(),
+                "GET /v1/plugins/weather",
+            ),
             (
                 PluginCommand::Grant { namespace: namespace(), file: None, add: false },
                 Canned::json(200, json!({"network": []})),
@@ -315,7 +345,11 @@ pub mod tests {
                 weather(),
                 "POST /v1/plugins/weather/disable",
             ),
-            (PluginCommand::Remove { namespace: namespace() }, gone, "DELETE /v1/plugins/weather"),
+            (
+                PluginCommand::Remove { namespace: namespace(), organization: None },
+                gone,
+                "DELETE /v1/plugins/weather",
+            ),
         ];
         for (command, answer, line) in cases {
             let run = run_command(command, vec![answer]).await;

@@ -3,9 +3,8 @@
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
-use toolgate_api::custom_tool::ConsentRequest;
 use toolgate_api::page::List;
-use toolgate_api::plugin::{PluginLoaded, PluginView};
+use toolgate_api::plugin::{GrantAfterApproval, PluginApproval, PluginApproved, PluginLoaded, PluginView};
 use utoipa::IntoParams;
 
 use super::body::{self, Json};
@@ -122,21 +121,23 @@ pub async fn put(
 
 /// Consent to the version of an organization's plugin that waits.
 ///
-/// The request has the digest of the version, so that none that was loaded meanwhile takes effect.
+/// The request has the digest of the version, so that none that was loaded meanwhile takes effect. A grant by an operator is
+/// kept.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/plugins/{namespace}/approve", tag = "plugins", operation_id = "approve_owned_plugin",
     params(CustomToolPath),
-    request_body(content = ConsentRequest),
-    responses((status = 200, description = "It serves.", body = PluginView), NoOwnedPlugin, NoConsentPending, InvalidPlugin, AssertionBroken, AuditUnavailable),
+    request_body(content = PluginApproval),
+    responses((status = 200, description = "It serves.", body = PluginApproved), NoOwnedPlugin, NoConsentPending, InvalidPlugin, AssertionBroken, AuditUnavailable),
 )]
 pub async fn approve(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path((organization, namespace)): Path<(String, String)>,
-    Json(consent): Json<ConsentRequest>,
-) -> Result<axum::Json<PluginView>, Problem> {
+    Json(approval): Json<PluginApproval>,
+) -> Result<axum::Json<PluginApproved>, Problem> {
     let key = own_tool(&caller, &organization, &namespace)?;
-    Ok(axum::Json(app.admin().approve_owned_plugin(app.actor(&caller), &key, &consent.digest).await?))
+    let plugin = app.admin().approve_owned_plugin(app.actor(&caller), &key, &approval.digest).await?;
+    Ok(axum::Json(PluginApproved { plugin, grant: GrantAfterApproval::Kept }))
 }
 
 /// Remove a plugin of an organization and its versions.

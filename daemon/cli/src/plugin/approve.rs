@@ -6,7 +6,7 @@ use toolgate_api::plugin::{
     VersionView,
 };
 
-use super::{asks, path, show};
+use super::{asks, path_in, show};
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::print::Printer;
@@ -24,6 +24,9 @@ pub struct ApproveOptions {
     /// Approve without asking what is shown
     #[arg(long)]
     yes: bool,
+    /// The organization that has it for itself
+    #[arg(long, alias = "org", value_name = "ORG")]
+    organization: Option<String>,
 }
 
 pub async fn approve(
@@ -31,11 +34,12 @@ pub async fn approve(
     printer: &mut Printer<'_>,
     options: &ApproveOptions,
 ) -> Result<(), Failure> {
-    let ApproveOptions { namespace, digest, keep_grant, yes } = options;
+    let ApproveOptions { namespace, digest, keep_grant, yes, organization } = options;
+    let path = path_in(organization.as_deref(), namespace);
     if let Some(digest) = digest {
-        return send(client, printer, namespace, digest, *keep_grant).await;
+        return send(client, printer, &path, digest, *keep_grant).await;
     }
-    let shown: PluginLoaded = client.get(&path(namespace)).send().await?.body;
+    let shown: PluginLoaded = client.get(&path).send().await?.body;
     let waits =
         |version: &&VersionView| matches!(version.state, PluginState::Quarantined | PluginState::Canary);
     let Some(waiting) = shown.plugin.versions.iter().find(waits) else {
@@ -45,11 +49,11 @@ pub async fn approve(
     printer.note(&format!("version {} ({})", waiting.version, waiting.digest))?;
     print_differences(printer, &waiting.diff)?;
     if *yes || asks("Serve this version? [y/N] ")? {
-        return send(client, printer, namespace, &waiting.digest, *keep_grant).await;
+        return send(client, printer, &path, &waiting.digest, *keep_grant).await;
     }
     Err(Failure::new(
         "the version was not approved",
-        format!("approve it with `toolgate plugin approve {namespace} --digest {}`", waiting.digest),
+        format!("approve it with `{}`", command(organization.as_deref(), namespace, &waiting.digest)),
     ))
 }
 
@@ -57,14 +61,20 @@ pub async fn approve(
 pub async fn ask_for_consent(
     client: &Client,
     printer: &mut Printer<'_>,
+    organization: Option<&str>,
     namespace: &str,
     digest: &str,
 ) -> Result<(), Failure> {
     if asks("Serve this version? [y/N] ")? {
-        return send(client, printer, namespace, digest, false).await;
+        return send(client, printer, &path_in(organization, namespace), digest, false).await;
     }
-    let command = format!("toolgate plugin approve {namespace} --digest {digest}");
+    let command = command(organization, namespace, digest);
     Ok(printer.note(&format!("the version before serves on; `{command}` approves this one"))?)
+}
+
+fn command(organization: Option<&str>, namespace: &str, digest: &str) -> String {
+    let of = organization.map(|name| format!(" --organization {name}")).unwrap_or_default();
+    format!("toolgate plugin approve {namespace} --digest {digest}{of}")
 }
 
 /// Prints each difference with the old and the new value.
@@ -87,17 +97,18 @@ pub fn print_differences(
 async fn send(
     client: &Client,
     printer: &mut Printer<'_>,
-    namespace: &str,
+    path: &str,
     digest: &str,
     keep_grant: bool,
 ) -> Result<(), Failure> {
     let approval = PluginApproval { digest: digest.to_owned(), keep_grant };
-    let post = client.post(&format!("{}/approve", path(namespace))).json(&approval);
+    let post = client.post(&format!("{path}/approve")).json(&approval);
     let approved: PluginApproved = post.send().await?.body;
     if approved.grant == GrantAfterApproval::Removed {
         printer.warning(&format!(
-            "the grant of `{namespace}` is removed, since the version asks for other capabilities or limits: \
-             grant anew what it needs with `toolgate plugin grant`"
+            "the grant of `{}` is removed, since the version asks for other capabilities or limits: \
+             grant anew what it needs with `toolgate plugin grant`",
+            approved.plugin.namespace
         ))?;
     }
     show(printer, &approved.plugin, &approved)
@@ -114,7 +125,13 @@ mod tests {
 
     async fn run_command(digest: Option<&str>, yes: bool, answers: Vec<Canned>) -> Run {
         let digest = digest.map(str::to_owned);
-        let options = ApproveOptions { namespace: "weather".into(), digest, keep_grant: false, yes };
+        let options = ApproveOptions {
+            namespace: "weather".into(),
+            digest,
+            keep_grant: false,
+            yes,
+            organization: None,
+        };
         run_with(answers, false, async |client, printer| approve(client, printer, &options).await).await
     }
 

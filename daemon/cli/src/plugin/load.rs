@@ -10,7 +10,7 @@ use toolgate_api::name::Namespace;
 use toolgate_api::plugin::{HintsState, PluginLoaded, PluginState, PluginView, RegistryLoad, ToolView};
 
 use super::approve::{ask_for_consent, print_differences};
-use super::{asks, path, read_component, show};
+use super::{asks, path_in, read_component, show};
 use crate::client::Client;
 use crate::document;
 use crate::failure::Failure;
@@ -32,6 +32,12 @@ pub struct LoadOptions {
     /// Confirm the hints of its tools without asking
     #[arg(long)]
     pub yes: bool,
+    /// Give a new version this percentage of the calls at first; it must look the same to models
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=50))]
+    pub canary: Option<u8>,
+    /// Load it for this organization alone, where the platform's policy allows it
+    #[arg(long, alias = "org", value_name = "ORG", conflicts_with = "canary")]
+    pub organization: Option<String>,
 }
 
 pub async fn load(client: &Client, printer: &mut Printer<'_>, options: &LoadOptions) -> Result<(), Failure> {
@@ -48,12 +54,15 @@ pub async fn load(client: &Client, printer: &mut Printer<'_>, options: &LoadOpti
         return Ok(());
     }
     print_differences(printer, &loaded.plugin.diff)?;
-    ask_for_consent(client, printer, &loaded.plugin.namespace, &loaded.plugin.digest).await
+    let PluginView { namespace, digest, .. } = &loaded.plugin;
+    ask_for_consent(client, printer, upload.organization.as_deref(), namespace, digest).await
 }
 
 /// A plugin to be loaded.
 struct Upload {
     namespace: String,
+    organization: Option<String>,
+    canary: Option<u8>,
     body: Body,
     /// The envelope in base64.
     signature: Option<String>,
@@ -76,7 +85,8 @@ impl Upload {
             None => Body::File(read_component(file)?.into()),
         };
         let signature = signature_file(options).map(|file| read_signature(&file)).transpose()?;
-        Ok(Self { namespace, body, signature })
+        let (organization, canary) = (options.organization.clone(), options.canary);
+        Ok(Self { namespace, organization, canary, body, signature })
     }
 
     fn announce(&self, printer: &mut Printer<'_>) -> Result<(), Failure> {
@@ -95,8 +105,12 @@ impl Upload {
     }
 
     async fn send(&self, client: &Client, confirm_hints: bool) -> Result<PluginLoaded, Failure> {
-        let query = if confirm_hints { "?confirm=hints" } else { "" };
-        let put = client.put(&format!("{}{query}", path(&self.namespace)));
+        let confirm = confirm_hints.then(|| "confirm=hints".to_owned());
+        let canary = self.canary.map(|percent| format!("canary={percent}"));
+        let query: Vec<String> = canary.into_iter().chain(confirm).collect();
+        let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
+        let path = path_in(self.organization.as_deref(), &self.namespace);
+        let put = client.put(&format!("{path}{query}"));
         let put = match &self.body {
             Body::Registry(load) => put.json(load),
             Body::File(component) => put.body("application/wasm", component.clone()),
@@ -289,6 +303,24 @@ mod tests {
         let run = run_command(load, vec![Canned::json(200, answer)]).await;
         run.result.expect("loaded");
         assert!(run.notes.contains("with a `fuel` of 0 no call can run (`/limits/fuel`)"), "{}", run.notes);
+    }
+
+    #[tokio::test]
+    async fn o1_a_canary_is_asked_for_with_its_share() {
+        let (_folder, file) = folder();
+        let load = LoadOptions { file, canary: Some(10), yes: true, ..Default::default() };
+        let run = run_command(load, vec![Canned::json(200, with_hints("confirmed"))]).await;
+        run.result.expect("loaded");
+        assert_eq!(run.asked[0].line(), "PUT /v1/plugins/weather?canary=10&confirm=hints");
+    }
+
+    #[tokio::test]
+    async fn r9_16_a_file_is_loaded_for_an_organization() {
+        let (_folder, file) = folder();
+        let load = LoadOptions { file, organization: Some("acme".into()), ..Default::default() };
+        let run = run_command(load, vec![weather()]).await;
+        run.result.expect("loaded");
+        assert_eq!(run.asked[0].line(), "PUT /v1/orgs/acme/plugins/weather");
     }
 
     #[tokio::test]
