@@ -167,7 +167,7 @@ impl Fixture {
                 return reply.expect_refusal(403, "FORBIDDEN");
             }
             // No MCP server is mounted here; `mounts.rs` has one.
-            _ if caller.reach == Reach::Own && needs_mcp_server(&operation.id) => {
+            _ if caller.reach == Reach::Own && finds_nothing_that_waits(&operation.id) => {
                 return reply.expect_refusal(409, "CONFLICT");
             }
             _ if caller.reach == Reach::Own => {
@@ -216,9 +216,18 @@ impl Fixture {
         let place = format!("/v1/orgs/{ORGANIZATION}/credentials/{credential}");
         let document = if operation.id == "connect_credential" { user_credential() } else { secret() };
         self.operator.make(&place, &document).expect(201);
-        if operation.path.contains("/tools/{namespace}") {
+        if operation.path.contains("/publisher-keys") {
+            for scope in ["platform".to_owned(), format!("orgs/{ORGANIZATION}")] {
+                let place = format!("/v1/{scope}/publisher-keys/{credential}");
+                self.operator.make(&place, &publisher_key()).expect(201);
+            }
+        }
+        let is_of_tool = ["/tools/{namespace}", "/enabled/{namespace}"].iter().any(|path| operation.path.contains(path));
+        if is_of_tool {
             let tool = format!("/v1/orgs/{ORGANIZATION}/tools/shop");
-            for (place, document) in [(tool.clone(), shop()), (format!("{tool}/grant"), json!({}))] {
+            let enabled = format!("/v1/orgs/{ORGANIZATION}/enabled/shop");
+            let documents = [(tool.clone(), shop()), (format!("{tool}/grant"), json!({})), (enabled, json!({}))];
+            for (place, document) in documents {
                 if self.operator.get(&place).header("etag").is_none() {
                     self.operator.make(&place, &document).expect(201);
                 }
@@ -311,6 +320,7 @@ fn path(operation: &Operation, targets: &Targets) -> String {
     let query = match operation.id.as_str() {
         "list_approvals" => format!("?organization={organization}"),
         "export_audit" => format!("?organization={organization}"),
+        "list_catalogue" => format!("?org={organization}"),
         "search_audit" => format!("?organization={organization}&limit=1"),
         "finish_connecting" => "?state=none&code=none".to_owned(),
         _ => String::new(),
@@ -351,8 +361,9 @@ fn body(operation: &str, targets: &Targets) -> Option<Value> {
                 json!({"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "paths": paths});
             json!({"namespace": "imported", "base_url": "https://shop.example", "document": document, "dry_run": true})
         }
+        "put_enabled_plugin" => json!({"config": {}}),
         "put_custom_tool" => shop(),
-        "approve_custom_tool" => json!({"digest": format!("sha256:{}", "0".repeat(64))}),
+        "approve_custom_tool" | "approve_plugin" => json!({"digest": format!("sha256:{}", "0".repeat(64))}),
         "try_tool" => {
             json!({"organization": organization, "tool": "arithmetic/evaluate", "arguments": calculation})
         }
@@ -361,6 +372,7 @@ fn body(operation: &str, targets: &Targets) -> Option<Value> {
             json!({"url": "https://127.0.0.1:1/", "organization": organization})
         }
         "put_credential" => secret(),
+        "put_publisher_key" | "put_org_publisher_key" => publisher_key(),
         "rotate_credential" => json!({"secret": "another"}),
         "unseal" => json!({"key": root_key}),
         "create_token" => json!({"role": "orchestrator", "organization": organization}),
@@ -375,14 +387,19 @@ fn secret() -> Value {
     json!({"provider": "stripe", "kind": "bearer", "secret": "sk_test", "bound_to": [{"host": "api.stripe.com"}]})
 }
 
+/// Document of a publisher's key.
+fn publisher_key() -> Value {
+    json!({"publisher": "acme", "public_key": "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", "namespaces": "*"})
+}
+
 /// Custom tool document.
 fn shop() -> Value {
     let action = json!({"name": "list", "description": "Lists.", "method": "GET", "path": "/", "input_schema": {"type": "object"}});
     json!({"description": "A shop.", "base_url": "https://shop.example", "actions": [action]})
 }
 
-fn needs_mcp_server(operation: &str) -> bool {
-    ["refresh_custom_tool", "approve_custom_tool"].contains(&operation)
+fn finds_nothing_that_waits(operation: &str) -> bool {
+    ["refresh_custom_tool", "approve_custom_tool", "approve_plugin"].contains(&operation)
 }
 
 /// Credential that a user connects.
