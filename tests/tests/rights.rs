@@ -23,6 +23,9 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 /// Organization that owns the targets.
 const ORGANIZATION: &str = "acme";
 
+/// Plugin that the organization loads for itself.
+const OWNED: &str = "owned";
+
 /// A kind of caller.
 struct Caller {
     name: &'static str,
@@ -112,7 +115,7 @@ impl Fixture {
         for agent in ["acme/bot", "acme/other", "rival/bot"] {
             operator.make_agent(agent, &json!({"enabled": ["*"]}));
         }
-        operator.make("/v1/platform/policy", &json!({})).expect(201);
+        operator.make("/v1/platform/policy", &json!({"owners_load_plugins": true})).expect(201);
         let orchestrator = json!({"role": "orchestrator", "organization": ORGANIZATION});
         Self { orchestrator: operator.with_new_token(&orchestrator), daemon, operator, made: 0 }
     }
@@ -233,10 +236,15 @@ impl Fixture {
                 }
             }
         }
+        if operation.path.starts_with("/v1/orgs/{org}/plugins") {
+            let place = format!("/v1/orgs/{ORGANIZATION}/plugins/{OWNED}");
+            let wasm = [("Content-Type", "application/wasm")];
+            self.operator.send("PUT", &place, &wasm, &plugin(OWNED, "1.0.0")).expect(200);
+        }
         if operation.path.starts_with("/v1/plugins/{namespace}") {
             // Two versions, for a rollback.
             for version in ["1.0.0", "1.0.1"] {
-                self.operator.load("answer", &plugin(version));
+                self.operator.load("answer", &plugin("answer", version));
             }
             let grant = "/v1/plugins/answer/grant";
             if self.operator.get(grant).header("etag").is_none() {
@@ -292,7 +300,11 @@ fn request(operation: &Operation, targets: &Targets) -> Request {
     let body = match operation.id.as_str() {
         "put_plugin" => {
             headers.push(("Content-Type", "application/wasm"));
-            plugin("1.0.2")
+            plugin("answer", "1.0.2")
+        }
+        "put_owned_plugin" => {
+            headers.push(("Content-Type", "application/wasm"));
+            plugin(OWNED, "1.0.0")
         }
         "write_file" => b"other text".to_vec(),
         id => body(id, targets).map_or_else(Vec::new, |body| {
@@ -315,7 +327,11 @@ fn path(operation: &Operation, targets: &Targets) -> String {
         "approvals" => approval,
         _ => token,
     };
-    let namespace = if resource == "plugins" { namespace } else { "shop" };
+    let namespace = match resource {
+        "plugins" => namespace,
+        _ if path.starts_with("/v1/orgs/{org}/plugins") => OWNED,
+        _ => "shop",
+    };
     let call = if operation.id == "post_client_result" { "asked" } else { "c1" };
     let query = match operation.id.as_str() {
         "list_approvals" => format!("?organization={organization}"),
@@ -363,7 +379,9 @@ fn body(operation: &str, targets: &Targets) -> Option<Value> {
         }
         "put_enabled_plugin" => json!({"config": {}}),
         "put_custom_tool" => shop(),
-        "approve_custom_tool" | "approve_plugin" => json!({"digest": format!("sha256:{}", "0".repeat(64))}),
+        "approve_custom_tool" | "approve_plugin" | "approve_owned_plugin" => {
+            json!({"digest": format!("sha256:{}", "0".repeat(64))})
+        }
         "try_tool" => {
             json!({"organization": organization, "tool": "arithmetic/evaluate", "arguments": calculation})
         }
@@ -399,7 +417,7 @@ fn shop() -> Value {
 }
 
 fn finds_nothing_that_waits(operation: &str) -> bool {
-    ["refresh_custom_tool", "approve_custom_tool", "approve_plugin"].contains(&operation)
+    ["refresh_custom_tool", "approve_custom_tool", "approve_plugin", "approve_owned_plugin"].contains(&operation)
 }
 
 /// Credential that a user connects.
@@ -527,6 +545,6 @@ fn reviewed_path(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rights").join(file)
 }
 
-fn plugin(version: &str) -> Vec<u8> {
-    PluginFile::new("answer").with_member("version", json!(version)).build()
+fn plugin(namespace: &str, version: &str) -> Vec<u8> {
+    PluginFile::new(namespace).with_member("version", json!(version)).build()
 }
