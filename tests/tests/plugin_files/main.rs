@@ -6,7 +6,9 @@
 
 mod bombs;
 mod corruption;
+mod folder;
 mod plain;
+mod registry;
 mod retention;
 mod shapes;
 mod shutdown;

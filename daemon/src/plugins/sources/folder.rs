@@ -41,6 +41,9 @@ const SETTLE_TIME: Duration = Duration::from_millis(200);
 /// Time between two looks without an event: some file systems send none.
 const LOOK_INTERVAL: Duration = Duration::from_secs(30);
 
+/// Time between two looks at a folder that is not there: it may be mounted late.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Failures of one look that are logged one by one.
 const LOGGED_FAILURES: usize = 20;
 
@@ -106,7 +109,7 @@ impl PluginFolder {
             let next = self.look(&mut events).await;
             match (next, &mut events) {
                 (Next::AtEvent, Some(events)) => drop(timeout(LOOK_INTERVAL, events.wait()).await),
-                (Next::AtEvent, None) => sleep(LOOK_INTERVAL).await,
+                (Next::AtEvent, None) => sleep(RETRY_INTERVAL).await,
                 (Next::Soon, _) => {}
             }
             sleep(SETTLE_TIME).await;
