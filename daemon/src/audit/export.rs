@@ -29,6 +29,9 @@ use super::{Audit, blocking};
 /// Bytes of lines that are read at once. The last line may go beyond.
 const CHUNK_BYTES: usize = 256 * 1024;
 
+/// Segments without a wanted record that are read at once.
+const SEGMENTS_AT_ONCE: usize = 2;
+
 /// Open intents that are looked up in one query.
 const LOOKED_UP: usize = 500;
 
@@ -147,14 +150,22 @@ async fn owned(
 }
 
 impl Exporter {
-    /// Reads the next lines, up to the record `durable`; empty at that record.
+    /// Whether everything up to the record `durable` was read.
+    pub fn has_reached(&self, durable: Anchor) -> bool {
+        self.at.sequence >= durable.sequence
+    }
+
+    /// Reads the next lines, up to the record `durable`, of a bounded part of the log.
     pub fn read(&mut self, durable: Anchor) -> io::Result<Vec<u8>> {
         let mut lines = Vec::new();
         if !self.has_begun {
             self.has_begun = true;
             self.begin(&mut lines);
         }
-        while self.at.sequence < durable.sequence && lines.len() < CHUNK_BYTES {
+        for _ in 0..SEGMENTS_AT_ONCE {
+            if self.has_reached(durable) || lines.len() >= CHUNK_BYTES {
+                break;
+            }
             self.read_segment(durable, &mut lines)?;
         }
         Ok(lines)

@@ -272,6 +272,10 @@ impl ExportStream {
                 self.exporter = Some(exporter);
                 return Some(Ok(lines));
             }
+            if !exporter.has_reached(goal) {
+                self.exporter = Some(exporter);
+                continue;
+            }
             let Some(changes) = &mut self.changes else { return Some(Ok(exporter.end())) };
             let is_quiet = tokio::select! {
                 biased;
