@@ -102,11 +102,13 @@ fn o1_a_file_that_is_renamed_into_the_folder_is_loaded_and_replaced() {
     watched.put("weather.wasm", &file("weather", 2));
     watched.wait_for_version("weather", "2.0.0");
     assert_eq!(watched.answer("weather"), 2);
-    let rows = watched.daemon.operator().audit("kind=admin&limit=20");
-    let loads: Vec<_> = rows.iter().filter(|row| row["admin"]["action"] == "plugin.load").collect();
-    assert_eq!(loads.len(), 2, "{rows:?}");
-    assert!(loads.iter().all(|row| row["admin"]["outcome"] == "ok"), "{rows:?}");
-    assert!(loads.iter().all(|row| row.to_string().contains("\"folder\"")), "{rows:?}");
+    let rows = wait::until("both outcomes", || {
+        let rows = watched.daemon.operator().audit("kind=admin&limit=20");
+        let of_loads = rows.into_iter().filter(|row| row["admin"]["action"] == "plugin.load");
+        let done: Vec<_> = of_loads.filter(|row| row["admin"]["outcome"] == "ok").collect();
+        (done.len() == 2).then_some(done)
+    });
+    assert!(rows.iter().all(|row| row.to_string().contains("\"folder\"")), "{rows:?}");
     // The same file again is no other version.
     watched.put("weather.wasm", &file("weather", 2));
     watched.wait_for_looks("marker");
