@@ -67,6 +67,8 @@ enum Command {
     Run(run::RunOptions),
     /// Load, list, enable, disable and remove plugins
     Plugin(plugin::PluginOptions),
+    /// Show, replace, explain, compare and test the policies that decide calls
+    Policy(policy::PolicyOptions),
     /// Serve an agent's tools to an MCP client that starts this program
     Mcp(mcp::McpCommand),
     #[command(flatten)]
@@ -130,6 +132,7 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::Check(options) => here(options.json, async |printer| check::run(options, printer).await),
         Command::Run(options) => here(options.json, async |printer| run::run(options, printer).await),
         Command::Plugin(options) => plugin::run(options, environment_token),
+        Command::Policy(options) => policy::run(options, environment_token),
         Command::Mcp(command) => mcp::run(command, environment_token),
         Command::Remote(command) => command.run(environment_token),
     }
@@ -184,6 +187,9 @@ mod tests {
             "toolgate policy put acme policy.json --strict --json",
             "toolgate policy explain acme/bot files/write --channel sms --session s_1",
             "toolgate policy diff acme/bot -",
+            "toolgate policy assertions put platform a.json --json",
+            "toolgate policy test policies --json",
+            "toolgate webhook put acme/chat https://h.example/a --secret-file -",
             "toolgate approval list --organization acme --state pending",
             "toolgate approval approve a_1 --reason fine --uses 3 --expires-in 60 --arguments {}",
             "toolgate approval deny a_1 --reason no --json",
@@ -230,6 +236,9 @@ mod tests {
             "toolgate policy show acme/bot/more",
             "toolgate policy explain acme",
             "toolgate policy put acme",
+            "toolgate policy assertions put acme",
+            "toolgate policy test",
+            "toolgate webhook put acme/chat",
             "toolgate approval list --state perhaps",
             "toolgate approval approve",
             "toolgate approval deny a_1 --uses 2",

@@ -22,8 +22,9 @@ mod catalogue;
 mod enabled;
 mod organization;
 mod agent;
-mod policy;
+pub mod policy;
 mod approval;
+mod webhook;
 mod session;
 mod events;
 pub mod mcp;
@@ -55,10 +56,10 @@ pub enum RemoteCommand {
     Org(organization::OrganizationOptions),
     /// Create, show, list and delete the agents of an organization
     Agent(agent::AgentOptions),
-    /// Show, replace, explain and compare the policies that decide calls
-    Policy(policy::PolicyOptions),
     /// List, approve and deny calls that wait for approval
     Approval(approval::ApprovalOptions),
+    /// Announce approvals to an endpoint of an organization
+    Webhook(webhook::WebhookOptions),
     /// Open, show and end sessions, and enable or disable their tools
     Session(session::SessionOptions),
     /// Follow the events of calls as a stream
@@ -92,12 +93,12 @@ impl RemoteCommand {
             Self::Agent(agent) => {
                 agent.remote.run(token, async |client, out| agent::run(agent.command, client, out).await)
             }
-            Self::Policy(policy) => {
-                policy.remote.run(token, async |client, out| policy::run(policy.command, client, out).await)
-            }
             Self::Approval(approval) => approval
                 .remote
                 .run(token, async |client, out| approval::run(approval.command, client, out).await),
+            Self::Webhook(webhook) => webhook
+                .remote
+                .run(token, async |client, out| webhook::run(webhook.command, client, out).await),
             Self::Session(session) => session
                 .remote
                 .run(token, async |client, out| session::run(session.command, client, out).await),
