@@ -58,6 +58,7 @@ impl Admin {
             let Pulled { file, signature, digest } = registries.pull(reference, limit_bytes).await?;
             let (reference, digest) = (reference.to_string(), digest.to_string());
             let source = LoadSource::Registry { reference, digest };
+            let signature = request.signature.clone().or(signature);
             self.parts().plugins.load(file, LoadRequest { source, signature, ..request }).await
         };
         self.run_audited(action, loading).await

@@ -71,7 +71,7 @@ impl Plugins {
     ) -> Result<(), CallError> {
         let Pulled { file, signature, digest } = load.token.run_until_cancelled(pulling).await?;
         load.file = file;
-        load.request.signature = signature;
+        load.request.signature = load.request.signature.take().or(signature);
         load.request.source =
             LoadSource::Registry { reference: reference.to_string(), digest: digest.to_string() };
         Ok(())
