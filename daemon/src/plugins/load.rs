@@ -16,6 +16,7 @@ use toolgate_sandbox::{Component, FunctionsDescription};
 use super::background_loads::LoadToken;
 use super::from_definition::kind_of_component;
 use super::history::{FailedPlugin, FailedVersion, KeptVersion};
+use super::sources::check_source;
 use super::trust::{Signer, check_holder};
 use super::{
     BUILT_IN, CanaryShare, Embedded, FileHandle, History, LoadRequest, LoadSource, Plugins, Version, canary,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use toolgate_api::name::{Name, Namespace};
+pub use toolgate_api::plugin::PluginSource as LoadSource;
 
 /// The parameters of one load beside its file.
 #[derive(Clone, Debug)]
@@ -20,22 +21,6 @@ pub struct LoadRequest {
     pub confirm_hints: bool,
     /// The share of calls that the version gets at first; all of them if absent.
     pub canary: Option<CanaryShare>,
-}
-
-/// The origin of a plugin file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoadSource {
-    /// The body of a request, or a file that the daemon kept.
-    Upload,
-    /// The watched folder.
-    Folder,
-    /// An OCI registry.
-    Registry {
-        /// The reference as it was asked for, with its tag.
-        reference: String,
-        /// The digest of the manifest that the tag named.
-        digest: String,
-    },
 }
 
 /// A share of the calls of a plugin, 1 to 50 percent.

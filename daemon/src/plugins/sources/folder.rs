@@ -309,11 +309,14 @@ impl Plugins {
         self.namespaces_from_folder().await.contains(namespace)
     }
 
-    /// Whether a file serves already, or an operator rolled back from it.
+    /// Whether a file serves already, waits for consent, or an operator rolled back from it.
     async fn needs_no_load(&self, namespace: &Namespace, digest: &Digest) -> bool {
         let loaded = self.0.loaded.lock().await;
         let history = loaded.get(namespace);
-        history.is_some_and(|history| history.serves(digest) || history.is_rolled_back(digest))
+        history.is_some_and(|history| {
+            let waits = history.quarantined.as_ref().is_some_and(|waiting| waiting.has_digest(digest));
+            waits || history.serves(digest) || history.is_rolled_back(digest)
+        })
     }
 
     async fn expect_from_folder(&self, namespace: &Namespace) -> Result<(), CallError> {
