@@ -26,6 +26,9 @@ const ORGANIZATION: &str = "acme";
 /// Plugin that the organization loads for itself.
 const OWNED: &str = "owned";
 
+/// Webhook of the organization.
+const WEBHOOK: &str = "chat";
+
 /// A kind of caller.
 struct Caller {
     name: &'static str,
@@ -109,7 +112,8 @@ fn every_operation_answers_every_caller_as_documented() {
 impl Fixture {
     fn start() -> Self {
         let oauth = "[oauth]\nresource = \"http://127.0.0.1/mcp\"\n[[oauth.issuers]]\nissuer = \"http://127.0.0.1:9\"\n";
-        let settings = format!("[credentials]\npublic_url = \"https://127.0.0.1\"\n{oauth}");
+        let webhooks = "[webhooks]\nplain_http = [\"127.0.0.1:9\"]\n";
+        let settings = format!("{webhooks}[credentials]\npublic_url = \"https://127.0.0.1\"\n{oauth}");
         let daemon = Daemon::start(PROGRAM, &settings);
         let operator = daemon.operator();
         for agent in ["acme/bot", "acme/other", "rival/bot"] {
@@ -160,6 +164,10 @@ impl Fixture {
         match (&operation.roles, caller.role) {
             // The callback of an OAuth flow works once, and no flow was started here.
             (None, _) if operation.id == "finish_connecting" => return reply.expect_refusal(410, "EXPIRED"),
+            // The callback of a webhook is signed, and this one is not.
+            (None, _) if operation.id == "decide_by_webhook" => {
+                return reply.expect_refusal(401, "UNAUTHENTICATED");
+            }
             (None, _) => assert_eq!(reply.status, 200, "{who}"),
             (Some(_), None) => {
                 assert_eq!(reply.header("www-authenticate"), Some("Bearer"), "{who}");
@@ -223,6 +231,19 @@ impl Fixture {
             for scope in ["platform".to_owned(), format!("orgs/{ORGANIZATION}")] {
                 let place = format!("/v1/{scope}/publisher-keys/{credential}");
                 self.operator.make(&place, &publisher_key()).expect(201);
+            }
+        }
+        if operation.path.contains("/webhooks") {
+            let place = format!("/v1/orgs/{ORGANIZATION}/webhooks/{WEBHOOK}");
+            let json = [("Content-Type", "application/json")];
+            self.operator.send("PUT", &place, &json, webhook().to_string().as_bytes());
+        }
+        if operation.path.contains("/policy/assertions") {
+            for scope in ["platform".to_owned(), format!("orgs/{ORGANIZATION}")] {
+                let place = format!("/v1/{scope}/policy/assertions");
+                if self.operator.get(&place).header("etag").is_none() {
+                    self.operator.make(&place, &json!({"assertions": []})).expect(201);
+                }
             }
         }
         let is_of_tool = ["/tools/{namespace}", "/enabled/{namespace}"].iter().any(|path| operation.path.contains(path));
@@ -341,12 +362,13 @@ fn path(operation: &Operation, targets: &Targets) -> String {
         "finish_connecting" => "?state=none&code=none".to_owned(),
         _ => String::new(),
     };
+    let name = if path.contains("/webhooks/") { WEBHOOK } else { credential.as_str() };
     let parameters = [
         ("{org}", organization.as_str()),
         ("{agent}", agent),
         ("{id}", id),
         ("{namespace}", namespace),
-        ("{name}", credential),
+        ("{name}", name),
         ("{call}", call),
         ("{path}", "a.txt"),
         ("{tool}", "call_time_now"),
@@ -390,6 +412,9 @@ fn body(operation: &str, targets: &Targets) -> Option<Value> {
             json!({"url": "https://127.0.0.1:1/", "organization": organization})
         }
         "put_credential" => secret(),
+        "put_webhook" => webhook(),
+        "decide_by_webhook" => json!({"token": "none", "decision": "deny"}),
+        "put_platform_assertions" | "put_organization_assertions" => json!({"assertions": []}),
         "put_publisher_key" | "put_org_publisher_key" => publisher_key(),
         "rotate_credential" => json!({"secret": "another"}),
         "unseal" => json!({"key": root_key}),
@@ -398,6 +423,11 @@ fn body(operation: &str, targets: &Targets) -> Option<Value> {
         "call_tools" => json!({"calls": [{"tool": "arithmetic/evaluate", "arguments": calculation}]}),
         _ => return None,
     })
+}
+
+/// Webhook whose endpoint refuses connections.
+fn webhook() -> Value {
+    json!({"url": "http://127.0.0.1:9/"})
 }
 
 /// Credential document.
