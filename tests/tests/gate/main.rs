@@ -5,8 +5,10 @@
 mod approvals;
 mod broker;
 mod cancellation;
+mod catalogue;
 mod client_results;
 mod code;
+mod consent;
 mod events;
 mod dialects;
 mod slow_audit;
