@@ -148,7 +148,7 @@ impl Fixture {
         shell.run(&lines.join("\n")).expect_success();
         let file = fs::read(folder.path().join("probe/probe.wasm")).expect("a component");
         let operator = self.daemon.operator();
-        operator.upload("probe", &file).expect(200);
+        operator.upload_approved("probe", &file);
         let agent = format!("acme/{}", language.option);
         operator.make_agent(&agent, &json!({"enabled": ["probe/*"], "limits": {"fuel": 300_000_000}}));
         operator.open_session(&agent)
