@@ -16,8 +16,9 @@ use toolgate_sandbox::Component;
 use crate::plugins::{BUILT_IN, Provenance};
 use crate::registry::Snapshot;
 
-/// Part of the score of the best match that a word of the category or the purpose adds.
-const CATEGORY: f32 = 0.5;
+/// Share of the best tool's score that a plugin gets for words in its name, category, purpose or publisher as they are written:
+/// more than a tool that only has a similar word.
+const AS_WRITTEN: f32 = 1.1;
 
 /// What is asked of the catalogue.
 #[derive(Clone, Debug, Default)]
@@ -289,7 +290,7 @@ impl Lister<'_> {
     }
 }
 
-/// The score of each plugin that has one of the words: in its tools, its category, its purpose or its publisher.
+/// The score of each plugin that has one of the words: in its tools, or in its name, category, purpose or publisher.
 async fn scores<'a>(
     snapshot: &Snapshot,
     organization: Option<&Name>,
@@ -308,12 +309,14 @@ async fn scores<'a>(
     for plugin in catalogue.plugins() {
         let descriptor = &plugin.descriptor;
         let texts = [&descriptor.category, &descriptor.purpose, &descriptor.publisher];
-        let texts: Vec<String> = texts.into_iter().flatten().map(|text| text.to_lowercase()).collect();
+        let texts = texts.into_iter().flatten().map(String::as_str);
+        let texts = texts.chain([descriptor.namespace.as_str()]);
+        let texts: Vec<String> = texts.map(str::to_lowercase).collect();
         let has = |word: &&String| texts.iter().any(|text| text.contains(word.as_str()));
         let having = words.iter().filter(has).count();
         if having > 0 {
             let share = having as f32 / words.len() as f32;
-            *scores.entry(descriptor.namespace.as_str()).or_default() += best * CATEGORY * share;
+            *scores.entry(descriptor.namespace.as_str()).or_default() += best * AS_WRITTEN * share;
         }
     }
     scores

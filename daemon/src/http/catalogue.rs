@@ -13,6 +13,8 @@ use super::problem::Problem;
 use super::state::App;
 use crate::catalogue::{CatalogueQuery, CatalogueSort};
 
+/// Entries of a page by default: each has all tools of a plugin.
+const ENTRIES: u32 = 20;
 /// Longest words of a search, in bytes.
 const WORDS_BYTES: usize = 1_000;
 
@@ -40,7 +42,7 @@ pub struct CatalogueParameters {
     cursor: Option<String>,
     /// Maximum number of entries on a page.
     #[serde(default, deserialize_with = "super::paging::page_limit::<1000, _>")]
-    #[param(minimum = 1, maximum = 1000, default = 100)]
+    #[param(minimum = 1, maximum = 1000, default = 20)]
     limit: Option<u32>,
 }
 
@@ -103,7 +105,7 @@ pub async fn list(
             SortParameter::Recent => CatalogueSort::Recent,
         }),
         cursor: parameters.cursor,
-        limit: parameters.limit.unwrap_or(100),
+        limit: parameters.limit.unwrap_or(ENTRIES),
     };
     Ok(axum::Json(app.admin().catalogue(&caller, query).await?))
 }

@@ -10,11 +10,13 @@
 //! - `memory`: the same beside guests that fill, copy, touch and grow memory
 //! - `fronts`: CPU time of a call over HTTP, TLS, HTTP/2 and MCP, beside `rmcp` alone
 //! - `lists`: lists of a thousand tools in each provider's form
+//! - `catalogue`: search in a catalogue of ten thousand tools
 //! - `scripts`: a call that a script makes, beside one of a request
 //! - `waiting`: memory of a call that waits for a slow upstream, for a thousand of them, and a small call beside them
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
 
+mod catalogue;
 mod endless;
 mod fronts;
 mod json;
@@ -39,7 +41,7 @@ fn main() {
     if std::env::args().any(|argument| argument == fronts::SERVE_RMCP) {
         return fronts::serve_rmcp();
     }
-    let parts: [(&str, fn()); 10] = [
+    let parts: [(&str, fn()); 11] = [
         ("start", plugins::start),
         ("plugins", plugins::many),
         ("search", search::search),
@@ -48,6 +50,7 @@ fn main() {
         ("memory", endless::memory),
         ("fronts", fronts::fronts),
         ("lists", lists::lists),
+        ("catalogue", catalogue::catalogue),
         ("scripts", scripts::scripts),
         ("waiting", waiting::waiting),
     ];

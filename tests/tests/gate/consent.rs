@@ -10,7 +10,7 @@ pub(crate) static CONSENTING: Shared<Consenting> = Shared::new();
 const SETTINGS: &str = "[consent]\nrequired = true\n";
 
 pub(crate) struct Consenting {
-    pub daemon: Daemon,
+    _daemon: Daemon,
     pub operator: Client,
     made: u32,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Tenant {
 impl Consenting {
     pub fn start() -> Self {
         let daemon = Daemon::start(PROGRAM, SETTINGS);
-        Self { operator: daemon.operator(), daemon, made: 0 }
+        Self { operator: daemon.operator(), _daemon: daemon, made: 0 }
     }
 
     pub fn tenant(&mut self) -> Tenant {
