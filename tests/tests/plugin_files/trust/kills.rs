@@ -1,5 +1,7 @@
 //! kill -9 at every sync of a load, of a load that waits, and of its approval: one consistent version serves afterwards.
 
+use std::path::Path;
+
 use toolgate_tests::{Options, compiled_code, sync_faults};
 
 use super::*;
