@@ -75,7 +75,7 @@ fn t9_every_command_of_the_guide_for_python_works() {
 /// Runs the guide's commands in one terminal. Those of the README of the new plugin are the same.
 fn run_guide(language: &Language, tested: &str) {
     let folder = tempfile::tempdir().expect("a folder");
-    let daemon = Daemon::start(PROGRAM, "");
+    let daemon = Daemon::start(PROGRAM, "[consent]\nrequired = true");
     let shell = shell(folder.path(), &daemon, language);
     let guide = guide_commands(language.section);
     let output = shell.run(&format!("set -e\n{}", guide.join("\n"))).expect_success();
