@@ -41,7 +41,7 @@ use crate::webhooks::Webhooks;
 pub use credentials::CredentialKey;
 pub use documents::{DocumentWrite, DocumentWritten};
 pub use explain::explain;
-pub use plugin_sources::RegistryPlugin;
+pub use plugin_sources::{OwnedRegistryPlugin, RegistryPlugin};
 
 /// Administers the daemon. Cheap to clone.
 #[derive(Clone)]

@@ -42,7 +42,9 @@ pub use history::{capabilities_view, tool_details, tool_views};
 pub use load::BuiltIn;
 pub use load_request::{CanaryShare, LoadRequest, LoadSource};
 pub use owned::{OwnedBounds, OwnedLoad};
-pub use sources::{PasswordSource, PluginFolder, PluginRegistry, Registries, read_password};
+pub use sources::{
+    LoginSource, OrganizationRegistries, PluginFolder, PluginRegistry, Registries, read_password,
+};
 pub use trust::PublisherKey;
 
 use crate::clock::now_ms;

@@ -56,7 +56,7 @@ use crate::identity::{AccessTokens, Identity};
 use crate::keys;
 use crate::logging;
 use crate::metrics::{Metrics, listener as metrics_listener};
-use crate::plugins::{BuiltIn, PluginFolder, PluginParts, Plugins, PublisherKey, Registries};
+use crate::plugins::{BuiltIn, OrganizationRegistries, PluginFolder, PluginParts, Plugins, PublisherKey, Registries};
 use crate::registry::{Registry, Replacement};
 use crate::sessions::{
     AnswerSettings, Answers, Bounds, InitialState, OPEN_MAX, OrganizationBounds, SessionSetup, Sessions,
@@ -230,6 +230,7 @@ impl PreparedDaemon {
         let judging = tokio::spawn(admin.clone().judge_canaries_until(stop.clone()));
         let announcing = tokio::spawn(admin.parts().webhooks.clone().run(stop.clone()));
         let (background, registries) = (TaskTracker::new(), self.registries()?);
+        let organization_registries = Some(self.organization_registries(&admin.parts().credentials)?);
         let watching = tokio::spawn(self.watch_plugin_folder(&admin, &background, &stop));
         let Self { config, folder, socket, exporter, .. } = self;
         reserve_space(&folder);
@@ -243,6 +244,7 @@ impl PreparedDaemon {
             serving: AtomicBool::new(true),
             background,
             registries,
+            organization_registries,
         });
         service.serve(app.clone());
         failure.disarm();
@@ -519,6 +521,16 @@ impl PreparedDaemon {
         let vault = if needs_vault { Some(self.vault()?) } else { None };
         let timeout = Duration::from_secs(settings.registry_timeout_seconds);
         Ok(Registries::of_settings(settings.registries(), vault.as_ref(), timeout)?)
+    }
+
+    /// The registries that organizations have credentials for: at public addresses, or at those of `credentials.private_hosts`.
+    fn organization_registries(&self, credentials: &Credentials) -> Result<OrganizationRegistries> {
+        let settings = &self.config.credentials;
+        let private_hosts = settings.private_hosts.clone().unwrap_or_default();
+        let ca_file = settings.ca_file.clone();
+        let http = HostClient::new(HostClientSettings { private_hosts, ca_file, ..Default::default() })?;
+        let timeout = Duration::from_secs(self.config.plugins.registry_timeout_seconds);
+        Ok(OrganizationRegistries { credentials: credentials.clone(), http, timeout })
     }
 
     fn plugins(&self, store: &Store, registry: &Registry) -> Result<Plugins> {

@@ -18,14 +18,22 @@ impl Admin {
         request: &LoadRequest,
         bounds: OwnedBounds,
     ) -> Result<PluginView, CallError> {
-        let loading = async {
-            let plugins = &self.parts().plugins;
-            let load = plugins.prepare_owned(key, file, request).await?;
-            // A custom tool and a plugin of one namespace would replace each other.
-            let _in_order = self.parts().custom.in_order(key).await;
-            plugins.install_owned(load, bounds).await
-        };
+        let loading = self.install_owned_file(key, file, request, bounds);
         self.change_owned_plugin(actor, key, "plugin.load", loading).await
+    }
+
+    pub(super) async fn install_owned_file(
+        &self,
+        key: &ToolKey,
+        file: Bytes,
+        request: &LoadRequest,
+        bounds: OwnedBounds,
+    ) -> Result<PluginView, CallError> {
+        let plugins = &self.parts().plugins;
+        let load = plugins.prepare_owned(key, file, request).await?;
+        // A custom tool and a plugin of one namespace would replace each other.
+        let _in_order = self.parts().custom.in_order(key).await;
+        plugins.install_owned(load, bounds).await
     }
 
     /// Consents to the version of an organization's plugin that waits, if its digest is this one.
@@ -45,7 +53,7 @@ impl Admin {
         self.change_owned_plugin(actor, key, "plugin.remove", removing).await
     }
 
-    async fn change_owned_plugin<T>(
+    pub(super) async fn change_owned_plugin<T>(
         &self,
         actor: Actor<'_>,
         key: &ToolKey,

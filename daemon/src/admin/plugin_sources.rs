@@ -7,9 +7,12 @@ use toolgate_api::error::CallError;
 use toolgate_api::plugin::PluginView;
 
 use super::{Actor, Admin, AuditedAction};
+use crate::documents::ToolKey;
 use crate::identity::Access;
 use crate::oci::{Pulled, Reference};
-use crate::plugins::{BackgroundLoad, LoadRequest, LoadSource, Registries};
+use crate::plugins::{
+    BackgroundLoad, LoadRequest, LoadSource, OrganizationRegistries, OwnedBounds, Registries,
+};
 
 /// A plugin in a registry.
 #[derive(Clone, Copy)]
@@ -20,6 +23,19 @@ pub struct RegistryPlugin<'a> {
     pub reference: &'a Reference,
     /// The largest file.
     pub limit_bytes: u64,
+}
+
+/// A plugin in a registry of an organization.
+#[derive(Clone, Copy)]
+pub struct OwnedRegistryPlugin<'a> {
+    /// Finds the organization's registries.
+    pub registries: &'a OrganizationRegistries,
+    /// The plugin.
+    pub reference: &'a Reference,
+    /// The largest file.
+    pub limit_bytes: u64,
+    /// What the organization may load.
+    pub bounds: OwnedBounds,
 }
 
 impl Admin {
@@ -62,6 +78,27 @@ impl Admin {
             self.parts().plugins.load(file, LoadRequest { source, signature, ..request }).await
         };
         self.run_audited(action, loading).await
+    }
+
+    /// Gets a plugin from a registry that an organization has a credential for, and loads it for the organization.
+    pub async fn load_owned_plugin_from_registry(
+        &self,
+        actor: Actor<'_>,
+        key: &ToolKey,
+        plugin: OwnedRegistryPlugin<'_>,
+        request: LoadRequest,
+    ) -> Result<PluginView, CallError> {
+        let OwnedRegistryPlugin { registries, reference, limit_bytes, bounds } = plugin;
+        let loading = async {
+            let registries = registries.find(&key.organization, reference).await?;
+            let Pulled { file, signature, digest } = registries.pull(reference, limit_bytes).await?;
+            let (reference, digest) = (reference.to_string(), digest.to_string());
+            let source = LoadSource::Registry { reference, digest };
+            let signature = request.signature.clone().or(signature);
+            let request = LoadRequest { source, signature, ..request };
+            self.install_owned_file(key, file, &request, bounds).await
+        };
+        self.change_owned_plugin(actor, key, "plugin.load", loading).await
     }
 
     /// Gets and loads what [`Plugins::start_background_pull`](crate::plugins::Plugins::start_background_pull) registered. Its

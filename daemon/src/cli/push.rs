@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -46,7 +47,7 @@ pub async fn run(options: PushOptions, printer: &mut Printer<'_>) -> Result<(), 
                 let message = format!("cannot read the password in `{}`: {error}", path.display());
                 Failure::new(message, "give a file with the password or the access token alone")
             })?;
-            Some(Login { username, password })
+            Some(Arc::new(Login::new(&username, &password)))
         }
         None => None,
     };

@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use toolgate_api::page::List;
-use toolgate_api::plugin::{GrantAfterApproval, PluginApproval, PluginApproved, PluginLoaded, PluginView};
+use toolgate_api::plugin::{GrantAfterApproval, PluginApproval, PluginApproved, PluginLoaded, PluginView, RegistryLoad};
 use utoipa::IntoParams;
 
 use super::body::{self, Json};
@@ -12,13 +12,14 @@ use super::custom::own_tool;
 use super::documents::own_organization;
 use super::error_responses::{
     AssertionBroken, AuditUnavailable, InvalidPlugin, NoConsentPending, NoOrganization, NoOwnedPlugin,
-    OwnedNamespaceTaken, OwnersLoadNothing, TooManyOwnedPlugins,
+    OwnedNamespaceTaken, OwnersLoadNothing, RegistryLogin, RegistryUnavailable, TooManyOwnedPlugins,
 };
 use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;
 use super::path_params::{CustomToolPath, OrgPath};
-use super::plugins::{Confirm, expect_wasm, signature};
+use super::plugins::{Confirm, expect_wasm, is_json, signature};
 use super::problem::Problem;
+use super::registry_loads;
 use super::schema::ComponentFile;
 use super::state::App;
 use crate::documents::{ToolKey, warning_view};
@@ -84,10 +85,10 @@ pub async fn get(
     put, path = "/v1/orgs/{org}/plugins/{namespace}", tag = "plugins", operation_id = "put_owned_plugin",
     params(CustomToolPath, OwnedUploadQuery,
         ("Toolgate-Signature" = Option<String>, Header, description = "The signature of the file by its publisher: a DSSE envelope, JSON in base64.")),
-    request_body(content = ComponentFile, content_type = "application/wasm", description = "The component. How large it may be is a setting, 64 MiB by default."),
+    request_body(content((ComponentFile = "application/wasm"), (RegistryLoad = "application/json")), description = "The component, or a reference to it in a registry that the organization has a credential of the provider `oci` for. How large it may be is a setting, 64 MiB by default."),
     responses(
         (status = 200, description = "It serves, or waits for consent.", body = PluginLoaded),
-        NoOrganization, OwnersLoadNothing, OwnedNamespaceTaken, TooManyOwnedPlugins, InvalidPlugin, AssertionBroken, AuditUnavailable,
+        NoOrganization, OwnersLoadNothing, RegistryLogin, RegistryUnavailable, OwnedNamespaceTaken, TooManyOwnedPlugins, InvalidPlugin, AssertionBroken, AuditUnavailable,
     ),
 )]
 pub async fn put(
@@ -99,7 +100,10 @@ pub async fn put(
 ) -> Result<axum::Json<PluginLoaded>, Problem> {
     let key = own_tool(&caller, &organization, &namespace)?;
     body::expect_unencoded(request.headers())?;
-    expect_wasm(&request)?;
+    let is_reference = is_json(&request)?;
+    if !is_reference {
+        expect_wasm(&request)?;
+    }
     let wanted = LoadRequest {
         version: query.version,
         owner: Some(key.organization.clone()),
@@ -112,6 +116,10 @@ pub async fn put(
         plugins: settings.plugins.owned_per_organization,
         bytes: settings.plugins.owned_bytes_per_organization,
     };
+    if is_reference {
+        let plugin = registry_loads::load_owned(&app, &caller, &key, wanted, bounds, request).await?;
+        return Ok(axum::Json(with_warnings(&app, &key, plugin)));
+    }
     let organization = Some(&key.organization);
     let body = body::read(&app, organization, request.into_body(), settings.http.plugin_bytes).await?;
     let file = body.bytes().clone();

@@ -313,7 +313,7 @@ pub(super) fn signature(headers: &HeaderMap) -> Result<Option<Bytes>, Problem> {
 }
 
 /// Whether the body names a plugin in a registry, instead of being one.
-fn is_json(request: &Request) -> Result<bool, Problem> {
+pub(super) fn is_json(request: &Request) -> Result<bool, Problem> {
     let content_type = super::header::header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or("");
     Ok(content_type.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/json"))
 }

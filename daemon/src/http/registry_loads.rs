@@ -6,16 +6,42 @@ use axum::Json;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use toolgate_api::plugin::RegistryLoad;
+use toolgate_api::plugin::{PluginView, RegistryLoad};
 
 use super::body::{self, JsonText};
 use super::plugins::with_warnings;
 use super::problem::Problem;
 use super::state::App;
-use crate::admin::RegistryPlugin;
+use crate::admin::{OwnedRegistryPlugin, RegistryPlugin};
+use crate::documents::ToolKey;
 use crate::identity::Caller;
 use crate::oci::Reference;
-use crate::plugins::LoadRequest;
+use crate::plugins::{LoadRequest, OwnedBounds};
+
+/// Loads what the body of the request names for an organization, from a registry that it has a credential for.
+pub(super) async fn load_owned(
+    app: &App,
+    caller: &Caller,
+    key: &ToolKey,
+    wanted: LoadRequest,
+    bounds: OwnedBounds,
+    request: Request,
+) -> Result<PluginView, Problem> {
+    let reference = reference(app, request).await?;
+    let limit_bytes = app.settings().http.plugin_bytes;
+    let mut memory = app.0.bodies.share(Some(key.organization.as_str()));
+    memory.grow_to(limit_bytes)?;
+    let registries = app.0.organization_registries.as_ref().ok_or_else(|| Problem::not_found("registry"))?;
+    let plugin = OwnedRegistryPlugin { registries, reference: &reference, limit_bytes, bounds };
+    let loaded = app.admin().load_owned_plugin_from_registry(app.actor(caller), key, plugin, wanted).await;
+    Ok(loaded?)
+}
+
+async fn reference(app: &App, request: Request) -> Result<Reference, Problem> {
+    let JsonText(text) = JsonText::from_request(request, app).await?;
+    let RegistryLoad { source } = body::parse(&text)?;
+    Ok(source.parse()?)
+}
 
 /// Loads what the body of the request names. Answers 202 at once unless `wait`.
 pub(super) async fn load(
@@ -25,9 +51,7 @@ pub(super) async fn load(
     wait: bool,
     request: Request,
 ) -> Result<Response, Problem> {
-    let JsonText(text) = JsonText::from_request(request, &app).await?;
-    let RegistryLoad { source } = body::parse(&text)?;
-    let reference: Reference = source.parse()?;
+    let reference = reference(&app, request).await?;
     let namespace = wanted.namespace.clone();
     let limit_bytes = app.settings().http.plugin_bytes;
     // The file takes as much memory as if it were uploaded.

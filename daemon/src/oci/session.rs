@@ -1,5 +1,6 @@
 //! Requests to one repository of a registry: login, time limit and redirects.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION};
@@ -32,13 +33,23 @@ pub struct Endpoint {
     /// Whether the registry is used without TLS.
     pub plain_http: bool,
     /// The user of a private registry.
-    pub login: Option<Login>,
+    pub login: Option<Arc<Login>>,
 }
 
 /// A user with a password.
 pub struct Login {
-    pub username: String,
-    pub password: Secret,
+    /// The user, or the credential, for messages.
+    pub name: String,
+    /// User and password as basic authentication sends them (RFC 7617), in base64.
+    pub basic: Secret,
+}
+
+impl Login {
+    pub fn new(username: &str, password: &Secret) -> Self {
+        let mut pair = Zeroizing::new(format!("{username}:").into_bytes());
+        pair.extend_from_slice(password.expose());
+        Self { name: username.to_owned(), basic: Secret::new(STANDARD.encode(&*pair).into_bytes()) }
+    }
 }
 
 /// Requests to one repository, until a deadline.
@@ -177,16 +188,19 @@ impl RegistrySession {
         let body = Zeroizing::new(response.into_body());
         let answer: TokenAnswer =
             serde_json::from_slice(&body).map_err(|_| broken("has a token server that sends no token"))?;
-        let token = answer.token.or(answer.access_token).ok_or_else(|| broken("has a token server that sends no token"))?;
-        header(Zeroizing::new(format!("Bearer {}", *token.0)))
+        let token = answer
+            .token
+            .or(answer.access_token)
+            .ok_or_else(|| broken("has a token server that sends no token"))?;
+        header(Zeroizing::new(format!("Bearer {}", *token.0)).as_bytes())
             .ok_or_else(|| broken("has a token server that sends no valid token"))
     }
 
     fn basic(&self) -> Option<HeaderValue> {
-        let Login { username, password } = self.endpoint.login.as_ref()?;
-        let mut pair = Zeroizing::new(format!("{username}:").into_bytes());
-        pair.extend_from_slice(password.expose());
-        header(Zeroizing::new(format!("Basic {}", STANDARD.encode(&*pair))))
+        let login = self.endpoint.login.as_ref()?;
+        let mut value = Zeroizing::new(b"Basic ".to_vec());
+        value.extend_from_slice(login.basic.expose());
+        header(&value)
     }
 
     /// The error of a status that no request expects.
@@ -202,7 +216,7 @@ impl RegistrySession {
             None => no_login(),
             Some(login) => CallError::new(
                 ErrorType::CredentialMissing,
-                format!("the registry does not let `{}` do this", login.username),
+                format!("the registry does not let `{}` do this", login.name),
                 "check the user name, the password, and the user's rights in the repository",
             ),
         }
@@ -263,8 +277,8 @@ impl RegistrySession {
 }
 
 /// A value that the client does not log.
-fn header(text: Zeroizing<String>) -> Option<HeaderValue> {
-    let mut value = HeaderValue::from_str(&text).ok()?;
+fn header(text: &[u8]) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_bytes(text).ok()?;
     value.set_sensitive(true);
     Some(value)
 }

@@ -1,8 +1,10 @@
 //! Origins of plugin files beside uploads: a watched folder, and OCI registries.
 
 mod folder;
+mod organization;
 mod registry;
 
-pub(super) use folder::check_source;
 pub use folder::PluginFolder;
-pub use registry::{PasswordSource, Registries, Registry as PluginRegistry, read_password};
+pub(super) use folder::check_source;
+pub use organization::OrganizationRegistries;
+pub use registry::{LoginSource, PluginRegistry, Registries, read_password};

@@ -18,33 +18,35 @@ const PASSWORD_BYTES: u64 = 16 << 10;
 
 /// Registries by host. None is used unless it is listed. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Registries(Arc<[Registry]>);
+pub struct Registries(Arc<[PluginRegistry]>);
 
 /// One registry.
-pub struct Registry {
+pub struct PluginRegistry {
     /// Host with an optional port.
     pub host: String,
     /// Whether it is used without TLS.
     pub plain_http: bool,
     /// Sends the requests to this registry.
     pub http: HostClient,
-    /// The user, with the place of the password.
-    pub login: Option<(String, PasswordSource)>,
+    /// The login of a private registry.
+    pub login: Option<LoginSource>,
     /// Time for getting one plugin.
     pub timeout: Duration,
 }
 
-/// The place of a password. It is read before each load, so that a rotation needs no restart.
-pub enum PasswordSource {
-    /// A file.
-    File(PathBuf),
-    /// A field in a vault.
-    Vault(Vault, KvPath),
+/// Where a login comes from. A password is read before each load, so that a rotation needs no restart.
+pub enum LoginSource {
+    /// A user, and a file with the password.
+    File(String, PathBuf),
+    /// A user, and a field in a vault with the password.
+    Vault(String, Vault, KvPath),
+    /// A credential.
+    Given(Arc<Login>),
 }
 
 impl Registries {
     /// Creates the list.
-    pub fn new(registries: Vec<Registry>) -> Self {
+    pub fn new(registries: Vec<PluginRegistry>) -> Self {
         Self(registries.into())
     }
 
@@ -54,7 +56,7 @@ impl Registries {
         vault: Option<&Vault>,
         timeout: Duration,
     ) -> Result<Self, CaFileError> {
-        let registries = sections.iter().map(|section| Registry::of_settings(section, vault, timeout));
+        let registries = sections.iter().map(|section| PluginRegistry::of_settings(section, vault, timeout));
         registries.collect::<Result<Vec<_>, _>>().map(Self::new)
     }
 
@@ -84,32 +86,30 @@ impl Registries {
     }
 }
 
-impl Registry {
+impl PluginRegistry {
     fn of_settings(
         section: &RegistrySection,
         vault: Option<&Vault>,
         timeout: Duration,
     ) -> Result<Self, CaFileError> {
         let RegistrySection { username, password_file, password_vault_kv, .. } = section;
+        let in_file = || Some(LoginSource::File(username.clone()?, password_file.clone()?));
         let in_vault = || {
             let path = KvPath::parse(password_vault_kv.as_deref()?)?;
-            Some(PasswordSource::Vault(vault?.clone(), path))
+            Some(LoginSource::Vault(username.clone()?, vault?.clone(), path))
         };
-        let password = password_file.clone().map(PasswordSource::File).or_else(in_vault);
         Ok(Self {
             host: section.host.clone(),
             plain_http: section.plain_http,
             http: http_client(section)?,
-            login: username.clone().zip(password),
+            login: in_file().or_else(in_vault),
             timeout,
         })
     }
 
     async fn session(&self, reference: &Reference) -> Result<RegistrySession, CallError> {
         let login = match &self.login {
-            Some((username, source)) => {
-                Some(Login { username: username.clone(), password: source.read(&self.host).await? })
-            }
+            Some(source) => Some(source.read(&self.host).await?),
             None => None,
         };
         let (http, host) = (self.http.clone(), self.host.to_ascii_lowercase());
@@ -130,8 +130,8 @@ fn http_client(section: &RegistrySection) -> Result<HostClient, CaFileError> {
     })
 }
 
-impl PasswordSource {
-    async fn read(&self, host: &str) -> Result<Secret, CallError> {
+impl LoginSource {
+    async fn read(&self, host: &str) -> Result<Arc<Login>, CallError> {
         let missing = |why: String| {
             tracing::warn!(host, why, "the password of a registry cannot be read");
             CallError::new(
@@ -141,11 +141,15 @@ impl PasswordSource {
             )
         };
         match self {
-            Self::File(path) => read_password(path).map_err(|error| missing(error.to_string())),
-            Self::Vault(vault, path) => {
-                let value = vault.read_kv(path).await.map_err(|error| missing(error.to_string()))?;
-                Ok(Secret::new(value.text.0.as_bytes().to_vec()))
+            Self::File(username, path) => {
+                let password = read_password(path).map_err(|error| missing(error.to_string()))?;
+                Ok(Arc::new(Login::new(username, &password)))
             }
+            Self::Vault(username, vault, path) => {
+                let value = vault.read_kv(path).await.map_err(|error| missing(error.to_string()))?;
+                Ok(Arc::new(Login::new(username, &Secret::new(value.text.0.as_bytes().to_vec()))))
+            }
+            Self::Given(login) => Ok(Arc::clone(login)),
         }
     }
 }
