@@ -157,7 +157,7 @@ impl Envelope {
             )));
         }
         let not_base64 = || SignatureError::new("the envelope has a field that is not base64");
-        let signature = |signature: SignatureJson| {
+        let signature = |signature: SignatureJson| -> Result<Signature, SignatureError> {
             let bytes = decode(&signature.sig).ok_or_else(not_base64)?;
             Ok(Signature { key_id: signature.keyid, bytes })
         };
