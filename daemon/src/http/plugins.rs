@@ -14,12 +14,12 @@ use toolgate_api::page::List;
 use toolgate_api::plugin::{PluginApproval, PluginApproved, PluginLoaded, PluginView, RegistryLoad};
 use utoipa::{IntoParams, ToSchema};
 
-use super::body;
+use super::body::{self, Json};
 use super::error_responses::{
     AssertionBroken, AuditUnavailable, BuiltInPlugin, InvalidPlugin, NamespaceTaken, NoPlugin,
     NoPreviousVersion, NoRegistryPlugin, NoWaitingVersion, RegistryLogin, RegistryUnavailable,
 };
-use super::extract::{Authenticated, Json, Path, Query};
+use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;
 use super::path_params::PluginPath;
 use super::problem::Problem;
