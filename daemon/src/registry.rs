@@ -221,6 +221,12 @@ impl Snapshot {
         Some(known.rules(&known.layer(self)))
     }
 
+    /// Whether the platform's or the organization's policy keeps e-mail addresses out of the audit log.
+    pub fn redacts_emails(&self, organization: &Name) -> bool {
+        let known = self.organizations.get(organization);
+        self.policy().redact.emails || known.is_some_and(|known| known.policy.redact.emails)
+    }
+
     /// Whether the organization exists.
     pub fn knows(&self, organization: &Name) -> bool {
         self.organizations.contains_key(organization)

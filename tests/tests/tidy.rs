@@ -33,7 +33,7 @@ const HOST: &[(&str, &str)] = &[
     // A client of the HTTP interface: no host crate but the shapes, no engine, HTTP server or store.
     (
         "toolgate-cli",
-        "anstream base64 bytes clap http-body-util hyper hyper-rustls hyper-util jiff rustls serde serde_json \
+        "anstream base64 bytes clap http-body-util hyper hyper-rustls hyper-util jiff ring rustls serde serde_json \
          thiserror tokio toolgate-api tower-service url webpki-roots",
     ),
     // Everything else, without the engine.

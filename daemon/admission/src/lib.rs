@@ -15,6 +15,7 @@ mod ledger;
 mod quota;
 
 // Its input.
+mod annotation;
 mod arguments;
 mod schema;
 mod descriptor;

@@ -217,7 +217,9 @@ impl Dispatcher {
         }
         self.record_repeated(session);
         let AdmittedEntry { verdict, rules, revision, permits, .. } = admitted;
-        let decision = record::Decision { verdict: &verdict, catalogue: &rules.catalogue, revision };
+        let redacts_emails = record::redacts_emails(&rules);
+        let decision =
+            record::Decision { verdict: &verdict, catalogue: &rules.catalogue, revision, redacts_emails };
         let entry = match parts.audit.open(record::intent(decision, session, call, sha256, origin)) {
             Ok(entry) => entry,
             Err(error) => return withdraw(running, call, events, record::unrecordable(&error)),
@@ -364,7 +366,9 @@ impl Dispatcher {
             Some(state) => script_end(attempt, state, &finished).by(&admitted),
             None => self.check_result(attempt, &admitted, &mut finished).await,
         };
-        record::effects(&self.0.audit, attempt.entry, &admitted, &finished);
+        let organization = &attempt.session.setup.organization;
+        let redacts_emails = || self.0.registry.snapshot().redacts_emails(organization);
+        record::effects(&self.0.audit, attempt.entry, &admitted, &finished, redacts_emails);
         record::log_lines(attempt.session, attempt.call, &admitted, &finished);
         record::log_exception(attempt.session, &outcome, admitted.id());
         self.count_end(attempt.session, &outcome);
