@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 mod approvals;
+mod assertions;
 mod broker;
 mod cancellation;
 mod catalogue;
@@ -21,6 +22,7 @@ mod refusals;
 mod scripts;
 mod sessions;
 mod tool_lists;
+mod webhooks;
 
 use toolgate_tests::{Client, Daemon, PluginFile, Reply, Session, Shared, Value, guests, json};
 
