@@ -4,7 +4,9 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use toolgate_api::page::List;
-use toolgate_api::plugin::{GrantAfterApproval, PluginApproval, PluginApproved, PluginLoaded, PluginView, RegistryLoad};
+use toolgate_api::plugin::{
+    GrantAfterApproval, PluginApproval, PluginApproved, PluginLoaded, PluginView, RegistryLoad,
+};
 use utoipa::IntoParams;
 
 use super::body::{self, Json};
@@ -54,7 +56,7 @@ pub async fn list(
 ) -> Result<axum::Json<List<PluginView>>, Problem> {
     let organization = own_organization(&app, &caller, &organization)?;
     let after = page.cursor.as_deref().unwrap_or("");
-    let mut found = app.parts().plugins.list_owned(&organization).await;
+    let mut found = app.parts().plugins.list_owned(&organization);
     found.retain(|plugin| plugin.namespace.as_str() > after);
     Ok(axum::Json(List::new(found, page.limit(), |plugin| plugin.namespace.clone())))
 }

@@ -78,7 +78,9 @@ impl Plugins {
             let hint = "an organization loads one plugin at a time: try again in some seconds";
             return Err(CallError::new(ErrorType::Overloaded, message, hint).with_retry_after_ms(1_000));
         }
-        let _loading = scopeguard::guard((), |()| drop(lock(&self.0.owned.loading).remove(organization)));
+        let _loading = scopeguard::guard((), |()| {
+            lock(&self.0.owned.loading).remove(organization);
+        });
         let handle = self.0.files.handle(&digest_of(&file));
         let file_bytes = file.len() as u64;
         match self.make_version(&LoadToken::default(), &handle, file, request).await {
@@ -186,7 +188,7 @@ impl Plugins {
     }
 
     /// Lists the plugins of an organization by namespace.
-    pub async fn list_owned(&self, organization: &Name) -> Vec<PluginView> {
+    pub fn list_owned(&self, organization: &Name) -> Vec<PluginView> {
         let entries = lock(&self.0.owned.entries);
         let theirs = entries.iter().filter(|(key, _)| key.organization == *organization);
         theirs.map(|(key, entry)| self.entry_view(key, entry)).collect()
@@ -335,7 +337,7 @@ impl Plugins {
     /// The number of an organization's plugins, and their files, each once.
     fn owned_files(&self, organization: &Name) -> (u64, Vec<FileHandle>) {
         let entries = lock(&self.0.owned.entries);
-        let theirs = || entries.iter().filter(|(key, _)| key.organization == *organization);
+        let theirs = || entries.iter().filter(move |(key, _)| key.organization == *organization);
         let of_entry = |(_, entry): (&ToolKey, &Entry)| match entry {
             Entry::Ready(history) => history.clone().into_handles().collect::<Vec<_>>(),
             Entry::Failed(_) => Vec::new(),
