@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::approvals;
-use crate::audit::Retention;
+use crate::audit::{AdminRecord, Retention};
 use crate::clock::now_ms;
 use crate::credentials::Credentials;
 use crate::dispatch::Dispatcher;
@@ -107,6 +107,24 @@ impl Sweeper {
                 }
             }
             self.dispatcher.end_session(&self.sessions, &session.setup.id).await;
+            self.record_end(&session).await;
+        }
+    }
+
+    /// Records the end of an idle session, an act of the daemon (9.18).
+    async fn record_end(&self, session: &Session) {
+        let ended = self.dispatcher.parts().audit.admin(AdminRecord {
+            organization: Some(session.setup.organization.as_str().into()),
+            principal: "toolgate".into(),
+            action: "session.end".into(),
+            target: session.setup.id.as_str().into(),
+            outcome: "ok".into(),
+            revision: None,
+            details: None,
+            source: "daemon".into(),
+        });
+        if let Err(error) = ended.await {
+            tracing::warn!(%error, session = session.setup.id, "the end of an idle session cannot be recorded");
         }
     }
 
