@@ -55,10 +55,10 @@ pub enum CatalogueSort {
 /// What is known of the plugins beside their descriptions, by namespace.
 #[derive(Debug, Default)]
 pub struct CatalogueFacts {
-    /// When each was loaded, and who published it.
+    /// The provenance of the platform's plugins.
     pub provenance: BTreeMap<Namespace, Provenance>,
-    /// When the organization's own tools were last written, in milliseconds since 1970.
-    pub own_written_ms: BTreeMap<String, u64>,
+    /// The provenance of the organization's own.
+    pub own_provenance: BTreeMap<Namespace, Provenance>,
     /// The calls that are shown and sorted by.
     pub calls: HashMap<String, u64>,
     /// The calls of all organizations.
@@ -86,7 +86,7 @@ struct Row<'a> {
 }
 
 impl Origin {
-    /// Who answers for the plugin. `provenance` is of a plugin of the platform.
+    /// Who answers for the plugin.
     pub fn of(plugin: &Plugin<Component>, is_own: bool, provenance: Option<&Provenance>) -> Self {
         let is_built_in =
             BUILT_IN.iter().any(|built_in| built_in.name == plugin.descriptor.namespace.as_str());
@@ -95,7 +95,7 @@ impl Origin {
             () if is_built_in || plugin.granted.standard => PluginKind::Standard,
             () => PluginKind::ThirdParty,
         };
-        let is_signed = !is_own && provenance.is_some_and(|provenance| provenance.is_signed);
+        let is_signed = provenance.is_some_and(|provenance| provenance.is_signed);
         Self { kind, publisher_proven: is_built_in && !is_own || is_signed }
     }
 
@@ -177,7 +177,8 @@ impl Lister<'_> {
             None => 0.0,
         };
         let is_own = self.query.organization.as_ref().is_some_and(|name| self.snapshot.owns(name, namespace));
-        let provenance = self.facts.provenance.get(namespace).filter(|_| !is_own);
+        let known = if is_own { &self.facts.own_provenance } else { &self.facts.provenance };
+        let provenance = known.get(namespace);
         let origin = Origin::of(plugin, is_own, provenance);
         let of_kind = self.query.kinds.as_ref().is_none_or(|kinds| kinds.contains(&origin.kind));
         let publisher = plugin.descriptor.publisher.as_deref().unwrap_or_default();
@@ -186,17 +187,13 @@ impl Lister<'_> {
         let is_available =
             |tool: &&Tool<Component>| self.rules.is_none_or(|rules| rules.is_available(tool.index()));
         let tools: Vec<_> = tools.iter().filter(is_available).collect();
-        let own_written_ms = || self.facts.own_written_ms.get(namespace.as_str()).copied();
         (of_kind && of_publisher && !tools.is_empty()).then(|| Row {
             plugin,
             tools,
             origin,
             score,
             calls: self.facts.calls.get(namespace.as_str()).copied().unwrap_or_default(),
-            loaded_ms: provenance
-                .map(|provenance| provenance.loaded_ms)
-                .or_else(own_written_ms)
-                .unwrap_or_default(),
+            loaded_ms: provenance.map_or(0, |provenance| provenance.loaded_ms),
         })
     }
 

@@ -8,13 +8,14 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use toolgate_api::catalogue::CatalogueView;
 use toolgate_api::error::CallError;
-use toolgate_api::name::Name;
+use toolgate_api::name::{Name, Namespace};
 
-use super::{Admin, audit_failure};
+use super::{Admin, AdminParts, audit_failure};
 use crate::catalogue::{CatalogueFacts, CatalogueQuery, list};
 use crate::clock::now_ms;
-use crate::documents::DocumentKind;
+use crate::documents::{DocumentKey, DocumentKind};
 use crate::identity::{Access, Caller};
+use crate::plugins::Provenance;
 
 /// The days whose calls count as popularity.
 const POPULAR_MS: u64 = 30 * 86_400_000;
@@ -49,20 +50,39 @@ impl Admin {
 
     async fn catalogue_facts(&self, organization: Option<&Name>) -> Result<CatalogueFacts, CallError> {
         let calls_of_all = self.calls_of_all().await?;
-        let (calls, own_written_ms) = match organization {
+        let (calls, own_provenance) = match organization {
             None => (HashMap::clone(&calls_of_all), BTreeMap::new()),
             Some(name) => {
                 let since_ms = now_ms().saturating_sub(POPULAR_MS);
                 let audit = &self.parts().dispatcher.parts().audit;
                 let calls = audit.calls_by_plugin(Some(name.as_str()), since_ms).await;
-                let store = &self.parts().store;
-                let own = store.documents(DocumentKind::Tool, name.as_str(), None, OWN_TOOLS).await?;
-                let written = own.iter().map(|tool| (tool.key.name().to_owned(), tool.updated_ms));
-                (calls.map_err(|error| audit_failure(&error))?, written.collect())
+                (calls.map_err(|error| audit_failure(&error))?, self.own_provenance(name).await?)
             }
         };
         let provenance = self.parts().plugins.provenance().await;
-        Ok(CatalogueFacts { provenance, own_written_ms, calls, calls_of_all })
+        Ok(CatalogueFacts { provenance, own_provenance, calls, calls_of_all })
+    }
+
+    /// The provenance of an organization's own tools and plugins. A tool without code was loaded when it was last written.
+    pub(super) async fn own_provenance(
+        &self,
+        organization: &Name,
+    ) -> Result<BTreeMap<Namespace, Provenance>, CallError> {
+        let AdminParts { store, plugins, .. } = self.parts();
+        let tools = store.documents(DocumentKind::Tool, organization.as_str(), None, OWN_TOOLS).await?;
+        let tools = tools.into_iter().filter_map(|tool| match tool.key {
+            DocumentKey::Tool(key) => {
+                Some((key.namespace, Provenance { loaded_ms: tool.updated_ms, is_signed: false }))
+            }
+            _ => None,
+        });
+        let loaded = plugins.list_owned(organization).into_iter().filter_map(|plugin| {
+            let serving = plugin.versions.iter().find(|version| version.digest == plugin.digest);
+            let loaded_ms = serving.and_then(|version| version.loaded_ms).unwrap_or_default();
+            let namespace = Namespace::parse(&plugin.namespace).ok()?;
+            Some((namespace, Provenance { loaded_ms, is_signed: plugin.signed_by.is_some() }))
+        });
+        Ok(tools.chain(loaded).collect())
     }
 
     async fn calls_of_all(&self) -> Result<Arc<HashMap<String, u64>>, CallError> {

@@ -60,7 +60,7 @@ impl Admin {
                 let snapshot = self.parts().registry.snapshot();
                 let plugin = available_plugin(&snapshot, key)?;
                 let before = snapshot.enabled(&key.organization, &key.namespace);
-                let enabled = apply(text, before, &plugin, (&actor.caller.token_id, now_ms()))?;
+                let enabled = apply(text, before, &plugin, (&*actor.caller.token_id, now_ms()))?;
                 let replacement = replacement(key, Some(enabled.clone()));
                 let sees_platform = actor.caller.organization.is_none();
                 let scope = ChangeScope::organization(&key.organization, sees_platform);
@@ -152,7 +152,10 @@ impl Admin {
         let plugin = available_plugin(&snapshot, key)?;
         let rules = snapshot.organization(&key.organization).ok_or_else(|| no_plugin(key))?;
         let is_own = snapshot.owns(&key.organization, &key.namespace);
-        let provenance = self.parts().plugins.provenance().await;
+        let provenance = match is_own {
+            true => self.own_provenance(&key.organization).await?,
+            false => self.parts().plugins.provenance().await,
+        };
         let origin = Origin::of(&plugin, is_own, provenance.get(&key.namespace));
         let stored = snapshot.enabled(&key.organization, &key.namespace).cloned().unwrap_or_default();
         let descriptor = &plugin.descriptor;
