@@ -216,3 +216,6 @@ fn random_text() -> Result<String, CallError> {
 fn token_hash(token: &str) -> String {
     digest(&SHA256, token.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+mod tests;
