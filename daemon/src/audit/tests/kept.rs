@@ -47,19 +47,19 @@ async fn export(audit: &Audit, query: ExportQuery) -> Vec<ExportLine> {
 }
 
 fn exported(lines: &[ExportLine]) -> Vec<&ExportRecord> {
-    let record = |line| match line {
+    let found = lines.iter().filter_map(|line| match line {
         ExportLine::Record(record) => Some(record),
         _ => None,
-    };
-    lines.iter().filter_map(record).collect()
+    });
+    found.collect()
 }
 
 fn gaps(lines: &[ExportLine]) -> Vec<&ExportGap> {
-    let gap = |line| match line {
+    let found = lines.iter().filter_map(|line| match line {
         ExportLine::Gap(gap) => Some(gap),
         _ => None,
-    };
-    lines.iter().filter_map(gap).collect()
+    });
+    found.collect()
 }
 
 #[test]
