@@ -38,6 +38,9 @@ CREATE TABLE webhook_deliveries (
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (state, next_ms);
 CREATE INDEX webhook_deliveries_of_webhook ON webhook_deliveries (webhook, id);
 
+-- Arguments that an approver gave in place of those that were shown, as JSON text.
+ALTER TABLE approvals ADD COLUMN arguments_instead TEXT;
+
 -- Tokens of links and callbacks. Each try has its own, and one use uses up all of a delivery and kind. `hash` is the
 -- SHA-256 of a token in hexadecimal digits; the token is nowhere.
 CREATE TABLE webhook_tokens (

@@ -53,6 +53,8 @@ pub struct Use {
     pub approval: Approval,
     /// No use is left.
     pub is_last: bool,
+    /// The arguments that the approver gave in place of the call's.
+    pub instead: Option<Arc<str>>,
 }
 
 /// The status of an approval that a call waits for.
@@ -93,6 +95,7 @@ impl Approvals {
                     id: row.id.clone(),
                     approval,
                     is_last: left == 0,
+                    instead: row.arguments_instead.as_deref().map(Arc::from),
                 })));
             }
         }
@@ -155,6 +158,7 @@ impl Approvals {
             state: ApprovalState::Pending,
             uses_left: 0,
             constraints: None,
+            arguments_instead: None,
             reason: None,
             decided_by: None,
             decided_ms: None,
@@ -228,6 +232,7 @@ pub fn view(row: ApprovalRow, now_ms: u64) -> Result<ApprovalView, CallError> {
         expires_at: row.expires_ms,
         uses_left: row.uses_left,
         constraints: row.constraints.map(raw).transpose()?,
+        arguments_instead: row.arguments_instead.map(raw).transpose()?,
         reason: row.reason,
         decided_by: row.decided_by,
         decided_at: row.decided_ms,

@@ -9,6 +9,8 @@ mod failure;
 mod mcp;
 mod new;
 mod plugin;
+mod policy;
+mod policy_test;
 mod push;
 mod run;
 mod serve;

@@ -68,6 +68,7 @@ impl Admin {
             decision: request.decision,
             reason: request.reason,
             arguments: None,
+            arguments_instead: None,
             uses: None,
             expires_at: None,
         };

@@ -342,6 +342,7 @@ impl Dispatcher {
             }
         };
         self.record_approval_use(attempt, approval.as_ref());
+        let instead = approval.as_ref().and_then(|used| used.instead.clone());
         let script = admitted.access().may_call_tools() && attempt.exchanges.is_none();
         let script = script.then(|| Script::new(self, attempt, &admitted, deadline));
         let context = self.context(&admitted, attempt, deadline, workspace, script.as_ref());
@@ -366,6 +367,7 @@ impl Dispatcher {
             Some(state) => script_end(attempt, state, &finished).by(&admitted),
             None => self.check_result(attempt, &admitted, &mut finished).await,
         };
+        let outcome = outcome.with_arguments_instead(instead.as_deref());
         let organization = &attempt.session.setup.organization;
         let redacts_emails = || self.0.registry.snapshot().redacts_emails(organization);
         record::effects(&self.0.audit, attempt.entry, &admitted, &finished, redacts_emails);

@@ -75,6 +75,19 @@ impl Access {
 }
 
 impl Caller {
+    /// The approver that a webhook is (G18). Ids of tokens have no colon.
+    pub fn of_webhook(organization: &Name, webhook: &Name) -> Self {
+        Self {
+            token_id: format!("webhook:{webhook}").into(),
+            role: Role::Approver,
+            organization: Some(organization.clone()),
+            agents: None,
+            revoked: CancellationToken::new(),
+            expires_ms: None,
+            addresses: None,
+        }
+    }
+
     /// The daemon itself, which acts as an operator where the settings ask for an act. No token has its id.
     pub fn daemon() -> Self {
         Self {

@@ -47,6 +47,8 @@ pub struct ApprovalRow {
     pub state: ApprovalState,
     pub uses_left: u64,
     pub constraints: Option<String>,
+    /// Arguments that the approver gave in place of `arguments`.
+    pub arguments_instead: Option<String>,
     /// Reason given with the decision.
     pub reason: Option<String>,
     /// Id of the token that decided.
@@ -62,6 +64,7 @@ pub struct Decision {
     pub state: ApprovalState,
     pub uses: u64,
     pub constraints: Option<String>,
+    pub arguments_instead: Option<String>,
     pub reason: Option<String>,
     pub decided_by: String,
     pub decided_ms: u64,
@@ -91,6 +94,7 @@ impl FromRow<'_, SqliteRow> for ApprovalRow {
             state: parse_column(row, "state", ApprovalState::parse)?,
             uses_left: natural(row, "uses_left")?,
             constraints: row.try_get("constraints")?,
+            arguments_instead: row.try_get("arguments_instead")?,
             reason: row.try_get("reason")?,
             decided_by: row.try_get("decided_by")?,
             decided_ms: optional_natural(row, "decided_ms")?,
@@ -210,7 +214,8 @@ impl Store {
         let mut change = self.begin().await?;
         let organization: Option<String> = sqlx::query_scalar(
             "UPDATE approvals SET state = $2, uses_left = $3, constraints = $4, reason = $5, decided_by = $6, \
-             decided_ms = $7, expires_ms = $8 WHERE id = $1 AND state = 'pending' AND expires_ms > $7 \
+             decided_ms = $7, expires_ms = $8, arguments_instead = $9 \
+             WHERE id = $1 AND state = 'pending' AND expires_ms > $7 \
              RETURNING organization",
         )
         .bind(id)
@@ -221,6 +226,7 @@ impl Store {
         .bind(&decision.decided_by)
         .bind(to_sql(decision.decided_ms))
         .bind(to_sql(decision.expires_ms))
+        .bind(&decision.arguments_instead)
         .fetch_optional(&mut *change)
         .await?;
         let Some(organization) = organization else { return Ok(false) };
