@@ -10,7 +10,6 @@ mod checked;
 mod differences;
 mod examples;
 mod files;
-mod differences;
 mod from_definition;
 mod history;
 mod load;
@@ -18,7 +17,6 @@ mod load_request;
 mod owned;
 mod sources;
 mod quarantine;
-mod trust;
 mod trust;
 
 use std::collections::BTreeMap;

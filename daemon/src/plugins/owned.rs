@@ -181,9 +181,10 @@ impl Plugins {
     pub async fn forget_organization(&self, organization: &Name) {
         let _in_order = self.0.owned.changing.lock().await;
         let is_theirs = |key: &ToolKey, _: &mut Entry| key.organization == *organization;
-        let mut entries = lock(&self.0.owned.entries);
-        let removed: Vec<Entry> = entries.extract_if(.., is_theirs).map(|(_, entry)| entry).collect();
-        drop(entries);
+        let removed: Vec<Entry> = {
+            let mut entries = lock(&self.0.owned.entries);
+            entries.extract_if(.., is_theirs).map(|(_, entry)| entry).collect()
+        };
         self.release_entries(removed).await;
     }
 
