@@ -234,7 +234,18 @@ impl Audit {
     /// Appends the intent of an administrative act, with the outcome that is shown until it has one. Await [`Entry::sync`]
     /// before the act takes effect.
     pub fn open_act(&self, act: AdminRecord<'_>) -> Result<Entry, AuditError> {
-        self.append_intent(RecordKind::AdminOpen, &act, DataSealing::Plain)
+        let sealing = match &act.organization {
+            Some(organization) => DataSealing::of(self.log.data_keys.as_ref(), organization),
+            None => DataSealing::Plain,
+        };
+        let mut act = act;
+        match sealing.seal_act(&mut act) {
+            None => self.append_intent(RecordKind::AdminOpen, &act, DataSealing::Plain),
+            sealed => {
+                let act = SealedRecord::new(&act, sealed);
+                self.append_intent(RecordKind::AdminOpen, &act, DataSealing::Plain)
+            }
+        }
     }
 
     /// Appends the outcome of an act at once; the act may be acknowledged when the returned future resolves.

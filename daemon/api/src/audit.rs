@@ -53,7 +53,8 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = CallOutcome<'static>, required = false)]
     pub outcome: Option<CallOutcome<'static>>,
-    /// The organization's data was deleted: the arguments of the call, or the detail of the effect, cannot be read any more.
+    /// The organization's data was deleted: the arguments of the call, the detail of the effect, or the details of the decision
+    /// about a call cannot be read any more.
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(value_type = bool, required = false)]
     pub arguments_deleted: bool,

@@ -126,7 +126,7 @@ pub struct ExportRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u32, required = false)]
     pub payload_bytes: Option<u32>,
-    /// The arguments of a call, decrypted.
+    /// The arguments of a call, or the details of a decision about one, decrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     pub arguments: Option<Box<RawValue>>,

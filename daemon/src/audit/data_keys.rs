@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use zeroize::Zeroizing;
 
-use super::record::{CallIntent, EffectRecord};
+use super::record::{AdminRecord, CallIntent, EffectRecord};
 use crate::credentials::{EnvelopeError, decrypt, encrypt, length_prefixed};
 use crate::keys::KEY_BYTES;
 
@@ -37,6 +37,9 @@ const COUNTER_BYTES: usize = 8;
 const TAG_BYTES: usize = 16;
 /// Format, id of the key, salt of the run, and counter: what stands before the ciphertext.
 const HEAD_BYTES: usize = 1 + ID_BYTES + SALT_BYTES + COUNTER_BYTES;
+
+/// Beginning of the actions that decide about calls.
+const DECISIONS: &str = "approval.";
 
 type KeyId = [u8; ID_BYTES];
 
@@ -201,6 +204,12 @@ fn call_aad(intent: &CallIntent<'_>) -> Vec<u8> {
     length_prefixed(&[b"toolgate arguments", texts[0], texts[1], texts[2]])
 }
 
+fn act_aad(act: &AdminRecord<'_>) -> Vec<u8> {
+    let organization = act.organization.as_deref().unwrap_or_default();
+    let texts = [organization, &act.action, &act.target].map(str::as_bytes);
+    length_prefixed(&[b"toolgate act", texts[0], texts[1], texts[2]])
+}
+
 fn effect_aad(of: u64) -> Vec<u8> {
     length_prefixed(&[b"toolgate effect", &of.to_be_bytes()])
 }
@@ -255,6 +264,22 @@ impl DataSealing {
         Some(sealed.unwrap_or_default())
     }
 
+    /// Moves the details of a decision about a call, which can have other arguments, into their encrypted form. Those of other
+    /// acts say what was administered, and stay.
+    pub fn seal_act(&self, act: &mut AdminRecord<'_>) -> Option<String> {
+        let key = match self {
+            Self::Plain => return None,
+            Self::Under(key) => Some(key),
+            Self::Deleted => None,
+        };
+        if !act.action.starts_with(DECISIONS) {
+            return None;
+        }
+        let details = act.details.take()?;
+        let sealed = key.and_then(|key| key.seal(&act_aad(act), details.get()));
+        Some(sealed.unwrap_or_default())
+    }
+
     /// Moves the detail of an effect of the call `of` into its encrypted form.
     pub fn seal_effect(&self, of: u64, effect: &mut EffectRecord<'_>) -> Option<String> {
         let key = match self {
@@ -283,6 +308,18 @@ pub fn open_call(
     let opened = keys.and_then(|keys| keys.open(&call_aad(intent), &sealed));
     intent.arguments = opened.and_then(|text| RawValue::from_string(text).ok()).map(Cow::Owned);
     Ok(intent.arguments.is_none())
+}
+
+/// Decrypts the details of an act. Returns whether their key is gone.
+pub fn open_act(
+    keys: Option<&DataKeys>,
+    payload: &[u8],
+    act: &mut AdminRecord<'static>,
+) -> Result<bool, serde_json::Error> {
+    let Some(sealed) = serde_json::from_slice::<SealedPart<'_>>(payload)?.sealed else { return Ok(false) };
+    let opened = keys.and_then(|keys| keys.open(&act_aad(act), &sealed));
+    act.details = opened.and_then(|text| RawValue::from_string(text).ok()).map(Cow::Owned);
+    Ok(act.details.is_none())
 }
 
 /// Decrypts the detail of an effect of the call `of`. Returns whether its key is gone.

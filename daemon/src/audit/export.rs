@@ -16,13 +16,13 @@ use toolgate_api::audit_export::{
     ExportBegin, ExportEnd, ExportGap, ExportKind, ExportLine, ExportRecord, ExportSegment,
 };
 
-use super::data_keys::{open_call, open_effect};
+use super::data_keys::{open_act, open_call, open_effect};
 use super::error::AuditError;
 use super::folder::Folder;
 use super::format::{Hash, RecordHeader, RecordKind, SegmentHeader};
 use super::index::{integer, natural};
 use super::reader::{ChainLink, Reader, Step, resync};
-use super::record::{Anchor, CallIntent, EffectRecord, Sha256, sha256};
+use super::record::{AdminRecord, Anchor, CallIntent, EffectRecord, Sha256, sha256};
 use super::search::LogContent;
 use super::{Audit, blocking};
 
@@ -329,6 +329,13 @@ impl Exporter {
                 record.arguments_deleted = open_call(keys, payload, &mut intent)?;
                 let opened = intent.arguments.filter(|_| !recorded);
                 record.arguments = opened.map(|arguments| on_one_line(arguments.get())).transpose()?;
+            }
+            RecordKind::AdminOpen => {
+                let mut act: AdminRecord<'static> = serde_json::from_slice(payload)?;
+                let recorded = act.details.is_some();
+                record.arguments_deleted = open_act(keys, payload, &mut act)?;
+                let opened = act.details.filter(|_| !recorded);
+                record.arguments = opened.map(|details| on_one_line(details.get())).transpose()?;
             }
             RecordKind::Effect => {
                 let mut effect: EffectRecord<'static> = serde_json::from_slice(payload)?;

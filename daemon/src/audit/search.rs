@@ -17,7 +17,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqlitePool};
 use toolgate_api::audit::PAGE_ROWS_MAX;
 
-use super::data_keys::{DataKeys, open_call, open_effect};
+use super::data_keys::{DataKeys, open_act, open_call, open_effect};
 use super::error::AuditError;
 use super::folder::Folder;
 use super::format::{LogPosition, RecordHeader, RecordKind};
@@ -375,8 +375,9 @@ impl RecordReader {
                 row.call = Some(intent);
             }
             Kind::Admin => {
-                let act: AdminRecord<'static> = serde_json::from_slice(&payload)?;
+                let mut act: AdminRecord<'static> = serde_json::from_slice(&payload)?;
                 require(RowKeys::from(&act) == hit.keys)?;
+                row.arguments_deleted = open_act(self.content.keys.as_ref(), &payload, &mut act)?;
                 row.admin = Some(act);
             }
             // An effect has no organization of its own; its call has, found by sequence.

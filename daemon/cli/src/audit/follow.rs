@@ -123,7 +123,8 @@ impl Followed<'_> {
                 Ok(None)
             }
             ExportKind::ActIntent | ExportKind::Act => {
-                let admin: AdminRecord<'static> = serde_json::from_str(payload)?;
+                let mut admin: AdminRecord<'static> = serde_json::from_str(payload)?;
+                admin.details = admin.details.or(record.arguments.map(std::borrow::Cow::Owned));
                 let row = Row { admin: Some(admin), ..empty(record.sequence, record.at_ms, Kind::Admin) };
                 if record.kind == ExportKind::Act {
                     let error =
