@@ -46,11 +46,12 @@ use super::guard::SCHEME;
         (name = "sessions", description = "One conversation of one agent, with a workspace of its own."),
         (name = "calls", description = "Calling tools: what this is all for."),
         (name = "approvals", description = "Calls that wait for a person, and what was decided."),
+        (name = "webhooks", description = "Where approvals are announced, and decisions that come back."),
         (name = "events", description = "What happens, as it happens."),
         (name = "files", description = "The workspace of a session, which a tool sees as `/workspace`."),
         (name = "audit", description = "The log of every call and every act of administration, chained so that tampering shows."),
     ),
-    components(schemas(toolgate_api::problem::Problem)),
+    components(schemas(toolgate_api::problem::Problem, toolgate_api::webhook::WebhookMessage)),
     modifiers(&BearerToken),
 )]
 struct Outline;
