@@ -71,7 +71,7 @@ impl Webhooks {
             });
             tokio::select! {
                 () = stop.cancelled() => return,
-                () = self.0.store.wait_for_announcement() => {}
+                _ = tokio::time::timeout(wait, self.0.store.wait_for_announcement()) => {}
                 Some(ended) = running.join_next() => match ended {
                     Ok(delivery) => drop(in_flight.remove(&delivery)),
                     Err(error) => {
@@ -79,7 +79,6 @@ impl Webhooks {
                         in_flight.clear();
                     }
                 },
-                () = tokio::time::sleep(wait) => {}
             }
         }
     }
