@@ -7,10 +7,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::MutexGuard;
-use toolgate_admission::assertion_breach;
+use toolgate_admission::{Rules, assertion_breach};
 use toolgate_api::assertion::{Assertion, AssertionsDocument};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
+use toolgate_sandbox::Component;
 
 use super::{Registry, Snapshot};
 use crate::assertions::{AssertionViolation, Holder};
@@ -152,9 +153,21 @@ impl Snapshot {
         concerned.peek()?;
         let after = self.rules(agent.0, agent.1)?;
         let before = before.and_then(|before| before.rules(agent.0, agent.1));
+        // A change of one agent leaves the rules of the others as they are.
+        if before.as_ref().is_some_and(|before| are_same(before, &after)) {
+            return None;
+        }
         concerned.find_map(|(holder, assertion)| {
             let breach = assertion_breach(assertion, agent, before.as_ref(), &after)?;
             Some(AssertionViolation::new(*holder, assertion, agent, breach))
         })
     }
+}
+
+/// Whether both are the same compiled rules.
+fn are_same(one: &Rules<Component>, other: &Rules<Component>) -> bool {
+    Arc::ptr_eq(&one.agent, &other.agent)
+        && Arc::ptr_eq(&one.organization, &other.organization)
+        && Arc::ptr_eq(&one.platform, &other.platform)
+        && Arc::ptr_eq(&one.catalogue, &other.catalogue)
 }
