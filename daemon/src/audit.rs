@@ -187,14 +187,11 @@ impl Audit {
     }
 
     /// Appends the intent of a call, without waiting for the disk. Dropping the entry records the outcome `cancelled`.
-    pub fn open(&self, intent: CallIntent<'_>) -> Result<Entry, AuditError> {
+    pub fn open(&self, mut intent: CallIntent<'_>) -> Result<Entry, AuditError> {
         let sealing = DataSealing::of(self.log.data_keys.as_ref(), &intent.organization);
-        let mut intent = intent;
         match sealing.seal_call(&mut intent) {
             None => self.append_intent(RecordKind::CallOpen, &intent, sealing),
-            sealed => {
-                self.append_intent(RecordKind::CallOpen, &SealedRecord::new(&intent, sealed), sealing)
-            }
+            sealed => self.append_intent(RecordKind::CallOpen, &SealedRecord::new(&intent, sealed), sealing),
         }
     }
 
@@ -233,12 +230,11 @@ impl Audit {
 
     /// Appends the intent of an administrative act, with the outcome that is shown until it has one. Await [`Entry::sync`]
     /// before the act takes effect.
-    pub fn open_act(&self, act: AdminRecord<'_>) -> Result<Entry, AuditError> {
+    pub fn open_act(&self, mut act: AdminRecord<'_>) -> Result<Entry, AuditError> {
         let sealing = match &act.organization {
             Some(organization) => DataSealing::of(self.log.data_keys.as_ref(), organization),
             None => DataSealing::Plain,
         };
-        let mut act = act;
         match sealing.seal_act(&mut act) {
             None => self.append_intent(RecordKind::AdminOpen, &act, DataSealing::Plain),
             sealed => {

@@ -27,8 +27,8 @@ use super::folder::{Folder, allocate, remove_if_there, write_zeros};
 use super::format::{self, Hash, HeaderError, ParsedRecord, RecordKind};
 use super::reader::{ChainLink, Reader, Step, read_up_to};
 use super::record::Anchor;
-use super::retention;
 use super::record::{LostRecords, Recovery, TornEnd};
+use super::retention;
 use super::writer::{CurrentSegment, SpareSegment, begin_segment};
 
 /// The recovered log, ready for writing.

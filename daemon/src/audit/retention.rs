@@ -46,11 +46,16 @@ impl Retention {
 impl Audit {
     /// Cuts the segments that `retention` does not keep. Returns the number of records that were cut.
     pub async fn cut_old(&self, retention: Retention) -> Result<u64, AuditError> {
+        let _cutting = self.log.cutting.write().await;
+        let (log, before) = (&self.log, self.cut()?);
+        if let Some(cut) = before {
+            // A cut that was interrupted may have left rows.
+            forget_rows(&log.index_path, cut.sequence).await?;
+        }
         if retention.is_endless() {
             return Ok(0);
         }
-        let _cutting = self.log.cutting.write().await;
-        let (log, durable, before) = (&self.log, self.log.progress.durable(), self.cut()?);
+        let durable = log.progress.durable();
         let folder = log.folder.clone();
         let planned = blocking(move || plan(&folder, retention, durable, before, now_ms())).await?;
         let Some(cut) = planned else { return Ok(0) };

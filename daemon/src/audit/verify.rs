@@ -18,8 +18,8 @@ use super::format::RecordKind;
 use super::reader::{ChainLink, Reader, Step};
 use super::record::{Anchor, AnchorSource, Corruption, NotedRecovery, VerifyReport};
 use super::record::{Recovery, Sha256};
-use super::retention::CutDetails;
 use super::recover::last_data;
+use super::retention::CutDetails;
 
 /// Verifies the log of a stopped daemon, with its key.
 pub fn verify_folder(dir: &std::path::Path, key: Option<&[u8; 32]>) -> Result<VerifyReport, StartError> {
@@ -175,7 +175,8 @@ impl ChainWalk<'_> {
             && !self.cut_is_recorded
             && self.report.first_bad.is_none()
         {
-            let what = format!("records up to {} are missing, and no record says that they were cut", cut.sequence);
+            let what =
+                format!("records up to {} are missing, and no record says that they were cut", cut.sequence);
             self.report_damage(cut.segment + 1, 0, what);
         }
     }
