@@ -157,7 +157,8 @@ fn member_names<'a>(before: &'a Map<String, Value>, after: &'a Map<String, Value
 
 fn is_empty(value: &Value) -> bool {
     match value {
-        Value::Null | Value::Bool(false) => true,
+        Value::Null => true,
+        Value::Bool(is_set) => !is_set,
         Value::Array(items) => items.is_empty(),
         Value::Object(members) => members.is_empty(),
         Value::Number(number) => number.as_u64() == Some(0),
