@@ -332,7 +332,7 @@ impl Plugins {
         }
         component.check_manifest(&descriptor.capabilities)?;
         if let Some(request) = request {
-            check_expected(&descriptor, request)?;
+            request.check_description(&descriptor)?;
         }
         let plugin = Plugin {
             digest: digest.clone(),
@@ -415,27 +415,6 @@ fn namespaces(plugins: &[BuiltIn]) -> Arc<[Namespace]> {
 /// The digest of an uploaded plugin. A plugin that is built from a definition has another (see `from_definition`).
 pub fn digest_of(file: &[u8]) -> Digest {
     Digest::from_sha256(audit::sha256(file).0)
-}
-
-fn check_expected(descriptor: &Descriptor, request: &LoadRequest) -> Result<(), CallError> {
-    if descriptor.namespace != request.namespace {
-        return Err(CallError::new(
-            ErrorType::InvalidPlugin,
-            format!(
-                "the file describes itself as `{}`, the path names `{}`",
-                descriptor.namespace, request.namespace
-            ),
-            "upload it under the namespace that its `plugin!` names",
-        ));
-    }
-    match &request.version {
-        Some(version) if *version != descriptor.version => Err(CallError::new(
-            ErrorType::InvalidPlugin,
-            format!("the file is version `{}`, the query names `{version}`", descriptor.version),
-            "name the version that the plugin's package has, or none",
-        )),
-        _ => Ok(()),
-    }
 }
 
 /// The grant of a plugin without an operator's grant: nothing, but the workspace for a built-in plugin that asks for it (B5).

@@ -1,6 +1,8 @@
 //! The parameters of a load, whatever brings the file.
 
 use bytes::Bytes;
+use toolgate_admission::Descriptor;
+use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::{Name, Namespace};
 pub use toolgate_api::plugin::PluginSource as LoadSource;
 
@@ -38,6 +40,28 @@ impl LoadRequest {
             signature: None,
             confirm_hints: false,
             canary: None,
+        }
+    }
+
+    /// Checks that a plugin describes itself as the one that was asked for.
+    pub(super) fn check_description(&self, descriptor: &Descriptor) -> Result<(), CallError> {
+        if descriptor.namespace != self.namespace {
+            return Err(CallError::new(
+                ErrorType::InvalidPlugin,
+                format!(
+                    "the file describes itself as `{}`, the path names `{}`",
+                    descriptor.namespace, self.namespace
+                ),
+                "upload it under the namespace that its `plugin!` names",
+            ));
+        }
+        match &self.version {
+            Some(version) if *version != descriptor.version => Err(CallError::new(
+                ErrorType::InvalidPlugin,
+                format!("the file is version `{}`, the query names `{version}`", descriptor.version),
+                "name the version that the plugin's package has, or none",
+            )),
+            _ => Ok(()),
         }
     }
 }

@@ -312,6 +312,7 @@ fn plugins(folder: &Path, registry: &Registry, store: &Store, sandbox: &Sandbox)
         store: store.clone(),
         folder: create_folder(folder, "components"),
         limits: LimitsPatch::new(),
+        signatures: toolgate::config::Signatures::Optional,
     })
 }
 
