@@ -107,12 +107,12 @@ impl PluginFolder {
                 events = FolderEvents::open(&self.folder).ok();
             }
             let next = self.look(&mut events).await;
+            sleep(SETTLE_TIME).await;
             match (next, &mut events) {
-                (Next::AtEvent, Some(events)) => drop(timeout(LOOK_INTERVAL, events.wait()).await),
+                (Next::AtEvent, Some(events)) => drop(timeout(LOOK_INTERVAL, wait_for_events(events)).await),
                 (Next::AtEvent, None) => sleep(RETRY_INTERVAL).await,
                 (Next::Soon, _) => {}
             }
-            sleep(SETTLE_TIME).await;
         }
     }
 
@@ -292,6 +292,13 @@ impl PluginFolder {
             tracing::warn!(name, "a file of the plugin folder is not loaded: its name is no namespace");
         }
         self.misnamed = look.misnamed.iter().cloned().collect();
+    }
+}
+
+/// Asks for events between pauses, which costs one system call each.
+async fn wait_for_events(events: &mut FolderEvents) {
+    while !events.catch_up().unwrap_or(true) {
+        sleep(SETTLE_TIME).await;
     }
 }
 
