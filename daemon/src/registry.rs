@@ -19,9 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use shortlist::BrokerCell;
 use tokio::sync::{Notify, watch};
-use toolgate_admission::{
-    AgentRules, Catalogue, Consents, OrgFacts, OrgRules, PlatformRules, Plugin, Rules,
-};
+use toolgate_admission::{AgentRules, Catalogue, Consents, OrgFacts, OrgRules, PlatformRules, Plugin, Rules};
 use toolgate_api::assertion::{Assertion, AssertionsDocument};
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::{Name, Namespace, read_called_name};
@@ -408,10 +406,11 @@ impl Organization {
         let accepted = self.enabled.iter().filter_map(|(namespace, enabled)| {
             Some((namespace.clone(), enabled.accepted.as_ref()?.plugin.clone()))
         });
+        let own = self.own.iter().map(|plugin| plugin.descriptor.namespace.clone());
         let consents = Consents {
             required: self.requires_consent,
             accepted: Arc::new(accepted.collect()),
-            exempt: self.own.iter().map(|plugin| plugin.descriptor.namespace.clone()).chain(built_in()).collect(),
+            exempt: own.chain(built_in()).collect(),
         };
         let settings = self.enabled.iter().filter_map(|(namespace, enabled)| {
             Some((namespace.clone(), enabled.settings_for(catalogue.plugin(namespace)?)?))
