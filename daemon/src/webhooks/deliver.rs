@@ -10,6 +10,7 @@ use toolgate_api::approval::ApprovalState;
 use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 use toolgate_api::webhook::{WebhookCallback, WebhookMessage, WebhookTested};
+use toolgate_sandbox::HostClientError;
 
 use super::signature::{SIGNATURE_HEADER, TIMESTAMP_HEADER, sign};
 use super::{Webhooks, random_text, read_document, token_hash};
@@ -40,6 +41,9 @@ const CLEANUP_MS: u64 = 3_600_000;
 
 /// Event of a delivery that a person can decide on.
 const CREATED: &str = "approval.created";
+
+const PRIVATE_ADDRESS: &str =
+    "the host has an address that is not public, and is not in `webhooks.private_hosts`";
 
 /// The result of one try.
 enum TryResult {
@@ -226,6 +230,7 @@ impl Webhooks {
             .map_err(|error| internal(&error))?;
         Ok(match tokio::time::timeout(REQUEST_TIME, self.0.http.send(request)).await {
             Ok(Ok(response)) => result_of(response.status()),
+            Ok(Err(HostClientError::PrivateAddress)) => TryResult::Failed(PRIVATE_ADDRESS.to_owned()),
             Ok(Err(error)) => TryResult::Failed(error.to_string()),
             Err(_) => TryResult::Failed(format!("no answer in {} seconds", REQUEST_TIME.as_secs())),
         })

@@ -153,7 +153,7 @@ fn g17_a_call_that_always_needs_a_person_keeps_needing_one() {
 fn g17_only_the_named_agents_can_call_a_tool() {
     with_fixture(|fixture| {
         let tenant = Tenant::make(fixture, &all());
-        let only = json!({"name": "bot-alone", "only": {"agents": ["bot"], "tools": ["pay/*"]}});
+        let only = json!({"name": "bot-alone", "only": {"agents": ["bot"], "tools": ["pay/send"]}});
         tenant.assert(only).expect(201);
         expect_broken(tenant.owner.make(&tenant.agent("clerk"), &all()), "bot-alone", "pay/send");
         tenant.owner.make(&tenant.agent("clerk"), &json!({"enabled": ["files/*"]})).expect(201);
