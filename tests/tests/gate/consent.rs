@@ -188,7 +188,7 @@ fn c6_a_later_version_keeps_the_consent_unless_it_asks_for_more() {
 
         let asking =
             third_party("growing", "2.0.0", &["api.example", "more.example"]).with_result("3").build();
-        let loaded = operator.load("growing", &asking);
+        let loaded = operator.upload("growing", &asking).expect(200).json();
         assert_eq!(loaded["state"], "quarantined", "{loaded}");
         // The version before serves until the operator approves this one.
         tenant.is_in("growing");
