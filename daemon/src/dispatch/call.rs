@@ -373,12 +373,7 @@ impl Dispatcher {
         record::effects(&self.0.audit, attempt.entry, &admitted, &finished, redacts_emails);
         record::log_lines(attempt.session, attempt.call, &admitted, &finished);
         record::log_exception(attempt.session, &outcome, admitted.id());
-        self.count_end(attempt.session, &outcome);
-        if finished.executed
-            && let Some(counters) = &admitted.plugin().counters
-        {
-            counters.count(outcome.error().map(|error| error.error_type));
-        }
+        self.count_end(attempt.session, &outcome, &admitted);
         let on = pending_on(&outcome, admitted, attempt);
         (outcome, on)
     }
@@ -492,8 +487,11 @@ impl Dispatcher {
         CallOutcome { content, usage: finished.usage, ..outcome }
     }
 
-    /// Counts the end of a call for the session's circuit breaker (G13).
-    fn count_end(&self, session: &Arc<Session>, outcome: &CallOutcome) {
+    /// Counts the end of a call for a canary (O1) and for the session's circuit breaker (G13).
+    fn count_end(&self, session: &Arc<Session>, outcome: &CallOutcome, admitted: &Admitted<Component>) {
+        if let (Some(counters), Executed::Yes) = (&admitted.plugin().counters, outcome.executed) {
+            counters.count(outcome.error().map(|error| error.error_type));
+        }
         let Some(tool) = &outcome.tool else { return };
         let ended = outcome.error().map_or(Ok(()), |error| Err(error.error_type));
         // A deadline that passed in the queue is not the tool's failure.
