@@ -1,20 +1,25 @@
 //! Sends deliveries: concurrently, so that an endpoint that hangs delays no other organization's, and again with back-off.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::time::Duration;
 
 use axum::http::{Request, StatusCode, header};
+use serde_json::json;
+use serde_json::value::RawValue;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use toolgate_api::approval::ApprovalState;
-use toolgate_api::error::CallError;
+use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::webhook::{WebhookCallback, WebhookMessage, WebhookTested};
 use toolgate_sandbox::HostClientError;
 
 use super::signature::{SIGNATURE_HEADER, TIMESTAMP_HEADER, sign};
 use super::{Webhooks, random_text, read_document, token_hash};
+use crate::admin::audit_failure;
 use crate::approvals;
+use crate::audit::{ActOutcome, AdminRecord, Entry, Status};
 use crate::clock::now_ms;
 use crate::identifier;
 use crate::store::{ApprovalRow, DeliveryRow, StoreError, TokenKind, WebhookRow};
@@ -38,6 +43,10 @@ const GIVEN_UP_MS: u64 = 24 * 3_600_000;
 const KEPT_MS: u64 = 7 * 24 * 3_600_000;
 /// Interval of the removal of old deliveries.
 const CLEANUP_MS: u64 = 3_600_000;
+
+/// Principal and source of audit records without a request.
+const PRINCIPAL: &str = "toolgate";
+const SOURCE: &str = "daemon";
 
 /// Event of a delivery that a person can decide on.
 const CREATED: &str = "approval.created";
@@ -181,7 +190,41 @@ impl Webhooks {
             let url = format!("{base_url}/v1/approvals/{id}/callback");
             message.callback = Some(WebhookCallback { url, token });
         }
-        self.send(webhook, &delivery.id, &message).await
+        let intent = self.open_intent(webhook, delivery).await?;
+        let sent = self.send(webhook, &delivery.id, &message).await;
+        let error_type = match &sent {
+            Ok(TryResult::Delivered) => None,
+            Ok(_) => Some(ErrorType::ApiUnavailable),
+            Err(error) => Some(error.error_type),
+        };
+        let outcome = ActOutcome {
+            status: if error_type.is_none() { Status::Ok } else { Status::Error },
+            error_type: error_type.map(|error_type| error_type.as_str().into()),
+            revision: None,
+        };
+        self.0.audit.close_act(intent, outcome).await.map_err(|error| audit_failure(&error))?;
+        sent
+    }
+
+    /// Records that a request is sent. What cannot be recorded is not sent.
+    async fn open_intent(&self, webhook: &WebhookRow, delivery: &DeliveryRow) -> Result<Entry, CallError> {
+        let details = json!({
+            "approval": delivery.approval, "event": delivery.event, "delivery": delivery.id,
+            "attempt": delivery.attempts.saturating_add(1), "url": read_document(webhook)?.url,
+        });
+        let intent = self.0.audit.open_act(AdminRecord {
+            organization: Some(webhook.organization.as_str().into()),
+            principal: PRINCIPAL.into(),
+            action: "webhook.send".into(),
+            target: webhook.name.as_str().into(),
+            outcome: ErrorType::Unknown.as_str().into(),
+            revision: None,
+            details: RawValue::from_string(details.to_string()).ok().map(Cow::Owned),
+            source: SOURCE.into(),
+        });
+        let intent = intent.map_err(|error| audit_failure(&error))?;
+        intent.sync().await.map_err(|error| audit_failure(&error))?;
+        Ok(intent)
     }
 
     /// Sends a test event and waits for the answer.
@@ -288,7 +331,7 @@ fn noted(delivery: DeliveryRow, result: TryResult, until_ms: u64, now_ms: u64, r
 }
 
 fn internal(error: &dyn std::error::Error) -> CallError {
-    CallError::new(toolgate_api::error::ErrorType::Internal, error.to_string(), "tell the operator")
+    CallError::new(ErrorType::Internal, error.to_string(), "tell the operator")
 }
 
 #[cfg(test)]
