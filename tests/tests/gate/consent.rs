@@ -104,7 +104,17 @@ fn c6_a_plugin_stays_out_until_its_organization_accepts_it() {
         assert_eq!((&explained["verdict"], &explained["rule"]), (&json!("refused"), &json!("consent")));
         assert!(explained["why"].as_str().expect("a reason").contains("`stranger`"), "{explained}");
 
+        let policy = format!("/v1/orgs/{}/policy", tenant.name);
+        let warned = || {
+            let accepted = tenant.owner.replace(&policy, &json!({"enabled": "*"})).expect(200).json();
+            let mut warnings = accepted["warnings"].as_array().into_iter().flatten();
+            warnings.any(|warning| {
+                warning["code"] == "NO_CONSENT" && warning["message"].to_string().contains("`stranger`")
+            })
+        };
+        assert!(warned());
         tenant.accept("stranger");
+        assert!(!warned());
         tenant.is_in("stranger");
         other.is_out("stranger");
 
