@@ -14,7 +14,7 @@ mod shortlist;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use shortlist::BrokerCell;
@@ -32,6 +32,12 @@ use crate::plugins::BUILT_IN;
 
 pub use assertions::{ChangeScope, CheckedChange};
 pub use shortlist::Shortlist;
+
+/// The namespaces of the built-in plugins, which no uploaded plugin can have. Organizations share them.
+static BUILT_IN_NAMES: LazyLock<Arc<BTreeSet<Namespace>>> = LazyLock::new(|| {
+    let names = BUILT_IN.iter().filter_map(|plugin| Namespace::parse(plugin.name).ok());
+    Arc::new(names.collect())
+});
 
 /// Holds the current snapshot. Cheap to clone.
 #[derive(Clone)]
@@ -406,11 +412,17 @@ impl Organization {
         let accepted = self.enabled.iter().filter_map(|(namespace, enabled)| {
             Some((namespace.clone(), enabled.accepted.as_ref()?.plugin.clone()))
         });
-        let own = self.own.iter().map(|plugin| plugin.descriptor.namespace.clone());
+        let exempt = match self.own.is_empty() {
+            true => Arc::clone(&BUILT_IN_NAMES),
+            false => {
+                let own = self.own.iter().map(|plugin| plugin.descriptor.namespace.clone());
+                Arc::new(own.chain(BUILT_IN_NAMES.iter().cloned()).collect())
+            }
+        };
         let consents = Consents {
             required: self.requires_consent,
             accepted: Arc::new(accepted.collect()),
-            exempt: own.chain(built_in()).collect(),
+            exempt,
         };
         let settings = self.enabled.iter().filter_map(|(namespace, enabled)| {
             Some((namespace.clone(), enabled.settings_for(catalogue.plugin(namespace)?)?))
@@ -432,11 +444,6 @@ impl Organization {
         self.rules.store(Some(Arc::clone(&rules)));
         rules
     }
-}
-
-/// The namespaces of the built-in plugins, which no uploaded plugin can have.
-fn built_in() -> impl Iterator<Item = Namespace> {
-    BUILT_IN.iter().filter_map(|plugin| Namespace::parse(plugin.name).ok())
 }
 
 impl Agent {
