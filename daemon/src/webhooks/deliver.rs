@@ -1,7 +1,7 @@
 //! Sends deliveries: concurrently, so that an endpoint that hangs delays no other organization's, and again with back-off.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::time::Duration;
 
 use axum::http::{Request, StatusCode, header};
@@ -29,6 +29,8 @@ const DELIVERY_HEADER: &str = "toolgate-delivery";
 
 /// Timeout of one request. A slower endpoint is asked again.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// Time for requests in progress when the daemon stops.
+const STOP_TIME: Duration = Duration::from_secs(12);
 /// Requests at once to the webhooks of one organization.
 const RUNNING_PER_ORGANIZATION: u32 = 4;
 /// Requests at once to all webhooks: more than many organizations whose endpoints hang can use.
@@ -65,10 +67,10 @@ enum TryResult {
 }
 
 impl Webhooks {
-    /// Sends deliveries until `stop`. A request in progress is then dropped, and sent again by the next start.
+    /// Sends deliveries until `stop`, and then waits for the requests in progress.
     pub async fn run(self, stop: CancellationToken) {
         let mut running: JoinSet<String> = JoinSet::new();
-        let mut in_flight: HashMap<String, Name> = HashMap::new();
+        let mut in_flight: HashSet<String> = HashSet::new();
         let mut cleaned_ms = 0;
         loop {
             let now = now_ms();
@@ -83,10 +85,17 @@ impl Webhooks {
                 LONGEST_WAIT
             });
             tokio::select! {
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => {
+                    let ended = async { while running.join_next().await.is_some() {} };
+                    // One that is left is sent again by the next start.
+                    let _ = tokio::time::timeout(STOP_TIME, ended).await;
+                    return;
+                }
                 _ = tokio::time::timeout(wait, self.0.store.wait_for_announcement()) => {}
                 Some(ended) = running.join_next() => match ended {
-                    Ok(delivery) => drop(in_flight.remove(&delivery)),
+                    Ok(delivery) => {
+                        in_flight.remove(&delivery);
+                    }
                     Err(error) => {
                         tracing::error!(%error, "a delivery of a webhook panicked");
                         in_flight.clear();
@@ -100,15 +109,14 @@ impl Webhooks {
     async fn start_due(
         &self,
         running: &mut JoinSet<String>,
-        in_flight: &mut HashMap<String, Name>,
+        in_flight: &mut HashSet<String>,
         now: u64,
     ) -> Result<Duration, StoreError> {
         for delivery in self.0.store.due_deliveries(now, RUNNING_PER_ORGANIZATION).await? {
             // Those in flight are still due, and so have the first places of their organization.
-            if in_flight.len() >= RUNNING || in_flight.contains_key(&delivery.id) {
+            if in_flight.len() >= RUNNING || !in_flight.insert(delivery.id.clone()) {
                 continue;
             }
-            in_flight.insert(delivery.id.clone(), delivery.organization.clone());
             let webhooks = self.clone();
             running.spawn(async move {
                 let id = delivery.id.clone();
