@@ -53,7 +53,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// Those of the callback's verification, and of [`Admin::decide_approval`].
+    /// The errors of the callback's verification, and of [`Admin::decide_approval`].
     pub async fn decide_by_callback(
         &self,
         source: &'static str,

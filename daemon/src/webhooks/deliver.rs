@@ -59,7 +59,7 @@ const PRIVATE_ADDRESS: &str =
 /// The result of one try.
 enum TryResult {
     Delivered,
-    /// Nobody needs it any more.
+    /// The announcement is of no use any more, with the reason.
     Dropped(&'static str),
     /// The endpoint does not want further requests.
     Gone,
@@ -113,7 +113,7 @@ impl Webhooks {
         now: u64,
     ) -> Result<Duration, StoreError> {
         for delivery in self.0.store.due_deliveries(now, RUNNING_PER_ORGANIZATION).await? {
-            // Those in flight are still due, and so have the first places of their organization.
+            // Deliveries in flight are still due, and so have the first places of their organization.
             if in_flight.len() >= RUNNING || !in_flight.insert(delivery.id.clone()) {
                 continue;
             }
@@ -151,7 +151,7 @@ impl Webhooks {
         }
         let noted = noted(delivery, result, until_ms, now_ms(), rand::random());
         if let Err(error) = self.0.store.note_delivery(&noted).await {
-            // It is sent again with the same id, and not at once, since the endpoint would be flooded.
+            // The delivery is sent again, and not at once, since the endpoint would be flooded.
             tracing::warn!(%error, delivery = noted.id, "the result of a delivery cannot be stored");
             tokio::time::sleep(LONGEST_WAIT).await;
         }
@@ -214,7 +214,7 @@ impl Webhooks {
         sent
     }
 
-    /// Records that a request is sent. What cannot be recorded is not sent.
+    /// Records that a request is sent. A request that cannot be recorded is not sent.
     async fn open_intent(&self, webhook: &WebhookRow, delivery: &DeliveryRow) -> Result<Entry, CallError> {
         let details = json!({
             "approval": delivery.approval, "event": delivery.event, "delivery": delivery.id,
