@@ -45,6 +45,7 @@ impl Dispatcher {
         outer: Option<OuterCall>,
     ) -> CallAnswer {
         if let Some(fault) = &call.fault {
+            self.record_unopened(session, &call, origin, fault);
             return CallOutcome::of_error(&call, (**fault).clone()).into();
         }
         let sha256 = audit::sha256(call.arguments.as_bytes());
@@ -71,9 +72,20 @@ impl Dispatcher {
                 let outcome = Box::pin(self.known_outcome(session, &call.id, &call.tool, &state)).await;
                 CallAnswer { outcome, replayed }
             }
-            Lookup::Conflict => CallOutcome::of_error(&call, id_reused(&call.id)).into(),
-            Lookup::Full => CallOutcome::of_error(&call, session_full()).into(),
+            Lookup::Conflict => self.unopened(session, &call, origin, id_reused(&call.id)),
+            Lookup::Full => self.unopened(session, &call, origin, session_full()),
         }
+    }
+
+    fn unopened(
+        &self,
+        session: &Arc<Session>,
+        call: &RequestedCall,
+        origin: &Origin,
+        error: CallError,
+    ) -> CallAnswer {
+        self.record_unopened(session, call, origin, &error);
+        CallOutcome::of_error(call, error).into()
     }
 
     /// Runs a call to a recorded end, also where its caller hangs up, which stops a call that ends with its request.
