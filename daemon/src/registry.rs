@@ -419,11 +419,8 @@ impl Organization {
                 Arc::new(own.chain(BUILT_IN_NAMES.iter().cloned()).collect())
             }
         };
-        let consents = Consents {
-            required: self.requires_consent,
-            accepted: Arc::new(accepted.collect()),
-            exempt,
-        };
+        let consents =
+            Consents { required: self.requires_consent, accepted: Arc::new(accepted.collect()), exempt };
         let settings = self.enabled.iter().filter_map(|(namespace, enabled)| {
             Some((namespace.clone(), enabled.settings_for(catalogue.plugin(namespace)?)?))
         });
