@@ -14,6 +14,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::webhook::{WebhookCallback, WebhookMessage, WebhookTested};
 use toolgate_sandbox::HostClientError;
+use url::Url;
 
 use super::signature::{SIGNATURE_HEADER, TIMESTAMP_HEADER, sign};
 use super::{Webhooks, random_text, read_document, token_hash};
@@ -216,9 +217,12 @@ impl Webhooks {
 
     /// Records that a request is sent. A request that cannot be recorded is not sent.
     async fn open_intent(&self, webhook: &WebhookRow, delivery: &DeliveryRow) -> Result<Entry, CallError> {
+        // The rest of a URL can be a secret, as in the webhooks of chats.
+        let host =
+            Url::parse(&read_document(webhook)?.url).ok().and_then(|url| Some(url.host_str()?.to_owned()));
         let details = json!({
             "approval": delivery.approval, "event": delivery.event, "delivery": delivery.id,
-            "attempt": delivery.attempts.saturating_add(1), "url": read_document(webhook)?.url,
+            "attempt": delivery.attempts.saturating_add(1), "host": host,
         });
         let intent = self.0.audit.open_act(AdminRecord {
             organization: Some(webhook.organization.as_str().into()),
