@@ -613,6 +613,21 @@ impl Registry {
         self.change(|snapshot| drop(snapshot.organizations.remove(name)));
     }
 
+    /// Removes what organizations have set for a plugin of the platform, unless they have their own of that namespace: another
+    /// plugin of the name must not get their consent.
+    pub fn forget_enabled(&self, namespace: &Namespace) {
+        self.change(|snapshot| {
+            let organizations = snapshot.organizations.values_mut();
+            let has_set = |known: &&mut Arc<Organization>| {
+                known.enabled.contains_key(namespace) && !known.owns(namespace)
+            };
+            for organization in organizations.filter(has_set).map(Arc::make_mut) {
+                Arc::make_mut(&mut organization.enabled).remove(namespace);
+                organization.rules = Arc::default();
+            }
+        });
+    }
+
     /// Removes an agent.
     pub fn remove_agent(&self, organization: &Name, name: &Name) {
         self.change_organization(organization, |organization| drop(organization.agents.remove(name)));

@@ -215,6 +215,21 @@ fn c6_a_later_version_keeps_the_consent_unless_it_asks_for_more() {
 }
 
 #[test]
+fn c6_another_plugin_of_the_name_does_not_get_the_consent() {
+    with_fixture(|fixture| {
+        let file = third_party("returning", "1.0.0", &[]).build();
+        fixture.operator.load("returning", &file);
+        let tenant = fixture.tenant();
+        tenant.accept("returning");
+        tenant.is_in("returning");
+        fixture.operator.delete("/v1/plugins/returning").expect(204);
+        fixture.operator.load("returning", &file);
+        tenant.is_out("returning");
+        assert_eq!(tenant.view("returning")["accepted"], Value::Null);
+    });
+}
+
+#[test]
 fn c6_what_the_operator_vouches_for_and_what_an_owner_made_need_no_consent() {
     with_fixture(|fixture| {
         fixture.operator.load("vetted", &third_party("vetted", "1.0.0", &[]).build());
