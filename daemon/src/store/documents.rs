@@ -154,6 +154,7 @@ impl Store {
             DocumentKey::Tool(tool) => {
                 delete_if_there(&mut change, &DocumentKey::Mount(tool.clone()), now_ms).await?;
                 delete_if_there(&mut change, &DocumentKey::ToolGrant(tool.clone()), now_ms).await?;
+                delete_if_there(&mut change, &DocumentKey::Enabled(tool.clone()), now_ms).await?;
             }
             DocumentKey::Platform
             | DocumentKey::Policy(_)
@@ -320,7 +321,8 @@ pub(super) async fn delete_enabled(
     .fetch_all(&mut **change)
     .await?;
     for organization in organizations {
-        let key = DocumentKey::from_row("enabled", &organization, namespace.as_str()).ok_or_else(unreadable)?;
+        let key =
+            DocumentKey::from_row("enabled", &organization, namespace.as_str()).ok_or_else(unreadable)?;
         delete_row(change, &key, now_ms).await?;
     }
     Ok(())
