@@ -302,7 +302,7 @@ fn o1_an_organization_loads_from_a_registry_that_it_has_a_login_for() {
     assert_eq!(loaded["versions"][0]["source"]["kind"], "registry", "{loaded}");
     assert_eq!(call(&daemon), 1);
     // The operator's loads use no login of an organization, and no registry that only an organization has.
-    super::registry::load(&daemon, &registry.reference("weather:1")).expect_refusal(400, "INVALID_REQUEST");
+    self::load(&daemon, &registry.reference("weather:1")).expect_refusal(400, "INVALID_REQUEST");
     assert!(!daemon.log_text().contains(PASSWORD));
 }
 
