@@ -1,7 +1,7 @@
 //! Plugins from OCI registries: Debian's `docker-registry`, and a registry that lies, truncates, loops and hangs (O1).
 
 use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use toolgate::signing::{SigningKey, Statement};
 use toolgate_admission::Digest;
@@ -57,7 +57,7 @@ impl Registry {
         fs::write(folder.path().join("password"), format!("{PASSWORD}\n")).expect("written");
         fs::write(folder.path().join("wrong"), "another").expect("written");
         let mut command = Command::new(find_installed(PROGRAM, "registry/usr/bin/docker-registry"));
-        command.args(["serve", "config.yml"]).current_dir(folder.path());
+        command.args(["serve", "config.yml"]).current_dir(folder.path()).stdout(Stdio::null());
         let process = ServerProcess::spawn(&mut command);
         wait::until_true("the registry to listen", || TcpStream::connect(address).is_ok());
         Self { address, folder, _process: process }

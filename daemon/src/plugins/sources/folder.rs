@@ -347,7 +347,8 @@ pub(in crate::plugins) fn check_source(
     namespace: &Namespace,
     source: &LoadSource,
 ) -> Result<(), CallError> {
-    let served = loaded.get(namespace).map(History::source);
+    // A built-in plugin is refused with its own reason.
+    let served = loaded.get(namespace).filter(|history| !history.is_built_in()).map(History::source);
     let origin = match served.or_else(|| failed.get(namespace).map(FailedPlugin::source)) {
         Some(LoadSource::Upload) if *source == LoadSource::Folder => "an upload",
         Some(LoadSource::Registry { .. }) if *source == LoadSource::Folder => "a registry",
