@@ -223,9 +223,9 @@ fn o2_keys_are_documents_of_operators_and_owners() {
             refused.expect_refusal(400, "INVALID_REQUEST");
         }
         client.get(path).expect_refusal(404, "NOT_FOUND");
-        client
-            .send("PUT", path, &[("Content-Type", "application/json")], b"{}")
-            .expect_refusal(428, "INVALID_REQUEST");
+        let unconditional = publisher.document().to_string();
+        let json_body = [("Content-Type", "application/json")];
+        client.send("PUT", path, &json_body, unconditional.as_bytes()).expect_refusal(428, "INVALID_REQUEST");
         client.make(path, &publisher.document()).expect(201);
         client.make(path, &publisher.document()).expect_refusal(412, "CONFLICT");
         assert_eq!(client.get(path).expect(200).json(), publisher.document());

@@ -148,6 +148,8 @@ fn row(entry: &DocumentEntry<PublisherKeyDocument>) -> [String; 5] {
 
 #[cfg(test)]
 mod tests {
+    use toolgate_api::error::{CallError, ErrorType};
+
     use super::*;
     use crate::client::testing::Canned;
     use crate::testing::{Run, run_with};
@@ -166,7 +168,7 @@ mod tests {
 
     #[tokio::test]
     async fn o2_a_key_is_put_for_the_platform_or_for_an_organization() {
-        let missing = Canned::json(404, json!({"type": "about:blank", "status": 404}));
+        let missing = Canned::refusal(CallError::new(ErrorType::NotFound, "no such key", "make it"));
         for (organization, path) in
             [(None, "/v1/platform/publisher-keys"), (Some("blue"), "/v1/orgs/blue/publisher-keys")]
         {
