@@ -1,6 +1,5 @@
 //! Plugins as organizations have them: settings (C5) and consent (C6).
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -12,8 +11,8 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
 use toolgate_sandbox::Component;
 
-use super::{Actor, Admin, AuditedAction, audit_failure};
-use crate::audit::AdminRecord;
+use super::plugins::{DAEMON_PRINCIPAL, DAEMON_SOURCE};
+use super::{Actor, Admin, AuditedAction};
 use crate::catalogue::{Origin, integrations};
 use crate::clock::now_ms;
 use crate::documents::{DocumentKey, Precondition, Revision, ToolKey};
@@ -22,7 +21,7 @@ use crate::identity::Caller;
 use crate::registry::{ChangeScope, Replacement, Snapshot};
 use crate::store::{StoreError, WriteResult};
 
-/// The principal of consents that an upgrade carried over.
+/// Who accepted, in consents that an upgrade carried over.
 const UPGRADE: &str = "upgrade";
 
 impl Admin {
@@ -106,7 +105,9 @@ impl Admin {
             let catalogue = snapshot.catalogue_of(&organization);
             let tools = catalogue.tools().iter().filter(|tool| rules.lacks_consent(tool.index()));
             let missing: BTreeSet<Namespace> = tools.map(|tool| tool.id().namespace.clone()).collect();
-            for plugin in missing.iter().filter_map(|namespace| catalogue.plugin(namespace)) {
+            // Where an owner has set something already, it is the owner's word.
+            let unset = missing.iter().filter(|plugin| snapshot.enabled(&organization, plugin).is_none());
+            for plugin in unset.filter_map(|namespace| catalogue.plugin(namespace)) {
                 let key = ToolKey {
                     organization: organization.clone(),
                     namespace: plugin.descriptor.namespace.clone(),
@@ -118,32 +119,24 @@ impl Admin {
     }
 
     async fn carry_over_consent(&self, key: &ToolKey, plugin: &Plugin<Component>) -> Result<(), CallError> {
-        let enabled = StoredEnabled {
-            accepted: Some(Acceptance::of(plugin, UPGRADE, now_ms())),
-            ..StoredEnabled::default()
-        };
         let details = raw(&acceptance_details(plugin));
-        let act = AdminRecord {
-            organization: Some(key.organization.as_str().into()),
-            principal: UPGRADE.into(),
-            action: "enabled.put".into(),
-            target: key.namespace.as_str().into(),
-            outcome: "ok".into(),
-            revision: None,
-            details: details.as_deref().map(Cow::Borrowed),
-            source: "start".into(),
+        let action = AuditedAction {
+            principal: DAEMON_PRINCIPAL,
+            organization: Some(&key.organization),
+            action: "enabled.put",
+            target: key.namespace.as_str(),
+            details: details.as_deref(),
+            source: DAEMON_SOURCE,
         };
-        let recorded = self.parts().dispatcher.parts().audit.admin(act).await;
-        recorded.map_err(|error| audit_failure(&error))?;
-        let document = DocumentKey::Enabled(key.clone());
-        let store = &self.parts().store;
-        match store.put_document(&document, &enabled.text(), &Precondition::Absent, now_ms()).await {
-            Ok(_) => self.parts().registry.put(replacement(key, Some(enabled))),
-            // An owner has set something for it.
-            Err(StoreError::PreconditionFailed { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
+        self.run_audited(action, async {
+            let accepted = Some(Acceptance::of(plugin, UPGRADE, now_ms()));
+            let enabled = StoredEnabled { accepted, ..StoredEnabled::default() };
+            let (document, text) = (DocumentKey::Enabled(key.clone()), enabled.text());
+            self.parts().store.put_document(&document, &text, &Precondition::Absent, now_ms()).await?;
+            self.parts().registry.put(replacement(key, Some(enabled)));
+            Ok(())
+        })
+        .await
     }
 
     /// The state of an organization's consent to a plugin, and who answers for the plugin.

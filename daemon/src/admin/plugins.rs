@@ -14,8 +14,8 @@ use crate::identity::Access;
 use crate::plugins::{BackgroundLoad, FailingCanary, LoadRequest};
 
 /// Principal and source of acts without a request.
-const DAEMON_PRINCIPAL: &str = "toolgate";
-const DAEMON_SOURCE: &str = "daemon";
+pub(super) const DAEMON_PRINCIPAL: &str = "toolgate";
+pub(super) const DAEMON_SOURCE: &str = "daemon";
 /// Time between two judgements of the canaries: a failing one has its share of the calls for at most so long.
 const CANARY_INTERVAL: Duration = Duration::from_secs(1);
 

@@ -97,7 +97,8 @@ fn c6_a_plugin_stays_out_until_its_organization_accepts_it() {
         let tenant = fixture.tenant();
         let other = fixture.tenant();
         tenant.is_out("stranger");
-        let tools = tenant.session.client.get(&tenant.session.path("/tools")).expect(200).text();
+        let tools =
+            tenant.session.client.get(&tenant.session.path("/tools")).expect(200).json()["tools"].to_string();
         assert!(!tools.contains("stranger") && tools.contains("call_arithmetic_evaluate"), "{tools}");
         let explain = format!("/v1/orgs/{}/agents/bot/explain?tool=stranger/answer", tenant.name);
         let explained = tenant.owner.get(&explain).expect(200).json()["tools"][0].clone();
@@ -161,9 +162,9 @@ fn c6_consent_is_recorded_with_its_principal() {
         let by = tenant.view("recorded")["accepted"]["by"].clone();
         let rows = tenant.owner.audit("kind=admin&action=enabled.put");
         assert_eq!(rows.len(), 1, "{rows:?}");
-        assert_eq!((&rows[0]["principal"], &rows[0]["target"]), (&by, &json!("recorded")));
-        let row = rows[0].to_string();
-        assert!(row.contains("sends requests to `api.example`"), "{row}");
+        let act = &rows[0]["admin"];
+        assert_eq!((&act["principal"], &act["target"]), (&by, &json!("recorded")), "{act}");
+        assert_eq!(act["details"]["permissions"], json!(["sends requests to `api.example`"]), "{act}");
     });
 }
 
@@ -251,7 +252,8 @@ fn c6_what_the_operator_vouches_for_and_what_an_owner_made_need_no_consent() {
         tenant.owner.make(&format!("/v1/orgs/{}/tools/shop", tenant.name), &definition).expect(201);
         let view = tenant.view("shop");
         assert_eq!((&view["kind"], &view["consent"]), (&json!("custom"), &json!("not_needed")));
-        let tools = tenant.session.client.get(&tenant.session.path("/tools")).expect(200).text();
+        let tools =
+            tenant.session.client.get(&tenant.session.path("/tools")).expect(200).json()["tools"].to_string();
         assert!(tools.contains("call_shop_list"), "{tools}");
     });
 }
@@ -341,7 +343,8 @@ fn c6_what_was_enabled_before_an_upgrade_counts_as_accepted() {
     assert_eq!(tenant.view("unused")["consent"], "missing");
     let rows = operator.audit("kind=admin&action=enabled.put");
     assert_eq!(rows.len(), 1, "{rows:?}");
-    assert_eq!((&rows[0]["principal"], &rows[0]["target"]), (&json!("upgrade"), &json!("before")));
+    let act = &rows[0]["admin"];
+    assert_eq!((&act["principal"], &act["target"]), (&json!("toolgate"), &json!("before")), "{act}");
     // Only what was there before is carried over.
     operator.load("after", &third_party("after", "1.0.0", &[]).build());
     let daemon = daemon.crash_and_restart();
