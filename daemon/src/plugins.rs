@@ -166,7 +166,7 @@ impl Plugins {
         }
         for (name, history) in loaded.iter() {
             let mut view = self.view(name, history);
-            // They may be long, and a list is for an overview.
+            // Differences may be long, and a list is for an overview.
             view.versions.iter_mut().for_each(|version| version.diff.clear());
             views.insert(name.clone(), self.with_background_loads(name, view));
         }

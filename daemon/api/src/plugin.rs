@@ -317,11 +317,11 @@ pub struct PluginApproved {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GrantAfterApproval {
-    /// There was none.
+    /// The plugin had no grant.
     None,
-    /// It holds: the version asks for the same capabilities and limits, or `keep_grant` was set.
+    /// The grant holds: the version asks for the same capabilities and limits, or `keep_grant` was set.
     Kept,
-    /// It is removed: the version asks for other capabilities or limits. Grant anew what the version needs.
+    /// The grant is removed: the version asks for other capabilities or limits. Grant anew what the version needs.
     Removed,
 }
 

@@ -47,9 +47,9 @@ pub struct PluginVersionRow {
 /// The stored trust in a version (O2).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrustRow {
-    /// It waits for consent, and is none of the versions that `serving` of its plugin counts.
+    /// Whether the version waits for consent. Then it is none of those that `serving` of its plugin counts.
     pub quarantined: bool,
-    /// Its hints count without its grant.
+    /// Whether its hints count without its grant.
     pub hints_confirmed: bool,
     pub signer: Option<SignerRow>,
 }
