@@ -137,7 +137,7 @@ fn show(printer: &mut Printer<'_>, approval: &ApprovalView) -> Result<(), Failur
         ("state", text(approval.state.as_str())),
         ("tool", text(&approval.tool)),
         ("arguments", text(approval.arguments.get())),
-        ("arguments instead", approval.arguments_instead.as_ref().map(|other| other.get().to_owned())),
+        ("instead", approval.arguments_instead.as_ref().map(|other| other.get().to_owned())),
         ("may vary", approval.constraints.as_ref().map(|shape| shape.get().to_owned())),
         ("plugin", Some(format!("{} {}", approval.plugin_version, approval.plugin_digest))),
         ("rules", text(approval.rules.get())),
