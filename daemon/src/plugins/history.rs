@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use toolgate_admission::{Digest, Plugin, ToolDescriptor};
+use toolgate_admission::{Descriptor, Digest, Plugin, ToolDescriptor};
 use toolgate_api::grant::{Capabilities, FilesystemAccess, Grant};
 use toolgate_api::name::Namespace;
 use toolgate_api::plugin::{
@@ -270,6 +270,11 @@ impl History {
     /// The version that serves.
     pub(super) fn serving_version(&self) -> Option<&Version> {
         self.versions.get(self.serving)?.ready()
+    }
+
+    /// The description of the version that serves.
+    pub(super) fn descriptor(&self) -> &Descriptor {
+        &self.current.descriptor
     }
 
     /// Replaces the version that serves by the same one with confirmed hints.

@@ -62,13 +62,17 @@ impl History {
 
     /// What a person should see before the version serves instead of the present one.
     pub(super) fn differences_to(&self, version: &Version) -> Vec<VersionDifference> {
-        let Some(serving) = self.serving_version() else { return Vec::new() };
-        differences(side(serving), side(version))
+        let signer = self.serving_version().and_then(|serving| serving.signer.as_ref());
+        differences(Side { descriptor: self.descriptor(), signer }, side(version))
     }
 
-    /// Serves the version that waits, or the canary, if it has this digest, with its hints confirmed. Returns the files of the versions that
-    /// are no longer kept.
-    pub(super) fn approve(&mut self, namespace: &Namespace, digest: &str) -> Result<Vec<FileHandle>, CallError> {
+    /// Serves the version that waits, or the canary, if it has this digest, with its hints confirmed. Returns the files of the
+    /// versions that are no longer kept.
+    pub(super) fn approve(
+        &mut self,
+        namespace: &Namespace,
+        digest: &str,
+    ) -> Result<Vec<FileHandle>, CallError> {
         let version = self.waiting(namespace, digest)?.clone();
         if self.running_canary(digest).is_none() {
             self.quarantined = None;
@@ -149,8 +153,9 @@ fn side(version: &Version) -> Side<'_> {
 }
 
 impl Plugins {
-    /// Serves the version that waits for consent, or gives a canary all calls, confirms its hints, and removes the plugin's grant if the version asks for
-    /// other capabilities or limits. Returns `CONFLICT` if another version waits than the one that was seen.
+    /// Serves the version that waits for consent, or gives a canary all calls. Confirms its hints, and removes the plugin's
+    /// grant if the version asks for other capabilities or limits. Returns `CONFLICT` if another version waits than the one
+    /// that was seen.
     ///
     /// The caller holds back other changes of grants.
     pub async fn approve(
