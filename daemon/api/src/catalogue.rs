@@ -105,6 +105,7 @@ pub struct CatalogueTool {
 
 /// What an organization sets for a plugin.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = EnabledPluginDocument)]
 #[serde(deny_unknown_fields)]
 pub struct EnabledDocument {
     /// The settings, valid under the plugin's `config_schema`. Secrets are not settings: keep them as credentials. Default: none.
@@ -138,6 +139,7 @@ pub struct PluginConsent {
 
 /// A plugin as an organization has it, and what its consent accepts.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = EnabledPlugin)]
 pub struct EnabledView {
     /// The namespace.
     pub namespace: String,
@@ -178,6 +180,7 @@ pub struct EnabledView {
 
 /// A consent that was given.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = PluginAcceptance)]
 pub struct AcceptanceView {
     /// The id of the token that accepted; `upgrade` for what was enabled before consent was asked for.
     pub by: String,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The risk of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = PluginRisk))]
 pub struct RiskView {
     /// The level: the highest of all reasons.
     pub level: RiskLevel,
