@@ -16,6 +16,9 @@ use super::session::RegistrySession;
 /// bytes.
 const DOCUMENT_BYTES: u64 = 256 << 10;
 
+/// Room for the body of a redirect or an error, which may be larger than a blob.
+const OTHER_BODY_BYTES: usize = 64 << 10;
+
 /// A plugin from a registry. Every part is verified against its digest.
 #[derive(Debug)]
 pub struct Pulled {
@@ -126,7 +129,7 @@ async fn get_blob(
             "make it smaller, or ask the operator to raise `http.plugin_bytes`",
         )
     })?;
-    let response = session.get(&format!("blobs/{digest}"), None, size).await?;
+    let response = session.get(&format!("blobs/{digest}"), None, size.max(OTHER_BODY_BYTES)).await?;
     if response.status() != StatusCode::OK {
         return Err(session.unexpected(&response));
     }

@@ -503,9 +503,9 @@ fn o1_a_file_that_is_too_large_is_not_fetched() {
         });
         let asked = liar.registry.requests();
         assert!(!asked[before..].iter().any(|request| request.contains(&digest(b"x"))));
-        // More than it announced, and without an end.
-        for repeats in [2, 1_000_000] {
-            liar.refuse(502, "API_UNAVAILABLE", move |artifact, request| {
+        // A little more than it announced, and without an end.
+        for (status, error_type, repeats) in [(422, "INVALID_PLUGIN", 2), (502, "API_UNAVAILABLE", 1_000_000)] {
+            liar.refuse(status, error_type, move |artifact, request| {
                 match artifact.is_component(request) {
                     true => vec![
                         Piece::Bytes(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_vec()),
@@ -583,12 +583,26 @@ fn o1_redirects_are_few_and_lead_to_vetted_addresses_only() {
             });
         }
         liar.refuse(502, "API_UNAVAILABLE", |_, _| redirect("http://"));
-        // The positive twin: the registry's own storage.
+        // An error with a body that is larger than the blob.
+        let denied = liar.refuse(424, "CREDENTIAL_MISSING", |artifact, request| {
+            match path_of(request).ends_with(&digest(&artifact.config)) {
+                true => answer(403, &[("Connection", "close")], &[b' '; 1024]),
+                false => artifact.serve(request),
+            }
+        });
+        assert!(denied.contains("login"), "{denied}");
+        // The positive twin: the registry's own storage, by redirects with a body.
         let artifact = liar.artifact.clone();
-        liar.registry.answer(move |request| match path_of(request) {
-            "/storage" => ok(&artifact.component),
-            _ if artifact.is_component(request) => redirect("/storage?signed=yes"),
-            _ => artifact.serve(request),
+        liar.registry.answer(move |request| {
+            let path = path_of(request);
+            match path.strip_prefix("/storage") {
+                Some(path) => artifact.serve(&format!("GET {path} HTTP/1.1")),
+                None if path.contains("/blobs/") => {
+                    let to = format!("/storage{path}?signed=yes");
+                    answer(307, &[("Connection", "close"), ("Location", &to)], &[b'x'; 1024])
+                }
+                None => artifact.serve(request),
+            }
         });
         load(&liar.daemon, &liar.tag()).expect(200);
         assert_eq!(call(&liar.daemon), 2);
