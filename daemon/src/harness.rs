@@ -64,6 +64,8 @@ pub struct CallEnvironment {
     pub clock: CallClock,
     /// Seed of the guest's random numbers.
     pub seed: [u8; 32],
+    /// The settings of the plugin, as JSON text; none stands for `{}`.
+    pub settings: Option<Arc<str>>,
 }
 
 /// The result of one call.
@@ -229,6 +231,7 @@ async fn context(
         workspace,
         clock: environment.clock.clone(),
         seed: environment.seed,
+        settings: environment.settings.clone(),
         upstreams: Some(Upstreams::new(EgressSettings::default())),
         // Effects wait for no audit record here.
         before_effect: BeforeEffect::new(|| async { Ok(()) }),
@@ -289,6 +292,6 @@ fn host_fault(error: &dyn std::fmt::Display) -> CallError {
 impl CallEnvironment {
     /// A running clock and random numbers, as in a daemon.
     pub fn live(workspace: Option<PathBuf>) -> Self {
-        Self { workspace, clock: CallClock::start(SystemTime::now()), seed: rand::random() }
+        Self { workspace, clock: CallClock::start(SystemTime::now()), seed: rand::random(), settings: None }
     }
 }

@@ -259,6 +259,22 @@ fn t11_a_workspace_without_the_capability_is_reported_as_unused() {
     assert_eq!((ended.status.code(), ended.stdout.as_str()), (Some(0), "1\n"), "{}", ended.stderr);
 }
 
+#[test]
+fn c5_a_plugin_runs_with_settings_that_it_takes() {
+    let run =
+        |settings: &str| run_on_plugin("run", guests::CONFIGURED, &["settings"], &["--settings", settings]);
+    let ended = run(r#"{"region": "eu", "retries": 2}"#);
+    let output: Value = serde_json::from_str(&ended.stdout).expect(&ended.stderr);
+    assert_eq!(output, json!({"region": "eu", "retries": 2, "pin": null}));
+    for settings in [r#"{"regoin": "eu"}"#, r#"{"retries": 99}"#, "{"] {
+        let refused = run(settings);
+        assert_eq!(refused.status.code(), Some(1), "{settings}: {}", refused.stdout);
+        assert!(refused.stderr.contains("config_schema"), "{settings}: {}", refused.stderr);
+    }
+    let none = run_on_plugin("run", &valid_plugin().build(), &["answer"], &["--settings", "{}"]);
+    assert!(none.stderr.contains("has no settings"), "{}", none.stderr);
+}
+
 /// Holds with and without the filesystem capability.
 #[test]
 fn the_workspace_must_be_a_folder() {

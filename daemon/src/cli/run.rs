@@ -1,11 +1,13 @@
 //! `toolgate run`: makes one call of a plugin file, without a daemon.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use serde_json::{Value, json};
 use toolgate_admission::Descriptor;
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::json::PlainValue;
 use toolgate_api::limits::{LimitName, Limits, LimitsPatch};
 use toolgate_cli::document::arguments_from;
 use toolgate_cli::plugin::read_component;
@@ -20,7 +22,8 @@ const EXAMPLES: &str = "\
 Examples:
   toolgate run weather.wasm current '{\"city\": \"Paris\"}'
   toolgate run plugin.wasm summarize @arguments.json --workspace ./files
-  toolgate run plugin.wasm search '{}' --limit fuel=1000000 --limit deadline_ms=200";
+  toolgate run plugin.wasm search '{}' --limit fuel=1000000 --limit deadline_ms=200
+  toolgate run weather.wasm current '{\"city\": \"Paris\"}' --settings @settings.json";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -36,6 +39,9 @@ pub struct RunOptions {
     /// The folder that the tool sees as /workspace, if its plugin requests files [default: an empty temporary folder]
     #[arg(long, value_name = "DIR")]
     workspace: Option<PathBuf>,
+    /// The settings that an organization would have set: JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON")]
+    settings: Option<String>,
     /// A limit that overrides its default; can be given several times
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     limits: Vec<(LimitName, u64)>,
@@ -74,10 +80,12 @@ pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), F
         true => options.tool.clone(),
         false => format!("{}/{}", descriptor.namespace, options.tool),
     };
+    let settings = options.settings.as_deref().map(|word| settings_from(word, &descriptor)).transpose()?;
     let rules = harness.rules(descriptor, LimitsPatch::from_iter(options.limits));
     let thrown_away = temporary_folder()?;
     let workspace = options.workspace.unwrap_or_else(|| thrown_away.path().to_owned());
-    let ran = harness.call(&rules, &tool, &arguments, &CallEnvironment::live(Some(workspace))).await;
+    let environment = CallEnvironment { settings, ..CallEnvironment::live(Some(workspace)) };
+    let ran = harness.call(&rules, &tool, &arguments, &environment).await;
     match printer.is_json() {
         true => printer.json(&as_json(&ran))?,
         false => print(&ran, printer)?,
@@ -85,6 +93,24 @@ pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), F
     ran.outcome.map(drop).map_err(|error| {
         Failure::new(format!("{}: {}", error.error_type.as_str(), error.message), error.hint)
     })
+}
+
+/// Reads settings, which must be valid under the plugin's schema, as in a daemon.
+fn settings_from(word: &str, descriptor: &Descriptor) -> Result<Arc<str>, Failure> {
+    let text = arguments_from(word)?;
+    let hint = "compare them with the plugin's `config_schema`; a plugin without one takes none";
+    let Ok(PlainValue(settings)) = serde_json::from_str(&text) else {
+        return Err(Failure::new("the settings are not JSON", hint));
+    };
+    let checked = descriptor.config_schema.as_ref().map(|schema| schema.validate(&settings));
+    match checked {
+        Some(Ok(())) => Ok(text.into()),
+        Some(Err(violations)) => {
+            let why = violations.first().map_or("", |violation| violation.sentence());
+            Err(Failure::new(format!("the plugin does not take these settings: {why}"), hint))
+        }
+        None => Err(Failure::new("the plugin has no settings", hint)),
+    }
 }
 
 /// Prints the result on standard output, and logs and measurements of the call on standard error.

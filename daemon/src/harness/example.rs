@@ -45,7 +45,8 @@ impl ExampleRunner<'_> {
             copy_folder(files, folder.path()).map_err(|error| copy_error(files, &error))?;
         }
         let workspace = folder.as_ref().map(|folder| folder.path().to_owned());
-        let environment = CallEnvironment { workspace, clock: CallClock::Stopped { at: TIME }, seed };
+        let clock = CallClock::Stopped { at: TIME };
+        let environment = CallEnvironment { workspace, clock, seed, settings: None };
         let input = example.input.to_string();
         Ok(call(self.sandbox, self.rules, tool.wire.as_str(), &input, &environment).await)
     }
