@@ -504,15 +504,14 @@ fn o1_a_file_that_is_too_large_is_not_fetched() {
         let asked = liar.registry.requests();
         assert!(!asked[before..].iter().any(|request| request.contains(&digest(b"x"))));
         // A little more than it announced, and without an end.
-        for (status, error_type, repeats) in [(422, "INVALID_PLUGIN", 2), (502, "API_UNAVAILABLE", 1_000_000)] {
-            liar.refuse(status, error_type, move |artifact, request| {
-                match artifact.is_component(request) {
-                    true => vec![
-                        Piece::Bytes(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_vec()),
-                        Piece::Repeat(vec![b'x'; artifact.component.len()], repeats),
-                    ],
-                    false => artifact.serve(request),
-                }
+        for (status, error_type, repeats) in [(422, "INVALID_PLUGIN", 2), (502, "API_UNAVAILABLE", 1_000_000)]
+        {
+            liar.refuse(status, error_type, move |artifact, request| match artifact.is_component(request) {
+                true => vec![
+                    Piece::Bytes(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".to_vec()),
+                    Piece::Repeat(vec![b'x'; artifact.component.len()], repeats),
+                ],
+                false => artifact.serve(request),
             });
         }
         liar.refuse(502, "API_UNAVAILABLE", |_, _| {
