@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use toolgate_sandbox::Secret;
@@ -18,8 +19,11 @@ use crate::call::CallOutcome;
 use crate::clock::now_ms;
 use crate::sessions::PendingCall;
 
-/// Files that stay open between two answers. None does while the writer waits.
+/// Files that stay open between two answers.
 const OPEN_FILES: usize = 64;
+
+/// How long files stay open while no answer comes. To open one for each answer would cost more than to write it.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// A record to write.
 pub struct Append {
@@ -90,10 +94,7 @@ impl Writer {
 
     /// Writes until it is closed.
     pub fn run(mut self, messages: &Receiver<Message>) {
-        while let Ok(message) = messages.try_recv().or_else(|_| {
-            self.close_files();
-            messages.recv()
-        }) {
+        while let Some(message) = self.next(messages) {
             match message {
                 Message::Append { to, append, bytes } => {
                     self.append(&to, &append);
@@ -116,6 +117,18 @@ impl Writer {
                     dropped,
                     "answers came faster than they could be stored; a restart loses them"
                 );
+            }
+        }
+    }
+
+    /// Waits for a message; none if there will be no more. Closes the files if there is none for a while.
+    fn next(&mut self, messages: &Receiver<Message>) -> Option<Message> {
+        match messages.recv_timeout(IDLE) {
+            Ok(message) => Some(message),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => {
+                self.close_files();
+                messages.recv().ok()
             }
         }
     }
