@@ -230,7 +230,7 @@ impl PreparedDaemon {
         let judging = tokio::spawn(admin.clone().judge_canaries_until(stop.clone()));
         let announcing = tokio::spawn(admin.parts().webhooks.clone().run(stop.clone()));
         let (background, registries) = (TaskTracker::new(), self.registries()?);
-        let organization_registries = Some(self.organization_registries(&admin.parts().credentials)?);
+        let organization_registries = Some(self.organization_registries(&admin.parts().credentials));
         let watching = tokio::spawn(self.watch_plugin_folder(&admin, &background, &stop));
         let Self { config, folder, socket, exporter, .. } = self;
         reserve_space(&folder);
@@ -525,13 +525,14 @@ impl PreparedDaemon {
     }
 
     /// The registries that organizations have credentials for: at public addresses, or at those of `credentials.private_hosts`.
-    fn organization_registries(&self, credentials: &Credentials) -> Result<OrganizationRegistries> {
+    fn organization_registries(&self, credentials: &Credentials) -> OrganizationRegistries {
         let settings = &self.config.credentials;
-        let private_hosts = settings.private_hosts.clone().unwrap_or_default();
-        let ca_file = settings.ca_file.clone();
-        let http = HostClient::new(HostClientSettings { private_hosts, ca_file, ..Default::default() })?;
-        let timeout = Duration::from_secs(self.config.plugins.registry_timeout_seconds);
-        Ok(OrganizationRegistries { credentials: credentials.clone(), http, timeout })
+        OrganizationRegistries {
+            credentials: credentials.clone(),
+            private_hosts: settings.private_hosts.clone().unwrap_or_default().into(),
+            ca_file: settings.ca_file.clone(),
+            timeout: Duration::from_secs(self.config.plugins.registry_timeout_seconds),
+        }
     }
 
     fn plugins(&self, store: &Store, registry: &Registry) -> Result<Plugins> {

@@ -1,5 +1,6 @@
 //! The registries of organizations, which load plugins for themselves: those that they have a credential for.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,12 +9,12 @@ use toolgate_admission::CredentialRights;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::network::Target;
-use toolgate_sandbox::{HostClient, Injection, InjectionPlace, Secret};
+use toolgate_sandbox::{HostClient, HostClientSettings, Injection, InjectionPlace, Secret};
 
 use super::registry::{LoginSource, PluginRegistry, Registries};
 use crate::clock::now_ms;
 use crate::credentials::{CredentialRequest, Credentials};
-use crate::oci::{Login, Reference};
+use crate::oci::{Login, Reference, with_port};
 
 /// The provider of credentials of registries.
 const PROVIDER: &str = "oci";
@@ -23,8 +24,10 @@ const PROVIDER: &str = "oci";
 pub struct OrganizationRegistries {
     /// The credentials of all organizations.
     pub credentials: Credentials,
-    /// Sends the requests, to public addresses over TLS.
-    pub http: HostClient,
+    /// `HOST:PORT`: registries that may have private addresses.
+    pub private_hosts: Arc<[String]>,
+    /// PEM file of certificate authorities that are trusted besides the public ones.
+    pub ca_file: Option<PathBuf>,
     /// Time for getting one plugin.
     pub timeout: Duration,
 }
@@ -57,11 +60,29 @@ impl OrganizationRegistries {
         Ok(Registries::new(vec![PluginRegistry {
             host: host.clone(),
             plain_http: false,
-            http: self.http.clone(),
+            http: self.client(host)?,
             login: Some(LoginSource::Given(Arc::new(login))),
             timeout: self.timeout,
         }]))
     }
+
+    /// A client for one registry. The registry chooses redirects and token servers, so that another host may not have a
+    /// private address (SSRF).
+    fn client(&self, host: &str) -> Result<HostClient, CallError> {
+        let settings = HostClientSettings {
+            private_hosts: Vec::from_iter(private_host(&self.private_hosts, host)),
+            ca_file: self.ca_file.clone(),
+            ..HostClientSettings::default()
+        };
+        HostClient::new(settings)
+            .map_err(|error| CallError::new(ErrorType::Unavailable, error.to_string(), error.hint()))
+    }
+}
+
+/// The host of a registry with its port, if it may have a private address.
+fn private_host(private_hosts: &[String], host: &str) -> Option<String> {
+    let host = with_port(host, false);
+    private_hosts.iter().any(|private| private.eq_ignore_ascii_case(&host)).then_some(host)
 }
 
 fn login(injection: &Injection) -> Option<Login> {
@@ -71,5 +92,23 @@ fn login(injection: &Injection) -> Option<Login> {
             Some(Login { name: injection.credential().to_string(), basic })
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn o1_a_registry_reaches_no_other_private_host() {
+        let settings =
+            ["registry.internal:443", "vault.internal:443", "other.internal:5000"].map(str::to_owned);
+        let private = |host: &str| private_host(&settings, host);
+        for host in ["registry.internal", "REGISTRY.internal:443", "other.internal:5000"] {
+            assert_eq!(private(host), Some(with_port(host, false)));
+        }
+        for host in ["other.internal", "registry.internal:5000", "registry.example.org"] {
+            assert_eq!(private(host), None, "{host}");
+        }
     }
 }
