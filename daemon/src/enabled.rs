@@ -6,38 +6,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use toolgate_admission::{AcceptedPlugin, Plugin, Schema, permissions_in_words};
+use toolgate_admission::{AcceptedPlugin, Descriptor, Plugin, Schema, permissions_in_words};
 use toolgate_api::catalogue::{AcceptanceView, EnabledDocument};
 use toolgate_api::error::{CallError, ErrorType};
-use toolgate_api::read::{ReadError, pointer, read_document};
+use toolgate_api::read::{ReadError, read_document};
 use toolgate_sandbox::Component;
+
+use crate::redact::{find_secret, is_empty};
 
 /// Longest settings, as JSON text: they are held in memory and copied into each call.
 const SETTINGS_BYTES: usize = 64 * 1024;
-/// Levels of a schema that are searched for secrets.
-const SCHEMA_LEVELS: u32 = 16;
-/// Shortest text that can be a key.
-const KEY_BYTES: usize = 16;
-/// Beginnings of keys and tokens of common services, and of private keys.
-const KEY_PREFIXES: [&str; 14] = [
-    "-----BEGIN ",
-    "AIza",
-    "AKIA",
-    "ASIA",
-    "eyJ",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "github_pat_",
-    "glpat-",
-    "sk-",
-    "sk_",
-    "rk_",
-    "xox",
-];
-/// Parts of names whose values are secrets.
-const SECRET_NAMES: [&str; 8] =
-    ["password", "passwd", "secret", "apikey", "privatekey", "accesskey", "accesstoken", "authtoken"];
 
 /// What is stored of an organization's settings and consent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -146,7 +124,8 @@ pub fn apply(
         let message = format!("the settings have {bytes} bytes, and may have {SETTINGS_BYTES}");
         return Err(invalid("", message, "leave some out"));
     }
-    refuse_secrets(plugin, &enabled.config)?;
+    // Before the check of the schema, whose refusal quotes values.
+    refuse_secrets(&plugin.descriptor, &enabled.config)?;
     enabled.check_settings(plugin)?;
     Ok(enabled)
 }
@@ -161,10 +140,8 @@ fn check_schema(schema: &Schema, config: &Map<String, Value>) -> Result<(), Call
 }
 
 /// Refuses values that are secret by their schema, their name or their look: settings are stored in plain text.
-fn refuse_secrets(plugin: &Plugin<Component>, config: &Map<String, Value>) -> Result<(), CallError> {
-    let nothing = Value::Bool(true);
-    let root = plugin.descriptor.config_schema.as_ref().map_or(&nothing, |schema| schema.source());
-    match (Search { root }).first_secret(config) {
+fn refuse_secrets(descriptor: &Descriptor, config: &Map<String, Value>) -> Result<(), CallError> {
+    match secret_place(descriptor, &Value::Object(config.clone())) {
         None => Ok(()),
         Some(place) => Err(invalid(
             &place,
@@ -174,88 +151,9 @@ fn refuse_secrets(plugin: &Plugin<Component>, config: &Map<String, Value>) -> Re
     }
 }
 
-/// Searches settings for secrets, along their schema.
-struct Search<'a> {
-    root: &'a Value,
-}
-
-impl<'a> Search<'a> {
-    /// The place of the first secret in settings.
-    fn first_secret(&self, config: &Map<String, Value>) -> Option<String> {
-        config.iter().find_map(|(name, value)| {
-            self.secret(name, value, &self.of_member(self.root, name), pointer("", name))
-        })
-    }
-
-    /// The place of the first secret in a value at `place`, to which the schemas apply. An item of a list has its name.
-    fn secret(&self, name: &str, value: &Value, schemas: &[&'a Value], place: String) -> Option<String> {
-        let is_marked = schemas.iter().any(|schema| is_secret_schema(schema)) && !value.is_null();
-        match value {
-            _ if is_marked => Some(place),
-            Value::String(text) => {
-                let is_secret = !text.is_empty() && has_secret_name(name) || looks_like_key(text);
-                is_secret.then_some(place)
-            }
-            Value::Object(members) => members.iter().find_map(|(name, value)| {
-                let below: Vec<_> = schemas.iter().flat_map(|schema| self.of_member(schema, name)).collect();
-                self.secret(name, value, &below, pointer(&place, name))
-            }),
-            Value::Array(items) => {
-                let below = schemas.iter().filter_map(|schema| schema.get("items"));
-                let below: Vec<_> = below.flat_map(|items| self.all_of(items)).collect();
-                let mut items = items.iter().enumerate();
-                items.find_map(|(at, item)| self.secret(name, item, &below, pointer(&place, &at.to_string())))
-            }
-            _ => None,
-        }
-    }
-
-    /// The schemas that apply to a member of an object.
-    fn of_member(&self, schema: &'a Value, name: &str) -> Vec<&'a Value> {
-        let mut found = Vec::new();
-        for schema in self.all_of(schema) {
-            let named = schema.get("properties").and_then(|properties| properties.get(name));
-            found.extend(named.or_else(|| schema.get("additionalProperties")));
-        }
-        found.into_iter().flat_map(|schema| self.all_of(schema)).collect()
-    }
-
-    /// The schema with all schemas that can apply at the same place.
-    fn all_of(&self, schema: &'a Value) -> Vec<&'a Value> {
-        let mut found = Vec::new();
-        self.collect(schema, SCHEMA_LEVELS, &mut found);
-        found
-    }
-
-    fn collect(&self, schema: &'a Value, levels: u32, found: &mut Vec<&'a Value>) {
-        let Some(below) = levels.checked_sub(1) else { return };
-        found.push(schema);
-        let referenced = schema.get("$ref").and_then(Value::as_str).and_then(|text| text.strip_prefix('#'));
-        if let Some(place) = referenced.and_then(|place| self.root.pointer(place)) {
-            self.collect(place, below, found);
-        }
-        for key in ["allOf", "anyOf", "oneOf"] {
-            let alternatives = schema.get(key).and_then(Value::as_array).into_iter().flatten();
-            alternatives.for_each(|alternative| self.collect(alternative, below, found));
-        }
-    }
-}
-
-fn is_secret_schema(schema: &Value) -> bool {
-    schema.get("writeOnly").and_then(Value::as_bool) == Some(true)
-        || schema.get("format").and_then(Value::as_str) == Some("password")
-}
-
-fn has_secret_name(name: &str) -> bool {
-    let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-    let letters = letters.to_ascii_lowercase();
-    SECRET_NAMES.iter().any(|secret| letters.contains(secret))
-}
-
-fn looks_like_key(text: &str) -> bool {
-    text.len() >= KEY_BYTES
-        && KEY_PREFIXES.iter().any(|prefix| text.starts_with(prefix))
-        && (text.starts_with('-') || !text.contains(char::is_whitespace))
+fn secret_place(descriptor: &Descriptor, config: &Value) -> Option<String> {
+    let is_set = |place: &&String| config.pointer(place).is_some_and(|value| !is_empty(value));
+    descriptor.config_secrets.iter().find(is_set).cloned().or_else(|| find_secret(config, ""))
 }
 
 fn invalid(place: &str, message: String, hint: &str) -> CallError {
@@ -269,7 +167,10 @@ mod tests {
     use super::*;
 
     fn secret_place(schema: &Value, config: &Value) -> Option<String> {
-        (Search { root: schema }).first_secret(config.as_object().unwrap())
+        let tool =
+            json!({"name": "t", "description": "D.", "usage": "U.", "input_schema": {"type": "object"}});
+        let plugin = json!({"name": "mail", "version": "1.0.0", "config_schema": schema, "tools": [tool]});
+        super::secret_place(&Descriptor::parse(&plugin.to_string()).unwrap(), config)
     }
 
     #[test]
@@ -279,16 +180,24 @@ mod tests {
                 "pin": {"type": "string", "format": "password"},
                 "account": {"$ref": "#/$defs/account"},
                 "codes": {"items": {"type": "string", "writeOnly": true}},
+                "keys": {"patternProperties": {"^k": {"x-toolgate-redact": true}}},
+                "choice": {"if": {"type": "string"}, "then": {"writeOnly": true}},
             },
             "$defs": {"account": {"properties": {"code": {"writeOnly": true}, "name": {"type": "string"}}}},
         });
         for (config, place) in [
             (json!({"pin": "1234"}), "/pin"),
             (json!({"account": {"name": "a", "code": 5}}), "/account/code"),
-            (json!({"codes": ["a"]}), "/codes/0"),
+            (json!({"codes": ["a"]}), "/codes"),
+            (json!({"keys": {"k1": "a"}}), "/keys"),
+            (json!({"choice": "a"}), "/choice"),
             (json!({"client_secret": "x"}), "/client_secret"),
             (json!({"list": [{"api-key": "x"}]}), "/list/0/api-key"),
+            (json!({"a/b": {"bot_token": "x"}}), "/a~1b/bot_token"),
+            (json!({"headers": {"Authorization": "x"}}), "/headers/Authorization"),
+            (json!({"passphrase": 1234}), "/passphrase"),
             (json!({"note": "sk-0123456789abcdef"}), "/note"),
+            (json!({"note": ["Bearer 0123456789abcdef"]}), "/note/0"),
             (json!({"note": "-----BEGIN PRIVATE KEY-----\nMII"}), "/note"),
         ] {
             assert_eq!(secret_place(&schema, &config).as_deref(), Some(place), "{config}");
@@ -299,13 +208,24 @@ mod tests {
     fn c5_other_settings_are_no_secrets() {
         let schema = json!({"properties": {"pin": {"format": "password"}}});
         for config in [
+            json!({}),
             json!({"pin": null}),
             json!({"region": "eu-central-1", "retries": 3, "nested": {"keywords": ["sk-ip", "eyJ"]}}),
-            json!({"secret": ""}),
+            json!({"secret": "", "credentials": [], "has_token": true}),
             json!({"greeting": "sk-type words with spaces in them"}),
         ] {
             assert_eq!(secret_place(&schema, &config), None, "{config}");
         }
+    }
+
+    #[test]
+    fn c5_secrets_are_found_below_a_schema_that_refers_to_itself() {
+        let schema = json!({"properties": {"a": {"$ref": "#"}, "pin": {"writeOnly": true}}});
+        let mut config = json!({"token": "x"});
+        for _ in 0..20 {
+            config = json!({"a": config});
+        }
+        assert_eq!(secret_place(&schema, &config), Some(format!("{}/token", "/a".repeat(20))));
     }
 
     #[test]

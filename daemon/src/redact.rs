@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use toolgate_api::json::PlainValue;
 use toolgate_sandbox::Effect;
 
+pub use secrets::{find_secret, is_empty};
 use secrets::{may_have_secret, redact_text, redact_value};
 
 /// Replaces a secret.

@@ -22,7 +22,7 @@ struct AnnotationSearch<'a> {
     found: Vec<String>,
 }
 
-impl AnnotationSearch<'_> {
+impl<'a> AnnotationSearch<'a> {
     /// Searches a schema of the values at `pointer`.
     fn visit(&mut self, schema: &Value, pointer: &str, level: usize) {
         self.steps += 1;
@@ -33,7 +33,7 @@ impl AnnotationSearch<'_> {
             return self.found.push(pointer.to_owned());
         }
         if let Some(target) = self.target(schema) {
-            self.visit(&target, pointer, level + 1);
+            self.visit(target, pointer, level + 1);
         }
         for keyword in ["allOf", "anyOf", "oneOf"] {
             for part in schema.get(keyword).and_then(Value::as_array).into_iter().flatten() {
@@ -62,9 +62,9 @@ impl AnnotationSearch<'_> {
         !inner.found.is_empty()
     }
 
-    fn target(&self, schema: &Value) -> Option<Value> {
+    fn target(&self, schema: &Value) -> Option<&'a Value> {
         let reference = schema.get("$ref")?.as_str()?.strip_prefix('#')?;
-        self.root.pointer(reference).filter(|target| *target != self.root).cloned()
+        self.root.pointer(reference).filter(|target| !std::ptr::eq(*target, self.root))
     }
 }
 
@@ -119,5 +119,9 @@ mod tests {
             "a": {"writeOnly": true}, "next": {"$ref": "#/$defs/node"}, "self": {"$ref": "#"},
         }, "$defs": {"node": {"properties": {"next": {"$ref": "#/$defs/node"}}}}});
         assert_eq!(with_annotated(vec!["/b".to_owned(), "/a".to_owned()], &schema), ["/b", "/a"]);
+        // Each part refers to all of them.
+        let parts: Vec<Value> = (0..15).map(|_| json!({"$ref": "#/$defs/all"})).collect();
+        let schema = json!({"$ref": "#/$defs/all", "$defs": {"all": {"allOf": parts}}});
+        assert!(found(schema).is_empty());
     }
 }

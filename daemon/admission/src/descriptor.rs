@@ -46,6 +46,8 @@ pub struct Descriptor {
     pub rate_limit: Option<RateLimit>,
     /// The schema of an organization's settings.
     pub config_schema: Option<Arc<Schema>>,
+    /// JSON pointers of the settings that the schema marks as secret.
+    pub config_secrets: Vec<String>,
     /// Limits that it sets itself, narrower than the platform's.
     pub limits: LimitsPatch,
     /// Its tools, at least one, in the order it gave them.
@@ -127,6 +129,7 @@ impl Descriptor {
             return Err(ReadError::new("/capabilities", message, hint));
         }
         let PluginDescription { namespace, config_schema, tools, .. } = description;
+        let config_secrets = config_schema.as_ref().map(|schema| with_annotated(Vec::new(), schema));
         let config =
             config_schema.map(|schema| compile_schema("/config_schema", &schema, SchemaRole::Output));
         Ok(Self {
@@ -137,6 +140,7 @@ impl Descriptor {
             capabilities: description.capabilities,
             rate_limit: description.rate_limit,
             config_schema: config.transpose()?,
+            config_secrets: config_secrets.unwrap_or_default(),
             limits: description.limits,
             tools: compile_tools(&namespace, tools)?,
             unknown_fields,

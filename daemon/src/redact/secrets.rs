@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use serde_json::{Map, Value};
+use toolgate_api::read::pointer;
 
 use super::REDACTED;
 
@@ -188,6 +189,34 @@ fn redact_members(members: &mut Map<String, Value>, emails: bool) -> bool {
         }
     }
     found
+}
+
+/// Returns the JSON pointer of the first secret below `place`, by its name or as a text. A secret of no content is none.
+pub fn find_secret(value: &Value, place: &str) -> Option<String> {
+    match value {
+        Value::String(text) => matches!(redact_text(text, false), Cow::Owned(_)).then(|| place.to_owned()),
+        Value::Array(items) => {
+            let mut items = items.iter().enumerate();
+            items.find_map(|(index, item)| find_secret(item, &pointer(place, &index.to_string())))
+        }
+        Value::Object(members) => members.iter().find_map(|(name, member)| {
+            let place = pointer(place, name);
+            let is_secret = is_secret_name(name) && !member.is_boolean() && !is_empty(member);
+            if is_secret { Some(place) } else { find_secret(member, &place) }
+        }),
+        Value::Number(_) | Value::Null | Value::Bool(_) => None,
+    }
+}
+
+/// Whether the value has no content: `null`, or an empty text, list or object.
+pub fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 fn is_secret_name(name: &str) -> bool {
