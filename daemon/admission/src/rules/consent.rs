@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_stored_consent_reads_as_it_was_written() {
-        let accepted = AcceptedPlugin::of(&third_party("1.0.0", Some("Ada"), &["*.example"]));
+        let accepted = AcceptedPlugin::of(&third_party("1.0.0", Some("Ada"), &["*.example.com"]));
         let text = serde_json::to_string(&accepted).unwrap();
         assert_eq!(serde_json::from_str::<AcceptedPlugin>(&text).unwrap(), accepted);
     }
