@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Empty};
 use hyper::Request;
@@ -239,6 +240,31 @@ fn an_address_that_others_reach_needs_tls_or_a_word_in_the_settings() {
     };
     let daemon = Daemon::start_with(PROGRAM, options);
     assert_ne!(daemon.address.port(), 0);
+}
+
+/// Clients of HTTP/2 that send nothing more keep no others out.
+#[test]
+fn idle_http2_connections_are_closed_for_new_ones() {
+    let mut secure = Secure::files();
+    secure.start("[http]\nconnections = 8\n", None);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let mut idle = Vec::new();
+        for _ in 0..20 {
+            let mut client = Http2::connect(&secure, &secure.authority.pem).await.expect("a connection");
+            assert_eq!(client.get("/healthz").await, 200);
+            idle.push(client);
+        }
+        let open = || idle.iter().filter(|client| !client.requests.is_closed()).count();
+        // A client learns a little later that it was closed.
+        for _ in 0..1000 {
+            if open() <= 8 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!((1..=8).contains(&open()), "{} are open", open());
+    });
 }
 
 /// A connection over HTTP/2.
