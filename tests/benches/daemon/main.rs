@@ -9,6 +9,7 @@
 //! - `endless`: a small call and `/healthz` beside endless guests, on every core and more
 //! - `memory`: the same beside guests that fill, copy, touch and grow memory
 //! - `fronts`: CPU time of a call over HTTP, TLS, HTTP/2 and MCP, beside `rmcp` alone
+//! - `languages FILE…`: the cost of plugins of other languages, each with the tool `greet`, as `toolgate new` makes it
 //! - `lists`: lists of a thousand tools in each provider's form
 //! - `scripts`: a call that a script makes, beside one of a request
 //! - `waiting`: memory of a call that waits for a slow upstream, for a thousand of them, and a small call beside them
@@ -18,6 +19,7 @@
 mod endless;
 mod fronts;
 mod json;
+mod languages;
 mod lists;
 mod plugins;
 mod scripts;
@@ -39,7 +41,7 @@ fn main() {
     if std::env::args().any(|argument| argument == fronts::SERVE_RMCP) {
         return fronts::serve_rmcp();
     }
-    let parts: [(&str, fn()); 10] = [
+    let parts: [(&str, fn()); 11] = [
         ("start", plugins::start),
         ("plugins", plugins::many),
         ("search", search::search),
@@ -47,6 +49,7 @@ fn main() {
         ("endless", endless::endless),
         ("memory", endless::memory),
         ("fronts", fronts::fronts),
+        ("languages", languages::languages),
         ("lists", lists::lists),
         ("scripts", scripts::scripts),
         ("waiting", waiting::waiting),
