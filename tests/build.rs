@@ -18,6 +18,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("mcp", "mcp/node/node_modules"),
     ("identity", "identity/node_modules"),
     ("openbao", "openbao/bin/bao"),
+    ("registry", "registry/usr/bin/docker-registry"),
     ("published", "published/node_modules"),
     ("js", "languages/js/cache"),
     ("python", "languages/python/wheels"),

@@ -1,14 +1,22 @@
 //! The administration layer: checks, orders, records and applies administrative acts. Front ends translate.
 
 mod approvals;
+mod assertions;
+mod catalogue;
 mod credentials;
 mod custom_tools;
+mod data;
 mod documents;
+mod enabled;
 mod explain;
+mod owned_plugins;
 mod plugins;
+mod plugin_sources;
 mod policy_diff;
+mod publisher_keys;
 mod sessions;
 mod tokens;
+mod webhooks;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -28,10 +36,12 @@ use crate::plugins::Plugins;
 use crate::registry::Registry;
 use crate::sessions::Sessions;
 use crate::store::{Store, StoreError};
+use crate::webhooks::Webhooks;
 
 pub use credentials::CredentialKey;
 pub use documents::{DocumentWrite, DocumentWritten};
 pub use explain::explain;
+pub use plugin_sources::{OwnedRegistryPlugin, RegistryPlugin};
 
 /// Administers the daemon. Cheap to clone.
 #[derive(Clone)]
@@ -41,6 +51,7 @@ struct Inner {
     parts: AdminParts,
     /// Held while a document is written and put in force, so that both happen in the same order.
     documents: Mutex<()>,
+    calls_of_all: catalogue::CallsOfAll,
 }
 
 /// The parts that are administered.
@@ -61,6 +72,8 @@ pub struct AdminParts {
     pub sessions: Arc<Sessions>,
     /// The SQL store.
     pub store: Store,
+    /// The webhooks of organizations.
+    pub webhooks: Webhooks,
 }
 
 /// The caller of an act, and the front end that took it.
@@ -110,7 +123,7 @@ impl<'a> Actor<'a> {
 impl Admin {
     /// An administration of these parts.
     pub fn new(parts: AdminParts) -> Self {
-        Self(Arc::new(Inner { parts, documents: Mutex::default() }))
+        Self(Arc::new(Inner { parts, documents: Mutex::default(), calls_of_all: Default::default() }))
     }
 
     /// The parts.

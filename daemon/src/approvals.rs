@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use ring::digest;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use toolgate_admission::{Approval, ApprovalBinding, ApprovalConstraints, Digest, Unapproved, Verdict};
-use toolgate_api::approval::ApprovalState;
+use toolgate_api::approval::{ApprovalState, ApprovalView};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::json::parse_strict;
 use toolgate_api::name::ToolId;
@@ -52,6 +53,8 @@ pub struct Use {
     pub approval: Approval,
     /// No use is left.
     pub is_last: bool,
+    /// The arguments that the approver gave in place of the call's.
+    pub instead: Option<Arc<str>>,
 }
 
 /// The status of an approval that a call waits for.
@@ -92,6 +95,7 @@ impl Approvals {
                     id: row.id.clone(),
                     approval,
                     is_last: left == 0,
+                    instead: row.arguments_instead.as_deref().map(Arc::from),
                 })));
             }
         }
@@ -154,6 +158,7 @@ impl Approvals {
             state: ApprovalState::Pending,
             uses_left: 0,
             constraints: None,
+            arguments_instead: None,
             reason: None,
             decided_by: None,
             decided_ms: None,
@@ -194,6 +199,44 @@ pub fn read(row: &ApprovalRow) -> Result<Approval, StoreError> {
         arguments,
     };
     Ok(Approval { binding, constraints })
+}
+
+/// The approval as approvers and webhooks are shown it.
+pub fn view(row: ApprovalRow, now_ms: u64) -> Result<ApprovalView, CallError> {
+    let raw = |text: String| {
+        RawValue::from_string(text)
+            .map_err(|error| CallError::new(ErrorType::Internal, error.to_string(), "tell the operator"))
+    };
+    Ok(ApprovalView {
+        state: match refusal(&row, now_ms) {
+            Some(_) if matches!(row.state, ApprovalState::Pending | ApprovalState::Approved) => {
+                ApprovalState::Expired
+            }
+            _ => row.state,
+        },
+        id: row.id,
+        organization: row.organization.to_string(),
+        agent: row.agent.to_string(),
+        session: row.session,
+        call: row.call,
+        user: row.user,
+        conversation: row.conversation,
+        channel: row.channel,
+        tool: row.tool,
+        plugin_version: row.plugin_version,
+        plugin_digest: row.plugin_digest,
+        arguments: raw(row.arguments)?,
+        rules: raw(row.rules)?,
+        asked_by: row.asked_by,
+        created_at: row.created_ms,
+        expires_at: row.expires_ms,
+        uses_left: row.uses_left,
+        constraints: row.constraints.map(raw).transpose()?,
+        arguments_instead: row.arguments_instead.map(raw).transpose()?,
+        reason: row.reason,
+        decided_by: row.decided_by,
+        decided_at: row.decided_ms,
+    })
 }
 
 /// Parses an approver's constraints on the arguments that the approver was shown.

@@ -11,6 +11,7 @@
 // Records and errors.
 mod error;
 mod record;
+mod data_keys;
 
 // Append: queue, segment, sync.
 mod group_commit;
@@ -25,17 +26,20 @@ mod anchor;
 mod reader;
 mod recover;
 mod verify;
+mod retention;
 
 // Search.
 mod index;
 mod index_batch;
 mod search;
+mod export;
 mod usage;
 
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,7 +50,9 @@ use serde::Serialize;
 use toolgate_api::audit::LostRecords;
 use toolgate_api::usage::UsageRow;
 
+pub use data_keys::{DataKeys, WrappedKey};
 pub use error::{AuditError, StartError};
+pub use export::{ExportQuery, Exporter};
 pub use group_commit::Durable;
 pub use record::{
     ActOutcome, AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, EffectRecord,
@@ -55,17 +61,20 @@ pub use record::{
 };
 #[doc(hidden)]
 pub use recover::recover_folder;
+pub use retention::Retention;
 pub use search::{EarlierCalls, PAGE_ROWS, Page, Query};
 pub use usage::UsageQuery;
 pub use verify::verify_folder;
 
 use anchor::Sealer;
+use data_keys::{DataSealing, SealedRecord};
 use folder::{Folder, FolderLock};
 use format::RecordKind;
 use group_commit::{CommitQueue, SpaceBudget};
 use index::{Index, IndexProgress};
 use record::{EFFECT_DETAIL_BYTES, EFFECT_NAME_BYTES, ERROR_TYPE_BYTES, implicit_outcome};
 use recover::Recovered;
+use search::LogContent;
 use writer::{SegmentPreallocator, Writer, WriterThread};
 
 /// Location and size of the log.
@@ -77,6 +86,8 @@ pub struct AuditSettings {
     pub index: PathBuf,
     /// HMAC key of the anchor: only its holder can forge a whole chain. Must not be stored in `dir`.
     pub key: Option<[u8; 32]>,
+    /// Keys that encrypt the data of organizations; without them it is written as it is.
+    pub data_keys: Option<DataKeys>,
     /// Size of a segment. At least two are allocated, the current one and the next.
     pub segment_bytes: u64,
     /// Space that intents may not use, kept for outcomes and administrative acts on a full disk.
@@ -95,7 +106,14 @@ impl AuditSettings {
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
         let index = dir.with_file_name("audit-index.db");
-        Self { dir, index, key: None, segment_bytes: Self::SEGMENT_BYTES, reserve_bytes: Self::RESERVE_BYTES }
+        Self {
+            dir,
+            index,
+            key: None,
+            data_keys: None,
+            segment_bytes: Self::SEGMENT_BYTES,
+            reserve_bytes: Self::RESERVE_BYTES,
+        }
     }
 
     fn validate(&self) -> Result<(), StartError> {
@@ -126,6 +144,11 @@ struct Log {
     queue: Arc<CommitQueue>,
     progress: Arc<IndexProgress>,
     folder: Folder,
+    data_keys: Option<DataKeys>,
+    sealer: Sealer,
+    index_path: PathBuf,
+    /// Written by a cut, and read while the whole log is: no segment is removed under a reader.
+    cutting: tokio::sync::RwLock<()>,
     record_bytes_max: u64,
     /// Sequence of the last record of earlier runs, including the recovery record of this start.
     start_sequence: u64,
@@ -147,6 +170,12 @@ pub struct AuditCounts {
     pub segments: u64,
 }
 
+impl Log {
+    fn content(&self) -> LogContent {
+        LogContent { folder: self.folder.clone(), keys: self.data_keys.clone() }
+    }
+}
+
 impl Audit {
     /// Locks the folder, recovers its content and starts the threads. On return, calls and acts that were running when the
     /// daemon died have the outcome `unknown` on disk. The [`Recovery`] says what was repaired; it is also a record of the log.
@@ -158,8 +187,12 @@ impl Audit {
     }
 
     /// Appends the intent of a call, without waiting for the disk. Dropping the entry records the outcome `cancelled`.
-    pub fn open(&self, intent: CallIntent<'_>) -> Result<Entry, AuditError> {
-        self.append_intent(RecordKind::CallOpen, &intent)
+    pub fn open(&self, mut intent: CallIntent<'_>) -> Result<Entry, AuditError> {
+        let sealing = DataSealing::of(self.log.data_keys.as_ref(), &intent.organization);
+        match sealing.seal_call(&mut intent) {
+            None => self.append_intent(RecordKind::CallOpen, &intent, sealing),
+            sealed => self.append_intent(RecordKind::CallOpen, &SealedRecord::new(&intent, sealed), sealing),
+        }
     }
 
     /// Appends the outcome at once; the response may be sent when the returned future resolves.
@@ -180,11 +213,14 @@ impl Audit {
     /// Appends an effect of a call. It is on disk with the outcome at the latest; await [`Audit::sync`] to have it there
     /// before the effect happens. An effect that does not fit is counted in the outcome.
     pub fn effect(&self, entry: &Entry, effect: EffectRecord<'_>) -> Result<(), AuditError> {
-        let effect = EffectRecord {
+        let mut effect = EffectRecord {
             effect: truncate(&effect.effect, EFFECT_NAME_BYTES).into(),
             detail: truncate(&effect.detail, EFFECT_DETAIL_BYTES).into(),
         };
-        let record = encode(RecordKind::Effect, entry.sequence, &effect);
+        let record = match entry.sealing.seal_effect(entry.sequence, &mut effect) {
+            None => encode(RecordKind::Effect, entry.sequence, &effect),
+            sealed => encode(RecordKind::Effect, entry.sequence, &SealedRecord::new(&effect, sealed)),
+        };
         let appended = entry.queue.append(RecordKind::Effect, entry.sequence, &record);
         if appended.is_err() {
             entry.effects_lost.fetch_add(1, Ordering::Relaxed);
@@ -194,8 +230,18 @@ impl Audit {
 
     /// Appends the intent of an administrative act, with the outcome that is shown until it has one. Await [`Entry::sync`]
     /// before the act takes effect.
-    pub fn open_act(&self, act: AdminRecord<'_>) -> Result<Entry, AuditError> {
-        self.append_intent(RecordKind::AdminOpen, &act)
+    pub fn open_act(&self, mut act: AdminRecord<'_>) -> Result<Entry, AuditError> {
+        let sealing = match &act.organization {
+            Some(organization) => DataSealing::of(self.log.data_keys.as_ref(), organization),
+            None => DataSealing::Plain,
+        };
+        match sealing.seal_act(&mut act) {
+            None => self.append_intent(RecordKind::AdminOpen, &act, DataSealing::Plain),
+            sealed => {
+                let act = SealedRecord::new(&act, sealed);
+                self.append_intent(RecordKind::AdminOpen, &act, DataSealing::Plain)
+            }
+        }
     }
 
     /// Appends the outcome of an act at once; the act may be acknowledged when the returned future resolves.
@@ -228,7 +274,7 @@ impl Audit {
         // A log that failed can still be searched up to its last durable record.
         let _ = self.sync().await;
         self.log.index.catch_up(self.log.progress.durable().sequence).await?;
-        search::search(&self.log.index.reading, &self.log.folder, query).await
+        search::search(&self.log.index.reading, &self.log.content(), query).await
     }
 
     /// Sums the use of all calls that ended before; none where the report would be too long.
@@ -238,11 +284,21 @@ impl Audit {
         usage::report(&self.log.index.reading, query).await
     }
 
+    /// Sums the calls of each plugin from the day of `since_ms` on, of one organization or of all. The newest calls may not be
+    /// counted yet.
+    pub async fn calls_by_plugin(
+        &self,
+        organization: Option<&str>,
+        since_ms: u64,
+    ) -> Result<HashMap<String, u64>, AuditError> {
+        usage::calls_by_plugin(&self.log.index.reading, organization, since_ms).await
+    }
+
     /// Returns the newest call with this id and session that an earlier run of the daemon recorded; or a damaged range
     /// recorded since `begun_ms`, the start of the session, which may have contained it. Records of this run are not waited for.
     pub async fn lookup(&self, session: &str, begun_ms: u64, call: &str) -> Result<Option<Row>, AuditError> {
         self.log.index.catch_up(self.log.start_sequence).await?;
-        search::lookup(&self.log.index.reading, &self.log.folder, session, begun_ms, call).await
+        search::lookup(&self.log.index.reading, &self.log.content(), session, begun_ms, call).await
     }
 
     /// Returns the ids of the calls that earlier runs of the daemon recorded in this session, which began at `begun_ms`:
@@ -254,11 +310,14 @@ impl Audit {
 
     /// Reads the whole log again, up to its last durable record.
     pub async fn verify(&self) -> Result<VerifyReport, AuditError> {
-        let (folder, durable) = (self.log.folder.clone(), self.log.progress.durable());
-        let read = tokio::task::spawn_blocking(move || verify::verify_live(&folder, durable)).await;
-        read.map_err(io::Error::other)
-            .flatten()
-            .map_err(|error| AuditError::Unreadable { reason: error.to_string().into() })
+        let _uncut = self.log.cutting.read().await;
+        let (folder, durable, cut) = (self.log.folder.clone(), self.log.progress.durable(), self.cut()?);
+        blocking(move || verify::verify_live(&folder, durable, cut)).await
+    }
+
+    /// The data keys of organizations, if the log has them.
+    pub fn data_keys(&self) -> Option<&DataKeys> {
+        self.log.data_keys.as_ref()
     }
 
     /// The last durable record. An operator who stores its hash elsewhere can compare the log with it later.
@@ -283,7 +342,12 @@ impl Audit {
         self.log.queue.lag()
     }
 
-    fn append_intent(&self, kind: RecordKind, intent: &impl Serialize) -> Result<Entry, AuditError> {
+    fn append_intent(
+        &self,
+        kind: RecordKind,
+        intent: &impl Serialize,
+        sealing: DataSealing,
+    ) -> Result<Entry, AuditError> {
         let opened_ms = now_ms();
         let record = self.encode(kind, opened_ms, intent)?;
         let queue = self.log.queue.clone();
@@ -295,6 +359,7 @@ impl Audit {
             opened_ms,
             opened: Instant::now(),
             effects_lost: AtomicU64::new(0),
+            sealing,
             closed: false,
         })
     }
@@ -318,6 +383,8 @@ pub struct Entry {
     opened_ms: u64,
     opened: Instant,
     effects_lost: AtomicU64,
+    /// How the details of its effects are written.
+    sealing: DataSealing,
     closed: bool,
 }
 
@@ -455,13 +522,19 @@ impl OpenLog {
             self.recovery.lost.take().into_iter().chain(lost).max_by_key(|lost| lost.acknowledged_sequence);
         let recovery = self.record_recovery().await.map_err(StartError::Record)?;
         let Self { writer, queue, progress, folder, lock, .. } = self;
+        let sealer = Sealer::new(settings.key.as_ref());
+        let cut = sealer.read_cut(&folder)?;
         let log = Log {
             _writer: writer,
-            index: Index::start(&settings.index, folder.clone(), progress.clone()).await?,
+            index: Index::start(&settings.index, folder.clone(), progress.clone(), cut).await?,
+            index_path: settings.index.clone(),
+            sealer,
+            cutting: tokio::sync::RwLock::default(),
             start_sequence: queue.last_sequence(),
             queue,
             progress,
             folder,
+            data_keys: settings.data_keys.clone(),
             record_bytes_max: settings.record_bytes_max(),
             _lock: lock,
         };
@@ -490,6 +563,17 @@ impl OpenLog {
         self.queue.append_durably(RecordKind::Recovery, 0, &record).await?;
         Ok(self.recovery.clone())
     }
+}
+
+/// Reads or changes files on a thread for that.
+async fn blocking<T: Send + 'static>(
+    act: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, AuditError> {
+    tokio::task::spawn_blocking(act).await.map_err(io::Error::other).flatten().map_err(unreadable)
+}
+
+fn unreadable(error: impl std::fmt::Display) -> AuditError {
+    AuditError::Unreadable { reason: error.to_string().into() }
 }
 
 fn encode(kind: RecordKind, of: u64, body: &impl Serialize) -> Vec<u8> {

@@ -207,6 +207,16 @@ impl CallOutcome {
         self
     }
 
+    /// Tells the model with which arguments of the approver the call ran, if with any.
+    #[must_use]
+    pub fn with_arguments_instead(mut self, arguments: Option<&str>) -> Self {
+        if let Some(arguments) = arguments {
+            let text = format!("The approver changed the arguments of this call; it ran with: {arguments}");
+            self.content.insert(0, ContentBlock::Text { text });
+        }
+        self
+    }
+
     /// The outcome of a pending call that ended, with the tool, the plugin and the usage of its first part.
     pub fn end_of(pending: &Self, state: OutcomeState) -> Self {
         Self {

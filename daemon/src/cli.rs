@@ -9,8 +9,12 @@ mod failure;
 mod mcp;
 mod new;
 mod plugin;
+mod policy;
+mod policy_test;
+mod push;
 mod run;
 mod serve;
+mod sign;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -65,6 +69,8 @@ enum Command {
     Run(run::RunOptions),
     /// Load, list, enable, disable and remove plugins
     Plugin(plugin::PluginOptions),
+    /// Show, replace, explain, compare and test the policies that decide calls
+    Policy(policy::PolicyOptions),
     /// Serve an agent's tools to an MCP client that starts this program
     Mcp(mcp::McpCommand),
     #[command(flatten)]
@@ -128,6 +134,7 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::Check(options) => here(options.json, async |printer| check::run(options, printer).await),
         Command::Run(options) => here(options.json, async |printer| run::run(options, printer).await),
         Command::Plugin(options) => plugin::run(options, environment_token),
+        Command::Policy(options) => policy::run(options, environment_token),
         Command::Mcp(command) => mcp::run(command, environment_token),
         Command::Remote(command) => command.run(environment_token),
     }
@@ -172,6 +179,9 @@ mod tests {
             "toolgate plugin list --server http://127.0.0.1:1",
             "toolgate plugin load weather.wasm --namespace weather",
             "toolgate plugin rollback weather --token-file t",
+            "toolgate plugin sign weather.wasm --key k --out s --json",
+            "toolgate plugin verify weather.wasm --signature s --public-key ed25519:k",
+            "toolgate plugin approve weather --keep-grant --yes",
             "toolgate org put acme --display-name Acme --connected stripe",
             "toolgate agent put acme/bot --enabled weather/* --disabled weather/set",
             "toolgate agent put acme/bot -",
@@ -179,6 +189,9 @@ mod tests {
             "toolgate policy put acme policy.json --strict --json",
             "toolgate policy explain acme/bot files/write --channel sms --session s_1",
             "toolgate policy diff acme/bot -",
+            "toolgate policy assertions put platform a.json --json",
+            "toolgate policy test policies --json",
+            "toolgate webhook put acme/chat https://h.example/a --secret-file -",
             "toolgate approval list --organization acme --state pending",
             "toolgate approval approve a_1 --reason fine --uses 3 --expires-in 60 --arguments {}",
             "toolgate approval deny a_1 --reason no --json",
@@ -210,6 +223,9 @@ mod tests {
             "toolgate",
             "toolgate fly",
             "toolgate plugin load",
+            "toolgate plugin sign weather.wasm",
+            "toolgate plugin verify weather.wasm",
+            "toolgate plugin key put acme-2026 --publisher acme --public-key ed25519:k",
             "toolgate token create",
             "toolgate token create --role king",
             "toolgate token create --role owner",
@@ -222,6 +238,9 @@ mod tests {
             "toolgate policy show acme/bot/more",
             "toolgate policy explain acme",
             "toolgate policy put acme",
+            "toolgate policy assertions put acme",
+            "toolgate policy test",
+            "toolgate webhook put acme/chat",
             "toolgate approval list --state perhaps",
             "toolgate approval approve",
             "toolgate approval deny a_1 --uses 2",

@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 pub use help::help_text;
 pub use keys::{
-    Audit, Calls, Compile, Config, CredentialSection, Egress, Http, IssuerSection, LogFormat, LogLevel,
-    Logging, MetricsSection, OauthSection, PagemapScan, Queue, Rates, SandboxSection, Sessions, Tls,
-    TracesSection,
+    Audit, Calls, Compile, Config, ConsentSection, CredentialSection, Egress, Http, IssuerSection, LogFormat, LogLevel,
+    Logging, MetricsSection, OauthSection, PagemapScan, PluginsSection, Queue, Rates, RegistrySection,
+    SandboxSection, Sessions, Signatures, Tls, TracesSection, WebhookSection,
 };
 pub use listen::Listen;
 pub use read::ConfigError;
@@ -164,7 +164,8 @@ impl Config {
                 "the reserve is kept free inside a segment; raise the segment or lower the reserve",
             ));
         }
-        self.credentials.check()?;
+        self.plugins.check()?;
+        self.credentials.check(self.plugins.uses_vault())?;
         self.check_tls()?;
         self.oauth.check()?;
         self.check_served("credentials.public_url", self.credentials.public_url.as_deref())?;
@@ -245,9 +246,48 @@ impl OauthSection {
     }
 }
 
-impl CredentialSection {
-    /// The root key has one source, and the settings of a vault are complete.
+impl PluginsSection {
+    /// The registries that plugins may be loaded from.
+    pub fn registries(&self) -> &[RegistrySection] {
+        self.registries.as_deref().unwrap_or_default()
+    }
+
+    fn uses_vault(&self) -> bool {
+        self.registries().iter().any(|registry| registry.password_vault_kv.is_some())
+    }
+
+    /// Each registry has a host, once, and a user has one password.
     fn check(&self) -> Result<(), ConfigError> {
+        for (at, registry) in self.registries().iter().enumerate() {
+            let RegistrySection { host, username, password_file, password_vault_kv, .. } = registry;
+            if host.is_empty() {
+                return Err(ConfigError::new(
+                    "an entry of `[[plugins.registries]]` has no `host`",
+                    "name the registry, like `host = \"registry.example.org\"`",
+                ));
+            }
+            if self.registries()[..at].iter().any(|earlier| earlier.host.eq_ignore_ascii_case(host)) {
+                return Err(ConfigError::new(
+                    format!("`[[plugins.registries]]` has `{host}` twice"),
+                    "keep one of the two entries",
+                ));
+            }
+            let passwords = usize::from(password_file.is_some()) + usize::from(password_vault_kv.is_some());
+            if passwords != usize::from(username.is_some()) {
+                return Err(ConfigError::new(
+                    format!("the registry `{host}` has a user without one password, or a password without a user"),
+                    "set `username` with `password_file` or `password_vault_kv`, or none of them",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl CredentialSection {
+    /// The root key has one source, and the settings of a vault are complete. `is_read` tells whether another section reads
+    /// the vault.
+    fn check(&self, is_read: bool) -> Result<(), ConfigError> {
         let vault = [self.vault_kv.is_some(), self.vault_transit.is_some()];
         let sources = [self.root_key_file.is_some(), self.root_key_environment.is_some(), vault[0], vault[1]];
         if sources.into_iter().filter(|is_set| *is_set).count() > 1 {
@@ -256,11 +296,11 @@ impl CredentialSection {
                 "there is one root key: keep one of these keys",
             ));
         }
-        let wanted = vault.contains(&true) || self.vault_references.is_some();
+        let wanted = is_read || vault.contains(&true) || self.vault_references.is_some();
         if [self.vault_url.is_some(), self.vault_token_file.is_some()].contains(&!wanted) {
             return Err(ConfigError::new(
                 "the settings of the vault in `[credentials]` are incomplete",
-                "set `vault_url`, `vault_token_file`, and at least one of `vault_kv`, `vault_transit` and `vault_references`",
+                "set `vault_url`, `vault_token_file`, and at least one of `vault_kv`, `vault_transit`, `vault_references` and `password_vault_kv` of a registry",
             ));
         }
         self.check_references()
@@ -564,6 +604,28 @@ mod tests {
                 _ => format!("[credentials]\n{vault}\n{key} = \"{example}\""),
             };
             parse(&sound).expect("the example itself");
+        }
+    }
+
+    #[test]
+    fn o1_a_registry_has_a_host_and_a_user_has_a_password() {
+        let registry = "[[plugins.registries]]\nhost = \"127.0.0.1:5000\"\n";
+        let config = parse(&format!("{registry}plain_http = true")).expect("a registry");
+        assert!(config.plugins.registries()[0].plain_http);
+        parse(&format!("{registry}username = \"a\"\npassword_file = \"/p\"")).expect("with a password");
+        let vault = "[credentials]\nvault_url = \"https://v\"\nvault_token_file = \"/t\"\n";
+        let from_vault = format!("{registry}username = \"a\"\npassword_vault_kv = \"kv/a#b\"\n");
+        parse(&format!("{vault}{from_vault}")).expect("with a password in the vault");
+        for (text, wanted) in [
+            ("[[plugins.registries]]\nplain_http = true".to_owned(), "no `host`"),
+            (format!("{registry}{registry}"), "twice"),
+            (format!("{registry}username = \"a\""), "without one password"),
+            (format!("{registry}password_file = \"/p\""), "without a user"),
+            (from_vault, "incomplete"),
+            ("[[plugins.registries]]\nhost = \"https://a.example\"".to_owned(), "plugins.registries.host`"),
+        ] {
+            let (message, _) = refusal(&text);
+            assert!(message.contains(wanted), "{text}: {message}");
         }
     }
 

@@ -30,6 +30,7 @@ mod root_key_source;
 mod snapshot;
 mod vault;
 mod vault_references;
+mod webhook_secrets;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +62,7 @@ pub use request::{new_credential, rotated_secret};
 pub use root_key::{InvalidRootKey, RootKey, RootKeyId};
 pub use root_key_source::{RootKeySource, SourceError, VaultEngine};
 pub use snapshot::{Credential, State};
-pub use vault::Vault;
+pub use vault::{KvPath, Vault};
 pub use vault_references::{ReferencePrefix, VaultReferences};
 
 /// Most secrets that are searched for in a response, and their total bytes: far more than calls commonly may use. Each costs

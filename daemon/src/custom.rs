@@ -33,7 +33,7 @@ use crate::clock::now_ms;
 use crate::dispatch::{Dispatcher, Origin, TestCall, TestCallResult};
 use crate::documents::{Document, DocumentKey, DocumentKind, Precondition, PreconditionResult, ToolKey};
 use crate::plugins::{Definition, Plugins};
-use crate::registry::{Registry, Snapshot};
+use crate::registry::{ChangeScope, CheckedChange, Registry, Snapshot};
 use crate::sessions::Sessions;
 use crate::store::{Store, StoreError, WriteResult};
 use definition::ParsedDefinition;
@@ -140,6 +140,7 @@ impl CustomTools {
         let beside = mount.as_ref().map(|(key, text)| (key, text.as_str()));
         let document = DocumentKey::Tool(key.clone());
         let store = &self.0.store;
+        let _checked = self.check_assertions(key, Some(&plugin)).await?;
         let written = store.put_documents((&document, body), beside, precondition, now_ms()).await?;
         self.serve_instead(key, Some(plugin)).await;
         Ok((written, view))
@@ -149,6 +150,7 @@ impl CustomTools {
     pub async fn remove(&self, key: &ToolKey, precondition: &Precondition) -> Result<(), CallError> {
         let document = DocumentKey::Tool(key.clone());
         let _in_order = self.in_order(key).await;
+        let _checked = self.check_assertions(key, None).await?;
         self.0.store.delete_document(&document, precondition, now_ms()).await?;
         self.serve_instead(key, None).await;
         Ok(())
@@ -206,6 +208,7 @@ impl CustomTools {
         if plugin.digest.as_str() != digest {
             return Err(mount::not_that(key));
         }
+        let _checked = self.check_assertions(key, Some(&plugin)).await?;
         self.keep(key, &mount).await?;
         self.serve_instead(key, Some(plugin)).await;
         self.view(key).await
@@ -311,7 +314,8 @@ impl CustomTools {
         }
     }
 
-    async fn in_order(&self, key: &ToolKey) -> MutexGuard<'_, ()> {
+    /// Locks the changes of an organization's tools, and of the plugins that it loads.
+    pub async fn in_order(&self, key: &ToolKey) -> MutexGuard<'_, ()> {
         let mut hasher = DefaultHasher::new();
         key.organization.hash(&mut hasher);
         let at = usize::try_from(hasher.finish() % LOCKS as u64).unwrap_or_default();
@@ -449,6 +453,19 @@ impl CustomTools {
         own.find(|plugin| plugin.descriptor.namespace == key.namespace).cloned()
     }
 
+    /// Checks the assertions of policies as if the plugin were served. Without it, a plugin of the platform under the same
+    /// namespace would be.
+    async fn check_assertions(
+        &self,
+        key: &ToolKey,
+        plugin: Option<&Plugin<Component>>,
+    ) -> Result<CheckedChange<'_>, CallError> {
+        let ToolKey { organization, namespace } = key;
+        let plugin = plugin.cloned().map(Arc::new);
+        let change = |rules: &Snapshot| rules.with_own_plugin(organization, namespace, plugin);
+        self.0.registry.check_change(ChangeScope::organization(organization, false), change).await
+    }
+
     /// Serves a plugin in its namespace in place of the current one, or none for `None`.
     fn serve(&self, key: &ToolKey, plugin: Option<Plugin<Component>>) {
         self.0.registry.serve_to(&key.organization, &key.namespace, plugin.map(Arc::new));
@@ -503,6 +520,13 @@ impl CustomTools {
 
     /// Checks that no plugin of the platform has the name of a new tool. A tool that was there first keeps it (9.4).
     fn check_name(&self, key: &ToolKey) -> Result<(), CallError> {
+        if self.0.plugins.is_owned(key) {
+            return Err(CallError::new(
+                ErrorType::Conflict,
+                format!("the namespace `{}` belongs to a plugin of the organization", key.namespace),
+                "give the tool another name, or remove the plugin",
+            ));
+        }
         if self.plugin(key).is_some() {
             return Ok(());
         }

@@ -24,7 +24,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use toolgate_admission::{self as admission, Admitted, ChargeTime, Consumer, Ledger, Rules, Verdict};
+use toolgate_admission::{
+    self as admission, Admitted, CanaryDraw, ChargeTime, Consumer, Ledger, Rules, Verdict,
+};
 use toolgate_sandbox::{Component, Exchange, Queue, Remainder, Sandbox, Upstreams};
 
 use crate::approvals::Approvals;
@@ -146,7 +148,8 @@ impl Dispatcher {
 
     /// The verdict of the rules in force on a call of that session.
     pub fn verdict(&self, session: &Session, tool: &str, arguments: &str) -> Verdict<Component> {
-        let call = admission::ToolCall { tool: tool.into(), arguments: arguments.into() };
+        let draw = CanaryDraw::SERVING;
+        let call = admission::ToolCall { tool: tool.into(), arguments: arguments.into(), draw };
         let rules = rules_of(&self.0.registry.snapshot(), session);
         admission::check(&rules, &session.state.facts(), call)
     }
@@ -264,7 +267,9 @@ pub(crate) fn rules_of(snapshot: &Snapshot, session: &Session) -> Rules<Componen
 }
 
 fn decide(rules: &Rules<Component>, session: &Session, call: &RequestedCall) -> Verdict<Component> {
-    let call = admission::ToolCall { tool: Arc::clone(&call.tool), arguments: Arc::clone(&call.arguments) };
+    let draw = CanaryDraw::of_call(&session.setup.id, &call.id);
+    let call =
+        admission::ToolCall { tool: Arc::clone(&call.tool), arguments: Arc::clone(&call.arguments), draw };
     admission::check(rules, &session.state.facts(), call)
 }
 

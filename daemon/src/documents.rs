@@ -21,6 +21,7 @@ pub use reading::{RuleKey, ValidDocument, left_with_nothing};
 /// The platform and each organization have one policy; the key of its row needs a constant name.
 const PLATFORM_NAME: &str = "platform";
 const POLICY_NAME: &str = "organization";
+const ASSERTIONS_NAME: &str = "assertions";
 
 /// Longest `display_name` of an organization, in characters, as for an agent: a line of a list.
 const DISPLAY_CHARS: usize = 200;
@@ -52,9 +53,15 @@ pub enum DocumentKey {
     Mount(ToolKey),
     /// The operator's grant of a custom tool.
     ToolGrant(ToolKey),
+    /// An organization's settings of a plugin, and its consent (C5, C6).
+    Enabled(ToolKey),
+    /// Policy assertions of an organization, or of the platform (G17).
+    Assertions(Option<Name>),
+    /// A publisher's key of the platform (`None`) or of an organization (O2).
+    PublisherKey(Option<Name>, Name),
 }
 
-/// Key of a custom tool: the organization and the namespace of its actions.
+/// Key of a custom tool, or of a plugin as an organization has it: the organization and the namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ToolKey {
     pub organization: Name,
@@ -72,6 +79,9 @@ pub enum DocumentKind {
     Tool,
     Mount,
     ToolGrant,
+    Enabled,
+    Assertions,
+    PublisherKey,
 }
 
 /// Number of the change that wrote a document; never reused.
@@ -181,6 +191,9 @@ impl DocumentKey {
             Self::Tool(_) => DocumentKind::Tool,
             Self::Mount(_) => DocumentKind::Mount,
             Self::ToolGrant(_) => DocumentKind::ToolGrant,
+            Self::Enabled(_) => DocumentKind::Enabled,
+            Self::Assertions(_) => DocumentKind::Assertions,
+            Self::PublisherKey(..) => DocumentKind::PublisherKey,
         }
     }
 
@@ -197,7 +210,10 @@ impl DocumentKey {
         match self {
             Self::Platform | Self::Organization(_) | Self::Grant(_) => None,
             Self::Policy(organization) | Self::Agent { organization, .. } => Some(organization),
-            Self::Tool(key) | Self::Mount(key) | Self::ToolGrant(key) => Some(&key.organization),
+            Self::Tool(key) | Self::Mount(key) | Self::ToolGrant(key) | Self::Enabled(key) => {
+                Some(&key.organization)
+            }
+            Self::Assertions(organization) | Self::PublisherKey(organization, _) => organization.as_ref(),
         }
     }
 
@@ -207,8 +223,12 @@ impl DocumentKey {
             Self::Platform => PLATFORM_NAME,
             Self::Organization(name) | Self::Agent { agent: name, .. } => name.as_str(),
             Self::Policy(_) => POLICY_NAME,
+            Self::Assertions(_) => ASSERTIONS_NAME,
+            Self::PublisherKey(_, name) => name.as_str(),
             Self::Grant(namespace) => namespace.as_str(),
-            Self::Tool(key) | Self::Mount(key) | Self::ToolGrant(key) => key.namespace.as_str(),
+            Self::Tool(key) | Self::Mount(key) | Self::ToolGrant(key) | Self::Enabled(key) => {
+                key.namespace.as_str()
+            }
         }
     }
 
@@ -216,6 +236,7 @@ impl DocumentKey {
     pub fn hint_without(&self) -> &'static str {
         match self {
             Self::Platform => "none is in force, so every plugin is allowed; a `PUT` there makes one",
+            Self::Assertions(_) => "none are in force; a `PUT` there makes them",
             Self::Grant(_) | Self::ToolGrant(_) => {
                 "check the name; if it is right, nothing was granted to it, and a `PUT` there does"
             }
@@ -232,6 +253,7 @@ impl DocumentKey {
             "tool" => Some(Self::Tool as fn(ToolKey) -> Self),
             "mount" => Some(Self::Mount as fn(ToolKey) -> Self),
             "tool_grant" => Some(Self::ToolGrant as fn(ToolKey) -> Self),
+            "enabled" => Some(Self::Enabled as fn(ToolKey) -> Self),
             _ => None,
         };
         if let Some(of_a_tool) = of_a_tool {
@@ -243,6 +265,14 @@ impl DocumentKey {
             "platform" if scope.is_empty() && name.as_str() == PLATFORM_NAME => Some(Self::Platform),
             "organization" if scope.is_empty() => Some(Self::Organization(name)),
             "policy" if name.as_str() == POLICY_NAME => Some(Self::Policy(Name::parse(scope).ok()?)),
+            "publisher_key" if scope.is_empty() => Some(Self::PublisherKey(None, name)),
+            "publisher_key" => Some(Self::PublisherKey(Some(Name::parse(scope).ok()?), name)),
+            "assertions" if name.as_str() == ASSERTIONS_NAME && scope.is_empty() => {
+                Some(Self::Assertions(None))
+            }
+            "assertions" if name.as_str() == ASSERTIONS_NAME => {
+                Some(Self::Assertions(Some(Name::parse(scope).ok()?)))
+            }
             "agent" => Some(Self::Agent { organization: Name::parse(scope).ok()?, agent: name }),
             _ => None,
         }
@@ -261,6 +291,15 @@ impl fmt::Display for DocumentKey {
             Self::Tool(key) => write!(out, "tool `{key}`"),
             Self::Mount(key) => write!(out, "list of the server behind tool `{key}`"),
             Self::ToolGrant(key) => write!(out, "grant of tool `{key}`"),
+            Self::Enabled(key) => write!(out, "settings and consent of plugin `{key}`"),
+            Self::PublisherKey(None, name) => write!(out, "publisher key `{name}`"),
+            Self::PublisherKey(Some(organization), name) => {
+                write!(out, "publisher key `{name}` of organization `{organization}`")
+            }
+            Self::Assertions(None) => out.write_str("assertions of the platform"),
+            Self::Assertions(Some(organization)) => {
+                write!(out, "assertions of organization `{organization}`")
+            }
         }
     }
 }
@@ -282,6 +321,9 @@ impl DocumentKind {
             Self::Tool => "tool",
             Self::Mount => "mount",
             Self::ToolGrant => "tool_grant",
+            Self::Enabled => "enabled",
+            Self::Assertions => "assertions",
+            Self::PublisherKey => "publisher_key",
         }
     }
 }
@@ -438,9 +480,13 @@ mod tests {
         let grant = DocumentKey::Grant(weather.clone());
         let own = ToolKey { organization: name("acme"), namespace: weather };
         let platform = [DocumentKey::Platform, DocumentKey::Organization(name("acme")), grant];
-        let tool =
-            [DocumentKey::Tool(own.clone()), DocumentKey::Mount(own.clone()), DocumentKey::ToolGrant(own)];
-        for key in platform.into_iter().chain(tool).chain([policy, agent]) {
+        let tool = [DocumentKey::Tool, DocumentKey::Mount, DocumentKey::ToolGrant, DocumentKey::Enabled]
+            .map(|key| key(own.clone()));
+        let assertions = [None, Some(name("acme"))].map(DocumentKey::Assertions);
+        let publishers =
+            [None, Some(name("acme"))].map(|owner| DocumentKey::PublisherKey(owner, name("acme-2026")));
+        for key in platform.into_iter().chain(tool).chain([policy, agent]).chain(assertions).chain(publishers)
+        {
             let row = DocumentKey::from_row(key.kind().as_str(), key.scope(), key.name());
             assert_eq!(row, Some(key));
         }

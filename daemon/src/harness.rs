@@ -4,6 +4,7 @@
 //! that passes here also passes in a daemon. There is no audit log; the effects of a call are returned.
 
 pub mod check;
+pub(crate) mod example;
 mod user_cache;
 
 use std::path::{Path, PathBuf};
@@ -13,8 +14,8 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use tempfile::TempDir;
 use toolgate_admission::{
-    self as admission, Admitted, Catalogue, ChargeTime, Checked, Consumer, Descriptor, Digest, Ledger,
-    Plugin, QuotaCounters, Rates, Rules, SessionFacts, Verdict,
+    self as admission, Admitted, CanaryDraw, Catalogue, ChargeTime, Checked, Consumer, Descriptor, Digest,
+    Ledger, Plugin, QuotaCounters, Rates, Rules, SessionFacts, Verdict,
 };
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::FilesystemAccess;
@@ -109,7 +110,16 @@ impl PluginHarness {
 
     /// Calls `describe`, or describes the functions of a component without the plugin contract. Returns the JSON text.
     pub async fn describe(&self) -> Result<String, CallError> {
-        match self.functions() {
+        self.describe_as(None, None).await
+    }
+
+    /// Like [`PluginHarness::describe`]; functions get this namespace and version.
+    pub async fn describe_as(
+        &self,
+        namespace: Option<&str>,
+        version: Option<&str>,
+    ) -> Result<String, CallError> {
+        match self.component.describe_functions(&self.file, namespace, version) {
             Some(functions) => Ok(functions.json),
             None => self.sandbox.describe(&self.component, None).await,
         }
@@ -129,6 +139,8 @@ impl PluginHarness {
             component: self.component.clone(),
             disabled: false,
             has_trusted_hints: true,
+            canary: None,
+            counters: None,
         };
         let catalogue = Arc::new(Catalogue::new(limits, vec![Arc::new(plugin)]));
         Rules::allow_all(catalogue)
@@ -142,47 +154,59 @@ impl PluginHarness {
         arguments: &str,
         environment: &CallEnvironment,
     ) -> HarnessResult {
-        let call = admission::ToolCall { tool: tool.into(), arguments: arguments.into() };
-        self.run(rules, call, environment).await.unwrap_or_else(|error| HarnessResult {
-            outcome: Err(error),
-            usage: Usage::default(),
-            log: Vec::new(),
-            log_lines_dropped: 0,
-            effects: Vec::new(),
-        })
+        call(&self.sandbox, rules, tool, arguments, environment).await
     }
+}
 
-    async fn run(
-        &self,
-        rules: &Rules<Component>,
-        call: admission::ToolCall,
-        environment: &CallEnvironment,
-    ) -> Result<HarnessResult, CallError> {
-        let admitted = match admission::check(rules, &SessionFacts::default(), call) {
-            Verdict::Run(checked) => charge(checked)?,
-            Verdict::Refused(refusal) => return Err(refusal.error),
-            // These rules require no approvals.
-            Verdict::NeedsApproval(_) => {
-                return Err(host_fault(&"a call without a daemon asks for approval"));
-            }
-        };
-        let context = context(admitted.limits(), admitted.access().filesystem(), environment).await?;
-        let finished = self.sandbox.run(&admitted, context, std::future::pending()).await;
-        let outcome = finished.outcome.and_then(|output| match output {
-            Output::Result(json) if json.len() as u64 > admitted.limits().output_bytes => {
-                Err(output_too_large(admitted.limits()))
-            }
-            Output::Result(json) => admitted.check_result(&json).map(|_| json),
-            Output::Client(json) => admitted.check_client_payload(json),
-        });
-        Ok(HarnessResult {
-            outcome,
-            usage: finished.usage,
-            log: finished.log,
-            log_lines_dropped: finished.log_lines_dropped,
-            effects: finished.effects,
-        })
-    }
+/// Checks and runs one call by rules of its own, which nothing records.
+pub(crate) async fn call(
+    sandbox: &Sandbox,
+    rules: &Rules<Component>,
+    tool: &str,
+    arguments: &str,
+    environment: &CallEnvironment,
+) -> HarnessResult {
+    let draw = CanaryDraw::SERVING;
+    let call = admission::ToolCall { tool: tool.into(), arguments: arguments.into(), draw };
+    run(sandbox, rules, call, environment).await.unwrap_or_else(|error| HarnessResult {
+        outcome: Err(error),
+        usage: Usage::default(),
+        log: Vec::new(),
+        log_lines_dropped: 0,
+        effects: Vec::new(),
+    })
+}
+
+async fn run(
+    sandbox: &Sandbox,
+    rules: &Rules<Component>,
+    call: admission::ToolCall,
+    environment: &CallEnvironment,
+) -> Result<HarnessResult, CallError> {
+    let admitted = match admission::check(rules, &SessionFacts::default(), call) {
+        Verdict::Run(checked) => charge(checked)?,
+        Verdict::Refused(refusal) => return Err(refusal.error),
+        // These rules require no approvals.
+        Verdict::NeedsApproval(_) => {
+            return Err(host_fault(&"a call without a daemon asks for approval"));
+        }
+    };
+    let context = context(admitted.limits(), admitted.access().filesystem(), environment).await?;
+    let finished = sandbox.run(&admitted, context, std::future::pending()).await;
+    let outcome = finished.outcome.and_then(|output| match output {
+        Output::Result(json) if json.len() as u64 > admitted.limits().output_bytes => {
+            Err(output_too_large(admitted.limits()))
+        }
+        Output::Result(json) => admitted.check_result(&json).map(|_| json),
+        Output::Client(json) => admitted.check_client_payload(json),
+    });
+    Ok(HarnessResult {
+        outcome,
+        usage: finished.usage,
+        log: finished.log,
+        log_lines_dropped: finished.log_lines_dropped,
+        effects: finished.effects,
+    })
 }
 
 async fn context(

@@ -36,16 +36,23 @@ mod test_call;
 mod documents;
 mod organizations;
 mod policies;
+mod assertions;
 mod agents;
 mod preview;
 mod explain;
 mod plugins;
+mod owned_plugins;
+mod registry_loads;
 mod grants;
+mod publisher_keys;
+mod catalogue;
+mod enabled;
 mod custom;
 mod custom_import;
 mod credentials;
 mod oauth;
 mod root_key;
+mod webhooks;
 mod tokens;
 mod audit;
 mod health;
@@ -81,7 +88,8 @@ fn router(app: App) -> Router {
     router.fallback(no_route).method_not_allowed_fallback(wrong_method).with_state(app)
 }
 
-/// INVARIANT: every route has a guard, except the health routes, the OAuth2 callback and metadata. The guard stores the caller
+/// INVARIANT: every route has a guard, except the health routes, the OAuth2 callback and metadata, and the
+/// callback of webhooks, which verifies signatures. The guard stores the caller
 /// in the request's extensions.
 fn routes(app: &App) -> Routes {
     add_call_routes(add_administration(add_open_routes(Routes::new(app.clone(), openapi::outline()))))
@@ -96,6 +104,7 @@ fn add_open_routes(routes: Routes) -> Routes {
         .add_open(routes!(protected_resource::of_host))
         .add_open(routes!(protected_resource::of_mcp))
         .add_open_to_providers(routes!(oauth::callback))
+        .add_open(routes!(webhooks::callback))
 }
 
 /// The routes of operators and of owners.
@@ -106,15 +115,32 @@ fn add_administration(routes: Routes) -> Routes {
         .add_guarded(Operate, routes!(plugins::list))
         .add_guarded(Operate, routes!(plugins::get, plugins::put, plugins::delete))
         .add_guarded(Operate, routes!(plugins::rollback))
+        .add_guarded(Operate, routes!(plugins::approve))
         .add_guarded(Operate, routes!(plugins::disable))
         .add_guarded(Operate, routes!(plugins::enable))
         .add_guarded(Operate, routes!(grants::get, grants::put))
+        .add_guarded(Own, routes!(owned_plugins::list))
+        .add_guarded(Own, routes!(owned_plugins::get, owned_plugins::put, owned_plugins::delete))
+        .add_guarded(Own, routes!(owned_plugins::approve))
+        .add_guarded(Operate, routes!(publisher_keys::list))
+        .add_guarded(Operate, routes!(publisher_keys::get, publisher_keys::put, publisher_keys::delete))
+        .add_guarded(Own, routes!(publisher_keys::list_own))
+        .add_guarded(
+            Own,
+            routes!(publisher_keys::get_own, publisher_keys::put_own, publisher_keys::delete_own),
+        )
         .add_guarded(Operate, routes!(organizations::list))
         .add_guarded(Operate, routes!(organizations::get, organizations::put, organizations::delete))
+        .add_guarded(Own, routes!(organizations::delete_data))
         .add_guarded(Operate, routes!(policies::get_platform, policies::put_platform))
         .add_guarded(Operate, routes!(policies::platform_warnings))
         .add_guarded(Own, routes!(policies::get, policies::put))
         .add_guarded(Own, routes!(policies::warnings))
+        .add_guarded(
+            Operate,
+            routes!(assertions::get_platform, assertions::put_platform, assertions::delete_platform),
+        )
+        .add_guarded(Own, routes!(assertions::get, assertions::put, assertions::delete))
         .add_guarded(Own, routes!(agents::list))
         .add_guarded(Own, routes!(agents::get, agents::put, agents::delete))
         .add_guarded(Own, routes!(agents::warnings))
@@ -122,6 +148,8 @@ fn add_administration(routes: Routes) -> Routes {
         .add_guarded(Operate, routes!(preview::platform))
         .add_guarded(Own, routes!(preview::organization))
         .add_guarded(Own, routes!(preview::agent))
+        .add_guarded(Own, routes!(catalogue::list))
+        .add_guarded(Own, routes!(enabled::get, enabled::put, enabled::delete))
         .add_guarded(Own, routes!(custom::list))
         .add_guarded(Own, routes!(custom_import::post))
         .add_guarded(Own, routes!(custom::get, custom::put, custom::delete))
@@ -134,6 +162,9 @@ fn add_administration(routes: Routes) -> Routes {
         .add_guarded(Own, routes!(credentials::rotate))
         .add_guarded(Own, routes!(oauth::connect))
         .add_guarded(Own, routes!(oauth::discover))
+        .add_guarded(Own, routes!(webhooks::list))
+        .add_guarded(Own, routes!(webhooks::get, webhooks::put, webhooks::delete))
+        .add_guarded(Own, routes!(webhooks::test))
         .add_guarded(Operate, routes!(root_key::rotate))
         .add_guarded(Operate, routes!(root_key::unseal))
         .add_guarded(Own, routes!(tokens::list, tokens::post))
@@ -161,6 +192,7 @@ fn add_call_routes(routes: Routes) -> Routes {
         .add_guarded(Orchestrate, routes!(files::get, files::put, files::delete))
         .add_guarded_protocol(UseTools, "/mcp", routes!(mcp::post, mcp::session))
         .add_guarded(ReadAudit, routes!(audit::search))
+        .add_guarded(ReadAudit, routes!(audit::export))
         .add_guarded(ReadAudit, routes!(usage::report))
         .add_guarded(Verify, routes!(audit::verify))
 }

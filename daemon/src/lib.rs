@@ -7,8 +7,10 @@
 pub mod call;
 pub mod dispatch;
 pub mod registry;
+pub mod assertions;
 pub mod sessions;
 pub mod approvals;
+pub mod webhooks;
 pub mod audit;
 
 // Requests, callers and responses.
@@ -24,8 +26,12 @@ pub mod redact;
 
 // Plugins, documents and credentials.
 pub mod plugins;
+pub mod oci;
 pub mod compile;
+pub mod signing;
 pub mod custom;
+pub mod enabled;
+pub mod catalogue;
 pub mod credentials;
 pub mod documents;
 pub mod store;

@@ -5,37 +5,66 @@
 //! serving. Calls in flight keep the snapshot that they started with.
 
 mod background_loads;
+mod canary;
+mod checked;
+mod differences;
+mod examples;
 mod files;
 mod from_definition;
 mod history;
 mod load;
+mod load_request;
+mod owned;
+mod sources;
+mod quarantine;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use toolgate_admission::{Descriptor, Warning};
+use toolgate_admission::{Descriptor, Plugin, Warning};
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::Grant;
 use toolgate_api::limits::{Limits, LimitsPatch};
-use toolgate_api::name::Namespace;
+use toolgate_api::name::{Name, Namespace};
 use toolgate_api::plugin::PluginView;
 use toolgate_sandbox::{Component, Sandbox};
 
 pub use background_loads::BackgroundLoad;
 pub use built_in::BUILT_IN;
+pub use canary::FailingCanary;
 pub use from_definition::Definition;
 pub use history::{capabilities_view, tool_details, tool_views};
-pub use load::{BuiltIn, ExpectedPlugin};
+pub use load::BuiltIn;
+pub use load_request::{CanaryShare, LoadRequest, LoadSource};
+pub use owned::{OwnedBounds, OwnedLoad};
+pub use sources::{
+    LoginSource, OrganizationRegistries, PluginFolder, PluginRegistry, Registries, read_password,
+};
+pub use trust::PublisherKey;
 
 use crate::clock::now_ms;
 use crate::compile::Compiler;
+use crate::config::Signatures;
 use crate::registry::Registry;
 use crate::store::Store;
 use background_loads::BackgroundLoads;
 use files::{FileHandle, PluginFiles};
 use history::{FailedPlugin, History, Version};
+pub use load::digest_of;
+use owned::OwnedPlugins;
+use trust::PublisherKeys;
+
+/// What is known of a plugin beside its description.
+#[derive(Clone, Copy, Debug)]
+pub struct Provenance {
+    /// Time of the load of the serving version, in milliseconds since 1970.
+    pub loaded_ms: u64,
+    /// Whether a publisher's key signed the serving version.
+    pub is_signed: bool,
+}
 
 /// A component that the build script compiled and embedded.
 #[derive(Debug)]
@@ -54,6 +83,9 @@ mod built_in {
     use super::Embedded;
     include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 }
+
+/// A plugin as the catalogue serves it.
+type ServedPlugin = Arc<Plugin<Component>>;
 
 /// The loaded plugins. Cheap to clone.
 #[derive(Clone)]
@@ -77,6 +109,10 @@ struct Shared {
     failed: Mutex<BTreeMap<Namespace, FailedPlugin>>,
     /// Files of stored plugins whose namespace this version cannot parse.
     unparsable: Mutex<Vec<FileHandle>>,
+    /// The plugins of organizations.
+    owned: OwnedPlugins,
+    publisher_keys: PublisherKeys,
+    signatures: Signatures,
     background: BackgroundLoads,
 }
 
@@ -94,12 +130,14 @@ pub struct PluginParts {
     pub folder: PathBuf,
     /// The platform's limits, for the catalogue.
     pub limits: LimitsPatch,
+    /// Whether each loaded file needs a signature.
+    pub signatures: Signatures,
 }
 
 impl Plugins {
     /// Creates an empty set; [`Plugins::restore`] and [`Plugins::load_built_in`] fill it.
     pub fn new(parts: PluginParts) -> Self {
-        let PluginParts { sandbox, compiler, registry, store, folder, limits } = parts;
+        let PluginParts { sandbox, compiler, registry, store, folder, limits, signatures } = parts;
         Self(Arc::new(Shared {
             sandbox,
             files: PluginFiles::new(folder, compiler.clone()),
@@ -112,6 +150,9 @@ impl Plugins {
             definition_components: Default::default(),
             failed: Default::default(),
             unparsable: Default::default(),
+            owned: OwnedPlugins::default(),
+            publisher_keys: PublisherKeys::default(),
+            signatures,
             background: BackgroundLoads::default(),
         }))
     }
@@ -124,30 +165,63 @@ impl Plugins {
             views.insert(name.clone(), self.with_background_loads(name, failed.view(name)));
         }
         for (name, history) in loaded.iter() {
-            let view = history.view(name, self.granted(name).as_ref());
+            let mut view = self.view(name, history);
+            // They may be long, and a list is for an overview.
+            view.versions.iter_mut().for_each(|version| version.diff.clear());
             views.insert(name.clone(), self.with_background_loads(name, view));
         }
         views.into_values().collect()
     }
 
+    /// Returns the provenance of each plugin that serves.
+    pub async fn provenance(&self) -> BTreeMap<Namespace, Provenance> {
+        let loaded = self.0.loaded.lock().await;
+        let provenance = |(namespace, history): (&Namespace, &History)| {
+            let version = history.serving_version()?;
+            let is_signed = version.signer.is_some();
+            Some((namespace.clone(), Provenance { loaded_ms: version.loaded_ms, is_signed }))
+        };
+        loaded.iter().filter_map(provenance).collect()
+    }
+
     /// Returns one plugin with all its versions.
     pub async fn find(&self, namespace: &Namespace) -> Result<PluginView, CallError> {
         let loaded = self.0.loaded.lock().await;
-        let granted = self.granted(namespace);
-        let view = loaded.get(namespace).map(|history| history.view(namespace, granted.as_ref()));
+        let view = loaded.get(namespace).map(|history| self.view(namespace, history));
         match view.or_else(|| Some(lock(&self.0.failed).get(namespace)?.view(namespace))) {
             Some(view) => Ok(self.with_background_loads(namespace, view)),
             None => self.0.background.of(namespace).pop().ok_or_else(|| not_found(namespace)),
         }
     }
 
-    /// Returns the warnings about the description of the version in `view`; none if that version no longer serves.
+    /// Returns the warnings about the description of the version in `view`; none if that version neither
+    /// serves nor waits for consent.
     pub async fn warnings(&self, namespace: &Namespace, view: &PluginView) -> Vec<Warning> {
         let loaded = self.0.loaded.lock().await;
-        let serving = loaded.get(namespace).map(History::serving);
-        let serving = serving.filter(|serving| serving.digest.as_str() == view.digest);
-        serving
-            .map_or_else(Vec::new, |serving| serving.descriptor.warnings(&Limits::platform(&self.0.limits)))
+        let shown = loaded.get(namespace).and_then(|history| history.shown(&view.digest));
+        shown.map_or_else(Vec::new, |plugin| plugin.descriptor.warnings(&Limits::platform(&self.0.limits)))
+    }
+
+    /// The view of a plugin, with the objections to the keys that signed its versions.
+    fn view(&self, namespace: &Namespace, history: &History) -> PluginView {
+        let mut view = history.view(namespace, self.granted(namespace).as_ref());
+        self.0.publisher_keys.add_objections(None, &mut view);
+        view
+    }
+
+    /// Puts a publisher's key in force; `owner` is `None` for the platform.
+    pub fn put_publisher_key(&self, owner: Option<Name>, name: Name, key: PublisherKey) {
+        self.0.publisher_keys.put(owner, name, key);
+    }
+
+    /// Removes a publisher's key.
+    pub fn remove_publisher_key(&self, owner: Option<Name>, name: Name) {
+        self.0.publisher_keys.remove(owner, name);
+    }
+
+    /// Removes the publishers' keys of an organization.
+    pub fn remove_publisher_keys(&self, organization: &Name) {
+        self.0.publisher_keys.remove_organization(organization);
     }
 
     fn with_background_loads(&self, namespace: &Namespace, mut view: PluginView) -> PluginView {
@@ -221,8 +295,9 @@ impl Plugins {
         let mut loaded = self.0.loaded.lock().await;
         let mut next = loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?.clone();
         act(&mut next)?;
+        let _checked = self.check_assertions(&loaded, namespace, &next).await?;
         self.0.store.put_plugin(next.row(namespace)).await?;
-        let view = next.view(namespace, self.granted(namespace).as_ref());
+        let view = self.view(namespace, &next);
         loaded.insert(namespace.clone(), next);
         self.serve(&loaded);
         Ok(view)
@@ -240,15 +315,7 @@ impl Plugins {
 
     /// Swaps the registry's plugins for the loaded ones.
     fn serve(&self, loaded: &BTreeMap<Namespace, History>) {
-        let grants = lock(&self.0.grants);
-        let with_grant = |(namespace, history): (&Namespace, &History)| {
-            let plugin = history.serving();
-            match grants.get(namespace) {
-                Some(granted) => Arc::new(plugin.with_grant(Arc::clone(granted))),
-                None => plugin,
-            }
-        };
-        let serving = loaded.iter().map(with_grant).collect();
+        let serving = checked::serving(loaded.iter(), &lock(&self.0.grants));
         self.0.registry.serve(self.0.limits.clone(), serving);
     }
 

@@ -40,7 +40,7 @@ pub fn run(once: bool) -> Result<()> {
         data: folder.path().join("data"),
         listen: Listen::Tcp(std::net::SocketAddr::from(([127, 0, 0, 1], 0))),
         // Small segments, since there are four calls.
-        audit: Audit { segment_bytes: 4 << 20, reserve_bytes: 1 << 20 },
+        audit: Audit { segment_bytes: 4 << 20, reserve_bytes: 1 << 20, ..Audit::default() },
         ..Config::default()
     };
     let prepared = PreparedDaemon::new(config, std::env::current_exe()?)?;

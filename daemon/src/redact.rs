@@ -1,4 +1,7 @@
-//! Redaction: replaces the arguments that a tool declares secret before anything is recorded.
+//! Redaction: replaces secrets before anything is recorded: the arguments that a tool declares secret, by pointers or in its
+//! schema (`toolgate_admission`), and what looks like a secret by its name or form (`secrets.rs`).
+
+mod secrets;
 
 use std::borrow::Cow;
 
@@ -8,20 +11,36 @@ use serde_json::value::RawValue;
 use toolgate_api::json::PlainValue;
 use toolgate_sandbox::Effect;
 
+use secrets::{may_have_secret, redact_text, redact_value};
+
 /// Replaces a secret.
 const REDACTED: &str = "[redacted]";
 
-/// Replaces the values at the JSON `pointers` (RFC 6901). Without pointers the bytes stay the same. Returns `None` for
-/// invalid JSON.
-pub fn redact<'a>(arguments: &'a str, pointers: &[String]) -> Option<Cow<'a, RawValue>> {
-    if pointers.is_empty() {
+/// What is secret in the arguments of a tool.
+#[derive(Clone, Copy, Default)]
+pub struct Secrets<'a> {
+    /// JSON pointers (RFC 6901) to the arguments that the tool declares secret.
+    pub pointers: &'a [String],
+    /// E-mail addresses are secret, as a policy says.
+    pub emails: bool,
+}
+
+/// Replaces the secrets. Without any, the bytes stay the same. Returns `None` for invalid JSON.
+pub fn redact<'a>(arguments: &'a str, secrets: Secrets<'_>) -> Option<Cow<'a, RawValue>> {
+    if secrets.pointers.is_empty() && !may_have_secret(arguments, secrets.emails) {
         return serde_json::from_str::<&RawValue>(arguments).ok().map(Cow::Borrowed);
     }
     let PlainValue(mut value) = serde_json::from_str(arguments).ok()?;
-    for pointer in pointers {
+    let mut is_redacted = false;
+    for pointer in secrets.pointers {
         if let Some(secret) = value.pointer_mut(pointer) {
             *secret = Value::String(REDACTED.to_owned());
+            is_redacted = true;
         }
+    }
+    is_redacted |= redact_value(&mut value, secrets.emails);
+    if !is_redacted {
+        return serde_json::from_str::<&RawValue>(arguments).ok().map(Cow::Borrowed);
     }
     serde_json::value::to_raw_value(&value).ok().map(Cow::Owned)
 }
@@ -31,23 +50,25 @@ pub fn redact<'a>(arguments: &'a str, pointers: &[String]) -> Option<Cow<'a, Raw
 /// no pointer starts with.
 pub fn redact_unvalidated<'a>(
     arguments: &'a str,
-    pointers: &[String],
+    secrets: Secrets<'_>,
     schema: &Value,
 ) -> Option<Cow<'a, RawValue>> {
-    if pointers.is_empty() {
-        return redact(arguments, pointers);
+    if secrets.pointers.is_empty() {
+        return redact(arguments, secrets);
     }
     let PlainValue(Value::Object(mut members)) = serde_json::from_str(arguments).ok()? else { return None };
     let named = schema.get("properties").and_then(Value::as_object);
     members.retain(|name, _| named.is_some_and(|named| named.contains_key(name)));
-    for pointer in pointers {
+    for pointer in secrets.pointers {
         // An empty pointer makes the root secret.
         let first = pointer.strip_prefix('/')?.split('/').next()?;
         if let Some(secret) = members.get_mut(&first.replace("~1", "/").replace("~0", "~")) {
             *secret = Value::String(REDACTED.to_owned());
         }
     }
-    serde_json::value::to_raw_value(&members).ok().map(Cow::Owned)
+    let mut value = Value::Object(members);
+    redact_value(&mut value, secrets.emails);
+    serde_json::value::to_raw_value(&value).ok().map(Cow::Owned)
 }
 
 /// The texts and numbers at `pointers`, and the segments of texts with slashes, as they can occur in a URL or file path.
@@ -81,8 +102,16 @@ fn collect_words(value: &Value, found: &mut Vec<String>) {
 /// many words.
 const INSIDE_BYTES: usize = 4;
 
-/// Returns the detail of an effect for the audit log, with the path segments that contain a secret replaced.
-pub fn redact_effect<'a>(effect: &'a Effect, secret_words: &[String]) -> Cow<'a, str> {
+/// Returns the detail of an effect for the audit log, with the path segments that contain a secret replaced, and what looks
+/// like one.
+pub fn redact_effect<'a>(effect: &'a Effect, secret_words: &[String], emails: bool) -> Cow<'a, str> {
+    match redact_words(effect, secret_words) {
+        Cow::Borrowed(detail) => redact_text(detail, emails),
+        Cow::Owned(detail) => Cow::Owned(redact_text(&detail, emails).into_owned()),
+    }
+}
+
+fn redact_words<'a>(effect: &'a Effect, secret_words: &[String]) -> Cow<'a, str> {
     if secret_words.is_empty() {
         return Cow::Borrowed(&effect.detail);
     }
@@ -107,7 +136,7 @@ mod tests {
 
     fn redacted_text(arguments: &str, pointers: &[&str]) -> String {
         let pointers: Vec<String> = pointers.iter().map(|pointer| (*pointer).to_owned()).collect();
-        redact(arguments, &pointers).unwrap().get().to_owned()
+        redact(arguments, Secrets { pointers: &pointers, emails: false }).unwrap().get().to_owned()
     }
 
     #[test]
@@ -129,7 +158,8 @@ mod tests {
         let schema = json!({"properties": {"Open": {}, "password": {}, "user": {}, "a/b": {}}});
         let pointers = ["/password", "/user/pin", "/a~1b"].map(str::to_owned);
         let redacted = |arguments: &str, schema: &Value, pointers: &[String]| {
-            redact_unvalidated(arguments, pointers, schema).map(|kept| kept.get().to_owned())
+            let secrets = Secrets { pointers, emails: false };
+            redact_unvalidated(arguments, secrets, schema).map(|kept| kept.get().to_owned())
         };
         for (arguments, expected) in [
             (r#"{"Open":[1],"password":"S3CR3T"}"#, Some(r#"{"Open":[1],"password":"[redacted]"}"#)),
@@ -144,7 +174,7 @@ mod tests {
         ] {
             assert_eq!(redacted(arguments, &schema, &pointers).as_deref(), expected, "{arguments}");
         }
-        let spelt_otherwise = r#"{"Password": "x"}"#;
+        let spelt_otherwise = r#"{"Pin": "x"}"#;
         assert_eq!(
             redacted(spelt_otherwise, &schema, &[]).as_deref(),
             Some(spelt_otherwise),
@@ -163,7 +193,7 @@ mod tests {
         let pointers = ["/ssn".to_owned(), "/more".to_owned()];
         let secret_words = secret_words(r#"{"ssn":"Pat/4711 é","more":{"pin":12},"open":"v1"}"#, &pointers);
         let redact_effect = |kind, detail: &str, secret_words: &[String]| {
-            redact_effect(&Effect { kind, detail: detail.to_owned() }, secret_words).into_owned()
+            redact_effect(&Effect { kind, detail: detail.to_owned() }, secret_words, false).into_owned()
         };
         for (kind, detail, expected) in [
             (
@@ -185,9 +215,24 @@ mod tests {
     }
 
     #[test]
+    fn o3_what_looks_like_a_secret_is_replaced_without_a_pointer() {
+        assert_eq!(
+            redacted_text(r#"{"headers":{"Authorization":"x"},"note":"AKIAIOSFODNN7EXAMPLE"}"#, &[]),
+            r#"{"headers":{"Authorization":"[redacted]"},"note":"[redacted]"}"#
+        );
+        assert_eq!(redacted_text(r#"{"p\u0061ssword":"x"}"#, &[]), r#"{"password":"[redacted]"}"#);
+        let effect = Effect {
+            kind: "network_request",
+            detail: "GET https://a.example/sk-abcdefghijklmnop1234".to_owned(),
+        };
+        assert_eq!(redact_effect(&effect, &[], false), "GET https://a.example/[redacted]");
+    }
+
+    #[test]
     fn what_is_not_json_is_not_recorded() {
-        assert!(redact("{broken", &[]).is_none());
-        assert!(redact("{broken", &["/a".to_owned()]).is_none());
+        assert!(redact("{broken", Secrets::default()).is_none());
+        let pointers = ["/a".to_owned()];
+        assert!(redact("{broken", Secrets { pointers: &pointers, emails: false }).is_none());
     }
 
     /// Refused arguments are parsed here first. `serde_json` would parse the text under such a key again.
@@ -195,7 +240,9 @@ mod tests {
     fn keys_of_serde_json_have_no_meaning_in_refused_arguments() {
         let arguments = r#"{"a": {"$serde_json::private::RawValue": "[\"secret\"]"}, "key": "k"}"#;
         let schema = json!({"properties": {"a": {}, "key": {}}});
-        let redacted = redact_unvalidated(arguments, &["/key".to_owned()], &schema).unwrap();
+        let pointers = ["/key".to_owned()];
+        let redacted =
+            redact_unvalidated(arguments, Secrets { pointers: &pointers, emails: false }, &schema).unwrap();
         let shown = r#"{"a":{"$serde_json::private::RawValue":"[\"secret\"]"},"key":"[redacted]"}"#;
         assert_eq!(redacted.get(), shown);
     }

@@ -9,22 +9,30 @@
 //! An organization with custom tools (C1, M4) has its own catalogue: the platform's plugins and its own, numbered anew. So
 //! the call path needs no check of a tool's owner, and tools of other organizations do not exist in it.
 
+mod assertions;
 mod shortlist;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use shortlist::BrokerCell;
 use tokio::sync::{Notify, watch};
-use toolgate_admission::{AgentRules, Catalogue, OrgRules, PlatformRules, Plugin, Rules};
+use toolgate_admission::{
+    AgentRules, Catalogue, Consents, OrgFacts, OrgRules, PlatformRules, Plugin, Rules,
+};
+use toolgate_api::assertion::{Assertion, AssertionsDocument};
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::{Name, Namespace, read_called_name};
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 use toolgate_api::tools::{ToolList, ToolPattern};
 use toolgate_sandbox::Component;
 
+use crate::enabled::StoredEnabled;
+use crate::plugins::BUILT_IN;
+
+pub use assertions::{ChangeScope, CheckedChange};
 pub use shortlist::Shortlist;
 
 /// Holds the current snapshot. Cheap to clone.
@@ -37,6 +45,9 @@ struct Shared {
     revision: watch::Sender<u64>,
     /// Serializes changes. Readers do not lock it.
     changing: Mutex<()>,
+    /// Held from the check of a change against the assertions until the change is in force. INVARIANT: the last lock that a
+    /// change takes, so that no two changes wait for each other.
+    checking: tokio::sync::Mutex<()>,
     /// Notified when `compiling` of the snapshot changes.
     compiled: Notify,
     /// Plugins that a session or a call has waited for.
@@ -48,13 +59,17 @@ struct Shared {
 /// The input of a decision.
 #[derive(Clone)]
 pub struct Snapshot {
-    /// The number of changes since the start.
+    /// Grows with every change; no two policies have one number, also over restarts.
     pub revision: u64,
     limits: LimitsPatch,
     common: Arc<CatalogueLayer>,
     organizations: HashMap<Name, Arc<Organization>>,
+    /// The platform's assertions (G17).
+    assertions: Arc<[Assertion]>,
     /// Built-in plugins that are being compiled, at the first start only.
     compiling: Arc<[Namespace]>,
+    /// Whether new organizations must accept plugins that the operator does not vouch for.
+    requires_consent: bool,
 }
 
 /// A catalogue with the platform's rules for it. Organizations without custom tools share one.
@@ -81,9 +96,13 @@ struct Organization {
     credential_connected: Arc<BTreeSet<String>>,
     /// The custom plugins.
     own: Arc<[Arc<Plugin<Component>>]>,
+    /// Its settings of plugins, and its consents.
+    enabled: Arc<BTreeMap<Namespace, StoredEnabled>>,
+    requires_consent: bool,
     layer: Arc<ArcSwapOption<OwnCatalogueLayer>>,
     rules: Arc<ArcSwapOption<OrgRules>>,
     agents: HashMap<Name, Arc<Agent>>,
+    assertions: Arc<[Assertion]>,
 }
 
 struct Agent {
@@ -97,6 +116,10 @@ pub enum Replacement {
     Platform(PlatformDocument),
     Policy(Name, OrgDocument),
     Agent(Name, Name, AgentDocument),
+    /// What an organization has set for a plugin; `None` removes it.
+    Enabled(Name, Namespace, Option<StoredEnabled>),
+    /// The assertions of an organization, or of the platform.
+    Assertions(Option<Name>, AssertionsDocument),
 }
 
 impl CatalogueLayer {
@@ -126,6 +149,21 @@ impl Snapshot {
     /// The custom plugins of an organization.
     pub fn own_plugins(&self, organization: &Name) -> &[Arc<Plugin<Component>>] {
         self.organizations.get(organization).map_or(&[], |known| &known.own)
+    }
+
+    /// Whether organizations must accept plugins that the operator does not vouch for.
+    pub fn requires_consent(&self) -> bool {
+        self.requires_consent
+    }
+
+    /// Whether the plugin of this namespace is the organization's own.
+    pub fn owns(&self, organization: &Name, namespace: &Namespace) -> bool {
+        self.organizations.get(organization).is_some_and(|known| known.owns(namespace))
+    }
+
+    /// What an organization has set for a plugin.
+    pub fn enabled(&self, organization: &Name, namespace: &Namespace) -> Option<&StoredEnabled> {
+        self.organizations.get(organization)?.enabled.get(namespace)
     }
 
     /// The organizations that have a tool of their own under this namespace, in which the plugin of that name is not served.
@@ -181,6 +219,12 @@ impl Snapshot {
     pub fn organization(&self, name: &Name) -> Option<Arc<OrgRules>> {
         let known = self.organizations.get(name)?;
         Some(known.rules(&known.layer(self)))
+    }
+
+    /// Whether the platform's or the organization's policy keeps e-mail addresses out of the audit log.
+    pub fn redacts_emails(&self, organization: &Name) -> bool {
+        let known = self.organizations.get(organization);
+        self.policy().redact.emails || known.is_some_and(|known| known.policy.redact.emails)
     }
 
     /// Whether the organization exists.
@@ -251,6 +295,26 @@ impl Snapshot {
         next
     }
 
+    /// A copy with other shared plugins and limits.
+    pub fn with_plugins(&self, limits: LimitsPatch, plugins: Vec<Arc<Plugin<Component>>>) -> Self {
+        let mut next = self.clone();
+        next.common = CatalogueLayer::new(Catalogue::new(limits.clone(), plugins), Arc::clone(self.policy()));
+        next.limits = limits;
+        next
+    }
+
+    /// A copy with another custom plugin of an organization; `None` removes it.
+    pub fn with_own_plugin(
+        &self,
+        organization: &Name,
+        namespace: &Namespace,
+        plugin: Option<Arc<Plugin<Component>>>,
+    ) -> Self {
+        let mut next = self.clone();
+        next.change_organization(organization, |organization| organization.serve(namespace, plugin));
+        next
+    }
+
     fn put(&mut self, replacement: Replacement) {
         match replacement {
             Replacement::Platform(document) => {
@@ -267,6 +331,22 @@ impl Snapshot {
             Replacement::Agent(organization, name, document) => {
                 self.change_organization(&organization, |organization| {
                     organization.agents.insert(name, Agent::new(document));
+                });
+            }
+            Replacement::Enabled(organization, namespace, enabled) => {
+                self.change_organization(&organization, |organization| {
+                    let all = Arc::make_mut(&mut organization.enabled);
+                    match enabled {
+                        Some(enabled) => drop(all.insert(namespace, enabled)),
+                        None => drop(all.remove(&namespace)),
+                    }
+                    organization.rules = Arc::default();
+                });
+            }
+            Replacement::Assertions(None, document) => self.assertions = document.assertions.into(),
+            Replacement::Assertions(Some(organization), document) => {
+                self.change_organization(&organization, |organization| {
+                    organization.assertions = document.assertions.into();
                 });
             }
         }
@@ -308,12 +388,36 @@ impl Organization {
         layer
     }
 
+    /// Replaces its custom plugin in a namespace.
+    fn serve(&mut self, namespace: &Namespace, plugin: Option<Arc<Plugin<Component>>>) {
+        let others = self.own.iter().filter(|own| own.descriptor.namespace != *namespace);
+        self.own = others.cloned().chain(plugin).collect();
+        self.layer = Arc::default();
+    }
+
     fn owns(&self, namespace: &Namespace) -> bool {
         self.own.iter().any(|plugin| plugin.descriptor.namespace == *namespace)
     }
 
     fn connected_integrations(&self) -> BTreeSet<String> {
         self.declared_connected.union(&self.credential_connected).cloned().collect()
+    }
+
+    /// What its rules depend on beside its policy. Settings that the present version of a plugin does not take are left out.
+    fn facts(&self, catalogue: &Catalogue<Component>) -> OrgFacts {
+        let accepted = self.enabled.iter().filter_map(|(namespace, enabled)| {
+            Some((namespace.clone(), enabled.accepted.as_ref()?.plugin.clone()))
+        });
+        let consents = Consents {
+            required: self.requires_consent,
+            accepted: Arc::new(accepted.collect()),
+            exempt: self.own.iter().map(|plugin| plugin.descriptor.namespace.clone()).chain(built_in()).collect(),
+        };
+        let settings = self.enabled.iter().filter_map(|(namespace, enabled)| {
+            Some((namespace.clone(), enabled.settings_for(catalogue.plugin(namespace)?)?))
+        });
+        let connected = Arc::new(self.connected_integrations());
+        OrgFacts { connected, consents, settings: Arc::new(settings.collect()) }
     }
 
     /// Its rules under the platform's, compiled on first use.
@@ -324,12 +428,16 @@ impl Organization {
             return Arc::clone(rules);
         }
         let policy = Arc::clone(&self.policy);
-        let connected_integrations = Arc::new(self.connected_integrations());
-        let rules =
-            Arc::new(OrgRules::compile(policy, connected_integrations, &layer.platform, &layer.catalogue));
+        let facts = self.facts(&layer.catalogue);
+        let rules = Arc::new(OrgRules::compile(policy, facts, &layer.platform, &layer.catalogue));
         self.rules.store(Some(Arc::clone(&rules)));
         rules
     }
+}
+
+/// The namespaces of the built-in plugins, which no uploaded plugin can have.
+fn built_in() -> impl Iterator<Item = Namespace> {
+    BUILT_IN.iter().filter_map(|plugin| Namespace::parse(plugin.name).ok())
 }
 
 impl Agent {
@@ -362,14 +470,28 @@ impl Registry {
                 limits,
                 common,
                 organizations: HashMap::new(),
+                assertions: Arc::default(),
                 compiling: Arc::default(),
+                requires_consent: false,
             }),
             changing: Mutex::new(()),
+            checking: tokio::sync::Mutex::default(),
             compiled: Notify::new(),
             awaited: Mutex::default(),
             began_to_wait: Notify::new(),
             revision: watch::Sender::new(0),
         }))
+    }
+
+    /// Numbers the changes from `base` on. Each start has another base.
+    pub fn begin_revisions(&self, base: u64) {
+        self.change(|snapshot| snapshot.revision = base);
+    }
+
+    /// Sets whether organizations that are put from now on must accept plugins that the operator does not vouch for. They need
+    /// not until then.
+    pub fn require_consent(&self, required: bool) {
+        self.change(|snapshot| snapshot.requires_consent = required);
     }
 
     /// Returns the current snapshot.
@@ -450,11 +572,7 @@ impl Registry {
         namespace: &Namespace,
         plugin: Option<Arc<Plugin<Component>>>,
     ) {
-        self.change_organization(organization, |organization| {
-            let others = organization.own.iter().filter(|own| own.descriptor.namespace != *namespace);
-            organization.own = others.cloned().chain(plugin).collect();
-            organization.layer = Arc::default();
-        });
+        self.change_organization(organization, |organization| organization.serve(namespace, plugin));
     }
 
     /// Puts a document in force. Does nothing if its organization does not exist.
@@ -467,6 +585,7 @@ impl Registry {
     pub fn put_organization(&self, name: Name, connected: BTreeSet<String>) {
         self.change(|snapshot| {
             let organization = Arc::make_mut(snapshot.organizations.entry(name).or_default());
+            organization.requires_consent = snapshot.requires_consent;
             organization.declared_connected = Arc::new(connected);
             organization.rules = Arc::default();
         });

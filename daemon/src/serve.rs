@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::{Ledger, QuotaCounters, Rates, SessionFacts, parse_platform};
+use toolgate_api::assertion::{AssertionHolder, AssertionsDocument};
 use toolgate_api::document::OrganizationDocument;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::Grant;
@@ -36,7 +37,7 @@ use url::Url;
 
 use crate::admin::{Admin, AdminParts};
 use crate::approvals::Approvals;
-use crate::audit::{Audit, AuditSettings};
+use crate::audit::{Audit, AuditSettings, DataKeys, Retention, WrappedKey};
 use crate::clock::{now_ms, steady_unix_ms};
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
 use crate::config::{self, Config, Listen, PagemapScan};
@@ -47,6 +48,7 @@ use crate::credentials::{
 use crate::custom::{CustomTools, Parts as CustomParts};
 use crate::dispatch::{DetachedCalls, Dispatcher, Parts};
 use crate::documents::{Document, DocumentKey};
+use crate::enabled::StoredEnabled;
 use crate::events::Events;
 use crate::http::listener::{ListenerSettings, Socket, Tls, TlsFiles};
 use crate::http::{App, AppParts, BodyMemory, Mcp, RootService, listener};
@@ -54,13 +56,17 @@ use crate::identity::{AccessTokens, Identity};
 use crate::keys;
 use crate::logging;
 use crate::metrics::{Metrics, listener as metrics_listener};
-use crate::plugins::{BuiltIn, PluginParts, Plugins};
+use crate::plugins::{BuiltIn, OrganizationRegistries, PluginFolder, PluginParts, Plugins, PublisherKey, Registries};
 use crate::registry::{Registry, Replacement};
 use crate::sessions::{
     AnswerSettings, Answers, Bounds, InitialState, OPEN_MAX, OrganizationBounds, SessionSetup, Sessions,
 };
-use crate::store::{DataFolder, Store};
+use crate::store::{DataFolder, OrganizationKeyRow, Store};
 use crate::traces::{Exporter, ExporterTask, Traces};
+use crate::webhooks::{GrantedHosts, WebhookParts, Webhooks};
+
+/// Policy revisions of one start: far more than a daemon makes changes, and few enough that the numbers stay exact in JSON.
+const REVISIONS_PER_START: u64 = 100_000_000;
 
 /// The resources that are acquired before the runtime: engine, locked data folder, bound address.
 pub struct PreparedDaemon {
@@ -84,7 +90,7 @@ pub struct RunningDaemon {
     app: App,
     stop: CancellationToken,
     shutdown: CancellationToken,
-    tasks: [JoinHandle<()>; 7],
+    tasks: [JoinHandle<()>; 10],
     exporter: Option<ExporterTask>,
     folder: DataFolder,
     /// Removes the file of a Unix socket when it is dropped.
@@ -221,6 +227,11 @@ impl PreparedDaemon {
         let dispatcher = admin.parts().dispatcher.clone();
         let counting = tokio::spawn(dispatcher.store_quota_use_until(stop.clone()));
         let fetching = self.fetch_issuer_keys(access_tokens.clone(), stop.clone())?;
+        let judging = tokio::spawn(admin.clone().judge_canaries_until(stop.clone()));
+        let announcing = tokio::spawn(admin.parts().webhooks.clone().run(stop.clone()));
+        let (background, registries) = (TaskTracker::new(), self.registries()?);
+        let organization_registries = Some(self.organization_registries(&admin.parts().credentials)?);
+        let watching = tokio::spawn(self.watch_plugin_folder(&admin, &background, &stop));
         let Self { config, folder, socket, exporter, .. } = self;
         reserve_space(&folder);
         let app = App::new(AppParts {
@@ -231,11 +242,14 @@ impl PreparedDaemon {
             bodies: BodyMemory::new(config.bodies_bytes(), config.bodies_bytes_per_organization()),
             config,
             serving: AtomicBool::new(true),
-            background: TaskTracker::new(),
+            background,
+            registries,
+            organization_registries,
         });
         service.serve(app.clone());
         failure.disarm();
-        let tasks = [serving, sweeper, refreshing, compiling, metrics, counting, fetching];
+        let tasks =
+            [serving, sweeper, refreshing, compiling, metrics, counting, fetching, judging, watching, announcing];
         let exporter = exporter.map(Exporter::start);
         let _socket = socket;
         Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, exporter, folder, _socket })
@@ -249,15 +263,19 @@ impl PreparedDaemon {
         shutdown: &CancellationToken,
     ) -> Result<(Admin, JoinHandle<()>)> {
         let store = Store::open(&self.config.store_path()?).await?;
-        let audit = self.open_audit().await?;
+        let audit = self.open_audit(&store).await?;
         // Faults of the configuration are told before anything is compiled.
         let secrets = self.credential_settings(&audit)?;
+        let hosts = self.webhook_hosts();
+        let webhook_client = HostClient::new(hosts.client_settings(self.config.credentials.ca_file.clone()))?;
         let identity = Arc::new(Identity::load(store.clone()).await?);
         let operator_token = self.folder.operator_token();
         if identity.make_first_token(&operator_token, now_ms()).await? {
             tracing::info!(file = %operator_token.display(), "the operator token was created; it is only in this file");
         }
         let registry = Registry::new(self.config.limits.clone());
+        registry.begin_revisions((store.count_start().await? - 1).saturating_mul(REVISIONS_PER_START));
+        registry.require_consent(self.config.consent.required);
         let plugins = self.plugins(&store, &registry)?;
         let uncompiled = plugins.load_built_in().await?;
         plugins.restore().await?;
@@ -277,10 +295,29 @@ impl PreparedDaemon {
         let compiling =
             tokio::spawn(compile_until_stopped(plugins.clone(), uncompiled, report, stop.clone()));
         custom.restore(tools).await;
+        plugins.restore_owned().await?;
         plugins.remove_unused();
-        let parts =
-            AdminParts { credentials, custom, dispatcher, identity, plugins, registry, sessions, store };
-        Ok((Admin::new(parts), compiling))
+        let webhooks = Webhooks::new(WebhookParts {
+            store: store.clone(),
+            credentials: credentials.clone(),
+            http: webhook_client,
+            hosts,
+            base_url: self.public_url(),
+        });
+        let admin = Admin::new(AdminParts {
+            credentials,
+            custom,
+            dispatcher,
+            identity,
+            plugins,
+            registry,
+            sessions,
+            store,
+            webhooks,
+        });
+        admin.make_missing_data_keys().await?;
+        admin.carry_over_consents().await?;
+        Ok((admin, compiling))
     }
 
     fn sweeper(&self, parts: &AdminParts) -> Sweeper {
@@ -293,12 +330,23 @@ impl PreparedDaemon {
             idle_ms: self.config.sessions.idle_seconds.saturating_mul(1000),
             kept_ms: self.results_kept_ms(),
             messages_kept_ms: self.config.sessions.messages_kept_seconds.saturating_mul(1000),
+            audit: self.audit_retention(),
         }
     }
 
-    async fn open_audit(&self) -> Result<Audit> {
+    fn audit_retention(&self) -> Retention {
+        let (days, bytes) = (self.config.audit.kept_days, self.config.audit.kept_bytes);
+        Retention {
+            kept_ms: (days > 0).then(|| days.saturating_mul(24 * 3_600_000)),
+            kept_bytes: (bytes > 0).then_some(bytes),
+        }
+    }
+
+    async fn open_audit(&self, store: &Store) -> Result<Audit> {
         let mut settings = AuditSettings::new(self.folder.subfolder("audit")?);
-        settings.key = Some(keys::read_or_generate(&self.folder.subfolder("keys")?.join("audit.key"))?);
+        let keys = self.folder.subfolder("keys")?;
+        settings.key = Some(keys::read_or_generate(&keys.join("audit.key"))?);
+        settings.data_keys = Some(load_data_keys(store, &keys.join("data.key")).await?);
         settings.segment_bytes = self.config.audit.segment_bytes;
         settings.reserve_bytes = self.config.audit.reserve_bytes;
         let (audit, recovery) = Audit::start(&settings).await?;
@@ -344,6 +392,23 @@ impl PreparedDaemon {
             _ => "localhost".to_owned(),
         };
         format!("{scheme}://{address}")
+    }
+
+    /// `credentials.public_url`, or the URL for a browser on this machine; without a slash at its end.
+    fn public_url(&self) -> String {
+        match &self.config.credentials.public_url {
+            Some(url) => url.trim_end_matches('/').to_owned(),
+            None => self.browser_url(),
+        }
+    }
+
+    fn webhook_hosts(&self) -> GrantedHosts {
+        let settings = &self.config.webhooks;
+        GrantedHosts {
+            hosts: settings.hosts.clone().unwrap_or_default(),
+            private_hosts: settings.private_hosts.clone().unwrap_or_default(),
+            plain_http: settings.plain_http.clone().unwrap_or_default(),
+        }
     }
 
     /// The configured source of the root key.
@@ -420,7 +485,7 @@ impl PreparedDaemon {
         let settings = &self.config.credentials;
         let public_url = settings.public_url.as_deref().map(|url| url.trim_end_matches('/').to_owned());
         let client_metadata_url = public_url.as_ref().map(|url| format!("{url}/v1/oauth/clients"));
-        let public_url = public_url.unwrap_or_else(|| self.browser_url());
+        let public_url = self.public_url();
         Ok(CredentialSettings {
             audit: audit.clone(),
             source: self.root_key_source()?,
@@ -429,6 +494,43 @@ impl PreparedDaemon {
             redirect_url: format!("{public_url}/v1/oauth/callback"),
             client_metadata_url,
         })
+    }
+
+    /// Follows the plugin folder of the settings, if there is one, until `stop`.
+    fn watch_plugin_folder(
+        &self,
+        admin: &Admin,
+        background: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let limit_bytes = self.config.http.plugin_bytes;
+        let of_settings = self.config.plugins.folder.clone();
+        let folder = of_settings.map(|path| PluginFolder::new(path, admin.clone(), background.clone(), limit_bytes));
+        let stop = stop.clone();
+        async move {
+            if let Some(folder) = folder {
+                folder.watch(stop).await;
+            }
+        }
+    }
+
+    /// The registries of the settings.
+    fn registries(&self) -> Result<Registries> {
+        let settings = &self.config.plugins;
+        let needs_vault = settings.registries().iter().any(|registry| registry.password_vault_kv.is_some());
+        let vault = if needs_vault { Some(self.vault()?) } else { None };
+        let timeout = Duration::from_secs(settings.registry_timeout_seconds);
+        Ok(Registries::of_settings(settings.registries(), vault.as_ref(), timeout)?)
+    }
+
+    /// The registries that organizations have credentials for: at public addresses, or at those of `credentials.private_hosts`.
+    fn organization_registries(&self, credentials: &Credentials) -> Result<OrganizationRegistries> {
+        let settings = &self.config.credentials;
+        let private_hosts = settings.private_hosts.clone().unwrap_or_default();
+        let ca_file = settings.ca_file.clone();
+        let http = HostClient::new(HostClientSettings { private_hosts, ca_file, ..Default::default() })?;
+        let timeout = Duration::from_secs(self.config.plugins.registry_timeout_seconds);
+        Ok(OrganizationRegistries { credentials: credentials.clone(), http, timeout })
     }
 
     fn plugins(&self, store: &Store, registry: &Registry) -> Result<Plugins> {
@@ -451,6 +553,7 @@ impl PreparedDaemon {
             store: store.clone(),
             folder: self.folder.subfolder("components")?,
             limits: self.config.limits.clone(),
+            signatures: self.config.plugins.signatures,
         }))
     }
 
@@ -619,6 +722,18 @@ fn listener_settings(config: &Config) -> ListenerSettings {
     }
 }
 
+/// Loads the data keys of organizations. One that cannot be unwrapped opens nothing, as if its organization's data were deleted.
+async fn load_data_keys(store: &Store, path: &std::path::Path) -> Result<DataKeys> {
+    let keys = DataKeys::new(keys::read_or_generate(path)?);
+    for row in store.organization_keys().await? {
+        let OrganizationKeyRow { organization, id, wrapped, .. } = row;
+        if let Err(error) = keys.insert(organization.as_str(), &WrappedKey { id, wrapped }) {
+            tracing::error!(%organization, %error, "the data key of an organization cannot be used: was `keys/data.key` replaced? Its arguments in the audit log cannot be read");
+        }
+    }
+    Ok(keys)
+}
+
 /// Puts the stored documents in force, and returns those of custom tools, which are restored later. A document that this
 /// version cannot parse allows nothing: no policy means deny.
 async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins) -> Result<Vec<Document>> {
@@ -653,6 +768,28 @@ async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins
             DocumentKey::Grant(namespace) => {
                 let read = Grant::parse(&body).inspect_err(unsound).unwrap_or_default();
                 plugins.grant(namespace.clone(), read).await;
+            }
+            DocumentKey::PublisherKey(owner, name) => match PublisherKey::parse(&body) {
+                Ok(key) => plugins.put_publisher_key(owner.clone(), name.clone(), key),
+                Err(error) => unsound(&error),
+            },
+            DocumentKey::Assertions(organization) => {
+                let holder = match organization {
+                    Some(_) => AssertionHolder::Organization,
+                    None => AssertionHolder::Platform,
+                };
+                let read = AssertionsDocument::parse(&body, holder).inspect_err(|error| {
+                    tracing::error!(document = %key, %error, "stored assertions are invalid and not checked");
+                });
+                let read = read.unwrap_or_default();
+                registry.put(Replacement::Assertions(organization.clone(), read));
+            }
+            DocumentKey::Enabled(tool) => {
+                let read = StoredEnabled::parse(&body).inspect_err(|error| {
+                    tracing::error!(document = %key, %error, "stored settings are invalid, and count as not given");
+                });
+                let (organization, namespace) = (tool.organization.clone(), tool.namespace.clone());
+                registry.put(Replacement::Enabled(organization, namespace, read.ok()));
             }
             // They are parsed with the tool that they belong to.
             DocumentKey::Tool(_) | DocumentKey::Mount(_) | DocumentKey::ToolGrant(_) => {}

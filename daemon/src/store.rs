@@ -7,16 +7,19 @@
 //! fair queue and never fail with `SQLITE_BUSY`.
 
 mod approvals;
+mod consents;
 mod credentials;
 mod documents;
 mod error;
 mod folder;
 mod messages;
+mod organization_keys;
 mod plugins;
 mod quotas;
 mod root_keys;
 mod sessions;
 mod tokens;
+mod webhooks;
 
 use std::fs::File;
 use std::path::Path;
@@ -29,6 +32,7 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
 };
 use sqlx::{Row as _, Sqlite, Transaction};
+use tokio::sync::Notify;
 use toolgate_api::name::Name;
 
 pub use approvals::{ApprovalRow, Decision};
@@ -38,21 +42,28 @@ pub use error::{StoreError, UnavailableReason};
 pub(crate) use folder::entry_hint;
 pub use folder::{DataFolder, FolderError};
 pub use messages::{InboxKey, MessageRow};
-pub use plugins::{PluginRow, PluginVersionRow};
+pub use organization_keys::OrganizationKeyRow;
+pub use plugins::{CanaryRow, PluginRow, PluginVersionRow, SignerRow, TrustRow};
 pub use root_keys::{RootKeyRow, RootKeyWrap};
 pub use sessions::{SessionRow, SessionUse};
 pub use tokens::TokenRow;
+pub use webhooks::{DELIVERY_PENDING, DeliveryRow, TokenKind, WebhookRow};
 
-/// In the order of their versions, from 1. The macro `sqlx::migrate!` would compile SQLite a second time, for the host of the
+/// With their versions, ascending. The macro `sqlx::migrate!` would compile SQLite a second time, for the host of the
 /// build.
-const MIGRATIONS: &[(&str, &str)] = &[
-    ("state", include_str!("../migrations/0001_state.sql")),
-    ("gate", include_str!("../migrations/0002_gate.sql")),
-    ("credentials", include_str!("../migrations/0003_credentials.sql")),
-    ("publishers", include_str!("../migrations/0004_publishers.sql")),
-    ("messages", include_str!("../migrations/0005_messages.sql")),
-    ("token_bounds", include_str!("../migrations/0006_token_bounds.sql")),
-    ("quotas", include_str!("../migrations/0007_quotas.sql")),
+const MIGRATIONS: &[(i64, &str, &str)] = &[
+    (1, "state", include_str!("../migrations/0001_state.sql")),
+    (2, "gate", include_str!("../migrations/0002_gate.sql")),
+    (3, "credentials", include_str!("../migrations/0003_credentials.sql")),
+    (4, "publishers", include_str!("../migrations/0004_publishers.sql")),
+    (5, "messages", include_str!("../migrations/0005_messages.sql")),
+    (6, "token_bounds", include_str!("../migrations/0006_token_bounds.sql")),
+    (7, "quotas", include_str!("../migrations/0007_quotas.sql")),
+    (8, "trust", include_str!("../migrations/0008_trust.sql")),
+    (10, "consent", include_str!("../migrations/0010_consent.sql")),
+    (11, "webhooks", include_str!("../migrations/0011_webhooks.sql")),
+    (12, "organization_keys", include_str!("../migrations/0012_organization_keys.sql")),
+    (13, "canaries", include_str!("../migrations/0013_canaries.sql")),
 ];
 
 /// Number of reading connections. Reads are short, and no call waits for them.
@@ -74,6 +85,8 @@ pub struct Store {
     /// Two daemons on one store would each use the state that they read at the start: a token revoked by one of them would
     /// stay valid at the other.
     lock: Arc<File>,
+    /// Notified when a delivery of a webhook is added.
+    announced: Arc<Notify>,
 }
 
 impl Store {
@@ -86,12 +99,14 @@ impl Store {
             .journal_mode(SqliteJournalMode::Wal)
             // Every commit is synced, so that an acknowledged change is durable.
             .synchronous(SqliteSynchronous::Full)
+            // Overwrites deleted rows with zeros: an organization's data can be deleted.
+            .pragma("secure_delete", "ON")
             .busy_timeout(WRITE_TIMEOUT);
         let writer = pool(1).connect_with(options.clone()).await?;
         migrator().run(&writer).await.map_err(migration_error)?;
         let readers = pool(READERS).connect_with(options.read_only(true)).await?;
         check_pages(&readers).await?;
-        Ok(Self { writer, readers, lock })
+        Ok(Self { writer, readers, lock, announced: Arc::default() })
     }
 
     /// Returns an error if the store cannot be read or its disk is full. For `/readyz`, which needs no token and so must not
@@ -157,10 +172,10 @@ async fn check_pages(readers: &SqlitePool) -> Result<(), StoreError> {
 }
 
 fn migrator() -> Migrator {
-    let migration = |(version, (name, sql)): (i64, &(&'static str, &'static str))| {
-        Migration::new(version, (*name).into(), MigrationType::Simple, sql.into_sql_str(), false)
+    let migration = |(version, name, sql): &(i64, &'static str, &'static str)| {
+        Migration::new(*version, (*name).into(), MigrationType::Simple, sql.into_sql_str(), false)
     };
-    Migrator::with_migrations((1..).zip(MIGRATIONS).map(migration).collect())
+    Migrator::with_migrations(MIGRATIONS.iter().map(migration).collect())
 }
 
 fn migration_error(error: MigrateError) -> StoreError {

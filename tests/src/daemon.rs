@@ -226,12 +226,16 @@ pub fn run_to_end_in(
 /// Raises the limits on rounds and failures, unless the settings have a `[calls]` section: tests make more calls in
 /// one session than a model, and let tools fail on purpose.
 fn with_generous_limits(settings: &str) -> String {
-    match settings.contains("[calls]") {
-        true => settings.to_owned(),
-        false => format!(
-            "{settings}\n[calls]\nrounds_per_turn = 1000000\nrounds_per_session = 1000000\nbreaker_failures = 1000\n"
-        ),
+    let mut settings = settings.to_owned();
+    if !settings.contains("[calls]") {
+        settings +=
+            "\n[calls]\nrounds_per_turn = 1000000\nrounds_per_session = 1000000\nbreaker_failures = 1000\n";
     }
+    // Most tests load plugins of their own, and are not about consent.
+    if !settings.contains("[consent]") {
+        settings += "\n[consent]\nrequired = false\n";
+    }
+    settings
 }
 
 /// Parses the address from the log line `serving`, as text or JSON. A Unix socket has none: port 0 stands for it.

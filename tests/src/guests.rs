@@ -19,13 +19,16 @@ pub const CALLER: &[u8] = guest("caller");
 /// The tools that the conformance suite of MCP calls.
 pub const CONFORMANCE: &[u8] = guest("conformance");
 
+/// Returns the settings of its organization.
+pub const CONFIGURED: &[u8] = guest("configured");
+
 /// Calls other tools, as a script does.
 pub const SCRIPTED: &[u8] = guest("scripted");
 
 /// Functions without the plugin contract.
 pub const PLAIN: &[u8] = guest("plain");
 
-const _: () = assert!(GUESTS.len() == 6, "a guest is not named here");
+const _: () = assert!(GUESTS.len() == 7, "a guest is not named here");
 
 const fn guest(name: &str) -> &'static [u8] {
     let mut at = 0;

@@ -156,6 +156,8 @@ async fn load(sandbox: &Sandbox, file: &[u8]) -> Plugin<toolgate_sandbox::Compon
         component,
         disabled: false,
         has_trusted_hints: true,
+        canary: None,
+        counters: None,
     }
 }
 

@@ -18,7 +18,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 #[test]
 fn every_command_in_the_readme_of_a_new_plugin_works() {
     let folder = tempfile::tempdir().expect("a folder");
-    let daemon = Daemon::start(PROGRAM, "");
+    let daemon = Daemon::start(PROGRAM, "[consent]\nrequired = true");
     let shell = Shell::new(PROGRAM, folder.path(), &daemon);
     shell.run("toolgate new my-weather").expect_success();
     let readme = fs::read_to_string(folder.path().join("my-weather/README.md")).expect("a README");

@@ -5,10 +5,11 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use toolgate_tests::daemon::Options;
-use toolgate_tests::{Client, Daemon, Session, Value, compiled_code, json, sync_faults};
+use toolgate_tests::{Client, Daemon, PluginFile, Session, Value, compiled_code, json, sync_faults};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -127,4 +128,99 @@ fn assert_acts_are_recorded(operator: &Client, acknowledged: &Acknowledged, at: 
             _ => panic!("sync {at}: {path}: {outcomes:?}"),
         }
     }
+}
+
+/// The version that serves after each step of [`change_plugin`].
+const SERVING: [Option<u64>; 6] = [None, Some(1), Some(2), Some(2), Some(3), Some(2)];
+
+/// Loads, a canary, its promotion and a roll back: after a kill at any sync one consistent version serves, and no file is left
+/// that none names.
+#[test]
+fn a_kill_at_any_sync_of_a_load_leaves_one_consistent_version() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kill_at = sync_faults::kill_at(folder.path());
+    for at in 1..SYNCS {
+        let data = folder.path().join(format!("data-{at}"));
+        compiled_code::restore(Path::new(PROGRAM), &data).expect("the compiled code is copied");
+        let options = Options { data: Some(data.clone()), under: kill_at(at), ..Options::default() };
+        let mut done = 0;
+        if let Some(daemon) = Daemon::try_start_with(PROGRAM, options) {
+            while done + 1 < SERVING.len() && change_plugin(&daemon.operator(), done).is_some() {
+                done += 1;
+            }
+        }
+        assert_one_version(&data, done, at);
+        std::fs::remove_dir_all(&data).expect("the folder is removed");
+        if done + 1 == SERVING.len() {
+            assert!(at > 20, "only {at} syncs were tested");
+            return;
+        }
+    }
+    panic!("the work is never completed");
+}
+
+fn version(number: u64) -> Vec<u8> {
+    let file = PluginFile::new("kept").with_member("version", json!(format!("{number}.0.0")));
+    file.with_result(&number.to_string()).build()
+}
+
+/// Makes the next change of the plugin. `None` if the daemon does not answer.
+fn change_plugin(operator: &Client, done: usize) -> Option<()> {
+    let load = |query: &str, number| {
+        let path = format!("/v1/plugins/kept{query}");
+        operator.try_send("PUT", &path, &[("Content-Type", "application/wasm")], &version(number))
+    };
+    let post = |act: &str, body: Value| {
+        let headers = [("Content-Type", "application/json")];
+        operator.try_send("POST", &format!("/v1/plugins/kept/{act}"), &headers, body.to_string().as_bytes())
+    };
+    let reply = match done {
+        0 => load("", 1),
+        1 => load("", 2),
+        2 => load("?canary=50", 3),
+        3 => {
+            let shown = operator.try_send("GET", "/v1/plugins/kept", &[], b"").ok()?.expect(200).json();
+            post("approve", json!({"digest": shown["versions"][0]["digest"]}))
+        }
+        _ => post("rollback", json!({})),
+    };
+    reply.ok()?.expect(200);
+    Some(())
+}
+
+/// Starts the daemon again: the plugin is as it was before the change that was killed, or as it is after it.
+fn assert_one_version(data: &Path, done: usize, at: usize) {
+    let options = Options { data: Some(PathBuf::from(data)), ..Options::default() };
+    let daemon = Daemon::start_with(PROGRAM, options);
+    let operator = daemon.operator();
+    let shown = operator.get("/v1/plugins/kept");
+    let may_serve = [Some(SERVING[done]), SERVING.get(done + 1).copied()];
+    let serves = match shown.status {
+        404 => None,
+        _ => {
+            let text = shown.clone().expect(200).json()["version"].as_str().expect("a version").to_owned();
+            text.split('.').next().and_then(|number| number.parse().ok())
+        }
+    };
+    assert!(may_serve.contains(&Some(serves)), "sync {at}: {serves:?} after {done} changes");
+    let versions = shown.json()["versions"].as_array().cloned().unwrap_or_default();
+    let named: BTreeSet<String> = versions
+        .iter()
+        .map(|version| {
+            format!("{}.wasm", version["digest"].as_str().expect("a digest").replace("sha256:", ""))
+        })
+        .collect();
+    let files = std::fs::read_dir(data.join("components")).expect("a folder");
+    let kept: BTreeSet<String> =
+        files.map(|file| file.expect("a file").file_name().into_string().expect("a name")).collect();
+    assert_eq!(kept, named, "sync {at}: {versions:?}");
+    if serves.is_some() {
+        operator.make_agent("acme/bot", &json!({"enabled": ["*"]}));
+        let reply = operator.open_session("acme/bot").call("kept/answer", json!({}));
+        let number = reply.output().as_u64().expect("a number");
+        assert_eq!(reply.0["plugin"]["version"], format!("{number}.0.0"), "sync {at}");
+        let is_canary = |version: &Value| version["state"] == "canary";
+        assert!(Some(number) == serves || versions.iter().any(is_canary), "sync {at}: {number}");
+    }
+    assert_eq!(operator.get("/v1/audit/verify").expect(200).json()["ok"], true, "sync {at}");
 }

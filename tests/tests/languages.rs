@@ -75,7 +75,7 @@ fn t9_every_command_of_the_guide_for_python_works() {
 /// Runs the guide's commands in one terminal. Those of the README of the new plugin are the same.
 fn run_guide(language: &Language, tested: &str) {
     let folder = tempfile::tempdir().expect("a folder");
-    let daemon = Daemon::start(PROGRAM, "");
+    let daemon = Daemon::start(PROGRAM, "[consent]\nrequired = true");
     let shell = shell(folder.path(), &daemon, language);
     let guide = guide_commands(language.section);
     let output = shell.run(&format!("set -e\n{}", guide.join("\n"))).expect_success();
@@ -148,7 +148,7 @@ impl Fixture {
         shell.run(&lines.join("\n")).expect_success();
         let file = fs::read(folder.path().join("probe/probe.wasm")).expect("a component");
         let operator = self.daemon.operator();
-        operator.upload("probe", &file).expect(200);
+        operator.upload_approved("probe", &file);
         let agent = format!("acme/{}", language.option);
         operator.make_agent(&agent, &json!({"enabled": ["probe/*"], "limits": {"fuel": 300_000_000}}));
         operator.open_session(&agent)

@@ -23,6 +23,12 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 /// Organization that owns the targets.
 const ORGANIZATION: &str = "acme";
 
+/// Plugin that the organization loads for itself.
+const OWNED: &str = "owned";
+
+/// Webhook of the organization.
+const WEBHOOK: &str = "chat";
+
 /// A kind of caller.
 struct Caller {
     name: &'static str,
@@ -106,13 +112,14 @@ fn every_operation_answers_every_caller_as_documented() {
 impl Fixture {
     fn start() -> Self {
         let oauth = "[oauth]\nresource = \"http://127.0.0.1/mcp\"\n[[oauth.issuers]]\nissuer = \"http://127.0.0.1:9\"\n";
-        let settings = format!("[credentials]\npublic_url = \"https://127.0.0.1\"\n{oauth}");
+        let webhooks = "[webhooks]\nplain_http = [\"127.0.0.1:9\"]\n";
+        let settings = format!("{webhooks}[credentials]\npublic_url = \"https://127.0.0.1\"\n{oauth}");
         let daemon = Daemon::start(PROGRAM, &settings);
         let operator = daemon.operator();
         for agent in ["acme/bot", "acme/other", "rival/bot"] {
             operator.make_agent(agent, &json!({"enabled": ["*"]}));
         }
-        operator.make("/v1/platform/policy", &json!({})).expect(201);
+        operator.make("/v1/platform/policy", &json!({"owners_load_plugins": true})).expect(201);
         let orchestrator = json!({"role": "orchestrator", "organization": ORGANIZATION});
         Self { orchestrator: operator.with_new_token(&orchestrator), daemon, operator, made: 0 }
     }
@@ -157,6 +164,10 @@ impl Fixture {
         match (&operation.roles, caller.role) {
             // The callback of an OAuth flow works once, and no flow was started here.
             (None, _) if operation.id == "finish_connecting" => return reply.expect_refusal(410, "EXPIRED"),
+            // The callback of a webhook is signed, and this one is not.
+            (None, _) if operation.id == "decide_by_webhook" => {
+                return reply.expect_refusal(401, "UNAUTHENTICATED");
+            }
             (None, _) => assert_eq!(reply.status, 200, "{who}"),
             (Some(_), None) => {
                 assert_eq!(reply.header("www-authenticate"), Some("Bearer"), "{who}");
@@ -167,7 +178,7 @@ impl Fixture {
                 return reply.expect_refusal(403, "FORBIDDEN");
             }
             // No MCP server is mounted here; `mounts.rs` has one.
-            _ if caller.reach == Reach::Own && needs_mcp_server(&operation.id) => {
+            _ if caller.reach == Reach::Own && finds_nothing_that_waits(&operation.id) => {
                 return reply.expect_refusal(409, "CONFLICT");
             }
             _ if caller.reach == Reach::Own => {
@@ -216,18 +227,45 @@ impl Fixture {
         let place = format!("/v1/orgs/{ORGANIZATION}/credentials/{credential}");
         let document = if operation.id == "connect_credential" { user_credential() } else { secret() };
         self.operator.make(&place, &document).expect(201);
-        if operation.path.contains("/tools/{namespace}") {
+        if operation.path.contains("/publisher-keys") {
+            for scope in ["platform".to_owned(), format!("orgs/{ORGANIZATION}")] {
+                let place = format!("/v1/{scope}/publisher-keys/{credential}");
+                self.operator.make(&place, &publisher_key()).expect(201);
+            }
+        }
+        if operation.path.contains("/webhooks") {
+            let place = format!("/v1/orgs/{ORGANIZATION}/webhooks/{WEBHOOK}");
+            let json = [("Content-Type", "application/json")];
+            self.operator.send("PUT", &place, &json, webhook().to_string().as_bytes());
+        }
+        if operation.path.contains("/policy/assertions") {
+            for scope in ["platform".to_owned(), format!("orgs/{ORGANIZATION}")] {
+                let place = format!("/v1/{scope}/policy/assertions");
+                if self.operator.get(&place).header("etag").is_none() {
+                    self.operator.make(&place, &json!({"assertions": []})).expect(201);
+                }
+            }
+        }
+        let is_of_tool = ["/tools/{namespace}", "/enabled/{namespace}"].iter().any(|path| operation.path.contains(path));
+        if is_of_tool {
             let tool = format!("/v1/orgs/{ORGANIZATION}/tools/shop");
-            for (place, document) in [(tool.clone(), shop()), (format!("{tool}/grant"), json!({}))] {
+            let enabled = format!("/v1/orgs/{ORGANIZATION}/enabled/shop");
+            let documents = [(tool.clone(), shop()), (format!("{tool}/grant"), json!({})), (enabled, json!({}))];
+            for (place, document) in documents {
                 if self.operator.get(&place).header("etag").is_none() {
                     self.operator.make(&place, &document).expect(201);
                 }
             }
         }
+        if operation.path.starts_with("/v1/orgs/{org}/plugins") {
+            let place = format!("/v1/orgs/{ORGANIZATION}/plugins/{OWNED}");
+            let wasm = [("Content-Type", "application/wasm")];
+            self.operator.send("PUT", &place, &wasm, &plugin(OWNED, "1.0.0")).expect(200);
+        }
         if operation.path.starts_with("/v1/plugins/{namespace}") {
             // Two versions, for a rollback.
             for version in ["1.0.0", "1.0.1"] {
-                self.operator.load("answer", &plugin(version));
+                self.operator.load("answer", &plugin("answer", version));
             }
             let grant = "/v1/plugins/answer/grant";
             if self.operator.get(grant).header("etag").is_none() {
@@ -283,7 +321,11 @@ fn request(operation: &Operation, targets: &Targets) -> Request {
     let body = match operation.id.as_str() {
         "put_plugin" => {
             headers.push(("Content-Type", "application/wasm"));
-            plugin("1.0.2")
+            plugin("answer", "1.0.2")
+        }
+        "put_owned_plugin" => {
+            headers.push(("Content-Type", "application/wasm"));
+            plugin(OWNED, "1.0.0")
         }
         "write_file" => b"other text".to_vec(),
         id => body(id, targets).map_or_else(Vec::new, |body| {
@@ -306,20 +348,27 @@ fn path(operation: &Operation, targets: &Targets) -> String {
         "approvals" => approval,
         _ => token,
     };
-    let namespace = if resource == "plugins" { namespace } else { "shop" };
+    let namespace = match resource {
+        "plugins" => namespace,
+        _ if path.starts_with("/v1/orgs/{org}/plugins") => OWNED,
+        _ => "shop",
+    };
     let call = if operation.id == "post_client_result" { "asked" } else { "c1" };
     let query = match operation.id.as_str() {
         "list_approvals" => format!("?organization={organization}"),
+        "export_audit" => format!("?organization={organization}"),
+        "list_catalogue" => format!("?org={organization}"),
         "search_audit" => format!("?organization={organization}&limit=1"),
         "finish_connecting" => "?state=none&code=none".to_owned(),
         _ => String::new(),
     };
+    let name = if path.contains("/webhooks/") { WEBHOOK } else { credential.as_str() };
     let parameters = [
         ("{org}", organization.as_str()),
         ("{agent}", agent),
         ("{id}", id),
         ("{namespace}", namespace),
-        ("{name}", credential),
+        ("{name}", name),
         ("{call}", call),
         ("{path}", "a.txt"),
         ("{tool}", "call_time_now"),
@@ -350,8 +399,11 @@ fn body(operation: &str, targets: &Targets) -> Option<Value> {
                 json!({"openapi": "3.1.0", "info": {"title": "Shop", "version": "1"}, "paths": paths});
             json!({"namespace": "imported", "base_url": "https://shop.example", "document": document, "dry_run": true})
         }
+        "put_enabled_plugin" => json!({"config": {}}),
         "put_custom_tool" => shop(),
-        "approve_custom_tool" => json!({"digest": format!("sha256:{}", "0".repeat(64))}),
+        "approve_custom_tool" | "approve_plugin" | "approve_owned_plugin" => {
+            json!({"digest": format!("sha256:{}", "0".repeat(64))})
+        }
         "try_tool" => {
             json!({"organization": organization, "tool": "arithmetic/evaluate", "arguments": calculation})
         }
@@ -360,6 +412,10 @@ fn body(operation: &str, targets: &Targets) -> Option<Value> {
             json!({"url": "https://127.0.0.1:1/", "organization": organization})
         }
         "put_credential" => secret(),
+        "put_webhook" => webhook(),
+        "decide_by_webhook" => json!({"token": "none", "decision": "deny"}),
+        "put_platform_assertions" | "put_organization_assertions" => json!({"assertions": []}),
+        "put_publisher_key" | "put_org_publisher_key" => publisher_key(),
         "rotate_credential" => json!({"secret": "another"}),
         "unseal" => json!({"key": root_key}),
         "create_token" => json!({"role": "orchestrator", "organization": organization}),
@@ -369,9 +425,19 @@ fn body(operation: &str, targets: &Targets) -> Option<Value> {
     })
 }
 
+/// Webhook whose endpoint refuses connections.
+fn webhook() -> Value {
+    json!({"url": "http://127.0.0.1:9/"})
+}
+
 /// Credential document.
 fn secret() -> Value {
     json!({"provider": "stripe", "kind": "bearer", "secret": "sk_test", "bound_to": [{"host": "api.stripe.com"}]})
+}
+
+/// Document of a publisher's key.
+fn publisher_key() -> Value {
+    json!({"publisher": "acme", "public_key": "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", "namespaces": "*"})
 }
 
 /// Custom tool document.
@@ -380,8 +446,8 @@ fn shop() -> Value {
     json!({"description": "A shop.", "base_url": "https://shop.example", "actions": [action]})
 }
 
-fn needs_mcp_server(operation: &str) -> bool {
-    ["refresh_custom_tool", "approve_custom_tool"].contains(&operation)
+fn finds_nothing_that_waits(operation: &str) -> bool {
+    ["refresh_custom_tool", "approve_custom_tool", "approve_plugin", "approve_owned_plugin"].contains(&operation)
 }
 
 /// Credential that a user connects.
@@ -509,6 +575,6 @@ fn reviewed_path(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rights").join(file)
 }
 
-fn plugin(version: &str) -> Vec<u8> {
-    PluginFile::new("answer").with_member("version", json!(version)).build()
+fn plugin(namespace: &str, version: &str) -> Vec<u8> {
+    PluginFile::new(namespace).with_member("version", json!(version)).build()
 }

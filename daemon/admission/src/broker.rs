@@ -21,4 +21,4 @@ mod shape;
 
 pub use index::BrokerIndex;
 pub use intents::Intents;
-pub use select::{SelectQuery, SelectReason, Selected, Selection, WordMatch, select};
+pub use select::{SelectQuery, SelectReason, Selected, Selection, WordMatch, search, select};

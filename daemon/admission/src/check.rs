@@ -40,6 +40,8 @@ pub fn check<P>(rules: &Rules<P>, facts: &SessionFacts, call: ToolCall) -> Verdi
             return Verdict::Refused(Refusal::by_rule(rules, facts, &call.tool, reason));
         }
     };
+    // People approved the serving version, so that one runs the calls that need an approval.
+    let tool = if approval.is_none() { tool.version_for(call.draw) } else { tool };
     let limits = tool_limits(rules, tool);
     let arguments = match validate(tool, &call, &limits) {
         Ok(arguments) => arguments,
@@ -47,7 +49,11 @@ pub fn check<P>(rules: &Rules<P>, facts: &SessionFacts, call: ToolCall) -> Verdi
     };
     let access = call_access(rules, tool);
     let quotas = call_quotas(rules);
-    let checked = |reason| Checked::new(tool.clone(), call.tool, arguments, limits, access, quotas, reason);
+    let settings = rules.organization.settings_of(&tool.id().namespace).cloned();
+    let checked = |reason| {
+        let checked = Checked::new(tool.clone(), call.tool, arguments, limits, access, quotas, reason);
+        checked.with_settings(settings)
+    };
     match approval {
         None => Verdict::Run(checked(ALLOWED)),
         Some(reason) => {

@@ -13,6 +13,7 @@ use toolgate_api::name::{Namespace, ToolId, ToolName, WireName};
 use toolgate_api::read::{ReadError, pointer, read_lenient};
 use toolgate_api::text::escape_for_display;
 
+use crate::annotation::with_annotated;
 use crate::rules::{Warning, limits_without_effect};
 use crate::schema::{Schema, SchemaRole};
 
@@ -259,7 +260,7 @@ impl ToolDescriptor {
             tags: tool.tags,
             examples: tool.examples,
             cost: tool.cost.into(),
-            redact: tool.redact,
+            redact: with_annotated(tool.redact, &tool.input_schema),
             definition: tool.definition.map(|definition| definition.to_string().into()),
         })
     }

@@ -15,6 +15,7 @@ mod ledger;
 mod quota;
 
 // Its input.
+mod annotation;
 mod arguments;
 mod schema;
 mod descriptor;
@@ -24,14 +25,19 @@ mod advertise;
 
 // Decisions beside the gate.
 mod approval;
+mod assertion;
 mod credential;
 mod egress;
 mod broker;
+mod risk;
 
 pub use advertise::{Advertised, PropertyNames, SchemaChange, SchemaForm, StrictCost, advertise};
 pub use approval::{Approval, ApprovalBinding, ApprovalConstraints};
 pub use arguments::{Arguments, ArgumentsError};
-pub use broker::{BrokerIndex, Intents, SelectQuery, SelectReason, Selected, Selection, WordMatch, select};
+pub use assertion::{AssertionBreach, assertion_breach};
+pub use broker::{
+    BrokerIndex, Intents, SelectQuery, SelectReason, Selected, Selection, WordMatch, search, select,
+};
 pub use check::{
     Admitted, CallFacts, Checked, ClientResultCheck, Decision, Layer, Reason, Refusal, SessionFacts, Step,
     StepVerdict, ToolCall, Unapproved, Verdict, callable, check, decide, explain, has_tools, limits_of,
@@ -45,9 +51,11 @@ pub use descriptor::{Descriptor, ToolDescriptor};
 pub use egress::{CallAccess, DeniedBy, NetworkDenial, Permitted, PolicyNetwork, Vetted};
 pub use ledger::{ChargeTime, Ledger, Rates};
 pub use quota::{Consumer, QuotaCounters, SavedCounter, Used};
+pub use risk::{permissions_in_words, risk};
 pub use rules::{
-    AgentRules, Catalogue, Digest, DigestError, IntentPatterns, OrgRules, PlatformRules, Plugin, Rules,
-    SharedSet, Tool, ToolSet, Warning, agent_warnings, check_platform, description_warnings, grant_warnings,
-    organization_warnings, parse_platform, platform_warnings,
+    AcceptedPlugin, AgentRules, Canary, CanaryDraw, Catalogue, Consents, Digest, DigestError, IntentPatterns,
+    OrgFacts, OrgRules, PlatformRules, Plugin, Rules, SharedSet, Tool, ToolSet, VersionCounters,
+    VersionOutcomes, Warning, agent_warnings, check_platform, description_warnings, fails_more_often,
+    grant_warnings, organization_warnings, parse_platform, platform_warnings,
 };
 pub use schema::{ASSERT_FORMAT, Schema, SchemaError, SchemaRole, Violation, percent_decode};

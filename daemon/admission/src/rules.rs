@@ -9,6 +9,8 @@
 //! snapshot of the layer above that they were compiled against, whose [`SnapshotId`](catalogue::SnapshotId) they hold.
 
 mod catalogue;
+mod canary;
+mod consent;
 mod name_table;
 mod set;
 mod tool_flags;
@@ -27,9 +29,11 @@ use std::sync::Arc;
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 
 pub use agent::{AgentRules, agent_warnings};
+pub use canary::{Canary, CanaryDraw, VersionCounters, VersionOutcomes, fails_more_often};
 pub use catalogue::{Catalogue, Digest, DigestError, Plugin, Tool};
+pub use consent::{AcceptedPlugin, Consents};
 pub use intents::IntentPatterns;
-pub use organization::{OrgRules, organization_warnings};
+pub use organization::{OrgFacts, OrgRules, organization_warnings};
 pub use platform::{PlatformRules, check_platform, parse_platform, platform_warnings};
 pub use set::{SharedSet, ToolSet};
 pub(crate) use tool_flags::{ToolFlag, ToolFlags};
@@ -50,7 +54,7 @@ pub struct Rules<P> {
 }
 
 impl<P> Rules<P> {
-    /// Compiles the documents of all layers.
+    /// Compiles the documents of all layers. No plugin needs a consent, and none has settings.
     pub fn compile(
         catalogue: Arc<Catalogue<P>>,
         platform: PlatformDocument,
@@ -59,8 +63,8 @@ impl<P> Rules<P> {
         agent: AgentDocument,
     ) -> Self {
         let platform = PlatformRules::compile(Arc::new(platform), &catalogue);
-        let organization =
-            OrgRules::compile(Arc::new(organization), Arc::new(connected), &platform, &catalogue);
+        let facts = OrgFacts { connected: Arc::new(connected), ..OrgFacts::default() };
+        let organization = OrgRules::compile(Arc::new(organization), facts, &platform, &catalogue);
         let agent = AgentRules::compile(Arc::new(agent), &organization, &platform, &catalogue);
         Self {
             catalogue,

@@ -111,6 +111,8 @@ fn plugin(file: &Path) -> Arc<Plugin<()>> {
         component: (),
         disabled: false,
         has_trusted_hints: true,
+        canary: None,
+        counters: None,
     })
 }
 

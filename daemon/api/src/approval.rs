@@ -93,6 +93,10 @@ pub struct ApprovalView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     pub constraints: Option<Box<RawValue>>,
+    /// The arguments that the approver gave, with which the call runs in place of `arguments`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object, required = false)]
+    pub arguments_instead: Option<Box<RawValue>>,
     /// The decider's reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
@@ -122,6 +126,11 @@ pub struct DecisionRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false, example = json!({"/amount": {"type": "integer", "maximum": 100}}))]
     pub arguments: Option<Box<RawValue>>,
+    /// Other arguments, with which the call runs once when it is posted again. They are validated as the call's own, and
+    /// the model is told them as the approver's. Not together with `arguments` or `uses`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object, required = false)]
+    pub arguments_instead: Option<Box<RawValue>>,
     /// Calls that are approved. Left out: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false, minimum = 1, maximum = 1000)]

@@ -53,6 +53,11 @@ pub struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = CallOutcome<'static>, required = false)]
     pub outcome: Option<CallOutcome<'static>>,
+    /// The organization's data was deleted: the arguments of the call, the detail of the effect, or the details of the decision
+    /// about a call cannot be read any more.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(value_type = bool, required = false)]
+    pub arguments_deleted: bool,
     /// Number of effects that did not fit into the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
@@ -207,6 +212,11 @@ pub enum Verdict {
     NeedsApproval,
     /// The call is refused.
     Refused,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 fn is_hidden(rule: &str) -> bool {
@@ -444,6 +454,10 @@ pub struct VerifyReport {
     pub segments: u64,
     /// The last valid record. Store its hash elsewhere to compare the log with it later.
     pub head: Anchor,
+    /// The last record that retention removed: the log begins after it, as a record of the chain says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Anchor, required = false)]
+    pub cut: Option<Anchor>,
     /// The source of the anchor that the end of the chain was compared with.
     pub anchor: AnchorSource,
     /// The first damaged record.

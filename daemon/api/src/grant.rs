@@ -80,6 +80,21 @@ impl RuntimeImport {
 }
 
 impl Capabilities {
+    /// Whether nothing is asked for beyond `accepted`. A network rule must be one of the accepted rules as it is written: a
+    /// narrower one counts as another, since people accept what they read.
+    pub fn is_within(&self, accepted: &Self) -> bool {
+        self.filesystem <= accepted.filesystem
+            && self.network.iter().all(|rule| accepted.network.contains(rule))
+            && self.credentials.iter().all(|provider| accepted.credentials.contains(provider))
+            && (accepted.calls || !self.calls)
+            && (accepted.messages || !self.messages)
+    }
+
+    /// Whether nothing beyond computing is asked for.
+    pub fn is_empty(&self) -> bool {
+        self.is_within(&Self::default())
+    }
+
     /// Whether a plugin that calls tools, or sends messages, asks for anything else.
     ///
     /// A mix is refused: a call that is repeated after an approval repeats no effect but those that the daemon knows by their id,
@@ -163,6 +178,12 @@ pub struct Grant {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
     pub messages: bool,
+    /// Whether the operator has vetted the plugin: the catalogue lists it as `standard`, and organizations need not accept it
+    /// before their agents have its tools. The mark stays with the plugin, also for later versions, of which one that asks for
+    /// more waits for the operator's approval. Default: `false`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
+    pub standard: bool,
     /// Digest of the version whose hints the operator confirms, as the plugin's view shows it (9.11). The hints of another
     /// version of an uploaded plugin do not count.
     #[serde(default, deserialize_with = "digest", skip_serializing_if = "Option::is_none")]

@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod assertion;
+pub mod consent;
 pub mod content;
 pub mod definition;
 pub mod descriptor;
@@ -30,7 +32,11 @@ pub mod approval;
 #[cfg(feature = "openapi")]
 pub mod audit;
 #[cfg(feature = "openapi")]
+pub mod audit_export;
+#[cfg(feature = "openapi")]
 pub mod call;
+#[cfg(feature = "openapi")]
+pub mod catalogue;
 #[cfg(feature = "openapi")]
 pub mod credential;
 #[cfg(feature = "openapi")]
@@ -54,6 +60,8 @@ pub mod policy_diff;
 #[cfg(feature = "openapi")]
 pub mod problem;
 #[cfg(feature = "openapi")]
+pub mod publisher;
+#[cfg(feature = "openapi")]
 pub mod root_key;
 #[cfg(feature = "openapi")]
 pub mod session;
@@ -63,6 +71,8 @@ pub mod test_call;
 pub mod token;
 #[cfg(feature = "openapi")]
 pub mod usage;
+#[cfg(feature = "openapi")]
+pub mod webhook;
 
 mod nearest;
 

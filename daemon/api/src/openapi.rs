@@ -8,6 +8,7 @@ use utoipa::openapi::schema::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::assertion::AgentList;
 use crate::limits::{LIMITS, LimitsPatch};
 use crate::tools::ToolList;
 
@@ -41,6 +42,35 @@ impl PartialSchema for ToolList {
 impl ToSchema for ToolList {
     fn name() -> Cow<'static, str> {
         "ToolPatterns".into()
+    }
+}
+
+impl PartialSchema for AgentList {
+    fn schema() -> RefOr<Schema> {
+        let name = "[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?";
+        let entry = || {
+            ObjectBuilder::new()
+                .schema_type(Type::String)
+                .pattern(Some(format!(r"^(\*|({name}/)?{name}|{name}/\*)$")))
+                .max_length(Some(129))
+                .description(Some("`*`, `ORGANIZATION/*`, `ORGANIZATION/AGENT`, or `AGENT` in the document of an organization."))
+                .examples(["acme/*"])
+        };
+        let list = ArrayBuilder::new()
+            .items(entry())
+            .max_items(Some(1_000))
+            .description(Some("These. An empty list means none."));
+        OneOfBuilder::new()
+            .item(entry())
+            .item(list)
+            .description(Some("Agents: one entry, or a list; an empty list means none."))
+            .into()
+    }
+}
+
+impl ToSchema for AgentList {
+    fn name() -> Cow<'static, str> {
+        "AgentPatterns".into()
     }
 }
 

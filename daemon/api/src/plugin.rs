@@ -18,10 +18,41 @@ pub enum PluginState {
     Compiling,
     /// It serves calls.
     Active,
+    /// It serves a share of the calls, until it proves itself or is taken back.
+    Canary,
+    /// It waits for consent while the version before serves.
+    Quarantined,
     /// Loading failed; `reason` says why.
     Failed,
     /// It is kept and serves no calls.
     Disabled,
+}
+
+/// The origin of a plugin file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum PluginSource {
+    /// The body of a request.
+    #[default]
+    Upload,
+    /// The watched folder.
+    Folder,
+    /// An OCI registry.
+    Registry {
+        /// The reference as it was asked for, with its tag.
+        reference: String,
+        /// The digest of the manifest that the reference named: this version stays, wherever the tag moves.
+        digest: String,
+    },
+}
+
+/// The body of a load from a registry.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RegistryLoad {
+    /// The reference, as `oci://HOST/REPOSITORY:TAG` or `oci://HOST/REPOSITORY@sha256:…`.
+    #[schema(examples("oci://registry.example.org/tools/weather:1.2.0"))]
+    pub source: String,
 }
 
 /// A plugin and its versions.
@@ -59,6 +90,13 @@ pub struct PluginView {
     #[serde(default)]
     #[schema(required)]
     pub left_out: Vec<LeftOut>,
+    /// The publisher's key that signed the serving version; null without a signature.
+    #[serde(default)]
+    #[schema(required)]
+    pub signed_by: Option<SignerView>,
+    /// In the answer to the load of a version that waits for consent: its differences from the serving version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diff: Vec<VersionDifference>,
     /// The kept versions, newest first.
     pub versions: Vec<VersionView>,
 }
@@ -76,8 +114,12 @@ impl PluginView {
             version: self.version.clone(),
             digest: self.digest.clone(),
             loaded_ms: None,
+            source: None,
             state: self.state,
             reason: self.reason.clone(),
+            signed_by: None,
+            diff: Vec::new(),
+            canary: None,
         }
     }
 }
@@ -115,8 +157,8 @@ pub struct ToolDetails {
     /// The hints on its effects, as the plugin declares them.
     #[schema(required)]
     pub hints: Hints,
-    /// Whether the hints count. Those of an uploaded plugin count once its grant has its digest as `confirmed_hints`;
-    /// until then the tool counts as changing, destructive and open-world.
+    /// Whether the hints count. Those of an uploaded plugin count once its load, its approval or its grant
+    /// (`confirmed_hints`) has confirmed them for its digest; until then the tool counts as changing, destructive and open-world.
     #[schema(required)]
     pub hints_state: HintsState,
     /// Integrations that the organization must have connected.
@@ -176,11 +218,111 @@ pub struct VersionView {
     /// Load time, in milliseconds since 1970; null while it compiles and when its load failed.
     #[schema(value_type = Option<u64>, required)]
     pub loaded_ms: Option<u64>,
+    /// The origin of its file; null while it compiles and when its load failed.
+    #[serde(default)]
+    #[schema(required)]
+    pub source: Option<PluginSource>,
     /// Its state.
     pub state: PluginState,
-    /// The reason for the state, if there is one.
+    /// The reason for the state, if there is one; of a serving version, why its signature would not verify any more.
     #[schema(required)]
     pub reason: Option<String>,
+    /// The publisher's key that signed it; null without a signature.
+    #[serde(default)]
+    #[schema(required)]
+    pub signed_by: Option<SignerView>,
+    /// Of a version that waits for consent: its differences from the serving version. A list of plugins leaves them out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub diff: Vec<VersionDifference>,
+    /// Of a canary: its share of the calls and their outcomes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = CanaryView, required = false)]
+    pub canary: Option<CanaryView>,
+}
+
+/// A canary in numbers, since its load or since the start of the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = Canary)]
+pub struct CanaryView {
+    /// Its share of the calls.
+    #[schema(minimum = 1, maximum = 50)]
+    pub percent: u8,
+    /// Its calls that ran.
+    pub calls: u64,
+    /// Those of them that failed by a fault of the plugin.
+    pub failures: u64,
+    /// The calls of the version that serves the rest.
+    pub serving_calls: u64,
+    /// Those of them that failed by a fault of the plugin.
+    pub serving_failures: u64,
+}
+
+/// The publisher's key that signed a version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SignerView {
+    /// The publisher, as the key's document names it.
+    pub publisher: String,
+    /// The id of the key: 16 hexadecimal digits.
+    #[schema(example = "21fe31dfa154a261")]
+    pub key: String,
+    /// The key: `ed25519:` and its 32 bytes in base64.
+    pub public_key: String,
+}
+
+/// A difference between two versions of a plugin that a person should see before the newer one serves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct VersionDifference {
+    /// The tool, by its name in the plugin; left out for the plugin as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub tool: Option<String>,
+    /// The field in words, with the place inside it, such as `input schema /properties/city/type`.
+    #[schema(example = "description")]
+    pub field: String,
+    /// The old value as text; null where it is new.
+    #[schema(required)]
+    pub before: Option<String>,
+    /// The new value as text; null where it is gone.
+    #[schema(required)]
+    pub after: Option<String>,
+}
+
+/// Consent to a version that waits for it.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PluginApproval {
+    /// The digest of the version, so that a version that was loaded meanwhile is not approved unseen.
+    #[schema(
+        pattern = "^sha256:[0-9a-f]{64}$",
+        example = "sha256:21fe31dfa154a261626bf854046fd2271b7bed4b6abe45aa58877ef47f9721b9"
+    )]
+    pub digest: String,
+    /// Keeps the plugin's grant although the version asks for other capabilities or limits. Default: `false`.
+    #[serde(default)]
+    #[schema(required = false, default = false)]
+    pub keep_grant: bool,
+}
+
+/// An approved version, which serves.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct PluginApproved {
+    /// The plugin.
+    #[serde(flatten)]
+    pub plugin: PluginView,
+    /// What became of the operator's grant.
+    pub grant: GrantAfterApproval,
+}
+
+/// What became of a plugin's grant when another version was approved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum GrantAfterApproval {
+    /// There was none.
+    None,
+    /// It holds: the version asks for the same capabilities and limits, or `keep_grant` was set.
+    Kept,
+    /// It is removed: the version asks for other capabilities or limits. Grant anew what the version needs.
+    Removed,
 }
 
 /// A plugin with warnings: its author may not have intended these.

@@ -82,10 +82,29 @@ pub struct PlatformDocument {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<ServerBinding>))]
     pub server_binding: ServerBinding,
+    /// Whether organizations may load plugins for themselves. Those that are loaded stay when it is taken back.
+    #[serde(default, deserialize_with = "null_is_default")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
+    pub owners_load_plugins: bool,
+    /// What is kept out of the audit log besides secrets.
+    #[serde(default, deserialize_with = "null_is_default")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<RedactSettings>))]
+    pub redact: RedactSettings,
     /// Quotas of all calls: without `per`, one quota for the whole platform (O4). Each quota of each layer counts.
     #[serde(default, deserialize_with = "quotas")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Quota>>, max_items = 32))]
     pub quotas: Arc<[Quota]>,
+}
+
+/// Data that the audit log does not have. Keys, tokens, passwords and card numbers never stand in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RedactSettings {
+    /// Whether e-mail addresses are replaced in arguments and effects. Default: `false`.
+    #[serde(default, deserialize_with = "null_is_default")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
+    pub emails: bool,
 }
 
 /// Whether agents must be bound to a server.
@@ -167,6 +186,10 @@ pub struct OrgDocument {
     #[serde(default, deserialize_with = "network")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<NetworkRule>>, max_items = 256))]
     pub network: Option<Arc<[NetworkRule]>>,
+    /// What is kept out of the audit log besides secrets. It adds to what the platform keeps out.
+    #[serde(default, deserialize_with = "null_is_default")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<RedactSettings>))]
+    pub redact: RedactSettings,
     /// Quotas of the organization's calls (O4). Each quota of each layer counts.
     #[serde(default, deserialize_with = "quotas")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<Quota>>, max_items = 32))]

@@ -22,6 +22,7 @@ Examples:
   toolgate approval show a_…
   toolgate approval approve a_… --reason 'agreed by phone'
   toolgate approval approve a_… --uses 10 --expires-in 600 --arguments '{\"/amount\": {\"type\": \"integer\", \"maximum\": 100}}'
+  toolgate approval approve a_… --arguments-instead '{\"to\": \"bob\", \"amount\": 5}'
   toolgate approval deny a_… --reason 'wrong customer'
 
 Nobody decides about calls of a session that the same token opened.";
@@ -79,6 +80,9 @@ pub struct Approve {
     /// Arguments that may vary: JSON pointers, each with a JSON Schema; JSON, @FILE, or -
     #[arg(long, value_name = "JSON")]
     arguments: Option<String>,
+    /// Other arguments, with which the call runs instead: JSON, @FILE, or -
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["arguments", "uses"])]
+    arguments_instead: Option<String>,
 }
 
 pub async fn run(
@@ -96,7 +100,14 @@ pub async fn run(
         ApprovalCommand::Approve(options) => approve(client, printer, options).await,
         ApprovalCommand::Deny { id, reason } => {
             let decision = Choice::Deny;
-            let request = DecisionRequest { decision, reason, arguments: None, uses: None, expires_at: None };
+            let request = DecisionRequest {
+                decision,
+                reason,
+                arguments: None,
+                arguments_instead: None,
+                uses: None,
+                expires_at: None,
+            };
             decide(client, printer, &id, &request, |_| "denied".to_owned()).await
         }
     }
@@ -126,6 +137,7 @@ fn show(printer: &mut Printer<'_>, approval: &ApprovalView) -> Result<(), Failur
         ("state", text(approval.state.as_str())),
         ("tool", text(&approval.tool)),
         ("arguments", text(approval.arguments.get())),
+        ("arguments instead", approval.arguments_instead.as_ref().map(|other| other.get().to_owned())),
         ("may vary", approval.constraints.as_ref().map(|shape| shape.get().to_owned())),
         ("plugin", Some(format!("{} {}", approval.plugin_version, approval.plugin_digest))),
         ("rules", text(approval.rules.get())),
@@ -146,6 +158,7 @@ fn show(printer: &mut Printer<'_>, approval: &ApprovalView) -> Result<(), Failur
 
 async fn approve(client: &Client, printer: &mut Printer<'_>, options: Approve) -> Result<(), Failure> {
     let arguments = options.arguments.as_deref().map(shape).transpose()?;
+    let arguments_instead = options.arguments_instead.as_deref().map(shape).transpose()?;
     let lifetime_ms = options.expires_in.map(|seconds| seconds.saturating_mul(1000));
     let shown: ApprovalView = client.get(&path(&options.id)).send().await?.body;
     // With `--json`, the one document of the response contains all of this.
@@ -156,6 +169,7 @@ async fn approve(client: &Client, printer: &mut Printer<'_>, options: Approve) -
         decision: Choice::Approve,
         reason: options.reason,
         arguments,
+        arguments_instead,
         uses: options.uses,
         expires_at: lifetime_ms.map(|lifetime_ms| now_ms().saturating_add(lifetime_ms)),
     };

@@ -1,4 +1,10 @@
-//! `toolgate audit`: searches and verifies the audit log.
+//! `toolgate audit`: searches, follows, exports and verifies the audit log.
+
+mod export;
+mod follow;
+mod verify;
+
+use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
@@ -19,7 +25,10 @@ const EXAMPLES: &str = "\
 Examples:
   toolgate audit search --organization acme --status error --since 2h
   toolgate audit search --tool files/write --limit 500 --json
-  toolgate audit verify";
+  toolgate audit follow --organization acme --json
+  toolgate audit export --out /var/backups/toolgate-audit
+  toolgate audit verify
+  toolgate audit verify --file /var/backups/toolgate-audit";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -34,12 +43,39 @@ pub struct AuditOptions {
 pub enum AuditCommand {
     /// Show a page of the log, newest first
     Search(Box<Search>),
-    /// Verify the whole log: every record is present and unchanged
-    Verify,
+    /// Print new records as they become durable, also after a lost connection
+    Follow(Box<Follow>),
+    /// Write the log to files, and go on where an earlier export in the folder ended
+    Export(Box<export::Export>),
+    /// Verify the whole log, or an exported one: every record is present and unchanged
+    Verify {
+        /// An exported file, or a folder of them; verified without a daemon
+        #[arg(long, value_name = "PATH")]
+        file: Option<PathBuf>,
+    },
 }
 
 #[derive(Args)]
 pub struct Search {
+    #[command(flatten)]
+    filters: Filters,
+    /// Rows per page, at most 500
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_ROWS_MAX)))]
+    limit: Option<u32>,
+    /// The cursor of the next page, from the page before
+    #[arg(long)]
+    cursor: Option<String>,
+}
+
+#[derive(Args)]
+pub struct Follow {
+    #[command(flatten)]
+    filters: Filters,
+}
+
+/// Filters of rows; a row must match all of them.
+#[derive(Args)]
+pub struct Filters {
     /// Only rows of this organization
     #[arg(long, value_name = "ORG")]
     organization: Option<String>,
@@ -77,12 +113,6 @@ pub struct Search {
     /// Only rows before this time, in the same format
     #[arg(long, value_name = "TIME")]
     until: Option<When>,
-    /// Rows per page, at most 500
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PAGE_ROWS_MAX)))]
-    limit: Option<u32>,
-    /// The cursor of the next page, from the page before
-    #[arg(long)]
-    cursor: Option<String>,
 }
 
 /// Parses a word that `T`, a type of the audit log, deserializes; clap rejects any other word.
@@ -130,7 +160,10 @@ impl When {
 pub async fn run(command: AuditCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     match command {
         AuditCommand::Search(search) => show_page(&search, client, printer).await,
-        AuditCommand::Verify => verify(client, printer).await,
+        AuditCommand::Follow(options) => follow::follow(&options.filters, client, printer).await,
+        AuditCommand::Export(options) => export::export(&options, client, printer).await,
+        AuditCommand::Verify { file: Some(path) } => verify::verify_files(&path, printer),
+        AuditCommand::Verify { file: None } => verify(client, printer).await,
     }
 }
 
@@ -163,6 +196,12 @@ async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failur
             noted.sequence,
         ))?;
     }
+    if let Some(cut) = &report.cut {
+        printer.note(&format!(
+            "the log begins after record {}: older records were cut, as a record of the log says",
+            cut.sequence
+        ))?;
+    }
     if report.ok {
         let line = format!("the log is whole: {records} records in {segments} files");
         return Ok(printer.result(&report, &line)?);
@@ -188,20 +227,21 @@ async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failur
 
 impl Search {
     fn target(&self, now_ms: u64) -> String {
+        let Self { filters, .. } = self;
         let time = |when: Option<When>| when.map(|when| when.ms(now_ms).to_string());
         let filters = [
-            ("organization", self.organization.clone()),
-            ("agent", self.agent.clone()),
-            ("session", self.session.clone()),
-            ("tool", self.tool.clone()),
-            ("user", self.user.clone()),
-            ("principal", self.principal.clone()),
-            ("action", self.action.clone()),
-            ("status", self.status.clone()),
-            ("error_type", self.error_type.clone()),
-            ("kind", self.kind.clone()),
-            ("since_ms", time(self.since)),
-            ("until_ms", time(self.until)),
+            ("organization", filters.organization.clone()),
+            ("agent", filters.agent.clone()),
+            ("session", filters.session.clone()),
+            ("tool", filters.tool.clone()),
+            ("user", filters.user.clone()),
+            ("principal", filters.principal.clone()),
+            ("action", filters.action.clone()),
+            ("status", filters.status.clone()),
+            ("error_type", filters.error_type.clone()),
+            ("kind", filters.kind.clone()),
+            ("since_ms", time(filters.since)),
+            ("until_ms", time(filters.until)),
             ("limit", self.limit.map(|limit| limit.to_string())),
             ("cursor", self.cursor.clone()),
         ];
@@ -292,7 +332,7 @@ mod tests {
         search: Search,
     }
 
-    fn search(words: &[&str]) -> Search {
+    pub fn search(words: &[&str]) -> Search {
         Line::try_parse_from(["search"].iter().chain(words)).expect("understood").search
     }
 
@@ -340,7 +380,7 @@ mod tests {
         }
     }
 
-    fn intent(tool: &str) -> Value {
+    pub fn intent(tool: &str) -> Value {
         json!({"organization": "acme", "session": "s_1", "call": "c_1", "agent": "bot", "tool": tool, "wire_name": tool,
             "arguments_sha256": "0".repeat(64), "verdict": "run", "reason": {"layer": "agent"}, "policy_revision": 1,
             "source": "http", "principal": "ab"})
@@ -415,14 +455,14 @@ mod tests {
     #[tokio::test]
     async fn a_whole_log_is_said_to_be_and_a_broken_one_is_a_failure() {
         let whole = Canned::json(200, report(json!({"ok": true, "records": 12, "segments": 2})));
-        let run = run_command(AuditCommand::Verify, vec![whole]).await;
+        let run = run_command(AuditCommand::Verify { file: None }, vec![whole]).await;
         run.result.expect("whole");
         assert_eq!(run.out, "the log is whole: 12 records in 2 files\n");
 
         let bad = json!({"what": "a changed record", "file": "1.seg", "offset": 99});
         let broken =
             Canned::json(200, report(json!({"ok": false, "records": 3, "segments": 1, "first_bad": bad})));
-        let run = run_command(AuditCommand::Verify, vec![broken]).await;
+        let run = run_command(AuditCommand::Verify { file: None }, vec![broken]).await;
         let failure = run.result.expect_err("broken");
         assert!(
             failure.to_string().contains("a changed record (`1.seg` at byte 99, after 3 good records)"),
@@ -439,7 +479,7 @@ mod tests {
             "anchor_missing": false, "unknown": 0,
         }));
         let report = report(json!({"ok": false, "records": 8, "segments": 1, "suspicious": lost}));
-        let run = run_command(AuditCommand::Verify, vec![Canned::json(200, report)]).await;
+        let run = run_command(AuditCommand::Verify { file: None }, vec![Canned::json(200, report)]).await;
         let failure = run.result.expect_err("records are gone");
         assert!(failure.to_string().contains("acknowledged records of the log are gone"), "{failure}");
         let what = "acknowledged records behind 5 are gone, up to 9000 (record 7)";
@@ -448,7 +488,7 @@ mod tests {
         let unsure = noted(json!({"anchor_missing": true, "unknown": 0}));
         let report =
             super::tests::report(json!({"ok": true, "records": 8, "segments": 1, "suspicious": unsure}));
-        let run = run_command(AuditCommand::Verify, vec![Canned::json(200, report)]).await;
+        let run = run_command(AuditCommand::Verify { file: None }, vec![Canned::json(200, report)]).await;
         run.result.expect("nothing is known to be gone");
         assert!(run.out.contains("the log is whole") && run.notes.contains("the `head` file was missing"));
     }

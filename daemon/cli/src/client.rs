@@ -8,6 +8,7 @@
 mod connector;
 mod error;
 mod events;
+mod lines;
 mod tls;
 
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ use toolgate_api::page::List;
 use connector::Connector;
 pub use error::ClientError;
 pub use events::{EventStream, SseEvent};
+pub use lines::LineStream;
 
 /// Timeout of a connection attempt; a reachable server accepts within it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -276,6 +278,12 @@ impl RequestBuilder<'_> {
         let request = self.header(ACCEPT, events::CONTENT_TYPE);
         let client = request.client;
         in_time(client, async { EventStream::from_response(request.response().await?).await }).await
+    }
+
+    /// Sends the request and returns the lines of its response.
+    pub async fn lines(self) -> Result<LineStream, ClientError> {
+        let client = self.client;
+        in_time(client, async { LineStream::from_response(self.response().await?).await }).await
     }
 
     /// Sends the request and returns the response with its body unread.

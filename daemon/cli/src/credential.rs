@@ -242,7 +242,7 @@ fn row(credential: &CredentialView) -> [String; 7] {
 }
 
 /// Prints only the URL on standard output, so it can be piped to a browser.
-async fn connect(client: &Client, printer: &mut Printer<'_>, name: &str) -> Result<(), Failure> {
+pub(super) async fn connect(client: &Client, printer: &mut Printer<'_>, name: &str) -> Result<(), Failure> {
     let request: ConnectView =
         client.post(&format!("{}/connect", path(name)?)).json(&json!({})).send().await?.body;
     if !printer.is_json() {

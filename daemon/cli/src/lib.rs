@@ -18,10 +18,13 @@ mod call;
 pub mod plugin;
 pub mod tool;
 mod usage;
+mod catalogue;
+mod enabled;
 mod organization;
 mod agent;
-mod policy;
+pub mod policy;
 mod approval;
+mod webhook;
 mod session;
 mod events;
 pub mod mcp;
@@ -47,14 +50,16 @@ pub enum RemoteCommand {
     Call(call::CallOptions),
     /// Create tools from HTTP APIs and MCP servers without code, and test them
     Tool(tool::ToolOptions),
-    /// Create, show, list and delete organizations
+    /// Browse and search the tools that an organization may use
+    Catalogue(catalogue::CatalogueOptions),
+    /// Create, show, list and delete organizations, and give them plugins
     Org(organization::OrganizationOptions),
     /// Create, show, list and delete the agents of an organization
     Agent(agent::AgentOptions),
-    /// Show, replace, explain and compare the policies that decide calls
-    Policy(policy::PolicyOptions),
     /// List, approve and deny calls that wait for approval
     Approval(approval::ApprovalOptions),
+    /// Announce approvals to an endpoint of an organization
+    Webhook(webhook::WebhookOptions),
     /// Open, show and end sessions, and enable or disable their tools
     Session(session::SessionOptions),
     /// Follow the events of calls as a stream
@@ -79,18 +84,21 @@ impl RemoteCommand {
             Self::Tool(tool) => {
                 tool.remote.run(token, async |client, out| tool::run(tool.command, client, out).await)
             }
+            Self::Catalogue(options) => {
+                options.remote.run(token, async |client, out| catalogue::run(&options.filter, client, out).await)
+            }
             Self::Org(org) => {
                 org.remote.run(token, async |client, out| organization::run(org.command, client, out).await)
             }
             Self::Agent(agent) => {
                 agent.remote.run(token, async |client, out| agent::run(agent.command, client, out).await)
             }
-            Self::Policy(policy) => {
-                policy.remote.run(token, async |client, out| policy::run(policy.command, client, out).await)
-            }
             Self::Approval(approval) => approval
                 .remote
                 .run(token, async |client, out| approval::run(approval.command, client, out).await),
+            Self::Webhook(webhook) => webhook
+                .remote
+                .run(token, async |client, out| webhook::run(webhook.command, client, out).await),
             Self::Session(session) => session
                 .remote
                 .run(token, async |client, out| session::run(session.command, client, out).await),

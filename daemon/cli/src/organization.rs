@@ -7,7 +7,9 @@ use toolgate_api::document::{DocumentAccepted, DocumentEntry, OrganizationDocume
 
 use super::client::{Client, escape};
 use super::document;
+use super::enabled::{ConsentOptions, EnableOptions, accept_enabled, enable as enable_plugin, withdraw};
 use super::failure::Failure;
+use super::plugin::asks;
 use super::print::{Printer, cell};
 use super::remote::Remote;
 
@@ -16,8 +18,13 @@ Examples:
   toolgate org put acme --display-name 'Acme Inc.'
   toolgate org put acme --enabled 'files/*' --enabled arithmetic/evaluate
   toolgate org put acme --connected stripe --connected resend
+  toolgate org put acme --enabled 'mail/*' --accept
+  toolgate org enable acme mail --accept
+  toolgate org enable acme weather --config @weather.json
+  toolgate org withdraw acme mail
   toolgate org list
   toolgate org get acme
+  toolgate org delete-data acme
   toolgate org delete acme";
 
 #[derive(Args)]
@@ -44,6 +51,17 @@ pub enum OrganizationCommand {
         /// A tool that the organization has: `namespace/tool`, `namespace/*` or `*`; replaces the whole list
         #[arg(long, value_name = "TOOL")]
         enabled: Option<Vec<String>>,
+        #[command(flatten)]
+        consent: ConsentOptions,
+    },
+    /// Give an organization a plugin: enable its tools, set it up, accept what it may reach, and connect its services
+    Enable(EnableOptions),
+    /// Withdraw an organization's consent to a plugin, and remove its settings
+    Withdraw {
+        /// The organization
+        name: String,
+        /// The plugin
+        namespace: String,
     },
     /// Show an organization
     Get {
@@ -52,10 +70,18 @@ pub enum OrganizationCommand {
     },
     /// List the organizations
     List,
-    /// Delete an organization with its agents, sessions and tokens
+    /// Delete an organization with its agents, sessions, tokens and data
     Delete {
         /// The organization
         name: String,
+    },
+    /// Delete an organization's data: sessions with their files, messages, approvals, and arguments in the audit log
+    DeleteData {
+        /// The organization
+        name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -65,7 +91,7 @@ pub async fn run(
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
     match command {
-        OrganizationCommand::Put { name, display_name, connected, enabled } => {
+        OrganizationCommand::Put { name, display_name, connected, enabled, consent } => {
             // Fields without an option keep their value.
             let body = |current: Option<&OrganizationDocument>| {
                 let mut document = current.cloned().unwrap_or_default();
@@ -76,9 +102,14 @@ pub async fn run(
             let etag = document::put::<_, IgnoredAny>(client, &path(&name), body).await?.etag;
             if let Some(enabled) = enabled {
                 enable(client, printer, &name, enabled).await?;
+                accept_enabled(client, printer, &name, consent).await?;
             }
             let set = json!({"organization": name, "etag": etag});
             Ok(printer.result(&set, &format!("organization `{name}` is set"))?)
+        }
+        OrganizationCommand::Enable(options) => enable_plugin(client, printer, &options).await,
+        OrganizationCommand::Withdraw { name, namespace } => {
+            withdraw(client, printer, &name, &namespace).await
         }
         OrganizationCommand::Get { name } => {
             let document: OrganizationDocument = client.get(&path(&name)).send().await?.body;
@@ -95,7 +126,27 @@ pub async fn run(
             document::delete(client, &path(&name)).await?;
             Ok(printer.result(&json!({"deleted": name}), &format!("organization `{name}` is deleted"))?)
         }
+        OrganizationCommand::DeleteData { name, yes } => delete_data(client, printer, &name, yes).await,
     }
+}
+
+/// Deletes the data of an organization, after a question at a terminal.
+async fn delete_data(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    name: &str,
+    yes: bool,
+) -> Result<(), Failure> {
+    let question = format!(
+        "End every session of `{name}` and delete its files, messages, approvals and recorded arguments? [y/N] "
+    );
+    if !yes && !asks(&question)? {
+        let hint = "nothing brings it back; add `--yes` if you mean it";
+        return Err(Failure::new(format!("the data of `{name}` was not deleted"), hint));
+    }
+    client.delete(&format!("{}/data", path(name))).send::<IgnoredAny>().await?;
+    let line = format!("the data of `{name}` is deleted");
+    Ok(printer.result(&json!({"deleted_data": name}), &line)?)
 }
 
 /// Writes the list into the organization's policy and keeps its other fields.
@@ -137,11 +188,23 @@ mod tests {
             display_name: display_name.map(Into::into),
             connected,
             enabled: None,
+            consent: ConsentOptions::default(),
         }
     }
 
     fn missing() -> Canned {
         Canned::refusal(CallError::new(ErrorType::NotFound, "no organization `acme`", ""))
+    }
+
+    #[tokio::test]
+    async fn o3_data_is_deleted_only_if_that_is_confirmed() {
+        let delete = |yes| OrganizationCommand::DeleteData { name: "acme".into(), yes };
+        let run = run_command(delete(true), false, vec![Canned::empty(204)]).await;
+        run.result.expect("done");
+        assert_eq!(run.asked[0].line(), "DELETE /v1/orgs/acme/data");
+        let run = run_command(delete(false), false, vec![]).await;
+        run.result.expect_err("not confirmed");
+        assert!(run.asked.is_empty());
     }
 
     #[tokio::test]
@@ -175,9 +238,17 @@ mod tests {
             Canned::json(200, json!({"disabled": ["files/delete"], "enabled": []})).with_etag("\"7\"");
         let odd = json!({"code": "UNRESOLVED_TOOL", "message": "nothing answers to it", "path": "/enabled/0", "nearest": "file/*"});
         let accepted = Canned::json(200, json!({"warnings": [odd]}));
-        let answers = vec![missing(), Canned::empty(201), policy, accepted];
+        let waiting = json!({
+            "namespace": "mail", "kind": "third_party", "purpose": null, "version": "1", "digest": "sha256:0",
+            "publisher": null, "publisher_proven": false, "category": null, "prerequisites": [], "integrations": [],
+            "permissions": [], "risk": {"level": "low", "reasons": []}, "tools": [], "enabled": true,
+            "consent": "missing", "calls_30d": 0, "rank": null, "loaded_ms": 0,
+        });
+        let catalogue = Canned::json(200, json!({"items": [waiting], "next_cursor": null}));
+        let answers = vec![missing(), Canned::empty(201), policy, accepted, catalogue];
         let run = run_command(command, false, answers).await;
         run.result.expect("done");
+        assert!(run.notes.contains("`toolgate org enable acme mail --accept`"), "{}", run.notes);
         assert!(
             run.notes.contains("nothing answers to it (`/enabled/0`); did you mean `file/*`?"),
             "{}",

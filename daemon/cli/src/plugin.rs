@@ -1,7 +1,11 @@
 //! `toolgate plugin`: manages the plugins of a running daemon.
 
+mod approve;
+mod key;
+mod load;
+
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Subcommand;
 use serde::Serialize;
@@ -9,19 +13,32 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use toolgate_api::descriptor::LeftOut;
 use toolgate_api::document::DocumentAccepted;
-use toolgate_api::name::Namespace;
-use toolgate_api::plugin::{CapabilitiesView, HintsState, PluginLoaded, PluginView, ToolView};
+use toolgate_api::plugin::{CapabilitiesView, PluginLoaded, PluginView};
 
 use super::client::{Client, escape};
 use super::document;
 use super::failure::Failure;
 use super::print::{Printer, cell, word};
+use approve::ApproveOptions;
+use key::KeyCommand;
+pub use load::LoadOptions;
 
 /// Examples of the subcommands.
 pub const EXAMPLES: &str = "\
 Examples:
   toolgate plugin load target/wasm32-wasip2/release/weather.wasm
   toolgate plugin load build/plugin.wasm --namespace weather --yes
+  toolgate plugin load oci://registry.example.org/tools/weather:1.2.0
+  toolgate plugin load weather.wasm --signature weather.wasm.sig
+  toolgate plugin load weather.wasm --canary 10
+  toolgate plugin load ours.wasm --organization acme
+  toolgate plugin approve weather
+  toolgate plugin approve weather --digest sha256:21fe… --keep-grant
+  toolgate plugin key put acme-2026 --publisher acme --public-key ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo= --namespace crm --namespace 'billing-*'
+  toolgate plugin key list --organization acme
+  toolgate plugin key show acme-2026
+  toolgate plugin key revoke acme-2026
+  toolgate plugin key remove acme-2026
   toolgate plugin list
   toolgate plugin show weather
   toolgate plugin grant weather grant.json
@@ -38,22 +55,27 @@ const FILE_BYTES: u64 = 512 << 20;
 #[derive(Subcommand)]
 pub enum PluginCommand {
     /// List the loaded plugins
-    List,
+    List {
+        /// Those that this organization loaded for itself
+        #[arg(long, alias = "org", value_name = "ORG")]
+        organization: Option<String>,
+    },
     /// Load a plugin file, or a new version of a loaded plugin
-    Load {
-        /// The WebAssembly component
-        file: PathBuf,
-        /// The namespace in its description [default: from the file name]
-        #[arg(long, value_name = "NS")]
-        namespace: Option<String>,
-        /// Confirm the hints of its tools without asking
-        #[arg(long)]
-        yes: bool,
+    Load(LoadOptions),
+    /// Approve the version of a plugin that waits for consent, after a look at its differences
+    Approve(ApproveOptions),
+    /// List, add, revoke and remove the keys that prove who published a plugin file
+    Key {
+        #[command(subcommand)]
+        command: KeyCommand,
     },
     /// Show a plugin: its tools, its requested capabilities, its versions
     Show {
         /// The plugin
         namespace: String,
+        /// The organization that has it for itself
+        #[arg(long, alias = "org", value_name = "ORG")]
+        organization: Option<String>,
     },
     /// Replace the grant of a plugin, which limits what its calls may reach; without a file, show the grant
     Grant {
@@ -69,6 +91,9 @@ pub enum PluginCommand {
     Remove {
         /// The plugin
         namespace: String,
+        /// The organization that has it for itself
+        #[arg(long, alias = "org", value_name = "ORG")]
+        organization: Option<String>,
     },
     /// Return to the version before the current one
     Rollback {
@@ -89,13 +114,16 @@ pub enum PluginCommand {
 
 pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     match command {
-        PluginCommand::List => {
-            let plugins: Vec<PluginView> = client.list_all("/v1/plugins").await?;
+        PluginCommand::List { organization } => {
+            let plugins: Vec<PluginView> = client.list_all(&folder(organization.as_deref())).await?;
             Ok(printer.list(["NAMESPACE", "VERSION", "STATE", "TOOLS", "PURPOSE"], &plugins, row)?)
         }
-        PluginCommand::Load { file, namespace, yes } => load(client, printer, &file, namespace, yes).await,
-        PluginCommand::Show { namespace } => {
-            let plugin: PluginLoaded = client.get(&path(&namespace)).send().await?.body;
+        PluginCommand::Load(options) => load::load(client, printer, &options).await,
+        PluginCommand::Approve(options) => approve::approve(client, printer, &options).await,
+        PluginCommand::Key { command } => key::run(command, client, printer).await,
+        PluginCommand::Show { namespace, organization } => {
+            let path = path_in(organization.as_deref(), &namespace);
+            let plugin: PluginLoaded = client.get(&path).send().await?.body;
             Ok(printer.json(&plugin)?)
         }
         PluginCommand::Grant { namespace, file: None, .. } => {
@@ -106,8 +134,9 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
             let line = format!("plugin `{namespace}` has its grant, for calls from now on");
             Ok(printer.result(&accepted, &line)?)
         }
-        PluginCommand::Remove { namespace } => {
-            client.delete(&path(&namespace)).send::<IgnoredAny>().await?;
+        PluginCommand::Remove { namespace, organization } => {
+            let path = path_in(organization.as_deref(), &namespace);
+            client.delete(&path).send::<IgnoredAny>().await?;
             let line = format!("plugin `{namespace}` is removed");
             Ok(printer.result(&json!({"removed": namespace}), &line)?)
         }
@@ -117,68 +146,8 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
     }
 }
 
-async fn load(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    file: &Path,
-    namespace: Option<String>,
-    yes: bool,
-) -> Result<(), Failure> {
-    let namespace = match namespace {
-        Some(namespace) => namespace,
-        None => namespace_of(file)?,
-    };
-    let component = read_component(file)?;
-    let kib = component.len().div_ceil(1024);
-    printer.note(&format!("loading `{namespace}` ({kib} KiB); the daemon compiles it"))?;
-    let put = client.put(&path(&namespace)).body("application/wasm", component.into());
-    let loaded: PluginLoaded = put.send().await?.body;
-    document::warn(printer, &loaded.warnings)?;
-    confirm_hints(client, printer, &loaded.plugin, yes).await?;
-    show(printer, &loaded.plugin, &loaded)
-}
-
-/// Confirms the hints that loosen the gate, for the loaded file alone, if the operator says so (9.11).
-async fn confirm_hints(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    plugin: &PluginView,
-    yes: bool,
-) -> Result<(), Failure> {
-    let loosens = |tool: &&ToolView| {
-        let hints = tool.details.hints;
-        tool.details.hints_state == HintsState::Unconfirmed
-            && (hints.read_only || !hints.destructive || !hints.open_world)
-    };
-    let tools: Vec<String> = plugin.tools.iter().filter(loosens).map(hints_line).collect();
-    if tools.is_empty() {
-        return Ok(());
-    }
-    printer.note(&format!("its tools say of themselves:\n  {}", tools.join("\n  ")))?;
-    if !yes && !asks("Do these hints count? [y/N] ")? {
-        let hint = "they count as tools that change something, until `--yes` or the grant's `confirmed_hints` confirms them";
-        return Ok(printer.note(hint)?);
-    }
-    let added = json!({"confirmed_hints": plugin.digest}).to_string();
-    let body = |before: Option<&Value>| before.map_or_else(|| added.clone(), |before| with(before, &added));
-    let path = format!("{}/grant", path(&plugin.namespace));
-    document::put::<Value, IgnoredAny>(client, &path, body).await?;
-    Ok(())
-}
-
-fn hints_line(tool: &ToolView) -> String {
-    let hints = tool.details.hints;
-    let words = [
-        (hints.read_only, "changes nothing"),
-        (!hints.read_only && !hints.destructive, "destroys nothing"),
-        (!hints.open_world, "reaches nothing outside"),
-    ];
-    let words: Vec<&str> = words.into_iter().filter_map(|(holds, word)| holds.then_some(word)).collect();
-    format!("{}: {}", tool.wire_name, words.join(", "))
-}
-
 /// Asks at a terminal; elsewhere the answer is no.
-fn asks(question: &str) -> Result<bool, Failure> {
+pub fn asks(question: &str) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() {
         return Ok(false);
     }
@@ -239,7 +208,11 @@ async fn post(
 }
 
 /// Prints a plugin; with `--json`, the whole response.
-fn show(printer: &mut Printer<'_>, plugin: &PluginView, response: &impl Serialize) -> Result<(), Failure> {
+pub fn show(
+    printer: &mut Printer<'_>,
+    plugin: &PluginView,
+    response: &impl Serialize,
+) -> Result<(), Failure> {
     let tools: Vec<_> = plugin.tools.iter().map(|tool| tool.wire_name.as_str()).collect();
     let asks = capabilities_text(&plugin.capabilities);
     let asks = if asks.is_empty() { asks } else { format!("; asks for {asks}") };
@@ -293,24 +266,24 @@ pub fn read_component(file: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(file).map_err(|error| cannot(error.to_string()))
 }
 
-/// Derives the namespace from a file name: Cargo writes `my_plugin.wasm` for the package of the plugin `my-plugin`.
-fn namespace_of(file: &Path) -> Result<String, Failure> {
-    let stem = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().replace('_', "-");
-    match Namespace::parse(&stem) {
-        Ok(_) => Ok(stem),
-        Err(_) => Err(Failure::wrong_usage(
-            format!("the name of `{}` is no namespace", file.display()),
-            "say which it is with `--namespace NS`",
-        )),
+pub fn path(namespace: &str) -> String {
+    path_in(None, namespace)
+}
+
+/// The path of a plugin of the platform, or of one that an organization loaded for itself.
+pub fn path_in(organization: Option<&str>, namespace: &str) -> String {
+    format!("{}/{}", folder(organization), escape(namespace))
+}
+
+fn folder(organization: Option<&str>) -> String {
+    match organization {
+        None => "/v1/plugins".to_owned(),
+        Some(organization) => format!("/v1/orgs/{}/plugins", escape(organization)),
     }
 }
 
-fn path(namespace: &str) -> String {
-    format!("/v1/plugins/{}", escape(namespace))
-}
-
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::super::testing::{Run, run_with};
     use super::*;
     use crate::client::testing::Canned;
@@ -319,7 +292,7 @@ mod tests {
         run_with(answers, false, async |client, printer| run(command, client, printer).await).await
     }
 
-    fn plugin() -> Value {
+    pub fn plugin() -> Value {
         let tool = |name: &str| {
             json!({"name": name, "wire_name": format!("call_weather_{name}"), "original_name": null, "description": "",
                 "read_only": true})
@@ -335,65 +308,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_is_loaded_under_its_own_name() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("my_weather.wasm");
-        std::fs::write(&file, "\0asm").expect("written");
-        let run =
-            run_command(PluginCommand::Load { file, namespace: None, yes: false }, vec![weather()]).await;
-        run.result.expect("loaded");
-        assert_eq!(run.asked[0].line(), "PUT /v1/plugins/my-weather");
-        assert_eq!(run.asked[0].header("content-type"), Some("application/wasm"));
-        assert_eq!(run.asked[0].body, "\0asm");
-        assert_eq!(run.out, "weather 1.2.0 is active: call_weather_current, call_weather_forecast\n");
-    }
-
-    #[tokio::test]
-    async fn what_is_odd_about_a_plugin_is_said_when_it_is_loaded() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("weather.wasm");
-        std::fs::write(&file, "\0asm").expect("written");
-        let mut answer = plugin();
-        answer["warnings"] = json!([{"code": "NOTHING_RUNS", "message": "with a `fuel` of 0 no call can run", "path": "/limits/fuel"}]);
-        let load = PluginCommand::Load { file, namespace: None, yes: false };
-        let run = run_command(load, vec![Canned::json(200, answer)]).await;
-        run.result.expect("loaded");
-        assert!(run.notes.contains("with a `fuel` of 0 no call can run (`/limits/fuel`)"), "{}", run.notes);
-    }
-
-    #[tokio::test]
-    async fn a_file_whose_name_is_no_namespace_needs_one() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let file = folder.path().join("Weather (1).wasm");
-        std::fs::write(&file, "\0asm").expect("written");
-        let run =
-            run_command(PluginCommand::Load { file: file.clone(), namespace: None, yes: false }, vec![])
-                .await;
-        assert!(run.result.expect_err("no namespace").hint().contains("--namespace"));
-        let run = run_command(
-            PluginCommand::Load { file, namespace: Some("weather".into()), yes: false },
-            vec![weather()],
-        )
-        .await;
-        run.result.expect("loaded");
-    }
-
-    #[tokio::test]
-    async fn a_file_that_is_not_there_is_named_and_nothing_is_asked() {
-        let run = run_command(
-            PluginCommand::Load { file: "/no/such.wasm".into(), namespace: None, yes: false },
-            vec![],
-        )
-        .await;
-        assert!(run.result.expect_err("no file").to_string().contains("`/no/such.wasm`"));
-        assert!(run.asked.is_empty());
-    }
-
-    #[tokio::test]
     async fn a_list_shows_each_plugin_with_its_state() {
         let item = plugin();
         let run = run_command(
-            PluginCommand::List,
+            PluginCommand::List { organization: None },
             vec![Canned::json(200, json!({"items": [item], "next_cursor": null}))],
         )
         .await;
@@ -406,7 +324,11 @@ mod tests {
         let namespace = || "weather".to_owned();
         let gone = Canned::empty(204);
         let cases = [
-            (PluginCommand::Show { namespace: namespace() }, weather(), "GET /v1/plugins/weather"),
+            (
+                PluginCommand::Show { namespace: namespace(), organization: None },
+                weather(),
+                "GET /v1/plugins/weather",
+            ),
             (
                 PluginCommand::Grant { namespace: namespace(), file: None, add: false },
                 Canned::json(200, json!({"network": []})),
@@ -423,7 +345,11 @@ mod tests {
                 weather(),
                 "POST /v1/plugins/weather/disable",
             ),
-            (PluginCommand::Remove { namespace: namespace() }, gone, "DELETE /v1/plugins/weather"),
+            (
+                PluginCommand::Remove { namespace: namespace(), organization: None },
+                gone,
+                "DELETE /v1/plugins/weather",
+            ),
         ];
         for (command, answer, line) in cases {
             let run = run_command(command, vec![answer]).await;

@@ -1,10 +1,11 @@
 //! `toolgate policy`: the documents of the three policy layers, the explanation of a decision, and the difference
 //! that a new document would make.
 
+mod assertions;
 mod diff;
 mod explain;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use toolgate_api::document::{DocumentAccepted, DocumentWarnings};
@@ -13,27 +14,22 @@ use super::agent::{self, AgentName, parse_agent};
 use super::document::{self, document_from};
 use super::failure::Failure;
 use super::print::Printer;
-use super::remote::Remote;
 use crate::client::{Client, escape};
 
-const EXAMPLES: &str = "\
+/// Examples of the commands here.
+pub const EXAMPLES: &str = "\
 Examples:
   toolgate policy show platform
   toolgate policy diff acme policy.json              what would change, for whom
   toolgate policy put acme policy.json --strict
   toolgate policy explain acme/bot                   every tool
   toolgate policy explain acme/bot files/write --channel sms
+  toolgate policy assertions put acme assertions.json  refuse changes that break them
+  toolgate policy assertions show platform
+  toolgate policy assertions remove acme
+  toolgate policy test policies                        check a folder of documents without a daemon
 
 The policy of an organization, as small as it can be: {\"enabled\": [\"files/*\", \"arithmetic/*\"]}";
-
-#[derive(Args)]
-#[command(after_help = EXAMPLES)]
-pub struct PolicyOptions {
-    #[command(flatten)]
-    pub remote: Remote,
-    #[command(subcommand)]
-    pub command: PolicyCommand,
-}
 
 #[derive(Subcommand)]
 pub enum PolicyCommand {
@@ -63,6 +59,11 @@ pub enum PolicyCommand {
         layer: LayerName,
         /// The document, as JSON; `-` for standard input
         file: String,
+    },
+    /// Show, replace and delete the assertions that every change must keep
+    Assertions {
+        #[command(subcommand)]
+        command: assertions::AssertionsCommand,
     },
 }
 
@@ -120,6 +121,7 @@ pub async fn run(command: PolicyCommand, client: &Client, printer: &mut Printer<
         PolicyCommand::Put { layer, file, strict } => put(client, printer, &layer, &file, strict).await,
         PolicyCommand::Explain(asked) => explain::run(&asked, client, printer).await,
         PolicyCommand::Diff { layer, file } => diff::run(&layer, &file, client, printer).await,
+        PolicyCommand::Assertions { command } => assertions::run(command, client, printer).await,
     }
 }
 

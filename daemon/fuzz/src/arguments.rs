@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolgate_admission::{
-    ChargeTime, Checked, Consumer, Descriptor, Ledger, QuotaCounters, Rates, Refusal, Rules, SessionFacts,
+    CanaryDraw, ChargeTime, Checked, Consumer, Descriptor, Ledger, QuotaCounters, Rates, Refusal, Rules, SessionFacts,
     ToolCall, Verdict, check,
 };
 use toolgate_api::error::ErrorType;
@@ -38,7 +38,9 @@ pub fn arguments(data: &[u8]) {
 }
 
 fn decide(rules: &Rules<()>, sent: &str) -> Verdict<()> {
-    check(rules, &SessionFacts::default(), ToolCall { tool: "call_fuzz_tool".into(), arguments: sent.into() })
+    let draw = CanaryDraw::SERVING;
+    let call = ToolCall { tool: "call_fuzz_tool".into(), arguments: sent.into(), draw };
+    check(rules, &SessionFacts::default(), call)
 }
 
 /// Rules of an agent that may call one tool with this schema; none if the schema is refused.

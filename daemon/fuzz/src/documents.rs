@@ -8,6 +8,7 @@ use toolgate_admission::{
     Catalogue, Decision, Descriptor, Rules, SessionFacts, StepVerdict, Warning, agent_warnings, decide,
     explain, organization_warnings, parse_platform, platform_warnings,
 };
+use toolgate_api::assertion::{AssertionHolder, AssertionsDocument};
 use toolgate_api::policy::{AgentDocument, Autonomy, OrgDocument, PlatformDocument};
 use toolgate_api::read::ReadError;
 
@@ -41,6 +42,10 @@ pub fn documents(data: &[u8]) {
     check_document(&platform, value.as_ref(), &PLATFORM_FIELDS, |document| {
         platform_warnings(document, &CATALOGUE)
     });
+    for holder in [AssertionHolder::Platform, AssertionHolder::Organization] {
+        let assertions = AssertionsDocument::parse(text, holder);
+        check_document(&assertions, value.as_ref(), &["assertions"], |_| Vec::new());
+    }
 }
 
 /// An accepted document has known fields only; errors and warnings point into it.

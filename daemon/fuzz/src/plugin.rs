@@ -14,6 +14,8 @@ pub fn plugin<C>(descriptor: Descriptor, component: C) -> Plugin<C> {
         component,
         disabled: false,
         has_trusted_hints: true,
+        canary: None,
+        counters: None,
     }
 }
 

@@ -1,6 +1,5 @@
 //! The parameters of one call, and its guest's clock.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -28,8 +27,8 @@ pub struct CallContext {
     pub clock: CallClock,
     /// Seed of the guest's random numbers.
     pub seed: [u8; 32],
-    /// The organization's settings for the plugin, as JSON text.
-    pub settings: Cow<'static, str>,
+    /// The organization's settings for the plugin, as JSON text; none stands for `{}`.
+    pub settings: Option<Arc<str>>,
     /// The connections to upstreams. Used only with a grant.
     pub upstreams: Option<Upstreams>,
     /// Provides the credential of each request.
@@ -124,7 +123,7 @@ impl CallContext {
             workspace: None,
             clock: CallClock::Stopped { at: Duration::ZERO },
             seed: [0; 32],
-            settings: "{}".into(),
+            settings: None,
             upstreams: None,
             credentials: Credentials::NONE,
             before_effect: BeforeEffect::forbidden(),

@@ -60,7 +60,7 @@ impl toolgate::plugin::config::Host for CallState {
     }
 
     fn settings(&mut self) -> String {
-        self.context.settings.to_string()
+        self.context.settings.as_deref().unwrap_or("{}").to_owned()
     }
 }
 

@@ -48,8 +48,8 @@ pub use context::{CallClock, CallContext, CallIdentity, Remainder, TraceContext}
 pub use cpu_scheduler::processors;
 pub use effect::{BeforeEffect, Effect, ProgressSink};
 pub use egress::{
-    CaFileError, Credentials, CredentialsForRequest, EgressSettings, Excerpt, Exchange, HostClient,
-    HostClientError, HostClientSettings, Injection, InjectionPlace, SHORTEST_SECRET, Upstreams,
+    CaFileError, Credentials, CredentialsForRequest, EgressSettings, Excerpt, Exchange, ExchangeLimits,
+    HostClient, HostClientError, HostClientSettings, Injection, InjectionPlace, SHORTEST_SECRET, Upstreams,
     is_certificate,
 };
 pub use engine::{

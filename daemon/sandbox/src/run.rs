@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::SemaphorePermit;
 use toolgate_admission::Admitted;
 use toolgate_api::error::{CallError, Details, ErrorType};
 use toolgate_api::limits::Limits;
@@ -98,6 +99,13 @@ impl Sandbox {
         .await
     }
 
+    /// Waits for an instance that is not of the queue's: for a call that the daemon makes itself, with the admission of any
+    /// other. Hold it while the call runs.
+    pub async fn reserved_instance(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        self.inner.describe_slots.acquire().await.ok()
+    }
+
     /// Calls `describe` of a component: without capabilities, with fixed limits and a stopped clock.
     ///
     /// With a definition it runs in the instance of a slot that the caller holds, scheduled for the definition's
@@ -108,8 +116,7 @@ impl Sandbox {
         definition: Option<Definition>,
     ) -> Result<String, CallError> {
         let _permit = match definition {
-            // The semaphore is never closed.
-            None => self.inner.describe_slots.acquire().await.ok(),
+            None => self.reserved_instance().await,
             Some(_) => None,
         };
         let deadline = tokio::time::Instant::now() + Duration::from_millis(DESCRIBE_LIMITS.deadline_ms);

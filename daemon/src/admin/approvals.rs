@@ -1,7 +1,10 @@
 //! Decisions about approvals (G11).
 
+use std::borrow::Cow;
+
 use serde_json::json;
 use serde_json::value::RawValue;
+use toolgate_admission::Verdict;
 use toolgate_api::approval::{ApprovalState, Choice, DecisionRequest};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::json::parse_strict;
@@ -9,6 +12,7 @@ use toolgate_api::json::parse_strict;
 use super::{Actor, Admin, AuditedAction};
 use crate::approvals::{self, constraints, is_current, refusal};
 use crate::clock::now_ms;
+use crate::redact::{Secrets, redact};
 use crate::store::{ApprovalRow, Decision};
 
 /// Most calls that one approval allows.
@@ -31,6 +35,21 @@ impl Admin {
         id: &str,
         request: DecisionRequest,
     ) -> Result<ApprovalRow, CallError> {
+        self.decide_approval_for(actor, id, request, None).await
+    }
+
+    /// Decides an approval for the person that a webhook names.
+    ///
+    /// # Errors
+    ///
+    /// As [`Admin::decide_approval`].
+    pub(super) async fn decide_approval_for(
+        &self,
+        actor: Actor<'_>,
+        id: &str,
+        request: DecisionRequest,
+        approver: Option<&str>,
+    ) -> Result<ApprovalRow, CallError> {
         let row = self.parts().store.approval(id, actor.caller.organization.as_ref()).await?;
         let action = match request.decision {
             Choice::Approve => "approval.approve",
@@ -38,7 +57,8 @@ impl Admin {
         };
         let organization = row.organization.clone();
         actor.caller.may_decide(&organization)?;
-        let details = details(&row, &request);
+        let instead = self.recorded_instead(&row, &request);
+        let details = details(&row, &request, instead.as_deref(), approver);
         let action =
             AuditedAction { details: details.as_deref(), ..actor.action(Some(&organization), action, id) };
         self.run_audited(action, self.decide(actor, row, request)).await
@@ -67,6 +87,7 @@ impl Admin {
                 }
                 return Err(stale_approval());
             }
+            self.check_instead(&row, decision.arguments_instead.as_deref())?;
         }
         if !parts.store.decide_approval(&row.id, &decision).await? {
             let row = parts.store.approval(&row.id, None).await?;
@@ -79,6 +100,28 @@ impl Admin {
             parts.dispatcher.apply_decision(session, &row.id, row.state, refusal(&row, now_ms).as_ref());
         }
         Ok(row)
+    }
+
+    /// Checks the arguments that an approver gives as the call's own would be.
+    fn check_instead(&self, row: &ApprovalRow, arguments: Option<&str>) -> Result<(), CallError> {
+        let parts = self.parts();
+        let (Some(arguments), Some(session)) = (arguments, parts.sessions.find(&row.session)) else {
+            return Ok(());
+        };
+        match parts.dispatcher.verdict(&session, &row.called, arguments) {
+            Verdict::NeedsApproval(_) | Verdict::Run(_) => Ok(()),
+            Verdict::Refused(refusal) => Err(refusal.error),
+        }
+    }
+
+    /// The arguments that an approver gives, for the audit log; `None` for a tool that is not there any more.
+    fn recorded_instead(&self, row: &ApprovalRow, request: &DecisionRequest) -> Option<Box<RawValue>> {
+        let arguments = request.arguments_instead.as_ref()?;
+        let snapshot = self.parts().registry.snapshot();
+        let catalogue = snapshot.catalogue_of(&row.organization);
+        let pointers = &catalogue.find(&row.tool)?.descriptor().redact;
+        let secrets = Secrets { pointers, emails: snapshot.redacts_emails(&row.organization) };
+        redact(arguments.get(), secrets).map(Cow::into_owned)
     }
 
     fn parse_decision(
@@ -103,6 +146,7 @@ impl Admin {
             return Err(invalid(message, hint));
         }
         let arguments = request.arguments.map(|table| table.get().to_owned());
+        let arguments_instead = request.arguments_instead.map(|arguments| arguments.get().to_owned());
         if let Some(table) = &arguments {
             let shown = parse_strict(&row.arguments, ARGUMENTS_DEPTH).map_err(|error| {
                 CallError::new(ErrorType::Internal, error.to_string(), "tell the operator")
@@ -118,6 +162,7 @@ impl Admin {
             state: if is_denied { ApprovalState::Denied } else { ApprovalState::Approved },
             uses: if is_denied { 0 } else { uses },
             constraints: arguments,
+            arguments_instead,
             reason: request.reason,
             decided_by: actor.caller.token_id.to_string(),
             decided_ms: now_ms,
@@ -143,10 +188,17 @@ fn check_shape(request: &DecisionRequest, uses: u64) -> Result<(), CallError> {
     if request.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON_CHARS) {
         return Err(invalid(format!("`reason` has more than {REASON_CHARS} characters"), "shorten it"));
     }
-    let has_shape = request.arguments.is_some() || request.uses.is_some() || request.expires_at.is_some();
+    let has_shape = request.arguments.is_some()
+        || request.arguments_instead.is_some()
+        || request.uses.is_some()
+        || request.expires_at.is_some();
     if request.decision == Choice::Deny && has_shape {
-        let hint = "a denial holds for the call that asked; leave `arguments`, `uses` and `expires_at` out";
+        let hint = "a denial holds for the call that asked; leave `arguments`, `arguments_instead`, `uses` and `expires_at` out";
         return Err(invalid("a denial has no shape".to_owned(), hint));
+    }
+    if request.arguments_instead.is_some() && (request.arguments.is_some() || uses > 1) {
+        let hint = "leave `arguments` and `uses` out: other arguments are for one call";
+        return Err(invalid("`arguments_instead` stands together with `arguments` or `uses`".to_owned(), hint));
     }
     if uses == 0 || uses > USES_MAX {
         return Err(invalid(format!("`uses` is {uses}"), "allow 1 to 1000 calls"));
@@ -155,11 +207,17 @@ fn check_shape(request: &DecisionRequest, uses: u64) -> Result<(), CallError> {
 }
 
 /// The details of a decision in the audit log. The record of the call has the arguments.
-fn details(row: &ApprovalRow, request: &DecisionRequest) -> Option<Box<RawValue>> {
+fn details(
+    row: &ApprovalRow,
+    request: &DecisionRequest,
+    instead: Option<&RawValue>,
+    approver: Option<&str>,
+) -> Option<Box<RawValue>> {
     let details = json!({
         "session": row.session, "call": row.call, "tool": row.tool, "plugin_digest": row.plugin_digest,
         "uses": request.uses, "expires_at": request.expires_at, "reason": request.reason,
-        "constrained": request.arguments.is_some(),
+        "constrained": request.arguments.is_some(), "approver": approver,
+        "arguments_instead": instead,
     });
     RawValue::from_string(details.to_string()).ok()
 }

@@ -13,7 +13,7 @@ use super::{Actor, Admin};
 use crate::clock::now_ms;
 use crate::documents::{DocumentKey, Precondition, Revision, RuleKey, ToolKey, left_with_nothing};
 use crate::identity::Access;
-use crate::registry::Snapshot;
+use crate::registry::{ChangeScope, Snapshot};
 use crate::store::{Deleted, WriteResult};
 
 /// A document to be written.
@@ -51,9 +51,16 @@ impl Admin {
         self.run_audited(action, async {
             let _in_order = self.0.documents.lock().await;
             let (written, warnings) = match (&write.key, RuleKey::of(&write.key)) {
-                (_, Some(key)) => self.put_rules(key, &write).await?,
+                (_, Some(key)) => self.put_rules(actor, key, &write).await?,
                 (DocumentKey::Grant(_), _) => self.put_grant(&write).await?,
                 (DocumentKey::ToolGrant(key), _) => self.put_tool_grant(key, &write).await?,
+                (DocumentKey::PublisherKey(owner, name), _) => {
+                    self.put_publisher_key(owner.as_ref(), name, &write).await?
+                }
+                (DocumentKey::Assertions(organization), _) => {
+                    let sees_platform = actor.caller.organization.is_none();
+                    self.put_assertions(organization.as_ref(), &write, sees_platform).await?
+                }
                 (key, None) => return Err(not_written_whole(key)),
             };
             Ok(DocumentWritten { created: written.created, revision: written.revision, warnings })
@@ -76,6 +83,7 @@ impl Admin {
                 CallError::new(ErrorType::Internal, error.to_string(), "tell the operator")
             })?;
             let _in_order = self.0.documents.lock().await;
+            self.make_data_key_if_missing(name).await?;
             let key = DocumentKey::Organization(name.clone());
             let written = self.parts().store.put_document(&key, &text, precondition, now_ms()).await?;
             self.parts()
@@ -120,10 +128,12 @@ impl Admin {
             let key = DocumentKey::Organization(name.clone());
             let deleted = self.parts().store.delete_document(&key, precondition, now_ms()).await?;
             self.parts().registry.remove_organization(name);
+            self.parts().plugins.remove_publisher_keys(name);
+            self.parts().plugins.forget_organization(name).await;
             // Sessions end before the credentials, which may wait for a vault.
             self.end_dependents(deleted).await;
             self.parts().credentials.forget_organization(name).await;
-            Ok(())
+            self.erase_data(name, false).await
         })
         .await
     }
@@ -137,7 +147,7 @@ impl Admin {
         Ok(warnings)
     }
 
-    fn check_owner(&self, actor: Actor<'_>, key: &DocumentKey) -> Result<(), CallError> {
+    pub(super) fn check_owner(&self, actor: Actor<'_>, key: &DocumentKey) -> Result<(), CallError> {
         match key.organization() {
             Some(organization) => actor.caller.may_own(organization),
             None => actor.caller.may(Access::Operate),
@@ -146,6 +156,7 @@ impl Admin {
 
     async fn put_rules(
         &self,
+        actor: Actor<'_>,
         key: RuleKey,
         write: &DocumentWrite,
     ) -> Result<(WriteResult, Vec<Warning>), CallError> {
@@ -157,6 +168,9 @@ impl Admin {
         let mut warnings = sound.warnings;
         warnings.extend(agents_without_tools(key, Some(before), after).await);
         check_strict(&warnings, write.strict)?;
+        let scope = change_scope(actor, write.key.organization());
+        let change = |rules: &Snapshot| rules.with_document(sound.replacement.clone());
+        let _checked = self.parts().registry.check_change(scope, change).await?;
         let written = self.store_document(write).await?;
         self.parts().registry.put(sound.replacement);
         Ok((written, warnings))
@@ -169,8 +183,8 @@ impl Admin {
         let mut warnings = grant_warnings(&grant, &descriptor.capabilities);
         warnings.extend(description_warnings(&grant, Some(&descriptor)));
         check_strict(&warnings, write.strict)?;
-        let written = self.store_document(write).await?;
-        self.parts().plugins.grant(namespace.clone(), grant).await;
+        let storing = self.store_document(write);
+        let written = self.parts().plugins.grant_and_store(namespace, grant, storing).await?;
         Ok((written, warnings))
     }
 
@@ -188,7 +202,7 @@ impl Admin {
         Ok((written, warnings))
     }
 
-    async fn store_document(&self, write: &DocumentWrite) -> Result<WriteResult, CallError> {
+    pub(super) async fn store_document(&self, write: &DocumentWrite) -> Result<WriteResult, CallError> {
         let store = &self.parts().store;
         Ok(store.put_document(&write.key, &write.text, &write.precondition, now_ms()).await?)
     }
@@ -202,6 +216,12 @@ impl Admin {
     }
 }
 
+/// The part of the platform that a change of a document affects, and who is told why it is refused.
+fn change_scope<'a>(actor: Actor<'_>, organization: Option<&'a Name>) -> ChangeScope<'a> {
+    let sees_platform = actor.caller.organization.is_none();
+    organization.map_or(ChangeScope::PLATFORM, |name| ChangeScope::organization(name, sees_platform))
+}
+
 /// The action of a write and its target, as the audit log names them.
 fn action_and_target(key: &DocumentKey) -> (&'static str, String) {
     match key {
@@ -211,7 +231,12 @@ fn action_and_target(key: &DocumentKey) -> (&'static str, String) {
         DocumentKey::Organization(name) => ("organization.put", name.to_string()),
         DocumentKey::Grant(namespace) => ("plugin.grant", namespace.to_string()),
         DocumentKey::ToolGrant(key) => ("tool.grant", key.namespace.to_string()),
+        DocumentKey::PublisherKey(_, name) => ("publisher_key.put", name.to_string()),
+        DocumentKey::Assertions(organization) => {
+            ("assertions.put", organization.as_ref().map_or("platform", Name::as_str).to_owned())
+        }
         DocumentKey::Tool(key) | DocumentKey::Mount(key) => ("tool.put", key.namespace.to_string()),
+        DocumentKey::Enabled(key) => ("enabled.put", key.namespace.to_string()),
     }
 }
 
@@ -239,7 +264,7 @@ async fn agents_without_tools(
 }
 
 /// Refuses a document with warnings where the caller asked for it (`strict=true`).
-fn check_strict(warnings: &[Warning], strict: bool) -> Result<(), CallError> {
+pub(super) fn check_strict(warnings: &[Warning], strict: bool) -> Result<(), CallError> {
     let Some(first) = warnings.first().filter(|_| strict) else { return Ok(()) };
     let hint = match &first.nearest {
         Some(nearest) => format!("did you mean `{nearest}`? Or send it without `strict=true`"),

@@ -39,15 +39,27 @@ impl Admin {
             self.parts().store.add_session(&row(&setup)).await?;
             Ok(share)
         };
-        let details = json!({
-            "session": setup.id, "user": setup.user, "conversation": setup.conversation, "channel": setup.channel,
-        });
-        let details = RawValue::from_string(details.to_string()).ok();
+        let details = opening_details(&setup);
         let action = actor.action(Some(&setup.organization), "session.open", &target);
         let opened = self.run_audited(AuditedAction { details: details.as_deref(), ..action }, opening).await;
         let share = opened?;
         let beginning = InitialState { facts, rounds: 0, last_used_ms: setup.created_ms };
         Ok(self.parts().sessions.open(share, setup, beginning))
+    }
+
+    /// Records an attempt to open a session that is refused before its rules decide (9.18). Returns the error for the caller.
+    pub async fn refuse_session(
+        &self,
+        actor: Actor<'_>,
+        setup: &SessionSetup,
+        refusal: CallError,
+    ) -> CallError {
+        let target = format!("{}/{}", setup.organization, setup.agent);
+        let details = opening_details(setup);
+        let action = actor.action(Some(&setup.organization), "session.open", &target);
+        let action = AuditedAction { details: details.as_deref(), ..action };
+        let refused: Result<(), CallError> = self.run_audited(action, async { Err(refusal.clone()) }).await;
+        refused.err().unwrap_or(refusal)
     }
 
     fn tell_refusal(&self, setup: &SessionSetup) {
@@ -110,6 +122,13 @@ impl Admin {
         };
         self.run_audited(actor.action(Some(organization), action, &target), switching).await
     }
+}
+
+fn opening_details(setup: &SessionSetup) -> Option<Box<RawValue>> {
+    let details = json!({
+        "session": setup.id, "user": setup.user, "conversation": setup.conversation, "channel": setup.channel,
+    });
+    RawValue::from_string(details.to_string()).ok()
 }
 
 fn no_tools() -> CallError {

@@ -12,12 +12,13 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use ring::hmac;
 use serde::{Deserialize, Serialize};
 
 use super::error::StartError;
-use super::folder::{Folder, create_private};
+use super::folder::{Folder, create_private, remove_if_there};
 use super::record::Anchor;
 use super::record::Sha256;
 use super::record::sha256;
@@ -33,6 +34,13 @@ struct SignedAnchor {
     keyed: bool,
 }
 
+/// The file that an anchor stands in. A seal of one is none of the other.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Head,
+    Cut,
+}
+
 /// Computes and checks the seal of an anchor.
 pub struct Sealer {
     key: Option<hmac::Key>,
@@ -43,30 +51,59 @@ impl Sealer {
         Self { key: key.map(|key| hmac::Key::new(hmac::HMAC_SHA256, key)) }
     }
 
-    fn seal(&self, anchor: &Anchor) -> Sha256 {
-        let mut text = [0; 56];
+    fn seal(&self, anchor: &Anchor, purpose: Purpose) -> Sha256 {
+        let mut text = [0; 57];
         text[..8].copy_from_slice(&anchor.sequence.to_le_bytes());
         text[8..16].copy_from_slice(&anchor.segment.to_le_bytes());
         text[16..24].copy_from_slice(&anchor.offset.to_le_bytes());
-        text[24..].copy_from_slice(&anchor.hash.0);
-        let Some(key) = &self.key else { return sha256(&text) };
+        text[24..56].copy_from_slice(&anchor.hash.0);
+        let text = match purpose {
+            Purpose::Head => &text[..56],
+            Purpose::Cut => &text[..],
+        };
+        let Some(key) = &self.key else { return sha256(text) };
         let mut seal = [0; 32];
-        seal.copy_from_slice(hmac::sign(key, &text).as_ref());
+        seal.copy_from_slice(hmac::sign(key, text).as_ref());
         Sha256(seal)
     }
 
     /// Reads the anchor of the folder; `None` if there is no file. A file that cannot be parsed or has another seal is an error.
     pub fn read(&self, folder: &Folder) -> Result<Option<Anchor>, StartError> {
-        let path = folder.anchor();
-        let bytes = match std::fs::read(&path) {
+        self.read_file(&folder.anchor(), Purpose::Head)
+    }
+
+    /// Reads the last record that was cut; `None` if nothing was.
+    pub fn read_cut(&self, folder: &Folder) -> Result<Option<Anchor>, StartError> {
+        self.read_file(&folder.cut(), Purpose::Cut)
+    }
+
+    /// Names the last record that is cut. On return, the file is on disk; a crash leaves the one before or this one.
+    pub fn write_cut(&self, folder: &Folder, cut: &Anchor) -> io::Result<()> {
+        let path = folder.cut().with_extension("new");
+        remove_if_there(&path)?;
+        let mut text = Vec::new();
+        serde_json::to_writer(&mut text, &self.sign(cut, Purpose::Cut))?;
+        let file = create_private(&path, true)?;
+        file.write_all_at(&text, 0)?;
+        file.sync_all()?;
+        std::fs::rename(path, folder.cut())?;
+        folder.sync()
+    }
+
+    fn sign(&self, anchor: &Anchor, purpose: Purpose) -> SignedAnchor {
+        SignedAnchor { head: *anchor, seal: self.seal(anchor, purpose), keyed: self.key.is_some() }
+    }
+
+    fn read_file(&self, path: &Path, purpose: Purpose) -> Result<Option<Anchor>, StartError> {
+        let bytes = match std::fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(StartError::io("read", &path))?,
+            read => read.map_err(StartError::io("read", path))?,
         };
         let signed: SignedAnchor = serde_json::from_slice(bytes.trim_ascii_end())
-            .map_err(|error| StartError::corrupt(&path, 0, format!("it is not an anchor: {error}")))?;
+            .map_err(|error| StartError::corrupt(path, 0, format!("it is not an anchor: {error}")))?;
         // A constant-time comparison is not needed: no client can submit an anchor.
-        if signed.keyed != self.key.is_some() || signed.seal != self.seal(&signed.head) {
-            return Err(StartError::corrupt(&path, 0, "its seal was not made with the key of this daemon"));
+        if signed.keyed != self.key.is_some() || signed.seal != self.seal(&signed.head, purpose) {
+            return Err(StartError::corrupt(path, 0, "its seal was not made with the key of this daemon"));
         }
         Ok(Some(signed.head))
     }
@@ -102,8 +139,7 @@ impl AnchorFile {
     }
 
     pub fn write(&mut self, anchor: &Anchor) -> io::Result<()> {
-        let signed =
-            SignedAnchor { head: *anchor, seal: self.sealer.seal(anchor), keyed: self.sealer.key.is_some() };
+        let signed = self.sealer.sign(anchor, Purpose::Head);
         self.text.clear();
         serde_json::to_writer(&mut self.text, &signed)?;
         self.text.resize(ANCHOR_BYTES - 1, b' ');

@@ -2,7 +2,7 @@
 //!
 //! `00000001.segment`, `00000002.segment`, … are the log. `spare` is the next segment, allocated while the disk has
 //! space, and renamed after its header is synced, so that a file with a segment's name always begins with a complete header.
-//! `head` is the anchor (`anchor.rs`), `lock` keeps a second daemon out. Space is allocated with `fallocate`, not only sized: a
+//! `head` is the anchor (`anchor.rs`), `cut` names the last record that retention removed (`retention.rs`), `lock` keeps a second daemon out. Space is allocated with `fallocate`, not only sized: a
 //! write into it cannot fail for lack of blocks, so that outcomes fit on a full disk. A file system without `fallocate` gets
 //! zeros instead.
 
@@ -61,6 +61,11 @@ impl Folder {
 
     pub fn anchor(&self) -> PathBuf {
         self.dir.join("head")
+    }
+
+    /// The file that names the last record that was cut.
+    pub fn cut(&self) -> PathBuf {
+        self.dir.join("cut")
     }
 
     /// Lists the numbers of the segments, ascending.

@@ -74,6 +74,7 @@ impl Index {
         path: &Path,
         folder: Folder,
         progress: Arc<IndexProgress>,
+        cut: Option<Anchor>,
     ) -> Result<Self, StartError> {
         let connection = open(path, &folder).await.map_err(|error| StartError::Index(error.to_string()))?;
         // Without an idle timeout the pool has no background task.
@@ -84,6 +85,7 @@ impl Index {
             path: path.to_owned(),
             connection: Some(connection),
             folder,
+            begin: cut.unwrap_or(Anchor::empty(0)),
             own_from: progress.durable().sequence,
             progress: progress.clone(),
             inserts: InsertStatements::default(),
@@ -135,6 +137,8 @@ impl Drop for Index {
 pub struct IndexProgress {
     state: Mutex<ProgressState>,
     indexer_wake: Condvar,
+    /// Tells followers of the last durable record.
+    changes: watch::Sender<u64>,
 }
 
 struct ProgressState {
@@ -164,11 +168,17 @@ impl IndexProgress {
             paused: false,
             closing: false,
         };
-        Self { state: Mutex::new(state), indexer_wake: Condvar::new() }
+        let changes = watch::Sender::new(durable.sequence);
+        Self { state: Mutex::new(state), indexer_wake: Condvar::new(), changes }
     }
 
     pub fn durable(&self) -> Anchor {
         self.lock().durable
+    }
+
+    /// Receives the sequence of the last durable record.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     /// Called by the writer when a group is on disk.
@@ -177,6 +187,7 @@ impl IndexProgress {
         state.durable = durable;
         let is_full = durable.sequence.saturating_sub(state.indexed_sequence) >= BATCH_RECORDS;
         self.wake(state, is_full);
+        self.changes.send_replace(durable.sequence);
     }
 
     /// Requests indexing up to `sequence` without delay.
@@ -251,7 +262,7 @@ impl ProgressState {
     }
 }
 
-fn options(path: &Path) -> SqliteConnectOptions {
+pub fn options(path: &Path) -> SqliteConnectOptions {
     SqliteConnectOptions::new()
         .filename(path)
         .journal_mode(SqliteJournalMode::Wal)
@@ -367,6 +378,8 @@ struct Indexer {
     connection: Option<SqliteConnection>,
     folder: Folder,
     progress: Arc<IndexProgress>,
+    /// Position before the first record: the start of the log, or the last cut before this start.
+    begin: Anchor,
     /// Later records were written by this process and need no checks.
     own_from: u64,
     inserts: InsertStatements,
@@ -419,7 +432,7 @@ impl Indexer {
     async fn catch_up(&mut self, durable: Anchor, sender: &watch::Sender<Reached>) -> Result<(), AuditError> {
         let mut state = match self.state.take() {
             Some(state) => state,
-            None => load_state(connect(&mut self.connection, &self.path).await?).await?,
+            None => load_state(connect(&mut self.connection, &self.path).await?, self.begin).await?,
         };
         loop {
             sender.send_modify(|reached| reached.sequence = state.end.sequence);
@@ -498,7 +511,7 @@ impl Indexer {
         from: Anchor,
         durable: Anchor,
     ) -> io::Result<ReadEnd> {
-        if from.segment == 0 {
+        if from == self.begin {
             return self.next_segment(running, from);
         }
         let mut reader = match Reader::open(&self.folder, from.segment) {
@@ -569,8 +582,8 @@ async fn connect<'slot>(
     Ok(slot.insert(connection))
 }
 
-async fn load_state(connection: &mut SqliteConnection) -> Result<IndexState, AuditError> {
-    let end = load_position(connection).await?.map_or(Anchor::empty(0), |(end, _)| end);
+async fn load_state(connection: &mut SqliteConnection, begin: Anchor) -> Result<IndexState, AuditError> {
+    let end = load_position(connection).await?.map_or(begin, |(end, _)| end);
     let query = "SELECT sequence, organization, agent, session, call, tool, user, principal, action FROM rows WHERE status = 0";
     let rows = sqlx::query(query).fetch_all(connection).await?;
     let running = rows.iter().map(|row| (natural(row.get("sequence")), RowKeys::from_row(row))).collect();

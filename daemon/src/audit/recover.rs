@@ -28,6 +28,7 @@ use super::format::{self, Hash, HeaderError, ParsedRecord, RecordKind};
 use super::reader::{ChainLink, Reader, Step, read_up_to};
 use super::record::Anchor;
 use super::record::{LostRecords, Recovery, TornEnd};
+use super::retention;
 use super::writer::{CurrentSegment, SpareSegment, begin_segment};
 
 /// The recovered log, ready for writing.
@@ -68,8 +69,14 @@ pub fn recover_folder(
 /// Reads the newest segment and cuts a torn end, or begins a new log. The folder must be locked.
 pub fn recover(folder: &Folder, sealer: Sealer, segment_bytes: u64) -> Result<Recovered, StartError> {
     let anchor = sealer.read(folder)?;
+    let cut = sealer.read_cut(folder)?;
+    if let Some(cut) = &cut {
+        // Finishes a cut during which the daemon was killed.
+        let removed = retention::remove_segments(folder, cut.segment);
+        removed.map_err(StartError::io("remove cut segments of", folder.dir()))?;
+    }
     let segments = folder.segments().map_err(StartError::io("list", folder.dir()))?;
-    check_numbers(folder, &segments, anchor.as_ref())?;
+    check_numbers(folder, &segments, anchor.as_ref(), cut.as_ref())?;
     let Some(newest) = segments.last().copied() else {
         return begin(folder, sealer, segment_bytes, Recovery::default());
     };
@@ -94,9 +101,19 @@ pub fn recover(folder: &Folder, sealer: Sealer, segment_bytes: u64) -> Result<Re
     resume(folder, sealer, segment_bytes, end, recovery)
 }
 
-fn check_numbers(folder: &Folder, segments: &[u64], anchor: Option<&Anchor>) -> Result<(), StartError> {
+fn check_numbers(
+    folder: &Folder,
+    segments: &[u64],
+    anchor: Option<&Anchor>,
+    cut: Option<&Anchor>,
+) -> Result<(), StartError> {
     let missing = |segment| StartError::Missing { dir: folder.dir().to_path_buf(), segment };
-    for (expected, number) in (1..).zip(segments) {
+    // A cut leaves two segments. A new log in their place would be removed as what was cut.
+    let first = match cut {
+        Some(cut) if segments.is_empty() => return Err(missing(cut.segment + 1)),
+        cut => cut.map_or(1, |cut| cut.segment + 1),
+    };
+    for (expected, number) in (first..).zip(segments) {
         if *number != expected {
             return Err(missing(expected));
         }

@@ -17,13 +17,14 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqlitePool};
 use toolgate_api::audit::PAGE_ROWS_MAX;
 
+use super::data_keys::{DataKeys, open_act, open_call, open_effect};
 use super::error::AuditError;
 use super::folder::Folder;
 use super::format::{LogPosition, RecordHeader, RecordKind};
 use super::index::{integer, natural};
 use super::index_batch::RowKeys;
 use super::reader::read_from;
-use super::record::{ActOutcome, AdminRecord, CallIntent, CallOutcome, Kind, Status};
+use super::record::{ActOutcome, AdminRecord, CallIntent, CallOutcome, EffectRecord, Kind, Status};
 use super::record::{DamagedRange, Order, Row};
 
 /// Default page size in rows.
@@ -90,6 +91,13 @@ struct Hit {
 /// Reason in a row of records that are known by their sequences alone.
 pub(super) const UNREADABLE: &str = "records that could not be read when the index was made";
 
+/// The segments, and the keys of the data in them.
+#[derive(Clone)]
+pub struct LogContent {
+    pub folder: Folder,
+    pub keys: Option<DataKeys>,
+}
+
 /// A record that could not be read.
 enum ReadError {
     Damaged(&'static str),
@@ -117,7 +125,7 @@ fn require(matches: bool) -> Result<(), ReadError> {
     if matches { Ok(()) } else { Err(ReadError::Damaged("another record is there")) }
 }
 
-pub async fn search(reading: &SqlitePool, folder: &Folder, query: &Query) -> Result<Page, AuditError> {
+pub async fn search(reading: &SqlitePool, content: &LogContent, query: &Query) -> Result<Page, AuditError> {
     let limit = query.limit.unwrap_or(PAGE_ROWS).clamp(1, PAGE_ROWS_MAX);
     let mut sql = select(query, cursor(query)?, limit);
     let found = sql.build().fetch_all(reading).await?;
@@ -127,14 +135,14 @@ pub async fn search(reading: &SqlitePool, folder: &Folder, query: &Query) -> Res
         Order::NewestFirst => last.filter(|_| hits.len() as u64 == u64::from(limit)),
         Order::OldestFirst => last.or_else(|| query.cursor.clone()).or_else(|| Some("0".to_owned())),
     };
-    Ok(Page { rows: read_rows(folder, hits).await?, next })
+    Ok(Page { rows: read_rows(content, hits).await?, next })
 }
 
 /// Returns the newest call of this id in this session; else a damaged range recorded since the session began, which may have
 /// contained it.
 pub async fn lookup(
     reading: &SqlitePool,
-    folder: &Folder,
+    content: &LogContent,
     session: &str,
     begun_ms: u64,
     call: &str,
@@ -146,13 +154,13 @@ pub async fn lookup(
         limit: Some(1),
         ..Query::default()
     };
-    if let Some(row) = search(reading, folder, &query).await?.rows.pop() {
+    if let Some(row) = search(reading, content, &query).await?.rows.pop() {
         return Ok(Some(row));
     }
     let sql = format!("{SELECT} WHERE kind = 4 AND at_ms >= $1 LIMIT 1");
     let found = sqlx::query(AssertSqlSafe(sql)).bind(integer(begun_ms)).fetch_all(reading).await;
     let hits = found?.iter().filter_map(Hit::from_row).collect();
-    Ok(read_rows(folder, hits).await?.pop())
+    Ok(read_rows(content, hits).await?.pop())
 }
 
 /// Ids of the earlier calls of a session.
@@ -292,8 +300,8 @@ impl Hit {
     }
 }
 
-async fn read_rows(folder: &Folder, hits: Vec<Hit>) -> Result<Vec<Row>, AuditError> {
-    let mut records = RecordReader { folder: folder.clone(), files: HashMap::new() };
+async fn read_rows(content: &LogContent, hits: Vec<Hit>) -> Result<Vec<Row>, AuditError> {
+    let mut records = RecordReader { content: content.clone(), files: HashMap::new() };
     let read = tokio::task::spawn_blocking(move || {
         hits.iter().map(|hit| records.row(hit)).collect::<io::Result<Vec<Row>>>()
     });
@@ -302,7 +310,7 @@ async fn read_rows(folder: &Folder, hits: Vec<Hit>) -> Result<Vec<Row>, AuditErr
 
 /// Reads records by position; caches the open segment files, since a page spans few of them.
 struct RecordReader {
-    folder: Folder,
+    content: LogContent,
     files: HashMap<u64, File>,
 }
 
@@ -316,7 +324,7 @@ impl RecordReader {
     ) -> Result<(RecordHeader, Vec<u8>), ReadError> {
         let file = match self.files.entry(segment) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(File::open(self.folder.segment(segment))?),
+            Entry::Vacant(entry) => entry.insert(File::open(self.content.folder.segment(segment))?),
         };
         let (header, payload) = read_from(file, offset)?;
         require((header.kind, header.of) == (kind, of))?;
@@ -361,17 +369,24 @@ impl RecordReader {
         require((header.sequence, header.at_ms) == (hit.sequence, hit.at_ms))?;
         match hit.kind {
             Kind::Call => {
-                let intent: CallIntent<'static> = serde_json::from_slice(&payload)?;
+                let mut intent: CallIntent<'static> = serde_json::from_slice(&payload)?;
                 require(RowKeys::from(&intent) == hit.keys)?;
+                row.arguments_deleted = open_call(self.content.keys.as_ref(), &payload, &mut intent)?;
                 row.call = Some(intent);
             }
             Kind::Admin => {
-                let act: AdminRecord<'static> = serde_json::from_slice(&payload)?;
+                let mut act: AdminRecord<'static> = serde_json::from_slice(&payload)?;
                 require(RowKeys::from(&act) == hit.keys)?;
+                row.arguments_deleted = open_act(self.content.keys.as_ref(), &payload, &mut act)?;
                 row.admin = Some(act);
             }
             // An effect has no organization of its own; its call has, found by sequence.
-            Kind::Effect => row.effect = Some(serde_json::from_slice(&payload)?),
+            Kind::Effect => {
+                let mut effect: EffectRecord<'static> = serde_json::from_slice(&payload)?;
+                let (keys, of) = (self.content.keys.as_ref(), header.of);
+                row.arguments_deleted = open_effect(keys, &payload, of, &mut effect)?;
+                row.effect = Some(effect);
+            }
             Kind::Recovery => row.recovery = Some(serde_json::from_slice(&payload)?),
             Kind::Damaged => {}
         }
@@ -406,6 +421,7 @@ fn row_of(hit: &Hit) -> Row {
         call: None,
         closed_at_ms: None,
         outcome: None,
+        arguments_deleted: false,
         effects_lost: None,
         of: hit.of,
         effect: None,

@@ -2,6 +2,7 @@
 
 mod chain;
 mod damage;
+mod kept;
 mod recovery;
 mod search;
 mod space;

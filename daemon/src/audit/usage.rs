@@ -131,6 +131,23 @@ pub(super) async fn report(
     Ok(fits.then(|| rows.iter().map(|row| row_of(row, &query.by)).collect()))
 }
 
+/// Sums the calls of each plugin from the day of `since_ms` on, of one organization or of all.
+pub(super) async fn calls_by_plugin(
+    reading: &SqlitePool,
+    organization: Option<&str>,
+    since_ms: u64,
+) -> Result<HashMap<String, u64>, AuditError> {
+    let mut sql = QueryBuilder::<Sqlite>::new(
+        "SELECT substr(tool, 1, instr(tool, '/') - 1) AS plugin, SUM(calls) AS calls FROM usage WHERE day >= ",
+    );
+    sql.push_bind(integer(since_ms / DAY_MS));
+    if let Some(organization) = organization {
+        sql.push(" AND organization = ").push_bind(organization.to_owned());
+    }
+    let rows = sql.push(" GROUP BY plugin").build().fetch_all(reading).await?;
+    Ok(rows.iter().map(|row| (row.get("plugin"), natural(row.get("calls")))).collect())
+}
+
 fn select(query: &UsageQuery) -> QueryBuilder<Sqlite> {
     let columns = |form: fn(UsageBy) -> &'static str| {
         query.by.iter().map(|by| form(*by)).collect::<Vec<_>>().join(", ")

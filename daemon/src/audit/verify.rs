@@ -5,7 +5,8 @@
 //! file `head`, see `anchor.rs`), an end that is missing or was rewritten. Not detected: calls that were never recorded, and a
 //! folder replaced together with the index by an older copy while the daemon was down. Recoveries that a crash does not explain
 //! stay in the chain and are listed. A recovery that lost acknowledged records makes every later report not ok: the chain
-//! continues after the remaining records and is intact without the lost ones.
+//! continues after the remaining records and is intact without the lost ones. A log that was cut (`retention.rs`) is read from the
+//! cut on, which a record of the chain must name.
 
 use std::fs::File;
 use std::io;
@@ -18,6 +19,7 @@ use super::reader::{ChainLink, Reader, Step};
 use super::record::{Anchor, AnchorSource, Corruption, NotedRecovery, VerifyReport};
 use super::record::{Recovery, Sha256};
 use super::recover::last_data;
+use super::retention::CutDetails;
 
 /// Verifies the log of a stopped daemon, with its key.
 pub fn verify_folder(dir: &std::path::Path, key: Option<&[u8; 32]>) -> Result<VerifyReport, StartError> {
@@ -28,42 +30,47 @@ pub fn verify_folder(dir: &std::path::Path, key: Option<&[u8; 32]>) -> Result<Ve
         Err(StartError::Corrupt { file, offset, what }) => (None, Some(Corruption { file, offset, what })),
         Err(error) => return Err(error),
     };
+    let cut = Sealer::new(key).read_cut(&folder)?;
     let anchor = if goal.is_some() { AnchorSource::HeadFile } else { AnchorSource::None };
-    let mut report = verify(&folder, goal, anchor, u64::MAX).map_err(StartError::io("verify", dir))?;
+    let mut report = verify(&folder, (goal, anchor), cut, u64::MAX).map_err(StartError::io("verify", dir))?;
     report.first_bad = unreadable.or(report.first_bad);
     Ok(with_verdict(report))
 }
 
 /// Verifies the log of this daemon, up to its last durable record.
-pub fn verify_live(folder: &Folder, durable: Anchor) -> io::Result<VerifyReport> {
-    verify(folder, Some(durable), AnchorSource::Daemon, durable.offset)
+pub fn verify_live(folder: &Folder, durable: Anchor, cut: Option<Anchor>) -> io::Result<VerifyReport> {
+    verify(folder, (Some(durable), AnchorSource::Daemon), cut, durable.offset)
 }
 
 fn verify(
     folder: &Folder,
-    goal: Option<Anchor>,
-    source: AnchorSource,
+    (goal, source): (Option<Anchor>, AnchorSource),
+    cut: Option<Anchor>,
     limit: u64,
 ) -> io::Result<VerifyReport> {
     let report = VerifyReport {
         ok: true,
         records: 0,
         segments: 0,
-        head: Anchor::empty(0),
+        head: cut.unwrap_or(Anchor::empty(0)),
+        cut,
         anchor: source,
         first_bad: None,
         suspicious: Vec::new(),
     };
     let newest = folder.segments()?.last().copied().unwrap_or(0);
-    let mut walk = ChainWalk { folder, goal, limit, link: ChainLink { hash: [0; 32], sequence: 1 }, report };
+    let begin = cut.unwrap_or(Anchor::empty(0));
+    let link = ChainLink { hash: begin.hash.0, sequence: begin.sequence + 1 };
+    let mut walk = ChainWalk { folder, goal, limit, link, cut_is_recorded: false, report };
     let live = source == AnchorSource::Daemon;
     let last = goal.map_or(newest, |head| if live { head.segment } else { newest.max(head.segment) });
-    for segment in 1..=last {
+    for segment in begin.segment + 1..=last {
         if !walk.read_segment(segment)? {
             break;
         }
     }
     walk.check_goal_reached();
+    walk.check_cut_recorded();
     Ok(with_verdict(walk.report))
 }
 
@@ -77,6 +84,8 @@ struct ChainWalk<'a> {
     goal: Option<Anchor>,
     limit: u64,
     link: ChainLink,
+    /// The chain has the record of the cut that the log begins after.
+    cut_is_recorded: bool,
     report: VerifyReport,
 }
 
@@ -115,6 +124,9 @@ impl ChainWalk<'_> {
                 Step::Record { offset, header, payload } => {
                     if header.kind == RecordKind::Recovery {
                         note_recovery(&mut self.report.suspicious, header.sequence, header.at_ms, payload);
+                    }
+                    if let (RecordKind::Admin, Some(cut)) = (header.kind, &self.report.cut) {
+                        self.cut_is_recorded |= CutDetails::is_recorded_in(payload, cut);
                     }
                     (header.sequence, offset)
                 }
@@ -155,6 +167,17 @@ impl ChainWalk<'_> {
                 reached.sequence, goal.sequence
             );
             self.report_damage(reached.segment.max(1), reached.offset, what);
+        }
+    }
+
+    fn check_cut_recorded(&mut self) {
+        if let Some(cut) = self.report.cut
+            && !self.cut_is_recorded
+            && self.report.first_bad.is_none()
+        {
+            let what =
+                format!("records up to {} are missing, and no record says that they were cut", cut.sequence);
+            self.report_damage(cut.segment + 1, 0, what);
         }
     }
 

@@ -10,15 +10,21 @@ use toolgate_cli::document::text_from;
 use toolgate_cli::{Failure, Printer, Remote, tool};
 use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
 
+use super::sign::{self, Keygen, Sign, Verify};
+
+use super::push::{self, PushOptions};
+
 const IMPORT_EXAMPLES: &str = "
   toolgate plugin import openapi shop.yaml --select tag:orders
-  toolgate plugin import openapi shop.yaml acme/shop";
+  toolgate plugin import openapi shop.yaml acme/shop
+  toolgate plugin push weather.wasm oci://registry.example.org/tools/weather:1.2.0
+  toolgate plugin push weather.wasm oci://127.0.0.1:5000/weather:test --plain-http";
 
 /// Default namespace of a definition that is printed.
 const NAMESPACE: &str = "imported";
 
 #[derive(Args)]
-#[command(after_help = format!("{}{IMPORT_EXAMPLES}", toolgate_cli::plugin::EXAMPLES))]
+#[command(after_help = format!("{}{IMPORT_EXAMPLES}{}", toolgate_cli::plugin::EXAMPLES, sign::EXAMPLES))]
 pub struct PluginOptions {
     #[command(flatten)]
     remote: Remote,
@@ -30,11 +36,19 @@ pub struct PluginOptions {
 enum PluginCommand {
     #[command(flatten)]
     Remote(toolgate_cli::plugin::PluginCommand),
+    /// Generate a key to sign plugin files with, and print its public part
+    Keygen(Keygen),
+    /// Sign a plugin file
+    Sign(Sign),
+    /// Verify the signature of a plugin file
+    Verify(Verify),
     /// Create a tool from an API without code
     Import {
         #[command(subcommand)]
         from: ImportCommand,
     },
+    /// Push a plugin file to an OCI registry, from which daemons load it
+    Push(Box<PushOptions>),
 }
 
 #[derive(Subcommand)]
@@ -78,6 +92,18 @@ pub fn run(options: PluginOptions, environment_token: Option<OsString>) -> Resul
         PluginCommand::Remote(command) => remote.run(environment_token, async |client, printer| {
             toolgate_cli::plugin::run(command, client, printer).await
         }),
+        PluginCommand::Push(options) => {
+            super::here(remote.json, async |printer| push::run(*options, printer).await)
+        }
+        PluginCommand::Keygen(options) => {
+            super::here(remote.json, async |printer| sign::keygen(&options, printer))
+        }
+        PluginCommand::Sign(options) => {
+            super::here(remote.json, async |printer| sign::sign(&options, printer).await)
+        }
+        PluginCommand::Verify(options) => {
+            super::here(remote.json, async |printer| sign::verify(&options, printer))
+        }
         PluginCommand::Import { from: ImportCommand::Openapi(options) } => match &options.name {
             None => super::here(remote.json, async |printer| {
                 let imported = import(&options, options.namespace.as_deref().unwrap_or(NAMESPACE), printer)?;

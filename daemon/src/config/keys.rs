@@ -14,6 +14,7 @@ use url::Url;
 
 use super::listen::Listen;
 use crate::credentials::{ReferencePrefix, VaultEngine};
+use crate::oci::is_registry_host;
 use crate::traces::parse_endpoint;
 
 const KIB: u64 = 1 << 10;
@@ -93,6 +94,8 @@ const VAULT_REFERENCES: TextFormat = TextFormat {
     example: "kv/tenants/{organization}/",
 };
 
+const REGISTRY_HOST: TextFormat =
+    TextFormat { accepts: is_registry_host, name: "`HOST` or `HOST:PORT`", example: "registry.example.org" };
 const SECURE_URL: TextFormat = TextFormat {
     accepts: is_secure_url,
     name: "URL with `https`, or with `http` for this machine",
@@ -139,9 +142,13 @@ pub const SECTIONS: &[Section] = &[
     SandboxSection::SECTION,
     Egress::SECTION,
     Compile::SECTION,
+    PluginsSection::SECTION,
+    ConsentSection::SECTION,
+    RegistrySection::SECTION,
     CredentialSection::SECTION,
     OauthSection::SECTION,
     IssuerSection::SECTION,
+    WebhookSection::SECTION,
     Audit::SECTION,
     Logging::SECTION,
     MetricsSection::SECTION,
@@ -238,10 +245,16 @@ settings! {
         egress: Egress;
         /// Limits of the compile worker.
         compile: Compile;
+        /// Which plugins are loaded.
+        plugins: PluginsSection;
+        /// Consent of organizations to plugins.
+        consent: ConsentSection;
         /// The root key, vaults and OAuth2 providers.
         credentials: CredentialSection;
         /// Access tokens of OAuth 2.1 authorization servers, for MCP.
         oauth: OauthSection;
+        /// The hosts that webhooks may have.
+        webhooks: WebhookSection;
         /// The audit log on disk.
         audit: Audit;
         /// The daemon's own log.
@@ -389,6 +402,55 @@ settings! {
 }
 
 settings! {
+    /// Which plugins are loaded.
+    PluginsSection in "plugins" {
+        /// Whether each loaded file needs a signature by a publisher's key. A signature that comes with a file must verify
+        /// in both cases. Built-in plugins need none.
+        signatures: Signatures = Signatures::Optional, ValueKind::OneOf(&["optional", "required"]);
+        /// A folder of plugin files, `NAMESPACE.wasm` each, with a signature in `NAMESPACE.wasm.sig`. A file that is added or
+        /// replaced is loaded, and a plugin whose file is removed is removed. By default none.
+        folder: Option<PathBuf> = None, ValueKind::Text;
+        /// The OCI registries that plugins may be loaded from. By default none.
+        registries: Option<Vec<RegistrySection>> = None, ValueKind::Tables(&RegistrySection::SECTION);
+        /// Timeout for getting a plugin from a registry.
+        registry_timeout_seconds: u64 = 120, number(1, 3_600);
+        /// Most plugins that an organization loads for itself, where the platform's policy allows it.
+        owned_per_organization: u64 = 20, number(0, 200);
+        /// Most bytes of their files, of which four versions of each plugin are kept.
+        owned_bytes_per_organization: u64 = 256 * MIB, number(0, 16 * GIB);
+    }
+}
+
+settings! {
+    /// An OCI registry that plugins may be loaded from.
+    RegistrySection in "plugins.registries" {
+        /// Its host, as `HOST` or `HOST:PORT`.
+        host: String = String::new(), ValueKind::TextFormat(&REGISTRY_HOST);
+        /// The user of a private registry. By default requests are anonymous.
+        username: Option<String> = None, ValueKind::Text;
+        /// A file with the password or the access token of the user. It is read before each load.
+        password_file: Option<PathBuf> = None, ValueKind::Text;
+        /// The password in the vault of `[credentials]`, as `MOUNT/PATH#FIELD`, instead of a file. It is read before each load.
+        password_vault_kv: Option<String> = None, ValueKind::TextFormat(&VAULT_KV);
+        /// Whether the registry is used without TLS. The password and the files are then readable on the network.
+        plain_http: bool = false, ValueKind::Switch;
+        /// Whether the host may resolve to private addresses. A registry without TLS always may.
+        private_network: bool = false, ValueKind::Switch;
+        /// A file with CA certificates, in PEM, to trust in addition to the public ones. By default none.
+        ca_file: Option<PathBuf> = None, ValueKind::Text;
+    }
+}
+
+settings! {
+    /// Consent of organizations to plugins.
+    ConsentSection in "consent" {
+        /// Whether an organization must accept a plugin that is neither built in nor marked `standard` in its grant before its
+        /// agents have the plugin's tools. `false` suits a daemon whose operator decides for every organization.
+        required: bool = true, ValueKind::Switch;
+    }
+}
+
+settings! {
     /// The root key that encrypts every stored credential, vaults and OAuth2 providers. Without a file, a variable or a
     /// vault the daemon generates the key `keys/root` in the data folder. It protects secrets if only the database leaks,
     /// but not if the whole data folder leaks.
@@ -478,10 +540,28 @@ settings! {
 }
 
 settings! {
+    /// The endpoints that organizations may announce approvals to. Links and callbacks in the announcements begin with
+    /// `credentials.public_url`.
+    WebhookSection in "webhooks" {
+        /// The hosts that webhooks may have, each `HOST:PORT`, or `HOST` for port 443. By default none.
+        hosts: Option<Vec<String>> = None, ValueKind::HostsWithPorts;
+        /// Those of `hosts` that may have private addresses, in the same form. By default none.
+        private_hosts: Option<Vec<String>> = None, ValueKind::HostsWithPorts;
+        /// Hosts that webhooks may have without TLS and at any address, each `HOST:PORT`, or `HOST` for port 80. Arguments of
+        /// calls are then readable on the network. By default none.
+        plain_http: Option<Vec<String>> = None, ValueKind::HostsWithPorts;
+    }
+}
+
+settings! {
     /// The audit log on disk.
     Audit in "audit" {
         /// Size of one segment file, which is preallocated.
         segment_bytes: u64 = 64 * MIB, number(MIB, GIB);
+        /// Days after which records are cut from the log, in whole segments. 0 keeps them for ever.
+        kept_days: u64 = 0, number(0, 36_500);
+        /// Size of the log above which its oldest segments are cut; two always stay. 0 is without limit.
+        kept_bytes: u64 = 0, number(0, 1 << 50);
         /// Reserved space, so that the outcomes of running calls can still be recorded on a full disk.
         reserve_bytes: u64 = 8 * MIB, number(256 * KIB, GIB);
     }
@@ -523,6 +603,15 @@ settings! {
         /// The lowest level that is logged.
         level: LogLevel = LogLevel::Info, ValueKind::OneOf(&["error", "warn", "info", "debug", "trace"]);
     }
+}
+
+/// Whether a plugin file needs a signature.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Signatures {
+    #[default]
+    Optional,
+    Required,
 }
 
 /// Whether the page-map scan finds the pages to reset.

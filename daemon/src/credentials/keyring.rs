@@ -23,7 +23,7 @@ use super::snapshot::{Credential, CredentialSnapshot, Keys, to_stored};
 use crate::store::{CredentialRow, RootKeyRow, RootKeyWrap, StoreError};
 
 /// Data keys that are re-encrypted at once. A write of a credential waits for one batch at most.
-const REWRAP_BATCH: usize = 200;
+pub const REWRAP_BATCH: usize = 200;
 
 /// The root keys in memory.
 pub struct Keyring {
@@ -54,7 +54,7 @@ pub enum UnsealOutcome {
 pub struct RootRotation {
     /// Id of the key that serves now.
     pub serving: String,
-    /// Secrets whose data key was re-encrypted.
+    /// Secrets of credentials and webhooks whose data key was re-encrypted.
     pub rewrapped: usize,
     /// Id of the old key while the store still needs it.
     pub previous: Option<String>,
@@ -264,6 +264,9 @@ impl Credentials {
         while let count @ 1.. = self.rewrap_batch().await? {
             rewrapped += count;
         }
+        while let count @ 1.. = self.rewrap_webhook_batch().await? {
+            rewrapped += count;
+        }
         let _writing = self.0.writes.lock().await;
         let keys = open_keys(&self.0.snapshot.load())?;
         let serving = keys.serving.id().to_string();
@@ -346,7 +349,7 @@ fn wrong_key(known: &KnownKeys) -> CallError {
     )
 }
 
-fn conflict(message: impl Into<String>, hint: impl Into<String>) -> CallError {
+pub fn conflict(message: impl Into<String>, hint: impl Into<String>) -> CallError {
     CallError::new(ErrorType::Conflict, message, hint)
 }
 

@@ -222,6 +222,16 @@ pub fn to_stored(sealed: &SealedSecret) -> SealedText {
     }
 }
 
+/// Decodes ciphertexts of the store; `None` for text that this version does not write.
+pub fn from_stored(sealed: &SealedText) -> Option<SealedSecret> {
+    let bytes = |text: &str| BASE64_STANDARD.decode(text).ok();
+    Some(SealedSecret {
+        root_key: RootKeyId::parse(&sealed.root_key)?,
+        wrapped_key: bytes(&sealed.wrapped_key)?,
+        secret: bytes(&sealed.secret)?,
+    })
+}
+
 impl CredentialSnapshot {
     pub fn new(keys: Keys) -> Self {
         Self { keys, organizations: HashMap::new() }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use toolgate_admission::{Checked, Unapproved, Verdict};
+use toolgate_admission::{Approval, Checked, Unapproved, Verdict};
 use toolgate_api::approval::ApprovalState;
 use toolgate_api::error::CallError;
 use toolgate_sandbox::Component;
 
 use super::{Attempt, Dispatcher, Origin, decide, events, record, rules_of};
 use crate::approvals::{self, ApprovalLookup, ApprovalStatus};
-use crate::call::{CallOutcome, OutcomeState, outer_id};
+use crate::call::{CallOutcome, OutcomeState, RequestedCall, outer_id};
 use crate::clock::now_ms;
 use crate::events::Events;
 use crate::sessions::{CallState, PendingCall, PendingOn, Session, Sessions};
@@ -20,6 +20,8 @@ pub(super) struct ApprovalUse {
     id: String,
     /// No use is left for another call.
     is_last: bool,
+    /// The arguments that the approver gave in place of the call's.
+    pub(super) instead: Option<Arc<str>>,
 }
 
 impl Dispatcher {
@@ -37,7 +39,7 @@ impl Dispatcher {
         let Attempt { session, call, origin, .. } = *attempt;
         let refused = |error| Box::new((CallOutcome::of_error(call, error), None));
         let found = parts.approvals.find(session, &call.id, &origin.principal, &unapproved, now_ms()).await;
-        let approvals::Use { id, approval, is_last } = match found.map_err(refused)? {
+        let approvals::Use { id, approval, is_last, instead } = match found.map_err(refused)? {
             ApprovalLookup::Used(used) => *used,
             ApprovalLookup::Pending(row, expired) => {
                 if let Some(expired) = expired {
@@ -54,7 +56,7 @@ impl Dispatcher {
             }
             ApprovalLookup::Refused(error) => return Err(refused(error)),
         };
-        let approval_use = ApprovalUse { id, is_last };
+        let approval_use = ApprovalUse { id, is_last, instead: instead.clone() };
         let snapshot = parts.registry.snapshot();
         let decided_again = match snapshot.revision == revision {
             true => Ok(unapproved),
@@ -66,8 +68,15 @@ impl Dispatcher {
                 Verdict::Refused(refusal) => Err(Box::new((CallOutcome::of_refusal(call, refusal), None))),
             },
         };
+        let approved = |unapproved: Unapproved<Component>| match &instead {
+            None => unapproved.approved_by(&approval).ok(),
+            Some(arguments) => {
+                let call = RequestedCall { arguments: Arc::clone(arguments), ..call.clone() };
+                approved_instead(&unapproved, &approval, decide(&rules_of(&snapshot, session), session, &call))
+            }
+        };
         let checked = decided_again
-            .and_then(|unapproved| unapproved.approved_by(&approval).map_err(|_| refused(approvals::void())));
+            .and_then(|unapproved| approved(unapproved).ok_or_else(|| refused(approvals::void())));
         match checked {
             Ok(checked) => Ok((checked, approval_use)),
             Err(outcome) => {
@@ -88,7 +97,7 @@ impl Dispatcher {
 
     /// Records that the call runs by an approval.
     pub(super) fn record_approval_use(&self, attempt: &Attempt<'_>, approval_use: Option<&ApprovalUse>) {
-        let Some(ApprovalUse { id, is_last }) = approval_use else { return };
+        let Some(ApprovalUse { id, is_last, .. }) = approval_use else { return };
         record::approval_use(&self.0.audit, attempt.entry, id);
         if *is_last {
             // Other calls that wait for this approval would wait for ever.
@@ -187,6 +196,19 @@ impl Dispatcher {
         session.pending_events().close();
         session.remove_files().await;
     }
+}
+
+/// The call with the approver's arguments, where the approval covers the call that asked and nothing but the arguments differs.
+fn approved_instead(
+    asked: &Unapproved<Component>,
+    approval: &Approval,
+    verdict: Verdict<Component>,
+) -> Option<Checked<Component>> {
+    let Verdict::NeedsApproval(other) = verdict else { return None };
+    let (given, binding) = (&approval.binding, other.binding());
+    let is_same = binding.tool == given.tool && binding.plugin == given.plugin && binding.rules == given.rules;
+    let given = Approval { binding, constraints: None };
+    (is_same && asked.is_covered_by(approval)).then(|| other.approved_by(&given).ok()).flatten()
 }
 
 /// Stops a running call. Ends a pending one, emits its end, and returns it with its outcome.

@@ -217,7 +217,9 @@ impl Dispatcher {
         }
         self.record_repeated(session);
         let AdmittedEntry { verdict, rules, revision, permits, .. } = admitted;
-        let decision = record::Decision { verdict: &verdict, catalogue: &rules.catalogue, revision };
+        let redacts_emails = record::redacts_emails(&rules);
+        let decision =
+            record::Decision { verdict: &verdict, catalogue: &rules.catalogue, revision, redacts_emails };
         let entry = match parts.audit.open(record::intent(decision, session, call, sha256, origin)) {
             Ok(entry) => entry,
             Err(error) => return withdraw(running, call, events, record::unrecordable(&error)),
@@ -340,6 +342,7 @@ impl Dispatcher {
             }
         };
         self.record_approval_use(attempt, approval.as_ref());
+        let instead = approval.as_ref().and_then(|used| used.instead.clone());
         let script = admitted.access().may_call_tools() && attempt.exchanges.is_none();
         let script = script.then(|| Script::new(self, attempt, &admitted, deadline));
         let context = self.context(&admitted, attempt, deadline, workspace, script.as_ref());
@@ -364,10 +367,18 @@ impl Dispatcher {
             Some(state) => script_end(attempt, state, &finished).by(&admitted),
             None => self.check_result(attempt, &admitted, &mut finished).await,
         };
-        record::effects(&self.0.audit, attempt.entry, &admitted, &finished);
+        let outcome = outcome.with_arguments_instead(instead.as_deref());
+        let organization = &attempt.session.setup.organization;
+        let redacts_emails = || self.0.registry.snapshot().redacts_emails(organization);
+        record::effects(&self.0.audit, attempt.entry, &admitted, &finished, redacts_emails);
         record::log_lines(attempt.session, attempt.call, &admitted, &finished);
         record::log_exception(attempt.session, &outcome, admitted.id());
         self.count_end(attempt.session, &outcome);
+        if finished.executed
+            && let Some(counters) = &admitted.plugin().counters
+        {
+            counters.count(outcome.error().map(|error| error.error_type));
+        }
         let on = pending_on(&outcome, admitted, attempt);
         (outcome, on)
     }
@@ -421,7 +432,7 @@ impl Dispatcher {
             },
             // From the thread's generator, which the system reseeds now and then: no system call for each call.
             seed: script.map_or_else(rand::random, |script| script.seed()),
-            settings: "{}".into(),
+            settings: admitted.settings().cloned(),
             upstreams: Some(self.0.upstreams.clone()),
             credentials: credentials_for(&self.0.credentials, session, admitted),
             before_effect: sync_intent_before_effect(entry),

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use toolgate_admission::{Admitted, Arguments, CallFacts, Catalogue, Refusal, ToolDescriptor, Verdict};
+use toolgate_admission::{
+    Admitted, Arguments, CallFacts, Catalogue, Refusal, Rules, ToolDescriptor, Verdict,
+};
 use toolgate_api::call::CallStatus;
 use toolgate_api::error::{CallError, ErrorType, Fault};
 use toolgate_api::limits::Limits;
@@ -18,7 +20,7 @@ use crate::audit::{
 };
 use crate::call::{self, RequestedCall, usage_record};
 use crate::logging::{AsJson, CAUGHT, GUESTS};
-use crate::redact::{redact, redact_effect, redact_unvalidated, secret_words};
+use crate::redact::{Secrets, redact, redact_effect, redact_unvalidated, secret_words};
 use crate::sessions::{PendingCall, PendingOn, RepeatedRefusals, Session};
 
 /// The decision on a call, and its inputs.
@@ -27,6 +29,13 @@ pub(super) struct Decision<'a> {
     pub verdict: &'a Charged,
     pub catalogue: &'a Catalogue<Component>,
     pub revision: u64,
+    /// E-mail addresses are not recorded.
+    pub redacts_emails: bool,
+}
+
+/// Whether the platform's or the organization's policy keeps e-mail addresses out of the log. An organization can only add it.
+pub(super) fn redacts_emails(rules: &Rules<Component>) -> bool {
+    rules.platform.document().redact.emails || rules.organization.document().redact.emails
 }
 
 /// The intent: the request, the verdict, and the rule that decided.
@@ -39,14 +48,17 @@ pub(super) fn intent<'a>(
 ) -> CallIntent<'a> {
     let recorded = RecordedVerdict::of(decision.catalogue, decision.verdict);
     // An unknown tool declares no `redact` pointers, so its arguments are not recorded.
-    let arguments = recorded.descriptor.and_then(|tool| match decision.verdict {
-        Verdict::Refused(_) if is_readable(&call.arguments) => {
-            redact_unvalidated(&call.arguments, &tool.redact, tool.input.source())
+    let arguments = recorded.descriptor.and_then(|tool| {
+        let secrets = Secrets { pointers: &tool.redact, emails: decision.redacts_emails };
+        match decision.verdict {
+            Verdict::Refused(_) if is_readable(&call.arguments) => {
+                redact_unvalidated(&call.arguments, secrets, tool.input.source())
+            }
+            Verdict::Refused(_) => None,
+            // The validated arguments: the gate maps names of properties back (M5).
+            Verdict::Run(facts) => redact(facts.arguments().raw(), secrets),
+            Verdict::NeedsApproval(facts) => redact(facts.arguments().raw(), secrets),
         }
-        Verdict::Refused(_) => None,
-        // The validated arguments: the gate maps names of properties back (M5).
-        Verdict::Run(facts) => redact(facts.arguments().raw(), &tool.redact),
-        Verdict::NeedsApproval(facts) => redact(facts.arguments().raw(), &tool.redact),
     });
     let recorded =
         intent_without_arguments(session, (&call.id, &call.tool), recorded, decision.revision, origin);
@@ -220,13 +232,20 @@ pub(super) fn repeated_intent<'a>(
 /// Records the effects of a call. A record that fails stops the log, and closing the entry reports it.
 ///
 /// Arguments that the tool declares secret are removed, also from URLs.
-pub(super) fn effects(audit: &Audit, entry: &Entry, admitted: &Admitted<Component>, finished: &FinishedCall) {
+pub(super) fn effects(
+    audit: &Audit,
+    entry: &Entry,
+    admitted: &Admitted<Component>,
+    finished: &FinishedCall,
+    redacts_emails: impl FnOnce() -> bool,
+) {
     if finished.effects.is_empty() {
         return;
     }
     let secrets = secret_words(admitted.arguments().raw(), &admitted.tool().redact);
+    let emails = redacts_emails();
     for effect in &finished.effects {
-        let record = EffectRecord { effect: effect.kind.into(), detail: redact_effect(effect, &secrets) };
+        let record = EffectRecord { effect: effect.kind.into(), detail: redact_effect(effect, &secrets, emails) };
         if let Err(error) = audit.effect(entry, record) {
             tracing::error!(%error, "an effect cannot be recorded");
         }

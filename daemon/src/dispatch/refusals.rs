@@ -51,8 +51,12 @@ impl Dispatcher {
         let outcome = CallOutcome::of_refusal(call, refusal.clone());
         let outcome = CallOutcome { duration: arrived.elapsed(), ..outcome };
         let verdict = Verdict::Refused(refusal);
-        let decision =
-            record::Decision { verdict: &verdict, catalogue: &rules.catalogue, revision: snapshot.revision };
+        let decision = record::Decision {
+            verdict: &verdict,
+            catalogue: &rules.catalogue,
+            revision: snapshot.revision,
+            redacts_emails: record::redacts_emails(&rules),
+        };
         let recorded = match self.0.audit.open(record::intent(decision, session, call, sha256, origin)) {
             Ok(entry) => self.0.audit.close(entry, record::outcome(&outcome)).await,
             Err(error) => Err(error),

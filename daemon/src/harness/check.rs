@@ -6,25 +6,21 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use toolgate_admission::{Descriptor, Rules, ToolDescriptor, Violation};
+use toolgate_admission::{Descriptor, Rules, ToolDescriptor};
 use toolgate_api::descriptor::{Example, LeftOut};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::FilesystemAccess;
 use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::read::ReadError;
 use toolgate_api::text::escape_for_display;
-use toolgate_sandbox::{CallClock, Component, LogLevel};
+use toolgate_sandbox::{Component, LogLevel};
 
-use super::{CallEnvironment, CompileTools, HarnessResult, PluginHarness, temporary_folder};
+use super::example::{self, ExampleRunner, error_text, excerpt};
+use super::{CompileTools, PluginHarness};
 
-/// The stopped clock of examples: 2025-01-01T00:00:00Z. An example of a tool that reads the clock has one right output.
-const EXAMPLE_TIME: Duration = Duration::from_secs(1_735_689_600);
-/// The fixed seed of examples, for the same reason.
-const EXAMPLE_SEED: [u8; 32] = [0; 32];
 /// A second seed that must give the same output, since calls in a daemon have random seeds.
 const SECOND_SEED: [u8; 32] = [1; 32];
 
@@ -341,13 +337,13 @@ async fn check_example(
     place: &str,
     workspace: Option<&Path>,
 ) -> Result<Option<Finding>, CallError> {
-    if let Err(violations) = tool.input.validate(&example.input) {
-        let message = violations.first().map_or("", Violation::sentence);
+    if let Some(message) = example::input_fault(tool, example) {
         return Ok(Some(EXAMPLE_REFUSED.at(format!("{place}/input"), message)));
     }
-    let run = |seed| run_example(harness, rules, tool, example, workspace, seed);
-    let first = run(EXAMPLE_SEED).await?;
-    let again = run(EXAMPLE_SEED).await?;
+    let runner = ExampleRunner { sandbox: &harness.sandbox, rules, files: workspace };
+    let run = |seed| runner.run(tool, example, seed);
+    let first = run(example::SEED).await?;
+    let again = run(example::SEED).await?;
     let output = match &first.outcome {
         Ok(output) => output,
         Err(error) => {
@@ -370,12 +366,10 @@ async fn check_example(
         let message = format!("`{}` gives another output the second time", tool.name);
         return Ok(Some(EXAMPLE_VARIES.at(place, message)));
     }
-    let (Some(shown), Ok(given)) = (&example.output, serde_json::from_str::<Value>(output)) else {
+    if example.output.is_none() {
         return Ok(None);
-    };
-    if *shown != given {
-        let message =
-            format!("the example shows `{}`, the tool returns `{}`", excerpt(shown), excerpt(&given));
+    }
+    if let Some(message) = example::difference(example, output) {
         return Ok(Some(EXAMPLE_DIFFERS.at(format!("{place}/output"), message)));
     }
     let other = run(SECOND_SEED).await?.outcome.unwrap_or_else(|error| error_text(&error));
@@ -384,61 +378,6 @@ async fn check_example(
         let message = format!("with other random numbers the tool returns `{}`", excerpt(&other));
         EXAMPLE_BY_CHANCE.at(format!("{place}/output"), message)
     }))
-}
-
-async fn run_example(
-    harness: &PluginHarness,
-    rules: &Rules<Component>,
-    tool: &ToolDescriptor,
-    example: &Example,
-    workspace: Option<&Path>,
-    seed: [u8; 32],
-) -> Result<HarnessResult, CallError> {
-    let folder = temporary_folder()?;
-    if let Some(workspace) = workspace {
-        copy_folder(workspace, folder.path()).map_err(|error| {
-            CallError::new(
-                ErrorType::InvalidRequest,
-                format!("`{}` cannot be copied for an example: {error}", workspace.display()),
-                "let `--workspace` name a folder whose files you may read, and the variable `TMPDIR` a folder outside of it with enough free space for a copy",
-            )
-        })?;
-    }
-    let environment = CallEnvironment {
-        workspace: Some(folder.path().to_owned()),
-        clock: CallClock::Stopped { at: EXAMPLE_TIME },
-        seed,
-    };
-    Ok(harness.call(rules, tool.wire.as_str(), &example.input.to_string(), &environment).await)
-}
-
-/// Copies files and folders. Symbolic links are skipped, since a workspace has none.
-fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(from)? {
-        let entry = entry?;
-        let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
-        if kind.is_dir() {
-            std::fs::create_dir(&target)?;
-            copy_folder(&entry.path(), &target)?;
-        } else if kind.is_file() {
-            std::fs::copy(entry.path(), &target)?;
-        }
-    }
-    Ok(())
-}
-
-fn error_text(error: &CallError) -> String {
-    format!("{}: {}", error.error_type.as_str(), error.message)
-}
-
-/// The first characters of a value.
-fn excerpt(value: &Value) -> String {
-    const CHARACTERS: usize = 200;
-    let text = value.to_string();
-    match text.char_indices().nth(CHARACTERS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@ use toolgate_api::policy::AgentDocument;
 
 use super::documents::{Strictness, document_response, documents, name, precondition, stored_warnings};
 use super::error_responses::{
-    AuditUnavailable, InvalidDocument, NoAgent, NoOrganization, PreconditionFailed, PreconditionRequired,
+    AssertionBroken, AuditUnavailable, InvalidDocument, NoAgent, NoOrganization, PreconditionFailed, PreconditionRequired,
     StoreUnreadable,
 };
 use super::extract::{Authenticated, Path, Query};
@@ -71,7 +71,7 @@ pub async fn get(
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NoOrganization, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
+        NoOrganization, PreconditionFailed, InvalidDocument, PreconditionRequired, AssertionBroken, AuditUnavailable,
     ),
 )]
 pub async fn put(

@@ -2,9 +2,8 @@
 
 use axum::extract::State;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use toolgate_api::approval::{ApprovalState, ApprovalView, DecisionRequest};
-use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::error::CallError;
 use toolgate_api::page::List;
 use utoipa::IntoParams;
 
@@ -17,7 +16,7 @@ use super::extract::{Authenticated, Path, Query};
 use super::path_params::ApprovalPath;
 use super::problem::Problem;
 use super::state::App;
-use crate::approvals::refusal;
+use crate::approvals;
 use crate::clock::now_ms;
 use crate::store::ApprovalRow;
 
@@ -100,37 +99,5 @@ pub async fn post(
 }
 
 fn view(row: ApprovalRow) -> Result<ApprovalView, Problem> {
-    let raw = |text: String| {
-        RawValue::from_string(text)
-            .map_err(|error| Problem::new(ErrorType::Internal, error.to_string(), "tell the operator"))
-    };
-    Ok(ApprovalView {
-        state: match refusal(&row, now_ms()) {
-            Some(_) if matches!(row.state, ApprovalState::Pending | ApprovalState::Approved) => {
-                ApprovalState::Expired
-            }
-            _ => row.state,
-        },
-        id: row.id,
-        organization: row.organization.to_string(),
-        agent: row.agent.to_string(),
-        session: row.session,
-        call: row.call,
-        user: row.user,
-        conversation: row.conversation,
-        channel: row.channel,
-        tool: row.tool,
-        plugin_version: row.plugin_version,
-        plugin_digest: row.plugin_digest,
-        arguments: raw(row.arguments)?,
-        rules: raw(row.rules)?,
-        asked_by: row.asked_by,
-        created_at: row.created_ms,
-        expires_at: row.expires_ms,
-        uses_left: row.uses_left,
-        constraints: row.constraints.map(raw).transpose()?,
-        reason: row.reason,
-        decided_by: row.decided_by,
-        decided_at: row.decided_ms,
-    })
+    Ok(approvals::view(row, now_ms())?)
 }

@@ -1,10 +1,20 @@
-//! Handlers of the audit log: search, and verification of the hash chain.
+//! Handlers of the audit log: search, export, and verification of the hash chain.
 
+use std::time::Duration;
+
+use axum::body::Body;
 use axum::extract::State;
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use futures_util::stream;
 use serde::Deserialize;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use toolgate_admission::Layer;
 use toolgate_api::audit::AuditPage;
+use toolgate_api::audit_export::ExportLine;
 use toolgate_api::error::ErrorType;
 use toolgate_api::name::Name;
 use utoipa::IntoParams;
@@ -14,7 +24,7 @@ use super::extract::{Authenticated, Query};
 use super::problem::Problem;
 use super::state::App;
 use crate::admin::audit_failure;
-use crate::audit::{self, Kind, Order, Row, Status, VerifyReport};
+use crate::audit::{self, Anchor, Audit, ExportQuery, Exporter, Kind, Order, Row, Status, VerifyReport};
 
 /// Filters of a search; a record must match all of them.
 #[derive(Deserialize, IntoParams)]
@@ -137,6 +147,149 @@ fn error_type(text: &str) -> Result<String, Problem> {
         let message = format!("`{shown}` is not an error type");
         Problem::new(ErrorType::InvalidRequest, message, "use one of those that `/openapi.json` lists")
     })
+}
+
+/// Interval of empty lines in a quiet stream, so that a lost connection shows.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Filters of an export.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ExportParameters {
+    /// Records of this organization. For owners, the filter is always their own organization.
+    organization: Option<String>,
+    /// Inclusive start of the time range, in milliseconds since 1970.
+    #[serde(default, deserialize_with = "super::extract::time_ms")]
+    #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
+    since_ms: Option<u64>,
+    /// Exclusive end of the time range, in milliseconds since 1970.
+    #[serde(default, deserialize_with = "super::extract::time_ms")]
+    #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
+    until_ms: Option<u64>,
+    /// Begin after this record: the `cursor` of the last line of an export, or the `sequence` of its last record.
+    #[serde(default, deserialize_with = "super::extract::time_ms")]
+    #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
+    after: Option<u64>,
+    /// Go on with new records as they become durable, until the token is revoked or the daemon stops. Without `after`, only
+    /// new records.
+    #[serde(default)]
+    #[param(required = false)]
+    follow: bool,
+}
+
+/// Export the audit log.
+///
+/// The response has one JSON object a line, in the order of the log: records with their hashes, which prove each record and,
+/// without filters, the whole chain; headers of segments; gaps, where records are damaged or were cut. The last line has
+/// the cursor to go on from; without it the export is incomplete. Arguments are decrypted, as far as the organization's
+/// data was not deleted. Owners, and auditors of one organization, get the records of that organization only. A quiet stream
+/// has an empty line now and then.
+#[utoipa::path(
+    get, path = "/v1/audit/export", tag = "audit", operation_id = "export_audit", params(ExportParameters),
+    responses(
+        (status = 200, description = "Lines of JSON.", content((ExportLine = "application/jsonl"))),
+        NoOrganization, StoreUnreadable,
+    ),
+)]
+pub async fn export(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Query(parameters): Query<ExportParameters>,
+) -> Result<Response, Problem> {
+    let asked = match &parameters.organization {
+        None => None,
+        Some(text) => Some(Name::parse(text).map_err(|_| Problem::not_found("organization"))?),
+    };
+    let organization = caller.may_audit(asked.as_ref())?;
+    let audit = app.audit().clone();
+    let follow = parameters.follow;
+    let after = match (parameters.after, follow) {
+        (None, true) => Some(audit.anchor().sequence),
+        (after, _) => after,
+    };
+    let query = ExportQuery {
+        organization: organization.map(|name| name.to_string()),
+        since_ms: parameters.since_ms,
+        until_ms: parameters.until_ms,
+        after,
+        hides_platform: caller.organization.is_some(),
+    };
+    // Subscribed before the export begins, so that no record is missed.
+    let changes = audit.durable_changes();
+    let exporter = audit.export(query).await.map_err(|error| audit_failure(&error))?;
+    let pending = app.dispatcher().parts().events.pending().clone();
+    let goal = audit.anchor();
+    let export = ExportStream {
+        exporter: Some(exporter),
+        goal,
+        audit,
+        changes: follow.then_some(changes),
+        revoked: caller.revoked.clone(),
+        pending,
+    };
+    let lines = stream::unfold(export, |mut export| async move {
+        let lines = export.next().await?;
+        Some((lines, export))
+    });
+    let headers = [(header::CONTENT_TYPE, "application/jsonl"), (header::CACHE_CONTROL, "no-store")];
+    Ok((headers, Body::from_stream(lines)).into_response())
+}
+
+/// The lines of an export as they are sent.
+struct ExportStream {
+    /// `None` once the last line was sent.
+    exporter: Option<Exporter>,
+    /// The last record to send, so far.
+    goal: Anchor,
+    audit: Audit,
+    /// New records, if they are followed.
+    changes: Option<watch::Receiver<u64>>,
+    revoked: CancellationToken,
+    /// Closed when the daemon stops; empty once its calls have ended.
+    pending: TaskTracker,
+}
+
+impl ExportStream {
+    /// The next lines. An error ends the stream without a last line.
+    async fn next(&mut self) -> Option<std::io::Result<Vec<u8>>> {
+        loop {
+            let mut exporter = self.exporter.take()?;
+            if self.revoked.is_cancelled() {
+                return None;
+            }
+            let goal = self.goal;
+            let reading =
+                tokio::task::spawn_blocking(move || exporter.read(goal).map(|lines| (exporter, lines)));
+            let (exporter, lines) = match reading.await.map_err(std::io::Error::other).flatten() {
+                Ok(read) => read,
+                Err(error) => {
+                    tracing::error!(%error, "the audit log cannot be exported");
+                    return Some(Err(error));
+                }
+            };
+            if !lines.is_empty() {
+                self.exporter = Some(exporter);
+                return Some(Ok(lines));
+            }
+            if !exporter.has_reached(goal) {
+                self.exporter = Some(exporter);
+                continue;
+            }
+            let Some(changes) = &mut self.changes else { return Some(Ok(exporter.end())) };
+            let is_quiet = tokio::select! {
+                biased;
+                () = self.revoked.cancelled() => return None,
+                changed = timeout(KEEP_ALIVE, changes.changed()) => changed.is_err(),
+                () = self.pending.wait() => return Some(Ok(exporter.end())),
+            };
+            self.goal = self.audit.anchor();
+            self.exporter = Some(exporter);
+            if is_quiet {
+                return Some(Ok(b"\n".to_vec()));
+            }
+        }
+    }
 }
 
 /// Verify the hash chain of the whole audit log.

@@ -6,7 +6,7 @@ use super::documents::{
     status, with_etag,
 };
 use super::error_responses::{
-    AuditUnavailable, InvalidDocument, NoConsentPending, NoCustomTool, NoCustomToolGrant, NoOrganization,
+    AssertionBroken, AuditUnavailable, InvalidDocument, NoConsentPending, NoCustomTool, NoCustomToolGrant, NoOrganization,
     PlatformNamespace, PreconditionFailed, PreconditionRequired, ServerDenied, ServerProtocolError,
     ServerUnavailable, StoreUnreadable, TooManyTools,
 };
@@ -83,7 +83,7 @@ pub async fn get(
     responses(
         (status = 200, description = "It is replaced.", body = CustomToolAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
         (status = 201, description = "It is made.", body = CustomToolAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
-        NoOrganization, PlatformNamespace, TooManyTools, ServerUnavailable, ServerDenied, ServerProtocolError, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
+        NoOrganization, PlatformNamespace, TooManyTools, ServerUnavailable, ServerDenied, ServerProtocolError, PreconditionFailed, InvalidDocument, PreconditionRequired, AssertionBroken, AuditUnavailable,
     ),
 )]
 pub async fn put(
@@ -109,7 +109,7 @@ pub async fn put(
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "delete_custom_tool",
     params(CustomToolPath, DeleteHeaders),
-    responses((status = 204, description = "It is gone."), NoCustomTool, PreconditionFailed, PreconditionRequired, AuditUnavailable),
+    responses((status = 204, description = "It is gone."), NoCustomTool, PreconditionFailed, PreconditionRequired, AssertionBroken, AuditUnavailable),
 )]
 pub async fn delete(
     State(app): State<App>,
@@ -147,7 +147,7 @@ pub async fn refresh(
     post, path = "/v1/orgs/{org}/tools/{namespace}/approve", tag = "custom tools", operation_id = "approve_custom_tool",
     params(CustomToolPath),
     request_body(content = ConsentRequest),
-    responses((status = 200, description = "It is in force.", body = CustomToolView), NoCustomTool, NoConsentPending, InvalidDocument, AuditUnavailable),
+    responses((status = 200, description = "It is in force.", body = CustomToolView), NoCustomTool, NoConsentPending, InvalidDocument, AssertionBroken, AuditUnavailable),
 )]
 pub async fn approve(
     State(app): State<App>,

@@ -11,7 +11,7 @@ use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
 use super::body::Json;
 use super::custom::own_tool;
 use super::error_responses::{
-    AuditUnavailable, InvalidDocument, NoOrganization, PlatformNamespace, TooManyTools, ToolExists,
+    AssertionBroken, AuditUnavailable, InvalidDocument, NoOrganization, PlatformNamespace, TooManyTools, ToolExists,
 };
 use super::extract::{Authenticated, Path};
 use super::path_params::OrgPath;
@@ -35,7 +35,7 @@ const SELECTORS: usize = 100;
     responses(
         (status = 200, description = "What would be made.", body = ImportView),
         (status = 201, description = "It is made.", body = ImportView),
-        NoOrganization, PlatformNamespace, ToolExists, TooManyTools, InvalidDocument, AuditUnavailable,
+        NoOrganization, PlatformNamespace, ToolExists, TooManyTools, InvalidDocument, AssertionBroken, AuditUnavailable,
     ),
 )]
 pub async fn post(

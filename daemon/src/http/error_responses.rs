@@ -113,9 +113,14 @@ macro_rules! error_responses {
 error_responses! {
     NoOrganization = NotFound, "no such organization, or it is not the token's";
     NoPlatformPolicy = NotFound, "the platform has no policy; every loaded tool is allowed";
+    NoAssertions = NotFound, "no such organization, it is not the token's, or there are no assertions";
+    AssertionBroken = Conflict, "an assertion would be broken; `details` has the agent, the tool and the rules that let the call through";
     NoPolicy = NotFound, "no such organization, it is not the token's, or it has no policy";
     NoAgent = NotFound, "no such agent, or its organization is not the token's";
     NoGrant = NotFound, "no such plugin is loaded, or nothing was granted to it";
+    NotInCatalogue = NotFound, "the organization may use no such plugin, or it is not the token's";
+    NoEnabledDocument = NotFound, "the organization has set nothing for such a plugin, or it is not the token's";
+    OtherVersion = Conflict, "the consent is to another version than the one that serves, or an assertion would be broken";
     NoCustomTool = NotFound, "no such tool, or its organization is not the token's";
     NoCustomToolGrant = NotFound, "the organization has no such tool, or nothing was granted to it";
     ToolExists = Conflict as 412, "the organization already has a tool of that namespace";
@@ -139,6 +144,10 @@ error_responses! {
     ResultTooLate = Expired, "the result came too late, or the session has ended";
     ResultMismatch = InvalidOutput as 422, "the result does not match the tool's output schema; the call stays open";
     NoCredential = NotFound, "no such credential or organization, or it is not the token's";
+    NoWebhook = NotFound, "no such webhook or organization, or it is not the token's";
+    HostNotGranted = NetworkDenied, "the operator has not granted the host of the URL to webhooks";
+    TooManyWebhooks = QuotaExceeded, "the organization has the maximum number of webhooks";
+    UnsignedCallback = Unauthenticated, "the callback is not signed by a webhook for this approval, or not in time";
     KeptInVault = Conflict, "the secret is in a vault, and must be changed there";
     Sealed = Unavailable, "the daemon has no root key to seal or open secrets with";
     TooManyCredentials = QuotaExceeded, "the organization has the maximum number of credentials";
@@ -154,6 +163,9 @@ error_responses! {
     WrongRootKey = InvalidRequest, "that is not the root key of this store";
     NoFile = NotFound, "no such file or session, or the token may not use the session";
     FileExists = Conflict as 412, "the path exists, and `If-None-Match: *` requires that it does not";
+    NoPublisherKey = NotFound, "no such key or organization, or it is not the token's";
+    InvalidPublisherKey = InvalidRequest, "the document is not valid; `details.pointer` is the position of the error";
+    NoWaitingVersion = Conflict, "no version waits for consent, or another one than the digest names";
     NoToken = NotFound, "no such token, or it is not of the caller's organization";
     LastOperator = Conflict, "it is the last token of an operator";
     SessionEnded = Expired, "the session was not used for too long and has ended";
@@ -161,7 +173,14 @@ error_responses! {
     PreconditionRequired = InvalidRequest as 428, "neither `If-Match` nor `If-None-Match` says what the write replaces";
     InvalidDocument = InvalidPolicy, "the document is not valid; `details.pointer` is the position of the error";
     InvalidPlugin = InvalidPlugin, "the file is not a plugin that follows the contract";
+    NoOwnedPlugin = NotFound, "the organization, if it is the token's, loaded no such plugin for itself";
+    OwnersLoadNothing = Forbidden, "the platform's policy does not let organizations load plugins";
+    OwnedNamespaceTaken = Conflict, "a plugin of the platform, a custom tool or another publisher has the namespace";
+    TooManyOwnedPlugins = QuotaExceeded, "the organization has as many plugins of its own, or as many bytes of them, as are kept";
     NamespaceTaken = Conflict, "the namespace is held by another publisher or by a built-in plugin";
+    NoRegistryPlugin = NotFound, "the registry has no plugin under that reference";
+    RegistryLogin = CredentialMissing, "the registry wants a login that the daemon does not have, or refuses it";
+    RegistryUnavailable = ApiUnavailable, "the registry does not respond, or not in time";
     BuiltInPlugin = Conflict, "the plugin is built in, and can only be disabled";
     NoPreviousVersion = Conflict, "no earlier version is kept";
     NotEmpty = Conflict, "the folder is not empty";

@@ -6,7 +6,7 @@ use toolgate_api::grant::Grant;
 
 use super::documents::{self, Strictness, grant_response};
 use super::error_responses::{
-    AuditUnavailable, InvalidDocument, NoGrant, NoPlugin, PreconditionFailed, PreconditionRequired,
+    AssertionBroken, AuditUnavailable, InvalidDocument, NoGrant, NoPlugin, PreconditionFailed, PreconditionRequired,
     StoreUnreadable,
 };
 use super::extract::{Authenticated, Path, Query};
@@ -55,7 +55,7 @@ pub async fn get(
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        NoPlugin, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
+        NoPlugin, PreconditionFailed, InvalidDocument, PreconditionRequired, AssertionBroken, AuditUnavailable,
     ),
 )]
 pub async fn put(

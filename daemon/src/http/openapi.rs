@@ -36,6 +36,8 @@ use super::guard::SCHEME;
         (name = "health", description = "Whether the daemon lives and takes work, and what it serves."),
         (name = "custom tools", description = "Tools that an organization makes without code: of an HTTP API, or of an MCP server."),
         (name = "plugins", description = "What the daemon can run: components with tools, loaded while it serves."),
+        (name = "catalogue", description = "What an organization may use, has enabled and has accepted."),
+        (name = "publishers", description = "Keys that prove who published a plugin file."),
         (name = "organizations", description = "The tenants, and what holds for each of them."),
         (name = "policies", description = "What there is for everybody, and what each organization has of it."),
         (name = "agents", description = "For whom calls are made, and what each may call."),
@@ -44,11 +46,12 @@ use super::guard::SCHEME;
         (name = "sessions", description = "One conversation of one agent, with a workspace of its own."),
         (name = "calls", description = "Calling tools: what this is all for."),
         (name = "approvals", description = "Calls that wait for a person, and what was decided."),
+        (name = "webhooks", description = "Where approvals are announced, and decisions that come back."),
         (name = "events", description = "What happens, as it happens."),
         (name = "files", description = "The workspace of a session, which a tool sees as `/workspace`."),
         (name = "audit", description = "The log of every call and every act of administration, chained so that tampering shows."),
     ),
-    components(schemas(toolgate_api::problem::Problem)),
+    components(schemas(toolgate_api::problem::Problem, toolgate_api::webhook::WebhookMessage)),
     modifiers(&BearerToken),
 )]
 struct Outline;

@@ -81,8 +81,8 @@ pub async fn put(
 
 /// Delete an organization with its agents, sessions, credentials and tokens.
 ///
-/// Running calls are cancelled, and none of its resources can be used any more. Its records in the audit log are
-/// kept.
+/// Running calls are cancelled, and none of its resources can be used any more. Its data is deleted as by `DELETE
+/// /v1/orgs/{org}/data`; its records in the audit log are kept, without arguments.
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "delete_organization",
     params(OrgPath, DeleteHeaders),
@@ -97,5 +97,25 @@ pub async fn delete(
     let organization = name(&organization)?;
     let precondition = precondition(&headers)?;
     app.admin().delete_organization(app.actor(&caller), &organization, &precondition).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Delete an organization's data.
+///
+/// Its sessions end with their workspaces and recorded answers, its approvals and messages are deleted, and the key that
+/// encrypts the arguments of its calls in the audit log is thrown away: records stay, and so does the hash chain, with
+/// `arguments_deleted`. Documents, credentials and tokens stay. A new key encrypts what follows.
+#[utoipa::path(
+    delete, path = "/v1/orgs/{org}/data", tag = "organizations", operation_id = "delete_organization_data",
+    params(OrgPath),
+    responses((status = 204, description = "It is gone."), NoOrganization, AuditUnavailable),
+)]
+pub async fn delete_data(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(organization): Path<String>,
+) -> Result<StatusCode, Problem> {
+    let organization = name(&organization)?;
+    app.admin().delete_organization_data(app.actor(&caller), &organization).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -40,10 +40,67 @@ pub(super) struct CredentialPath {
     name: String,
 }
 
+/// Path of a publisher's key.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct PublisherKeyPath {
+    /// The key's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme-2026")]
+    name: String,
+}
+
+/// Path of a publisher's key of an organization.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct OrgPublisherKeyPath {
+    /// The organization's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
+    org: String,
+    /// The key's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme-2026")]
+    name: String,
+}
+
+/// Path of a webhook.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct WebhookPath {
+    /// The organization's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
+    org: String,
+    /// The webhook's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "chat")]
+    name: String,
+}
+
+/// Headers of a signed callback.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(super) struct CallbackHeaders {
+    /// The present time in seconds since 1970, within five minutes of the daemon's clock.
+    #[param(rename = "Toolgate-Timestamp", value_type = String, required = false, example = "1700000000")]
+    timestamp: Option<String>,
+    /// `v1=` and the HMAC-SHA256, in hexadecimal digits, of timestamp, dot and body under the secret of the webhook.
+    #[param(rename = "Toolgate-Signature", value_type = String, required = false)]
+    signature: Option<String>,
+}
+
 /// Path of a plugin.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(super) struct PluginPath {
+    /// The plugin's namespace: lower-case words joined by hyphens.
+    #[param(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40, example = "arithmetic")]
+    namespace: String,
+}
+
+/// Path of a plugin as an organization has it.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct EnabledPath {
+    /// The organization's name.
+    #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64, example = "acme")]
+    org: String,
     /// The plugin's namespace: lower-case words joined by hyphens.
     #[param(pattern = "^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length = 40, example = "arithmetic")]
     namespace: String,

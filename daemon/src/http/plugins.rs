@@ -1,28 +1,33 @@
 //! Plugins over HTTP: load, list, replace, roll back, disable, enable and remove.
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use serde::Deserialize;
 use toolgate_admission::{Warning, description_warnings, grant_warnings};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
 use toolgate_api::page::List;
-use toolgate_api::plugin::{PluginLoaded, PluginView};
-use utoipa::IntoParams;
+use toolgate_api::plugin::{PluginApproval, PluginApproved, PluginLoaded, PluginView, RegistryLoad};
+use utoipa::{IntoParams, ToSchema};
 
-use super::body;
+use super::body::{self, Json};
 use super::error_responses::{
-    AuditUnavailable, BuiltInPlugin, InvalidPlugin, NamespaceTaken, NoPlugin, NoPreviousVersion,
+    AssertionBroken, AuditUnavailable, BuiltInPlugin, InvalidPlugin, NamespaceTaken, NoPlugin,
+    NoPreviousVersion, NoRegistryPlugin, NoWaitingVersion, RegistryLogin, RegistryUnavailable,
 };
 use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;
 use super::path_params::PluginPath;
 use super::problem::Problem;
+use super::registry_loads;
 use super::schema::ComponentFile;
 use super::state::App;
 use crate::documents::warning_view;
-use crate::plugins::ExpectedPlugin;
+use crate::plugins::{CanaryShare, LoadRequest, LoadSource};
 
 /// Organizations that a warning names.
 const NAMED_OWNERS: usize = 10;
@@ -34,9 +39,25 @@ const NAMED_OWNERS: usize = 10;
 pub struct UploadQuery {
     /// The version that the file must have.
     version: Option<String>,
+    /// The share of the calls that a new version gets at first, in percent. It must look the same to models as the version
+    /// that serves the others, and is returned if it fails more often. `approve` gives it all calls, and `rollback` none.
+    #[param(minimum = 1, maximum = 50)]
+    canary: Option<u8>,
+    /// `hints` confirms the hints of exactly this file: the gate believes what its tools say of their effects. Without it the
+    /// tools count as changing, destructive and open-world until an approval or the grant confirms them.
+    #[param(inline)]
+    confirm: Option<Confirm>,
 }
 
-async fn with_warnings(app: &App, namespace: &Namespace, plugin: PluginView) -> PluginLoaded {
+/// What the caller confirms with a load.
+#[derive(Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Confirm {
+    /// The hints of its tools.
+    Hints,
+}
+
+pub(super) async fn with_warnings(app: &App, namespace: &Namespace, plugin: PluginView) -> PluginLoaded {
     let mut warnings = app.parts().plugins.warnings(namespace, &plugin).await;
     let snapshot = app.parts().registry.snapshot();
     let owners = snapshot.owners_of(namespace);
@@ -94,19 +115,22 @@ pub async fn get(
 
 /// Load a plugin, or a new version of one.
 ///
-/// The request body is the component. The daemon compiles it, checks its imports, calls `describe`, and validates the
-/// description against the contract. If any step fails, the previous version continues to serve. The request waits
+/// The request body is the component, or, as JSON, a reference to it in an OCI registry of the settings. The tag of a reference
+/// is resolved once: the version stays, wherever the tag moves. The daemon compiles it, checks its imports, calls `describe`, and validates the
+/// description against the contract. A version that differs from the serving one in what models see or calls may do is
+/// `quarantined`: it waits for `approve`, and its `diff` says how it differs. If any step fails, the previous version continues to serve. The request waits
 /// for the result; with `Prefer: respond-async` it returns 202 at once, and `GET` shows the result later. Running
 /// calls end on the version that they started with.
 #[utoipa::path(
     put, path = "/v1/plugins/{namespace}", tag = "plugins", operation_id = "put_plugin",
     params(PluginPath, UploadQuery,
-        ("Prefer" = Option<String>, Header, description = "`respond-async` not to wait (RFC 7240).", example = "respond-async")),
-    request_body(content = ComponentFile, content_type = "application/wasm", description = "The component. How large it may be is a setting, 64 MiB by default."),
+        ("Prefer" = Option<String>, Header, description = "`respond-async` not to wait (RFC 7240).", example = "respond-async"),
+        ("Toolgate-Signature" = Option<String>, Header, description = "The signature of the file by its publisher: a DSSE envelope, JSON in base64.")),
+    request_body(content((ComponentFile = "application/wasm"), (RegistryLoad = "application/json")), description = "The component, or a reference to it. How large it may be is a setting, 64 MiB by default."),
     responses(
-        (status = 200, description = "It serves.", body = PluginLoaded),
+        (status = 200, description = "It serves, or waits for consent.", body = PluginLoaded),
         (status = 202, description = "It is being loaded.", body = PluginView),
-        NamespaceTaken, InvalidPlugin, AuditUnavailable,
+        NoRegistryPlugin, RegistryLogin, RegistryUnavailable, NamespaceTaken, InvalidPlugin, AssertionBroken, AuditUnavailable,
     ),
 )]
 pub async fn put(
@@ -118,17 +142,21 @@ pub async fn put(
 ) -> Result<Response, Problem> {
     let namespace = parse_namespace(&namespace)?;
     body::expect_unencoded(request.headers())?;
-    expect_wasm(&request)?;
     let wait = !prefers_async(&request)?;
+    if is_json(&request)? {
+        let wanted = load_request(namespace, query, request.headers())?;
+        return registry_loads::load(app, caller, wanted, wait, request).await;
+    }
+    expect_wasm(&request)?;
+    let wanted = load_request(namespace.clone(), query, request.headers())?;
     let limit_bytes = app.settings().http.plugin_bytes;
     let body = body::read(&app, caller.organization.as_ref(), request.into_body(), limit_bytes).await?;
     let file = body.bytes().clone();
-    let expected = ExpectedPlugin { namespace: namespace.clone(), version: query.version };
     if wait {
-        let plugin = app.admin().load_plugin(app.actor(&caller), file, expected).await?;
+        let plugin = app.admin().load_plugin(app.actor(&caller), file, wanted).await?;
         return Ok(axum::Json(with_warnings(&app, &namespace, plugin).await).into_response());
     }
-    let (load, view) = app.parts().plugins.start_background_load(file, expected);
+    let (load, view) = app.parts().plugins.start_background_load(file, wanted);
     let loading = app.clone();
     app.0.background.spawn(async move {
         loading.admin().run_background_load(loading.actor(&caller), &load).await;
@@ -156,13 +184,36 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Consent to a version that waits for it, or give a canary all calls.
+///
+/// The version with this digest serves, with its hints confirmed. If it asks for other capabilities or limits than the
+/// version before, the plugin's grant is removed, unless `keep_grant` is set; `grant` of the response tells. Approvals of
+/// calls were for the version before, and are void.
+#[utoipa::path(
+    post, path = "/v1/plugins/{namespace}/approve", tag = "plugins", operation_id = "approve_plugin",
+    params(PluginPath), request_body = PluginApproval,
+    responses(
+        (status = 200, description = "It serves.", body = PluginApproved),
+        NoPlugin, NoWaitingVersion, InvalidPlugin, AssertionBroken, AuditUnavailable,
+    ),
+)]
+pub async fn approve(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(namespace): Path<String>,
+    Json(approval): Json<PluginApproval>,
+) -> Result<axum::Json<PluginApproved>, Problem> {
+    let namespace = parse_namespace(&namespace)?;
+    Ok(axum::Json(app.admin().approve_plugin(app.actor(&caller), &namespace, &approval).await?))
+}
+
 /// Serve the previous version again.
 ///
 /// Four versions are kept. The version that is rolled back from is kept until a newer one is loaded.
 #[utoipa::path(
     post, path = "/v1/plugins/{namespace}/rollback", tag = "plugins", operation_id = "rollback_plugin",
     params(PluginPath),
-    responses((status = 200, description = "The version before serves.", body = PluginView), NoPlugin, NoPreviousVersion, AuditUnavailable),
+    responses((status = 200, description = "The version before serves.", body = PluginView), NoPlugin, NoPreviousVersion, AssertionBroken, AuditUnavailable),
 )]
 pub async fn rollback(
     State(app): State<App>,
@@ -197,7 +248,7 @@ pub async fn disable(
 #[utoipa::path(
     post, path = "/v1/plugins/{namespace}/enable", tag = "plugins", operation_id = "enable_plugin",
     params(PluginPath),
-    responses((status = 200, description = "It takes calls.", body = PluginView), NoPlugin, AuditUnavailable),
+    responses((status = 200, description = "It takes calls.", body = PluginView), NoPlugin, AssertionBroken, AuditUnavailable),
 )]
 pub async fn enable(
     State(app): State<App>,
@@ -218,6 +269,14 @@ pub(super) fn parse_namespace(namespace: &str) -> Result<Namespace, Problem> {
     })
 }
 
+fn canary_share(percent: Option<u8>) -> Result<Option<CanaryShare>, Problem> {
+    let Some(percent) = percent else { return Ok(None) };
+    CanaryShare::from_percent(percent).map(Some).ok_or_else(|| {
+        let message = format!("`canary` is {percent}, and the share of a canary is 1 to 50 percent");
+        Problem::new(ErrorType::InvalidRequest, message, "leave `canary` out for all calls, or give 1 to 50")
+    })
+}
+
 /// Whether the client prefers an asynchronous response (`Prefer: respond-async`, RFC 7240).
 fn prefers_async(request: &Request) -> Result<bool, Problem> {
     let preferences =
@@ -225,7 +284,41 @@ fn prefers_async(request: &Request) -> Result<bool, Problem> {
     Ok(preferences.split(',').any(|preference| preference.trim().eq_ignore_ascii_case("respond-async")))
 }
 
-fn expect_wasm(request: &Request) -> Result<(), Problem> {
+fn load_request(
+    namespace: Namespace,
+    query: UploadQuery,
+    headers: &HeaderMap,
+) -> Result<LoadRequest, Problem> {
+    Ok(LoadRequest {
+        version: query.version,
+        canary: canary_share(query.canary)?,
+        signature: signature(headers)?,
+        confirm_hints: query.confirm.is_some(),
+        ..LoadRequest::new(namespace, LoadSource::Upload)
+    })
+}
+
+/// The envelope in `Toolgate-Signature`, JSON in base64.
+pub(super) fn signature(headers: &HeaderMap) -> Result<Option<Bytes>, Problem> {
+    let name = HeaderName::from_static("toolgate-signature");
+    let Some(text) = super::header::header(headers, &name)? else { return Ok(None) };
+    let envelope = STANDARD.decode(text).map_err(|_| {
+        Problem::new(
+            ErrorType::InvalidRequest,
+            "the header `Toolgate-Signature` is not base64",
+            "send the file that `toolgate plugin sign` writes in base64, or use `toolgate plugin load`",
+        )
+    })?;
+    Ok(Some(envelope.into()))
+}
+
+/// Whether the body names a plugin in a registry, instead of being one.
+pub(super) fn is_json(request: &Request) -> Result<bool, Problem> {
+    let content_type = super::header::header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or("");
+    Ok(content_type.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/json"))
+}
+
+pub(super) fn expect_wasm(request: &Request) -> Result<(), Problem> {
     let content_type = super::header::header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or("");
     if content_type.split(';').next().unwrap_or("").trim().eq_ignore_ascii_case("application/wasm") {
         return Ok(());
@@ -233,6 +326,6 @@ fn expect_wasm(request: &Request) -> Result<(), Problem> {
     Err(Problem::new(
         ErrorType::InvalidRequest,
         "the body is not declared as a component",
-        "send the file itself with the header `Content-Type: application/wasm`",
+        "send the file itself with the header `Content-Type: application/wasm`, or a reference to a registry as JSON",
     ))
 }

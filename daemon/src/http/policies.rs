@@ -3,7 +3,7 @@ use toolgate_api::policy::{OrgDocument, PlatformDocument};
 
 use super::documents::{self, Strictness, document_response, name, stored_warnings};
 use super::error_responses::{
-    AuditUnavailable, InvalidDocument, NoOrganization, NoPlatformPolicy, NoPolicy, PreconditionFailed,
+    AssertionBroken, AuditUnavailable, InvalidDocument, NoOrganization, NoPlatformPolicy, NoPolicy, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
 };
 use super::extract::{Authenticated, Path, Query};
@@ -40,7 +40,7 @@ pub async fn get_platform(State(app): State<App>, _: Authenticated) -> Result<Re
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
+        PreconditionFailed, InvalidDocument, PreconditionRequired, AssertionBroken, AuditUnavailable,
     ),
 )]
 pub async fn put_platform(
@@ -99,7 +99,7 @@ pub async fn get(
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
         (status = 201, description = "It is made.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
-        NoOrganization, PreconditionFailed, InvalidDocument, PreconditionRequired, AuditUnavailable,
+        NoOrganization, PreconditionFailed, InvalidDocument, PreconditionRequired, AssertionBroken, AuditUnavailable,
     ),
 )]
 pub async fn put(

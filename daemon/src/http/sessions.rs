@@ -5,10 +5,11 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use toolgate_admission::{OrgRules, SessionFacts};
+use toolgate_admission::{OrgRules, Rules, SessionFacts};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::session::{SessionRequest, SessionView};
+use toolgate_sandbox::Component;
 
 use super::body::Json;
 use super::dialects::tools::definition;
@@ -89,18 +90,26 @@ pub(super) async fn open(
 ) -> Result<(Arc<Session>, Vec<VisibleTool>), Problem> {
     let facts = SessionFacts { channel: setup.channel.clone(), ..SessionFacts::default() };
     app.parts().registry.wait_for_tools_of(&setup.organization, &setup.agent).await;
-    let snapshot = app.parts().registry.snapshot();
-    let rules =
-        snapshot.rules(&setup.organization, &setup.agent).ok_or_else(|| Problem::not_found("agent"))?;
-    check_channel(&rules.organization, setup.channel.as_deref())?;
-    if setup.channel.is_none() && rules.platform.document().channel_required {
-        return Err(no_channel(&rules.organization));
-    }
+    let rules = match rules_of(app, &setup) {
+        Ok(rules) => rules,
+        Err(Problem(refusal)) => return Err(app.admin().refuse_session(actor, &setup, refusal).await.into()),
+    };
     let tools = VisibleTool::all(&rules, &facts);
     let session = app.admin().open_session(actor, setup, facts, &rules).await?;
     let log = &app.parts().dispatcher.parts().log;
     log.agent_loaded(&session.setup, tools.len(), &Names(&tools));
     Ok((session, tools))
+}
+
+/// The rules of the session's agent, if it exists and can be reached on the session's channel.
+fn rules_of(app: &App, setup: &SessionSetup) -> Result<Rules<Component>, Problem> {
+    let rules = app.parts().registry.snapshot().rules(&setup.organization, &setup.agent);
+    let rules = rules.ok_or_else(|| Problem::not_found("agent"))?;
+    check_channel(&rules.organization, setup.channel.as_deref())?;
+    match setup.channel.is_none() && rules.platform.document().channel_required {
+        true => Err(no_channel(&rules.organization)),
+        false => Ok(rules),
+    }
 }
 
 /// Get a session.

@@ -19,6 +19,7 @@ use crate::clock::now_ms;
 use crate::config::Config;
 use crate::dispatch::Dispatcher;
 use crate::identity::{AccessTokens, Caller};
+use crate::plugins::{OrganizationRegistries, Registries};
 use crate::sessions::Session;
 
 /// Time after the drain deadline for running changes, and for the responses of cancelled calls.
@@ -43,6 +44,10 @@ pub struct AppParts {
     pub bodies: BodyMemory,
     /// The access tokens of authorization servers, if there are any.
     pub access_tokens: Option<AccessTokens>,
+    /// The registries that plugins may be loaded from.
+    pub registries: Registries,
+    /// The registries that organizations may load plugins from; none where they cannot.
+    pub organization_registries: Option<OrganizationRegistries>,
     /// The MCP server.
     pub mcp: Mcp,
     /// Background tasks that outlive their requests.

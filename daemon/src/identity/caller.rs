@@ -75,6 +75,32 @@ impl Access {
 }
 
 impl Caller {
+    /// The approver that a webhook is (G18). Ids of tokens have no colon.
+    pub fn of_webhook(organization: &Name, webhook: &Name) -> Self {
+        Self {
+            token_id: format!("webhook:{webhook}").into(),
+            role: Role::Approver,
+            organization: Some(organization.clone()),
+            agents: None,
+            revoked: CancellationToken::new(),
+            expires_ms: None,
+            addresses: None,
+        }
+    }
+
+    /// The daemon itself, which acts as an operator where the settings ask for an act. No token has its id.
+    pub fn daemon() -> Self {
+        Self {
+            token_id: "toolgate".into(),
+            role: Role::Operator,
+            organization: None,
+            agents: None,
+            revoked: CancellationToken::new(),
+            expires_ms: None,
+            addresses: None,
+        }
+    }
+
     /// Whether the token is neither revoked nor expired.
     pub fn is_valid(&self, now_ms: u64) -> bool {
         !self.revoked.is_cancelled() && self.expires_ms.is_none_or(|end| now_ms < end)

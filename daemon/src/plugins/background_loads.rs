@@ -15,7 +15,8 @@ use toolgate_api::plugin::{PluginState, PluginView};
 
 use super::history::compiling_view;
 use super::load::digest_of;
-use super::{ExpectedPlugin, Plugins};
+use super::{LoadRequest, LoadSource, Plugins};
+use crate::oci::{Pulled, Reference};
 
 /// The background loads of each namespace, oldest first.
 #[derive(Default)]
@@ -33,38 +34,58 @@ pub(super) struct LoadToken(Arc<CancellationToken>);
 /// A registered load that [`Plugins::run_background_load`] executes.
 pub struct BackgroundLoad {
     file: Bytes,
-    expected: ExpectedPlugin,
+    request: LoadRequest,
     pub(super) token: LoadToken,
 }
 
 impl BackgroundLoad {
     pub fn namespace(&self) -> &Namespace {
-        &self.expected.namespace
+        &self.request.namespace
     }
 }
 
 impl Plugins {
     /// Registers a background load, and returns it with its view while it compiles.
-    pub fn start_background_load(
-        &self,
-        file: Bytes,
-        expected: ExpectedPlugin,
-    ) -> (BackgroundLoad, PluginView) {
-        let view = compiling_view(&expected.namespace, &digest_of(&file));
-        let load = BackgroundLoad { file, expected, token: LoadToken::default() };
-        self.0.background.add(&load.expected.namespace, view.clone(), load.token.clone());
+    pub fn start_background_load(&self, file: Bytes, request: LoadRequest) -> (BackgroundLoad, PluginView) {
+        let view = compiling_view(&request.namespace, &digest_of(&file));
+        let load = BackgroundLoad { file, request, token: LoadToken::default() };
+        self.0.background.add(&load.request.namespace, view.clone(), load.token.clone());
         (load, view)
+    }
+
+    /// Registers a background load whose file is still in a registry.
+    pub fn start_background_pull(&self, request: LoadRequest) -> (BackgroundLoad, PluginView) {
+        let mut view = compiling_view(&request.namespace, &digest_of(&[]));
+        view.digest.clear();
+        let load = BackgroundLoad { file: Bytes::new(), request, token: LoadToken::default() };
+        self.0.background.add(&load.request.namespace, view.clone(), load.token.clone());
+        (load, view)
+    }
+
+    /// Gets the file of a registered load. Returns `CANCELLED` if the plugin is removed meanwhile.
+    pub async fn pull_for(
+        &self,
+        load: &mut BackgroundLoad,
+        pulling: impl Future<Output = Result<Pulled, CallError>>,
+        reference: &Reference,
+    ) -> Result<(), CallError> {
+        let Pulled { file, signature, digest } = load.token.run_until_cancelled(pulling).await?;
+        load.file = file;
+        load.request.signature = load.request.signature.take().or(signature);
+        load.request.source =
+            LoadSource::Registry { reference: reference.to_string(), digest: digest.to_string() };
+        Ok(())
     }
 
     /// Runs [`Plugins::load`] for a registered load. Returns `CANCELLED` if the plugin is removed meanwhile.
     pub async fn run_background_load(&self, load: &BackgroundLoad) -> Result<PluginView, CallError> {
-        self.load_with_token(&load.token, load.file.clone(), load.expected.clone()).await
+        self.load_with_token(&load.token, load.file.clone(), load.request.clone()).await
     }
 
     /// Shows the load as failed, unless it was cancelled.
     pub fn record_load_failure(&self, load: &BackgroundLoad, error: &CallError) {
         self.0.background.record_failure(
-            &load.expected.namespace,
+            &load.request.namespace,
             |entry| entry.token.is(&load.token),
             &error.message,
         );
@@ -125,6 +146,19 @@ impl BackgroundLoads {
         let mut all = self.entries();
         let entries = all.get_mut(namespace).into_iter().flatten();
         entries.filter(|entry| fits(entry)).for_each(|entry| entry.view.fail(reason));
+    }
+
+    /// Shows a load that failed before its file was read.
+    pub(super) fn add_failure(&self, namespace: &Namespace, reason: &str) {
+        let mut view = compiling_view(namespace, &digest_of(&[]));
+        view.digest.clear();
+        view.fail(reason);
+        self.add(namespace, view, LoadToken::default());
+    }
+
+    /// Forgets the failed loads of a namespace.
+    pub(super) fn forget_failures(&self, namespace: &Namespace) {
+        self.retain(namespace, Entry::is_running);
     }
 
     fn add(&self, namespace: &Namespace, view: PluginView, token: LoadToken) {

@@ -129,6 +129,11 @@ impl PluginFiles {
         tokio::fs::read(self.path(handle.digest())).await
     }
 
+    /// The bytes of the file; 0 if it is missing.
+    pub(super) async fn bytes(&self, handle: &FileHandle) -> u64 {
+        tokio::fs::metadata(self.path(handle.digest())).await.map_or(0, |metadata| metadata.len())
+    }
+
     fn path(&self, digest: &Digest) -> PathBuf {
         self.folder.join(format!("{}{SUFFIX}", digest.hex()))
     }

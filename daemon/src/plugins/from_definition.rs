@@ -99,6 +99,8 @@ impl Plugins {
             component,
             disabled: false,
             has_trusted_hints: true,
+            canary: None,
+            counters: None,
             descriptor: Arc::new(descriptor),
         })
     }

@@ -11,8 +11,10 @@ use toolgate_api::plugin::{
 };
 use toolgate_sandbox::Component;
 
-use super::FileHandle;
-use crate::store::{PluginRow, PluginVersionRow};
+use super::canary::CanaryVersion;
+use super::trust::{Holder, Signer};
+use super::{FileHandle, LoadSource};
+use crate::store::{PluginRow, PluginVersionRow, TrustRow};
 
 /// Versions of a plugin that are kept for a roll back, the serving one included. Each costs memory and a file.
 const KEPT_VERSIONS: usize = 4;
@@ -29,6 +31,10 @@ pub(super) struct History {
     serving: usize,
     /// The plugin at `serving`.
     current: Arc<Plugin<Component>>,
+    /// A version on trial beside the serving one.
+    pub(super) canary: Option<CanaryVersion>,
+    /// A version that waits for consent. It is none of `versions`, so that no roll back and no failed start serves it.
+    pub(super) quarantined: Option<KeptVersion>,
     disabled: bool,
     built_in: bool,
 }
@@ -38,6 +44,7 @@ pub(super) struct History {
 pub(super) struct FailedPlugin {
     publisher: Option<String>,
     versions: Vec<KeptVersion>,
+    quarantined: Option<KeptVersion>,
     chosen: usize,
     disabled: bool,
 }
@@ -56,6 +63,9 @@ pub(super) struct Version {
     pub(super) plugin: Arc<Plugin<Component>>,
     pub(super) handle: FileHandle,
     pub(super) loaded_ms: u64,
+    pub(super) source: LoadSource,
+    /// The publisher's key that signed it.
+    pub(super) signer: Option<Signer>,
 }
 
 /// A version that could not be loaded at start.
@@ -69,47 +79,92 @@ pub(super) struct FailedVersion {
 
 impl Version {
     pub(super) fn new(plugin: Plugin<Component>, handle: FileHandle, loaded_ms: u64) -> Self {
-        Self { plugin: Arc::new(plugin), handle, loaded_ms }
+        Self { plugin: Arc::new(plugin), handle, loaded_ms, source: LoadSource::Upload, signer: None }
+    }
+
+    /// The version with its stored trust.
+    pub(super) fn with_trust(mut self, trust: &TrustRow) -> Self {
+        self.signer = trust.signer.as_ref().and_then(Signer::from_row);
+        if trust.hints_confirmed { self.with_confirmed_hints() } else { self }
+    }
+
+    /// The version whose hints count (rule 9.11).
+    pub(super) fn with_confirmed_hints(self) -> Self {
+        let plugin = Plugin { has_trusted_hints: true, ..Plugin::clone(&self.plugin) };
+        Self { plugin: Arc::new(plugin), ..self }
+    }
+
+    /// Who published it: the owner of the key that signed it, else the publisher that it names.
+    pub(super) fn holder(&self) -> Holder<'_> {
+        let declared = self.plugin.descriptor.publisher.as_deref();
+        let proven = self.signer.as_ref().map(|signer| signer.publisher.as_str());
+        Holder { publisher: proven.or(declared), is_signed: proven.is_some() }
     }
 }
 
 impl KeptVersion {
-    fn ready(&self) -> Option<&Version> {
+    pub(super) fn ready(&self) -> Option<&Version> {
         match self {
             Self::Ready(version) => Some(version),
             Self::Failed(_) => None,
         }
     }
 
-    fn has_digest(&self, digest: &Digest) -> bool {
+    pub(super) fn has_digest(&self, digest: &Digest) -> bool {
         match self {
             Self::Ready(version) => version.plugin.digest == *digest,
             Self::Failed(failed) => failed.row.digest == digest.as_str(),
         }
     }
 
-    fn row(&self) -> PluginVersionRow {
+    pub(super) fn row(&self) -> PluginVersionRow {
         match self {
             Self::Ready(version) => PluginVersionRow {
                 version: version.plugin.descriptor.version.clone(),
                 digest: version.plugin.digest.to_string(),
                 loaded_ms: version.loaded_ms,
+                source: version.source.clone(),
+                canary: None,
+                trust: TrustRow {
+                    quarantined: false,
+                    hints_confirmed: version.plugin.has_trusted_hints,
+                    signer: version.signer.as_ref().map(Signer::row),
+                },
             },
             Self::Failed(failed) => failed.row.clone(),
         }
     }
 
     /// The view of this version, which has the state `ready` unless it failed.
-    fn view(&self, ready: StateReason) -> VersionView {
-        let PluginVersionRow { version, digest, loaded_ms } = self.row();
+    pub(super) fn view(&self, ready: StateReason) -> VersionView {
+        let PluginVersionRow { version, digest, loaded_ms, source, trust, .. } = self.row();
+        let signed_by = trust.signer.as_ref().and_then(Signer::from_row).as_ref().map(Signer::view);
         let (state, reason) = match self {
             Self::Ready(_) => ready,
             Self::Failed(failed) => (PluginState::Failed, Some(failed.reason.clone())),
         };
-        VersionView { version, digest, loaded_ms: Some(loaded_ms), state, reason }
+        let (loaded_ms, source) = (Some(loaded_ms), Some(source));
+        VersionView {
+            version,
+            digest,
+            loaded_ms,
+            source,
+            state,
+            reason,
+            signed_by,
+            diff: Vec::new(),
+            canary: None,
+        }
     }
 
-    fn into_handle(self) -> Option<FileHandle> {
+    fn source(&self) -> &LoadSource {
+        match self {
+            Self::Ready(version) => &version.source,
+            Self::Failed(failed) => &failed.row.source,
+        }
+    }
+
+    pub(super) fn into_handle(self) -> Option<FileHandle> {
         match self {
             Self::Ready(version) => Some(version.handle),
             Self::Failed(failed) => failed.handle,
@@ -121,7 +176,16 @@ impl History {
     pub(super) fn new(version: Version, built_in: bool) -> Self {
         let current = Arc::clone(&version.plugin);
         let versions = vec![KeptVersion::Ready(version)];
-        Self { versions, chosen: 0, serving: 0, current, disabled: false, built_in }
+        Self {
+            versions,
+            chosen: 0,
+            serving: 0,
+            current,
+            canary: None,
+            quarantined: None,
+            disabled: false,
+            built_in,
+        }
     }
 
     /// Serves a new version. Returns the files of the versions that are no longer kept.
@@ -130,6 +194,7 @@ impl History {
         // Versions after the chosen one were rolled back and are dropped.
         let behind = self.versions.len().min(self.chosen + 1);
         let mut dropped: Vec<KeptVersion> = self.versions.drain(behind..).collect();
+        dropped.extend(self.canary.take().map(CanaryVersion::into_kept));
         dropped.retain(|old| !old.has_digest(&digest));
         self.versions.retain(|old| !old.has_digest(&digest));
         self.versions.push(KeptVersion::Ready(version));
@@ -139,8 +204,11 @@ impl History {
         dropped.into_iter().filter_map(KeptVersion::into_handle).collect()
     }
 
-    /// Serves the last ready version before the current one.
+    /// Ends the trial of a canary or, without one, serves the last ready version before the current one.
     pub(super) fn roll_back(&mut self) -> Option<()> {
+        if self.roll_back_canary().is_some() {
+            return Some(());
+        }
         let (at, before) = last_ready(&self.versions[..self.serving])?;
         let before = Arc::clone(&before.plugin);
         self.serve(at, before);
@@ -156,25 +224,72 @@ impl History {
     }
 
     /// Restores a stored plugin. Fails if neither the chosen version nor one before it is ready.
-    pub(super) fn restore(versions: Vec<KeptVersion>, row: &PluginRow) -> Result<Self, FailedPlugin> {
+    pub(super) fn restore(mut versions: Vec<KeptVersion>, row: &PluginRow) -> Result<Self, FailedPlugin> {
+        let mut rows = row.versions.as_slice();
+        let quarantined = take_quarantined(&mut versions, &mut rows);
+        let canary = take_canary(&mut versions, rows);
         let last = versions.len().saturating_sub(1);
         let chosen = usize::try_from(row.serving).map_or(last, |chosen| chosen.min(last));
         let disabled = row.disabled;
         match last_ready(&versions[..versions.len().min(chosen + 1)]) {
             Some((serving, version)) => {
                 let current = Arc::clone(&version.plugin);
-                Ok(Self { versions, chosen, serving, current, disabled, built_in: false })
+                Ok(Self {
+                    versions,
+                    chosen,
+                    serving,
+                    current,
+                    canary,
+                    quarantined,
+                    disabled,
+                    built_in: false,
+                })
             }
-            None => Err(FailedPlugin { publisher: row.publisher.clone(), versions, chosen, disabled }),
+            None => {
+                let publisher = row.publisher.clone();
+                versions.extend(canary.map(CanaryVersion::into_kept));
+                Err(FailedPlugin { publisher, versions, quarantined, chosen, disabled })
+            }
         }
+    }
+
+    /// The origin of the chosen version.
+    pub(super) fn source(&self) -> LoadSource {
+        self.versions.get(self.chosen).map(|chosen| chosen.source().clone()).unwrap_or_default()
+    }
+
+    /// Whether an operator rolled back from the version with this digest.
+    pub(super) fn is_rolled_back(&self, digest: &Digest) -> bool {
+        self.versions.iter().skip(self.chosen + 1).any(|later| later.has_digest(digest))
     }
 
     pub(super) fn is_built_in(&self) -> bool {
         self.built_in
     }
 
-    pub(super) fn publisher(&self) -> Option<&str> {
-        self.current.descriptor.publisher.as_deref()
+    /// The version that serves.
+    pub(super) fn serving_version(&self) -> Option<&Version> {
+        self.versions.get(self.serving)?.ready()
+    }
+
+    /// Replaces the version that serves by the same one with confirmed hints.
+    pub(super) fn confirm_serving_hints(&mut self) {
+        if let Some(version) = self.serving_version().cloned().map(Version::with_confirmed_hints) {
+            self.current = Arc::clone(&version.plugin);
+            self.versions[self.serving] = KeptVersion::Ready(version);
+        }
+    }
+
+    /// The kept version with this digest, of those that serve or have served.
+    pub(super) fn kept(&self, digest: &Digest) -> Option<&KeptVersion> {
+        self.versions.iter().find(|version| version.has_digest(digest))
+    }
+
+    /// Who holds the namespace.
+    pub(super) fn holder(&self) -> Holder<'_> {
+        let declared = self.current.descriptor.publisher.as_deref();
+        let holder = self.serving_version().map(Version::holder);
+        holder.unwrap_or(Holder { publisher: declared, is_signed: false })
     }
 
     /// Whether the chosen version serves and has this digest.
@@ -184,27 +299,35 @@ impl History {
 
     /// The files of all versions.
     pub(super) fn into_handles(self) -> impl Iterator<Item = FileHandle> {
-        self.versions.into_iter().filter_map(KeptVersion::into_handle)
+        let canary = self.canary.map(CanaryVersion::into_kept);
+        self.versions.into_iter().chain(canary).chain(self.quarantined).filter_map(KeptVersion::into_handle)
     }
 
-    /// The serving plugin, for the catalogue.
+    /// The serving plugin with its canary, for the catalogue.
     pub(super) fn serving(&self) -> Arc<Plugin<Component>> {
         if self.current.disabled == self.disabled {
-            return Arc::clone(&self.current);
+            return self.with_canary(Arc::clone(&self.current));
         }
-        Arc::new(Plugin { disabled: self.disabled, ..Plugin::clone(&self.current) })
+        self.with_canary(Arc::new(Plugin { disabled: self.disabled, ..Plugin::clone(&self.current) }))
     }
 
     /// The stored row. It contains the failed versions and the chosen index, so that another change of the plugin does
     /// not change the chosen version.
     pub(super) fn row(&self, namespace: &Namespace) -> PluginRow {
         PluginRow {
+            owner: String::new(),
             namespace: namespace.to_string(),
             disabled: self.disabled,
             built_in: self.built_in,
-            publisher: self.publisher().map(str::to_owned),
+            publisher: self.holder().publisher.map(str::to_owned),
             serving: self.chosen as u64,
-            versions: self.versions.iter().map(KeptVersion::row).collect(),
+            versions: self
+                .versions
+                .iter()
+                .map(KeptVersion::row)
+                .chain(self.canary.iter().map(CanaryVersion::row))
+                .chain(self.quarantined.iter().map(KeptVersion::quarantined_row))
+                .collect(),
         }
     }
 
@@ -227,10 +350,18 @@ impl History {
             reason,
             left_out: descriptor.left_out.clone(),
             ignored_fields: descriptor.unknown_fields.clone(),
-            versions: (self.versions.iter().enumerate().rev())
-                .map(|(at, kept)| kept.view(self.state_of(at)))
-                .collect(),
+            signed_by: self.serving_version().and_then(|version| version.signer.as_ref()).map(Signer::view),
+            diff: Vec::new(),
+            versions: self.version_views(),
         }
+    }
+
+    /// The views of the versions, newest first.
+    fn version_views(&self) -> Vec<VersionView> {
+        let versions = self.versions.iter().enumerate().rev();
+        let views = versions.map(|(at, kept)| kept.view(self.state_of(at)));
+        let waiting = self.quarantined_view();
+        waiting.into_iter().chain(self.canary.iter().map(CanaryVersion::view)).chain(views).collect()
     }
 
     /// The state of the ready version at an index.
@@ -247,16 +378,23 @@ impl History {
 }
 
 /// A state and its reason.
-type StateReason = (PluginState, Option<String>);
+pub(super) type StateReason = (PluginState, Option<String>);
 
 fn rolled_back_state() -> StateReason {
     (PluginState::Disabled, Some("rolled back".into()))
 }
 
 impl FailedPlugin {
-    /// The publisher that owns the namespace.
-    pub(super) fn publisher(&self) -> Option<&str> {
-        self.publisher.as_deref()
+    /// The origin of the chosen version.
+    pub(super) fn source(&self) -> LoadSource {
+        self.versions.get(self.chosen).map(|chosen| chosen.source().clone()).unwrap_or_default()
+    }
+
+    /// Who holds the namespace.
+    pub(super) fn holder(&self) -> Holder<'_> {
+        let chosen = self.versions.get(self.chosen);
+        let is_signed = chosen.is_some_and(|chosen| chosen.row().trust.signer.is_some());
+        Holder { publisher: self.publisher.as_deref(), is_signed }
     }
 
     /// The history with a new version that can serve, and the files of the versions that are no longer kept.
@@ -265,6 +403,7 @@ impl FailedPlugin {
             versions: self.versions.clone(),
             disabled: self.disabled,
             chosen: self.chosen,
+            quarantined: self.quarantined.clone(),
             ..History::new(version.clone(), false)
         };
         let dropped = history.push(version);
@@ -273,7 +412,7 @@ impl FailedPlugin {
 
     /// The files of all versions.
     pub(super) fn into_handles(self) -> impl Iterator<Item = FileHandle> {
-        self.versions.into_iter().filter_map(KeptVersion::into_handle)
+        self.versions.into_iter().chain(self.quarantined).filter_map(KeptVersion::into_handle)
     }
 
     /// The view: failed, with the chosen version.
@@ -291,6 +430,25 @@ impl FailedPlugin {
             ..empty_view(namespace)
         }
     }
+}
+
+/// Takes the version that waits for consent, which is stored behind all others, out of the stored versions.
+fn take_quarantined(versions: &mut Vec<KeptVersion>, rows: &mut &[PluginVersionRow]) -> Option<KeptVersion> {
+    let (last, others) = rows.split_last()?;
+    if !last.trust.quarantined {
+        return None;
+    }
+    *rows = others;
+    versions.pop()
+}
+
+/// Takes the canary, which is stored last, out of the stored versions. Without a version that serves it stays among them.
+fn take_canary(versions: &mut Vec<KeptVersion>, rows: &[PluginVersionRow]) -> Option<CanaryVersion> {
+    let trial = rows.last()?.canary.as_ref()?;
+    if versions.len() != rows.len() || last_ready(&versions[..versions.len() - 1]).is_none() {
+        return None;
+    }
+    versions.pop().map(|kept| CanaryVersion::restore(kept, trial))
 }
 
 /// The last version that can serve, with its index.

@@ -15,20 +15,16 @@ use toolgate_sandbox::{Component, FunctionsDescription};
 
 use super::background_loads::LoadToken;
 use super::from_definition::kind_of_component;
-use super::history::{FailedVersion, KeptVersion};
-use super::{BUILT_IN, Embedded, FileHandle, History, Plugins, Version, is_built_in, lock};
+use super::history::{FailedPlugin, FailedVersion, KeptVersion};
+use super::sources::check_source;
+use super::trust::{Signer, check_holder};
+use super::{
+    BUILT_IN, CanaryShare, Embedded, FileHandle, History, LoadRequest, LoadSource, Plugins, Version, canary,
+    is_built_in, lock,
+};
 use crate::audit;
 use crate::clock::now_ms;
 use crate::store::{PluginRow, PluginVersionRow, UnavailableReason};
-
-/// The plugin that the path and query of an upload name.
-#[derive(Clone, Debug)]
-pub struct ExpectedPlugin {
-    /// The namespace that the description must have.
-    pub namespace: Namespace,
-    /// The version that the description must have, if given.
-    pub version: Option<String>,
-}
 
 /// A built-in plugin that is not compiled yet.
 #[derive(Clone)]
@@ -41,20 +37,20 @@ pub struct BuiltIn {
 
 impl Plugins {
     /// Loads an uploaded file and serves it. If a step fails, the old version keeps serving and the file is deleted.
-    pub async fn load(&self, file: Bytes, expected: ExpectedPlugin) -> Result<PluginView, CallError> {
-        self.load_with_token(&LoadToken::default(), file, expected).await
+    pub async fn load(&self, file: Bytes, request: LoadRequest) -> Result<PluginView, CallError> {
+        self.load_with_token(&LoadToken::default(), file, request).await
     }
 
     pub(super) async fn load_with_token(
         &self,
         token: &LoadToken,
         file: Bytes,
-        expected: ExpectedPlugin,
+        request: LoadRequest,
     ) -> Result<PluginView, CallError> {
         let handle = self.0.files.handle(&digest_of(&file));
-        let loaded = self.load_file(token, &handle, file, &expected).await;
+        let loaded = self.load_file(token, &handle, file, &request).await;
         match &loaded {
-            Ok(_) => self.0.background.complete(&expected.namespace, token),
+            Ok(_) => self.0.background.complete(&request.namespace, token),
             Err(_) => self.0.files.release(handle).await,
         }
         loaded
@@ -65,9 +61,21 @@ impl Plugins {
         token: &LoadToken,
         handle: &FileHandle,
         file: Bytes,
-        expected: &ExpectedPlugin,
+        request: &LoadRequest,
     ) -> Result<PluginView, CallError> {
-        let namespace = &expected.namespace;
+        let version = self.make_version(token, handle, file, request).await?;
+        self.install(token, request.namespace.clone(), version, request.canary).await
+    }
+
+    /// Takes a file through every step before it is installed. The version can serve then, and its file is kept.
+    pub(super) async fn make_version(
+        &self,
+        token: &LoadToken,
+        handle: &FileHandle,
+        file: Bytes,
+        request: &LoadRequest,
+    ) -> Result<Version, CallError> {
+        let namespace = &request.namespace;
         if is_built_in(namespace) {
             return Err(CallError::new(
                 ErrorType::Conflict,
@@ -75,11 +83,40 @@ impl Plugins {
                 "give the plugin another name in `plugin!`; a built-in one can be disabled, not replaced",
             ));
         }
-        let preparing = self.prepare(handle, &file, expected, true);
-        let (plugin, _) = token.run_until_cancelled(preparing).await?;
+        let preparing = async {
+            let (plugin, _) = self.prepare(handle, &file, request, true).await?;
+            // A file whose signature does not verify runs no example.
+            let version = self.version_of(handle, plugin, request)?;
+            self.check_examples(&version.plugin).await.map(|()| version)
+        };
+        let version = token.run_until_cancelled(preparing).await?;
         self.0.files.write(handle, file).await.map_err(|error| write_error(&error))?;
-        let version = Version::new(plugin, handle.clone(), now_ms());
-        self.install(token, namespace.clone(), version).await
+        Ok(version)
+    }
+
+    /// The version that a load brings, with its signer.
+    fn version_of(
+        &self,
+        handle: &FileHandle,
+        plugin: Plugin<Component>,
+        request: &LoadRequest,
+    ) -> Result<Version, CallError> {
+        let signer = self.signer_of(&plugin, request)?;
+        let source = request.source.clone();
+        let version = Version { source, signer, ..Version::new(plugin, handle.clone(), now_ms()) };
+        Ok(if request.confirm_hints { version.with_confirmed_hints() } else { version })
+    }
+
+    /// Verifies the signature of a load. Fails without one where one is required.
+    fn signer_of(
+        &self,
+        plugin: &Plugin<Component>,
+        request: &LoadRequest,
+    ) -> Result<Option<Signer>, CallError> {
+        let keys = &self.0.publisher_keys;
+        let signer = keys.verify(request, &plugin.descriptor, &plugin.digest, now_ms())?;
+        keys.check_signer(request.owner.as_ref(), signer.as_ref(), self.0.signatures)?;
+        Ok(signer)
     }
 
     /// Loads and serves the built-in plugins whose compiled code is cached. Returns the others, for
@@ -185,18 +222,10 @@ impl Plugins {
 
     async fn restore_plugin(&self, row: &PluginRow) -> Option<(Namespace, History)> {
         let Ok(namespace) = Namespace::parse(&row.namespace) else {
-            let digests = row.versions.iter().filter_map(|version| Digest::parse(&version.digest).ok());
-            lock(&self.0.unparsable).extend(digests.map(|digest| self.0.files.handle(&digest)));
+            self.keep_files_of(row);
             return None;
         };
-        let mut versions = Vec::new();
-        for kept in &row.versions {
-            let version = self.restore_version(&namespace, kept).await;
-            versions.push(
-                version.map_or_else(|error| self.failed_version(&namespace, kept, error), KeptVersion::Ready),
-            );
-        }
-        match History::restore(versions, row) {
+        match self.restore_history(&namespace, row).await {
             Ok(history) => Some((namespace, history)),
             Err(failed) => {
                 tracing::error!(%namespace, "a plugin is not served: neither its chosen version nor an older one loads");
@@ -204,6 +233,28 @@ impl Plugins {
                 None
             }
         }
+    }
+
+    /// Keeps the files of a stored plugin whose name this version cannot parse: a later one may serve it.
+    pub(super) fn keep_files_of(&self, row: &PluginRow) {
+        let digests = row.versions.iter().filter_map(|version| Digest::parse(&version.digest).ok());
+        lock(&self.0.unparsable).extend(digests.map(|digest| self.0.files.handle(&digest)));
+    }
+
+    /// Loads the stored versions of a plugin.
+    pub(super) async fn restore_history(
+        &self,
+        namespace: &Namespace,
+        row: &PluginRow,
+    ) -> Result<History, FailedPlugin> {
+        let mut versions = Vec::new();
+        for kept in &row.versions {
+            let version = self.restore_version(namespace, kept).await;
+            versions.push(
+                version.map_or_else(|error| self.failed_version(namespace, kept, error), KeptVersion::Ready),
+            );
+        }
+        History::restore(versions, row)
     }
 
     fn failed_version(
@@ -230,9 +281,12 @@ impl Plugins {
         if digest_of(&file) != digest {
             return Err(load_error("its file is not the one that was loaded"));
         }
-        let stored = ExpectedPlugin { namespace: namespace.clone(), version: Some(kept.version.clone()) };
+        let version = Some(kept.version.clone());
+        let stored = LoadRequest { version, ..LoadRequest::new(namespace.clone(), LoadSource::Upload) };
         let (plugin, _) = self.prepare(&handle, &file.into(), &stored, false).await?;
-        Ok(Version::new(plugin, handle, kept.loaded_ms))
+        let source = kept.source.clone();
+        let version = Version { source, ..Version::new(plugin, handle, kept.loaded_ms) };
+        Ok(version.with_trust(&kept.trust))
     }
 
     /// Compiles, links, describes and validates. Returns the plugin with its compile time, if it was compiled.
@@ -242,12 +296,12 @@ impl Plugins {
         &self,
         handle: &FileHandle,
         file: &Bytes,
-        expected: &ExpectedPlugin,
+        request: &LoadRequest,
         is_upload: bool,
     ) -> Result<(Plugin<Component>, Option<Duration>), CallError> {
         let (component, took) = self.0.compiler.component(handle.digest(), file).await?;
-        let functions = describe_functions(&component, file, expected).await?;
-        let plugin = self.describe(handle, component, functions, is_upload.then_some(expected)).await?;
+        let functions = describe_functions(&component, file, request).await?;
+        let plugin = self.describe(handle, component, functions, is_upload.then_some(request)).await?;
         Ok((plugin, took))
     }
 
@@ -257,7 +311,7 @@ impl Plugins {
         handle: &FileHandle,
         component: Component,
         functions: Option<FunctionsDescription>,
-        expected: Option<&ExpectedPlugin>,
+        request: Option<&LoadRequest>,
     ) -> Result<Plugin<Component>, CallError> {
         let digest = handle.digest();
         let described = match &functions {
@@ -277,8 +331,8 @@ impl Plugins {
             functions.complete(&mut descriptor);
         }
         component.check_manifest(&descriptor.capabilities)?;
-        if let Some(expected) = expected {
-            check_expected(&descriptor, expected)?;
+        if let Some(request) = request {
+            request.check_description(&descriptor)?;
         }
         let plugin = Plugin {
             digest: digest.clone(),
@@ -286,6 +340,8 @@ impl Plugins {
             component,
             disabled: false,
             has_trusted_hints: is_built_in(&descriptor.namespace),
+            canary: None,
+            counters: None,
             descriptor: Arc::new(descriptor),
         };
         Ok(plugin)
@@ -296,27 +352,36 @@ impl Plugins {
         token: &LoadToken,
         namespace: Namespace,
         version: Version,
+        canary: Option<CanaryShare>,
     ) -> Result<PluginView, CallError> {
         let mut loaded = self.0.loaded.lock().await;
         token.check()?;
+        check_source(&loaded, &lock(&self.0.failed), &namespace, &version.source)?;
+        // A key may have been revoked since the signature was verified.
+        self.0.publisher_keys.check_signer(None, version.signer.as_ref(), self.0.signatures)?;
+        let digest = version.plugin.digest.clone();
         let (next, dropped) = match loaded.get(&namespace) {
+            None if canary.is_some() => return Err(canary::no_serving_version(&namespace)),
             None => match lock(&self.0.failed).get(&namespace) {
                 None => (History::new(version, false), Vec::new()),
                 Some(failed) => {
-                    check_publisher(&namespace, failed.publisher(), &version)?;
+                    check_holder(&namespace, failed.holder(), version.holder())?;
                     failed.replace_with(version)
                 }
             },
             Some(history) => {
-                check_publisher(&namespace, history.publisher(), &version)?;
+                check_holder(&namespace, history.holder(), version.holder())?;
                 let mut next = history.clone();
-                let dropped =
-                    if next.serves(&version.plugin.digest) { Vec::new() } else { next.push(version) };
+                let dropped = match canary {
+                    Some(share) => next.start_canary(version, share)?,
+                    None => next.take(version),
+                };
                 (next, dropped)
             }
         };
+        let _checked = self.check_assertions(&loaded, &namespace, &next).await?;
         self.0.store.put_plugin(next.row(&namespace)).await?;
-        let view = next.view(&namespace, self.granted(&namespace).as_ref());
+        let view = next.view_of_load(&digest, self.view(&namespace, &next));
         lock(&self.0.failed).remove(&namespace);
         loaded.insert(namespace, next);
         self.serve(&loaded);
@@ -332,11 +397,11 @@ impl Plugins {
 async fn describe_functions(
     component: &Component,
     file: &Bytes,
-    named: &ExpectedPlugin,
+    request: &LoadRequest,
 ) -> Result<Option<FunctionsDescription>, CallError> {
-    let (component, file, named) = (component.clone(), file.clone(), named.clone());
+    let (component, file, request) = (component.clone(), file.clone(), request.clone());
     let describing = tokio::task::spawn_blocking(move || {
-        component.describe_functions(&file, Some(named.namespace.as_str()), named.version.as_deref())
+        component.describe_functions(&file, Some(request.namespace.as_str()), request.version.as_deref())
     });
     describing.await.map_err(|_| {
         CallError::new(ErrorType::Internal, "describing the functions ended early", "tell the operator")
@@ -348,46 +413,8 @@ fn namespaces(plugins: &[BuiltIn]) -> Arc<[Namespace]> {
 }
 
 /// The digest of an uploaded plugin. A plugin that is built from a definition has another (see `from_definition`).
-pub(super) fn digest_of(file: &[u8]) -> Digest {
+pub fn digest_of(file: &[u8]) -> Digest {
     Digest::from_sha256(audit::sha256(file).0)
-}
-
-fn check_expected(descriptor: &Descriptor, expected: &ExpectedPlugin) -> Result<(), CallError> {
-    if descriptor.namespace != expected.namespace {
-        return Err(CallError::new(
-            ErrorType::InvalidPlugin,
-            format!(
-                "the file describes itself as `{}`, the path names `{}`",
-                descriptor.namespace, expected.namespace
-            ),
-            "upload it under the namespace that its `plugin!` names",
-        ));
-    }
-    match &expected.version {
-        Some(version) if *version != descriptor.version => Err(CallError::new(
-            ErrorType::InvalidPlugin,
-            format!("the file is version `{}`, the query names `{version}`", descriptor.version),
-            "name the version that the plugin's package has, or none",
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// A namespace belongs to its first publisher, as the plugin declares it: signatures do not exist yet (requirements 9.16).
-fn check_publisher(namespace: &Namespace, owner: Option<&str>, version: &Version) -> Result<(), CallError> {
-    let publisher = version.plugin.descriptor.publisher.as_deref();
-    if owner == publisher {
-        return Ok(());
-    }
-    let text = |publisher: Option<&str>| {
-        publisher
-            .map_or_else(|| "a plugin without a publisher".to_owned(), |name| format!("publisher `{name}`"))
-    };
-    Err(CallError::new(
-        ErrorType::Conflict,
-        format!("the namespace `{namespace}` is held by {}, the file is by {}", text(owner), text(publisher)),
-        "give the plugin another name, or remove the plugin that has this one",
-    ))
 }
 
 /// The grant of a plugin without an operator's grant: nothing, but the workspace for a built-in plugin that asks for it (B5).
@@ -425,6 +452,7 @@ mod tests {
     use super::super::PluginParts;
     use super::super::files::tests::idle_compiler;
     use super::*;
+    use crate::config::Signatures;
     use crate::registry::Registry;
     use crate::store::testing::empty_store;
 
@@ -439,12 +467,13 @@ mod tests {
             store,
             folder: folder.path().to_owned(),
             limits: LimitsPatch::new(),
+            signatures: Signatures::Optional,
         };
         (folder, Plugins::new(parts))
     }
 
-    fn expected_plugin(namespace: &Namespace) -> ExpectedPlugin {
-        ExpectedPlugin { namespace: namespace.clone(), version: None }
+    fn load_request(namespace: &Namespace) -> LoadRequest {
+        LoadRequest::new(namespace.clone(), LoadSource::Upload)
     }
 
     /// A load up to the point where it is installed.
@@ -469,6 +498,8 @@ mod tests {
                 component,
                 disabled: false,
                 has_trusted_hints: true,
+                canary: None,
+                counters: None,
                 descriptor: Arc::new(Descriptor::parse(&described).unwrap()),
             };
             plugins.0.files.write(&handle, Bytes::from_static(file)).await.unwrap();
@@ -481,7 +512,7 @@ mod tests {
         }
 
         async fn install(&self, plugins: &Plugins, token: &LoadToken) -> Result<PluginView, CallError> {
-            plugins.install(token, self.namespace.clone(), self.version.clone()).await
+            plugins.install(token, self.namespace.clone(), self.version.clone(), None).await
         }
 
         async fn is_kept(&self, plugins: &Plugins) -> bool {
@@ -494,7 +525,7 @@ mod tests {
         let (_folder, plugins) = plugins().await;
         let loading = Loading::of(&plugins).await;
         let other = Namespace::parse("other").unwrap();
-        plugins.load(loading.file.clone(), expected_plugin(&other)).await.unwrap_err();
+        plugins.load(loading.file.clone(), load_request(&other)).await.unwrap_err();
         assert!(loading.is_kept(&plugins).await);
         loading.install(&plugins, &LoadToken::default()).await.unwrap();
         assert!(loading.is_kept(&plugins).await);
@@ -525,7 +556,7 @@ mod tests {
         let Loading { namespace, file, handle, version } = Loading::of(&plugins).await;
         let digest = handle.digest().clone();
         drop((handle, version));
-        plugins.load(file, expected_plugin(&namespace)).await.unwrap_err();
+        plugins.load(file, load_request(&namespace)).await.unwrap_err();
         assert!(plugins.0.files.read(&plugins.0.files.handle(&digest)).await.is_err());
     }
 
@@ -535,7 +566,7 @@ mod tests {
         let (_folder, plugins) = plugins().await;
         let loading = Loading::of(&plugins).await;
         let start =
-            || plugins.start_background_load(loading.file.clone(), expected_plugin(&loading.namespace)).0;
+            || plugins.start_background_load(loading.file.clone(), load_request(&loading.namespace)).0;
         let (first, second) = (start(), start());
         plugins.remove(&loading.namespace).await.unwrap();
         for load in [&first, &second] {

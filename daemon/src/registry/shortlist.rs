@@ -72,6 +72,16 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// Searches the tools of an organization's catalogue, or of the shared one, for words. Returns the index and the score of
+    /// each tool that has one, the best first.
+    pub async fn search(&self, organization: Option<&Name>, words: &str) -> Vec<(usize, f32)> {
+        let known = organization.and_then(|name| self.organizations.get(name));
+        let layer = known.map_or_else(|| Arc::clone(&self.common), |known| known.layer(self));
+        admission::search(&layer.broker().await.index, words)
+    }
+}
+
 impl CatalogueLayer {
     async fn broker(&self) -> Arc<Broker> {
         if let Some(broker) = self.broker.get() {

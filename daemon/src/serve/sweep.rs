@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::approvals;
+use crate::audit::{AdminRecord, Retention};
 use crate::clock::now_ms;
 use crate::credentials::Credentials;
 use crate::dispatch::Dispatcher;
@@ -35,12 +36,15 @@ pub(super) struct Sweeper {
     pub kept_ms: u64,
     /// Retention of messages between agents.
     pub messages_kept_ms: u64,
+    /// Retention of the audit log.
+    pub audit: Retention,
 }
 
 impl Sweeper {
     /// Runs until `stop`, and stores the last use once more then.
     pub async fn run(self, stop: CancellationToken) {
         stop.run_until_cancelled(self.sessions.count_workspaces()).await;
+        self.cut_audit().await;
         loop {
             let last = tokio::time::timeout(SESSION_SWEEP, stop.cancelled()).await.is_ok();
             self.store_use().await;
@@ -60,6 +64,15 @@ impl Sweeper {
             self.sessions.answers().remove_old(now_ms);
             self.end_idle(now_ms).await;
             self.end_waiting(now_ms).await;
+            self.cut_audit().await;
+        }
+    }
+
+    async fn cut_audit(&self) {
+        match self.dispatcher.parts().audit.cut_old(self.audit).await {
+            Ok(0) => {}
+            Ok(records) => tracing::info!(event = "audit_cut", records, "old records were cut from the audit log"),
+            Err(error) => tracing::warn!(%error, "the audit log cannot be cut"),
         }
     }
 
@@ -94,6 +107,24 @@ impl Sweeper {
                 }
             }
             self.dispatcher.end_session(&self.sessions, &session.setup.id).await;
+            self.record_end(&session).await;
+        }
+    }
+
+    /// Records the end of an idle session, an act of the daemon (9.18).
+    async fn record_end(&self, session: &Session) {
+        let ended = self.dispatcher.parts().audit.admin(AdminRecord {
+            organization: Some(session.setup.organization.as_str().into()),
+            principal: "toolgate".into(),
+            action: "session.end".into(),
+            target: session.setup.id.as_str().into(),
+            outcome: "ok".into(),
+            revision: None,
+            details: None,
+            source: "daemon".into(),
+        });
+        if let Err(error) = ended.await {
+            tracing::warn!(%error, session = session.setup.id, "the end of an idle session cannot be recorded");
         }
     }
 

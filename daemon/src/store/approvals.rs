@@ -5,12 +5,18 @@ use sqlx::{FromRow, Row as _};
 use toolgate_api::approval::ApprovalState;
 use toolgate_api::name::Name;
 
+use super::webhooks::announce;
 use super::{
     Store, StoreError, StoreTransaction, from_sql, name, natural, optional_natural, parse_column, to_sql,
 };
 
 /// Limit of pending approvals per organization. A person decides dozens; more come from an agent in a loop.
 const PENDING_PER_ORGANIZATION: i64 = 10_000;
+
+/// Events of approvals, as webhooks announce them (G18).
+const CREATED: &str = "approval.created";
+const DECIDED: &str = "approval.decided";
+const EXPIRED: &str = "approval.expired";
 
 /// An approval as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +47,8 @@ pub struct ApprovalRow {
     pub state: ApprovalState,
     pub uses_left: u64,
     pub constraints: Option<String>,
+    /// Arguments that the approver gave in place of `arguments`.
+    pub arguments_instead: Option<String>,
     /// Reason given with the decision.
     pub reason: Option<String>,
     /// Id of the token that decided.
@@ -56,6 +64,7 @@ pub struct Decision {
     pub state: ApprovalState,
     pub uses: u64,
     pub constraints: Option<String>,
+    pub arguments_instead: Option<String>,
     pub reason: Option<String>,
     pub decided_by: String,
     pub decided_ms: u64,
@@ -85,6 +94,7 @@ impl FromRow<'_, SqliteRow> for ApprovalRow {
             state: parse_column(row, "state", ApprovalState::parse)?,
             uses_left: natural(row, "uses_left")?,
             constraints: row.try_get("constraints")?,
+            arguments_instead: row.try_get("arguments_instead")?,
             reason: row.try_get("reason")?,
             decided_by: row.try_get("decided_by")?,
             decided_ms: optional_natural(row, "decided_ms")?,
@@ -121,7 +131,14 @@ impl Store {
         if pending >= PENDING_PER_ORGANIZATION {
             return Err(StoreError::TooMany { what: "approvals of this organization that wait" });
         }
-        insert_pending(&mut change, asked).await?;
+        let mut is_announced = false;
+        let organization = asked.organization.as_str();
+        if let Some(expired) = &expired {
+            is_announced = announce(&mut change, (organization, expired), EXPIRED, asked.created_ms).await?;
+        }
+        if insert_pending(&mut change, asked).await? {
+            is_announced |= announce(&mut change, (organization, &asked.id), CREATED, asked.created_ms).await?;
+        }
         let row = sqlx::query_as(
             "SELECT * FROM approvals WHERE session = $1 AND binding = $2 AND state = 'pending'",
         )
@@ -130,6 +147,7 @@ impl Store {
         .fetch_one(&mut *change)
         .await?;
         change.commit().await?;
+        self.wake_webhooks(is_announced);
         Ok((row, expired))
     }
 
@@ -193,9 +211,12 @@ impl Store {
 
     /// Stores a decision. Returns false if the approval was decided before or has expired.
     pub async fn decide_approval(&self, id: &str, decision: &Decision) -> Result<bool, StoreError> {
-        let done = sqlx::query(
+        let mut change = self.begin().await?;
+        let organization: Option<String> = sqlx::query_scalar(
             "UPDATE approvals SET state = $2, uses_left = $3, constraints = $4, reason = $5, decided_by = $6, \
-             decided_ms = $7, expires_ms = $8 WHERE id = $1 AND state = 'pending' AND expires_ms > $7",
+             decided_ms = $7, expires_ms = $8, arguments_instead = $9 \
+             WHERE id = $1 AND state = 'pending' AND expires_ms > $7 \
+             RETURNING organization",
         )
         .bind(id)
         .bind(decision.state.as_str())
@@ -205,9 +226,15 @@ impl Store {
         .bind(&decision.decided_by)
         .bind(to_sql(decision.decided_ms))
         .bind(to_sql(decision.expires_ms))
-        .execute(&self.writer)
+        .bind(&decision.arguments_instead)
+        .fetch_optional(&mut *change)
         .await?;
-        Ok(done.rows_affected() == 1)
+        let Some(organization) = organization else { return Ok(false) };
+        let is_announced =
+            announce(&mut change, (&organization, id), DECIDED, decision.decided_ms).await?;
+        change.commit().await?;
+        self.wake_webhooks(is_announced);
+        Ok(true)
     }
 
     /// Consumes one use of an approval and returns how many are left; `None` if there was none. Atomic: concurrent calls
@@ -262,18 +289,32 @@ impl Store {
         now_ms: u64,
         forget_before_ms: u64,
     ) -> Result<Vec<ApprovalRow>, StoreError> {
-        let rows = sqlx::query_as(
+        let mut change = self.begin().await?;
+        let rows: Vec<ApprovalRow> = sqlx::query_as(
             "UPDATE approvals SET state = 'expired' WHERE state IN ('pending', 'approved') AND expires_ms <= $1 \
              RETURNING *",
         )
         .bind(to_sql(now_ms))
-        .fetch_all(&self.writer)
+        .fetch_all(&mut *change)
         .await?;
+        let mut is_announced = false;
+        for row in &rows {
+            let approval = (row.organization.as_str(), row.id.as_str());
+            is_announced |= announce(&mut change, approval, EXPIRED, now_ms).await?;
+        }
         sqlx::query("DELETE FROM approvals WHERE state NOT IN ('pending', 'approved') AND expires_ms < $1")
             .bind(to_sql(forget_before_ms))
-            .execute(&self.writer)
+            .execute(&mut *change)
             .await?;
+        change.commit().await?;
+        self.wake_webhooks(is_announced);
         Ok(rows)
+    }
+
+    fn wake_webhooks(&self, is_announced: bool) {
+        if is_announced {
+            self.announced.notify_one();
+        }
     }
 }
 
@@ -290,8 +331,9 @@ pub(super) async fn void_of(change: &mut StoreTransaction, sessions: &[String]) 
     Ok(())
 }
 
-async fn insert_pending(change: &mut StoreTransaction, asked: &ApprovalRow) -> Result<(), StoreError> {
-    sqlx::query(
+/// Returns false if a call with the same binding waits already.
+async fn insert_pending(change: &mut StoreTransaction, asked: &ApprovalRow) -> Result<bool, StoreError> {
+    let done = sqlx::query(
         "INSERT INTO approvals (id, organization, agent, session, call_id, user_name, conversation, channel, \
          asked_by, opened_by, tool, called, plugin_version, plugin_digest, rules, arguments, binding, state, \
          uses_left, created_ms, expires_ms) \
@@ -319,7 +361,7 @@ async fn insert_pending(change: &mut StoreTransaction, asked: &ApprovalRow) -> R
     .bind(to_sql(asked.expires_ms))
     .execute(&mut **change)
     .await?;
-    Ok(())
+    Ok(done.rows_affected() == 1)
 }
 
 #[cfg(test)]

@@ -132,10 +132,14 @@ impl Store {
         match key {
             DocumentKey::Organization(organization) => {
                 delete_if_there(&mut change, &DocumentKey::Policy(organization.clone()), now_ms).await?;
+                let assertions = DocumentKey::Assertions(Some(organization.clone()));
+                delete_if_there(&mut change, &assertions, now_ms).await?;
                 deleted.agents = delete_in_organization(&mut change, organization, now_ms).await?;
                 deleted.tokens =
                     super::tokens::revoke_of_organization(&mut change, organization, now_ms).await?;
                 deleted.sessions = super::sessions::end_of(&mut change, organization, None, now_ms).await?;
+                super::plugins::delete_owned(&mut change, organization.as_str()).await?;
+                super::webhooks::delete_of(&mut change, organization).await?;
                 for sql in [
                     "DELETE FROM credentials WHERE organization = $1",
                     "DELETE FROM approvals WHERE organization = $1",
@@ -155,6 +159,9 @@ impl Store {
             | DocumentKey::Policy(_)
             | DocumentKey::Grant(_)
             | DocumentKey::Mount(_)
+            | DocumentKey::Enabled(_)
+            | DocumentKey::Assertions(_)
+            | DocumentKey::PublisherKey(..)
             | DocumentKey::ToolGrant(_) => {}
         }
         change.commit().await?;
@@ -274,14 +281,14 @@ pub(super) async fn next_revision(change: &mut StoreTransaction) -> Result<Revis
     Ok(Revision(from_sql(sqlx::query_scalar(sql).fetch_one(&mut **change).await?)))
 }
 
-/// Deletes the agents and custom tools of an organization. Returns the names of the agents.
+/// Deletes the agents, custom tools, settings and consents of an organization. Returns the names of the agents.
 async fn delete_in_organization(
     change: &mut StoreTransaction,
     organization: &Name,
     now_ms: u64,
 ) -> Result<Vec<String>, StoreError> {
     let rows: Vec<(String, String)> = sqlx::query_as(
-        "SELECT kind, name FROM docs WHERE scope = $1 AND kind IN ('agent', 'mount', 'tool', 'tool_grant') \
+        "SELECT kind, name FROM docs WHERE scope = $1 AND kind IN ('agent', 'enabled', 'mount', 'tool', 'tool_grant', 'publisher_key') \
          ORDER BY kind, name",
     )
     .bind(organization.as_str())

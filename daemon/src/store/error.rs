@@ -23,6 +23,8 @@ pub enum StoreError {
     LastOperator { id: String },
     #[error("there are too many {what}")]
     TooMany { what: &'static str },
+    #[error("the organization has the maximum number of webhooks")]
+    TooManyWebhooks,
     #[error("the store `{}` is held by another daemon{}", .path.display(), with_pid(.pid))]
     Held { path: PathBuf, pid: Option<u32> },
     #[error("the store was written by another version")]
@@ -91,6 +93,7 @@ impl StoreError {
                 "create another operator token first: only operators create tokens, and a start creates none again"
             }
             Self::TooMany { .. } => "decide some of them first, or wait until they expire",
+            Self::TooManyWebhooks => "delete one that is not used",
             Self::Held { .. } => "stop that daemon, or use another store with `--store`",
             Self::OtherVersion => "start the version that wrote it last, or use another data folder",
             Self::Unavailable { reason, .. } => reason.hint(),
@@ -102,7 +105,7 @@ impl StoreError {
             Self::PreconditionFailed { .. } | Self::LastOperator { .. } => ErrorType::Conflict,
             Self::PreconditionRequired { .. } => ErrorType::InvalidRequest,
             Self::NotFound { .. } => ErrorType::NotFound,
-            Self::TooMany { .. } => ErrorType::QuotaExceeded,
+            Self::TooMany { .. } | Self::TooManyWebhooks => ErrorType::QuotaExceeded,
             Self::Held { .. } | Self::OtherVersion | Self::Unavailable { .. } => ErrorType::Unavailable,
         }
     }
@@ -192,7 +195,7 @@ impl From<StoreError> for CallError {
             StoreError::PreconditionFailed { .. } => call_error.with_precondition(Precondition::Failed),
             StoreError::PreconditionRequired { .. } => call_error.with_precondition(Precondition::Required),
             // Waiting frees nothing.
-            StoreError::TooMany { .. } => call_error.retryable(false),
+            StoreError::TooMany { .. } | StoreError::TooManyWebhooks => call_error.retryable(false),
             _ => call_error,
         }
     }

@@ -4,10 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use toolgate_api::name::Namespace;
+use sqlx::Row as _;
+use sqlx::sqlite::SqliteRow;
+use toolgate_api::name::{Name, Namespace};
+use toolgate_api::plugin::PluginSource;
 
 use super::{Store, StoreError, StoreTransaction, from_sql, to_sql};
-use crate::documents::DocumentKey;
+use crate::documents::{DocumentKey, ToolKey};
 
 /// The owner of the plugins that every organization may use.
 const PLATFORM: &str = "";
@@ -15,6 +18,8 @@ const PLATFORM: &str = "";
 /// A stored plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginRow {
+    /// The organization that has it for itself; empty for the platform.
+    pub owner: String,
     pub namespace: String,
     pub disabled: bool,
     pub built_in: bool,
@@ -32,27 +37,70 @@ pub struct PluginVersionRow {
     pub version: String,
     pub digest: String,
     pub loaded_ms: u64,
+    /// The origin of its file.
+    pub source: PluginSource,
+    /// Its trial; none for a version that serves or has served all calls.
+    pub canary: Option<CanaryRow>,
+    pub trust: TrustRow,
+}
+
+/// The stored trust in a version (O2).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrustRow {
+    /// It waits for consent, and is none of the versions that `serving` of its plugin counts.
+    pub quarantined: bool,
+    /// Its hints count without its grant.
+    pub hints_confirmed: bool,
+    pub signer: Option<SignerRow>,
+}
+
+/// The key that signed a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignerRow {
+    pub publisher: String,
+    /// `ed25519:` and base64.
+    pub key: String,
+}
+
+/// The trial of a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CanaryRow {
+    /// Its share of the calls.
+    pub percent: u64,
+    /// The reason that ended the trial.
+    pub failure: Option<String>,
 }
 
 impl Store {
-    /// Returns every plugin, ordered by namespace.
+    /// Returns every plugin of the platform, ordered by namespace.
     pub async fn plugins(&self) -> Result<Vec<PluginRow>, StoreError> {
+        let mut all = self.all_plugins().await?;
+        all.retain(|plugin| plugin.owner == PLATFORM);
+        Ok(all)
+    }
+
+    /// Returns every plugin of an organization, ordered by organization and namespace.
+    pub async fn owned_plugins(&self) -> Result<Vec<PluginRow>, StoreError> {
+        let mut all = self.all_plugins().await?;
+        all.retain(|plugin| plugin.owner != PLATFORM);
+        Ok(all)
+    }
+
+    async fn all_plugins(&self) -> Result<Vec<PluginRow>, StoreError> {
         let mut view = self.readers.begin().await?;
-        let plugins: Vec<(String, i64, i16, i16, Option<String>)> = sqlx::query_as(
-            "SELECT namespace, serving, disabled, built_in, publisher FROM plugins WHERE owner = $1 \
-             ORDER BY namespace",
+        let plugins: Vec<StoredPlugin> = sqlx::query_as(
+            "SELECT owner, namespace, serving, disabled, built_in, publisher FROM plugins \
+             ORDER BY owner, namespace",
         )
-        .bind(PLATFORM)
         .fetch_all(&mut *view)
         .await?;
         let mut versions = all_versions(&mut view).await?;
-        let row = |(namespace, serving, disabled, built_in, publisher): (String, _, i16, i16, _)| PluginRow {
-            versions: versions.remove(&namespace).unwrap_or_default(),
-            namespace,
-            serving: from_sql(serving),
-            disabled: disabled != 0,
-            built_in: built_in != 0,
-            publisher,
+        let row = |(owner, namespace, serving, disabled, built_in, publisher): StoredPlugin| {
+            let key = (owner, namespace);
+            let versions = versions.remove(&key).unwrap_or_default();
+            let ((owner, namespace), serving) = (key, from_sql(serving));
+            let (disabled, built_in) = (disabled != 0, built_in != 0);
+            PluginRow { owner, namespace, disabled, built_in, publisher, serving, versions }
         };
         Ok(plugins.into_iter().map(row).collect())
     }
@@ -60,24 +108,31 @@ impl Store {
     /// Creates or replaces a plugin with its versions.
     pub async fn put_plugin(&self, plugin: PluginRow) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
-        sqlx::query(
-            "INSERT INTO plugins (owner, namespace, serving, disabled, built_in, publisher) \
-             VALUES ($1, $2, $3, $4, $5, $6) \
-             ON CONFLICT (owner, namespace) DO UPDATE SET serving = excluded.serving, \
-             disabled = excluded.disabled, built_in = excluded.built_in, publisher = excluded.publisher",
-        )
-        .bind(PLATFORM)
-        .bind(&plugin.namespace)
-        .bind(to_sql(plugin.serving))
-        .bind(i16::from(plugin.disabled))
-        .bind(i16::from(plugin.built_in))
-        .bind(&plugin.publisher)
-        .execute(&mut *change)
-        .await?;
-        delete_versions(&mut change, &plugin.namespace).await?;
-        for (position, version) in (0_i64..).zip(&plugin.versions) {
-            insert_version(&mut change, &plugin.namespace, position, version).await?;
-        }
+        write_plugin(&mut change, &plugin).await?;
+        change.commit().await?;
+        Ok(())
+    }
+
+    /// Like [`Store::put_plugin`] for a plugin of an organization, which must exist.
+    pub async fn put_owned_plugin(&self, owner: &Name, plugin: PluginRow) -> Result<(), StoreError> {
+        let mut change = self.begin().await?;
+        super::documents::require_organization(&mut change, owner).await?;
+        write_plugin(&mut change, &plugin).await?;
+        change.commit().await?;
+        Ok(())
+    }
+
+    /// Like [`Store::put_plugin`] for a plugin of the platform, and removes its grant.
+    pub async fn put_plugin_without_grant(
+        &self,
+        namespace: &Namespace,
+        plugin: PluginRow,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        let mut change = self.begin().await?;
+        let grant = DocumentKey::Grant(namespace.clone());
+        super::documents::delete_if_there(&mut change, &grant, now_ms).await?;
+        write_plugin(&mut change, &plugin).await?;
         change.commit().await?;
         Ok(())
     }
@@ -87,42 +142,123 @@ impl Store {
         let mut change = self.begin().await?;
         let grant = DocumentKey::Grant(namespace.clone());
         super::documents::delete_if_there(&mut change, &grant, now_ms).await?;
-        let namespace = namespace.as_str();
-        delete_versions(&mut change, namespace).await?;
-        let done = sqlx::query("DELETE FROM plugins WHERE owner = $1 AND namespace = $2")
-            .bind(PLATFORM)
-            .bind(namespace)
-            .execute(&mut *change)
-            .await?;
-        if done.rows_affected() == 0 {
-            return Err(StoreError::not_found(format!("plugin `{namespace}`")));
-        }
+        delete_plugin(&mut change, (PLATFORM, namespace.as_str())).await?;
+        change.commit().await?;
+        Ok(())
+    }
+
+    /// Deletes a plugin of an organization, like [`Store::remove_plugin`].
+    pub async fn remove_owned_plugin(
+        &self,
+        owner: &Name,
+        namespace: &Namespace,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        let mut change = self.begin().await?;
+        let key = ToolKey { organization: owner.clone(), namespace: namespace.clone() };
+        super::documents::delete_if_there(&mut change, &DocumentKey::ToolGrant(key), now_ms).await?;
+        delete_plugin(&mut change, (owner.as_str(), namespace.as_str())).await?;
         change.commit().await?;
         Ok(())
     }
 }
 
+/// A row of `plugins`: owner, namespace, serving, disabled, built in, publisher.
+type StoredPlugin = (String, String, i64, i16, i16, Option<String>);
+
+/// Owner and namespace.
+type PluginKey<'a> = (&'a str, &'a str);
+
+/// Deletes every plugin of an organization.
+pub(super) async fn delete_owned(change: &mut StoreTransaction, owner: &str) -> Result<(), StoreError> {
+    for sql in ["DELETE FROM plugin_versions WHERE owner = $1", "DELETE FROM plugins WHERE owner = $1"] {
+        sqlx::query(sql).bind(owner).execute(&mut **change).await?;
+    }
+    Ok(())
+}
+
+async fn write_plugin(change: &mut StoreTransaction, plugin: &PluginRow) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO plugins (owner, namespace, serving, disabled, built_in, publisher) \
+         VALUES ($1, $2, $3, $4, $5, $6) \
+         ON CONFLICT (owner, namespace) DO UPDATE SET serving = excluded.serving, \
+         disabled = excluded.disabled, built_in = excluded.built_in, publisher = excluded.publisher",
+    )
+    .bind(&plugin.owner)
+    .bind(&plugin.namespace)
+    .bind(to_sql(plugin.serving))
+    .bind(i16::from(plugin.disabled))
+    .bind(i16::from(plugin.built_in))
+    .bind(&plugin.publisher)
+    .execute(&mut **change)
+    .await?;
+    let key = (plugin.owner.as_str(), plugin.namespace.as_str());
+    delete_versions(change, key).await?;
+    for (position, version) in (0_i64..).zip(&plugin.versions) {
+        insert_version(change, key, position, version).await?;
+    }
+    Ok(())
+}
+
+async fn delete_plugin(change: &mut StoreTransaction, key: PluginKey<'_>) -> Result<(), StoreError> {
+    delete_versions(change, key).await?;
+    let (owner, namespace) = key;
+    let done = sqlx::query("DELETE FROM plugins WHERE owner = $1 AND namespace = $2")
+        .bind(owner)
+        .bind(namespace)
+        .execute(&mut **change)
+        .await?;
+    match done.rows_affected() {
+        0 => Err(StoreError::not_found(format!("plugin `{namespace}`"))),
+        _ => Ok(()),
+    }
+}
+
 async fn all_versions(
     view: &mut StoreTransaction,
-) -> Result<BTreeMap<String, Vec<PluginVersionRow>>, StoreError> {
-    let rows: Vec<(String, String, String, i64)> = sqlx::query_as(
-        "SELECT namespace, version, digest, loaded_ms FROM plugin_versions WHERE owner = $1 \
-         ORDER BY namespace, position",
-    )
-    .bind(PLATFORM)
-    .fetch_all(&mut **view)
-    .await?;
+) -> Result<BTreeMap<(String, String), Vec<PluginVersionRow>>, StoreError> {
+    let rows = sqlx::query("SELECT * FROM plugin_versions ORDER BY owner, namespace, position")
+        .fetch_all(&mut **view)
+        .await?;
     let mut versions = BTreeMap::<_, Vec<_>>::new();
-    for (namespace, version, digest, loaded_ms) in rows {
-        let version = PluginVersionRow { version, digest, loaded_ms: from_sql(loaded_ms) };
-        versions.entry(namespace).or_default().push(version);
+    for row in &rows {
+        let key = (row.try_get("owner")?, row.try_get("namespace")?);
+        versions.entry(key).or_default().push(version_of(row)?);
     }
     Ok(versions)
 }
 
-async fn delete_versions(change: &mut StoreTransaction, namespace: &str) -> Result<(), StoreError> {
+fn version_of(row: &SqliteRow) -> Result<PluginVersionRow, sqlx::Error> {
+    let source: Option<String> = row.try_get("source")?;
+    let percent: Option<i64> = row.try_get("canary_percent")?;
+    let failure = row.try_get("canary_failure")?;
+    Ok(PluginVersionRow {
+        version: row.try_get("version")?,
+        digest: row.try_get("digest")?,
+        loaded_ms: from_sql(row.try_get("loaded_ms")?),
+        // A source that this version cannot parse counts as an upload, which no folder replaces or removes.
+        source: source.and_then(|source| serde_json::from_str(&source).ok()).unwrap_or_default(),
+        canary: percent.map(|percent| CanaryRow { percent: from_sql(percent), failure }),
+        trust: trust_of(row)?,
+    })
+}
+
+fn trust_of(row: &SqliteRow) -> Result<TrustRow, sqlx::Error> {
+    let key: Option<String> = row.try_get("signer_key")?;
+    let publisher: Option<String> = row.try_get("signer_publisher")?;
+    Ok(TrustRow {
+        quarantined: row.try_get::<i16, _>("quarantined")? != 0,
+        hints_confirmed: row.try_get::<i16, _>("hints_confirmed")? != 0,
+        signer: key.zip(publisher).map(|(key, publisher)| SignerRow { publisher, key }),
+    })
+}
+
+async fn delete_versions(
+    change: &mut StoreTransaction,
+    (owner, namespace): PluginKey<'_>,
+) -> Result<(), StoreError> {
     sqlx::query("DELETE FROM plugin_versions WHERE owner = $1 AND namespace = $2")
-        .bind(PLATFORM)
+        .bind(owner)
         .bind(namespace)
         .execute(&mut **change)
         .await?;
@@ -131,20 +267,31 @@ async fn delete_versions(change: &mut StoreTransaction, namespace: &str) -> Resu
 
 async fn insert_version(
     change: &mut StoreTransaction,
-    namespace: &str,
+    (owner, namespace): PluginKey<'_>,
     position: i64,
     version: &PluginVersionRow,
 ) -> Result<(), StoreError> {
+    let canary = version.canary.as_ref();
+    let TrustRow { quarantined, hints_confirmed, signer } = &version.trust;
     sqlx::query(
-        "INSERT INTO plugin_versions (owner, namespace, position, version, digest, loaded_ms) \
-         VALUES ($1, $2, $3, $4, $5, $6)",
+        "INSERT INTO plugin_versions \
+         (owner, namespace, position, version, digest, loaded_ms, canary_percent, canary_failure, source, \
+         quarantined, hints_confirmed, signer_publisher, signer_key) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
     )
-    .bind(PLATFORM)
+    .bind(owner)
     .bind(namespace)
     .bind(position)
     .bind(&version.version)
     .bind(&version.digest)
     .bind(to_sql(version.loaded_ms))
+    .bind(canary.map(|canary| to_sql(canary.percent)))
+    .bind(canary.and_then(|canary| canary.failure.as_deref()))
+    .bind(serde_json::to_string(&version.source).ok())
+    .bind(i16::from(*quarantined))
+    .bind(i16::from(*hints_confirmed))
+    .bind(signer.as_ref().map(|signer| &signer.publisher))
+    .bind(signer.as_ref().map(|signer| &signer.key))
     .execute(&mut **change)
     .await?;
     Ok(())
@@ -154,12 +301,16 @@ async fn insert_version(
 mod tests {
     use super::super::testing::empty_store;
     use super::*;
+    use crate::documents::Precondition;
 
     fn plugin(namespace: &str, digests: &[&str]) -> PluginRow {
         let version = |digest: &&str| PluginVersionRow {
             version: format!("1.0.{digest}"),
             digest: (*digest).into(),
             loaded_ms: 5,
+            source: PluginSource::Registry { reference: "oci://a/b:c".into(), digest: (*digest).into() },
+            canary: None,
+            trust: TrustRow::default(),
         };
         PluginRow {
             namespace: namespace.into(),
@@ -181,6 +332,60 @@ mod tests {
             store.put_plugin(plugin.clone()).await.expect("stored");
         }
         assert_eq!(store.plugins().await.expect("plugins"), [files, weather]);
+    }
+
+    #[tokio::test]
+    async fn o1_a_canary_comes_back_as_one() {
+        let (_folder, store) = empty_store().await;
+        let mut weather = plugin("weather", &["1", "2"]);
+        weather.serving = 0;
+        for failure in [None, Some("it fails".to_owned())] {
+            weather.versions[1].canary = Some(CanaryRow { percent: 10, failure });
+            store.put_plugin(weather.clone()).await.expect("stored");
+            assert_eq!(store.plugins().await.expect("plugins"), [weather.clone()]);
+        }
+    }
+
+    #[tokio::test]
+    async fn o2_the_trust_in_a_version_comes_back() {
+        let (_folder, store) = empty_store().await;
+        let mut weather = plugin("weather", &["1", "2"]);
+        weather.serving = 0;
+        weather.versions[0].trust.hints_confirmed = true;
+        let signer = Some(SignerRow { publisher: "acme".into(), key: "ed25519:AA==".into() });
+        weather.versions[1].trust = TrustRow { quarantined: true, hints_confirmed: false, signer };
+        store.put_plugin(weather.clone()).await.expect("stored");
+        assert_eq!(store.plugins().await.expect("plugins"), [weather]);
+    }
+
+    #[tokio::test]
+    async fn o2_a_plugin_is_replaced_and_its_grant_removed_at_once() {
+        let (_folder, store) = empty_store().await;
+        let grant = DocumentKey::Grant(weather());
+        store.put_document(&grant, "{}", &Precondition::Absent, 1).await.expect("granted");
+        let next = plugin("weather", &["1"]);
+        store.put_plugin_without_grant(&weather(), next.clone(), 2).await.expect("stored");
+        assert_eq!(store.plugins().await.expect("plugins"), [next.clone()]);
+        store.document(&grant).await.expect_err("removed");
+        // A plugin without a grant is replaced in the same way.
+        store.put_plugin_without_grant(&weather(), next, 3).await.expect("stored");
+    }
+
+    #[tokio::test]
+    async fn r9_16_a_plugin_of_an_organization_is_none_of_the_platform() {
+        let (_folder, store) = empty_store().await;
+        let acme = Name::parse("acme").expect("a name");
+        let platform = plugin("weather", &["1"]);
+        let owned = PluginRow { owner: "acme".into(), ..plugin("weather", &["2", "3"]) };
+        for plugin in [&platform, &owned] {
+            store.put_plugin(plugin.clone()).await.expect("stored");
+        }
+        assert_eq!(store.plugins().await.expect("plugins"), [platform.clone()]);
+        assert_eq!(store.owned_plugins().await.expect("plugins"), [owned]);
+        store.remove_owned_plugin(&acme, &weather(), 1).await.expect("removed");
+        assert_eq!(store.owned_plugins().await.expect("plugins"), []);
+        assert_eq!(store.plugins().await.expect("plugins"), [platform]);
+        store.remove_owned_plugin(&acme, &weather(), 1).await.expect_err("none");
     }
 
     #[tokio::test]

@@ -67,12 +67,13 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes a root key that is out of service and seals no credential, with its wraps.
+    /// Deletes a root key that is out of service and seals no credential or webhook, with its wraps.
     pub async fn forget_root_key(&self, id: &str) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
         let done = sqlx::query(
             "DELETE FROM root_keys WHERE id = $1 AND serving = 0 \
-             AND NOT EXISTS (SELECT 1 FROM credentials WHERE root_key = $1)",
+             AND NOT EXISTS (SELECT 1 FROM credentials WHERE root_key = $1) \
+             AND NOT EXISTS (SELECT 1 FROM webhooks WHERE root_key = $1)",
         )
         .bind(id)
         .execute(&mut *change)

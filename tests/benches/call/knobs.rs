@@ -12,7 +12,7 @@ use toolgate::audit::{
     sha256,
 };
 use toolgate::clock::now_ms;
-use toolgate_admission::{SessionFacts, ToolCall, Verdict as Decision, check, decide};
+use toolgate_admission::{CanaryDraw, SessionFacts, ToolCall, Verdict as Decision, check, decide};
 use toolgate_sandbox::{Queue, QueueSettings};
 
 use super::bare::{Bare, Call, Knobs};
@@ -157,7 +157,8 @@ fn gate_rows(page: &mut String, runtime: &Runtime, local: &LocalDispatcher) {
         std::hint::black_box(decide(&rules, &facts, "call_echo_echo"));
     });
     row("decision", "may the agent call the tool?", deciding);
-    let call = || ToolCall { tool: "call_echo_echo".into(), arguments: ARGUMENTS.into() };
+    let draw = CanaryDraw::SERVING;
+    let call = || ToolCall { tool: "call_echo_echo".into(), arguments: ARGUMENTS.into(), draw };
     let checking = each(200_000, || {
         std::hint::black_box(check(&rules, &facts, call()));
     });

@@ -10,7 +10,7 @@ use toolgate::clock::now_ms;
 use toolgate::dispatch::Parts;
 use toolgate::sessions::SessionSetup;
 use toolgate_admission::{
-    Admitted, Catalogue, ChargeTime, Checked, Consumer, Descriptor, Digest, Plugin, Rates, Rules,
+    Admitted, CanaryDraw, Catalogue, ChargeTime, Checked, Consumer, Descriptor, Digest, Plugin, Rates, Rules,
     SessionFacts, ToolCall, Verdict, check, decide,
 };
 use toolgate_api::call::CallStatus;
@@ -67,7 +67,8 @@ impl LocalDispatcher {
                 let parts = dispatcher.parts();
                 for _ in 0..calls / in_flight {
                     let rules = parts.registry.snapshot().rules(&setup.organization, &setup.agent).unwrap();
-                    let call = ToolCall { tool: "call_echo_echo".into(), arguments: ARGUMENTS.into() };
+                    let draw = CanaryDraw::SERVING;
+                    let call = ToolCall { tool: "call_echo_echo".into(), arguments: ARGUMENTS.into(), draw };
                     let Verdict::Run(checked) = check(&rules, &SessionFacts::default(), call) else { return };
                     let consumer = Consumer::without_session(&setup.organization);
                     let charged = parts.ledger.charge(consumer, checked, ChargeTime::at(now_ms()));
@@ -156,6 +157,8 @@ fn catalogue(tools: usize) -> Catalogue<()> {
             component: (),
             disabled: false,
             has_trusted_hints: true,
+            canary: None,
+            counters: None,
         })
     });
     Catalogue::new(LimitsPatch::default(), plugins.collect())

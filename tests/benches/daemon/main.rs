@@ -11,11 +11,13 @@
 //! - `fronts`: CPU time of a call over HTTP, TLS, HTTP/2 and MCP, beside `rmcp` alone
 //! - `languages FILE…`: the cost of plugins of other languages, each with the tool `greet`, as `toolgate new` makes it
 //! - `lists`: lists of a thousand tools in each provider's form
+//! - `catalogue`: search in a catalogue of ten thousand tools
 //! - `scripts`: a call that a script makes, beside one of a request
 //! - `waiting`: memory of a call that waits for a slow upstream, for a thousand of them, and a small call beside them
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
 
+mod catalogue;
 mod endless;
 mod fronts;
 mod json;
@@ -51,6 +53,7 @@ fn main() {
         ("fronts", fronts::fronts),
         ("languages", languages::languages),
         ("lists", lists::lists),
+        ("catalogue", catalogue::catalogue),
         ("scripts", scripts::scripts),
         ("waiting", waiting::waiting),
     ];

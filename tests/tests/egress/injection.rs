@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolgate_admission::{
-    Catalogue, ChargeTime, Consumer, Descriptor, Digest, Ledger, Plugin, QuotaCounters, Rates, Rules,
+    CanaryDraw, Catalogue, ChargeTime, Consumer, Descriptor, Digest, Ledger, Plugin, QuotaCounters, Rates, Rules,
     SessionFacts, ToolCall, Verdict, check,
 };
 use toolgate_api::grant::Grant;
@@ -44,6 +44,8 @@ impl Harness {
             component,
             disabled: false,
             has_trusted_hints: true,
+            canary: None,
+            counters: None,
         };
         let rules = Rules::allow_all(Arc::new(Catalogue::new(LimitsPatch::new(), vec![Arc::new(plugin)])));
         let upstreams = Upstreams::new(EgressSettings {
@@ -55,7 +57,8 @@ impl Harness {
 
     fn fetch(&self, credentials: Credentials, url: &str, headers: &[&str]) -> FinishedCall {
         let arguments = json!({"method": "GET", "url": url, "headers": headers}).to_string();
-        let call = ToolCall { tool: "caller/fetch".into(), arguments: arguments.into() };
+        let draw = CanaryDraw::SERVING;
+        let call = ToolCall { tool: "caller/fetch".into(), arguments: arguments.into(), draw };
         let Verdict::Run(checked) = check(&self.rules, &SessionFacts::default(), call) else {
             panic!("it may run")
         };

@@ -3,10 +3,13 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 mod approvals;
+mod assertions;
 mod broker;
 mod cancellation;
+mod catalogue;
 mod client_results;
 mod code;
+mod consent;
 mod events;
 mod dialects;
 mod slow_audit;
@@ -19,6 +22,7 @@ mod refusals;
 mod scripts;
 mod sessions;
 mod tool_lists;
+mod webhooks;
 
 use toolgate_tests::{Client, Daemon, PluginFile, Reply, Session, Shared, Value, guests, json};
 

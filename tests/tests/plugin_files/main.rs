@@ -5,18 +5,25 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 mod bombs;
+mod canary;
 mod corruption;
+mod examples;
+mod folder;
 mod plain;
+mod owned;
+mod registry;
+mod reloads;
 mod retention;
 mod shapes;
 mod shutdown;
+mod trust;
 mod versions;
 
 use std::fs;
 
 use toolgate_tests::component::assemble;
 use toolgate_tests::{
-    Daemon, LeakCheck, PluginFile, Reply, Session, Shared, Value, guests, json, process, wait,
+    CallReply, Client, Daemon, LeakCheck, PluginFile, Reply, Session, Shared, Value, guests, json, process, wait,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
 mod answers;
+mod audit;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -72,6 +72,17 @@ pub(super) fn rank(
     ranked
 }
 
+/// Returns the tools that have a word of the query, the best first, callable or not: for a catalogue.
+pub(super) fn rank_all(index: &BrokerIndex, terms: &[QueryTerm]) -> Vec<(usize, f32)> {
+    let scores = term_scores(index, terms);
+    let mut found: Vec<(usize, f32)> =
+        scores.into_iter().enumerate().filter(|(_, score)| *score > 0.0).collect();
+    found.sort_by(|(left, left_score), (right, right_score)| {
+        right_score.total_cmp(left_score).then(left.cmp(right))
+    });
+    found
+}
+
 /// Sorts by descending score and then by index, so that the order is deterministic.
 fn better_first(left: &Ranked, right: &Ranked) -> Ordering {
     right.score.total_cmp(&left.score).then(left.tool.cmp(&right.tool))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::index::BrokerIndex;
 use super::intents::Intents;
 use super::query::{self, QueryTerm};
-use super::rank::{Ranked, rank};
+use super::rank::{Ranked, rank, rank_all};
 use crate::rules::ToolSet;
 
 /// Matching tools below which the whole list is shown (S2).
@@ -125,6 +125,12 @@ pub fn select(index: &BrokerIndex, intents: &Intents, query: &SelectQuery<'_>) -
     let whole = matches < MATCHES || query.callable.len() <= LEAST;
     let tools = if whole { whole_list(index, &ranked, query) } else { narrow(index, &ranked, query) };
     Selection { tools: tools.into_iter().map(|tool| explainer.explain(tool, whole)).collect(), whole }
+}
+
+/// Searches all tools for words, by name, search words, description and arguments, also misspelt ones and synonyms. Returns the
+/// index and the score of each tool that has one of them, the best first.
+pub fn search(index: &BrokerIndex, words: &str) -> Vec<(usize, f32)> {
+    rank_all(index, &query::parse(query::truncate_message(words), &index.lexicon))
 }
 
 impl SelectQuery<'_> {

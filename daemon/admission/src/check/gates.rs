@@ -135,6 +135,19 @@ pub(super) const GATES: &[Gate] = &[
         },
     },
     Gate {
+        reason: reason(Layer::Organization, "consent"),
+        error_type: ErrorType::ToolDisabled,
+        hint: "go on without it; the organization's owner can accept its plugin with `toolgate org enable ORGANIZATION PLUGIN --accept`",
+        refuses: |input| input.organization.unaccepted.contains(input.index),
+        why: |_, tool, refuses| {
+            let plugin = &tool.id.namespace;
+            match refuses {
+                true => format!("the organization has not accepted what the plugin `{plugin}` may reach"),
+                false => format!("the plugin `{plugin}` is accepted, needs no consent, or is not enabled"),
+            }
+        },
+    },
+    Gate {
         reason: reason(Layer::Organization, "integration"),
         error_type: ErrorType::IntegrationMissing,
         hint: "go on without it; the organization's owner can connect the integration, and while the daemon is sealed an operator unseals it",

@@ -48,6 +48,7 @@ pub struct CallFacts<P> {
     limits: Limits,
     access: Arc<CallAccess>,
     quotas: CallQuotas,
+    settings: Option<Arc<str>>,
     reason: Reason,
 }
 
@@ -124,7 +125,14 @@ impl<P> Checked<P> {
         quotas: CallQuotas,
         reason: Reason,
     ) -> Self {
-        Self(Box::new(CallFacts { tool, called, arguments, limits, access, quotas, reason }))
+        let settings = None;
+        Self(Box::new(CallFacts { tool, called, arguments, limits, access, quotas, settings, reason }))
+    }
+
+    /// Gives the call its organization's settings of the plugin.
+    pub(super) fn with_settings(mut self, settings: Option<Arc<str>>) -> Self {
+        self.0.settings = settings;
+        self
     }
 
     /// Narrows the limits to what the quotas of the call have left.
@@ -190,6 +198,11 @@ impl<P> CallFacts<P> {
     /// The digest of the plugin.
     pub fn digest(&self) -> &Digest {
         &self.tool.plugin().digest
+    }
+
+    /// The organization's settings of the plugin, as JSON text; none if it has set nothing.
+    pub fn settings(&self) -> Option<&Arc<str>> {
+        self.settings.as_ref()
     }
 
     /// The tool as its plugin describes it.

@@ -1,6 +1,8 @@
 //! Tests of the gate: every refusal beside a call that passes, and properties for arbitrary rules. `tests/layers.rs` tests
 //! the layers together.
 
+mod canary;
+mod consent;
 mod hints;
 mod layers;
 
@@ -18,7 +20,7 @@ use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 use super::*;
 use crate::approval::{Approval, ApprovalBinding};
 use crate::descriptor::Descriptor;
-use crate::rules::{Catalogue, Digest, Plugin};
+use crate::rules::{CanaryDraw, Catalogue, Digest, Plugin};
 use crate::{ChargeTime, Consumer, Ledger, QuotaCounters, Rates};
 
 /// A plugin with tools that accept any arguments.
@@ -40,6 +42,8 @@ pub(crate) fn plugin_from(description: &Value) -> Arc<Plugin<&'static str>> {
         component: "component",
         disabled: false,
         has_trusted_hints: true,
+        canary: None,
+        counters: None,
     })
 }
 
@@ -79,7 +83,7 @@ fn rules(agent: &str) -> Rules<&'static str> {
 }
 
 fn call(tool: &str, arguments: &str) -> ToolCall {
-    ToolCall { tool: tool.into(), arguments: arguments.into() }
+    ToolCall { tool: tool.into(), arguments: arguments.into(), draw: CanaryDraw::SERVING }
 }
 
 fn refusal(rules: &Rules<&'static str>, facts: &SessionFacts, tool: &str) -> Refusal {
@@ -485,7 +489,7 @@ proptest! {
     #[test]
     fn no_call_makes_the_gate_panic(tool in any::<String>(), arguments in any::<String>()) {
         let rules = rules(r#"{"enabled":"*"}"#);
-        let _ = check(&rules, &SessionFacts::default(), ToolCall { tool: tool.into(), arguments: arguments.clone().into() });
+        let _ = check(&rules, &SessionFacts::default(), call(&tool, &arguments));
         let _ = check(&rules, &SessionFacts::default(), call("crm/search", &arguments));
     }
 }

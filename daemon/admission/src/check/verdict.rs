@@ -7,7 +7,7 @@ use toolgate_api::error::ErrorType;
 use toolgate_api::name::ToolId;
 
 use super::{Checked, Refusal, Unapproved};
-use crate::rules::Tool;
+use crate::rules::{CanaryDraw, Tool};
 
 /// The layer of rules that decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -81,6 +81,8 @@ pub struct ToolCall {
     pub tool: Arc<str>,
     /// The arguments as JSON text.
     pub arguments: Arc<str>,
+    /// The number by which it gets the serving version of its plugin or the canary.
+    pub draw: CanaryDraw,
 }
 
 /// The decision of all layers about a tool, before its arguments are validated.

@@ -13,6 +13,7 @@ use toolgate_api::grant::Grant;
 use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::name::{CalledKey, Namespace, ToolId};
 
+use super::canary::{Canary, CanaryDraw, VersionCounters};
 use super::name_table::NameTable;
 use super::set::{SharedSet, ToolSet};
 use crate::descriptor::{Descriptor, ToolDescriptor};
@@ -76,6 +77,10 @@ pub struct Plugin<P> {
     pub disabled: bool,
     /// Whether its hints count without a confirmation in the grant: built-in plugins and definitions.
     pub has_trusted_hints: bool,
+    /// The version that gets a share of its calls.
+    pub canary: Option<Canary<P>>,
+    /// The counters of its calls, while it or its canary is on trial.
+    pub counters: Option<Arc<VersionCounters>>,
 }
 
 impl<P: Clone> Plugin<P> {
@@ -85,7 +90,16 @@ impl<P: Clone> Plugin<P> {
             true => Arc::clone(&self.descriptor),
             false => Arc::new(self.descriptor.with_descriptions(&granted.descriptions)),
         };
-        Self { descriptor, granted, ..self.clone() }
+        let granted_plugin = Self { descriptor, granted, canary: None, ..self.clone() };
+        // Both versions are decided by one rule, so the confirmation of the serving one covers the hints of its canary.
+        let with_hints = |canary: &Canary<P>| Self {
+            has_trusted_hints: granted_plugin.has_confirmed_hints(),
+            ..canary.plugin.with_grant(Arc::clone(&granted_plugin.granted))
+        };
+        let canary = self.canary.as_ref();
+        let canary =
+            canary.map(|canary| Canary { plugin: Arc::new(with_hints(canary)), percent: canary.percent });
+        Self { canary, ..granted_plugin }
     }
 }
 
@@ -104,6 +118,8 @@ pub struct Tool<P> {
     /// INVARIANT: less than the number of the descriptor's tools.
     position: usize,
     access: Arc<CallAccess>,
+    /// The same tool of the plugin's canary.
+    canary: Option<Arc<Tool<P>>>,
 }
 
 impl<P> Clone for Tool<P> {
@@ -113,6 +129,7 @@ impl<P> Clone for Tool<P> {
             plugin: Arc::clone(&self.plugin),
             position: self.position,
             access: Arc::clone(&self.access),
+            canary: self.canary.clone(),
         }
     }
 }
@@ -146,6 +163,17 @@ impl<P> Tool<P> {
     /// The access of its calls, before policies narrow it.
     pub fn access(&self) -> &Arc<CallAccess> {
         &self.access
+    }
+
+    /// The tool in the version that a call draws: its own, or that of the canary.
+    pub(crate) fn version_for(&self, draw: CanaryDraw) -> &Self {
+        let percent = self.plugin.canary.as_ref().map_or(0, |canary| canary.percent);
+        self.canary.as_deref().filter(|_| draw.is_within(percent)).unwrap_or(self)
+    }
+
+    /// The tool at `position` of a plugin whose calls have this access.
+    fn new(index: usize, plugin: &Arc<Plugin<P>>, position: usize, access: &Arc<CallAccess>) -> Self {
+        Self { index, plugin: Arc::clone(plugin), position, access: Arc::clone(access), canary: None }
     }
 }
 
@@ -190,11 +218,15 @@ impl<P> Catalogue<P> {
         let (plugins, collisions) = by_namespace(plugins);
         let (mut tools, mut plugin_of) = (Vec::new(), Vec::new());
         for (at, plugin) in (0..).zip(plugins.values()) {
-            let asked = Arc::new(plugin.descriptor.capabilities.clone());
-            let access = Arc::new(CallAccess::new(asked, Arc::clone(&plugin.granted)));
-            for position in 0..plugin.descriptor.tools.len() {
-                let (plugin, access) = (Arc::clone(plugin), Arc::clone(&access));
-                tools.push(Tool { index: tools.len(), plugin, position, access });
+            let access = access_of(plugin);
+            let canary = plugin.canary.as_ref().map(|canary| (&canary.plugin, access_of(&canary.plugin)));
+            for (position, tool) in plugin.descriptor.tools.iter().enumerate() {
+                let index = tools.len();
+                let of_canary = canary.as_ref().and_then(|(plugin, access)| {
+                    let position = plugin.descriptor.tools.iter().position(|other| other.id == tool.id)?;
+                    Some(Arc::new(Tool::new(index, plugin, position, access)))
+                });
+                tools.push(Tool { canary: of_canary, ..Tool::new(index, plugin, position, &access) });
                 plugin_of.push(at);
             }
         }
@@ -294,6 +326,11 @@ impl<P> Catalogue<P> {
     pub(crate) fn id(&self) -> &SnapshotId {
         &self.id
     }
+}
+
+fn access_of<P>(plugin: &Plugin<P>) -> Arc<CallAccess> {
+    let asked = Arc::new(plugin.descriptor.capabilities.clone());
+    Arc::new(CallAccess::new(asked, Arc::clone(&plugin.granted)))
 }
 
 type ByNamespace<P> = BTreeMap<Namespace, Arc<Plugin<P>>>;

@@ -5,11 +5,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use toolgate_api::name::Name;
+use toolgate_api::consent::ConsentState;
+use toolgate_api::name::{Name, Namespace};
 use toolgate_api::policy::OrgDocument;
 use toolgate_api::tools::ToolList;
 
-use super::catalogue::{Catalogue, SnapshotId};
+use super::catalogue::{Catalogue, Plugin, SnapshotId};
+use super::consent::Consents;
 use super::platform::PlatformRules;
 use super::set::{SharedSet, ToolSet};
 use super::tables::{Channels, compile_profiles, table_warnings};
@@ -34,11 +36,25 @@ pub fn organization_warnings<P>(document: &OrgDocument, catalogue: &Catalogue<P>
     warnings.extend(limits_without_effect(&document.limits, catalogue.platform_limits()));
     warnings
 }
+
+/// What is known of an organization beside its policy.
+#[derive(Clone, Debug, Default)]
+pub struct OrgFacts {
+    /// The integrations that it has connected.
+    pub connected: Arc<BTreeSet<String>>,
+    /// Its consents.
+    pub consents: Consents,
+    /// Its settings of plugins, as JSON text.
+    pub settings: Arc<BTreeMap<Namespace, Arc<str>>>,
+}
+
 /// The compiled policy of an organization, for the tools of one catalogue.
 #[derive(Clone, Debug)]
 pub struct OrgRules {
     document: Arc<OrgDocument>,
-    connected: Arc<BTreeSet<String>>,
+    facts: OrgFacts,
+    /// Tools that it enabled, of plugins that it has not accepted. Almost always empty.
+    pub(crate) unaccepted: SharedSet,
     /// The flags of each tool, the platform's included.
     flags: CompactFlags,
     pub(crate) channels: Arc<Channels>,
@@ -49,17 +65,17 @@ pub struct OrgRules {
 }
 
 impl OrgRules {
-    /// Compiles a policy, and the integrations that the organization has connected, under the platform's rules.
+    /// Compiles a policy, with what else is known of the organization, under the platform's rules.
     pub fn compile<P>(
         document: Arc<OrgDocument>,
-        connected: Arc<BTreeSet<String>>,
+        facts: OrgFacts,
         platform: &PlatformRules,
         catalogue: &Catalogue<P>,
     ) -> Self {
         let mut flags = platform.flags.clone();
         flags.add_list(ToolFlag::Disabled, &document.disabled, catalogue);
         flags.add_list(ToolFlag::Enabled, document.enabled.as_ref().unwrap_or(&ToolList::NONE), catalogue);
-        flags.add(ToolFlag::Missing, &missing(&document, &connected, platform, catalogue));
+        flags.add(ToolFlag::Missing, &missing(&document, &facts.connected, platform, catalogue));
         let mut channels = Arc::clone(&platform.channels);
         if !document.channels.is_empty() {
             let tables = [&platform.document().channels, &document.channels];
@@ -67,15 +83,17 @@ impl OrgRules {
             flags.add(ToolFlag::Channel, &channel_tools);
             channels = Arc::new(all);
         }
+        let flags = flags.compact(catalogue);
         Self {
-            flags: flags.compact(catalogue),
+            unaccepted: unaccepted(&facts.consents, &flags, catalogue),
+            flags,
             channels,
             always_show: SharedSet::compile(Some(&document.broker.always_show), catalogue),
             profiles: compile_profiles(&document.profiles, catalogue),
             parent: platform.id().clone(),
             id: SnapshotId::new(),
             document,
-            connected,
+            facts,
         }
     }
 
@@ -92,6 +110,33 @@ impl OrgRules {
     /// The channels that its sessions can be opened on.
     pub fn channels(&self) -> impl Iterator<Item = &str> + Clone {
         self.channels.names()
+    }
+
+    /// The state of its consent to a plugin.
+    pub fn consent_to<P>(&self, plugin: &Plugin<P>) -> ConsentState {
+        self.facts.consents.state(plugin)
+    }
+
+    /// Whether the platform lets the organization use the tool.
+    pub fn is_available(&self, index: usize) -> bool {
+        let flags = self.flags.of(index);
+        flags.has(ToolFlag::Allowed) && !flags.has(ToolFlag::Blocked) && !flags.has(ToolFlag::PluginDisabled)
+    }
+
+    /// Whether its policy enables the tool, or the tool is universal.
+    pub fn enables(&self, index: usize) -> bool {
+        is_given(self.flags.of(index))
+    }
+
+    /// Whether the tool is enabled, and left out until the organization accepts its plugin.
+    pub fn lacks_consent(&self, index: usize) -> bool {
+        self.unaccepted.contains(index)
+    }
+
+    /// Its settings of a plugin, as JSON text.
+    pub fn settings_of(&self, namespace: &Namespace) -> Option<&Arc<str>> {
+        // Most organizations have no settings, and then no name is compared.
+        if self.facts.settings.is_empty() { None } else { self.facts.settings.get(namespace) }
     }
 
     /// Whether its broker always shows the tool.
@@ -114,12 +159,29 @@ impl OrgRules {
         let tables = platform.document().integrations.iter().chain(&self.document.integrations);
         let added = tables.filter(|(pattern, _)| pattern.matches(&tool.id)).map(|(_, name)| name.to_string());
         let needed = tool.required_integrations.iter().cloned().chain(added);
-        needed.filter(|name| !self.connected.contains(name)).collect()
+        needed.filter(|name| !self.facts.connected.contains(name)).collect()
     }
 
     pub(super) fn id(&self) -> &SnapshotId {
         &self.id
     }
+}
+
+fn is_given(flags: ToolFlags) -> bool {
+    flags.has(ToolFlag::Enabled) || flags.has(ToolFlag::Universal)
+}
+
+/// The tools that agents would have but for the missing consent to their plugin.
+fn unaccepted<P>(consents: &Consents, flags: &CompactFlags, catalogue: &Catalogue<P>) -> SharedSet {
+    if !consents.required {
+        return SharedSet::NONE;
+    }
+    let mut unaccepted = ToolSet::empty(catalogue.tools().len());
+    for plugin in catalogue.plugins().filter(|plugin| consents.state(plugin).keeps_out()) {
+        let tools = catalogue.indexes_of(&plugin.descriptor.namespace);
+        tools.filter(|index| is_given(flags.of(*index))).for_each(|index| unaccepted.insert(index));
+    }
+    SharedSet::new(unaccepted, catalogue)
 }
 
 fn missing<P>(

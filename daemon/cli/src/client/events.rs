@@ -4,25 +4,20 @@
 //! Keep-alive comments are skipped. A broken stream cannot be resumed: the daemon buffers no events, and missed ones
 //! are in the audit log.
 
-use http_body_util::BodyExt;
 use hyper::Response;
-use hyper::body::{Bytes, Incoming};
+use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE as CONTENT_TYPE_HEADER;
 use serde_json::value::RawValue;
 
+use super::lines::LineStream;
 use super::{ClientError, read};
 
 pub(super) const CONTENT_TYPE: &str = "text/event-stream";
 
-/// Limit of a line, far above the longest event, which names a call and contains no arguments and no results.
-const LINE_BYTES: usize = 16 << 20;
-
 /// Stream of server-sent events.
 #[derive(Debug)]
 pub struct EventStream {
-    body: Incoming,
-    /// Received bytes that are not parsed yet.
-    buffer: Vec<u8>,
+    lines: LineStream,
 }
 
 /// One server-sent event.
@@ -39,7 +34,7 @@ impl EventStream {
     pub(crate) async fn from_response(response: Response<Incoming>) -> Result<Self, ClientError> {
         let kind = response.headers().get(CONTENT_TYPE_HEADER).and_then(|kind| kind.to_str().ok());
         if response.status().is_success() && kind.is_some_and(|kind| kind.starts_with(CONTENT_TYPE)) {
-            return Ok(Self { body: response.into_body(), buffer: Vec::new() });
+            return Ok(Self { lines: LineStream::new(response.into_body()) });
         }
         let response = read::<Box<RawValue>>(response).await?;
         Err(ClientError::unexpected(response.status, response.body.get().as_bytes()))
@@ -48,7 +43,7 @@ impl EventStream {
     /// Waits for the next event; `None` once the daemon has ended the stream.
     pub async fn next(&mut self) -> Result<Option<SseEvent>, ClientError> {
         let mut event = SseEvent::default();
-        while let Some(line) = self.line().await? {
+        while let Some(line) = self.lines.next().await? {
             match line.split_once(':').unwrap_or((&line, "")) {
                 ("event", name) => event.event = value(name).to_owned(),
                 ("data", data) if event.data.is_empty() => event.data = value(data).to_owned(),
@@ -57,35 +52,6 @@ impl EventStream {
                 ("", _) if line.is_empty() && !event.data.is_empty() => return Ok(Some(event)),
                 ("", _) if line.is_empty() => event = SseEvent::default(),
                 _ => {}
-            }
-        }
-        Ok(None)
-    }
-
-    async fn line(&mut self) -> Result<Option<String>, ClientError> {
-        let mut searched = 0;
-        loop {
-            if let Some(end) = self.buffer[searched..].iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.buffer.drain(..=searched + end).collect();
-                let line = String::from_utf8_lossy(&line);
-                return Ok(Some(line.trim_end_matches(['\r', '\n']).to_owned()));
-            }
-            searched = self.buffer.len();
-            if searched > LINE_BYTES {
-                return Err(ClientError::unexpected(200, &self.buffer));
-            }
-            match self.more().await? {
-                Some(bytes) => self.buffer.extend_from_slice(&bytes),
-                None => return Ok(None),
-            }
-        }
-    }
-
-    async fn more(&mut self) -> Result<Option<Bytes>, ClientError> {
-        while let Some(frame) = self.body.frame().await {
-            let frame = frame.map_err(|error| ClientError::Lost { reason: error.to_string() })?;
-            if let Ok(bytes) = frame.into_data() {
-                return Ok(Some(bytes));
             }
         }
         Ok(None)

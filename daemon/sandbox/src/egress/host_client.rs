@@ -1,4 +1,4 @@
-//! HTTPS client of the daemon itself, for OAuth2 providers and vaults. It shares resolver and connector with the requests of
+//! HTTPS client of the daemon itself, for OAuth2 providers, vaults and plugin registries. It shares resolver and connector with the requests of
 //! guests.
 //!
 //! Organizations name token endpoints and services to discover, and the daemon runs inside a private network: a request to an
@@ -28,10 +28,21 @@ use toolgate_api::network::{AddressKind, Host, address_kind};
 use super::connect::{connect_tcp, http1_builder, server_name, tls_config, web_roots};
 use super::resolve::{Resolver, Unresolved};
 
-/// Time for a whole request. Calls wait for the response, so a slower server counts as unavailable.
-const REQUEST_TIME: Duration = Duration::from_secs(15);
-/// Largest response body. A response with tokens has some kilobytes.
-const RESPONSE_BYTES: usize = 256 * 1024;
+/// Limits of one exchange.
+#[derive(Clone, Copy, Debug)]
+pub struct ExchangeLimits {
+    /// Time for the whole request.
+    pub time: Duration,
+    /// Largest response body.
+    pub response_bytes: usize,
+}
+
+impl Default for ExchangeLimits {
+    /// Calls wait for the response, so a slower server counts as unavailable. A response with tokens has some kilobytes.
+    fn default() -> Self {
+        Self { time: Duration::from_secs(15), response_bytes: 256 * 1024 }
+    }
+}
 
 /// Hosts and certificate authorities that a [`HostClient`] accepts.
 #[derive(Default)]
@@ -57,7 +68,7 @@ pub struct CaFileError {
 impl CaFileError {
     /// How to fix it.
     pub fn hint(&self) -> &'static str {
-        "set `credentials.ca_file` or `traces.ca_file` to a file of PEM certificates that the daemon's user may read"
+        "set the `ca_file` of `[credentials]`, `[traces]` or `[[plugins.registries]]` to a file of PEM certificates that the daemon's user may read"
     }
 }
 
@@ -120,13 +131,26 @@ impl HostClient {
 
     /// Sends a request with an absolute URL over a connection of its own, and returns the response with any status.
     pub async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, HostClientError> {
-        let sending = tokio::time::timeout(REQUEST_TIME, self.0.send(request));
+        self.send_within(request, ExchangeLimits::default()).await
+    }
+
+    /// Sends a request as [`HostClient::send`] does, within other limits.
+    pub async fn send_within(
+        &self,
+        request: Request<Vec<u8>>,
+        limits: ExchangeLimits,
+    ) -> Result<Response<Vec<u8>>, HostClientError> {
+        let sending = tokio::time::timeout(limits.time, self.0.send(request, limits.response_bytes));
         sending.await.unwrap_or(Err(HostClientError::Timeout))
     }
 }
 
 impl Inner {
-    async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, HostClientError> {
+    async fn send(
+        &self,
+        request: Request<Vec<u8>>,
+        response_bytes: usize,
+    ) -> Result<Response<Vec<u8>>, HostClientError> {
         let uri = request.uri().clone();
         let is_tls = uri.scheme_str() == Some("https");
         let host = uri.host().ok_or(HostClientError::InvalidUrl)?;
@@ -143,11 +167,11 @@ impl Inner {
         let request = to_origin_form(request, &uri)?;
         let tcp = connect_tcp(&addresses).await.map_err(HostClientError::Connect)?;
         if !is_tls {
-            return exchange(tcp, request).await;
+            return exchange(tcp, request, response_bytes).await;
         }
         let name = server_name(&host).ok_or(HostClientError::InvalidUrl)?;
         let tls = TlsConnector::from(Arc::clone(&self.tls)).connect(name, tcp).await;
-        exchange(tls.map_err(HostClientError::Tls)?, request).await
+        exchange(tls.map_err(HostClientError::Tls)?, request, response_bytes).await
     }
 
     async fn vetted_addresses(
@@ -205,6 +229,7 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     request: Request<Full<Bytes>>,
+    response_bytes: usize,
 ) -> Result<Response<Vec<u8>>, HostClientError> {
     let handshake = http1_builder().handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|_| HostClientError::Protocol)?;
@@ -214,7 +239,7 @@ async fn exchange(
         if is_event_stream(&parts.headers) {
             return Ok(Response::from_parts(parts, Vec::new()));
         }
-        let body = Limited::new(body, RESPONSE_BYTES).collect().await.map_err(|_| HostClientError::Body)?;
+        let body = Limited::new(body, response_bytes).collect().await.map_err(|_| HostClientError::Body)?;
         Ok(Response::from_parts(parts, body.to_bytes().to_vec()))
     };
     // Both run in this task, so dropping the request also closes the connection.

@@ -22,7 +22,7 @@ fn status(error: &StoreError) -> u16 {
         StoreError::PreconditionRequired { .. } => 428,
         StoreError::NotFound { .. } => 404,
         StoreError::LastOperator { .. } => 409,
-        StoreError::TooMany { .. } => 429,
+        StoreError::TooMany { .. } | StoreError::TooManyWebhooks => 429,
         StoreError::Held { .. } | StoreError::OtherVersion | StoreError::Unavailable { .. } => 503,
     }
 }

@@ -99,6 +99,8 @@ fn registry(organization: &Name, agent: &Name, component: &Component) -> Registr
                 component: component.clone(),
                 disabled: false,
                 has_trusted_hints: true,
+                canary: None,
+                counters: None,
             })
         })
     });

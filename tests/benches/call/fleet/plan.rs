@@ -247,6 +247,8 @@ pub fn plugin(number: usize, version: &str, component: &Component) -> Arc<Plugin
         component: component.clone(),
         disabled: false,
         has_trusted_hints: true,
+        canary: None,
+        counters: None,
     })
 }
 

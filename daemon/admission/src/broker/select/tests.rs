@@ -69,6 +69,8 @@ fn plugin(name: &str, tools: &[(&str, &str)]) -> Arc<Plugin<()>> {
         component: (),
         disabled: false,
         has_trusted_hints: true,
+        canary: None,
+        counters: None,
     })
 }
 

@@ -27,10 +27,11 @@ use toolgate::events::Events;
 use toolgate::http::listener::{Connections, ListenerSettings, connection};
 use toolgate::http::{App, AppParts, BodyMemory, Mcp, root_service};
 use toolgate::identity::Identity;
-use toolgate::plugins::{PluginParts, Plugins};
+use toolgate::plugins::{PluginParts, Plugins, Registries};
 use toolgate::registry::Registry;
 use toolgate::sessions::{AnswerSettings, Answers, Bounds, OrganizationBounds, Sessions};
 use toolgate::store::Store;
+use toolgate::webhooks::{GrantedHosts, WebhookParts, Webhooks};
 use toolgate_admission::{Descriptor, Ledger, QuotaCounters, Rates};
 use toolgate_api::limits::LimitsPatch;
 use toolgate_sandbox::{
@@ -231,6 +232,13 @@ async fn app(folder: &Path) -> (App, String) {
         dispatcher: dispatcher.clone(),
         sessions: Arc::clone(&sessions),
     });
+    let webhooks = Webhooks::new(WebhookParts {
+        store: store.clone(),
+        credentials: credentials.clone(),
+        http: HostClient::new(HostClientSettings::default()).expect("a client"),
+        hosts: GrantedHosts::default(),
+        base_url: "http://localhost".to_owned(),
+    });
     let admin = Admin::new(AdminParts {
         dispatcher,
         identity: Arc::new(identity),
@@ -240,9 +248,12 @@ async fn app(folder: &Path) -> (App, String) {
         registry,
         sessions,
         store,
+        webhooks,
     });
     let parts = AppParts {
         access_tokens: None,
+        registries: Registries::default(),
+        organization_registries: None,
         mcp: Mcp::new(&config, CancellationToken::new()),
         config,
         admin,
@@ -301,6 +312,7 @@ fn plugins(folder: &Path, registry: &Registry, store: &Store, sandbox: &Sandbox)
         store: store.clone(),
         folder: create_folder(folder, "components"),
         limits: LimitsPatch::new(),
+        signatures: toolgate::config::Signatures::Optional,
     })
 }
 

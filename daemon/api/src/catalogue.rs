@@ -1,0 +1,204 @@
+//! The catalogue of tools (C4), and what an organization has enabled of it, with its settings and its consent (C5, C6).
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::consent::{ConsentState, RiskView};
+use crate::descriptor::Example;
+use crate::read::{invalid, visible_json};
+
+/// A page of the catalogue.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Catalogue)]
+pub struct CatalogueView {
+    /// The entries, in the order that was asked for.
+    pub items: Vec<CatalogueEntry>,
+    /// The `cursor` of the next page; null on the last page.
+    #[schema(required)]
+    pub next_cursor: Option<String>,
+    /// The categories of all entries that match, whatever the page and `category`, by name.
+    pub categories: Vec<CategoryCount>,
+    /// Namespaces that the platform has a plugin of too, in place of which the organization has its own.
+    pub collisions: Vec<String>,
+}
+
+/// A category and the number of its entries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CategoryCount {
+    /// The category; empty for entries without one.
+    pub category: String,
+    /// Entries of it.
+    pub count: u64,
+}
+
+/// A plugin in the catalogue.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct CatalogueEntry {
+    /// Its namespace.
+    pub namespace: String,
+    /// Who answers for it.
+    pub kind: PluginKind,
+    /// Its purpose in a sentence.
+    #[schema(required)]
+    pub purpose: Option<String>,
+    /// The serving version.
+    pub version: String,
+    /// SHA-256 of the serving version: `sha256:` and 64 hexadecimal digits.
+    pub digest: String,
+    /// The publisher, as the plugin declares it.
+    #[schema(required)]
+    pub publisher: Option<String>,
+    /// Whether a signature proves the publisher, or the plugin is part of the daemon.
+    pub publisher_proven: bool,
+    /// Its category.
+    #[schema(required)]
+    pub category: Option<String>,
+    /// Steps that a person must complete first.
+    pub prerequisites: Vec<String>,
+    /// Integrations that must be connected before all of its tools work.
+    pub integrations: Vec<String>,
+    /// What it asks to reach, in words; empty for a plugin that only computes.
+    pub permissions: Vec<String>,
+    /// What can go wrong with it.
+    pub risk: RiskView,
+    /// Its tools that the platform allows.
+    pub tools: Vec<CatalogueTool>,
+    /// Whether the organization's policy enables one of its tools. False in the operator's list of the platform.
+    pub enabled: bool,
+    /// The organization's consent. `not_needed` in the operator's list of the platform.
+    pub consent: ConsentState,
+    /// Calls of its tools in the last 30 days: the organization's, or all in the operator's list.
+    pub calls_30d: u64,
+    /// Its place among the platform's plugins by the calls of all organizations in the last 30 days, from 1; null without calls.
+    #[schema(required)]
+    pub rank: Option<u64>,
+    /// Time of its load, in milliseconds since 1970.
+    pub loaded_ms: u64,
+}
+
+/// Who answers for a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PluginKind {
+    /// The operator: it is built in, or marked `standard` in its grant.
+    Standard,
+    /// The organization, which made or loaded it for itself.
+    Custom,
+    /// Its publisher: an operator loaded it, and does not vouch for it.
+    ThirdParty,
+}
+
+/// A tool of an entry.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct CatalogueTool {
+    /// `namespace/tool`.
+    pub tool: String,
+    /// Its description.
+    pub description: String,
+    /// A sample call; null if it has none.
+    #[schema(required)]
+    pub example: Option<Example>,
+    /// Search words.
+    pub tags: Vec<String>,
+}
+
+/// What an organization sets for a plugin.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EnabledDocument {
+    /// The settings, valid under the plugin's `config_schema`. Secrets are not settings: keep them as credentials. Default: none.
+    #[serde(default, deserialize_with = "settings", skip_serializing_if = "Map::is_empty")]
+    #[schema(required = false, value_type = Object)]
+    pub config: Map<String, Value>,
+    /// The consent. Without it, the one that was given stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(required = false, value_type = PluginConsent)]
+    pub consent: Option<PluginConsent>,
+}
+
+fn settings<'de, D: Deserializer<'de>>(from: D) -> Result<Map<String, Value>, D::Error> {
+    match visible_json::<_, Value>(from)? {
+        Value::Object(settings) => Ok(settings),
+        Value::Null => Ok(Map::new()),
+        _ => Err(invalid("the settings are not an object", "write them by name: `{\"region\":\"eu\"}`")),
+    }
+}
+
+/// Consent to what a plugin may reach.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PluginConsent {
+    /// The digest of the version whose permissions, publisher and risk were shown.
+    #[schema(pattern = "^sha256:[0-9a-f]{64}$")]
+    pub digest: String,
+    /// True accepts; false withdraws what was accepted.
+    pub accept: bool,
+}
+
+/// A plugin as an organization has it, and what its consent accepts.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct EnabledView {
+    /// The namespace.
+    pub namespace: String,
+    /// Who answers for the plugin.
+    pub kind: PluginKind,
+    /// The serving version.
+    pub version: String,
+    /// The digest that a consent names.
+    pub digest: String,
+    /// The publisher, as the plugin declares it.
+    #[schema(required)]
+    pub publisher: Option<String>,
+    /// Whether a signature proves the publisher, or the plugin is part of the daemon.
+    pub publisher_proven: bool,
+    /// What it asks to reach, in words; empty for a plugin that only computes.
+    pub permissions: Vec<String>,
+    /// What can go wrong with it.
+    pub risk: RiskView,
+    /// Integrations that must be connected before all of its tools work, and are not.
+    pub missing_integrations: Vec<String>,
+    /// Whether the organization's policy enables one of its tools.
+    pub enabled: bool,
+    /// The state of the consent.
+    pub consent: ConsentState,
+    /// What was accepted last; null if nothing was.
+    #[schema(required)]
+    pub accepted: Option<AcceptanceView>,
+    /// The settings.
+    #[schema(value_type = Object)]
+    pub config: Map<String, Value>,
+    /// Why the settings do not reach the plugin: its present version takes others. Null if they do.
+    #[schema(required)]
+    pub config_error: Option<String>,
+    /// The JSON Schema of the settings; null if the plugin has none.
+    #[schema(required, value_type = Value)]
+    pub config_schema: Option<Value>,
+}
+
+/// A consent that was given.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct AcceptanceView {
+    /// The id of the token that accepted; `upgrade` for what was enabled before consent was asked for.
+    pub by: String,
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The digest of the version that was accepted.
+    pub digest: String,
+    /// The publisher that was accepted.
+    #[schema(required)]
+    pub publisher: Option<String>,
+    /// What it may reach, in words.
+    pub permissions: Vec<String>,
+}
+
+impl PluginKind {
+    /// The word in documents.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::Custom => "custom",
+            Self::ThirdParty => "third_party",
+        }
+    }
+}

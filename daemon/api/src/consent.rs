@@ -1,0 +1,70 @@
+//! Consent to plugins, and the risk that it accepts, in the words of documents (C6).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The risk of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RiskView {
+    /// The level: the highest of all reasons.
+    pub level: RiskLevel,
+    /// The reasons in words, the most severe first.
+    pub reasons: Vec<String>,
+}
+
+/// A level of risk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum RiskLevel {
+    /// It computes, or can be undone.
+    Low,
+    /// It changes or sends something, within named bounds.
+    Medium,
+    /// It can take data out, act as the organization, or reach places that nobody named.
+    High,
+}
+
+/// An organization's consent to a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum ConsentState {
+    /// The operator vouches for the plugin, the organization made it, or the daemon asks for no consent.
+    NotNeeded,
+    /// It was accepted.
+    Accepted,
+    /// It was not accepted, so no agent has its tools.
+    Missing,
+    /// It was accepted, and now asks for more or has another publisher, so no agent has its tools.
+    Outdated,
+}
+
+impl fmt::Display for RiskLevel {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        })
+    }
+}
+
+impl ConsentState {
+    /// Whether agents have no tool of the plugin until the organization accepts it.
+    pub fn keeps_out(self) -> bool {
+        matches!(self, Self::Missing | Self::Outdated)
+    }
+
+    /// The word in documents.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotNeeded => "not_needed",
+            Self::Accepted => "accepted",
+            Self::Missing => "missing",
+            Self::Outdated => "outdated",
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Enabling a plugin for an organization: the policy's list, settings, consent and connections (`toolgate org enable`).
+
+use clap::Args;
+use serde::de::IgnoredAny;
+use serde_json::{Map, Value, json};
+use toolgate_api::catalogue::{CatalogueEntry, EnabledDocument, EnabledView, PluginConsent};
+use toolgate_api::consent::{ConsentState, RiskView};
+use toolgate_api::credential::{CredentialKind, CredentialView};
+use toolgate_api::document::DocumentAccepted;
+
+use super::client::{Client, escape};
+use super::credential::connect;
+use super::document::{self, arguments_from};
+use super::failure::Failure;
+use super::plugin::asks;
+use super::print::{Printer, visible};
+
+#[derive(Args, Default)]
+pub struct EnableOptions {
+    /// The organization
+    pub name: String,
+    /// The plugin
+    pub namespace: String,
+    /// Its settings: JSON text, `@FILE`, or `-` for standard input; replaces all of them
+    #[arg(long, value_name = "JSON|@FILE")]
+    pub config: Option<String>,
+    #[command(flatten)]
+    pub consent: ConsentOptions,
+}
+
+#[derive(Args, Clone, Copy, Default)]
+pub struct ConsentOptions {
+    /// Accept what the plugin may reach, after it is shown
+    #[arg(long)]
+    pub accept: bool,
+    /// Accept without a question
+    #[arg(long, requires = "accept")]
+    pub yes: bool,
+}
+
+/// Enables a plugin: adds its tools to the policy, sets it up, accepts it, and tells what must still be connected.
+pub async fn enable(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    options: &EnableOptions,
+) -> Result<(), Failure> {
+    let EnableOptions { name, namespace, config, consent } = options;
+    let path = enabled_path(name, namespace);
+    let plugin: EnabledView = client.get(&path).send().await?.body;
+    let config = config.as_deref().map(settings_from).transpose()?;
+    let accepts = plugin.consent.keeps_out();
+    if accepts {
+        let facts = ConsentFacts::of_view(&plugin);
+        if !consent.accept {
+            facts.show(printer)?;
+            let hint = format!(
+                "nothing is changed; accept it with `toolgate org enable {name} {namespace} --accept`"
+            );
+            return Err(Failure::new(format!("`{name}` has not accepted the plugin `{namespace}`"), hint));
+        }
+        facts.confirm(printer, consent.yes)?;
+    }
+    if accepts || config.is_some() {
+        let digest = plugin.digest.clone();
+        put(client, &path, config, accepts.then_some(PluginConsent { digest, accept: true })).await?;
+    }
+    if !plugin.enabled {
+        let accepted = add_to_policy(client, name, format!("{namespace}/*")).await?;
+        document::warn(printer, &accepted.warnings)?;
+    }
+    let missing = &plugin.missing_integrations;
+    let result = json!({"organization": name, "enabled": namespace, "accepted": accepts, "missing_integrations": missing});
+    printer.result(&result, &format!("`{name}` has the plugin `{namespace}`"))?;
+    if printer.is_json() { Ok(()) } else { connect_missing(client, printer, name, missing).await }
+}
+
+/// Withdraws the consent to a plugin, and removes its settings.
+pub async fn withdraw(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    name: &str,
+    namespace: &str,
+) -> Result<(), Failure> {
+    document::delete(client, &enabled_path(name, namespace)).await?;
+    let line = format!("`{name}` has withdrawn its consent to the plugin `{namespace}`, and its settings");
+    Ok(printer.result(&json!({"organization": name, "withdrawn": namespace}), &line)?)
+}
+
+/// Accepts each plugin that the policy enables and that waits for consent, or warns of it.
+pub async fn accept_enabled(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    name: &str,
+    consent: ConsentOptions,
+) -> Result<(), Failure> {
+    let catalogue = format!("/v1/catalogue?org={}&kind=third_party", escape(name));
+    let plugins: Vec<CatalogueEntry> = client.list_all(&catalogue).await?;
+    for plugin in plugins.iter().filter(|plugin| plugin.enabled && plugin.consent.keeps_out()) {
+        let namespace = &plugin.namespace;
+        if !consent.accept {
+            printer.warning(&format!(
+                "no agent has the tools of `{namespace}` until `{name}` accepts it: `toolgate org enable {name} {namespace} --accept`"
+            ))?;
+            continue;
+        }
+        ConsentFacts::of_entry(plugin).confirm(printer, consent.yes)?;
+        let accepted = PluginConsent { digest: plugin.digest.clone(), accept: true };
+        put(client, &enabled_path(name, namespace), None, Some(accepted)).await?;
+    }
+    Ok(())
+}
+
+/// What a person reads before accepting a plugin.
+struct ConsentFacts<'a> {
+    namespace: &'a str,
+    version: &'a str,
+    digest: &'a str,
+    publisher: Option<&'a str>,
+    publisher_proven: bool,
+    permissions: &'a [String],
+    risk: &'a RiskView,
+    consent: ConsentState,
+}
+
+impl<'a> ConsentFacts<'a> {
+    fn of_view(view: &'a EnabledView) -> Self {
+        Self {
+            namespace: &view.namespace,
+            version: &view.version,
+            digest: &view.digest,
+            publisher: view.publisher.as_deref(),
+            publisher_proven: view.publisher_proven,
+            permissions: &view.permissions,
+            risk: &view.risk,
+            consent: view.consent,
+        }
+    }
+
+    fn of_entry(entry: &'a CatalogueEntry) -> Self {
+        Self {
+            namespace: &entry.namespace,
+            version: &entry.version,
+            digest: &entry.digest,
+            publisher: entry.publisher.as_deref(),
+            publisher_proven: entry.publisher_proven,
+            permissions: &entry.permissions,
+            risk: &entry.risk,
+            consent: entry.consent,
+        }
+    }
+
+    fn show(&self, printer: &mut Printer<'_>) -> Result<(), Failure> {
+        let proven = if self.publisher_proven { "proven by a signature" } else { "not proven" };
+        let publisher = self.publisher.map_or_else(|| "unknown".to_owned(), visible);
+        let again = match self.consent {
+            ConsentState::Outdated => ", which asks for more than was accepted, or has another publisher",
+            _ => "",
+        };
+        printer.note(&format!("plugin `{}` {}{again}", self.namespace, visible(self.version)))?;
+        printer.note(&format!("  publisher: {publisher}, {proven}"))?;
+        printer.note(&format!("  file:      {}", self.digest))?;
+        for permission in self.permissions {
+            printer.note(&format!("  it {}", visible(permission)))?;
+        }
+        printer.note(&format!("  risk: {}", self.risk.level))?;
+        for reason in &self.risk.reasons {
+            printer.note(&format!("    - {reason}"))?;
+        }
+        Ok(())
+    }
+
+    fn confirm(&self, printer: &mut Printer<'_>, yes: bool) -> Result<(), Failure> {
+        self.show(printer)?;
+        match yes || asks("Accept this? [y/N] ")? {
+            true => Ok(()),
+            false => Err(Failure::new(
+                format!("the plugin `{}` was not accepted", self.namespace),
+                "add `--yes` if you accept it",
+            )),
+        }
+    }
+}
+
+/// Writes settings and consent; settings that are not given stay.
+async fn put(
+    client: &Client,
+    path: &str,
+    config: Option<Map<String, Value>>,
+    consent: Option<PluginConsent>,
+) -> Result<(), Failure> {
+    let body = |current: Option<&EnabledView>| {
+        let config = config.or_else(|| Some(current?.config.clone())).unwrap_or_default();
+        serde_json::to_string(&EnabledDocument { config, consent }).unwrap_or_default()
+    };
+    document::put::<_, IgnoredAny>(client, path, body).await?;
+    Ok(())
+}
+
+/// Adds tools to `enabled` of the policy, and keeps its other fields. `"*"` stays as it is.
+async fn add_to_policy(client: &Client, name: &str, tools: String) -> Result<DocumentAccepted, Failure> {
+    let body = |current: Option<&Value>| {
+        let mut policy = current.cloned().unwrap_or_else(|| json!({}));
+        match &mut policy["enabled"] {
+            Value::Array(enabled) => enabled.push(tools.into()),
+            Value::String(_) => {}
+            nothing => *nothing = json!([tools]),
+        }
+        policy.to_string()
+    };
+    let path = format!("/v1/orgs/{}/policy", escape(name));
+    Ok(document::put(client, &path, body).await?.body)
+}
+
+/// Prints where a person connects each missing integration, or how its credential is stored.
+async fn connect_missing(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    name: &str,
+    missing: &[String],
+) -> Result<(), Failure> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let stored: Vec<CredentialView> =
+        client.list_all(&format!("/v1/orgs/{}/credentials", escape(name))).await?;
+    for provider in missing {
+        let is_for = |credential: &&CredentialView| {
+            credential.provider == *provider && credential.kind == CredentialKind::AuthorizationCode
+        };
+        match stored.iter().find(is_for) {
+            Some(credential) => {
+                printer.note(&format!("connect `{provider}`:"))?;
+                connect(client, printer, &format!("{name}/{}", credential.name)).await?;
+            }
+            None => printer.warning(&format!(
+                "`{provider}` is not connected: store its credential with `toolgate credential put {name}/{provider} --provider {provider}`"
+            ))?,
+        }
+    }
+    Ok(())
+}
+
+fn settings_from(word: &str) -> Result<Map<String, Value>, Failure> {
+    let text = arguments_from(word)?;
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(settings)) => Ok(settings),
+        _ => Err(Failure::wrong_usage(
+            "the settings are not a JSON object",
+            "write them like `--config '{\"region\":\"eu\"}'`, or name a file with `--config @FILE`",
+        )),
+    }
+}
+
+fn enabled_path(name: &str, namespace: &str) -> String {
+    format!("/v1/orgs/{}/enabled/{}", escape(name), escape(namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Run, run_with};
+    use super::*;
+    use crate::client::testing::Canned;
+
+    const DIGEST: &str = "sha256:21fe31dfa154a261626bf854046fd2271b7bed4b6abe45aa58877ef47f9721b9";
+
+    fn view(consent: &str, enabled: bool) -> Value {
+        json!({
+            "namespace": "mail", "kind": "third_party", "version": "1.2.0", "digest": DIGEST, "publisher": "Ada",
+            "publisher_proven": false, "permissions": ["sends requests to `api.example`"],
+            "risk": {"level": "medium", "reasons": ["it sends what it is given to the hosts that it names"]},
+            "missing_integrations": [], "enabled": enabled, "consent": consent, "accepted": null,
+            "config": {"region": "eu"}, "config_error": null, "config_schema": null,
+        })
+    }
+
+    async fn run_enable(options: EnableOptions, answers: Vec<Canned>) -> Run {
+        run_with(answers, false, async |client, printer| enable(client, printer, &options).await).await
+    }
+
+    fn options(accept: bool) -> EnableOptions {
+        let consent = ConsentOptions { accept, yes: accept };
+        EnableOptions { name: "acme".into(), namespace: "mail".into(), config: None, consent }
+    }
+
+    #[tokio::test]
+    async fn c6_a_plugin_is_shown_and_not_accepted_without_a_word() {
+        let run = run_enable(options(false), vec![Canned::json(200, view("missing", false))]).await;
+        let refused = run.result.expect_err("not accepted");
+        assert!(refused.hint().contains("--accept"), "{}", refused.hint());
+        for words in
+            ["publisher: Ada, not proven", "it sends requests to `api.example`", "risk: medium", DIGEST]
+        {
+            assert!(run.notes.contains(words), "{words}: {}", run.notes);
+        }
+        assert_eq!(run.asked.len(), 1, "nothing is changed");
+    }
+
+    #[tokio::test]
+    async fn c6_an_accepted_plugin_goes_into_the_policy_and_keeps_its_settings() {
+        let accepted = Canned::json(200, json!({"warnings": []}));
+        let answers = vec![
+            Canned::json(200, view("missing", false)),
+            Canned::json(200, view("missing", false)).with_etag("\"3\""),
+            Canned::json(200, view("accepted", false)),
+            Canned::json(200, json!({"enabled": ["files/*"], "disabled": []})).with_etag("\"7\""),
+            accepted,
+        ];
+        let run = run_enable(options(true), answers).await;
+        run.result.expect("done");
+        assert_eq!(run.asked[2].line(), "PUT /v1/orgs/acme/enabled/mail");
+        assert_eq!(run.asked[2].header("if-match"), Some("\"3\""));
+        let sent: Value = serde_json::from_str(&run.asked[2].body).expect("json");
+        let consent = json!({"digest": DIGEST, "accept": true});
+        assert_eq!(sent, json!({"config": {"region": "eu"}, "consent": consent}));
+        let policy: Value = serde_json::from_str(&run.asked[4].body).expect("json");
+        assert_eq!(policy["enabled"], json!(["files/*", "mail/*"]));
+        assert!(run.out.contains("`acme` has the plugin `mail`"), "{}", run.out);
+    }
+
+    #[tokio::test]
+    async fn c5_settings_are_set_without_a_consent_where_none_is_needed() {
+        let answers = vec![
+            Canned::json(200, view("not_needed", true)),
+            Canned::json(200, view("not_needed", true)),
+            Canned::json(201, view("not_needed", true)),
+        ];
+        let config = Some(r#"{"region":"us"}"#.to_owned());
+        let run = run_enable(EnableOptions { config, ..options(false) }, answers).await;
+        run.result.expect("done");
+        assert_eq!(run.asked[2].header("if-none-match"), Some("*"));
+        let sent: Value = serde_json::from_str(&run.asked[2].body).expect("json");
+        assert_eq!(sent, json!({"config": {"region": "us"}}));
+        assert_eq!(run.asked.len(), 3, "the policy has it already");
+    }
+}

@@ -1,0 +1,102 @@
+//! The catalogue, with the use of each plugin.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use toolgate_api::catalogue::CatalogueView;
+use toolgate_api::error::CallError;
+use toolgate_api::name::{Name, Namespace};
+
+use super::{Admin, AdminParts, audit_failure};
+use crate::catalogue::{CatalogueFacts, CatalogueQuery, list};
+use crate::clock::now_ms;
+use crate::documents::{DocumentKey, DocumentKind};
+use crate::identity::{Access, Caller};
+use crate::plugins::Provenance;
+
+/// The days whose calls count as popularity.
+const POPULAR_MS: u64 = 30 * 86_400_000;
+/// The calls of all organizations are summed again after this time: the sum reads every row of the last 30 days.
+const SUMMED_FOR: Duration = Duration::from_secs(60);
+/// Most own tools of an organization that are looked at; it cannot have more.
+const OWN_TOOLS: u32 = 1_000;
+
+/// The calls of each plugin by all organizations, as they were last summed.
+#[derive(Default)]
+pub(super) struct CallsOfAll(Mutex<Option<(Instant, Arc<HashMap<String, u64>>)>>);
+
+impl Admin {
+    /// Lists a page of the catalogue: for an owner of its organization, for an operator of one organization or of the platform.
+    pub async fn catalogue(
+        &self,
+        caller: &Caller,
+        mut query: CatalogueQuery,
+    ) -> Result<CatalogueView, CallError> {
+        match query.organization.clone().or_else(|| caller.organization.clone()) {
+            Some(organization) => {
+                self.expect_own(caller, &organization)?;
+                query.organization = Some(organization);
+            }
+            None => caller.may(Access::Operate)?,
+        }
+        let registry = &self.parts().registry;
+        registry.wait_for(|snapshot| snapshot.compiling().to_vec()).await;
+        let facts = self.catalogue_facts(query.organization.as_ref()).await?;
+        list(&registry.snapshot(), &query, &facts).await
+    }
+
+    async fn catalogue_facts(&self, organization: Option<&Name>) -> Result<CatalogueFacts, CallError> {
+        let calls_of_all = self.calls_of_all().await?;
+        let (calls, own_provenance) = match organization {
+            None => (HashMap::clone(&calls_of_all), BTreeMap::new()),
+            Some(name) => {
+                let since_ms = now_ms().saturating_sub(POPULAR_MS);
+                let audit = &self.parts().dispatcher.parts().audit;
+                let calls = audit.calls_by_plugin(Some(name.as_str()), since_ms).await;
+                (calls.map_err(|error| audit_failure(&error))?, self.own_provenance(name).await?)
+            }
+        };
+        let provenance = self.parts().plugins.provenance().await;
+        Ok(CatalogueFacts { provenance, own_provenance, calls, calls_of_all })
+    }
+
+    /// The provenance of an organization's own tools and plugins. A tool without code was loaded when it was last written.
+    pub(super) async fn own_provenance(
+        &self,
+        organization: &Name,
+    ) -> Result<BTreeMap<Namespace, Provenance>, CallError> {
+        let AdminParts { store, plugins, .. } = self.parts();
+        let tools = store.documents(DocumentKind::Tool, organization.as_str(), None, OWN_TOOLS).await?;
+        let tools = tools.into_iter().filter_map(|tool| match tool.key {
+            DocumentKey::Tool(key) => {
+                Some((key.namespace, Provenance { loaded_ms: tool.updated_ms, is_signed: false }))
+            }
+            _ => None,
+        });
+        let loaded = plugins.list_owned(organization).into_iter().filter_map(|plugin| {
+            let serving = plugin.versions.iter().find(|version| version.digest == plugin.digest);
+            let loaded_ms = serving.and_then(|version| version.loaded_ms).unwrap_or_default();
+            let namespace = Namespace::parse(&plugin.namespace).ok()?;
+            Some((namespace, Provenance { loaded_ms, is_signed: plugin.signed_by.is_some() }))
+        });
+        Ok(tools.chain(loaded).collect())
+    }
+
+    async fn calls_of_all(&self) -> Result<Arc<HashMap<String, u64>>, CallError> {
+        let mut summed = self.0.calls_of_all.0.lock().await;
+        if let Some((at, calls)) = &*summed
+            && at.elapsed() < SUMMED_FOR
+        {
+            return Ok(Arc::clone(calls));
+        }
+        let since_ms = now_ms().saturating_sub(POPULAR_MS);
+        let audit = &self.parts().dispatcher.parts().audit;
+        let calls = audit.calls_by_plugin(None, since_ms).await.map_err(|error| audit_failure(&error))?;
+        let calls = Arc::new(calls);
+        *summed = Some((Instant::now(), Arc::clone(&calls)));
+        Ok(calls)
+    }
+}

@@ -1,0 +1,256 @@
+//! Plugins as organizations have them: settings (C5) and consent (C6).
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use toolgate_admission::{OrgRules, Plugin, permissions_in_words, risk};
+use toolgate_api::catalogue::{EnabledDocument, EnabledView};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Namespace;
+use toolgate_sandbox::Component;
+
+use super::{Actor, Admin, AuditedAction, audit_failure};
+use crate::audit::AdminRecord;
+use crate::catalogue::{Origin, integrations};
+use crate::clock::now_ms;
+use crate::documents::{DocumentKey, Precondition, Revision, ToolKey};
+use crate::enabled::{Acceptance, StoredEnabled, apply};
+use crate::identity::Caller;
+use crate::registry::{ChangeScope, Replacement, Snapshot};
+use crate::store::{StoreError, WriteResult};
+
+/// The principal of consents that an upgrade carried over.
+const UPGRADE: &str = "upgrade";
+
+impl Admin {
+    /// Returns a plugin as an organization has it: what its consent accepts, or would accept, and its settings. The revision is
+    /// that of the stored document, if there is one.
+    pub async fn enabled(
+        &self,
+        caller: &Caller,
+        key: &ToolKey,
+    ) -> Result<(EnabledView, Option<Revision>), CallError> {
+        self.expect_own(caller, &key.organization)?;
+        self.wait_until_compiled(&key.namespace).await;
+        let revision = match self.parts().store.document(&DocumentKey::Enabled(key.clone())).await {
+            Ok(document) => Some(document.revision),
+            Err(StoreError::NotFound { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok((self.enabled_view(key).await?, revision))
+    }
+
+    /// Stores the settings and the consent of an organization, and puts them in force.
+    pub async fn put_enabled(
+        &self,
+        actor: Actor<'_>,
+        key: &ToolKey,
+        text: &str,
+        precondition: &Precondition,
+    ) -> Result<(WriteResult, EnabledView), CallError> {
+        self.expect_own(actor.caller, &key.organization)?;
+        self.wait_until_compiled(&key.namespace).await;
+        let details = self.consent_details(key, text);
+        let written =
+            self.run_audited(enabled_action(actor, key, "enabled.put", details.as_deref()), async {
+                let _in_order = self.0.documents.lock().await;
+                let snapshot = self.parts().registry.snapshot();
+                let plugin = available_plugin(&snapshot, key)?;
+                let before = snapshot.enabled(&key.organization, &key.namespace);
+                let enabled = apply(text, before, &plugin, (&*actor.caller.token_id, now_ms()))?;
+                let replacement = replacement(key, Some(enabled.clone()));
+                let sees_platform = actor.caller.organization.is_none();
+                let scope = ChangeScope::organization(&key.organization, sees_platform);
+                let change = |rules: &Snapshot| rules.with_document(replacement.clone());
+                let _checked = self.parts().registry.check_change(scope, change).await?;
+                let document = DocumentKey::Enabled(key.clone());
+                let store = &self.parts().store;
+                let written = store.put_document(&document, &enabled.text(), precondition, now_ms()).await?;
+                self.parts().registry.put(replacement);
+                Ok(written)
+            });
+        Ok((written.await?, self.enabled_view(key).await?))
+    }
+
+    /// Removes the settings and the consent of an organization.
+    pub async fn delete_enabled(
+        &self,
+        actor: Actor<'_>,
+        key: &ToolKey,
+        precondition: &Precondition,
+    ) -> Result<(), CallError> {
+        actor.caller.may_own(&key.organization)?;
+        self.run_audited(enabled_action(actor, key, "enabled.delete", None), async {
+            let _in_order = self.0.documents.lock().await;
+            let document = DocumentKey::Enabled(key.clone());
+            self.parts().store.delete_document(&document, precondition, now_ms()).await?;
+            self.parts().registry.put(replacement(key, None));
+            Ok(())
+        })
+        .await
+    }
+
+    /// Accepts, for each organization, the plugins that its agents had before plugins needed its consent. Each is recorded. Does
+    /// nothing after the first start that asks for consent.
+    pub async fn carry_over_consents(&self) -> Result<(), CallError> {
+        let (store, registry) = (&self.parts().store, &self.parts().registry);
+        if store.consents_are_carried_over().await? || !registry.snapshot().requires_consent() {
+            return Ok(());
+        }
+        let snapshot = registry.snapshot();
+        for organization in snapshot.organizations(None) {
+            let Some(rules) = snapshot.organization(&organization) else { continue };
+            let catalogue = snapshot.catalogue_of(&organization);
+            let tools = catalogue.tools().iter().filter(|tool| rules.lacks_consent(tool.index()));
+            let missing: BTreeSet<Namespace> = tools.map(|tool| tool.id().namespace.clone()).collect();
+            for plugin in missing.iter().filter_map(|namespace| catalogue.plugin(namespace)) {
+                let key = ToolKey {
+                    organization: organization.clone(),
+                    namespace: plugin.descriptor.namespace.clone(),
+                };
+                self.carry_over_consent(&key, plugin).await?;
+            }
+        }
+        Ok(store.set_consents_carried_over().await?)
+    }
+
+    async fn carry_over_consent(&self, key: &ToolKey, plugin: &Plugin<Component>) -> Result<(), CallError> {
+        let enabled = StoredEnabled {
+            accepted: Some(Acceptance::of(plugin, UPGRADE, now_ms())),
+            ..StoredEnabled::default()
+        };
+        let details = raw(&acceptance_details(plugin));
+        let act = AdminRecord {
+            organization: Some(key.organization.as_str().into()),
+            principal: UPGRADE.into(),
+            action: "enabled.put".into(),
+            target: key.namespace.as_str().into(),
+            outcome: "ok".into(),
+            revision: None,
+            details: details.as_deref().map(Cow::Borrowed),
+            source: "start".into(),
+        };
+        let recorded = self.parts().dispatcher.parts().audit.admin(act).await;
+        recorded.map_err(|error| audit_failure(&error))?;
+        let document = DocumentKey::Enabled(key.clone());
+        let store = &self.parts().store;
+        match store.put_document(&document, &enabled.text(), &Precondition::Absent, now_ms()).await {
+            Ok(_) => self.parts().registry.put(replacement(key, Some(enabled))),
+            // An owner has set something for it.
+            Err(StoreError::PreconditionFailed { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// The state of an organization's consent to a plugin, and who answers for the plugin.
+    async fn enabled_view(&self, key: &ToolKey) -> Result<EnabledView, CallError> {
+        let snapshot = self.parts().registry.snapshot();
+        let plugin = available_plugin(&snapshot, key)?;
+        let rules = snapshot.organization(&key.organization).ok_or_else(|| no_plugin(key))?;
+        let is_own = snapshot.owns(&key.organization, &key.namespace);
+        let provenance = match is_own {
+            true => self.own_provenance(&key.organization).await?,
+            false => self.parts().plugins.provenance().await,
+        };
+        let origin = Origin::of(&plugin, is_own, provenance.get(&key.namespace));
+        let stored = snapshot.enabled(&key.organization, &key.namespace).cloned().unwrap_or_default();
+        let descriptor = &plugin.descriptor;
+        Ok(EnabledView {
+            namespace: key.namespace.to_string(),
+            kind: origin.kind,
+            version: descriptor.version.clone(),
+            digest: plugin.digest.to_string(),
+            publisher: descriptor.publisher.clone(),
+            publisher_proven: origin.publisher_proven,
+            permissions: permissions_in_words(&descriptor.capabilities),
+            risk: risk(&plugin, origin.is_vouched_for()),
+            missing_integrations: missing_integrations(&snapshot, key, &plugin),
+            enabled: enables_any(&snapshot, key, &rules),
+            consent: rules.consent_to(&plugin),
+            accepted: stored.accepted.as_ref().map(Acceptance::view),
+            config_error: stored.check_settings(&plugin).err().map(|error| error.message),
+            config: stored.config,
+            config_schema: descriptor.config_schema.as_ref().map(|schema| schema.source().clone()),
+        })
+    }
+
+    /// What the audit log tells of a consent in a request; none for a request that cannot be read, which is refused.
+    fn consent_details(&self, key: &ToolKey, text: &str) -> Option<Box<RawValue>> {
+        let request: EnabledDocument = toolgate_api::read::read_document(text).ok()?;
+        let consent = request.consent?;
+        let snapshot = self.parts().registry.snapshot();
+        let plugin = available_plugin(&snapshot, key).ok()?;
+        let mut details = acceptance_details(&plugin);
+        details["accept"] = consent.accept.into();
+        details["digest"] = consent.digest.into();
+        raw(&details)
+    }
+
+    async fn wait_until_compiled(&self, namespace: &Namespace) {
+        let is_it = |compiling: &&Namespace| *compiling == namespace;
+        let registry = &self.parts().registry;
+        registry.wait_for(|snapshot| snapshot.compiling().iter().filter(is_it).cloned().collect()).await;
+    }
+}
+
+fn missing_integrations(snapshot: &Snapshot, key: &ToolKey, plugin: &Plugin<Component>) -> Vec<String> {
+    let connected = snapshot.connected_integrations(&key.organization);
+    let missing = integrations(plugin).into_iter().filter(|name| !connected.contains(*name));
+    missing.map(str::to_owned).collect()
+}
+
+/// The plugin, if the platform lets the organization use a tool of it. Another organization's does not exist.
+fn available_plugin(snapshot: &Snapshot, key: &ToolKey) -> Result<Arc<Plugin<Component>>, CallError> {
+    let catalogue = snapshot.catalogue_of(&key.organization);
+    let rules = snapshot.organization(&key.organization);
+    let found = catalogue.plugin(&key.namespace).filter(|_| {
+        let mut tools = catalogue.tools().iter().filter(|tool| tool.id().namespace == key.namespace);
+        rules.is_some_and(|rules| tools.any(|tool| rules.is_available(tool.index())))
+    });
+    found.cloned().ok_or_else(|| no_plugin(key))
+}
+
+fn enables_any(snapshot: &Snapshot, key: &ToolKey, rules: &OrgRules) -> bool {
+    let catalogue = snapshot.catalogue_of(&key.organization);
+    let mut tools = catalogue.tools().iter().filter(|tool| tool.id().namespace == key.namespace);
+    tools.any(|tool| rules.is_available(tool.index()) && rules.enables(tool.index()))
+}
+
+fn no_plugin(key: &ToolKey) -> CallError {
+    CallError::new(
+        ErrorType::NotFound,
+        format!("the organization may use no plugin `{}`", key.namespace),
+        "see `toolgate catalogue` for those that it may use",
+    )
+}
+
+fn replacement(key: &ToolKey, enabled: Option<StoredEnabled>) -> Replacement {
+    Replacement::Enabled(key.organization.clone(), key.namespace.clone(), enabled)
+}
+
+fn enabled_action<'a>(
+    actor: Actor<'a>,
+    key: &'a ToolKey,
+    action: &'static str,
+    details: Option<&'a RawValue>,
+) -> AuditedAction<'a> {
+    AuditedAction { details, ..actor.action(Some(&key.organization), action, key.namespace.as_str()) }
+}
+
+/// What a person accepts, for the audit log.
+fn acceptance_details(plugin: &Plugin<Component>) -> Value {
+    json!({
+        "accept": true,
+        "digest": plugin.digest.as_str(),
+        "publisher": plugin.descriptor.publisher,
+        "permissions": permissions_in_words(&plugin.descriptor.capabilities),
+    })
+}
+
+fn raw(value: &Value) -> Option<Box<RawValue>> {
+    to_raw_value(value).ok()
+}

@@ -1,0 +1,50 @@
+//! Publishers' keys: stored as documents, and in force for the next load (O2).
+
+use toolgate_admission::Warning;
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
+
+use super::documents::check_strict;
+use super::{Actor, Admin, DocumentWrite};
+use crate::clock::now_ms;
+use crate::documents::{DocumentKey, Precondition};
+use crate::plugins::PublisherKey;
+use crate::store::WriteResult;
+
+impl Admin {
+    /// Checks a key of the platform (`None`) or of an organization, stores it and puts it in force.
+    pub(super) async fn put_publisher_key(
+        &self,
+        owner: Option<&Name>,
+        name: &Name,
+        write: &DocumentWrite,
+    ) -> Result<(WriteResult, Vec<Warning>), CallError> {
+        let key = PublisherKey::parse(&write.text)
+            .map_err(|error| error.into_call_error(ErrorType::InvalidRequest))?;
+        let covers_nothing = || Warning::new("NO_EFFECT", "/namespaces", "the key may publish no namespace");
+        let warnings: Vec<_> = key.covers_nothing().then(covers_nothing).into_iter().collect();
+        check_strict(&warnings, write.strict)?;
+        let written = self.store_document(write).await?;
+        self.parts().plugins.put_publisher_key(owner.cloned(), name.clone(), key);
+        Ok((written, warnings))
+    }
+
+    /// Deletes a key. It verifies no further load; the versions that it signed serve on.
+    pub async fn delete_publisher_key(
+        &self,
+        actor: Actor<'_>,
+        owner: Option<&Name>,
+        name: &Name,
+        precondition: &Precondition,
+    ) -> Result<(), CallError> {
+        let key = DocumentKey::PublisherKey(owner.cloned(), name.clone());
+        self.check_owner(actor, &key)?;
+        self.run_audited(actor.action(owner, "publisher_key.delete", name.as_str()), async {
+            let _in_order = self.0.documents.lock().await;
+            self.parts().store.delete_document(&key, precondition, now_ms()).await?;
+            self.parts().plugins.remove_publisher_key(owner.cloned(), name.clone());
+            Ok(())
+        })
+        .await
+    }
+}

@@ -1,0 +1,99 @@
+//! Webhooks, and the decisions that come back from them (G18).
+
+use toolgate_api::approval::DecisionRequest;
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
+use toolgate_api::webhook::{CallbackRequest, WebhookRequest, WebhookTested, WebhookView};
+
+use super::{Actor, Admin};
+use crate::clock::now_ms;
+use crate::store::ApprovalRow;
+use crate::webhooks::{OnceApprover, SignedBody};
+
+impl Admin {
+    /// Creates or replaces a webhook. Returns whether it is new.
+    pub async fn put_webhook(
+        &self,
+        actor: Actor<'_>,
+        organization: &Name,
+        name: &Name,
+        request: WebhookRequest,
+    ) -> Result<(WebhookView, bool), CallError> {
+        self.expect_own(actor.caller, organization)?;
+        let putting = self.parts().webhooks.put(organization, name, request, now_ms());
+        self.run_audited(actor.action(Some(organization), "webhook.put", name.as_str()), putting).await
+    }
+
+    /// Deletes a webhook.
+    pub async fn delete_webhook(
+        &self,
+        actor: Actor<'_>,
+        organization: &Name,
+        name: &Name,
+    ) -> Result<(), CallError> {
+        self.expect_own(actor.caller, organization)?;
+        let deleting = self.parts().webhooks.delete(organization, name);
+        self.run_audited(actor.action(Some(organization), "webhook.delete", name.as_str()), deleting).await
+    }
+
+    /// Sends a test event to a webhook.
+    pub async fn test_webhook(
+        &self,
+        actor: Actor<'_>,
+        organization: &Name,
+        name: &Name,
+    ) -> Result<WebhookTested, CallError> {
+        self.expect_own(actor.caller, organization)?;
+        let testing = self.parts().webhooks.test(organization, name);
+        self.run_audited(actor.action(Some(organization), "webhook.test", name.as_str()), testing).await
+    }
+
+    /// Decides an approval by a signed callback. The audit log has the webhook as the principal, and the approver that it
+    /// asserts in the details.
+    ///
+    /// # Errors
+    ///
+    /// Those of the callback's verification, and of [`Admin::decide_approval`].
+    pub async fn decide_by_callback(
+        &self,
+        source: &'static str,
+        approval: &str,
+        request: CallbackRequest,
+        signed: SignedBody<'_>,
+    ) -> Result<ApprovalRow, CallError> {
+        let webhooks = &self.parts().webhooks;
+        let callback = webhooks.verify_callback(approval, &request, signed, now_ms()).await?;
+        let actor = Actor { caller: &callback.caller, source };
+        let decision = DecisionRequest {
+            decision: request.decision,
+            reason: request.reason,
+            arguments: None,
+            arguments_instead: None,
+            uses: None,
+            expires_at: None,
+        };
+        let decided = self.decide_approval_for(actor, approval, decision, request.approver.as_deref()).await;
+        if decided.as_ref().is_err_and(|error| error.error_type == ErrorType::Unavailable) {
+            webhooks.release_callback(&callback).await;
+        }
+        decided
+    }
+
+    /// Decides an approval as the person who followed its link.
+    ///
+    /// # Errors
+    ///
+    /// `NOT_FOUND` for any other approval, and those of [`Admin::decide_approval`].
+    pub async fn decide_once(
+        &self,
+        source: &'static str,
+        approver: &OnceApprover,
+        approval: &str,
+        request: DecisionRequest,
+    ) -> Result<ApprovalRow, CallError> {
+        let caller = approver
+            .caller_for(approval)
+            .ok_or_else(|| crate::store::StoreError::not_found(format!("approval `{approval}`")))?;
+        self.decide_approval(Actor { caller, source }, approval, request).await
+    }
+}

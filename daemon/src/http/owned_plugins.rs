@@ -1,0 +1,174 @@
+//! Handlers of the plugins that an organization loads for itself (rule 9.16).
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use serde::Deserialize;
+use toolgate_api::page::List;
+use toolgate_api::plugin::{
+    GrantAfterApproval, PluginApproval, PluginApproved, PluginLoaded, PluginView, RegistryLoad,
+};
+use utoipa::IntoParams;
+
+use super::body::{self, Json};
+use super::custom::own_tool;
+use super::documents::own_organization;
+use super::error_responses::{
+    AssertionBroken, AuditUnavailable, InvalidPlugin, NoConsentPending, NoOrganization, NoOwnedPlugin,
+    OwnedNamespaceTaken, OwnersLoadNothing, RegistryLogin, RegistryUnavailable, TooManyOwnedPlugins,
+};
+use super::extract::{Authenticated, Path, Query};
+use super::paging::Page;
+use super::path_params::{CustomToolPath, OrgPath};
+use super::plugins::{Confirm, expect_wasm, is_json, signature};
+use super::problem::Problem;
+use super::registry_loads;
+use super::schema::ComponentFile;
+use super::state::App;
+use crate::documents::{ToolKey, warning_view};
+use crate::plugins::{LoadRequest, LoadSource, OwnedBounds};
+
+/// The query parameters of an upload for an organization.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct OwnedUploadQuery {
+    /// The version that the file must have.
+    version: Option<String>,
+    /// `hints` confirms the hints of exactly this file for the organization. Without it the tools count as changing, destructive
+    /// and open-world until an approval confirms them.
+    #[param(inline)]
+    confirm: Option<Confirm>,
+}
+
+/// List the plugins that an organization loaded for itself.
+///
+/// The list is sorted by namespace.
+#[utoipa::path(
+    get, path = "/v1/orgs/{org}/plugins", tag = "plugins", operation_id = "list_owned_plugins",
+    params(OrgPath, Page),
+    responses((status = 200, description = "A page of the plugins.", body = List<PluginView>), NoOrganization),
+)]
+pub async fn list(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path(organization): Path<String>,
+    Query(page): Query<Page>,
+) -> Result<axum::Json<List<PluginView>>, Problem> {
+    let organization = own_organization(&app, &caller, &organization)?;
+    let after = page.cursor.as_deref().unwrap_or("");
+    let mut found = app.parts().plugins.list_owned(&organization);
+    found.retain(|plugin| plugin.namespace.as_str() > after);
+    Ok(axum::Json(List::new(found, page.limit(), |plugin| plugin.namespace.clone())))
+}
+
+/// Get one plugin that an organization loaded for itself, with its kept versions.
+#[utoipa::path(
+    get, path = "/v1/orgs/{org}/plugins/{namespace}", tag = "plugins", operation_id = "get_owned_plugin",
+    params(CustomToolPath),
+    responses((status = 200, description = "The plugin.", body = PluginLoaded), NoOwnedPlugin),
+)]
+pub async fn get(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+) -> Result<axum::Json<PluginLoaded>, Problem> {
+    let key = own_tool(&caller, &organization, &namespace)?;
+    let plugin = app.parts().plugins.find_owned(&key)?;
+    Ok(axum::Json(with_warnings(&app, &key, plugin)))
+}
+
+/// Load a plugin, or a new version of one, for an organization.
+///
+/// The platform's policy must allow it (`owners_load_plugins`). The file takes the steps of any load, and agents of this
+/// organization alone can call its tools. It may reach the hosts that it names, at public addresses, with credentials of the
+/// organization, unless an operator grants something else under `/v1/orgs/{org}/tools/{namespace}/grant`. A version that differs
+/// from the serving one in what models see or calls may do waits for `approve`.
+#[utoipa::path(
+    put, path = "/v1/orgs/{org}/plugins/{namespace}", tag = "plugins", operation_id = "put_owned_plugin",
+    params(CustomToolPath, OwnedUploadQuery,
+        ("Toolgate-Signature" = Option<String>, Header, description = "The signature of the file by its publisher: a DSSE envelope, JSON in base64.")),
+    request_body(content((ComponentFile = "application/wasm"), (RegistryLoad = "application/json")), description = "The component, or a reference to it in a registry that the organization has a credential of the provider `oci` for. How large it may be is a setting, 64 MiB by default."),
+    responses(
+        (status = 200, description = "It serves, or waits for consent.", body = PluginLoaded),
+        NoOrganization, OwnersLoadNothing, RegistryLogin, RegistryUnavailable, OwnedNamespaceTaken, TooManyOwnedPlugins, InvalidPlugin, AssertionBroken, AuditUnavailable,
+    ),
+)]
+pub async fn put(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+    Query(query): Query<OwnedUploadQuery>,
+    request: Request,
+) -> Result<axum::Json<PluginLoaded>, Problem> {
+    let key = own_tool(&caller, &organization, &namespace)?;
+    body::expect_unencoded(request.headers())?;
+    let is_reference = is_json(&request)?;
+    if !is_reference {
+        expect_wasm(&request)?;
+    }
+    let wanted = LoadRequest {
+        version: query.version,
+        owner: Some(key.organization.clone()),
+        signature: signature(request.headers())?,
+        confirm_hints: query.confirm.is_some(),
+        ..LoadRequest::new(key.namespace.clone(), LoadSource::Upload)
+    };
+    let settings = app.settings();
+    let bounds = OwnedBounds {
+        plugins: settings.plugins.owned_per_organization,
+        bytes: settings.plugins.owned_bytes_per_organization,
+    };
+    if is_reference {
+        let plugin = registry_loads::load_owned(&app, &caller, &key, wanted, bounds, request).await?;
+        return Ok(axum::Json(with_warnings(&app, &key, plugin)));
+    }
+    let organization = Some(&key.organization);
+    let body = body::read(&app, organization, request.into_body(), settings.http.plugin_bytes).await?;
+    let file = body.bytes().clone();
+    let plugin = app.admin().load_owned_plugin(app.actor(&caller), &key, file, &wanted, bounds).await?;
+    Ok(axum::Json(with_warnings(&app, &key, plugin)))
+}
+
+/// Consent to the version of an organization's plugin that waits.
+///
+/// The request has the digest of the version, so that none that was loaded meanwhile takes effect. A grant by an operator is
+/// kept.
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/plugins/{namespace}/approve", tag = "plugins", operation_id = "approve_owned_plugin",
+    params(CustomToolPath),
+    request_body(content = PluginApproval),
+    responses((status = 200, description = "It serves.", body = PluginApproved), NoOwnedPlugin, NoConsentPending, InvalidPlugin, AssertionBroken, AuditUnavailable),
+)]
+pub async fn approve(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+    Json(approval): Json<PluginApproval>,
+) -> Result<axum::Json<PluginApproved>, Problem> {
+    let key = own_tool(&caller, &organization, &namespace)?;
+    let plugin = app.admin().approve_owned_plugin(app.actor(&caller), &key, &approval.digest).await?;
+    Ok(axum::Json(PluginApproved { plugin, grant: GrantAfterApproval::Kept }))
+}
+
+/// Remove a plugin of an organization and its versions.
+///
+/// Its tools are removed at once; running calls end on the version that they started with.
+#[utoipa::path(
+    delete, path = "/v1/orgs/{org}/plugins/{namespace}", tag = "plugins", operation_id = "delete_owned_plugin",
+    params(CustomToolPath),
+    responses((status = 204, description = "It is gone."), NoOwnedPlugin, AssertionBroken, AuditUnavailable),
+)]
+pub async fn delete(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+) -> Result<StatusCode, Problem> {
+    let key = own_tool(&caller, &organization, &namespace)?;
+    app.admin().remove_owned_plugin(app.actor(&caller), &key).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn with_warnings(app: &App, key: &ToolKey, plugin: PluginView) -> PluginLoaded {
+    let warnings = app.parts().plugins.owned_warnings(key);
+    PluginLoaded { plugin, warnings: warnings.into_iter().map(warning_view).collect() }
+}

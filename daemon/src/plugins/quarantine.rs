@@ -1,0 +1,198 @@
+//! Quarantine: a new version that differs from the serving one in what models see or calls may do waits for consent, while
+//! the serving one goes on (O2).
+//!
+//! A newer load replaces the version that waits. A version that served before was consented to then, so that a roll back
+//! and a load of its file need no consent.
+
+use std::sync::Arc;
+
+use toolgate_admission::{Digest, Plugin};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Namespace;
+use toolgate_api::plugin::{
+    GrantAfterApproval, PluginApproval, PluginState, PluginView, VersionDifference, VersionView,
+};
+use toolgate_sandbox::Component;
+
+use super::differences::{Side, asks_for_the_same, differences};
+use super::history::{KeptVersion, StateReason, capabilities_view, tool_views};
+use super::trust::Signer;
+use super::{FileHandle, History, Plugins, Version, lock};
+use crate::clock::now_ms;
+use crate::store::PluginVersionRow;
+
+impl KeptVersion {
+    /// The stored row of a version that waits for consent.
+    pub(super) fn quarantined_row(&self) -> PluginVersionRow {
+        let mut row = self.row();
+        row.trust.quarantined = true;
+        row
+    }
+}
+
+impl History {
+    /// Takes a loaded version. It serves at once if it served before or differs in nothing that needs consent; otherwise it
+    /// waits. Returns the files of the versions that are no longer kept.
+    pub(super) fn take(&mut self, version: Version) -> Vec<FileHandle> {
+        let digest = &version.plugin.digest;
+        let are_hints_confirmed = version.plugin.has_trusted_hints;
+        if self.serves(digest) {
+            if are_hints_confirmed {
+                self.confirm_serving_hints();
+            }
+            return Vec::new();
+        }
+        let served = self.kept(digest);
+        let was_confirmed =
+            served.and_then(KeptVersion::ready).is_some_and(|old| old.plugin.has_trusted_hints);
+        if served.is_none() && !self.differences_to(&version).is_empty() {
+            return self.quarantine(version);
+        }
+        let version = if was_confirmed { version.with_confirmed_hints() } else { version };
+        let waiting = self.quarantined.take().and_then(KeptVersion::into_handle);
+        let mut dropped = self.push(version);
+        dropped.extend(waiting);
+        dropped
+    }
+
+    fn quarantine(&mut self, version: Version) -> Vec<FileHandle> {
+        let before = self.quarantined.replace(KeptVersion::Ready(version));
+        before.and_then(KeptVersion::into_handle).into_iter().collect()
+    }
+
+    /// What a person should see before the version serves instead of the present one.
+    pub(super) fn differences_to(&self, version: &Version) -> Vec<VersionDifference> {
+        let Some(serving) = self.serving_version() else { return Vec::new() };
+        differences(side(serving), side(version))
+    }
+
+    /// Serves the version that waits, or the canary, if it has this digest, with its hints confirmed. Returns the files of the versions that
+    /// are no longer kept.
+    pub(super) fn approve(&mut self, namespace: &Namespace, digest: &str) -> Result<Vec<FileHandle>, CallError> {
+        let version = self.waiting(namespace, digest)?.clone();
+        if self.running_canary(digest).is_none() {
+            self.quarantined = None;
+        }
+        Ok(self.push(version.with_confirmed_hints()))
+    }
+
+    pub(super) fn waiting(&self, namespace: &Namespace, digest: &str) -> Result<&Version, CallError> {
+        if let Some(version) = self.running_canary(digest) {
+            return Ok(version);
+        }
+        let conflict = |message, hint| Err(CallError::new(ErrorType::Conflict, message, hint));
+        match &self.quarantined {
+            None => conflict(
+                format!("no version of plugin `{namespace}` waits for consent"),
+                "see the states of its versions with `toolgate plugin show`",
+            ),
+            Some(waiting) if waiting.row().digest != digest => conflict(
+                format!("the version of `{namespace}` that waits is `{}`", waiting.row().digest),
+                "look at its differences, which `toolgate plugin show` prints, then approve its digest",
+            ),
+            Some(KeptVersion::Failed(failed)) => {
+                conflict(format!("the version cannot be loaded any more: {}", failed.reason), "load it again")
+            }
+            Some(KeptVersion::Ready(version)) => Ok(version),
+        }
+    }
+
+    /// The version that waits, with its differences from the one that serves.
+    pub(super) fn quarantined_view(&self) -> Option<VersionView> {
+        let waiting = self.quarantined.as_ref()?;
+        let diff = waiting.ready().map(|version| self.differences_to(version)).unwrap_or_default();
+        Some(VersionView { diff, ..waiting.view(self.quarantined_state()) })
+    }
+
+    /// The plugin that a view with this digest shows: the one that serves, or the one that waits.
+    pub(super) fn shown(&self, digest: &str) -> Option<Arc<Plugin<Component>>> {
+        let waiting = self.quarantined.as_ref().and_then(KeptVersion::ready);
+        let plugins = [Some(self.serving()), waiting.map(|version| Arc::clone(&version.plugin))];
+        plugins.into_iter().flatten().find(|plugin| plugin.digest.as_str() == digest)
+    }
+
+    /// The answer to the load of a version that waits: the version itself, in the view of its plugin.
+    pub(super) fn view_of_load(&self, digest: &Digest, view: PluginView) -> PluginView {
+        let waiting = self.quarantined.as_ref().and_then(KeptVersion::ready);
+        let Some(waiting) = waiting.filter(|waiting| waiting.plugin.digest == *digest) else { return view };
+        let descriptor = &waiting.plugin.descriptor;
+        let (state, reason) = self.quarantined_state();
+        PluginView {
+            version: descriptor.version.clone(),
+            digest: digest.to_string(),
+            publisher: descriptor.publisher.clone(),
+            category: descriptor.category.clone(),
+            purpose: descriptor.purpose.clone(),
+            tools: tool_views(&waiting.plugin),
+            capabilities: capabilities_view(&descriptor.capabilities),
+            state,
+            reason,
+            left_out: descriptor.left_out.clone(),
+            ignored_fields: descriptor.unknown_fields.clone(),
+            signed_by: waiting.signer.as_ref().map(Signer::view),
+            diff: self.differences_to(waiting),
+            ..view
+        }
+    }
+
+    fn quarantined_state(&self) -> StateReason {
+        let reason = format!(
+            "it differs from version {}, which serves on, and waits for consent: `toolgate plugin approve`",
+            self.serving().descriptor.version
+        );
+        (PluginState::Quarantined, Some(reason))
+    }
+}
+
+fn side(version: &Version) -> Side<'_> {
+    Side { descriptor: &version.plugin.descriptor, signer: version.signer.as_ref() }
+}
+
+impl Plugins {
+    /// Serves the version that waits for consent, or gives a canary all calls, confirms its hints, and removes the plugin's grant if the version asks for
+    /// other capabilities or limits. Returns `CONFLICT` if another version waits than the one that was seen.
+    ///
+    /// The caller holds back other changes of grants.
+    pub async fn approve(
+        &self,
+        namespace: &Namespace,
+        approval: &PluginApproval,
+    ) -> Result<(PluginView, GrantAfterApproval), CallError> {
+        self.wait_until_compiled(namespace).await;
+        let mut loaded = self.0.loaded.lock().await;
+        let history = loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?;
+        let waiting = history.waiting(namespace, &approval.digest)?;
+        self.0.publisher_keys.check_signer(None, waiting.signer.as_ref(), self.0.signatures)?;
+        let is_grant_kept = approval.keep_grant
+            || asks_for_the_same(&history.serving().descriptor, &waiting.plugin.descriptor);
+        let grant = match (self.granted(namespace), is_grant_kept) {
+            (None, _) => GrantAfterApproval::None,
+            (Some(_), true) => GrantAfterApproval::Kept,
+            (Some(_), false) => GrantAfterApproval::Removed,
+        };
+        let mut next = history.clone();
+        let dropped = next.approve(namespace, &approval.digest)?;
+        let mut grants = lock(&self.0.grants).clone();
+        if grant == GrantAfterApproval::Removed {
+            grants.remove(namespace);
+        }
+        let _checked = self.check_assertions_under(&grants, &loaded, namespace, &next).await?;
+        let row = next.row(namespace);
+        match grant {
+            GrantAfterApproval::Removed => {
+                self.0.store.put_plugin_without_grant(namespace, row, now_ms()).await?;
+            }
+            GrantAfterApproval::None | GrantAfterApproval::Kept => self.0.store.put_plugin(row).await?,
+        }
+        // INVARIANT: grants change only while `loaded` is locked, so none was lost meanwhile.
+        *lock(&self.0.grants) = grants;
+        let view = self.view(namespace, &next);
+        loaded.insert(namespace.clone(), next);
+        self.serve(&loaded);
+        drop(loaded);
+        for handle in dropped {
+            self.0.files.release(handle).await;
+        }
+        Ok((view, grant))
+    }
+}

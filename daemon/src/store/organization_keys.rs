@@ -1,0 +1,133 @@
+//! The data keys of organizations, the deletion of an organization's data, and the count of starts.
+
+use sqlx::sqlite::SqliteRow;
+use sqlx::{FromRow, Row as _};
+use toolgate_api::name::Name;
+
+use super::{Store, StoreError, StoreTransaction, name, natural, parse_column, to_sql};
+
+/// The data key of an organization, encrypted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrganizationKeyRow {
+    pub organization: Name,
+    /// Its id, which every text names that it encrypts.
+    pub id: String,
+    /// The key, encrypted under the daemon's key for data, as Base64.
+    pub wrapped: String,
+    pub created_ms: u64,
+}
+
+impl FromRow<'_, SqliteRow> for OrganizationKeyRow {
+    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            organization: parse_column(row, "organization", name)?,
+            id: row.try_get("id")?,
+            wrapped: row.try_get("wrapped")?,
+            created_ms: natural(row, "created_ms")?,
+        })
+    }
+}
+
+impl Store {
+    /// Returns the data keys of all organizations.
+    pub async fn organization_keys(&self) -> Result<Vec<OrganizationKeyRow>, StoreError> {
+        let query = sqlx::query_as("SELECT * FROM organization_keys ORDER BY organization");
+        Ok(query.fetch_all(&self.readers).await?)
+    }
+
+    /// Stores the data key of an organization, in place of the one before.
+    pub async fn put_organization_key(&self, row: &OrganizationKeyRow) -> Result<(), StoreError> {
+        let mut change = self.begin().await?;
+        put_key(&mut change, row).await?;
+        change.commit().await?;
+        Ok(())
+    }
+
+    /// Deletes an organization's approvals, messages and data key, and ends its open sessions, in one transaction. `next` is the
+    /// key of what follows. Returns the ids of the sessions that were open.
+    pub async fn erase_organization_data(
+        &self,
+        organization: &Name,
+        next: Option<&OrganizationKeyRow>,
+        now_ms: u64,
+    ) -> Result<Vec<String>, StoreError> {
+        let mut change = self.begin().await?;
+        let sessions = super::sessions::end_of(&mut change, organization, None, now_ms).await?;
+        for sql in [
+            "DELETE FROM approvals WHERE organization = $1",
+            "DELETE FROM messages WHERE organization = $1",
+            "DELETE FROM organization_keys WHERE organization = $1",
+            "UPDATE sessions SET user_name = NULL, conversation = NULL WHERE organization = $1",
+        ] {
+            sqlx::query(sql).bind(organization.as_str()).execute(&mut *change).await?;
+        }
+        if let Some(row) = next {
+            put_key(&mut change, row).await?;
+        }
+        change.commit().await?;
+        self.purge_log().await?;
+        Ok(sessions)
+    }
+
+    /// Empties the write-ahead log, in which older versions of deleted rows stand.
+    async fn purge_log(&self) -> Result<(), StoreError> {
+        let busy: i64 = sqlx::query_scalar("PRAGMA wal_checkpoint(TRUNCATE)").fetch_one(&self.writer).await?;
+        if busy != 0 {
+            tracing::warn!("the write-ahead log of the store still has deleted rows: a reader was busy");
+        }
+        Ok(())
+    }
+
+    /// Counts a start of the daemon, and returns its number, from 1.
+    pub async fn count_start(&self) -> Result<u64, StoreError> {
+        let query = "UPDATE counters SET value = value + 1 WHERE name = 'starts' RETURNING value";
+        let starts: i64 = sqlx::query_scalar(query).fetch_one(&self.writer).await?;
+        Ok(super::from_sql(starts))
+    }
+}
+
+async fn put_key(change: &mut StoreTransaction, row: &OrganizationKeyRow) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO organization_keys (organization, id, wrapped, created_ms) VALUES ($1, $2, $3, $4) \
+         ON CONFLICT (organization) DO UPDATE SET id = $2, wrapped = $3, created_ms = $4",
+    )
+    .bind(row.organization.as_str())
+    .bind(&row.id)
+    .bind(&row.wrapped)
+    .bind(to_sql(row.created_ms))
+    .execute(&mut **change)
+    .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::testing::{empty_store, store_with_acme};
+
+    fn row(id: &str) -> OrganizationKeyRow {
+        let organization = Name::parse("acme").expect("a name");
+        OrganizationKeyRow { organization, id: id.to_owned(), wrapped: format!("of {id}"), created_ms: 1 }
+    }
+
+    #[tokio::test]
+    async fn an_erased_key_is_in_no_file_of_the_store() {
+        let (folder, store) = store_with_acme().await;
+        let canary = "canary-0ld-k3y";
+        store.put_organization_key(&row(canary)).await.expect("stored");
+        assert_eq!(store.organization_keys().await.expect("keys"), [row(canary)]);
+        let next = row("next");
+        store.erase_organization_data(&next.organization, Some(&next), 2).await.expect("erased");
+        assert_eq!(store.organization_keys().await.expect("keys"), [next]);
+        for entry in std::fs::read_dir(folder.path()).expect("a folder") {
+            let bytes = std::fs::read(entry.expect("a file").path()).expect("readable");
+            assert!(!bytes.windows(canary.len()).any(|found| found == canary.as_bytes()));
+        }
+    }
+
+    #[tokio::test]
+    async fn starts_are_counted() {
+        let (_folder, store) = empty_store().await;
+        assert_eq!((store.count_start().await.ok(), store.count_start().await.ok()), (Some(1), Some(2)));
+    }
+}

@@ -1,0 +1,118 @@
+//! Links of deliveries, with a store and a root key. `tests/tests/gate/webhooks.rs` has a receiver.
+
+use toolgate_api::limits::LimitsPatch;
+use toolgate_api::token::Role;
+
+use super::*;
+use crate::audit::{Audit, AuditSettings};
+use crate::credentials::{CredentialSettings, RootKeySource, token_client};
+use crate::registry::Registry;
+use crate::store::testing::{pending_approval, store_with_acme};
+use crate::store::{ApprovalRow, TokenKind};
+
+struct Fixture {
+    _folder: tempfile::TempDir,
+    store: Store,
+    webhooks: Webhooks,
+}
+
+/// Webhooks that may have one host, with the webhook `acme/chat`.
+async fn fixture() -> Fixture {
+    let (folder, store) = store_with_acme().await;
+    let (audit, _) = Audit::start(&AuditSettings::new(folder.path().join("audit"))).await.unwrap();
+    let client = || HostClient::new(Default::default()).unwrap();
+    let settings = CredentialSettings {
+        audit,
+        source: RootKeySource::Generated(folder.path().join("root")),
+        references: None,
+        http: token_client(client()),
+        redirect_url: String::new(),
+        client_metadata_url: None,
+    };
+    let registry = Registry::new(LimitsPatch::new());
+    let credentials = Credentials::open(store.clone(), registry, settings, 1).await.unwrap();
+    let hosts = GrantedHosts { hosts: vec!["hooks.example.org".into()], ..GrantedHosts::default() };
+    let base_url = "https://tools.example.org".to_owned();
+    let webhooks =
+        Webhooks::new(WebhookParts { store: store.clone(), credentials, http: client(), hosts, base_url });
+    let request = WebhookRequest { url: "https://hooks.example.org/a".into(), events: None, secret: None };
+    let (view, is_new) = webhooks.put(&name("acme"), &name("chat"), request, 1).await.unwrap();
+    assert!(is_new && view.secret.is_some_and(|secret| secret.starts_with("whsec_")));
+    Fixture { _folder: folder, store, webhooks }
+}
+
+fn name(text: &str) -> Name {
+    Name::parse(text).unwrap()
+}
+
+impl Fixture {
+    /// Asks for an approval, and returns the link tokens of two tries of its delivery.
+    async fn announce(&self, id: &str) -> [String; 2] {
+        let asked = ApprovalRow { binding: id.into(), ..pending_approval(id, id) };
+        self.store.ask_for_approval(&asked).await.unwrap();
+        let due = self.store.due_deliveries(u64::MAX >> 1, 100).await.unwrap();
+        let delivery = due.into_iter().find(|delivery| delivery.approval == id).unwrap();
+        let tokens = [random_text().unwrap(), random_text().unwrap()];
+        for token in &tokens {
+            let hashes = [(TokenKind::Link, token_hash(token))];
+            self.store.add_delivery_tokens(&delivery.id, &hashes).await.unwrap();
+        }
+        tokens
+    }
+
+    async fn refuses(&self, approval: &str, token: &str, now_ms: u64) -> bool {
+        let refused = self.webhooks.redeem(approval, token, now_ms).await;
+        refused.is_err_and(|error| error.error_type == ErrorType::Expired)
+    }
+}
+
+#[tokio::test]
+async fn g18_a_link_lets_one_person_decide_one_approval() {
+    let fixture = fixture().await;
+    let [first, second] = fixture.announce("a1").await;
+    let [other, _] = fixture.announce("a2").await;
+    for (approval, token) in [("a2", &first), ("a1", &other), ("a3", &first)] {
+        assert!(fixture.refuses(approval, token, 20).await, "{approval}");
+    }
+    assert!(fixture.refuses("a1", "no such token", 20).await);
+    let approver = fixture.webhooks.redeem("a1", &first, 20).await.unwrap();
+    assert!(approver.caller_for("a2").is_none());
+    let caller = approver.caller_for("a1").unwrap();
+    assert_eq!((&*caller.token_id, caller.role), ("webhook:chat", Role::Approver));
+    assert_eq!(caller.organization, Some(name("acme")));
+    // The tokens of all tries of the delivery are used up.
+    assert!(fixture.refuses("a1", &first, 20).await && fixture.refuses("a1", &second, 20).await);
+    fixture.webhooks.redeem("a2", &other, 20).await.unwrap();
+}
+
+#[tokio::test]
+async fn g18_a_link_ends_with_its_approval_and_its_webhook() {
+    let fixture = fixture().await;
+    let [expired, _] = fixture.announce("a1").await;
+    let [withdrawn, _] = fixture.announce("a2").await;
+    let [orphan, _] = fixture.announce("a3").await;
+    let expires_ms = pending_approval("a1", "a1").expires_ms;
+    assert!(fixture.refuses("a1", &expired, expires_ms).await);
+    fixture.webhooks.redeem("a1", &expired, expires_ms - 1).await.unwrap();
+    fixture.store.withdraw_approval("a2").await.unwrap();
+    assert!(fixture.refuses("a2", &withdrawn, 20).await);
+    fixture.webhooks.delete(&name("acme"), &name("chat")).await.unwrap();
+    assert!(fixture.refuses("a3", &orphan, 20).await);
+}
+
+#[tokio::test]
+async fn g18_a_webhook_keeps_its_secret_when_it_is_replaced() {
+    let fixture = fixture().await;
+    let row = fixture.store.webhook(&name("acme"), &name("chat")).await.unwrap();
+    let secret = fixture.webhooks.0.credentials.open_webhook_secret(&row).unwrap();
+    let request = || WebhookRequest { url: "https://hooks.example.org/b".into(), events: None, secret: None };
+    let (view, is_new) = fixture.webhooks.put(&name("acme"), &name("chat"), request(), 2).await.unwrap();
+    assert!(!is_new && view.secret.is_none());
+    let replaced = fixture.store.webhook(&name("acme"), &name("chat")).await.unwrap();
+    assert_eq!((&replaced.id, replaced.version), (&row.id, row.version + 1));
+    let kept = fixture.webhooks.0.credentials.open_webhook_secret(&replaced).unwrap();
+    assert_eq!(kept.expose(), secret.expose());
+    // The ciphertext is bound to the URL.
+    let moved = WebhookRow { document: row.document, ..replaced };
+    assert!(fixture.webhooks.0.credentials.open_webhook_secret(&moved).is_err());
+}
