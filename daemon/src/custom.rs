@@ -33,7 +33,7 @@ use crate::clock::now_ms;
 use crate::dispatch::{Dispatcher, Origin, TestCall, TestCallResult};
 use crate::documents::{Document, DocumentKey, DocumentKind, Precondition, PreconditionResult, ToolKey};
 use crate::plugins::{Definition, Plugins};
-use crate::registry::{ChangeScope, CheckedChange, Registry, Snapshot};
+use crate::registry::{ChangeScope, CheckedChange, Registry, Replacement, Snapshot};
 use crate::sessions::Sessions;
 use crate::store::{Store, StoreError, WriteResult};
 use definition::ParsedDefinition;
@@ -152,6 +152,8 @@ impl CustomTools {
         let _in_order = self.in_order(key).await;
         let _checked = self.check_assertions(key, None).await?;
         self.0.store.delete_document(&document, precondition, now_ms()).await?;
+        let enabled = Replacement::Enabled(key.organization.clone(), key.namespace.clone(), None);
+        self.0.registry.put(enabled);
         self.serve_instead(key, None).await;
         Ok(())
     }

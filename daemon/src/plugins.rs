@@ -278,6 +278,7 @@ impl Plugins {
         let removed = loaded.remove(namespace).into_iter().flat_map(History::into_handles);
         let failed = lock(&self.0.failed).remove(namespace).into_iter().flat_map(FailedPlugin::into_handles);
         lock(&self.0.grants).remove(namespace);
+        self.0.registry.forget_enabled(namespace);
         self.serve(&loaded);
         drop(loaded);
         for handle in removed.chain(failed) {

@@ -14,14 +14,12 @@ mod shortlist;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use shortlist::BrokerCell;
 use tokio::sync::{Notify, watch};
-use toolgate_admission::{
-    AgentRules, Catalogue, Consents, OrgFacts, OrgRules, PlatformRules, Plugin, Rules,
-};
+use toolgate_admission::{AgentRules, Catalogue, Consents, OrgFacts, OrgRules, PlatformRules, Plugin, Rules};
 use toolgate_api::assertion::{Assertion, AssertionsDocument};
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::{Name, Namespace, read_called_name};
@@ -34,6 +32,12 @@ use crate::plugins::BUILT_IN;
 
 pub use assertions::{ChangeScope, CheckedChange};
 pub use shortlist::Shortlist;
+
+/// The namespaces of the built-in plugins, which no uploaded plugin can have. Organizations share them.
+static BUILT_IN_NAMES: LazyLock<Arc<BTreeSet<Namespace>>> = LazyLock::new(|| {
+    let names = BUILT_IN.iter().filter_map(|plugin| Namespace::parse(plugin.name).ok());
+    Arc::new(names.collect())
+});
 
 /// Holds the current snapshot. Cheap to clone.
 #[derive(Clone)]
@@ -408,11 +412,15 @@ impl Organization {
         let accepted = self.enabled.iter().filter_map(|(namespace, enabled)| {
             Some((namespace.clone(), enabled.accepted.as_ref()?.plugin.clone()))
         });
-        let consents = Consents {
-            required: self.requires_consent,
-            accepted: Arc::new(accepted.collect()),
-            exempt: self.own.iter().map(|plugin| plugin.descriptor.namespace.clone()).chain(built_in()).collect(),
+        let exempt = match self.own.is_empty() {
+            true => Arc::clone(&BUILT_IN_NAMES),
+            false => {
+                let own = self.own.iter().map(|plugin| plugin.descriptor.namespace.clone());
+                Arc::new(own.chain(BUILT_IN_NAMES.iter().cloned()).collect())
+            }
         };
+        let consents =
+            Consents { required: self.requires_consent, accepted: Arc::new(accepted.collect()), exempt };
         let settings = self.enabled.iter().filter_map(|(namespace, enabled)| {
             Some((namespace.clone(), enabled.settings_for(catalogue.plugin(namespace)?)?))
         });
@@ -433,11 +441,6 @@ impl Organization {
         self.rules.store(Some(Arc::clone(&rules)));
         rules
     }
-}
-
-/// The namespaces of the built-in plugins, which no uploaded plugin can have.
-fn built_in() -> impl Iterator<Item = Namespace> {
-    BUILT_IN.iter().filter_map(|plugin| Namespace::parse(plugin.name).ok())
 }
 
 impl Agent {
@@ -608,6 +611,21 @@ impl Registry {
     /// Removes an organization and all its agents.
     pub fn remove_organization(&self, name: &Name) {
         self.change(|snapshot| drop(snapshot.organizations.remove(name)));
+    }
+
+    /// Removes what organizations have set for a plugin of the platform, unless they have their own of that namespace: another
+    /// plugin of the name must not get their consent.
+    pub fn forget_enabled(&self, namespace: &Namespace) {
+        self.change(|snapshot| {
+            let organizations = snapshot.organizations.values_mut();
+            let has_set = |known: &&mut Arc<Organization>| {
+                known.enabled.contains_key(namespace) && !known.owns(namespace)
+            };
+            for organization in organizations.filter(has_set).map(Arc::make_mut) {
+                Arc::make_mut(&mut organization.enabled).remove(namespace);
+                organization.rules = Arc::default();
+            }
+        });
     }
 
     /// Removes an agent.

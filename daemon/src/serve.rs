@@ -299,6 +299,7 @@ impl PreparedDaemon {
         plugins.remove_unused();
         let webhooks = Webhooks::new(WebhookParts {
             store: store.clone(),
+            audit: dispatcher.parts().audit.clone(),
             credentials: credentials.clone(),
             http: webhook_client,
             hosts,

@@ -60,6 +60,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (6, "token_bounds", include_str!("../migrations/0006_token_bounds.sql")),
     (7, "quotas", include_str!("../migrations/0007_quotas.sql")),
     (8, "trust", include_str!("../migrations/0008_trust.sql")),
+    (9, "sources", include_str!("../migrations/0009_sources.sql")),
     (10, "consent", include_str!("../migrations/0010_consent.sql")),
     (11, "webhooks", include_str!("../migrations/0011_webhooks.sql")),
     (12, "organization_keys", include_str!("../migrations/0012_organization_keys.sql")),

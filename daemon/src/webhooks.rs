@@ -22,6 +22,7 @@ use toolgate_api::name::Name;
 use toolgate_api::webhook::{DeliveryView, WebhookEvent, WebhookRequest, WebhookView};
 use toolgate_sandbox::{HostClient, Secret};
 
+use crate::audit::Audit;
 use crate::credentials::Credentials;
 use crate::identifier;
 use crate::store::{DELIVERY_PENDING, DeliveryRow, SealedText, Store, StoreError, WebhookRow};
@@ -43,6 +44,7 @@ pub struct Webhooks(Arc<Inner>);
 
 struct Inner {
     store: Store,
+    audit: Audit,
     credentials: Credentials,
     http: HostClient,
     hosts: GrantedHosts,
@@ -53,6 +55,8 @@ struct Inner {
 pub struct WebhookParts {
     /// Stores webhooks and deliveries.
     pub store: Store,
+    /// Records each request that is sent.
+    pub audit: Audit,
     /// Seals and opens secrets.
     pub credentials: Credentials,
     /// Sends the requests. It allows private addresses and plain HTTP to the hosts that the operator granted so.
@@ -73,8 +77,8 @@ struct WebhookDocument {
 impl Webhooks {
     /// The webhooks in this store.
     pub fn new(parts: WebhookParts) -> Self {
-        let WebhookParts { store, credentials, http, hosts, base_url } = parts;
-        Self(Arc::new(Inner { store, credentials, http, hosts, base_url }))
+        let WebhookParts { store, audit, credentials, http, hosts, base_url } = parts;
+        Self(Arc::new(Inner { store, audit, credentials, http, hosts, base_url }))
     }
 
     /// Creates or replaces a webhook. Returns its view, with a generated secret, and whether it is new.

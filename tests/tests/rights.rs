@@ -246,11 +246,13 @@ impl Fixture {
                 }
             }
         }
-        let is_of_tool = ["/tools/{namespace}", "/enabled/{namespace}"].iter().any(|path| operation.path.contains(path));
+        let is_of_tool =
+            ["/tools/{namespace}", "/enabled/{namespace}"].iter().any(|path| operation.path.contains(path));
         if is_of_tool {
             let tool = format!("/v1/orgs/{ORGANIZATION}/tools/shop");
             let enabled = format!("/v1/orgs/{ORGANIZATION}/enabled/shop");
-            let documents = [(tool.clone(), shop()), (format!("{tool}/grant"), json!({})), (enabled, json!({}))];
+            let documents =
+                [(tool.clone(), shop()), (format!("{tool}/grant"), json!({})), (enabled, json!({}))];
             for (place, document) in documents {
                 if self.operator.get(&place).header("etag").is_none() {
                     self.operator.make(&place, &document).expect(201);

@@ -38,7 +38,7 @@ pub struct Assertion {
     /// The name, which a refused change tells.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub name: Name,
-    /// These agents cannot call these tools.
+    /// The agents cannot call the tools.
     pub never: Option<AssertionScope>,
     /// Each call of these tools by these agents waits for a person, or is refused.
     pub always_approval: Option<AssertionScope>,

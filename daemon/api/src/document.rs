@@ -35,7 +35,7 @@ pub struct DocumentWarnings {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct DocumentWarning {
     /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `UNDEFINED`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`,
-    /// `NOTHING_RUNS`, `NO_EFFECT`; for a token, `UNRESOLVED_AGENT`.
+    /// `NOTHING_RUNS`, `NO_EFFECT`, `NO_CONSENT`; for a token, `UNRESOLVED_AGENT`; in a difference, `ASSERTION_BROKEN`.
     pub code: Cow<'static, str>,
     /// The position in the document, as a JSON pointer.
     pub path: String,

@@ -51,7 +51,7 @@ pub enum PluginSource {
 #[serde(deny_unknown_fields)]
 pub struct RegistryLoad {
     /// The reference, as `oci://HOST/REPOSITORY:TAG` or `oci://HOST/REPOSITORY@sha256:…`.
-    #[schema(examples("oci://registry.example.org/tools/weather:1.2.0"))]
+    #[schema(example = "oci://registry.example.org/tools/weather:1.2.0")]
     pub source: String,
 }
 

@@ -25,7 +25,7 @@ pub struct WebhookRequest {
     pub secret: Option<String>,
 }
 
-/// What a webhook is told of.
+/// A kind of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WebhookEvent {

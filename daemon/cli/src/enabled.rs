@@ -81,7 +81,8 @@ pub async fn withdraw(
     name: &str,
     namespace: &str,
 ) -> Result<(), Failure> {
-    document::delete(client, &enabled_path(name, namespace)).await?;
+    // Whatever was set: the plugin may be gone, and then its view cannot be read.
+    client.delete(&enabled_path(name, namespace)).replacing(Some("*")).send::<IgnoredAny>().await?;
     let line = format!("`{name}` has withdrawn its consent to the plugin `{namespace}`, and its settings");
     Ok(printer.result(&json!({"organization": name, "withdrawn": namespace}), &line)?)
 }

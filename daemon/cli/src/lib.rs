@@ -84,9 +84,9 @@ impl RemoteCommand {
             Self::Tool(tool) => {
                 tool.remote.run(token, async |client, out| tool::run(tool.command, client, out).await)
             }
-            Self::Catalogue(options) => {
-                options.remote.run(token, async |client, out| catalogue::run(&options.filter, client, out).await)
-            }
+            Self::Catalogue(options) => options
+                .remote
+                .run(token, async |client, out| catalogue::run(&options.filter, client, out).await),
             Self::Org(org) => {
                 org.remote.run(token, async |client, out| organization::run(org.command, client, out).await)
             }

@@ -162,7 +162,9 @@ async fn enable(
         policy.to_string()
     };
     let path = format!("{}/policy", path(name));
-    let accepted: DocumentAccepted = document::put(client, &path, body).await?.body;
+    let mut accepted: DocumentAccepted = document::put(client, &path, body).await?.body;
+    // The consents come next, and are asked for or warned of then.
+    accepted.warnings.retain(|warning| warning.code != "NO_CONSENT");
     document::warn(printer, &accepted.warnings)
 }
 

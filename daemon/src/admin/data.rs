@@ -1,5 +1,8 @@
 //! The data keys of organizations, and the deletion of an organization's data.
 
+use std::time::Duration;
+
+use tokio::time::timeout;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 
@@ -8,6 +11,9 @@ use crate::audit::{DataKeys, WrappedKey};
 use crate::clock::now_ms;
 use crate::credentials::EnvelopeError;
 use crate::store::OrganizationKeyRow;
+
+/// Time for the cancelled calls of an organization to end.
+const CALLS_END: Duration = Duration::from_secs(5);
 
 impl Admin {
     /// Deletes an organization's data: its sessions end with their workspaces and stored answers, its approvals and messages are
@@ -31,8 +37,17 @@ impl Admin {
     pub(super) async fn erase_data(&self, organization: &Name, goes_on: bool) -> Result<(), CallError> {
         let sessions = &self.parts().sessions;
         // The sessions end before their data is deleted, since a running call may write more of it.
-        for session in sessions.filter(|session| session.setup.organization == *organization) {
+        let open = sessions.filter(|session| session.setup.organization == *organization);
+        for session in &open {
             self.parts().dispatcher.end_session(sessions, &session.setup.id).await;
+        }
+        let ended = async {
+            for session in &open {
+                session.pending_events().wait().await;
+            }
+        };
+        if timeout(CALLS_END, ended).await.is_err() {
+            tracing::warn!(%organization, "calls of the organization still run while its data is deleted");
         }
         let keys = self.data_keys();
         let next = match keys.filter(|_| goes_on) {

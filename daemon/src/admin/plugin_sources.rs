@@ -90,6 +90,8 @@ impl Admin {
     ) -> Result<PluginView, CallError> {
         let OwnedRegistryPlugin { registries, reference, limit_bytes, bounds } = plugin;
         let loading = async {
+            // No request leaves for an organization that may load nothing.
+            self.parts().plugins.check_owned_place(key)?;
             let registries = registries.find(&key.organization, reference).await?;
             let Pulled { file, signature, digest } = registries.pull(reference, limit_bytes).await?;
             let (reference, digest) = (reference.to_string(), digest.to_string());

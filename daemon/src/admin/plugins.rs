@@ -80,7 +80,12 @@ impl Admin {
     pub async fn remove_plugin(&self, actor: Actor<'_>, namespace: &Namespace) -> Result<(), CallError> {
         actor.caller.may(Access::Operate)?;
         let action = actor.action(None, "plugin.remove", namespace.as_str());
-        self.run_audited(action, self.parts().plugins.remove(namespace)).await
+        self.run_audited(action, async {
+            // So that no organization accepts the plugin meanwhile.
+            let _in_order = self.0.documents.lock().await;
+            self.parts().plugins.remove(namespace).await
+        })
+        .await
     }
 
     /// Serves the version of a plugin that waits for consent.

@@ -53,7 +53,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// Those of the callback's verification, and of [`Admin::decide_approval`].
+    /// The errors of the callback's verification, and of [`Admin::decide_approval`].
     pub async fn decide_by_callback(
         &self,
         source: &'static str,
@@ -64,6 +64,11 @@ impl Admin {
         let webhooks = &self.parts().webhooks;
         let callback = webhooks.verify_callback(approval, &request, signed, now_ms()).await?;
         let actor = Actor { caller: &callback.caller, source };
+        if let Err(used) = webhooks.consume_callback(&callback, now_ms()).await {
+            // A replay is an attempt to decide, and recorded.
+            let action = actor.action(Some(&callback.organization), "approval.replay", approval);
+            return self.run_audited(action, async { Err(used) }).await;
+        }
         let decision = DecisionRequest {
             decision: request.decision,
             reason: request.reason,

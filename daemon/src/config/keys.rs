@@ -479,12 +479,12 @@ settings! {
         /// How long a secret from `vault_references` is cached. During that time calls do not wait for the vault, and a
         /// changed or deleted secret is still sent.
         vault_kept_ms: u64 = 60_000, number(100, 600_000);
-        /// A file with CA certificates, in PEM, to trust in addition to the public ones in requests to a vault or an
-        /// OAuth2 provider.
+        /// A file with CA certificates, in PEM, to trust in addition to the public ones in requests to a vault, an
+        /// OAuth2 provider or a webhook.
         ca_file: Option<PathBuf> = None, ValueKind::Text;
         /// The URL of the daemon for browsers, like `https://tools.example.org`: OAuth2 providers redirect users to it and
-        /// read the client metadata document there. Its host must be one of `allowed_hosts`. By default the address of
-        /// `listen`.
+        /// read the client metadata document there, and webhooks have links to it. Its host must be one of `allowed_hosts`. By
+        /// default the address of `listen`.
         public_url: Option<String> = None, ValueKind::TextFormat(&PUBLIC_URL);
         /// Hosts of OAuth2 token endpoints, and of discovered services, that may be used without TLS, as `HOST:PORT`, or
         /// `HOST` for port 80. The client secret and the tokens are then readable on the network. By default none. Requests

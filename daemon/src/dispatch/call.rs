@@ -45,6 +45,7 @@ impl Dispatcher {
         outer: Option<OuterCall>,
     ) -> CallAnswer {
         if let Some(fault) = &call.fault {
+            self.record_unopened(session, &call, origin, fault);
             return CallOutcome::of_error(&call, (**fault).clone()).into();
         }
         let sha256 = audit::sha256(call.arguments.as_bytes());
@@ -71,9 +72,20 @@ impl Dispatcher {
                 let outcome = Box::pin(self.known_outcome(session, &call.id, &call.tool, &state)).await;
                 CallAnswer { outcome, replayed }
             }
-            Lookup::Conflict => CallOutcome::of_error(&call, id_reused(&call.id)).into(),
-            Lookup::Full => CallOutcome::of_error(&call, session_full()).into(),
+            Lookup::Conflict => self.unopened(session, &call, origin, id_reused(&call.id)),
+            Lookup::Full => self.unopened(session, &call, origin, session_full()),
         }
+    }
+
+    fn unopened(
+        &self,
+        session: &Arc<Session>,
+        call: &RequestedCall,
+        origin: &Origin,
+        error: CallError,
+    ) -> CallAnswer {
+        self.record_unopened(session, call, origin, &error);
+        CallOutcome::of_error(call, error).into()
     }
 
     /// Runs a call to a recorded end, also where its caller hangs up, which stops a call that ends with its request.
@@ -373,12 +385,7 @@ impl Dispatcher {
         record::effects(&self.0.audit, attempt.entry, &admitted, &finished, redacts_emails);
         record::log_lines(attempt.session, attempt.call, &admitted, &finished);
         record::log_exception(attempt.session, &outcome, admitted.id());
-        self.count_end(attempt.session, &outcome);
-        if finished.executed
-            && let Some(counters) = &admitted.plugin().counters
-        {
-            counters.count(outcome.error().map(|error| error.error_type));
-        }
+        self.count_end(attempt.session, &outcome, &admitted);
         let on = pending_on(&outcome, admitted, attempt);
         (outcome, on)
     }
@@ -492,8 +499,11 @@ impl Dispatcher {
         CallOutcome { content, usage: finished.usage, ..outcome }
     }
 
-    /// Counts the end of a call for the session's circuit breaker (G13).
-    fn count_end(&self, session: &Arc<Session>, outcome: &CallOutcome) {
+    /// Counts the end of a call for a canary (O1) and for the session's circuit breaker (G13).
+    fn count_end(&self, session: &Arc<Session>, outcome: &CallOutcome, admitted: &Admitted<Component>) {
+        if let (Some(counters), Executed::Yes) = (&admitted.plugin().counters, outcome.executed) {
+            counters.count(outcome.error().map(|error| error.error_type));
+        }
         let Some(tool) = &outcome.tool else { return };
         let ended = outcome.error().map_or(Ok(()), |error| Err(error.error_type));
         // A deadline that passed in the queue is not the tool's failure.

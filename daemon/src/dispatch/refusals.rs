@@ -1,18 +1,25 @@
 //! The records of calls that end before they begin (9.18): those given up in the queue, and floods of equal refusals.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde_json::json;
+use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use toolgate_admission::{Layer, Refusal, Verdict};
+use toolgate_admission::{Layer, Reason, Refusal, Verdict};
 use toolgate_api::error::CallError;
+use toolgate_api::text::escape_for_display;
 
 use super::admit::AdmittedEntry;
 use super::{CallOptions, Dispatcher, Origin, record};
-use crate::audit::{self, Row};
+use crate::audit::{self, AdminRecord, Row};
 use crate::call::{CallOutcome, RequestedCall};
 use crate::metrics::Phase;
 use crate::sessions::{Counted, RefusalKind, RefusedCall, RepeatedRefusals, RunningCall, Session};
+
+/// Longest id and name of a call that is not opened, in a record.
+const SHOWN_CHARS: usize = 200;
 
 /// A call that may be refused.
 #[derive(Clone, Copy)]
@@ -108,6 +115,40 @@ impl Dispatcher {
         true
     }
 
+    /// Records an attempt at a call that is not opened: it is faulty, or its id is taken (9.18). The record is an act and not a
+    /// call, since the call of that id is another one, whose record counts.
+    pub(super) fn record_unopened(
+        &self,
+        session: &Arc<Session>,
+        call: &RequestedCall,
+        origin: &Origin,
+        error: &CallError,
+    ) {
+        let policy_revision = self.0.registry.snapshot().revision;
+        let kind = RefusalKind {
+            called: Arc::clone(&call.tool),
+            error_type: error.error_type,
+            reason: Reason { layer: Layer::Session, rule: "not_opened" },
+            principal: Arc::clone(&origin.principal),
+            source: origin.source,
+        };
+        let refused = || RefusedCall {
+            call: String::new(),
+            arguments_sha256: audit::sha256(call.arguments.as_bytes()),
+            tool: None,
+            policy_revision,
+        };
+        match session.refusals.count(&kind, refused, Instant::now()) {
+            Counted::No => {
+                let act = unopened_act(session, call, origin, error, policy_revision);
+                // Nothing has happened: the next sync of the log has the record.
+                drop(self.0.audit.admin(act));
+            }
+            Counted::Yes { unawaited_end: None } => {}
+            Counted::Yes { unawaited_end: Some(end) } => self.record_repeated_at(session, end),
+        }
+    }
+
     /// Records the refusals of a session that were counted so far.
     pub(super) fn record_repeated(&self, session: &Session) {
         for refusals in session.refusals.take_all() {
@@ -144,5 +185,26 @@ impl Dispatcher {
                 tracing::error!(%error, session, conversation, count, "counted refusals cannot be recorded");
             }
         }
+    }
+}
+
+fn unopened_act<'a>(
+    session: &'a Session,
+    call: &'a RequestedCall,
+    origin: &'a Origin,
+    error: &'a CallError,
+    policy_revision: u64,
+) -> AdminRecord<'a> {
+    let shown = |text: &str| escape_for_display(text, SHOWN_CHARS);
+    let details = json!({"call": shown(&call.id), "tool": shown(&call.tool)});
+    AdminRecord {
+        organization: Some(session.setup.organization.as_str().into()),
+        principal: Cow::Borrowed(&origin.principal),
+        action: "call.refuse".into(),
+        target: session.setup.id.as_str().into(),
+        outcome: error.error_type.as_str().into(),
+        revision: Some(policy_revision),
+        details: RawValue::from_string(details.to_string()).ok().map(Cow::Owned),
+        source: origin.source.into(),
     }
 }

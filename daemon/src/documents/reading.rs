@@ -1,10 +1,12 @@
 //! Validation of a document under the current rules: the replacement that it causes, and its warnings.
 
+use std::collections::BTreeSet;
+
 use toolgate_admission::{
     Rules, Warning, agent_warnings, check_platform, no_tools_warning, organization_warnings, parse_platform,
     platform_warnings,
 };
-use toolgate_api::name::Name;
+use toolgate_api::name::{Name, Namespace};
 use toolgate_api::policy::{AgentDocument, OrgDocument};
 use toolgate_api::read::ReadError;
 use toolgate_api::tools::ToolPattern;
@@ -58,11 +60,11 @@ impl RuleKey {
             }
             Self::Policy(organization) => {
                 let document = OrgDocument::parse(text)?;
-                let warnings = organization_warnings(&document, &snapshot.catalogue_of(organization));
-                Ok(ValidDocument {
-                    replacement: Replacement::Policy(organization.clone(), document),
-                    warnings,
-                })
+                let mut warnings = organization_warnings(&document, &snapshot.catalogue_of(organization));
+                let replacement = Replacement::Policy(organization.clone(), document);
+                let after = snapshot.with_document(replacement.clone());
+                warnings.extend(missing_consents(&after, organization));
+                Ok(ValidDocument { replacement, warnings })
             }
             Self::Agent(organization, agent) => {
                 let document = AgentDocument::parse(text)?;
@@ -91,6 +93,21 @@ impl RuleKey {
                 .map_or_else(|error| vec![now_unsound(error)], |sound| sound.warnings),
         }
     }
+}
+
+/// Warns of each plugin that the policy enables and the organization has not accepted (C6).
+fn missing_consents(snapshot: &Snapshot, organization: &Name) -> Vec<Warning> {
+    let Some(rules) = snapshot.organization(organization) else { return Vec::new() };
+    let catalogue = snapshot.catalogue_of(organization);
+    let tools = catalogue.tools().iter().filter(|tool| rules.lacks_consent(tool.index()));
+    let plugins: BTreeSet<&Namespace> = tools.map(|tool| &tool.id().namespace).collect();
+    let warning = |plugin: &Namespace| {
+        let message = format!(
+            "no agent has the tools of `{plugin}` until the organization accepts the plugin: `toolgate org enable {organization} {plugin} --accept`"
+        );
+        Warning::new("NO_CONSENT", "/enabled", message)
+    };
+    plugins.into_iter().map(warning).collect()
 }
 
 /// Whether the pattern matches a custom tool of the organization.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use toolgate_admission::{Rules, ToolDescriptor, Violation};
 use toolgate_api::descriptor::Example;
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::grant::FilesystemAccess;
 use toolgate_sandbox::{CallClock, Component, Sandbox};
 
 use super::{CallEnvironment, HarnessResult, call, temporary_folder};
@@ -32,21 +33,26 @@ pub(crate) struct ExampleRunner<'a> {
 }
 
 impl ExampleRunner<'_> {
-    /// Runs an example with a workspace of its own. Fails by a fault of this machine alone.
+    /// Runs an example, with a workspace of its own if its plugin asks for files. Fails by a fault of this machine alone.
     pub async fn run(
         &self,
         tool: &ToolDescriptor,
         example: &Example,
         seed: [u8; 32],
     ) -> Result<HarnessResult, CallError> {
-        let folder = temporary_folder()?;
-        if let Some(files) = self.files {
+        let folder = self.asks_for_files().then(temporary_folder).transpose()?;
+        if let (Some(files), Some(folder)) = (self.files, &folder) {
             copy_folder(files, folder.path()).map_err(|error| copy_error(files, &error))?;
         }
-        let workspace = Some(folder.path().to_owned());
+        let workspace = folder.as_ref().map(|folder| folder.path().to_owned());
         let environment = CallEnvironment { workspace, clock: CallClock::Stopped { at: TIME }, seed };
         let input = example.input.to_string();
         Ok(call(self.sandbox, self.rules, tool.wire.as_str(), &input, &environment).await)
+    }
+
+    fn asks_for_files(&self) -> bool {
+        let mut plugins = self.rules.catalogue.plugins();
+        plugins.any(|plugin| plugin.descriptor.capabilities.filesystem == FilesystemAccess::Workspace)
     }
 }
 

@@ -10,7 +10,8 @@ use utoipa::IntoParams;
 use super::body::Json;
 use super::documents::name;
 use super::error_responses::{
-    AlreadyDecided, ApprovalStale, AuditUnavailable, NoApproval, NoOrganization, OwnSession, StoreUnreadable,
+    AlreadyDecided, ApprovalStale, AuditUnavailable, NoApproval, NoOrganization, OtherArgumentsInvalid, OwnSession,
+    StoreUnreadable,
 };
 use super::extract::{Authenticated, Path, Query};
 use super::path_params::ApprovalPath;
@@ -86,7 +87,7 @@ pub async fn get(
 #[utoipa::path(
     post, path = "/v1/approvals/{id}", tag = "approvals", operation_id = "decide_approval", params(ApprovalPath),
     request_body(content = DecisionRequest, example = json!({"decision": "approve", "reason": "agreed by phone"})),
-    responses((status = 200, description = "It is decided.", body = ApprovalView), NoApproval, OwnSession, AlreadyDecided, ApprovalStale, AuditUnavailable),
+    responses((status = 200, description = "It is decided.", body = ApprovalView), NoApproval, OwnSession, AlreadyDecided, ApprovalStale, OtherArgumentsInvalid, AuditUnavailable),
 )]
 pub async fn post(
     State(app): State<App>,

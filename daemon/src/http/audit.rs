@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde::Deserialize;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::Layer;
@@ -152,6 +152,9 @@ fn error_type(text: &str) -> Result<String, Problem> {
 /// Interval of empty lines in a quiet stream, so that a lost connection shows.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
+/// Shortest time between two reads of a followed log, whose records come in many small groups.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(50);
+
 /// Filters of an export.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -225,6 +228,8 @@ pub async fn export(
         goal,
         audit,
         changes: follow.then_some(changes),
+        reads: follow_interval(),
+        sent: Instant::now(),
         revoked: caller.revoked.clone(),
         pending,
     };
@@ -236,6 +241,12 @@ pub async fn export(
     Ok((headers, Body::from_stream(lines)).into_response())
 }
 
+fn follow_interval() -> Interval {
+    let mut reads = interval(FOLLOW_INTERVAL);
+    reads.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    reads
+}
+
 /// The lines of an export as they are sent.
 struct ExportStream {
     /// `None` once the last line was sent.
@@ -245,6 +256,9 @@ struct ExportStream {
     audit: Audit,
     /// New records, if they are followed.
     changes: Option<watch::Receiver<u64>>,
+    reads: Interval,
+    /// When the last lines were sent.
+    sent: Instant,
     revoked: CancellationToken,
     /// Closed when the daemon stops; empty once its calls have ended.
     pending: TaskTracker,
@@ -269,7 +283,7 @@ impl ExportStream {
                 }
             };
             if !lines.is_empty() {
-                self.exporter = Some(exporter);
+                (self.exporter, self.sent) = (Some(exporter), Instant::now());
                 return Some(Ok(lines));
             }
             if !exporter.has_reached(goal) {
@@ -277,15 +291,18 @@ impl ExportStream {
                 continue;
             }
             let Some(changes) = &mut self.changes else { return Some(Ok(exporter.end())) };
-            let is_quiet = tokio::select! {
+            let keep_alive = self.sent + KEEP_ALIVE;
+            tokio::select! {
                 biased;
                 () = self.revoked.cancelled() => return None,
-                changed = timeout(KEEP_ALIVE, changes.changed()) => changed.is_err(),
+                _ = timeout_at(keep_alive, changes.changed()) => {}
                 () = self.pending.wait() => return Some(Ok(exporter.end())),
-            };
+            }
+            self.reads.tick().await;
             self.goal = self.audit.anchor();
             self.exporter = Some(exporter);
-            if is_quiet {
+            if Instant::now() >= keep_alive {
+                self.sent = Instant::now();
                 return Some(Ok(b"\n".to_vec()));
             }
         }

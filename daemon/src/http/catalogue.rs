@@ -15,8 +15,8 @@ use crate::catalogue::{CatalogueQuery, CatalogueSort};
 
 /// Entries of a page by default: each has all tools of a plugin.
 const ENTRIES: u32 = 20;
-/// Longest words of a search, in bytes.
-const WORDS_BYTES: usize = 1_000;
+/// Longest words of a search, in characters.
+const WORDS_CHARS: usize = 1_000;
 
 /// Filters and order of the catalogue.
 #[derive(Deserialize, IntoParams)]
@@ -89,8 +89,8 @@ pub async fn list(
         Some(text) => Some(Name::parse(text).map_err(|_| Problem::not_found("organization"))?),
     };
     let words = parameters.q.filter(|words| !words.trim().is_empty());
-    if words.as_ref().is_some_and(|words| words.len() > WORDS_BYTES) {
-        let message = format!("`q` has more than {WORDS_BYTES} bytes");
+    if words.as_ref().is_some_and(|words| words.chars().count() > WORDS_CHARS) {
+        let message = format!("`q` has more than {WORDS_CHARS} characters");
         return Err(Problem::new(ErrorType::InvalidRequest, message, "search for some words"));
     }
     let query = CatalogueQuery {

@@ -144,6 +144,7 @@ error_responses! {
     ResultTooLate = Expired, "the result came too late, or the session has ended";
     ResultMismatch = InvalidOutput as 422, "the result does not match the tool's output schema; the call stays open";
     NoCredential = NotFound, "no such credential or organization, or it is not the token's";
+    OtherArgumentsInvalid = InvalidArguments, "`arguments_instead` does not match the input schema of the tool";
     NoWebhook = NotFound, "no such webhook or organization, or it is not the token's";
     HostNotGranted = NetworkDenied, "the operator has not granted the host of the URL to webhooks";
     TooManyWebhooks = QuotaExceeded, "the organization has the maximum number of webhooks";

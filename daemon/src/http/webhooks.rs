@@ -87,7 +87,7 @@ pub async fn put(
 
 /// Delete a webhook.
 ///
-/// What was not delivered is not sent any more, and its links and callbacks are no longer valid.
+/// Deliveries that wait are not sent any more, and its links and callbacks are no longer valid.
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/webhooks/{name}", tag = "webhooks", operation_id = "delete_webhook", params(WebhookPath),
     responses((status = 204, description = "It is gone."), NoWebhook, AuditUnavailable),

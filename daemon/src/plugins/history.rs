@@ -403,10 +403,10 @@ impl FailedPlugin {
             versions: self.versions.clone(),
             disabled: self.disabled,
             chosen: self.chosen,
-            quarantined: self.quarantined.clone(),
             ..History::new(version.clone(), false)
         };
-        let dropped = history.push(version);
+        let mut dropped = history.push(version);
+        dropped.extend(self.quarantined.clone().and_then(KeptVersion::into_handle));
         (history, dropped)
     }
 

@@ -10,7 +10,7 @@ use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::{FilesystemAccess, Grant};
 use toolgate_api::name::Namespace;
-use toolgate_api::plugin::PluginView;
+use toolgate_api::plugin::{PluginState, PluginView};
 use toolgate_sandbox::{Component, FunctionsDescription};
 
 use super::background_loads::LoadToken;
@@ -382,6 +382,10 @@ impl Plugins {
         let _checked = self.check_assertions(&loaded, &namespace, &next).await?;
         self.0.store.put_plugin(next.row(&namespace)).await?;
         let view = next.view_of_load(&digest, self.view(&namespace, &next));
+        if view.state == PluginState::Quarantined {
+            let version = &view.version;
+            tracing::warn!(event = "plugin_quarantined", %namespace, version, %digest, "a new version waits for consent");
+        }
         lock(&self.0.failed).remove(&namespace);
         loaded.insert(namespace, next);
         self.serve(&loaded);
@@ -447,7 +451,6 @@ fn write_error(error: &io::Error) -> CallError {
 #[cfg(test)]
 mod tests {
     use toolgate_api::limits::LimitsPatch;
-    use toolgate_api::plugin::PluginState;
 
     use super::super::PluginParts;
     use super::super::files::tests::idle_compiler;

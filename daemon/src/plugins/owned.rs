@@ -273,7 +273,7 @@ impl Plugins {
     }
 
     /// Checks that the organization exists and may load plugins, and that its new plugin takes no other's namespace (9.4).
-    fn check_owned_place(&self, key: &ToolKey) -> Result<(), CallError> {
+    pub fn check_owned_place(&self, key: &ToolKey) -> Result<(), CallError> {
         let ToolKey { organization, namespace } = key;
         let snapshot = self.0.registry.snapshot();
         if !snapshot.knows(organization) {

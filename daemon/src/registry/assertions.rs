@@ -53,10 +53,10 @@ impl Registry {
     ) -> Result<CheckedChange<'_>, CallError> {
         let checking = self.0.checking.lock().await;
         let before = self.snapshot();
-        let organizations = before.asserting_organizations(scope.organization);
-        if !organizations.is_empty() {
+        if !before.asserting_organizations(scope.organization).is_empty() {
             let after = change(&before);
-            let find = move || after.first_violation(Some(&before), &organizations, |_, _| true);
+            let organization = scope.organization.cloned();
+            let find = move || before.violation_by(&after, organization.as_ref());
             refuse_violation(scope, find).await?;
         }
         Ok(CheckedChange { _checking: checking })
@@ -103,6 +103,13 @@ async fn refuse_violation(
 }
 
 impl Snapshot {
+    /// Finds the first assertion that `after`, made of this snapshot by a change in the organization or of the platform, would
+    /// break.
+    pub fn violation_by(&self, after: &Self, organization: Option<&Name>) -> Option<AssertionViolation> {
+        let organizations = self.asserting_organizations(organization);
+        after.first_violation(Some(self), &organizations, |_, _| true)
+    }
+
     fn held_assertions(&self, organization: Option<&Name>) -> Arc<[Assertion]> {
         match organization {
             None => Arc::clone(&self.assertions),

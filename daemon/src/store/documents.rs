@@ -1,7 +1,7 @@
 //! Documents: a write checks its precondition, takes the next revision, stores the body and records the change, in one
 //! transaction.
 
-use toolgate_api::name::Name;
+use toolgate_api::name::{Name, Namespace};
 
 use super::{Store, StoreError, StoreTransaction, from_sql, to_sql};
 use crate::documents::{Document, DocumentKey, DocumentKind, Precondition, PreconditionResult, Revision};
@@ -154,6 +154,7 @@ impl Store {
             DocumentKey::Tool(tool) => {
                 delete_if_there(&mut change, &DocumentKey::Mount(tool.clone()), now_ms).await?;
                 delete_if_there(&mut change, &DocumentKey::ToolGrant(tool.clone()), now_ms).await?;
+                delete_if_there(&mut change, &DocumentKey::Enabled(tool.clone()), now_ms).await?;
             }
             DocumentKey::Platform
             | DocumentKey::Policy(_)
@@ -303,6 +304,28 @@ async fn delete_in_organization(
         }
     }
     Ok(agents)
+}
+
+/// Deletes what organizations have set for a plugin of the platform, unless they have their own of that namespace.
+pub(super) async fn delete_enabled(
+    change: &mut StoreTransaction,
+    namespace: &Namespace,
+    now_ms: u64,
+) -> Result<(), StoreError> {
+    let organizations: Vec<String> = sqlx::query_scalar(
+        "SELECT scope FROM docs WHERE kind = 'enabled' AND name = $1 \
+         AND scope NOT IN (SELECT scope FROM docs WHERE kind = 'tool' AND name = $1) \
+         AND scope NOT IN (SELECT owner FROM plugins WHERE namespace = $1)",
+    )
+    .bind(namespace.as_str())
+    .fetch_all(&mut **change)
+    .await?;
+    for organization in organizations {
+        let key =
+            DocumentKey::from_row("enabled", &organization, namespace.as_str()).ok_or_else(unreadable)?;
+        delete_row(change, &key, now_ms).await?;
+    }
+    Ok(())
 }
 
 pub(super) async fn delete_if_there(

@@ -54,6 +54,9 @@ impl Store {
         let mut change = self.begin().await?;
         let sessions = super::sessions::end_of(&mut change, organization, None, now_ms).await?;
         for sql in [
+            "DELETE FROM webhook_tokens WHERE delivery IN \
+             (SELECT id FROM webhook_deliveries WHERE organization = $1)",
+            "DELETE FROM webhook_deliveries WHERE organization = $1",
             "DELETE FROM approvals WHERE organization = $1",
             "DELETE FROM messages WHERE organization = $1",
             "DELETE FROM organization_keys WHERE organization = $1",

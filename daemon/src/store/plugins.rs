@@ -137,11 +137,13 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes a plugin with its versions and its grant, so that another plugin of that namespace does not get the grant.
+    /// Deletes a plugin with its versions, its grant, and what organizations have set for it, so that another plugin of that
+    /// namespace gets neither the grant nor a consent.
     pub async fn remove_plugin(&self, namespace: &Namespace, now_ms: u64) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
         let grant = DocumentKey::Grant(namespace.clone());
         super::documents::delete_if_there(&mut change, &grant, now_ms).await?;
+        super::documents::delete_enabled(&mut change, namespace, now_ms).await?;
         delete_plugin(&mut change, (PLATFORM, namespace.as_str())).await?;
         change.commit().await?;
         Ok(())

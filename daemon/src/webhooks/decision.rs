@@ -3,6 +3,7 @@
 
 use toolgate_api::approval::ApprovalState;
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
 use toolgate_api::webhook::CallbackRequest;
 
 use super::signature::verify;
@@ -15,10 +16,12 @@ const CLOCK_SKEW_SECONDS: u64 = 5 * 60;
 /// Longest name of an approver that an endpoint asserts, in characters.
 const APPROVER_CHARS: usize = 200;
 
-/// A signed callback whose token is consumed.
+/// A callback that is proven to be of a webhook.
 pub struct VerifiedCallback {
     /// Decides for the webhook.
     pub caller: Caller,
+    /// The organization of the webhook and of the approval.
+    pub organization: Name,
     delivery: String,
 }
 
@@ -51,12 +54,12 @@ impl OnceApprover {
 }
 
 impl Webhooks {
-    /// Verifies a callback about an approval and consumes its token.
+    /// Verifies a callback about an approval.
     ///
     /// # Errors
     ///
-    /// `UNAUTHENTICATED`, with the same text for an unknown approval, token or signature; `CONFLICT` for a token that was
-    /// used; `UNAVAILABLE` while the daemon is sealed.
+    /// `UNAUTHENTICATED`, with the same text for an unknown approval, token or signature; `UNAVAILABLE` while the daemon is
+    /// sealed.
     pub async fn verify_callback(
         &self,
         approval: &str,
@@ -78,15 +81,25 @@ impl Webhooks {
             let message = format!("`approver` has more than {APPROVER_CHARS} characters");
             return Err(CallError::new(ErrorType::InvalidRequest, message, "shorten it"));
         }
-        if !parts.store.use_delivery_token(TokenKind::Callback, &delivery.id, now_ms).await? {
-            return Err(CallError::new(
-                ErrorType::Conflict,
-                "the token of this callback was used before",
-                "get the approval to see the decision; each delivery decides once",
-            ));
-        }
         let caller = Caller::of_webhook(&webhook.organization, &webhook.name);
-        Ok(VerifiedCallback { caller, delivery: delivery.id })
+        Ok(VerifiedCallback { caller, organization: webhook.organization, delivery: delivery.id })
+    }
+
+    /// Consumes the token of a callback.
+    ///
+    /// # Errors
+    ///
+    /// `CONFLICT` for a token that was used.
+    pub async fn consume_callback(&self, callback: &VerifiedCallback, now_ms: u64) -> Result<(), CallError> {
+        let store = &self.0.store;
+        if store.use_delivery_token(TokenKind::Callback, &callback.delivery, now_ms).await? {
+            return Ok(());
+        }
+        Err(CallError::new(
+            ErrorType::Conflict,
+            "the token of this callback was used before",
+            "get the approval to see the decision; each delivery decides once",
+        ))
     }
 
     /// Gives back the token of a callback whose decision could not be stored, so that the endpoint can try again.

@@ -1,19 +1,26 @@
 //! Sends deliveries: concurrently, so that an endpoint that hangs delays no other organization's, and again with back-off.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::time::Duration;
 
 use axum::http::{Request, StatusCode, header};
+use serde_json::json;
+use serde_json::value::RawValue;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use toolgate_api::approval::ApprovalState;
-use toolgate_api::error::CallError;
+use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::webhook::{WebhookCallback, WebhookMessage, WebhookTested};
+use toolgate_sandbox::HostClientError;
+use url::Url;
 
 use super::signature::{SIGNATURE_HEADER, TIMESTAMP_HEADER, sign};
 use super::{Webhooks, random_text, read_document, token_hash};
+use crate::admin::audit_failure;
 use crate::approvals;
+use crate::audit::{ActOutcome, AdminRecord, Entry, Status};
 use crate::clock::now_ms;
 use crate::identifier;
 use crate::store::{ApprovalRow, DeliveryRow, StoreError, TokenKind, WebhookRow};
@@ -23,6 +30,8 @@ const DELIVERY_HEADER: &str = "toolgate-delivery";
 
 /// Timeout of one request. A slower endpoint is asked again.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
+/// Time for requests in progress when the daemon stops.
+const STOP_TIME: Duration = Duration::from_secs(12);
 /// Requests at once to the webhooks of one organization.
 const RUNNING_PER_ORGANIZATION: u32 = 4;
 /// Requests at once to all webhooks: more than many organizations whose endpoints hang can use.
@@ -38,13 +47,20 @@ const KEPT_MS: u64 = 7 * 24 * 3_600_000;
 /// Interval of the removal of old deliveries.
 const CLEANUP_MS: u64 = 3_600_000;
 
+/// Principal and source of audit records without a request.
+const PRINCIPAL: &str = "toolgate";
+const SOURCE: &str = "daemon";
+
 /// Event of a delivery that a person can decide on.
 const CREATED: &str = "approval.created";
+
+const PRIVATE_ADDRESS: &str =
+    "the host has an address that is not public, and is not in `webhooks.private_hosts`";
 
 /// The result of one try.
 enum TryResult {
     Delivered,
-    /// Nobody needs it any more.
+    /// The announcement is of no use any more, with the reason.
     Dropped(&'static str),
     /// The endpoint does not want further requests.
     Gone,
@@ -52,10 +68,10 @@ enum TryResult {
 }
 
 impl Webhooks {
-    /// Sends deliveries until `stop`. A request in progress is then dropped, and sent again by the next start.
+    /// Sends deliveries until `stop`, and then waits for the requests in progress.
     pub async fn run(self, stop: CancellationToken) {
         let mut running: JoinSet<String> = JoinSet::new();
-        let mut in_flight: HashMap<String, Name> = HashMap::new();
+        let mut in_flight: HashSet<String> = HashSet::new();
         let mut cleaned_ms = 0;
         loop {
             let now = now_ms();
@@ -70,10 +86,17 @@ impl Webhooks {
                 LONGEST_WAIT
             });
             tokio::select! {
-                () = stop.cancelled() => return,
+                () = stop.cancelled() => {
+                    let ended = async { while running.join_next().await.is_some() {} };
+                    // One that is left is sent again by the next start.
+                    let _ = tokio::time::timeout(STOP_TIME, ended).await;
+                    return;
+                }
                 _ = tokio::time::timeout(wait, self.0.store.wait_for_announcement()) => {}
                 Some(ended) = running.join_next() => match ended {
-                    Ok(delivery) => drop(in_flight.remove(&delivery)),
+                    Ok(delivery) => {
+                        in_flight.remove(&delivery);
+                    }
                     Err(error) => {
                         tracing::error!(%error, "a delivery of a webhook panicked");
                         in_flight.clear();
@@ -87,15 +110,14 @@ impl Webhooks {
     async fn start_due(
         &self,
         running: &mut JoinSet<String>,
-        in_flight: &mut HashMap<String, Name>,
+        in_flight: &mut HashSet<String>,
         now: u64,
     ) -> Result<Duration, StoreError> {
         for delivery in self.0.store.due_deliveries(now, RUNNING_PER_ORGANIZATION).await? {
-            // Those in flight are still due, and so have the first places of their organization.
-            if in_flight.len() >= RUNNING || in_flight.contains_key(&delivery.id) {
+            // Deliveries in flight are still due, and so have the first places of their organization.
+            if in_flight.len() >= RUNNING || !in_flight.insert(delivery.id.clone()) {
                 continue;
             }
-            in_flight.insert(delivery.id.clone(), delivery.organization.clone());
             let webhooks = self.clone();
             running.spawn(async move {
                 let id = delivery.id.clone();
@@ -130,7 +152,7 @@ impl Webhooks {
         }
         let noted = noted(delivery, result, until_ms, now_ms(), rand::random());
         if let Err(error) = self.0.store.note_delivery(&noted).await {
-            // It is sent again with the same id, and not at once, since the endpoint would be flooded.
+            // The delivery is sent again, and not at once, since the endpoint would be flooded.
             tracing::warn!(%error, delivery = noted.id, "the result of a delivery cannot be stored");
             tokio::time::sleep(LONGEST_WAIT).await;
         }
@@ -177,7 +199,44 @@ impl Webhooks {
             let url = format!("{base_url}/v1/approvals/{id}/callback");
             message.callback = Some(WebhookCallback { url, token });
         }
-        self.send(webhook, &delivery.id, &message).await
+        let intent = self.open_intent(webhook, delivery).await?;
+        let sent = self.send(webhook, &delivery.id, &message).await;
+        let error_type = match &sent {
+            Ok(TryResult::Delivered) => None,
+            Ok(_) => Some(ErrorType::ApiUnavailable),
+            Err(error) => Some(error.error_type),
+        };
+        let outcome = ActOutcome {
+            status: if error_type.is_none() { Status::Ok } else { Status::Error },
+            error_type: error_type.map(|error_type| error_type.as_str().into()),
+            revision: None,
+        };
+        self.0.audit.close_act(intent, outcome).await.map_err(|error| audit_failure(&error))?;
+        sent
+    }
+
+    /// Records that a request is sent. A request that cannot be recorded is not sent.
+    async fn open_intent(&self, webhook: &WebhookRow, delivery: &DeliveryRow) -> Result<Entry, CallError> {
+        // The rest of a URL can be a secret, as in the webhooks of chats.
+        let host =
+            Url::parse(&read_document(webhook)?.url).ok().and_then(|url| Some(url.host_str()?.to_owned()));
+        let details = json!({
+            "approval": delivery.approval, "event": delivery.event, "delivery": delivery.id,
+            "attempt": delivery.attempts.saturating_add(1), "host": host,
+        });
+        let intent = self.0.audit.open_act(AdminRecord {
+            organization: Some(webhook.organization.as_str().into()),
+            principal: PRINCIPAL.into(),
+            action: "webhook.send".into(),
+            target: webhook.name.as_str().into(),
+            outcome: ErrorType::Unknown.as_str().into(),
+            revision: None,
+            details: RawValue::from_string(details.to_string()).ok().map(Cow::Owned),
+            source: SOURCE.into(),
+        });
+        let intent = intent.map_err(|error| audit_failure(&error))?;
+        intent.sync().await.map_err(|error| audit_failure(&error))?;
+        Ok(intent)
     }
 
     /// Sends a test event and waits for the answer.
@@ -226,6 +285,7 @@ impl Webhooks {
             .map_err(|error| internal(&error))?;
         Ok(match tokio::time::timeout(REQUEST_TIME, self.0.http.send(request)).await {
             Ok(Ok(response)) => result_of(response.status()),
+            Ok(Err(HostClientError::PrivateAddress)) => TryResult::Failed(PRIVATE_ADDRESS.to_owned()),
             Ok(Err(error)) => TryResult::Failed(error.to_string()),
             Err(_) => TryResult::Failed(format!("no answer in {} seconds", REQUEST_TIME.as_secs())),
         })
@@ -283,7 +343,7 @@ fn noted(delivery: DeliveryRow, result: TryResult, until_ms: u64, now_ms: u64, r
 }
 
 fn internal(error: &dyn std::error::Error) -> CallError {
-    CallError::new(toolgate_api::error::ErrorType::Internal, error.to_string(), "tell the operator")
+    CallError::new(ErrorType::Internal, error.to_string(), "tell the operator")
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ const URL_BYTES: usize = 2_000;
 pub struct GrantedHosts {
     /// Hosts that are reached over TLS.
     pub hosts: Vec<String>,
-    /// Those of `hosts` that may have private addresses.
+    /// The hosts among `hosts` that may have private addresses.
     pub private_hosts: Vec<String>,
     /// Hosts that are reached over plain HTTP, at any address.
     pub plain_http: Vec<String>,

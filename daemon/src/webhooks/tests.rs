@@ -22,7 +22,7 @@ async fn fixture() -> Fixture {
     let (audit, _) = Audit::start(&AuditSettings::new(folder.path().join("audit"))).await.unwrap();
     let client = || HostClient::new(Default::default()).unwrap();
     let settings = CredentialSettings {
-        audit,
+        audit: audit.clone(),
         source: RootKeySource::Generated(folder.path().join("root")),
         references: None,
         http: token_client(client()),
@@ -33,8 +33,14 @@ async fn fixture() -> Fixture {
     let credentials = Credentials::open(store.clone(), registry, settings, 1).await.unwrap();
     let hosts = GrantedHosts { hosts: vec!["hooks.example.org".into()], ..GrantedHosts::default() };
     let base_url = "https://tools.example.org".to_owned();
-    let webhooks =
-        Webhooks::new(WebhookParts { store: store.clone(), credentials, http: client(), hosts, base_url });
+    let webhooks = Webhooks::new(WebhookParts {
+        store: store.clone(),
+        audit,
+        credentials,
+        http: client(),
+        hosts,
+        base_url,
+    });
     let request = WebhookRequest { url: "https://hooks.example.org/a".into(), events: None, secret: None };
     let (view, is_new) = webhooks.put(&name("acme"), &name("chat"), request, 1).await.unwrap();
     assert!(is_new && view.secret.is_some_and(|secret| secret.starts_with("whsec_")));

@@ -1,8 +1,9 @@
 //! Policy assertions (G17): each way that could open a tool against one is refused, and the same way elsewhere passes.
 
+use toolgate_tests::daemon::run_to_end_in;
 use toolgate_tests::{Client, PluginFile, Reply, Value, json};
 
-use crate::{Fixture, with_fixture};
+use crate::{Fixture, PROGRAM, payments, with_fixture};
 
 /// An organization with an agent that has nothing, and its owner.
 struct Tenant {
@@ -123,6 +124,12 @@ fn g17_a_policy_that_breaks_an_assertion_is_refused() {
         let tenant = Tenant::make(fixture, &all());
         tenant.owner.replace(&tenant.policy(), &json!({"enabled": ["pay/quote"]})).expect(200);
         tenant.assert(never(&["pay/send"])).expect(201);
+        let diff = tenant
+            .owner
+            .post(&format!("{}/diff", tenant.policy()), &json!({"enabled": "*"}))
+            .expect(200)
+            .json();
+        assert_eq!(diff["warnings"][0]["code"], "ASSERTION_BROKEN", "{diff}");
         expect_broken(tenant.owner.replace(&tenant.policy(), &json!({"enabled": "*"})), "shut", "pay/send");
         tenant
             .owner
@@ -153,7 +160,7 @@ fn g17_a_call_that_always_needs_a_person_keeps_needing_one() {
 fn g17_only_the_named_agents_can_call_a_tool() {
     with_fixture(|fixture| {
         let tenant = Tenant::make(fixture, &all());
-        let only = json!({"name": "bot-alone", "only": {"agents": ["bot"], "tools": ["pay/*"]}});
+        let only = json!({"name": "bot-alone", "only": {"agents": ["bot"], "tools": ["pay/send"]}});
         tenant.assert(only).expect(201);
         expect_broken(tenant.owner.make(&tenant.agent("clerk"), &all()), "bot-alone", "pay/send");
         tenant.owner.make(&tenant.agent("clerk"), &json!({"enabled": ["files/*"]})).expect(201);
@@ -267,6 +274,39 @@ fn g17_two_changes_at_once_do_not_break_an_assertion_together() {
             assert_eq!(statuses, [200, 409]);
         }
     });
+}
+
+#[test]
+fn g17_a_folder_of_documents_is_tested_without_a_daemon() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join("policies").join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        std::fs::write(path, bytes).expect("written");
+    };
+    let assertions = json!({"assertions": [
+        {"name": "no-payments", "never": {"tools": ["pay/send"]}},
+        {"name": "no-deletes", "never": {"agents": "acme/*", "tools": ["files/delete"]}},
+    ]});
+    write("plugins/pay.wasm", &payments("1.0.0"));
+    write("assertions.json", assertions.to_string().as_bytes());
+    write("orgs/acme/policy.json", br#"{"enabled": "*"}"#);
+    let test = |agent: &Value, json: bool| {
+        write("orgs/acme/agents/bot.json", agent.to_string().as_bytes());
+        let arguments = ["policy", "test", "policies", "--json"];
+        let home = folder.path().display().to_string();
+        run_to_end_in(PROGRAM, &arguments[..3 + usize::from(json)], folder.path(), &[("HOME", &home)])
+    };
+    let sound = test(&json!({"enabled": ["pay/quote", "files/read"]}), false);
+    assert!(sound.status.success(), "{sound:?}");
+    assert_eq!((sound.stdout.as_str(), sound.stderr.as_str()), ("2 assertions, 1 agents, 0 broken\n", ""));
+    let broken = test(&all(), false);
+    assert_eq!(broken.status.code(), Some(1), "{broken:?}");
+    for part in ["`no-payments`", "`pay/send`", "`no-deletes`", "`files/delete`", "`acme/bot`"] {
+        assert!(broken.stderr.contains(part), "{part}: {broken:?}");
+    }
+    let told: Value = test(&all(), true).stdout.parse().expect("JSON");
+    assert_eq!(told["broken"].as_array().map(Vec::len), Some(2), "{told}");
 }
 
 /// Uploads a file that may be refused at once, or when its difference is approved.

@@ -36,7 +36,11 @@ impl Consenting {
 }
 
 fn tenant(operator: &Client, name: &str) -> Tenant {
-    operator.make_agent(&format!("{name}/bot"), &json!({"enabled": "*"}));
+    tenant_with(operator, name, &json!("*"))
+}
+
+fn tenant_with(operator: &Client, name: &str, tools: &Value) -> Tenant {
+    operator.make_agent(&format!("{name}/bot"), &json!({"enabled": tools}));
     let owner = operator.with_new_token(&json!({"role": "owner", "organization": name}));
     let session = operator.open_session(&format!("{name}/bot"));
     Tenant { name: name.to_owned(), owner, session }
@@ -100,7 +104,17 @@ fn c6_a_plugin_stays_out_until_its_organization_accepts_it() {
         assert_eq!((&explained["verdict"], &explained["rule"]), (&json!("refused"), &json!("consent")));
         assert!(explained["why"].as_str().expect("a reason").contains("`stranger`"), "{explained}");
 
+        let policy = format!("/v1/orgs/{}/policy", tenant.name);
+        let warned = || {
+            let accepted = tenant.owner.replace(&policy, &json!({"enabled": "*"})).expect(200).json();
+            let mut warnings = accepted["warnings"].as_array().into_iter().flatten();
+            warnings.any(|warning| {
+                warning["code"] == "NO_CONSENT" && warning["message"].to_string().contains("`stranger`")
+            })
+        };
+        assert!(warned());
         tenant.accept("stranger");
+        assert!(!warned());
         tenant.is_in("stranger");
         other.is_out("stranger");
 
@@ -188,18 +202,30 @@ fn c6_a_later_version_keeps_the_consent_unless_it_asks_for_more() {
 
         let asking =
             third_party("growing", "2.0.0", &["api.example", "more.example"]).with_result("3").build();
-        let loaded = operator.load("growing", &asking);
+        let loaded = operator.upload("growing", &asking).expect(200).json();
+        assert_eq!(loaded["state"], "quarantined", "{loaded}");
         // The version before serves until the operator approves this one.
         tenant.is_in("growing");
-        let waiting = loaded["versions"].as_array().into_iter().flatten();
-        let waiting =
-            waiting.filter(|version| version["version"] == "2.0.0").map(|version| &version["digest"]);
-        let digest = waiting.last().unwrap_or(&loaded["digest"]);
-        operator.post("/v1/plugins/growing/approve", &json!({"digest": digest})).expect(200);
+        operator.approve("growing", &loaded["digest"]).expect(200);
         tenant.is_out("growing");
         assert_eq!(tenant.view("growing")["consent"], "outdated");
         tenant.accept("growing");
         assert_eq!(tenant.session.call("growing/answer", json!({})).output(), &json!(3));
+    });
+}
+
+#[test]
+fn c6_another_plugin_of_the_name_does_not_get_the_consent() {
+    with_fixture(|fixture| {
+        let file = third_party("returning", "1.0.0", &[]).build();
+        fixture.operator.load("returning", &file);
+        let tenant = fixture.tenant();
+        tenant.accept("returning");
+        tenant.is_in("returning");
+        fixture.operator.delete("/v1/plugins/returning").expect(204);
+        fixture.operator.load("returning", &file);
+        tenant.is_out("returning");
+        assert_eq!(tenant.view("returning")["accepted"], Value::Null);
     });
 }
 
@@ -300,8 +326,9 @@ fn c6_what_was_enabled_before_an_upgrade_counts_as_accepted() {
         let operator = daemon.operator();
         operator.load("before", &third_party("before", "1.0.0", &["api.example"]).build());
         operator.load("unused", &third_party("unused", "1.0.0", &[]).build());
-        let tenant = tenant(&operator, "acme");
-        let policy = json!({"enabled": ["before/*", "arithmetic/*", "after/*"]});
+        // No built-in plugin, which this start would have to compile.
+        let tenant = tenant_with(&operator, "acme", &json!(["before/*", "after/*"]));
+        let policy = json!({"enabled": ["before/*", "after/*"]});
         operator.replace("/v1/orgs/acme/policy", &policy).expect(200);
         tenant.is_in("before");
     }

@@ -224,6 +224,7 @@ fn g18_a_signed_callback_decides_and_the_call_runs() {
         let record = records.iter().find(|record| record.to_string().contains("approval.approve"));
         let record = record.expect("a record").to_string();
         assert!(record.contains("webhook:chat") && record.contains("Ann of Finance"), "{record}");
+        assert!(records.iter().any(|record| record.to_string().contains("webhook.send")), "{records:?}");
         // The same request again, and another one with the same token.
         call_back(&anyone, &approval, &tenant.secret, &time(0), &body).expect_refusal(409, "CONFLICT");
         let other = json!({"token": delivery.token(), "decision": "deny"});

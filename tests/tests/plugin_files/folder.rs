@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use toolgate::plugins::digest_of;
+use toolgate::signing::{SigningKey, Statement};
 use toolgate_tests::daemon::Options;
 
 use super::*;
@@ -113,6 +115,34 @@ fn o1_a_file_that_is_renamed_into_the_folder_is_loaded_and_replaced() {
     watched.put("weather.wasm", &file("weather", 2));
     watched.wait_for_looks("marker");
     assert_eq!(watched.show("weather").expect("shown")["versions"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn o1_a_signature_beside_a_file_is_its_signature() {
+    let watched = Watched::start();
+    let keys = tempfile::tempdir().expect("a folder");
+    let key = SigningKey::generate(&keys.path().join("key")).expect("a key");
+    let document =
+        json!({"publisher": "Toolgate tests", "public_key": key.public().to_string(), "namespaces": "*"});
+    watched.daemon.operator().make("/v1/platform/publisher-keys/tests", &document).expect(201);
+    let sign = |number: usize| {
+        let statement = Statement {
+            namespace: "weather".into(),
+            version: format!("{number}.0.0"),
+            publisher: "Toolgate tests".into(),
+            digest: digest_of(&file("weather", number)).to_string(),
+        };
+        watched.put("weather.wasm.sig", statement.sign(&key).as_bytes());
+    };
+    sign(1);
+    watched.put("weather.wasm", &file("weather", 1));
+    let shown = watched.wait_for_version("weather", "1.0.0");
+    assert_eq!(shown["signed_by"]["key"], key.public().id(), "{shown}");
+    // With the signature of the file before, and then its own.
+    watched.put("weather.wasm", &file("weather", 2));
+    watched.wait_for_failure("weather");
+    sign(2);
+    watched.wait_for_version("weather", "2.0.0");
 }
 
 #[test]

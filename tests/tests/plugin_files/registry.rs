@@ -1,8 +1,9 @@
 //! Plugins from OCI registries: Debian's `docker-registry`, and a registry that lies, truncates, loops and hangs (O1).
 
 use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use toolgate::signing::{SigningKey, Statement};
 use toolgate_admission::Digest;
 use toolgate_tests::daemon::{ProgramOutput, run_to_end};
 use toolgate_tests::process::{ServerProcess, find_installed, free_address};
@@ -14,6 +15,8 @@ const USER: &str = "puller";
 const PASSWORD: &str = "secret-canary";
 /// bcrypt of the password, as `htpasswd -B` writes it.
 const HTPASSWD: &str = "puller:$2b$04$qikNS5rIz/cBBVzO3HLDlOrVFkDLkgC3Wa7Tl7icJCPZaP1iRSIFa\n";
+
+const HTPASSWD_ACCESS: &str = "auth:\n  htpasswd:\n    realm: test\n    path: htpasswd\n";
 
 /// A registry process with an empty store, killed on drop.
 struct Registry {
@@ -28,21 +31,33 @@ impl Registry {
     }
 
     fn start_private() -> Self {
-        Self::start_with("auth:\n  htpasswd:\n    realm: test\n    path: htpasswd\n")
+        Self::start_with(HTPASSWD_ACCESS)
     }
 
-    fn start_with(access: &str) -> Self {
+    /// A private registry with TLS, whose certificate is `certificate.pem`.
+    fn start_with_tls() -> Self {
+        let tls = "  tls:\n    certificate: certificate.pem\n    key: key.pem\n";
+        Self::start_with(&format!("{tls}{HTPASSWD_ACCESS}"))
+    }
+
+    /// Starts with more lines of its configuration, of which the first may belong to `http`.
+    fn start_with(more: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let address = free_address();
         let config = format!(
-            "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: store\nhttp:\n  addr: {address}\n{access}"
+            "version: 0.1\nstorage:\n  filesystem:\n    rootdirectory: store\nhttp:\n  addr: {address}\n{more}"
         );
+        let names = vec![address.ip().to_string()];
+        let rcgen::CertifiedKey { cert, signing_key } =
+            rcgen::generate_simple_self_signed(names).expect("a certificate");
+        fs::write(folder.path().join("certificate.pem"), cert.pem()).expect("written");
+        fs::write(folder.path().join("key.pem"), signing_key.serialize_pem()).expect("written");
         fs::write(folder.path().join("config.yml"), config).expect("written");
         fs::write(folder.path().join("htpasswd"), HTPASSWD).expect("written");
         fs::write(folder.path().join("password"), format!("{PASSWORD}\n")).expect("written");
         fs::write(folder.path().join("wrong"), "another").expect("written");
         let mut command = Command::new(find_installed(PROGRAM, "registry/usr/bin/docker-registry"));
-        command.args(["serve", "config.yml"]).current_dir(folder.path());
+        command.args(["serve", "config.yml"]).current_dir(folder.path()).stdout(Stdio::null());
         let process = ServerProcess::spawn(&mut command);
         wait::until_true("the registry to listen", || TcpStream::connect(address).is_ok());
         Self { address, folder, _process: process }
@@ -68,7 +83,11 @@ impl Registry {
     fn try_push(&self, name: &str, content: &[u8], options: &[&str]) -> ProgramOutput {
         fs::write(self.folder.path().join("pushed.wasm"), content).expect("written");
         let reference = self.reference(name);
-        let words = [&["plugin", "push", "pushed.wasm", &reference, "--plain-http"], options].concat();
+        let tls = match options.contains(&"--ca-file") {
+            true => &[][..],
+            false => &["--plain-http"][..],
+        };
+        let words = [&["plugin", "push", "pushed.wasm", &reference], tls, options].concat();
         run_to_end(PROGRAM, &words, self.folder.path())
     }
 
@@ -205,17 +224,28 @@ fn o1_a_private_registry_needs_the_password_of_the_settings() {
 fn o1_a_signature_comes_with_its_plugin() {
     let registry = Registry::start();
     let daemon = start(&registry.settings(""));
-    registry.push("weather:plain", &file(1), &[]);
-    load(&daemon, &registry.reference("weather:plain")).expect(200);
-    // A signature that does not verify is refused, so it was found.
-    fs::write(registry.folder.path().join("pushed.wasm.sig"), "{\"payload\":\"\"}").expect("written");
-    registry.push("weather:signed", &file(2), &[]);
-    let refused = load(&daemon, &registry.reference("weather:signed"));
-    assert!(
-        (400..500).contains(&refused.status) && refused.text().contains("signature"),
-        "{}",
-        refused.text()
-    );
+    let key = SigningKey::generate(&registry.folder.path().join("key")).expect("a key");
+    let document =
+        json!({"publisher": "Toolgate tests", "public_key": key.public().to_string(), "namespaces": "*"});
+    daemon.operator().make("/v1/platform/publisher-keys/tests", &document).expect(201);
+    let statement = |number: usize| Statement {
+        namespace: "weather".into(),
+        version: format!("{number}.0.0"),
+        publisher: "Toolgate tests".into(),
+        digest: digest(&file(number)),
+    };
+    let signature = registry.folder.path().join("pushed.wasm.sig");
+    fs::write(&signature, statement(1).sign(&key)).expect("written");
+    registry.push("weather:1", &file(1), &[]);
+    let loaded = load(&daemon, &registry.reference("weather:1")).expect(200).json();
+    assert_eq!(loaded["signed_by"]["key"], key.public().id(), "{loaded}");
+    // The signature of another file.
+    registry.push("weather:2", &file(2), &[]);
+    load(&daemon, &registry.reference("weather:2")).expect_refusal(422, "INVALID_PLUGIN");
+    // None at all, for a namespace that a signature proved.
+    fs::remove_file(&signature).expect("removed");
+    registry.push("weather:3", &file(3), &[]);
+    load(&daemon, &registry.reference("weather:3")).expect_refusal(409, "CONFLICT");
     assert_eq!(call(&daemon), 1);
 }
 
@@ -240,6 +270,40 @@ fn o1_a_registry_that_is_not_listed_is_refused() {
         load(&daemon, source).expect_refusal(400, "INVALID_REQUEST");
     }
     load(&daemon, &tag).expect(200);
+}
+
+#[test]
+#[cfg_attr(not(has = "registry"), ignore = "needs docker-registry, which `.ci/run` installs")]
+fn o1_an_organization_loads_from_a_registry_that_it_has_a_login_for() {
+    let registry = Registry::start_with_tls();
+    let options = ["--ca-file", "certificate.pem", "--username", USER, "--password-file", "password"];
+    registry.push("weather:1", &file(1), &options);
+    let settings = format!(
+        "[credentials]\nca_file = \"{}\"\nprivate_hosts = [\"{}\"]\n",
+        registry.path("certificate.pem"),
+        registry.address
+    );
+    let daemon = start(&settings);
+    let operator = daemon.operator();
+    let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme"}));
+    let put = |path: &str, body: Value| {
+        owner.send("PUT", path, &[("Content-Type", "application/json")], body.to_string().as_bytes())
+    };
+    let load = || put("/v1/orgs/acme/plugins/weather", json!({"source": registry.reference("weather:1")}));
+    load().expect_refusal(403, "FORBIDDEN");
+    operator.make("/v1/platform/policy", &json!({"owners_load_plugins": true})).expect(201);
+    load().expect_refusal(424, "CREDENTIAL_MISSING");
+    let credential = |secret: &str| {
+        let bound_to = json!([{"host": registry.address.ip().to_string(), "port": registry.address.port()}]);
+        json!({"provider": "oci", "kind": "basic", "username": USER, "secret": secret, "bound_to": bound_to})
+    };
+    put("/v1/orgs/acme/credentials/registry", credential(PASSWORD)).expect(201);
+    let loaded = load().expect(200).json();
+    assert_eq!(loaded["versions"][0]["source"]["kind"], "registry", "{loaded}");
+    assert_eq!(call(&daemon), 1);
+    // The operator's loads use no login of an organization, and no registry that only an organization has.
+    self::load(&daemon, &registry.reference("weather:1")).expect_refusal(400, "INVALID_REQUEST");
+    assert!(!daemon.log_text().contains(PASSWORD));
 }
 
 /// A registry of one plugin, whose responses a test changes.

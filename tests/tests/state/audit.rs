@@ -322,6 +322,17 @@ fn o3_every_attempt_is_recorded_and_no_two_policies_have_one_revision() {
     assert!(outcome("acme/nosuch", "NOT_FOUND") && outcome("acme/bot", "INVALID_REQUEST"), "{rows:?}");
     assert!(outcome("acme/bot", "ok"), "{rows:?}");
     session.call_as("c1", "hostile/echo", json!({"text": "x"})).output();
+    session.call_as("c1", "hostile/echo", json!({"text": "other"})).expect_error("CONFLICT");
+    let refused = operator.audit("action=call.refuse");
+    assert_eq!(
+        (&refused[0]["admin"]["outcome"], &refused[0]["admin"]["details"]["call"]),
+        (&json!("CONFLICT"), &json!("c1"))
+    );
+    assert_eq!(
+        session.audit_row(&operator, "c1")["status"],
+        "ok",
+        "the record of the call is that of the first"
+    );
     let revision = |row: &Value| row["call"]["policy_revision"].as_u64().expect("a revision");
     let before = revision(&session.audit_row(&operator, "c1"));
     let daemon = restart(daemon);

@@ -75,7 +75,8 @@ pub struct Plugin<P> {
     pub component: P,
     /// Whether the operator has disabled it.
     pub disabled: bool,
-    /// Whether its hints count without a confirmation in the grant: built-in plugins and definitions.
+    /// Whether its hints count without a confirmation in the grant: built-in plugins, definitions, and versions whose hints
+    /// were confirmed with their load or approval.
     pub has_trusted_hints: bool,
     /// The version that gets a share of its calls.
     pub canary: Option<Canary<P>>,

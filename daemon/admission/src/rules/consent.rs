@@ -44,7 +44,7 @@ pub struct Consents {
     /// The accepted plugins.
     pub accepted: Arc<BTreeMap<Namespace, AcceptedPlugin>>,
     /// Plugins that need none: built-in ones, and the organization's own, which its owner made or loaded.
-    pub exempt: BTreeSet<Namespace>,
+    pub exempt: Arc<BTreeSet<Namespace>>,
 }
 
 impl Consents {
@@ -82,7 +82,7 @@ mod tests {
 
     fn accepting(plugin: &Plugin<&'static str>) -> Consents {
         let accepted = BTreeMap::from([(plugin.descriptor.namespace.clone(), AcceptedPlugin::of(plugin))]);
-        Consents { required: true, accepted: Arc::new(accepted), exempt: BTreeSet::new() }
+        Consents { required: true, accepted: Arc::new(accepted), exempt: Arc::default() }
     }
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
         let nothing = Consents { required: true, ..Consents::default() };
         assert_eq!(nothing.state(&plugin), ConsentState::Missing);
         assert_eq!(Consents::default().state(&plugin), ConsentState::NotNeeded);
-        let exempt = BTreeSet::from([plugin.descriptor.namespace.clone()]);
+        let exempt = Arc::new(BTreeSet::from([plugin.descriptor.namespace.clone()]));
         let own = Consents { exempt, ..nothing.clone() };
         assert_eq!(own.state(&plugin), ConsentState::NotNeeded);
         let standard = Arc::new(Grant { standard: true, ..Grant::default() });

@@ -7,7 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use hyper::header::HeaderName;
 use toolgate_api::name::Namespace;
-use toolgate_api::plugin::{HintsState, PluginLoaded, PluginState, PluginView, RegistryLoad, ToolView};
+use toolgate_api::plugin::{
+    HintsState, PluginLoaded, PluginState, PluginView, RegistryLoad, ToolView, VersionView,
+};
 
 use super::approve::{ask_for_consent, print_differences};
 use super::{asks, path_in, read_component, show};
@@ -50,12 +52,23 @@ pub async fn load(client: &Client, printer: &mut Printer<'_>, options: &LoadOpti
         loaded = upload.send(client, true).await?;
     }
     show(printer, &loaded.plugin, &loaded)?;
+    note_canary(printer, &loaded.plugin)?;
     if loaded.plugin.state != PluginState::Quarantined {
         return Ok(());
     }
     print_differences(printer, &loaded.plugin.diff)?;
     let PluginView { namespace, digest, .. } = &loaded.plugin;
     ask_for_consent(client, printer, upload.organization.as_deref(), namespace, digest).await
+}
+
+/// Tells of a version on trial, beside which the shown one serves.
+fn note_canary(printer: &mut Printer<'_>, plugin: &PluginView) -> Result<(), Failure> {
+    let on_trial = |version: &&VersionView| version.state == PluginState::Canary;
+    let Some(version) = plugin.versions.iter().find(on_trial) else { return Ok(()) };
+    let percent = version.canary.map_or(0, |canary| canary.percent);
+    let (namespace, version) = (&plugin.namespace, &version.version);
+    let fate = format!("`toolgate plugin approve {namespace}` gives it all, `rollback` none");
+    Ok(printer.note(&format!("version {version} gets {percent} percent of the calls; {fate}"))?)
 }
 
 /// A plugin to be loaded.
@@ -309,9 +322,15 @@ mod tests {
     async fn o1_a_canary_is_asked_for_with_its_share() {
         let (_folder, file) = folder();
         let load = LoadOptions { file, canary: Some(10), yes: true, ..Default::default() };
-        let run = run_command(load, vec![Canned::json(200, with_hints("confirmed"))]).await;
+        let mut answer = with_hints("confirmed");
+        let counts =
+            json!({"percent": 10, "calls": 0, "failures": 0, "serving_calls": 0, "serving_failures": 0});
+        answer["versions"] = json!([{"version": "1.3.0", "digest": "sha256:cd", "loaded_ms": 1, "state": "canary",
+            "reason": null, "canary": counts}]);
+        let run = run_command(load, vec![Canned::json(200, answer)]).await;
         run.result.expect("loaded");
         assert_eq!(run.asked[0].line(), "PUT /v1/plugins/weather?canary=10&confirm=hints");
+        assert!(run.notes.contains("version 1.3.0 gets 10 percent"), "{}", run.notes);
     }
 
     #[tokio::test]

@@ -107,12 +107,12 @@ impl PluginFolder {
                 events = FolderEvents::open(&self.folder).ok();
             }
             let next = self.look(&mut events).await;
+            sleep(SETTLE_TIME).await;
             match (next, &mut events) {
-                (Next::AtEvent, Some(events)) => drop(timeout(LOOK_INTERVAL, events.wait()).await),
+                (Next::AtEvent, Some(events)) => drop(timeout(LOOK_INTERVAL, wait_for_events(events)).await),
                 (Next::AtEvent, None) => sleep(RETRY_INTERVAL).await,
                 (Next::Soon, _) => {}
             }
-            sleep(SETTLE_TIME).await;
         }
     }
 
@@ -295,6 +295,13 @@ impl PluginFolder {
     }
 }
 
+/// Asks for events between pauses, which costs one system call each.
+async fn wait_for_events(events: &mut FolderEvents) {
+    while !events.catch_up().unwrap_or(true) {
+        sleep(SETTLE_TIME).await;
+    }
+}
+
 impl Plugins {
     /// The plugins of the platform whose chosen version came from the watched folder.
     async fn namespaces_from_folder(&self) -> Vec<Namespace> {
@@ -340,7 +347,8 @@ pub(in crate::plugins) fn check_source(
     namespace: &Namespace,
     source: &LoadSource,
 ) -> Result<(), CallError> {
-    let served = loaded.get(namespace).map(History::source);
+    // A built-in plugin is refused with its own reason.
+    let served = loaded.get(namespace).filter(|history| !history.is_built_in()).map(History::source);
     let origin = match served.or_else(|| failed.get(namespace).map(FailedPlugin::source)) {
         Some(LoadSource::Upload) if *source == LoadSource::Folder => "an upload",
         Some(LoadSource::Registry { .. }) if *source == LoadSource::Folder => "a registry",

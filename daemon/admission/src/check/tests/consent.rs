@@ -21,7 +21,8 @@ fn rules_with(facts: impl FnOnce(&Catalogue<&'static str>) -> OrgFacts) -> Rules
 }
 
 fn required(accepted: BTreeMap<toolgate_api::name::Namespace, AcceptedPlugin>) -> OrgFacts {
-    let exempt = BTreeSet::from([toolgate_api::name::Namespace::parse("crm").expect("a namespace")]);
+    let crm = toolgate_api::name::Namespace::parse("crm").expect("a namespace");
+    let exempt = Arc::new(BTreeSet::from([crm]));
     let consents = Consents { required: true, accepted: Arc::new(accepted), exempt };
     OrgFacts { consents, ..OrgFacts::default() }
 }

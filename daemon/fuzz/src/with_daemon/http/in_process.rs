@@ -234,6 +234,7 @@ async fn app(folder: &Path) -> (App, String) {
     });
     let webhooks = Webhooks::new(WebhookParts {
         store: store.clone(),
+        audit: dispatcher.parts().audit.clone(),
         credentials: credentials.clone(),
         http: HostClient::new(HostClientSettings::default()).expect("a client"),
         hosts: GrantedHosts::default(),

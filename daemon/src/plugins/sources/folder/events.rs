@@ -1,4 +1,4 @@
-//! Changes of the folder, by inotify.
+//! Changes of the folder, by inotify. They are read at each look, so no task waits for them.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, OsStr, OsString};
@@ -9,15 +9,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
 /// Some hundred events with short names.
 const BUFFER_BYTES: usize = 16 << 10;
 
 /// A watch of one folder. Files are not watched, since a rename replaces them.
 pub(super) struct FolderEvents {
-    watch: AsyncFd<OwnedFd>,
+    watch: OwnedFd,
     /// Files that were created or written to, and not closed or renamed since.
     unfinished: BTreeMap<OsString, Unfinished>,
     /// Whether the folder itself was removed, moved or unmounted.
@@ -39,7 +37,6 @@ impl FolderEvents {
         let names = WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO | WatchFlags::DELETE;
         let itself = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR;
         inotify::add_watch(&watch, folder, files | names | itself)?;
-        let watch = AsyncFd::with_interest(watch, Interest::READABLE)?;
         Ok(Self { watch, unfinished: BTreeMap::new(), is_gone: false })
     }
 
@@ -52,20 +49,9 @@ impl FolderEvents {
         }
     }
 
-    /// Waits until there are events.
-    pub async fn wait(&mut self) -> io::Result<()> {
-        loop {
-            let mut ready = self.watch.readable().await?;
-            if read_events(ready.get_inner(), &mut self.unfinished, &mut self.is_gone)? {
-                return Ok(());
-            }
-            ready.clear_ready();
-        }
-    }
-
     /// Reads the events that are there. Returns whether there were any.
     pub fn catch_up(&mut self) -> io::Result<bool> {
-        read_events(self.watch.get_ref(), &mut self.unfinished, &mut self.is_gone)
+        read_events(&self.watch, &mut self.unfinished, &mut self.is_gone)
     }
 }
 
@@ -111,19 +97,19 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn o1_a_file_is_unfinished_until_it_is_closed_or_renamed() {
+    #[test]
+    fn o1_a_file_is_unfinished_until_it_is_closed_or_renamed() {
         let folder = tempfile::tempdir().unwrap();
         let mut events = FolderEvents::open(folder.path()).unwrap();
         let path = folder.path().join("a.wasm");
         let mut file = File::create(&path).unwrap();
-        events.wait().await.unwrap();
+        assert!(events.catch_up().unwrap());
         assert!(events.is_unfinished("a.wasm".as_ref(), 0));
         file.write_all(b"half").unwrap();
-        events.wait().await.unwrap();
+        assert!(events.catch_up().unwrap());
         assert!(events.is_unfinished("a.wasm".as_ref(), 4));
         drop(file);
-        events.wait().await.unwrap();
+        assert!(events.catch_up().unwrap());
         assert!(!events.is_unfinished("a.wasm".as_ref(), 4));
         fs::hard_link(&path, folder.path().join("link.wasm")).unwrap();
         assert!(events.catch_up().unwrap());
@@ -136,14 +122,14 @@ mod tests {
         assert!(!events.catch_up().unwrap() && !events.is_gone);
     }
 
-    #[tokio::test]
-    async fn o1_a_folder_that_is_removed_is_told() {
+    #[test]
+    fn o1_a_folder_that_is_removed_is_told() {
         let parent = tempfile::tempdir().unwrap();
         let folder = parent.path().join("plugins");
         fs::create_dir(&folder).unwrap();
         let mut events = FolderEvents::open(&folder).unwrap();
         fs::remove_dir(&folder).unwrap();
-        events.wait().await.unwrap();
+        assert!(events.catch_up().unwrap());
         assert!(events.is_gone);
         assert!(FolderEvents::open(&folder).is_err());
     }
