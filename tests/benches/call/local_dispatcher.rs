@@ -30,7 +30,8 @@ impl LocalDispatcher {
             component,
             agent: r#"{"enabled":["echo/*"],"autonomy":"autonomous"}"#,
             rates: Rates { calls_per_second: Some(10_000_000), burst: 10_000_000 },
-            instances: SandboxSettings::default().instances,
+            // Valgrind has no room for the memories of many.
+            instances: super::argument("instances=").unwrap_or(SandboxSettings::default().instances),
             segment_bytes: AuditSettings::SEGMENT_BYTES,
         };
         Self(local::LocalDispatcher::new(settings).await)

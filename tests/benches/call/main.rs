@@ -6,7 +6,8 @@
 //! audit log and its index.
 //!
 //! `cargo bench --profile dist --workspace --bench call`, with one of
-//! - `-- profile`: a minute of (d), for `perf` (`profile gate`: gate and sandbox, `profile bare`: (c))
+//! - `-- profile`: a minute of (d), for `perf` (`profile gate`: gate and sandbox, `profile bare`: (c)); under
+//!   `valgrind --tool=callgrind --smc-check=all-non-file`, which counts instructions, `rounds=1 instances=64`
 //! - `-- knobs`: the cost of each safety setting; with `--write` it updates `daemon/docs/cost.md`
 //! - `-- fleet`: decisions, changes, memory and broker with 10,000 tools and 100,000 agents
 //! - `-- functions`: the same call of a component without the plugin contract, beside one with it
@@ -100,13 +101,18 @@ fn main() {
     local_dispatcher::decisions();
 }
 
+/// The number behind `name` among the arguments.
+fn argument(name: &str) -> Option<u32> {
+    std::env::args().find_map(|argument| argument.strip_prefix(name)?.parse().ok())
+}
+
 /// One measurement in many short rounds. The minimum is the cost without other load on the machine.
 fn profile(runtime: &tokio::runtime::Runtime, echo: &[u8], what: Option<&str>) {
     const CALLS: u64 = 20_000;
-    const SHORT_ROUNDS: usize = 20;
+    let rounds = argument("rounds=").unwrap_or(20);
     let local = runtime.block_on(LocalDispatcher::new(echo));
     let bare = Bare::new(echo, Knobs::FLOOR);
-    let mut costs: Vec<f64> = (0..SHORT_ROUNDS)
+    let mut costs: Vec<f64> = (0..rounds)
         .map(|_| {
             let cpu = cpu_time();
             match what {
@@ -118,7 +124,7 @@ fn profile(runtime: &tokio::runtime::Runtime, echo: &[u8], what: Option<&str>) {
         })
         .collect();
     costs.sort_by(f64::total_cmp);
-    println!("CPU µs/call, 64 in flight: least {:.1}, median {:.1}", costs[0], costs[SHORT_ROUNDS / 2]);
+    println!("CPU µs/call, 64 in flight: least {:.1}, median {:.1}", costs[0], costs[costs.len() / 2]);
 }
 
 /// The same call of a plugin and of a plain function, whose values the host converts: gate and sandbox, and everything on.

@@ -83,7 +83,7 @@ pub fn fronts() {
         tls,
         protocol,
     };
-    let (secure, secure_token) = &secure;
+    let (_folder, secure, secure_token) = &secure;
     let ways = [
         way("HTTP/1.1", plain.pid(), plain.address, None, Protocol::Http1, &token),
         way(
@@ -135,7 +135,9 @@ fn daemon_with_echo() -> (Daemon, String) {
 }
 
 /// Such a daemon, started again with TLS.
-fn restart_with_tls(certified: &rcgen::CertifiedKey<rcgen::KeyPair>) -> (Daemon, String) {
+///
+/// Returns the stopped daemon too, which owns the folder.
+fn restart_with_tls(certified: &rcgen::CertifiedKey<rcgen::KeyPair>) -> (Daemon, Daemon, String) {
     let (mut plain, token) = daemon_with_echo();
     plain.terminate();
     plain.wait_for_exit();
@@ -145,7 +147,8 @@ fn restart_with_tls(certified: &rcgen::CertifiedKey<rcgen::KeyPair>) -> (Daemon,
     fs::write(&key, certified.signing_key.serialize_pem()).unwrap();
     let settings = format!("{SETTINGS}[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
     let options = Options { settings, data: Some(plain.data()), ..Options::default() };
-    (Daemon::start_with(PROGRAM, options), token)
+    let secure = Daemon::start_with(PROGRAM, options);
+    (plain, secure, token)
 }
 
 fn trust(pem: &str, protocols: &[&str]) -> Arc<ClientConfig> {
@@ -272,8 +275,7 @@ fn mcp_call(arguments: &Value) -> Value {
     })
 }
 
-/// User and system time of a process.
-/// CPU time of a process so far.
+/// User and system time of a process so far.
 pub fn cpu_seconds(process: u32) -> f64 {
     cpu_ticks(process) as f64 / TICKS_PER_SECOND
 }

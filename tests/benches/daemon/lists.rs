@@ -17,7 +17,7 @@ pub fn lists() {
         let name = format!("p{number}");
         operator.load(&name, &plugin(&name));
     }
-    operator.make_agent("acme/bot", &json!({"enabled": ["p*/*"]}));
+    operator.make_agent("acme/bot", &json!({"enabled": "*"}));
     let session = operator.open_session("acme/bot");
     println!("a list of {} tools, over HTTP:", PLUGINS * TOOLS);
     for query in [

@@ -9,6 +9,7 @@
 //! - `endless`: a small call and `/healthz` beside endless guests, on every core and more
 //! - `memory`: the same beside guests that fill, copy, touch and grow memory
 //! - `fronts`: CPU time of a call over HTTP, TLS, HTTP/2 and MCP, beside `rmcp` alone
+//! - `languages FILE…`: the cost of plugins of other languages, each with the tool `greet`, as `toolgate new` makes it
 //! - `lists`: lists of a thousand tools in each provider's form
 //! - `catalogue`: search in a catalogue of ten thousand tools
 //! - `scripts`: a call that a script makes, beside one of a request
@@ -20,6 +21,7 @@ mod catalogue;
 mod endless;
 mod fronts;
 mod json;
+mod languages;
 mod lists;
 mod plugins;
 mod scripts;
@@ -49,6 +51,7 @@ fn main() {
         ("endless", endless::endless),
         ("memory", endless::memory),
         ("fronts", fronts::fronts),
+        ("languages", languages::languages),
         ("lists", lists::lists),
         ("catalogue", catalogue::catalogue),
         ("scripts", scripts::scripts),

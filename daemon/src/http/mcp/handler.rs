@@ -362,7 +362,11 @@ impl Call<'_> {
     async fn answer(&self, mut call: RequestedCall) -> CallAnswer {
         let Client { app, organization, .. } = self.client;
         let progress_token = self.context.meta.get_progress_token();
-        let mut events = app.dispatcher().parts().events.subscribe(Scope::Organization(organization.clone()));
+        let subscribe =
+            || app.dispatcher().parts().events.subscribe(Scope::Organization(organization.clone()));
+        // Events are written only where somebody listens, so a call without progress subscribes once it waits.
+        let mut is_subscribed = progress_token.is_some();
+        let mut events = if is_subscribed { subscribe() } else { None };
         let wait_ms = self.context.meta.get(WAIT_META).and_then(Value::as_u64).unwrap_or(WAIT_MS);
         let until = Instant::now() + Duration::from_millis(wait_ms.min(24 * 3600 * 1000));
         // After the expiry of an access token, the client calls again with a new one.
@@ -379,6 +383,11 @@ impl Call<'_> {
             }
             // Posted again, the call runs once it is approved, and gives the client's result once it is there.
             call.id_is_new = false;
+            if !is_subscribed {
+                // Posted once more, since it may have been decided before the subscription.
+                (is_subscribed, events) = (true, subscribe());
+                continue;
+            }
             progress.tell(0.0, None, Some(&tasks::reason(&answer))).await;
             let next = until.min(Instant::now() + LOOK_INTERVAL);
             next_event(events.as_mut(), &self.opened, &call.id, next).await;
