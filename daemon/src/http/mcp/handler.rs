@@ -112,31 +112,29 @@ impl ServerHandler for Handler {
 
     async fn call_tool(
         &self,
-        request: CallToolRequestParams,
+        mut request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let client = client_of(&context.extensions)?;
-        let text = |name: &str| {
-            let value = request.arguments.as_ref().and_then(|arguments| arguments.get(name));
-            value.and_then(Value::as_str).unwrap_or_default().to_owned()
-        };
         let (name, arguments) = match (client.shown, &*request.name) {
             (ToolsShown::Search, lists::FIND) => {
-                let found = lists::search(&client, &text("query")).await;
+                let found = lists::search(&client, text_argument(&request, "query")).await;
                 return Ok(found.map_or_else(|problem| failure(&problem), CallToolResult::structured).into());
             }
             (ToolsShown::Search, lists::DESCRIBE) => {
-                let name = text("name");
-                let tool =
-                    lists::describe(&client, &name).await.ok_or_else(|| answers::unknown_tool(&name))?;
+                let name = text_argument(&request, "name");
+                let tool = lists::describe(&client, name).await.ok_or_else(|| answers::unknown_tool(name))?;
                 return Ok(CallToolResult::structured(serde_json::to_value(tool).unwrap_or_default()).into());
             }
             (ToolsShown::Search, lists::CALL) => {
                 let inner = request.arguments.as_ref().and_then(|arguments| arguments.get("arguments"));
-                (text("name"), inner.map_or_else(|| "{}".to_owned(), Value::to_string))
+                (
+                    text_argument(&request, "name").to_owned(),
+                    inner.map_or_else(|| "{}".to_owned(), Value::to_string),
+                )
             }
             _ => {
-                let arguments = request.arguments.clone().unwrap_or_default();
+                let arguments = request.arguments.take().unwrap_or_default();
                 (request.name.to_string(), Value::Object(arguments).to_string())
             }
         };
@@ -255,6 +253,12 @@ impl FollowedList {
             }
         }
     }
+}
+
+/// A text among the arguments; empty if there is none.
+fn text_argument<'a>(request: &'a CallToolRequestParams, name: &str) -> &'a str {
+    let value = request.arguments.as_ref().and_then(|arguments| arguments.get(name));
+    value.and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The system prompt that binds a model to its tools (G2).
