@@ -60,14 +60,22 @@ pub async fn put<D: DeserializeOwned, T: DeserializeOwned>(
     body: impl FnOnce(Option<&D>) -> String,
 ) -> Result<Response<T>, Failure> {
     let document = path.split_once('?').map_or(path, |(document, _)| document);
-    let current = match client.get(document).send().await {
-        Ok(response) => Some(response),
-        Err(error) if error.status() == Some(404) => None,
-        Err(error) => return Err(error.into()),
-    };
+    let current = current(client, document).await?;
     let body = body(current.as_ref().map(|current| &current.body));
     let etag = current.as_ref().and_then(|current| current.etag.as_deref());
     Ok(client.put(path).json_text(body).replacing(etag).send().await?)
+}
+
+/// Reads the document at `path`; `None` if there is none.
+pub async fn current<D: DeserializeOwned>(
+    client: &Client,
+    path: &str,
+) -> Result<Option<Response<D>>, Failure> {
+    match client.get(path).send().await {
+        Ok(response) => Ok(Some(response)),
+        Err(error) if error.status() == Some(404) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Deletes the document at `path`, if it is still the revision that was just read.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use toolgate_api::document::{DocumentAccepted, DocumentEntry};
 use toolgate_api::publisher::PublisherKeyDocument;
 
+use crate::audit::now_ms;
 use crate::client::{Client, escape};
 use crate::document;
 use crate::failure::Failure;
@@ -67,20 +68,14 @@ pub async fn run(command: KeyCommand, client: &Client, printer: &mut Printer<'_>
     match command {
         KeyCommand::List { owner } => {
             let keys: Vec<DocumentEntry<PublisherKeyDocument>> = client.list_all(&owner.path()).await?;
+            let row = |entry: &_| row(entry, now_ms());
             Ok(printer.list(["NAME", "PUBLISHER", "NAMESPACES", "STATE", "KEY"], &keys, row)?)
         }
         KeyCommand::Show(key) => {
             let document: Value = client.get(&key.path()).send().await?.body;
             Ok(printer.json(&document)?)
         }
-        KeyCommand::Put(put) => {
-            let body = put.document().to_string();
-            let path = put.key.path();
-            let accepted: DocumentAccepted = document::put::<Value, _>(client, &path, |_| body).await?.body;
-            document::warn(printer, &accepted.warnings)?;
-            let line = format!("the key `{}` verifies signatures from now on", put.key.name);
-            Ok(printer.result(&accepted, &line)?)
-        }
+        KeyCommand::Put(key) => put(client, printer, &key).await,
         KeyCommand::Revoke(key) => {
             let mut current = client.get(&key.path()).send::<Value>().await?;
             current.body["revoked"] = json!(true);
@@ -98,6 +93,22 @@ pub async fn run(command: KeyCommand, client: &Client, printer: &mut Printer<'_>
             Ok(printer.result(&json!({"removed": key.name}), &line)?)
         }
     }
+}
+
+async fn put(client: &Client, printer: &mut Printer<'_>, put: &Put) -> Result<(), Failure> {
+    let (path, name) = (put.key.path(), &put.key.name);
+    let current = document::current::<PublisherKeyDocument>(client, &path).await?;
+    if current.as_ref().is_some_and(|current| current.body.revoked) {
+        return Err(Failure::new(
+            format!("the key `{name}` is revoked, and stays so"),
+            "make another key with `toolgate plugin keygen`, and put it under a new name",
+        ));
+    }
+    let etag = current.as_ref().and_then(|current| current.etag.as_deref());
+    let request = client.put(&path).json(&put.document()).replacing(etag);
+    let accepted: DocumentAccepted = request.send().await?.body;
+    document::warn(printer, &accepted.warnings)?;
+    Ok(printer.result(&accepted, &format!("the key `{name}` is stored"))?)
 }
 
 impl Owner {
@@ -129,21 +140,29 @@ impl Put {
     }
 }
 
-fn row(entry: &DocumentEntry<PublisherKeyDocument>) -> [String; 5] {
+fn row(entry: &DocumentEntry<PublisherKeyDocument>, now_ms: u64) -> [String; 5] {
     let document = &entry.document;
     let namespaces = match serde_json::to_value(&document.namespaces).unwrap_or_default() {
         Value::String(all) => all,
         Value::Array(names) => names.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
         _ => String::new(),
     };
-    let state = if document.revoked { "revoked" } else { "valid" };
     [
         entry.name.clone(),
         document.publisher.clone(),
         namespaces,
-        state.to_owned(),
+        state(document, now_ms).to_owned(),
         document.public_key.clone(),
     ]
+}
+
+fn state(document: &PublisherKeyDocument, now_ms: u64) -> &'static str {
+    match document {
+        _ if document.revoked => "revoked",
+        _ if document.valid_from.is_some_and(|from| now_ms < from) => "not yet valid",
+        _ if document.valid_until.is_some_and(|until| until <= now_ms) => "expired",
+        _ => "valid",
+    }
 }
 
 #[cfg(test)]
@@ -162,6 +181,17 @@ mod tests {
         Key { name: "acme-2026".into(), owner: Owner { organization: organization.map(str::to_owned) } }
     }
 
+    fn put_of(key: Key) -> Put {
+        Put {
+            key,
+            publisher: "acme".into(),
+            public_key: "ed25519:x".into(),
+            namespaces: vec!["crm".into(), "billing-*".into()],
+            valid_from: None,
+            valid_until: None,
+        }
+    }
+
     fn stored() -> Value {
         json!({"publisher": "acme", "public_key": "ed25519:x", "namespaces": ["crm", "billing-*"]})
     }
@@ -172,16 +202,8 @@ mod tests {
         for (organization, path) in
             [(None, "/v1/platform/publisher-keys"), (Some("blue"), "/v1/orgs/blue/publisher-keys")]
         {
-            let put = Put {
-                key: key(organization),
-                publisher: "acme".into(),
-                public_key: "ed25519:x".into(),
-                namespaces: vec!["crm".into(), "billing-*".into()],
-                valid_from: None,
-                valid_until: None,
-            };
             let answers = vec![missing.clone(), Canned::json(201, json!({"warnings": []}))];
-            let run = run_command(KeyCommand::Put(put), answers).await;
+            let run = run_command(KeyCommand::Put(put_of(key(organization))), answers).await;
             run.result.expect("stored");
             assert_eq!(run.asked[1].line(), format!("PUT {path}/acme-2026"));
             assert_eq!(serde_json::from_str::<Value>(&run.asked[1].body).expect("JSON"), stored());
@@ -196,6 +218,35 @@ mod tests {
         let mut revoked = stored();
         revoked["revoked"] = json!(true);
         assert_eq!(serde_json::from_str::<Value>(&run.asked[1].body).expect("JSON"), revoked);
+    }
+
+    #[tokio::test]
+    async fn o2_a_revoked_key_is_not_replaced_and_another_one_is() {
+        for (revoked, requests) in [(true, 1), (false, 2)] {
+            let mut current = stored();
+            current["revoked"] = json!(revoked);
+            let answers = vec![Canned::json(200, current), Canned::json(200, json!({"warnings": []}))];
+            let run = run_command(KeyCommand::Put(put_of(key(None))), answers).await;
+            assert_eq!((run.result.is_err(), run.asked.len()), (revoked, requests));
+        }
+    }
+
+    #[test]
+    fn o2_the_state_of_a_key_follows_its_times() {
+        let document = |more: Value| {
+            let mut document = stored();
+            document.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+            serde_json::from_value::<PublisherKeyDocument>(document).expect("a document")
+        };
+        for (more, expected) in [
+            (json!({}), "valid"),
+            (json!({"valid_from": 5, "valid_until": 6}), "valid"),
+            (json!({"valid_from": 6}), "not yet valid"),
+            (json!({"valid_until": 5}), "expired"),
+            (json!({"valid_until": 5, "revoked": true}), "revoked"),
+        ] {
+            assert_eq!(state(&document(more.clone()), 5), expected, "{more}");
+        }
     }
 
     #[tokio::test]
