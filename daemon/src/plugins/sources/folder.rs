@@ -26,14 +26,18 @@ use toolgate_api::plugin::PluginView;
 
 use super::super::history::{FailedPlugin, History};
 use super::super::load::digest_of;
-use super::super::{LoadRequest, LoadSource, Plugins, lock};
+use super::super::{LoadRequest, LoadSource, Plugins, Version, lock};
 use crate::admin::{Actor, Admin};
+use crate::clock::now_ms;
 use crate::identity::Caller;
 use events::FolderEvents;
-use look::{FILES_MAX, Look, ReadFile, Stamp};
+use look::{Look, ReadFile, Stamp};
 
 /// The source of acts of the folder in the audit log.
 const AUDIT_SOURCE: &str = "folder";
+
+/// The first bytes of a WebAssembly file.
+const WASM_MAGIC: &[u8] = b"\0asm";
 
 /// Time between two looks at a file that has changed.
 const SETTLE_TIME: Duration = Duration::from_millis(200);
@@ -60,6 +64,9 @@ pub struct PluginFolder {
     misnamed: BTreeSet<String>,
     is_first_look: bool,
     is_readable: bool,
+    /// Whether a look has found a plugin file since the folder was opened. Until then the folder may be the empty place of a
+    /// volume that is mounted late, so nothing is removed.
+    has_files: bool,
     /// Failures of this look.
     failures: usize,
 }
@@ -86,9 +93,18 @@ impl PluginFolder {
     /// A folder whose files have at most `limit_bytes`. Loads run in `background`.
     pub fn new(folder: PathBuf, admin: Admin, background: TaskTracker, limit_bytes: u64) -> Self {
         let (files, misnamed) = (BTreeMap::new(), BTreeSet::new());
-        let folder = folder.into();
-        let (is_first_look, is_readable, failures) = (true, true, 0);
-        Self { folder, admin, background, limit_bytes, files, misnamed, is_first_look, is_readable, failures }
+        Self {
+            folder: folder.into(),
+            admin,
+            background,
+            limit_bytes,
+            files,
+            misnamed,
+            is_first_look: true,
+            is_readable: true,
+            has_files: false,
+            failures: 0,
+        }
     }
 
     /// Follows the folder until `stop`.
@@ -104,6 +120,7 @@ impl PluginFolder {
         loop {
             // Before the look, so that no change after it is missed.
             if events.as_ref().is_none_or(|events: &FolderEvents| events.is_gone) {
+                self.has_files &= events.is_none();
                 events = FolderEvents::open(&self.folder).ok();
             }
             let next = self.look(&mut events).await;
@@ -163,6 +180,7 @@ impl PluginFolder {
         events: Option<&FolderEvents>,
     ) -> (Vec<(Namespace, Option<Stamp>)>, Next) {
         let Look { files: mut seen, is_cut, .. } = look;
+        self.has_files |= !seen.is_empty();
         let mut next = Next::AtEvent;
         let mut changed = Vec::new();
         let is_unfinished = |namespace: &Namespace, stamp: &Stamp| {
@@ -174,7 +192,7 @@ impl PluginFolder {
         for (namespace, known) in &mut self.files {
             let now = seen.remove(namespace);
             // A file may be one that was not looked at.
-            if now.is_none() && is_cut {
+            if now.is_none() && (is_cut || !self.has_files) {
                 continue;
             }
             if now != known.seen {
@@ -222,20 +240,20 @@ impl PluginFolder {
 
     async fn load_file(&self, namespace: &Namespace, file: ReadFile) -> Result<(), CallError> {
         let plugins = &self.admin.parts().plugins;
-        let digest = digest_of(&file.component);
-        if plugins.needs_no_load(namespace, &digest).await {
-            plugins.forget_load_failures(namespace);
-            return Ok(());
-        }
-        // Before anything is compiled. The same is checked again when the version is installed.
-        if let Err(error) = plugins.expect_from_folder(namespace).await {
-            plugins.show_load_failure(namespace, &error);
-            return Err(error);
-        }
         let request = LoadRequest {
             signature: file.signature,
             ..LoadRequest::new(namespace.clone(), LoadSource::Folder)
         };
+        if plugins.needs_no_load(&request, &digest_of(&file.component)).await {
+            plugins.forget_load_failures(namespace);
+            return Ok(());
+        }
+        // Before anything is recorded and a worker starts, so that a thousand wrong files cost little.
+        let expected = match file.component.starts_with(WASM_MAGIC) {
+            true => plugins.expect_from_folder(namespace).await,
+            false => Err(no_wasm()),
+        };
+        expected.inspect_err(|error| plugins.show_load_failure(namespace, error))?;
         let (admin, component) = (self.admin.clone(), file.component);
         // In a task of its own, so that a stop of the daemon lets it end.
         let loading = self.background.spawn(async move {
@@ -281,14 +299,11 @@ impl PluginFolder {
             let folder = self.folder.display();
             tracing::error!(%error, %folder, "the plugin folder cannot be read: its plugins stay as they are");
         }
-        self.is_readable = false;
+        (self.is_readable, self.has_files) = (false, false);
     }
 
     fn report_names(&mut self, look: &Look) {
-        if look.misnamed.len() + look.files.len() > FILES_MAX {
-            return;
-        }
-        for name in look.misnamed.iter().filter(|name| !self.misnamed.contains(*name)).take(LOGGED_FAILURES) {
+        for name in look.misnamed.iter().filter(|name| !self.misnamed.contains(*name)) {
             tracing::warn!(name, "a file of the plugin folder is not loaded: its name is no namespace");
         }
         self.misnamed = look.misnamed.iter().cloned().collect();
@@ -316,14 +331,25 @@ impl Plugins {
         self.namespaces_from_folder().await.contains(namespace)
     }
 
-    /// Whether a file serves already, waits for consent, or an operator rolled back from it.
-    async fn needs_no_load(&self, namespace: &Namespace, digest: &Digest) -> bool {
+    /// Whether a load of the file would change nothing, or serve what waits for consent or was taken back: by an operator, or as
+    /// a canary that failed.
+    async fn needs_no_load(&self, request: &LoadRequest, digest: &Digest) -> bool {
         let loaded = self.0.loaded.lock().await;
-        let history = loaded.get(namespace);
-        history.is_some_and(|history| {
-            let waits = history.quarantined.as_ref().is_some_and(|waiting| waiting.has_digest(digest));
-            waits || history.serves(digest) || history.is_rolled_back(digest)
-        })
+        let Some(history) = loaded.get(&request.namespace) else {
+            let failed = lock(&self.0.failed);
+            return failed.get(&request.namespace).is_some_and(|failed| failed.holds_back(digest));
+        };
+        let still_waits = |version: &&Version| self.check_signer(None, version).is_ok();
+        let version = match history.serves(digest) {
+            true => history.serving_version(),
+            false => history.waiting_version(digest).filter(still_waits),
+        };
+        let is_signed_anew = |version: &Version| {
+            let keys = &self.0.publisher_keys;
+            let signer = keys.verify(request, &version.plugin.descriptor, digest, now_ms());
+            signer.is_ok_and(|signer| signer.is_some() && signer != version.signer)
+        };
+        history.is_held_back(digest) || version.is_some_and(|version| !is_signed_anew(version))
     }
 
     async fn expect_from_folder(&self, namespace: &Namespace) -> Result<(), CallError> {
@@ -363,6 +389,14 @@ pub(in crate::plugins) fn check_source(
 
 fn end_error() -> CallError {
     CallError::new(ErrorType::Internal, "the task ended early", "see the daemon's log")
+}
+
+fn no_wasm() -> CallError {
+    CallError::new(
+        ErrorType::InvalidPlugin,
+        "the file is not WebAssembly",
+        "put the component there that `cargo build --target wasm32-wasip2 --release` made",
+    )
 }
 
 fn unreadable(error: &io::Error) -> CallError {

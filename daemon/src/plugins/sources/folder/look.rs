@@ -16,6 +16,9 @@ const SIGNATURE_SUFFIX: &str = ".wasm.sig";
 /// Files that are looked at. More than any daemon can serve; each costs a `stat` at each look.
 pub(super) const FILES_MAX: usize = 4_096;
 
+/// Names of files that no plugin can have that a look keeps, for the log.
+const MISNAMED_MAX: usize = 20;
+
 /// The largest signature, far more than an envelope with some signatures has.
 const SIGNATURE_BYTES: u64 = 64 << 10;
 
@@ -23,7 +26,7 @@ const SIGNATURE_BYTES: u64 = 64 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Look {
     pub files: BTreeMap<Namespace, Stamp>,
-    /// Names of files that no plugin can have.
+    /// Names of files that no plugin can have, at most [`MISNAMED_MAX`].
     pub misnamed: Vec<String>,
     /// Whether there are more than [`FILES_MAX`] files.
     pub is_cut: bool,
@@ -78,24 +81,28 @@ fn signature_name(namespace: &Namespace) -> String {
     format!("{namespace}{SIGNATURE_SUFFIX}")
 }
 
-/// Looks at all files of the folder. Hidden files are left out: tools write temporary ones.
+/// Looks at all files of the folder. Hidden files are left out: tools write temporary ones. Fails if one of the files cannot be
+/// looked at, since it may be there.
 pub(super) fn look(folder: &Path) -> io::Result<Look> {
-    let mut look = Look::default();
+    let (mut look, mut count) = (Look::default(), 0);
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
         let Some(stem) = name.to_str().and_then(|name| name.strip_suffix(SUFFIX)) else { continue };
         if stem.starts_with('.') {
             continue;
         }
-        let Ok(namespace) = Namespace::parse(stem) else {
-            look.misnamed.push(format!("{stem}{SUFFIX}"));
-            continue;
-        };
-        if look.files.len() == FILES_MAX {
+        if count == FILES_MAX {
             look.is_cut = true;
             break;
         }
-        if let Some(stamp) = stamp(folder, &namespace) {
+        count += 1;
+        let Ok(namespace) = Namespace::parse(stem) else {
+            if look.misnamed.len() < MISNAMED_MAX {
+                look.misnamed.push(format!("{stem}{SUFFIX}"));
+            }
+            continue;
+        };
+        if let Some(stamp) = stamp(folder, &namespace)? {
             look.files.insert(namespace, stamp);
         }
     }
@@ -103,12 +110,14 @@ pub(super) fn look(folder: &Path) -> io::Result<Look> {
 }
 
 /// The stamp of a file that is there. Links are followed: some deployment tools replace the target of a link.
-fn stamp(folder: &Path, namespace: &Namespace) -> Option<Stamp> {
-    let find = |name: String| {
-        let metadata = fs::metadata(folder.join(name)).ok()?;
-        metadata.is_file().then(|| FileStamp::of(&metadata))
+fn stamp(folder: &Path, namespace: &Namespace) -> io::Result<Option<Stamp>> {
+    let find = |name: String| match fs::metadata(folder.join(name)) {
+        Ok(metadata) => Ok(metadata.is_file().then(|| FileStamp::of(&metadata))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     };
-    Some(Stamp { component: find(component_name(namespace))?, signature: find(signature_name(namespace)) })
+    let Some(component) = find(component_name(namespace))? else { return Ok(None) };
+    Ok(Some(Stamp { component, signature: find(signature_name(namespace))? }))
 }
 
 /// Reads a file with its signature. Returns none if it is no longer the one of the stamp.
@@ -123,7 +132,7 @@ pub(super) fn read(
         Some(_) => Some(read_file(folder.join(signature_name(namespace)), SIGNATURE_BYTES)?),
         None => None,
     };
-    let is_same = stamp(folder, namespace).as_ref() == Some(expected);
+    let is_same = stamp(folder, namespace)?.as_ref() == Some(expected);
     Ok(is_same.then_some(ReadFile { component, signature }))
 }
 
@@ -163,6 +172,29 @@ mod tests {
         assert_eq!(found.files.keys().collect::<Vec<_>>(), [&weather()]);
         assert_eq!(found.misnamed, ["My Plugin.wasm"]);
         assert!(look(&folder.path().join("nowhere")).is_err());
+    }
+
+    #[test]
+    fn o1_a_file_that_cannot_be_looked_at_is_not_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("weather.wasm"), "x").unwrap();
+        // A link to itself is an error for every user, also for root.
+        let link = folder.path().join("weather.wasm.sig");
+        std::os::unix::fs::symlink(&link, &link).unwrap();
+        look(folder.path()).unwrap_err();
+        fs::remove_file(&link).unwrap();
+        assert_eq!(look(folder.path()).unwrap().files.len(), 1);
+    }
+
+    #[test]
+    fn o1_misnamed_files_are_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |number: usize| fs::write(folder.path().join(format!("A {number}.wasm")), "").unwrap();
+        (0..FILES_MAX).for_each(write);
+        let found = look(folder.path()).unwrap();
+        assert_eq!((found.misnamed.len(), found.is_cut), (MISNAMED_MAX, false));
+        write(FILES_MAX);
+        assert!(look(folder.path()).unwrap().is_cut);
     }
 
     #[test]
