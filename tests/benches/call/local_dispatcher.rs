@@ -10,8 +10,8 @@ use toolgate::clock::now_ms;
 use toolgate::dispatch::Parts;
 use toolgate::sessions::SessionSetup;
 use toolgate_admission::{
-    Admitted, CanaryDraw, Catalogue, ChargeTime, Checked, Consumer, Descriptor, Digest, Plugin, Rates, Rules,
-    SessionFacts, ToolCall, Verdict, check, decide,
+    Admitted, CanaryDraw, Catalogue, ChargeTime, Checked, Consumer, Descriptor, Digest, Ledger, Plugin,
+    QuotaCounters, Rates, Rules, SessionFacts, ToolCall, Verdict, check, decide,
 };
 use toolgate_api::call::CallStatus;
 use toolgate_api::limits::LimitsPatch;
@@ -138,6 +138,49 @@ pub fn decisions() {
         times.push(nanoseconds);
     }
     println!("    10,000 tools / 10 tools = {:.2}", times[1] / times[0]);
+}
+
+/// Measures what quotas add to a decision and a charge: without any, and with ten of the organization, which each count another
+/// measure or group of calls.
+pub fn quotas() {
+    let group = ["[]", r#"["organization"]"#, r#"["agent"]"#, r#"["tool"]"#, r#"["plugin"]"#];
+    let quotas: Vec<String> = ["calls", "fuel"]
+        .iter()
+        .flat_map(|measure| group.map(|per| (measure, per)))
+        .enumerate()
+        .map(|(number, (measure, per))| {
+            format!(
+                r#"{{"name":"q{number}","measure":"{measure}","amount":1000000000000000,"seconds":3600,"per":{per}}}"#
+            )
+        })
+        .collect();
+    let without = charge_ns("[]");
+    let with = charge_ns(&format!("[{}]", quotas.join(",")));
+    println!(
+        "decision and charge: {without:.0} ns; with ten quotas {with:.0} ns, {:.0} ns more",
+        with - without
+    );
+}
+
+fn charge_ns(quotas: &str) -> f64 {
+    const ROUNDS: usize = 300_000;
+    let organization = OrgDocument::parse(&format!(r#"{{"enabled":"*","quotas":{quotas}}}"#)).unwrap();
+    let agent = AgentDocument::parse(r#"{"enabled":"*","autonomy":"autonomous"}"#).unwrap();
+    let (catalogue, platform) = (Arc::new(catalogue(10)), PlatformDocument::default());
+    let rules = Rules::compile(catalogue, platform, organization, BTreeSet::new(), agent);
+    let facts = SessionFacts::default();
+    let ledger = Ledger::new(Rates { calls_per_second: None, burst: 0 }, QuotaCounters::default());
+    let name = setup("s".to_owned()).organization;
+    let charge = |_| {
+        let call = ToolCall { tool: "call_p0_t0".into(), arguments: "{}".into(), draw: CanaryDraw::SERVING };
+        let Verdict::Run(checked) = check(&rules, &facts, call) else { panic!("refused") };
+        let now = ChargeTime::at(1_800_000_000_000);
+        drop(ledger.charge(Consumer::without_session(&name), checked, now).unwrap());
+    };
+    (0..ROUNDS / 10).for_each(charge);
+    let began = Instant::now();
+    (0..ROUNDS).for_each(charge);
+    began.elapsed().as_secs_f64() * 1e9 / ROUNDS as f64
 }
 
 fn catalogue(tools: usize) -> Catalogue<()> {

@@ -11,6 +11,7 @@
 //! - `-- knobs`: the cost of each safety setting; with `--write` it updates `daemon/docs/cost.md`
 //! - `-- fleet`: decisions, changes, memory and broker with 10,000 tools and 100,000 agents
 //! - `-- functions`: the same call of a component without the plugin contract, beside one with it
+//! - `-- quotas`: what ten quotas add to a decision
 //! - `-- shell`: `ls | wc -l` in the built-in shell, beside a bubblewrap process per call
 //! - `-- serve-echo`, `-- serve-bare`: serves (a) or (c) over HTTP, as floors for `http.sh`
 
@@ -61,6 +62,9 @@ fn main() {
     }
     if std::env::args().any(|argument| argument == "functions") {
         return functions(&runtime, echo, guest("functions"));
+    }
+    if std::env::args().any(|argument| argument == "quotas") {
+        return local_dispatcher::quotas();
     }
     if std::env::args().any(|argument| argument == "shell") {
         return shell::print(&runtime);
