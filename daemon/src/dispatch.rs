@@ -19,6 +19,7 @@ mod refusals;
 mod script;
 mod spill;
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -98,6 +99,8 @@ pub struct Parts {
     pub log: NamedEvents,
     /// Traces of calls.
     pub traces: Traces,
+    /// Random key of the hash by which a call draws the serving version or its canary.
+    pub draw_key: RandomState,
 }
 
 impl Dispatcher {
@@ -266,11 +269,22 @@ pub(crate) fn rules_of(snapshot: &Snapshot, session: &Session) -> Rules<Componen
     snapshot.rules(&setup.organization, &setup.agent).unwrap_or_else(|| snapshot.denying_rules())
 }
 
-fn decide(rules: &Rules<Component>, session: &Session, call: &RequestedCall) -> Verdict<Component> {
-    let draw = CanaryDraw::of_call(&session.setup.id, &call.id);
-    let call =
-        admission::ToolCall { tool: Arc::clone(&call.tool), arguments: Arc::clone(&call.arguments), draw };
-    admission::check(rules, &session.state.facts(), call)
+impl Parts {
+    /// The verdict on a call. The same call draws the same version of a plugin each time until a restart.
+    fn decide(
+        &self,
+        rules: &Rules<Component>,
+        session: &Session,
+        call: &RequestedCall,
+    ) -> Verdict<Component> {
+        let draw = CanaryDraw::of_hash(self.draw_key.hash_one((&session.setup.id, &call.id)));
+        let call = admission::ToolCall {
+            tool: Arc::clone(&call.tool),
+            arguments: Arc::clone(&call.arguments),
+            draw,
+        };
+        admission::check(rules, &session.state.facts(), call)
+    }
 }
 
 /// The deadline of a call that a script makes is also that of the script.

@@ -6,6 +6,7 @@
 
 mod sweep;
 
+use std::hash::RandomState;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -599,6 +600,7 @@ impl PreparedDaemon {
             metrics: Arc::new(Metrics::new(self.config.metrics.organizations())),
             log: logging::NamedEvents::default(),
             traces: self.traces.clone(),
+            draw_key: RandomState::new(),
         })
     }
 }

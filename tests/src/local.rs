@@ -95,6 +95,7 @@ impl LocalDispatcher {
             metrics: Default::default(),
             log: Default::default(),
             traces: Default::default(),
+            draw_key: Default::default(),
         });
         let many = u64::MAX;
         let organization = OrganizationBounds::NONE;

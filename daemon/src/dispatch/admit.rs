@@ -18,7 +18,7 @@ use toolgate_api::name::Namespace;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{Component, QueueError, Slot, Workspace};
 
-use super::{CallOptions, Charged, Dispatcher, Stop, after, charge_time, decide, earlier_deadline, record};
+use super::{CallOptions, Charged, Dispatcher, Stop, after, charge_time, earlier_deadline, record};
 use crate::call::RequestedCall;
 use crate::registry::Snapshot;
 use crate::sessions::Session;
@@ -84,7 +84,7 @@ impl Dispatcher {
             let verdict = match options.exceeded {
                 // The agent need not wait for a refusal.
                 None if compiling.is_some() => Verdict::Refused(Refusal::not_given(&call.tool)),
-                None => decide(&rules, session, call),
+                None => self.0.decide(&rules, session, call),
                 Some(exceeded) => Verdict::Refused(Refusal::rounds_exceeded(exceeded.what, exceeded.allowed)),
             };
             let decision = deciding.elapsed();

@@ -8,7 +8,7 @@ use toolgate_api::approval::ApprovalState;
 use toolgate_api::error::CallError;
 use toolgate_sandbox::Component;
 
-use super::{Attempt, Dispatcher, Origin, decide, events, record, rules_of};
+use super::{Attempt, Dispatcher, Origin, events, record, rules_of};
 use crate::approvals::{self, ApprovalLookup, ApprovalStatus};
 use crate::call::{CallOutcome, OutcomeState, RequestedCall, outer_id};
 use crate::clock::now_ms;
@@ -60,7 +60,7 @@ impl Dispatcher {
         let snapshot = parts.registry.snapshot();
         let decided_again = match snapshot.revision == revision {
             true => Ok(unapproved),
-            false => match decide(&rules_of(&snapshot, session), session, call) {
+            false => match parts.decide(&rules_of(&snapshot, session), session, call) {
                 Verdict::NeedsApproval(unapproved) => Ok(unapproved),
                 // A call that needs no approval any more is not the recorded one: it has another component or other rules.
                 // Posted again, it is recorded as what it is now.
@@ -72,7 +72,8 @@ impl Dispatcher {
             None => unapproved.approved_by(&approval).ok(),
             Some(arguments) => {
                 let call = RequestedCall { arguments: Arc::clone(arguments), ..call.clone() };
-                approved_instead(&unapproved, &approval, decide(&rules_of(&snapshot, session), session, &call))
+                let verdict = parts.decide(&rules_of(&snapshot, session), session, &call);
+                approved_instead(&unapproved, &approval, verdict)
             }
         };
         let checked = decided_again
@@ -206,7 +207,8 @@ fn approved_instead(
 ) -> Option<Checked<Component>> {
     let Verdict::NeedsApproval(other) = verdict else { return None };
     let (given, binding) = (&approval.binding, other.binding());
-    let is_same = binding.tool == given.tool && binding.plugin == given.plugin && binding.rules == given.rules;
+    let is_same =
+        binding.tool == given.tool && binding.plugin == given.plugin && binding.rules == given.rules;
     let given = Approval { binding, constraints: None };
     (is_same && asked.is_covered_by(approval)).then(|| other.approved_by(&given).ok()).flatten()
 }

@@ -93,7 +93,6 @@ fn o1_a_canary_takes_its_share_until_it_is_approved() {
     assert_eq!(canaries.count_answers(20), (20, 0));
 }
 
-/// A repeated call id draws the same version, so that a call that is posted again runs on the same one.
 #[test]
 fn o1_the_audit_log_names_the_version_that_ran() {
     let canaries = Canaries::start();
