@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use toolgate_tests::daemon::{Options, ProgramOutput, run_to_end};
-use toolgate_tests::{Client, Daemon, Session, Value, json, wait};
+use toolgate_tests::{Client, Daemon, Session, Value, guests, json, wait};
 
 use crate::{PROGRAM, start};
 
@@ -235,7 +235,10 @@ fn o3_old_segments_are_cut_and_the_log_verifies_from_there() {
 fn o3_deleted_data_is_in_no_file_and_the_log_still_verifies() {
     const CANARY: &str = "c4n4ry-7f31";
     const OTHER: &str = "0ther-9a22";
-    let (daemon, session) = start();
+    // Small segments, which are searched whole.
+    let daemon = Daemon::start(PROGRAM, SMALL);
+    daemon.operator().load("hostile", guests::HOSTILE);
+    let session = daemon.session_within("acme/bot", &json!({}));
     let operator = daemon.operator();
     operator.make_organization("rival");
     operator.make_agent("rival/bot", &json!({"enabled": ["*"]}));

@@ -42,12 +42,21 @@ pub async fn follow(filters: &Filters, client: &Client, printer: &mut Printer<'_
                 }
             }
             // The first attempt tells at once that there is no daemon.
-            Err(ClientError::Unreachable { .. } | ClientError::Lost { .. }) if retry.is_some() => {}
+            Err(error) if retry.is_some() && is_temporary(&error) => {}
             Err(error) => return Err(error.into()),
         }
         let delay = retry.unwrap_or(RETRY_MIN);
         tokio::time::sleep(delay).await;
         retry = Some((delay * 2).min(RETRY_MAX));
+    }
+}
+
+/// Whether the daemon may answer later: it is away, or it is starting or stopping.
+fn is_temporary(error: &ClientError) -> bool {
+    match error {
+        ClientError::Unreachable { .. } | ClientError::Lost { .. } => true,
+        ClientError::Refused(problem) => problem.status >= 500,
+        _ => false,
     }
 }
 
@@ -280,11 +289,13 @@ mod tests {
         ]);
         let outcome = json!({"status": "error", "executed": "no", "error_type": "ACCESS_DENIED"});
         let second = stream(&[json!({"begin": {"after": "6"}}), record(7, "outcome", 5, outcome)]);
-        let run = run(&[], vec![first, second, revoked()]).await;
+        let starting =
+            Canned::refusal(CallError::new(ErrorType::Unavailable, "the daemon is starting", "wait"));
+        let run = run(&[], vec![first, starting, second, revoked()]).await;
         run.result.expect_err("the token was revoked");
         let asked: Vec<String> = run.asked.iter().map(|asked| asked.line()).collect();
         let after = |after: &str| format!("GET /v1/audit/export?follow=true{after}");
-        assert_eq!(asked, [after(""), after("&after=6"), after("&after=7")]);
+        assert_eq!(asked, [after(""), after("&after=6"), after("&after=6"), after("&after=7")]);
         let lines: Vec<&str> = run.out.lines().collect();
         assert_eq!(lines.len(), 2, "{lines:?}");
         assert!(lines[0].contains("network_denied https://a.example"), "{lines:?}");
