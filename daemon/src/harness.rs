@@ -55,6 +55,9 @@ pub struct CompileTools {
     pub cache: Option<UserCache>,
 }
 
+/// The organization of calls without a daemon.
+pub(crate) const LOCAL_ORGANIZATION: &str = "local";
+
 /// The inputs of a call besides its arguments.
 #[derive(Clone, Debug)]
 pub struct CallEnvironment {
@@ -66,6 +69,8 @@ pub struct CallEnvironment {
     pub seed: [u8; 32],
     /// The settings of the plugin, as JSON text; none stands for `{}`.
     pub settings: Option<Arc<str>>,
+    /// The organization that the guest sees, and that processors are shared with others for.
+    pub organization: Arc<str>,
 }
 
 /// The result of one call.
@@ -224,7 +229,7 @@ async fn context(
     Ok(CallContext {
         identity: Arc::new(CallIdentity {
             session: "s_local".into(),
-            organization: "local".into(),
+            organization: Arc::clone(&environment.organization),
             agent: "author".into(),
             ..CallIdentity::default()
         }),
@@ -292,6 +297,12 @@ fn host_fault(error: &dyn std::fmt::Display) -> CallError {
 impl CallEnvironment {
     /// A running clock and random numbers, as in a daemon.
     pub fn live(workspace: Option<PathBuf>) -> Self {
-        Self { workspace, clock: CallClock::start(SystemTime::now()), seed: rand::random(), settings: None }
+        Self {
+            workspace,
+            clock: CallClock::start(SystemTime::now()),
+            seed: rand::random(),
+            settings: None,
+            organization: LOCAL_ORGANIZATION.into(),
+        }
     }
 }

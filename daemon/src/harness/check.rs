@@ -19,7 +19,7 @@ use toolgate_api::text::escape_for_display;
 use toolgate_sandbox::{Component, LogLevel};
 
 use super::example::{self, ExampleRunner, error_text, excerpt};
-use super::{CompileTools, PluginHarness};
+use super::{CompileTools, LOCAL_ORGANIZATION, PluginHarness};
 
 /// A second seed that must give the same output, since calls in a daemon have random seeds.
 const SECOND_SEED: [u8; 32] = [1; 32];
@@ -340,7 +340,8 @@ async fn check_example(
     if let Some(message) = example::input_fault(tool, example) {
         return Ok(Some(EXAMPLE_REFUSED.at(format!("{place}/input"), message)));
     }
-    let runner = ExampleRunner { sandbox: &harness.sandbox, rules, files: workspace };
+    let organization = LOCAL_ORGANIZATION;
+    let runner = ExampleRunner { sandbox: &harness.sandbox, rules, files: workspace, organization };
     let run = |seed| runner.run(tool, example, seed);
     let first = run(example::SEED).await?;
     let again = run(example::SEED).await?;

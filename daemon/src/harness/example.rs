@@ -30,6 +30,8 @@ pub(crate) struct ExampleRunner<'a> {
     pub rules: &'a Rules<Component>,
     /// The folder whose copy is the workspace of each run; otherwise that is empty.
     pub files: Option<&'a Path>,
+    /// The organization that the calls are of.
+    pub organization: &'a str,
 }
 
 impl ExampleRunner<'_> {
@@ -46,7 +48,13 @@ impl ExampleRunner<'_> {
         }
         let workspace = folder.as_ref().map(|folder| folder.path().to_owned());
         let clock = CallClock::Stopped { at: TIME };
-        let environment = CallEnvironment { workspace, clock, seed, settings: None };
+        let environment = CallEnvironment {
+            workspace,
+            clock,
+            seed,
+            settings: None,
+            organization: self.organization.into(),
+        };
         let input = example.input.to_string();
         Ok(call(self.sandbox, self.rules, tool.wire.as_str(), &input, &environment).await)
     }

@@ -87,7 +87,7 @@ impl Plugins {
             let (plugin, _) = self.prepare(handle, &file, request, true).await?;
             // A file whose signature does not verify runs no example.
             let version = self.version_of(handle, plugin, request)?;
-            self.check_examples(&version.plugin).await.map(|()| version)
+            self.check_examples(&version.plugin, request.owner.as_ref()).await.map(|()| version)
         };
         let version = token.run_until_cancelled(preparing).await?;
         self.0.files.write(handle, file).await.map_err(|error| write_error(&error))?;
@@ -114,8 +114,9 @@ impl Plugins {
         request: &LoadRequest,
     ) -> Result<Option<Signer>, CallError> {
         let keys = &self.0.publisher_keys;
-        let signer = keys.verify(request, &plugin.descriptor, &plugin.digest, now_ms())?;
-        keys.check_signer(request.owner.as_ref(), signer.as_ref(), self.0.signatures)?;
+        let (owner, namespace, now_ms) = (request.owner.as_ref(), &request.namespace, now_ms());
+        let signer = keys.verify(request, &plugin.descriptor, &plugin.digest, now_ms)?;
+        keys.check_signer(owner, namespace, signer.as_ref(), self.0.signatures, now_ms)?;
         Ok(signer)
     }
 
@@ -358,14 +359,17 @@ impl Plugins {
         token.check()?;
         check_source(&loaded, &lock(&self.0.failed), &namespace, &version.source)?;
         // A key may have been revoked since the signature was verified.
-        self.0.publisher_keys.check_signer(None, version.signer.as_ref(), self.0.signatures)?;
+        self.check_signer(None, &version)?;
         let digest = version.plugin.digest.clone();
+        let mut keeps_grant = true;
         let (next, dropped) = match loaded.get(&namespace) {
             None if canary.is_some() => return Err(canary::no_serving_version(&namespace)),
             None => match lock(&self.0.failed).get(&namespace) {
                 None => (History::new(version, false), Vec::new()),
                 Some(failed) => {
                     check_holder(&namespace, failed.holder(), version.holder())?;
+                    // Nothing serves that another version could be compared with.
+                    keeps_grant = failed.has_served(&digest);
                     failed.replace_with(version)
                 }
             },
@@ -379,20 +383,18 @@ impl Plugins {
                 (next, dropped)
             }
         };
-        let _checked = self.check_assertions(&loaded, &namespace, &next).await?;
-        self.0.store.put_plugin(next.row(&namespace)).await?;
-        let view = next.view_of_load(&digest, self.view(&namespace, &next));
+        let view = self.store_and_serve(&mut loaded, &namespace, next, keeps_grant).await?;
+        lock(&self.0.failed).remove(&namespace);
+        let view = match loaded.get(&namespace) {
+            Some(history) => history.view_of_load(&digest, view),
+            None => view,
+        };
         if view.state == PluginState::Quarantined {
             let version = &view.version;
             tracing::warn!(event = "plugin_quarantined", %namespace, version, %digest, "a new version waits for consent");
         }
-        lock(&self.0.failed).remove(&namespace);
-        loaded.insert(namespace, next);
-        self.serve(&loaded);
         drop(loaded);
-        for handle in dropped {
-            self.0.files.release(handle).await;
-        }
+        self.0.files.release_all(dropped).await;
         Ok(view)
     }
 }

@@ -23,10 +23,11 @@ fn o1_a_version_that_fails_its_examples_is_refused_and_the_old_one_serves_on() {
 fn o1_examples_are_judged_by_their_results() {
     with_fixture(|fixture| {
         let one = || json!([{"input": {}, "output": 1}]);
+        let endless = plugin(one()).with_call("(loop $more (br $more)) (unreachable)");
         let cases = [
             (plugin(json!([{"input": {"x": 1}}])), "`x`"),
             (plugin(one()).with_call("(unreachable)"), "TOOL_CRASHED"),
-            (plugin(one()).with_call("(loop $more (br $more)) (unreachable)"), "FUEL_EXHAUSTED"),
+            (endless.with_member("limits", json!({"fuel": 10_000_000})), "FUEL_EXHAUSTED"),
             (plugin(one()).with_result("1.5"), "`1.5`"),
             (
                 plugin(json!([{"input": {}}])).with_tool("output_schema", json!({"type": "string"})),
