@@ -295,7 +295,8 @@ fn the_workspace_must_be_a_folder() {
 #[test]
 fn a_folder_that_cannot_be_copied_is_named() {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::write(folder.path().join("plugin.wasm"), valid_plugin().build()).expect("a file");
+    let files = valid_plugin().with_member("capabilities", json!({"filesystem": "workspace"})).build();
+    fs::write(folder.path().join("plugin.wasm"), files).expect("a file");
     fs::create_dir(folder.path().join("ws")).expect("a folder");
     let check = |temporary: &Path| {
         let place = [("TMPDIR", temporary.to_str().expect("text"))];
