@@ -17,6 +17,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
+use toolgate_api::credential::SecretText;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::webhook::{DeliveryView, WebhookEvent, WebhookRequest, WebhookView};
@@ -27,7 +28,7 @@ use crate::credentials::Credentials;
 use crate::identifier;
 use crate::store::{DELIVERY_PENDING, DeliveryRow, SealedText, Store, StoreError, WebhookRow};
 
-pub use decision::{OnceApprover, SignedBody, VerifiedCallback};
+pub use decision::{OnceApprover, SignedBody};
 pub use endpoint::GrantedHosts;
 pub use signature::{SIGNATURE_HEADER, TIMESTAMP_HEADER};
 
@@ -193,11 +194,9 @@ fn delivery_view(row: DeliveryRow) -> DeliveryView {
     }
 }
 
-fn parse_secret(text: String) -> Result<Secret, CallError> {
-    let is_valid = SECRET_CHARS.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
-    let secret = Secret::new(text.into_bytes());
-    if is_valid {
-        return Ok(secret);
+fn parse_secret(SecretText(text): SecretText) -> Result<Secret, CallError> {
+    if SECRET_CHARS.contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(Secret::new(text.as_bytes().to_vec()));
     }
     let message = format!(
         "`secret` has not {} to {} visible ASCII characters",

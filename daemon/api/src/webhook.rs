@@ -6,23 +6,24 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::approval::{ApprovalView, Choice};
+use crate::credential::SecretText;
 
 /// A webhook, as its owner writes it.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebhookRequest {
     /// The endpoint. The operator must have granted its host in `webhooks.hosts`.
     #[schema(max_length = 2000, example = "https://hooks.example.org/approvals")]
     pub url: String,
     /// The events. Default: `["approval"]`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     #[schema(value_type = Vec<WebhookEvent>, required = false)]
     pub events: Option<Vec<WebhookEvent>>,
     /// The key of the signatures, 16 to 256 visible ASCII characters. It is never returned. Left out, the webhook keeps its
     /// secret, and a new one gets a random secret.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = String, required = false, min_length = 16, max_length = 256)]
-    pub secret: Option<String>,
+    #[serde(default)]
+    #[schema(value_type = String, write_only, required = false, min_length = 16, max_length = 256)]
+    pub secret: Option<SecretText>,
 }
 
 /// A kind of events.

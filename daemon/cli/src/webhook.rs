@@ -4,7 +4,7 @@
 use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
 use serde_json::json;
-use toolgate_api::webhook::{DeliveryView, WebhookList, WebhookRequest, WebhookTested, WebhookView};
+use toolgate_api::webhook::{DeliveryView, WebhookList, WebhookTested, WebhookView};
 
 use super::client::{Client, escape};
 use super::document::text_from;
@@ -70,7 +70,7 @@ pub enum WebhookCommand {
 pub async fn run(command: WebhookCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     match command {
         WebhookCommand::Put { name, url, secret_file } => {
-            put(client, printer, &name, url, secret_file.as_deref()).await
+            put(client, printer, &name, &url, secret_file.as_deref()).await
         }
         WebhookCommand::List { organization } => {
             let path = format!("/v1/orgs/{}/webhooks", escape(&organization));
@@ -93,11 +93,13 @@ async fn put(
     client: &Client,
     printer: &mut Printer<'_>,
     name: &str,
-    url: String,
+    url: &str,
     secret_file: Option<&str>,
 ) -> Result<(), Failure> {
-    let secret = secret_file.map(text_from).transpose()?.map(|text| text.trim_end().to_owned());
-    let request = WebhookRequest { url, events: None, secret };
+    let mut request = json!({"url": url});
+    if let Some(file) = secret_file {
+        request["secret"] = json!(text_from(file)?.trim_end());
+    }
     let webhook: WebhookView = client.put(&path(name)?).json(&request).send().await?.body;
     let text = match &webhook.secret {
         Some(secret) => format!("webhook `{name}` is set; its secret, shown once: {secret}"),
