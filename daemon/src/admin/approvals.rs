@@ -73,6 +73,9 @@ impl Admin {
         let now_ms = now_ms();
         let parts = self.parts();
         check_other_principal(actor, &row)?;
+        if row.decided_ms.is_some() {
+            return Err(decided_already(&row));
+        }
         let decision = self.parse_decision(actor, &row, request, now_ms)?;
         let session = parts.sessions.find(&row.session);
         if decision.state == ApprovalState::Approved {
@@ -198,7 +201,10 @@ fn check_shape(request: &DecisionRequest, uses: u64) -> Result<(), CallError> {
     }
     if request.arguments_instead.is_some() && (request.arguments.is_some() || uses > 1) {
         let hint = "leave `arguments` and `uses` out: other arguments are for one call";
-        return Err(invalid("`arguments_instead` stands together with `arguments` or `uses`".to_owned(), hint));
+        return Err(invalid(
+            "`arguments_instead` stands together with `arguments` or `uses`".to_owned(),
+            hint,
+        ));
     }
     if uses == 0 || uses > USES_MAX {
         return Err(invalid(format!("`uses` is {uses}"), "allow 1 to 1000 calls"));

@@ -1,7 +1,7 @@
 //! Webhooks, and the decisions that come back from them (G18).
 
 use toolgate_api::approval::DecisionRequest;
-use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 use toolgate_api::webhook::{CallbackRequest, WebhookRequest, WebhookTested, WebhookView};
 
@@ -61,14 +61,8 @@ impl Admin {
         request: CallbackRequest,
         signed: SignedBody<'_>,
     ) -> Result<ApprovalRow, CallError> {
-        let webhooks = &self.parts().webhooks;
-        let callback = webhooks.verify_callback(approval, &request, signed, now_ms()).await?;
-        let actor = Actor { caller: &callback.caller, source };
-        if let Err(used) = webhooks.consume_callback(&callback, now_ms()).await {
-            // A replay is an attempt to decide, and recorded.
-            let action = actor.action(Some(&callback.organization), "approval.replay", approval);
-            return self.run_audited(action, async { Err(used) }).await;
-        }
+        let caller = self.parts().webhooks.verify_callback(approval, &request, signed, now_ms()).await?;
+        let actor = Actor { caller: &caller, source };
         let decision = DecisionRequest {
             decision: request.decision,
             reason: request.reason,
@@ -77,11 +71,7 @@ impl Admin {
             uses: None,
             expires_at: None,
         };
-        let decided = self.decide_approval_for(actor, approval, decision, request.approver.as_deref()).await;
-        if decided.as_ref().is_err_and(|error| error.error_type == ErrorType::Unavailable) {
-            webhooks.release_callback(&callback).await;
-        }
-        decided
+        self.decide_approval_for(actor, approval, decision, request.approver.as_deref()).await
     }
 
     /// Decides an approval as the person who followed its link.

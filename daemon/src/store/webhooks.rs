@@ -14,9 +14,12 @@ use crate::identifier;
 /// Most webhooks of an organization: one for each system that people decide in.
 const WEBHOOKS_PER_ORGANIZATION: i64 = 16;
 
-/// Most deliveries of an organization that wait. More come from an agent in a loop, or an endpoint that is long gone; the
-/// approvals can still be listed.
-const WAITING_PER_ORGANIZATION: i64 = 1_000;
+/// Most deliveries to a webhook that wait. More come from an agent in a loop, or an endpoint that is long gone; the approvals
+/// can still be listed.
+const WAITING_PER_WEBHOOK: i64 = 1_000;
+
+/// Ended deliveries of a webhook that are kept for its owner, beside those whose tokens can still decide.
+const KEPT_PER_WEBHOOK: i64 = 50;
 
 /// A stored webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,14 +210,15 @@ impl Store {
         Ok(())
     }
 
-    /// Ends the sending to a webhook, until it is replaced.
-    pub async fn disable_webhook(&self, id: &str, why: &str) -> Result<(), StoreError> {
-        sqlx::query("UPDATE webhooks SET disabled = $2 WHERE id = $1")
+    /// Ends the sending to a webhook, until it is replaced. Returns false if it was replaced or deleted since `version`.
+    pub async fn disable_webhook(&self, id: &str, version: u64, why: &str) -> Result<bool, StoreError> {
+        let done = sqlx::query("UPDATE webhooks SET disabled = $3 WHERE id = $1 AND version = $2")
             .bind(id)
+            .bind(to_sql(version))
             .bind(why)
             .execute(&self.writer)
             .await?;
-        Ok(())
+        Ok(done.rows_affected() == 1)
     }
 
     /// Lists at most `limit` webhooks whose secret is under another root key.
@@ -249,15 +253,23 @@ impl Store {
         Ok(sqlx::query_as(sql).bind(webhook).bind(i64::from(limit)).fetch_all(&self.readers).await?)
     }
 
-    /// Lists the deliveries whose time has come: of each organization at most `each`, the longest due first.
-    pub async fn due_deliveries(&self, now_ms: u64, each: u32) -> Result<Vec<DeliveryRow>, StoreError> {
+    /// Lists the deliveries whose time has come: at most `per_webhook` and `per_organization`. The webhooks of an organization
+    /// take turns, and so do the organizations.
+    pub async fn due_deliveries(
+        &self,
+        now_ms: u64,
+        per_webhook: u32,
+        per_organization: u32,
+    ) -> Result<Vec<DeliveryRow>, StoreError> {
         let rows = sqlx::query_as(
-            "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY organization ORDER BY next_ms, id) AS place \
-             FROM webhook_deliveries WHERE state = 'pending' AND next_ms <= $1) AS due \
-             WHERE place <= $2 ORDER BY next_ms, id",
+            "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY organization ORDER BY place, next_ms, id) AS turn \
+             FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY webhook ORDER BY next_ms, id) AS place \
+             FROM webhook_deliveries WHERE state = 'pending' AND next_ms <= $1) AS due WHERE place <= $2) AS turns \
+             WHERE turn <= $3 ORDER BY turn, next_ms, id",
         )
         .bind(to_sql(now_ms))
-        .bind(i64::from(each))
+        .bind(i64::from(per_webhook))
+        .bind(i64::from(per_organization))
         .fetch_all(&self.readers)
         .await?;
         Ok(rows)
@@ -274,8 +286,10 @@ impl Store {
         Ok(next.map(from_sql))
     }
 
-    /// Stores the result of a request: the delivery has ended in `state`, or is sent again at `next_ms`.
+    /// Stores the result of a request: the delivery has ended in `state`, or is sent again at `next_ms`. Deletes ended deliveries
+    /// of the webhook that are no longer kept.
     pub async fn note_delivery(&self, row: &DeliveryRow) -> Result<(), StoreError> {
+        let mut change = self.begin().await?;
         sqlx::query(
             "UPDATE webhook_deliveries SET state = $2, attempts = $3, next_ms = $4, error = $5, ended_ms = $6 \
              WHERE id = $1",
@@ -286,8 +300,12 @@ impl Store {
         .bind(to_sql(row.next_ms))
         .bind(&row.error)
         .bind(row.ended_ms.map(to_sql))
-        .execute(&self.writer)
+        .execute(&mut *change)
         .await?;
+        if row.ended_ms.is_some() {
+            forget_ended(&mut change, &row.webhook).await?;
+        }
+        change.commit().await?;
         Ok(())
     }
 
@@ -310,7 +328,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the delivery of a token, used or not.
+    /// Returns the delivery of a token.
     pub async fn delivery_of_token(
         &self,
         kind: TokenKind,
@@ -327,51 +345,6 @@ impl Store {
         .await?;
         Ok(row)
     }
-
-    /// Uses up the tokens of a kind of a delivery. Returns false if they were used before; atomic.
-    pub async fn use_delivery_token(
-        &self,
-        kind: TokenKind,
-        delivery: &str,
-        now_ms: u64,
-    ) -> Result<bool, StoreError> {
-        let sql = match kind {
-            TokenKind::Callback => {
-                "UPDATE webhook_deliveries SET callback_used_ms = $2 WHERE id = $1 AND callback_used_ms IS NULL"
-            }
-            TokenKind::Link => {
-                "UPDATE webhook_deliveries SET link_used_ms = $2 WHERE id = $1 AND link_used_ms IS NULL"
-            }
-        };
-        let done = sqlx::query(sql).bind(delivery).bind(to_sql(now_ms)).execute(&self.writer).await?;
-        Ok(done.rows_affected() == 1)
-    }
-
-    /// Gives back the callback token of a decision that could not be stored.
-    pub async fn release_callback_token(&self, delivery: &str) -> Result<(), StoreError> {
-        sqlx::query("UPDATE webhook_deliveries SET callback_used_ms = NULL WHERE id = $1")
-            .bind(delivery)
-            .execute(&self.writer)
-            .await?;
-        Ok(())
-    }
-
-    /// Deletes deliveries that ended long ago, unless their approval still waits for a decision.
-    pub async fn forget_deliveries(&self, before_ms: u64) -> Result<(), StoreError> {
-        let mut change = self.begin().await?;
-        sqlx::query(
-            "DELETE FROM webhook_deliveries WHERE state <> 'pending' AND created_ms < $1 \
-             AND approval NOT IN (SELECT id FROM approvals WHERE state = 'pending')",
-        )
-        .bind(to_sql(before_ms))
-        .execute(&mut *change)
-        .await?;
-        sqlx::query("DELETE FROM webhook_tokens WHERE delivery NOT IN (SELECT id FROM webhook_deliveries)")
-            .execute(&mut *change)
-            .await?;
-        change.commit().await?;
-        Ok(())
-    }
 }
 
 /// Adds a delivery of the event for each webhook of the organization, in the transaction of what it announces. Returns
@@ -382,25 +355,19 @@ pub(super) async fn announce(
     event: &str,
     now_ms: u64,
 ) -> Result<bool, StoreError> {
-    let webhooks: Vec<String> =
-        sqlx::query_scalar("SELECT id FROM webhooks WHERE organization = $1 AND disabled IS NULL")
-            .bind(organization)
-            .fetch_all(&mut **change)
-            .await?;
-    if webhooks.is_empty() {
-        return Ok(false);
-    }
-    let waiting: i64 = sqlx::query_scalar(
-        "SELECT COUNT(*) FROM webhook_deliveries WHERE organization = $1 AND state = 'pending'",
+    let webhooks: Vec<(String, i64)> = sqlx::query_as(
+        "SELECT id, (SELECT COUNT(*) FROM webhook_deliveries WHERE webhook = webhooks.id AND state = 'pending') \
+         FROM webhooks WHERE organization = $1 AND disabled IS NULL",
     )
     .bind(organization)
-    .fetch_one(&mut **change)
+    .fetch_all(&mut **change)
     .await?;
-    if waiting >= WAITING_PER_ORGANIZATION {
-        tracing::warn!(organization, approval, event, "not announced: too many deliveries of webhooks wait");
-        return Ok(false);
-    }
-    for webhook in &webhooks {
+    let mut is_announced = false;
+    for (webhook, waiting) in &webhooks {
+        if *waiting >= WAITING_PER_WEBHOOK {
+            tracing::warn!(organization, webhook, approval, event, "not announced: too many deliveries wait");
+            continue;
+        }
         sqlx::query(
             "INSERT INTO webhook_deliveries (id, organization, webhook, approval, event, state, attempts, \
              next_ms, created_ms) VALUES ($1, $2, $3, $4, $5, 'pending', 0, $6, $6)",
@@ -413,16 +380,36 @@ pub(super) async fn announce(
         .bind(to_sql(now_ms))
         .execute(&mut **change)
         .await?;
+        is_announced = true;
     }
-    Ok(true)
+    Ok(is_announced)
+}
+
+/// Deletes all but the last ended deliveries of a webhook, with their tokens, unless the tokens can still decide.
+async fn forget_ended(change: &mut StoreTransaction, webhook: &str) -> Result<(), StoreError> {
+    let forgotten: Vec<String> = sqlx::query_scalar(
+        "DELETE FROM webhook_deliveries WHERE webhook = $1 AND state <> 'pending' AND id NOT IN \
+         (SELECT id FROM webhook_deliveries WHERE webhook = $1 AND state <> 'pending' ORDER BY id DESC LIMIT $2) \
+         AND NOT EXISTS (SELECT 1 FROM approvals WHERE id = webhook_deliveries.approval AND state = 'pending') \
+         RETURNING id",
+    )
+    .bind(webhook)
+    .bind(KEPT_PER_WEBHOOK)
+    .fetch_all(&mut **change)
+    .await?;
+    for delivery in forgotten {
+        let sql = "DELETE FROM webhook_tokens WHERE delivery = $1";
+        sqlx::query(sql).bind(delivery).execute(&mut **change).await?;
+    }
+    Ok(())
 }
 
 /// Deletes the webhooks of an organization with everything about them.
 pub(super) async fn delete_of(change: &mut StoreTransaction, organization: &Name) -> Result<(), StoreError> {
     for sql in [
-        "DELETE FROM webhook_tokens WHERE delivery IN \
-         (SELECT id FROM webhook_deliveries WHERE organization = $1)",
-        "DELETE FROM webhook_deliveries WHERE organization = $1",
+        "DELETE FROM webhook_tokens WHERE delivery IN (SELECT webhook_deliveries.id FROM webhook_deliveries \
+         JOIN webhooks ON webhooks.id = webhook_deliveries.webhook WHERE webhooks.organization = $1)",
+        "DELETE FROM webhook_deliveries WHERE webhook IN (SELECT id FROM webhooks WHERE organization = $1)",
         "DELETE FROM webhooks WHERE organization = $1",
     ] {
         sqlx::query(sql).bind(organization.as_str()).execute(&mut **change).await?;
@@ -463,7 +450,7 @@ mod tests {
     async fn g18_an_approval_is_announced_to_each_webhook_once() {
         let (_folder, store) = store_with_acme().await;
         store.ask_for_approval(&asked("a0")).await.expect("without webhooks");
-        assert_eq!(store.due_deliveries(u64::MAX >> 1, 10).await.expect("rows"), []);
+        assert_eq!(store.due_deliveries(u64::MAX >> 1, 10, 10).await.expect("rows"), []);
         assert!(store.put_webhook(&webhook("one")).await.expect("stored"));
         assert!(!store.put_webhook(&webhook("one")).await.expect("replaced"));
         store.put_webhook(&webhook("two")).await.expect("stored");
@@ -471,32 +458,77 @@ mod tests {
         for _ in 0..2 {
             store.ask_for_approval(&asked("a1")).await.expect("asked");
         }
-        let due = store.due_deliveries(u64::MAX >> 1, 10).await.expect("rows");
+        let due = store.due_deliveries(u64::MAX >> 1, 10, 10).await.expect("rows");
         let events: Vec<_> = due.iter().map(|row| (row.approval.as_str(), row.event.as_str())).collect();
         assert_eq!(events, [("a1", "approval.created"), ("a1", "approval.created")]);
-        store.disable_webhook("w_two", "gone").await.expect("disabled");
+        assert!(!store.disable_webhook("w_two", 0, "gone").await.expect("replaced since"));
+        assert!(store.disable_webhook("w_two", 1, "gone").await.expect("disabled"));
         store.delete_webhook(&webhook("one").organization, &webhook("one").name).await.expect("deleted");
         store.ask_for_approval(&asked("a2")).await.expect("asked");
-        let due = store.due_deliveries(u64::MAX >> 1, 10).await.expect("rows");
+        let due = store.due_deliveries(u64::MAX >> 1, 10, 10).await.expect("rows");
         assert_eq!(due.iter().map(|row| row.approval.as_str()).collect::<Vec<_>>(), ["a1"]);
     }
 
     #[tokio::test]
-    async fn g18_tokens_of_a_delivery_are_used_once() {
+    async fn g18_a_token_is_of_one_delivery_and_kind() {
         let (_folder, store) = store_with_acme().await;
         store.put_webhook(&webhook("one")).await.expect("stored");
         store.ask_for_approval(&asked("a1")).await.expect("asked");
-        let delivery = store.due_deliveries(u64::MAX >> 1, 1).await.expect("rows").remove(0);
+        let delivery = store.due_deliveries(u64::MAX >> 1, 1, 1).await.expect("rows").remove(0);
         let tokens = [(TokenKind::Callback, "h1".to_owned()), (TokenKind::Link, "h2".to_owned())];
         store.add_delivery_tokens(&delivery.id, &tokens).await.expect("stored");
         assert_eq!(store.delivery_of_token(TokenKind::Link, "h1").await.expect("read"), None);
         let found = store.delivery_of_token(TokenKind::Callback, "h1").await.expect("read");
         assert_eq!(found.map(|row| row.id), Some(delivery.id.clone()));
-        let use_token = |kind| store.use_delivery_token(kind, &delivery.id, 5);
-        assert!(use_token(TokenKind::Callback).await.expect("used"));
-        assert!(!use_token(TokenKind::Callback).await.expect("refused"));
-        assert!(use_token(TokenKind::Link).await.expect("used"));
-        store.release_callback_token(&delivery.id).await.expect("released");
-        assert!(use_token(TokenKind::Callback).await.expect("used again"));
+    }
+
+    #[tokio::test]
+    async fn g18_a_webhook_whose_deliveries_wait_silences_no_other() {
+        let (_folder, store) = store_with_acme().await;
+        store.put_webhook(&webhook("dead")).await.expect("stored");
+        let mut change = store.begin().await.expect("a transaction");
+        for number in 0..WAITING_PER_WEBHOOK {
+            announce(&mut change, ("acme", &format!("a{number}")), "approval.created", 1)
+                .await
+                .expect("announced");
+        }
+        change.commit().await.expect("stored");
+        store.put_webhook(&webhook("other")).await.expect("stored");
+        store.ask_for_approval(&asked("new")).await.expect("asked");
+        let due = store.due_deliveries(u64::MAX >> 1, 4, 2).await.expect("rows");
+        let webhooks: Vec<&str> = due.iter().map(|row| row.webhook.as_str()).collect();
+        assert_eq!(webhooks, ["w_dead", "w_other"]);
+        assert_eq!(due[1].approval, "new");
+        let all = store.due_deliveries(u64::MAX >> 1, u32::MAX, u32::MAX).await.expect("rows");
+        assert_eq!(all.len(), 1_001, "the full one gets nothing more");
+    }
+
+    #[tokio::test]
+    async fn g18_the_last_ended_deliveries_are_kept_and_those_that_can_decide() {
+        let (_folder, store) = store_with_acme().await;
+        store.put_webhook(&webhook("one")).await.expect("stored");
+        store.ask_for_approval(&asked("waits")).await.expect("asked");
+        let mut change = store.begin().await.expect("a transaction");
+        for number in 0..=50 {
+            let approval = format!("a{number}");
+            announce(&mut change, ("acme", &approval), "approval.decided", 1_000 + number)
+                .await
+                .expect("announced");
+        }
+        change.commit().await.expect("stored");
+        for row in store.due_deliveries(u64::MAX >> 1, 100, 100).await.expect("rows") {
+            store
+                .add_delivery_tokens(&row.id, &[(TokenKind::Link, row.approval.clone())])
+                .await
+                .expect("stored");
+            let ended = DeliveryRow { state: "delivered".into(), ended_ms: Some(3), ..row };
+            store.note_delivery(&ended).await.expect("noted");
+        }
+        let kept = async |approval: &str| {
+            store.delivery_of_token(TokenKind::Link, approval).await.expect("read").is_some()
+        };
+        assert!(kept("waits").await && kept("a1").await);
+        assert!(!kept("a0").await);
+        assert_eq!(store.deliveries_of("w_one", 100).await.expect("rows").len(), 51);
     }
 }

@@ -1,9 +1,8 @@
-//! Decisions that come back from a webhook: signed callbacks, and links for one person. Both are bound to one approval and
-//! used once.
+//! Decisions that come back from a webhook: signed callbacks, and links for one person. Both are bound to one approval. An
+//! approval is decided once, in one transaction, so a token is used up exactly when its decision is stored.
 
 use toolgate_api::approval::ApprovalState;
 use toolgate_api::error::{CallError, ErrorType};
-use toolgate_api::name::Name;
 use toolgate_api::webhook::CallbackRequest;
 
 use super::signature::verify;
@@ -15,15 +14,6 @@ use crate::store::TokenKind;
 const CLOCK_SKEW_SECONDS: u64 = 5 * 60;
 /// Longest name of an approver that an endpoint asserts, in characters.
 const APPROVER_CHARS: usize = 200;
-
-/// A callback that is proven to be of a webhook.
-pub struct VerifiedCallback {
-    /// Decides for the webhook.
-    pub caller: Caller,
-    /// The organization of the webhook and of the approval.
-    pub organization: Name,
-    delivery: String,
-}
 
 /// The signed parts of a callback as they were sent.
 pub struct SignedBody<'a> {
@@ -54,7 +44,7 @@ impl OnceApprover {
 }
 
 impl Webhooks {
-    /// Verifies a callback about an approval.
+    /// Verifies a callback about an approval. Returns the caller that decides for the webhook.
     ///
     /// # Errors
     ///
@@ -66,7 +56,7 @@ impl Webhooks {
         request: &CallbackRequest,
         signed: SignedBody<'_>,
         now_ms: u64,
-    ) -> Result<VerifiedCallback, CallError> {
+    ) -> Result<Caller, CallError> {
         let parts = &*self.0;
         let delivery =
             parts.store.delivery_of_token(TokenKind::Callback, &token_hash(&request.token)).await?;
@@ -81,40 +71,20 @@ impl Webhooks {
             let message = format!("`approver` has more than {APPROVER_CHARS} characters");
             return Err(CallError::new(ErrorType::InvalidRequest, message, "shorten it"));
         }
-        let caller = Caller::of_webhook(&webhook.organization, &webhook.name);
-        Ok(VerifiedCallback { caller, organization: webhook.organization, delivery: delivery.id })
+        Ok(Caller::of_webhook(&webhook.organization, &webhook.name))
     }
 
-    /// Consumes the token of a callback.
+    /// Verifies the token of a link, which lets a person decide this approval alone.
     ///
     /// # Errors
     ///
-    /// `CONFLICT` for a token that was used.
-    pub async fn consume_callback(&self, callback: &VerifiedCallback, now_ms: u64) -> Result<(), CallError> {
-        let store = &self.0.store;
-        if store.use_delivery_token(TokenKind::Callback, &callback.delivery, now_ms).await? {
-            return Ok(());
-        }
-        Err(CallError::new(
-            ErrorType::Conflict,
-            "the token of this callback was used before",
-            "get the approval to see the decision; each delivery decides once",
-        ))
-    }
-
-    /// Gives back the token of a callback whose decision could not be stored, so that the endpoint can try again.
-    pub async fn release_callback(&self, callback: &VerifiedCallback) {
-        if let Err(error) = self.0.store.release_callback_token(&callback.delivery).await {
-            tracing::warn!(%error, delivery = callback.delivery, "the token of a callback cannot be released");
-        }
-    }
-
-    /// Consumes the token of a link, which lets a person decide this approval alone.
-    ///
-    /// # Errors
-    ///
-    /// `EXPIRED`, with the same text for a token that is unknown, used, of another approval, or of one that has ended.
-    pub async fn redeem(&self, approval: &str, token: &str, now_ms: u64) -> Result<OnceApprover, CallError> {
+    /// `EXPIRED`, with the same text for a token that is unknown, of another approval, or of one that is decided or has ended.
+    pub async fn verify_link(
+        &self,
+        approval: &str,
+        token: &str,
+        now_ms: u64,
+    ) -> Result<OnceApprover, CallError> {
         let parts = &*self.0;
         let delivery = parts.store.delivery_of_token(TokenKind::Link, &token_hash(token)).await?;
         let delivery = delivery.filter(|delivery| delivery.approval == approval).ok_or_else(no_link)?;
@@ -122,9 +92,6 @@ impl Webhooks {
         let row =
             parts.store.approval(approval, Some(&delivery.organization)).await.map_err(|_| no_link())?;
         if row.state != ApprovalState::Pending || row.expires_ms <= now_ms {
-            return Err(no_link());
-        }
-        if !parts.store.use_delivery_token(TokenKind::Link, &delivery.id, now_ms).await? {
             return Err(no_link());
         }
         let caller = Caller::of_webhook(&webhook.organization, &webhook.name);

@@ -32,8 +32,10 @@ const DELIVERY_HEADER: &str = "toolgate-delivery";
 const REQUEST_TIME: Duration = Duration::from_secs(10);
 /// Time for requests in progress when the daemon stops.
 const STOP_TIME: Duration = Duration::from_secs(12);
-/// Requests at once to the webhooks of one organization.
-const RUNNING_PER_ORGANIZATION: u32 = 4;
+/// Requests at once to one webhook.
+const RUNNING_PER_WEBHOOK: u32 = 4;
+/// Requests at once to the webhooks of one organization: one to each, as many as it can have.
+const RUNNING_PER_ORGANIZATION: u32 = 16;
 /// Requests at once to all webhooks: more than many organizations whose endpoints hang can use.
 const RUNNING: usize = 256;
 /// Longest wait, since the system clock may be set meanwhile.
@@ -42,10 +44,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const BACKOFF_MS: [u64; 6] = [1_000, 5_000, 30_000, 300_000, 1_800_000, 7_200_000];
 /// Time after which a delivery is given up.
 const GIVEN_UP_MS: u64 = 24 * 3_600_000;
-/// How long ended deliveries are kept for their owners: a week.
-const KEPT_MS: u64 = 7 * 24 * 3_600_000;
-/// Interval of the removal of old deliveries.
-const CLEANUP_MS: u64 = 3_600_000;
 
 /// Principal and source of audit records without a request.
 const PRINCIPAL: &str = "toolgate";
@@ -72,16 +70,8 @@ impl Webhooks {
     pub async fn run(self, stop: CancellationToken) {
         let mut running: JoinSet<String> = JoinSet::new();
         let mut in_flight: HashSet<String> = HashSet::new();
-        let mut cleaned_ms = 0;
         loop {
-            let now = now_ms();
-            if now.saturating_sub(cleaned_ms) > CLEANUP_MS {
-                cleaned_ms = now;
-                if let Err(error) = self.0.store.forget_deliveries(now.saturating_sub(KEPT_MS)).await {
-                    tracing::warn!(%error, "old deliveries of webhooks cannot be removed");
-                }
-            }
-            let wait = self.start_due(&mut running, &mut in_flight, now).await.unwrap_or_else(|error| {
+            let wait = self.start_due(&mut running, &mut in_flight, now_ms()).await.unwrap_or_else(|error| {
                 tracing::warn!(%error, "the deliveries of webhooks cannot be read");
                 LONGEST_WAIT
             });
@@ -113,8 +103,9 @@ impl Webhooks {
         in_flight: &mut HashSet<String>,
         now: u64,
     ) -> Result<Duration, StoreError> {
-        for delivery in self.0.store.due_deliveries(now, RUNNING_PER_ORGANIZATION).await? {
-            // Deliveries in flight are still due, and so have the first places of their organization.
+        let due = self.0.store.due_deliveries(now, RUNNING_PER_WEBHOOK, RUNNING_PER_ORGANIZATION);
+        for delivery in due.await? {
+            // Deliveries in flight are still due, and so have the first places of their webhook.
             if in_flight.len() >= RUNNING || !in_flight.insert(delivery.id.clone()) {
                 continue;
             }
@@ -138,23 +129,34 @@ impl Webhooks {
                     true => approval.expires_ms,
                     false => u64::MAX,
                 };
-                let sent = self.send_event(&webhook, *approval, &delivery).await;
-                (sent.unwrap_or_else(|error| TryResult::Failed(error.message)), until_ms)
+                let result = match self.send_event(&webhook, *approval, &delivery).await {
+                    Ok(TryResult::Gone) => self.disable(&webhook).await,
+                    Ok(result) => result,
+                    Err(error) => TryResult::Failed(error.message),
+                };
+                (result, until_ms)
             }
             Ok(Prepared::Dropped(why)) => (TryResult::Dropped(why), u64::MAX),
             Err(error) => (TryResult::Failed(error.message), u64::MAX),
         };
-        if matches!(result, TryResult::Gone) {
-            let why = "the endpoint answered 410; replace the webhook to send to it again";
-            if let Err(error) = self.0.store.disable_webhook(&delivery.webhook, why).await {
-                tracing::warn!(%error, "a webhook cannot be disabled");
-            }
-        }
         let noted = noted(delivery, result, until_ms, now_ms(), rand::random());
         if let Err(error) = self.0.store.note_delivery(&noted).await {
             // The delivery is sent again, and not at once, since the endpoint would be flooded.
             tracing::warn!(%error, delivery = noted.id, "the result of a delivery cannot be stored");
             tokio::time::sleep(LONGEST_WAIT).await;
+        }
+    }
+
+    /// Sends nothing more to a webhook, unless it was replaced since the request.
+    async fn disable(&self, webhook: &WebhookRow) -> TryResult {
+        let why = "the endpoint answered 410; replace the webhook to send to it again";
+        match self.0.store.disable_webhook(&webhook.id, webhook.version, why).await {
+            Ok(true) => TryResult::Gone,
+            Ok(false) => TryResult::Failed("the endpoint answered 410, and was replaced since".to_owned()),
+            Err(error) => {
+                tracing::warn!(%error, "a webhook cannot be disabled");
+                TryResult::Gone
+            }
         }
     }
 
@@ -217,12 +219,10 @@ impl Webhooks {
 
     /// Records that a request is sent. A request that cannot be recorded is not sent.
     async fn open_intent(&self, webhook: &WebhookRow, delivery: &DeliveryRow) -> Result<Entry, CallError> {
-        // The rest of a URL can be a secret, as in the webhooks of chats.
-        let host =
-            Url::parse(&read_document(webhook)?.url).ok().and_then(|url| Some(url.host_str()?.to_owned()));
+        let origin = origin(&read_document(webhook)?.url);
         let details = json!({
             "approval": delivery.approval, "event": delivery.event, "delivery": delivery.id,
-            "attempt": delivery.attempts.saturating_add(1), "host": host,
+            "attempt": delivery.attempts.saturating_add(1), "origin": origin,
         });
         let intent = self.0.audit.open_act(AdminRecord {
             organization: Some(webhook.organization.as_str().into()),
@@ -296,6 +296,11 @@ impl Webhooks {
 enum Prepared {
     Ready(WebhookRow, Box<ApprovalRow>),
     Dropped(&'static str),
+}
+
+/// Scheme, host and port of a URL. The rest can be a secret, as in the webhooks of chats.
+fn origin(url: &str) -> Option<String> {
+    Url::parse(url).ok().map(|url| url.origin().ascii_serialization())
 }
 
 fn result_of(status: StatusCode) -> TryResult {
@@ -378,6 +383,16 @@ mod tests {
         assert!((5_900..6_000).contains(&latest), "{latest}");
         let given_up = failed(20, u64::MAX, GIVEN_UP_MS - 1_000, 0);
         assert_eq!((given_up.state.as_str(), given_up.ended_ms), ("failed", Some(GIVEN_UP_MS - 1_000)));
+    }
+
+    #[test]
+    fn g18_the_record_of_a_request_has_no_path_and_query() {
+        let origin = |url| origin(url).unwrap();
+        assert_eq!(
+            origin("https://hooks.example.org/services/T0/B0/canary?token=canary"),
+            "https://hooks.example.org"
+        );
+        assert_eq!(origin("http://127.0.0.1:9000/canary"), "http://127.0.0.1:9000");
     }
 
     #[test]

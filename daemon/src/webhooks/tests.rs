@@ -1,5 +1,6 @@
 //! Links of deliveries, with a store and a root key. `tests/tests/gate/webhooks.rs` has a receiver.
 
+use toolgate_api::approval::ApprovalState;
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::token::Role;
 
@@ -8,7 +9,7 @@ use crate::audit::{Audit, AuditSettings};
 use crate::credentials::{CredentialSettings, RootKeySource, token_client};
 use crate::registry::Registry;
 use crate::store::testing::{pending_approval, store_with_acme};
-use crate::store::{ApprovalRow, TokenKind};
+use crate::store::{ApprovalRow, Decision, TokenKind};
 
 struct Fixture {
     _folder: tempfile::TempDir,
@@ -47,6 +48,19 @@ async fn fixture() -> Fixture {
     Fixture { _folder: folder, store, webhooks }
 }
 
+fn denial() -> Decision {
+    Decision {
+        state: ApprovalState::Denied,
+        uses: 0,
+        constraints: None,
+        arguments_instead: None,
+        reason: None,
+        decided_by: "webhook:chat".into(),
+        decided_ms: 20,
+        expires_ms: pending_approval("a1", "a1").expires_ms,
+    }
+}
+
 fn name(text: &str) -> Name {
     Name::parse(text).unwrap()
 }
@@ -56,7 +70,7 @@ impl Fixture {
     async fn announce(&self, id: &str) -> [String; 2] {
         let asked = ApprovalRow { binding: id.into(), ..pending_approval(id, id) };
         self.store.ask_for_approval(&asked).await.unwrap();
-        let due = self.store.due_deliveries(u64::MAX >> 1, 100).await.unwrap();
+        let due = self.store.due_deliveries(u64::MAX >> 1, 100, 100).await.unwrap();
         let delivery = due.into_iter().find(|delivery| delivery.approval == id).unwrap();
         let tokens = [random_text().unwrap(), random_text().unwrap()];
         for token in &tokens {
@@ -67,7 +81,7 @@ impl Fixture {
     }
 
     async fn refuses(&self, approval: &str, token: &str, now_ms: u64) -> bool {
-        let refused = self.webhooks.redeem(approval, token, now_ms).await;
+        let refused = self.webhooks.verify_link(approval, token, now_ms).await;
         refused.is_err_and(|error| error.error_type == ErrorType::Expired)
     }
 }
@@ -81,14 +95,17 @@ async fn g18_a_link_lets_one_person_decide_one_approval() {
         assert!(fixture.refuses(approval, token, 20).await, "{approval}");
     }
     assert!(fixture.refuses("a1", "no such token", 20).await);
-    let approver = fixture.webhooks.redeem("a1", &first, 20).await.unwrap();
+    let approver = fixture.webhooks.verify_link("a1", &first, 20).await.unwrap();
     assert!(approver.caller_for("a2").is_none());
     let caller = approver.caller_for("a1").unwrap();
     assert_eq!((&*caller.token_id, caller.role), ("webhook:chat", Role::Approver));
     assert_eq!(caller.organization, Some(name("acme")));
-    // The tokens of all tries of the delivery are used up.
+    // A daemon that was killed before the decision: the link still works, and so does that of another try.
+    fixture.webhooks.verify_link("a1", &first, 20).await.unwrap();
+    fixture.webhooks.verify_link("a1", &second, 20).await.unwrap();
+    assert!(fixture.store.decide_approval("a1", &denial()).await.unwrap());
     assert!(fixture.refuses("a1", &first, 20).await && fixture.refuses("a1", &second, 20).await);
-    fixture.webhooks.redeem("a2", &other, 20).await.unwrap();
+    fixture.webhooks.verify_link("a2", &other, 20).await.unwrap();
 }
 
 #[tokio::test]
@@ -99,7 +116,7 @@ async fn g18_a_link_ends_with_its_approval_and_its_webhook() {
     let [orphan, _] = fixture.announce("a3").await;
     let expires_ms = pending_approval("a1", "a1").expires_ms;
     assert!(fixture.refuses("a1", &expired, expires_ms).await);
-    fixture.webhooks.redeem("a1", &expired, expires_ms - 1).await.unwrap();
+    fixture.webhooks.verify_link("a1", &expired, expires_ms - 1).await.unwrap();
     fixture.store.withdraw_approval("a2").await.unwrap();
     assert!(fixture.refuses("a2", &withdrawn, 20).await);
     fixture.webhooks.delete(&name("acme"), &name("chat")).await.unwrap();

@@ -398,7 +398,7 @@ fn g18_an_endpoint_that_is_gone_gets_nothing_until_it_is_put_again() {
         hooks.upstream.answer(|_| upstream::answer(410, &[], b""));
         tenant.ask("c1");
         wait::until_true("the webhook to be disabled", || tenant.webhook()["state"] == "disabled");
-        assert_eq!(tenant.webhook()["deliveries"][0]["state"], "failed");
+        tenant.wait_for_delivery("the end", |delivery| delivery["state"] == "failed");
         tenant.session.call_as("c2", "call_pay_send", json!({"to": "eve", "amount": 1}));
         assert_eq!(tenant.webhook()["deliveries"].as_array().map(Vec::len), Some(1));
         hooks.upstream.answer(|_| upstream::answer(200, &[], b""));
