@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use toolgate_admission::{Approval, ApprovalBinding, ApprovalConstraints, Digest, Unapproved, Verdict};
 use toolgate_api::approval::{ApprovalState, ApprovalView};
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::hex;
 use toolgate_api::json::parse_strict;
 use toolgate_api::name::ToolId;
 use toolgate_sandbox::Component;
@@ -311,7 +312,7 @@ fn hash(binding: &ApprovalBinding) -> String {
         context.update(&(part.len() as u64).to_le_bytes());
         context.update(part.as_bytes());
     }
-    context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(context.finish().as_ref())
 }
 
 #[cfg(test)]

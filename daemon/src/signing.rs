@@ -15,6 +15,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
+use toolgate_api::hex;
 use zeroize::Zeroizing;
 
 use crate::audit;
@@ -211,8 +212,7 @@ impl PublicKey {
 
     /// The id of the key: the first 16 hexadecimal digits of its SHA-256.
     pub fn id(&self) -> String {
-        let sum = audit::sha256(&self.0).0;
-        sum.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(&audit::sha256(&self.0).0[..8])
     }
 }
 

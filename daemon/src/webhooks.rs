@@ -19,6 +19,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use serde::{Deserialize, Serialize};
 use toolgate_api::credential::SecretText;
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::hex;
 use toolgate_api::name::Name;
 use toolgate_api::webhook::{DeliveryView, WebhookEvent, WebhookRequest, WebhookView};
 use toolgate_sandbox::{HostClient, Secret};
@@ -217,7 +218,7 @@ fn random_text() -> Result<String, CallError> {
 
 /// The SHA-256 of a token in hexadecimal digits. A slow hash would add nothing, since tokens are not guessable.
 fn token_hash(token: &str) -> String {
-    digest(&SHA256, token.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(digest(&SHA256, token.as_bytes()).as_ref())
 }
 
 #[cfg(test)]

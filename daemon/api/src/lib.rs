@@ -14,6 +14,7 @@ pub mod dialect;
 pub mod error;
 pub mod grant;
 pub mod header;
+pub mod hex;
 pub mod json;
 pub mod limits;
 pub mod name;

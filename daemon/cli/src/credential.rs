@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use toolgate_api::credential::{ConnectView, CredentialView, DiscoveryRequest, DiscoveryView};
+use toolgate_api::hex;
 use toolgate_api::root_key::RootKeyRotated;
 
 use super::document::{document_from, text_from};
@@ -170,7 +171,7 @@ impl SecretSource {
             && let Ok(bytes) = std::fs::read(file)
             && bytes.len() == 32
         {
-            return Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect());
+            return Ok(hex::encode(&bytes));
         }
         self.require()
     }

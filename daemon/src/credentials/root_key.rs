@@ -12,6 +12,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ring::digest::{Context, SHA256};
 use ring::rand::{SecureRandom, SystemRandom};
+use toolgate_api::hex;
 use toolgate_sandbox::Secret;
 use zeroize::Zeroizing;
 
@@ -71,7 +72,7 @@ impl RootKey {
     pub fn read_text(written: &[u8]) -> Result<Self, InvalidRootKey> {
         let text = written.trim_ascii();
         let bytes = match text.len() {
-            64 => from_hexadecimal(text).ok_or(InvalidRootKey)?,
+            64 => hex::decode(text).map(Zeroizing::new).ok_or(InvalidRootKey)?,
             44 => Zeroizing::new(BASE64_STANDARD.decode(text).map_err(|_| InvalidRootKey)?),
             _ => return Err(InvalidRootKey),
         };
@@ -87,26 +88,16 @@ impl RootKey {
     }
 }
 
-fn from_hexadecimal(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let pairs = text.chunks_exact(2).map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?));
-    pairs.collect::<Option<Vec<u8>>>().map(Zeroizing::new)
-}
-
 impl RootKeyId {
     /// Parses 16 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
-        if text.len() != 2 * ID_BYTES {
-            return None;
-        }
-        let bytes = from_hexadecimal(text.as_bytes())?;
-        bytes.as_slice().try_into().ok().map(Self)
+        hex::decode(text.as_bytes())?.try_into().ok().map(Self)
     }
 }
 
 impl fmt::Display for RootKeyId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+        out.write_str(&hex::encode(&self.0))
     }
 }
 

@@ -10,6 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest;
 use ring::rand::{SecureRandom, SystemRandom};
+use toolgate_api::hex;
 
 const PREFIX: &str = "tg_";
 const ID_BYTES: usize = 8;
@@ -32,7 +33,7 @@ impl Secret {
         let mut id = [0; ID_BYTES];
         let mut bytes = [0; SECRET_BYTES];
         random.fill(&mut id).and_then(|()| random.fill(&mut bytes)).ok()?;
-        Some(Self { id: to_hex(&id), bytes })
+        Some(Self { id: hex::encode(&id), bytes })
     }
 
     /// Parses a token from a request.
@@ -81,23 +82,12 @@ impl TokenHash {
     }
 
     pub fn to_hex(self) -> String {
-        to_hex(&self.0)
+        hex::encode(&self.0)
     }
 
     pub fn from_hex(text: &str) -> Option<Self> {
-        let mut hash = [0; 32];
-        if text.len() != 64 || !text.is_ascii() {
-            return None;
-        }
-        for (byte, digits) in hash.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-        }
-        Some(Self(hash))
+        hex::decode(text.as_bytes())?.try_into().ok().map(Self)
     }
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

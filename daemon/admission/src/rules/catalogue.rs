@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use toolgate_api::descriptor::Hints;
 use toolgate_api::grant::Grant;
+use toolgate_api::hex;
 use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::name::{CalledKey, Namespace, ToolId};
 
@@ -41,8 +42,7 @@ impl Digest {
 
     /// Formats a SHA-256 hash.
     pub fn from_sha256(hash: [u8; 32]) -> Self {
-        let digits: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        Self(format!("sha256:{digits}").into())
+        Self(format!("sha256:{}", hex::encode(&hash)).into())
     }
 
     /// The hexadecimal digits without the prefix, which file names have.

@@ -10,6 +10,7 @@ use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use toolgate_api::error::ErrorType;
+use toolgate_api::hex;
 use toolgate_api::nearest;
 use toolgate_api::read::Object;
 use toolgate_api::text::{escape_for_display, hidden_character};
@@ -124,7 +125,7 @@ impl Calls {
         }
         let derived = |number: usize| {
             let hash = audit::sha256(format!("{number} {given}").as_bytes()).0;
-            format!("h_{}", hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>())
+            format!("h_{}", hex::encode(&hash[..16]))
         };
         (0..).map(derived).find(|id| !self.ids.contains(id)).unwrap_or_else(|| identifier::fresh("c"))
     }
