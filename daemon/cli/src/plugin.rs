@@ -3,6 +3,7 @@
 mod approve;
 mod key;
 mod load;
+mod signature;
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -22,6 +23,7 @@ use super::print::{Printer, cell, word};
 use approve::ApproveOptions;
 use key::KeyCommand;
 pub use load::LoadOptions;
+pub use signature::{find_signature, read_signature, signature_beside};
 
 /// Examples of the subcommands.
 pub const EXAMPLES: &str = "\
@@ -255,13 +257,18 @@ pub fn capabilities_text(capabilities: &CapabilitiesView) -> String {
 
 /// Reads the component from a file.
 pub fn read_component(file: &Path) -> Result<Vec<u8>, Failure> {
-    let cannot = |reason: String| {
-        let hint = "give the component that `cargo build --target wasm32-wasip2 --release` made";
-        Failure::new(format!("cannot read `{}`: {reason}", file.display()), hint)
-    };
+    read_limited(
+        file,
+        FILE_BYTES,
+        "give the component that `cargo build --target wasm32-wasip2 --release` made",
+    )
+}
+
+fn read_limited(file: &Path, limit_bytes: u64, hint: &str) -> Result<Vec<u8>, Failure> {
+    let cannot = |reason: String| Failure::new(format!("cannot read `{}`: {reason}", file.display()), hint);
     let bytes = file.metadata().map_err(|error| cannot(error.to_string()))?.len();
-    if bytes > FILE_BYTES {
-        return Err(cannot(format!("it is larger than {} MiB", FILE_BYTES >> 20)));
+    if bytes > limit_bytes {
+        return Err(cannot(format!("it has more than {limit_bytes} bytes")));
     }
     std::fs::read(file).map_err(|error| cannot(error.to_string()))
 }

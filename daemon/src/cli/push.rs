@@ -1,13 +1,12 @@
 //! `toolgate plugin push`: puts a plugin file into an OCI registry. No daemon is needed.
 
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use toolgate_cli::plugin::read_component;
+use toolgate_cli::plugin::{find_signature, read_component};
 use toolgate_cli::{Failure, Printer};
 use toolgate_sandbox::{HostClient, HostClientSettings};
 
@@ -40,7 +39,7 @@ pub struct PushOptions {
 pub async fn run(options: PushOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let PushOptions { file, reference, username, password_file, plain_http, ca_file } = options;
     let component = read_component(&file)?;
-    let signature = read_signature(&file)?;
+    let signature = find_signature(&file)?;
     let login = match username.zip(password_file) {
         Some((username, path)) => {
             let password = read_password(&path).map_err(|error| {
@@ -66,18 +65,4 @@ pub async fn run(options: PushOptions, printer: &mut Printer<'_>) -> Result<(), 
         &json!({"reference": reference.to_string(), "digest": digest.as_str(), "signed": signed}),
         &line,
     )?)
-}
-
-/// Reads the signature beside a plugin file, if there is one.
-fn read_signature(file: &Path) -> Result<Option<Vec<u8>>, Failure> {
-    let mut path = file.as_os_str().to_owned();
-    path.push(".sig");
-    match std::fs::read(&path) {
-        Ok(signature) => Ok(Some(signature)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => {
-            let message = format!("cannot read the signature in `{}`: {error}", Path::new(&path).display());
-            Err(Failure::new(message, "make it readable, or remove it to push without a signature"))
-        }
-    }
 }

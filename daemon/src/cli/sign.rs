@@ -1,21 +1,19 @@
 //! `toolgate plugin keygen`, `sign` and `verify`: signatures of plugin files, without a daemon.
 
 use std::fs::OpenOptions;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde_json::json;
 use toolgate_admission::Descriptor;
 use toolgate_api::error::ErrorType;
-use toolgate_cli::plugin::read_component;
+use toolgate_cli::plugin::{read_component, read_signature, signature_beside};
 use toolgate_cli::{Failure, Printer};
 
 use crate::harness::{CompileTools, PluginHarness, UserCache};
 use crate::plugins::digest_of;
-use crate::signing::{
-    ENVELOPE_BYTES, Envelope, KeyFileError, PublicKey, SignatureError, SigningKey, Statement,
-};
+use crate::signing::{Envelope, KeyFileError, PublicKey, SignatureError, SigningKey, Statement};
 
 pub const EXAMPLES: &str = "
   toolgate plugin keygen acme.key
@@ -95,7 +93,7 @@ pub async fn sign(options: &Sign, printer: &mut Printer<'_>) -> Result<(), Failu
         publisher,
         digest: digest_of(&file).to_string(),
     };
-    let out = options.out.clone().unwrap_or_else(|| beside(&options.file));
+    let out = options.out.clone().unwrap_or_else(|| signature_beside(&options.file));
     write(&out, &statement.sign(&key))?;
     let Statement { namespace, version, publisher, .. } = &statement;
     let line = format!("`{namespace}` {version} of `{publisher}` is signed in `{}`", out.display());
@@ -106,8 +104,8 @@ pub async fn sign(options: &Sign, printer: &mut Printer<'_>) -> Result<(), Failu
 pub fn verify(options: &Verify, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let file = read_component(&options.file)?;
     let key = PublicKey::parse(&options.public_key).map_err(signature_failure)?;
-    let signature = options.signature.clone().unwrap_or_else(|| beside(&options.file));
-    let envelope = Envelope::parse(&read(&signature)?).map_err(signature_failure)?;
+    let signature = options.signature.clone().unwrap_or_else(|| signature_beside(&options.file));
+    let envelope = Envelope::parse(&read_signature(&signature)?).map_err(signature_failure)?;
     if !envelope.is_signed_by(&key) {
         let hint = "give the key of its publisher, or get the file and its signature again";
         return Err(Failure::new(format!("the signature is not by the key {}", key.id()), hint));
@@ -122,29 +120,11 @@ pub fn verify(options: &Verify, printer: &mut Printer<'_>) -> Result<(), Failure
     Ok(printer.result(&statement, &line)?)
 }
 
-fn beside(file: &Path) -> PathBuf {
-    let mut beside = file.to_owned().into_os_string();
-    beside.push(".sig");
-    beside.into()
-}
-
 fn write(out: &Path, envelope: &str) -> Result<(), Failure> {
     let opened = OpenOptions::new().write(true).create(true).truncate(true).open(out);
     opened.and_then(|mut file| writeln!(file, "{envelope}")).map_err(|error| {
         Failure::new(format!("cannot write `{}`: {error}", out.display()), "name another file with `--out`")
     })
-}
-
-fn read(file: &Path) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    // One byte more than may be: a longer one is refused by its length.
-    let most = ENVELOPE_BYTES as u64 + 1;
-    let opened = std::fs::File::open(file).and_then(|file| file.take(most).read_to_end(&mut bytes));
-    opened.map_err(|error| {
-        let hint = "name the file of `toolgate plugin sign` with `--signature`";
-        Failure::new(format!("cannot read `{}`: {error}", file.display()), hint)
-    })?;
-    Ok(bytes)
 }
 
 fn key_failure(error: KeyFileError) -> Failure {

@@ -12,14 +12,11 @@ use toolgate_api::plugin::{
 };
 
 use super::approve::{ask_for_consent, print_differences};
-use super::{asks, path_in, read_component, show};
+use super::{asks, find_signature, path_in, read_component, read_signature, show};
 use crate::client::Client;
 use crate::document;
 use crate::failure::Failure;
 use crate::print::Printer;
-
-/// Most bytes of a signature that are read; the daemon takes fewer.
-const SIGNATURE_BYTES: u64 = 64 * 1024;
 
 #[derive(Args, Default)]
 pub struct LoadOptions {
@@ -97,7 +94,7 @@ impl Upload {
             Some(source) => Body::Registry(RegistryLoad { source: source.to_owned() }),
             None => Body::File(read_component(file)?.into()),
         };
-        let signature = signature_file(options).map(|file| read_signature(&file)).transpose()?;
+        let signature = signature(options)?.map(|envelope| STANDARD.encode(envelope));
         let (organization, canary) = (options.organization.clone(), options.canary);
         Ok(Self { namespace, organization, canary, body, signature })
     }
@@ -169,26 +166,13 @@ fn hints_line(tool: &ToolView) -> String {
     format!("{}: {}", tool.wire_name, words.join(", "))
 }
 
-/// The file with the signature: the given one, or the one beside the component.
-fn signature_file(options: &LoadOptions) -> Option<PathBuf> {
-    if options.signature.is_some() || reference(&options.file).is_some() {
-        return options.signature.clone();
+/// The given signature, or the one beside the component.
+fn signature(options: &LoadOptions) -> Result<Option<Vec<u8>>, Failure> {
+    match &options.signature {
+        Some(file) => read_signature(file).map(Some),
+        None if reference(&options.file).is_some() => Ok(None),
+        None => find_signature(&options.file),
     }
-    let mut beside = options.file.clone().into_os_string();
-    beside.push(".sig");
-    Some(PathBuf::from(beside)).filter(|beside| beside.exists())
-}
-
-fn read_signature(file: &Path) -> Result<String, Failure> {
-    let cannot = |reason: String| {
-        let hint = "give the file that `toolgate plugin sign` wrote";
-        Failure::new(format!("cannot read `{}`: {reason}", file.display()), hint)
-    };
-    let bytes = file.metadata().map_err(|error| cannot(error.to_string()))?.len();
-    if bytes > SIGNATURE_BYTES {
-        return Err(cannot("it is too large for a signature".to_owned()));
-    }
-    Ok(STANDARD.encode(std::fs::read(file).map_err(|error| cannot(error.to_string()))?))
 }
 
 /// The reference to a plugin in a registry, if it is none to a file.
