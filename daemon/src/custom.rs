@@ -18,14 +18,14 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
-use toolgate_admission::{Catalogue, Digest, Plugin, Rules};
+use toolgate_admission::{Catalogue, Descriptor, Digest, Plugin, Rules};
 use toolgate_api::custom_tool::CustomToolView;
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
-use toolgate_api::grant::{Capabilities, Grant};
+use toolgate_api::grant::Grant;
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::Name;
-use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument, ServerBinding};
+use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument, RedactSettings, ServerBinding};
 use toolgate_sandbox::Component;
 
 use crate::call::RequestedCall;
@@ -117,6 +117,7 @@ impl CustomTools {
         origin: &Origin,
     ) -> Result<(WriteResult, CustomToolView), CallError> {
         let definition = ParsedDefinition::parse(body)?;
+        self.0.registry.wait_for_asserted(Some(&key.organization)).await;
         self.check_place(key)?;
         self.check_precondition(key, precondition).await?;
         let found = match definition.kind == DefinitionKind::Mcp
@@ -149,6 +150,7 @@ impl CustomTools {
     /// Deletes a tool.
     pub async fn remove(&self, key: &ToolKey, precondition: &Precondition) -> Result<(), CallError> {
         let document = DocumentKey::Tool(key.clone());
+        self.0.registry.wait_for_asserted(Some(&key.organization)).await;
         let _in_order = self.in_order(key).await;
         let _checked = self.check_assertions(key, None).await?;
         self.0.store.delete_document(&document, precondition, now_ms()).await?;
@@ -168,17 +170,29 @@ impl CustomTools {
         precondition: &Precondition,
     ) -> Result<WriteResult, CallError> {
         let _in_order = self.in_order(key).await;
+        let plugin = self.under_grant(key, Arc::new(grant));
+        let _checked = match &plugin {
+            Some(plugin) => Some(self.check_assertions(key, Some(&**plugin)).await?),
+            None => None,
+        };
         let document = DocumentKey::ToolGrant(key.clone());
         let written = self.0.store.put_document(&document, body, precondition, now_ms()).await?;
-        if let Some(plugin) = self.plugin(key) {
-            self.serve(key, Some(Plugin { granted: Arc::new(grant), ..Plugin::clone(&plugin) }));
+        if plugin.is_some() {
+            self.0.registry.serve_to(&key.organization, &key.namespace, plugin);
         }
         Ok(written)
     }
 
-    /// Returns the capabilities that a tool requests.
-    pub fn requested_capabilities(&self, key: &ToolKey) -> Option<Capabilities> {
-        Some(self.plugin(key)?.descriptor.capabilities.clone())
+    /// The served plugin under another grant. A definition describes its tools, so descriptions in a grant count only for
+    /// a plugin that the organization loaded.
+    fn under_grant(&self, key: &ToolKey, granted: Arc<Grant>) -> Option<Arc<Plugin<Component>>> {
+        let owned = self.0.plugins.owned_under(key, &granted);
+        owned.or_else(|| Some(Arc::new(Plugin { granted, ..Plugin::clone(&*self.plugin(key)?) })))
+    }
+
+    /// Returns the descriptor of a served tool.
+    pub fn descriptor(&self, key: &ToolKey) -> Option<Arc<Descriptor>> {
+        Some(Arc::clone(&self.plugin(key)?.descriptor))
     }
 
     /// Fetches the current tools of a mounted server. A difference from the consented tools waits for consent.
@@ -203,6 +217,7 @@ impl CustomTools {
 
     /// Consents to the waiting tools, if `digest` identifies them.
     pub async fn approve(&self, key: &ToolKey, digest: &str) -> Result<CustomToolView, CallError> {
+        self.0.registry.wait_for_asserted(Some(&key.organization)).await;
         let _in_order = self.in_order(key).await;
         let (definition, mount) = self.read_mount(key).await?;
         let mount = mount.with_consent(key, digest)?;
@@ -559,10 +574,12 @@ fn alone(
         server_binding: ServerBinding::Optional,
         ..PlatformDocument::clone(snapshot.policy())
     };
+    let redact = RedactSettings { emails: snapshot.redacts_emails(organization) };
+    let policy = OrgDocument { redact, ..OrgDocument::allow_all() };
     Rules::compile(
         Arc::new(catalogue),
         platform,
-        OrgDocument::allow_all(),
+        policy,
         snapshot.connected_integrations(organization),
         AgentDocument::allow_all(),
     )

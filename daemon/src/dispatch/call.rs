@@ -55,7 +55,7 @@ impl Dispatcher {
                 let looking_up = scopeguard::guard(running, RunningCall::withdraw);
                 let mut began_ms = None;
                 if session.restored && !call.id_is_new {
-                    match Box::pin(self.earlier_answer(session, &call, sha256)).await {
+                    match Box::pin(self.earlier_answer(session, &call, sha256, origin)).await {
                         Ok(began) => began_ms = began,
                         Err(known) => return *known,
                     }
@@ -116,9 +116,10 @@ impl Dispatcher {
     /// again; otherwise the start of a call that waited for an approval.
     async fn earlier_answer(
         &self,
-        session: &Session,
+        session: &Arc<Session>,
         call: &RequestedCall,
         sha256: audit::Sha256,
+        origin: &Origin,
     ) -> Result<Option<u64>, Box<CallAnswer>> {
         let answer = |outcome: CallOutcome| Err(Box::new(outcome.into()));
         let (setup, audit) = (&session.setup, &self.0.audit);
@@ -140,7 +141,7 @@ impl Dispatcher {
             .as_ref()
             .is_none_or(|intent| *intent.wire_name == *call.tool && intent.arguments_sha256 == sha256);
         if !is_same {
-            return answer(CallOutcome::of_error(call, id_reused(&call.id)));
+            return Err(Box::new(self.unopened(session, call, origin, id_reused(&call.id))));
         }
         // A call that was given up in the queue has not run, and is decided again.
         if is_given_up(&row) {
