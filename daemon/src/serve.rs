@@ -91,7 +91,7 @@ pub struct RunningDaemon {
     app: App,
     stop: CancellationToken,
     shutdown: CancellationToken,
-    tasks: [JoinHandle<()>; 10],
+    tasks: [JoinHandle<()>; 11],
     exporter: Option<ExporterTask>,
     folder: DataFolder,
     /// Removes the file of a Unix socket when it is dropped.
@@ -229,6 +229,7 @@ impl PreparedDaemon {
         let counting = tokio::spawn(dispatcher.store_quota_use_until(stop.clone()));
         let fetching = self.fetch_issuer_keys(access_tokens.clone(), stop.clone())?;
         let judging = tokio::spawn(admin.clone().judge_canaries_until(stop.clone()));
+        let asserting = tokio::spawn(admin.clone().watch_assertions_until(stop.clone()));
         let announcing = tokio::spawn(admin.parts().webhooks.clone().run(stop.clone()));
         let (background, registries) = (TaskTracker::new(), self.registries()?);
         let organization_registries = Some(self.organization_registries(&admin.parts().credentials));
@@ -249,8 +250,10 @@ impl PreparedDaemon {
         });
         service.serve(app.clone());
         failure.disarm();
-        let tasks =
-            [serving, sweeper, refreshing, compiling, metrics, counting, fetching, judging, watching, announcing];
+        let tasks = [
+            serving, sweeper, refreshing, compiling, metrics, counting, fetching, judging, watching, announcing,
+            asserting,
+        ];
         let exporter = exporter.map(Exporter::start);
         let _socket = socket;
         Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, exporter, folder, _socket })
@@ -726,13 +729,14 @@ fn listener_settings(config: &Config) -> ListenerSettings {
     }
 }
 
-/// Loads the data keys of organizations. One that cannot be unwrapped opens nothing, as if its organization's data were deleted.
+/// Loads the data keys of organizations. One that cannot be unwrapped opens nothing, and no arguments of its organization are
+/// recorded, until its key file is back or the organization's data is deleted.
 async fn load_data_keys(store: &Store, path: &std::path::Path) -> Result<DataKeys> {
     let keys = DataKeys::new(keys::read_or_generate(path)?);
     for row in store.organization_keys().await? {
         let OrganizationKeyRow { organization, id, wrapped, .. } = row;
         if let Err(error) = keys.insert(organization.as_str(), &WrappedKey { id, wrapped }) {
-            tracing::error!(%organization, %error, "the data key of an organization cannot be used: was `keys/data.key` replaced? Its arguments in the audit log cannot be read");
+            tracing::error!(%organization, %error, "the data key of an organization cannot be used: was `keys/data.key` replaced? Its arguments in the audit log cannot be read, and new ones are not recorded. Put the file back, or give the data up with `toolgate org delete-data`");
         }
     }
     Ok(keys)

@@ -75,7 +75,10 @@ impl Admin {
             return Ok(());
         };
         let key = generate(keys, organization)?;
-        self.parts().store.put_organization_key(&row(organization, &key)).await?;
+        // A stored key that cannot be used now is kept: its key file may come back, and what it encrypts with it.
+        if !self.parts().store.add_organization_key(&row(organization, &key)).await? {
+            return Ok(());
+        }
         keys.insert(organization.as_str(), &key).map_err(unusable)
     }
 

@@ -19,7 +19,8 @@ use super::folder::{Folder, remove_if_there};
 use super::index::{integer, options};
 use super::reader::Reader;
 use super::record::{AdminRecord, Anchor, Sha256};
-use super::{Audit, blocking, now_ms, unreadable};
+use super::{Audit, blocking, unreadable};
+use crate::clock::steady_unix_ms;
 
 /// Action of the record of a cut.
 pub const CUT_ACTION: &str = "audit.cut";
@@ -44,9 +45,10 @@ impl Retention {
 }
 
 impl Audit {
-    /// Cuts the segments that `retention` does not keep. Returns the number of records that were cut.
+    /// Cuts the segments that `retention` does not keep. Returns the number of records that were cut: none while the log is
+    /// verified or exported, which may take long; the next try comes soon.
     pub async fn cut_old(&self, retention: Retention) -> Result<u64, AuditError> {
-        let _cutting = self.log.cutting.write().await;
+        let Ok(_cutting) = self.log.cutting.try_write() else { return Ok(0) };
         let (log, before) = (&self.log, self.cut()?);
         if let Some(cut) = before {
             // A cut that was interrupted may have left rows.
@@ -57,7 +59,7 @@ impl Audit {
         }
         let durable = log.progress.durable();
         let folder = log.folder.clone();
-        let planned = blocking(move || plan(&folder, retention, durable, before, now_ms())).await?;
+        let planned = blocking(move || plan(&folder, retention, durable, before, steady_unix_ms())).await?;
         let Some(cut) = planned else { return Ok(0) };
         // What is not indexed yet could not be counted as usage any more.
         log.index.catch_up(cut.last_sequence).await?;

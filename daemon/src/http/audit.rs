@@ -6,11 +6,10 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, timeout_at};
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use toolgate_admission::Layer;
 use toolgate_api::audit::AuditPage;
@@ -174,7 +173,7 @@ pub struct ExportParameters {
     #[serde(default, deserialize_with = "super::extract::time_ms")]
     #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
     after: Option<u64>,
-    /// Go on with new records as they become durable, until the token is revoked or the daemon stops. Without `after`, only
+    /// Go on with new records as they become durable, until the token ends or the daemon stops. Without `after`, only
     /// new records.
     #[serde(default)]
     #[param(required = false)]
@@ -230,13 +229,13 @@ pub async fn export(
         changes: follow.then_some(changes),
         reads: follow_interval(),
         sent: Instant::now(),
-        revoked: caller.revoked.clone(),
         pending,
     };
     let lines = stream::unfold(export, |mut export| async move {
         let lines = export.next().await?;
         Some((lines, export))
     });
+    let lines = lines.take_until(caller.wait_for_end());
     let headers = [(header::CONTENT_TYPE, "application/jsonl"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, Body::from_stream(lines)).into_response())
 }
@@ -259,7 +258,6 @@ struct ExportStream {
     reads: Interval,
     /// When the last lines were sent.
     sent: Instant,
-    revoked: CancellationToken,
     /// Closed when the daemon stops; empty once its calls have ended.
     pending: TaskTracker,
 }
@@ -269,9 +267,6 @@ impl ExportStream {
     async fn next(&mut self) -> Option<std::io::Result<Vec<u8>>> {
         loop {
             let mut exporter = self.exporter.take()?;
-            if self.revoked.is_cancelled() {
-                return None;
-            }
             let goal = self.goal;
             let reading =
                 tokio::task::spawn_blocking(move || exporter.read(goal).map(|lines| (exporter, lines)));
@@ -293,8 +288,6 @@ impl ExportStream {
             let Some(changes) = &mut self.changes else { return Some(Ok(exporter.end())) };
             let keep_alive = self.sent + KEEP_ALIVE;
             tokio::select! {
-                biased;
-                () = self.revoked.cancelled() => return None,
                 _ = timeout_at(keep_alive, changes.changed()) => {}
                 () = self.pending.wait() => return Some(Ok(exporter.end())),
             }

@@ -1,6 +1,6 @@
 //! Events over HTTP, as a stream of server-sent events (WHATWG HTML, section 9.2).
 //!
-//! A stream ends when its token is revoked or the daemon stops, and a stream of a session or a call when the session ends;
+//! A stream ends when its token ends or the daemon stops, and a stream of a session or a call when the session ends;
 //! the last events of running calls come first. A subscriber that lags behind gets an event `dropped` with the number of
 //! missed events, and continues from there.
 
@@ -13,7 +13,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -46,7 +46,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
     responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream")))),
 )]
 pub async fn all(State(app): State<App>, Authenticated(caller): Authenticated) -> Result<Response, Problem> {
-    follow(&app, Scope::All, Filter::Everything, caller.revoked.clone())
+    follow(&app, Scope::All, Filter::Everything, &caller)
 }
 
 /// Stream the events of an organization.
@@ -63,7 +63,7 @@ pub async fn of_organization(
     Path(organization): Path<String>,
 ) -> Result<Response, Problem> {
     let organization = own_organization(&app, &caller, &organization)?;
-    follow(&app, Scope::Organization(organization), Filter::Everything, caller.revoked.clone())
+    follow(&app, Scope::Organization(organization), Filter::Everything, &caller)
 }
 
 /// Stream the events of a session.
@@ -81,7 +81,7 @@ pub async fn of_session(
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let scope = Scope::Organization(session.setup.organization.clone());
-    follow(&app, scope, Filter::Session(session), caller.revoked.clone())
+    follow(&app, scope, Filter::Session(session), &caller)
 }
 
 /// Streams the events of these calls as they happen, and then the response as the event `answer`. The calls are
@@ -269,16 +269,15 @@ impl Filter {
     }
 }
 
-/// Streams events from now on, until the token is revoked or the last event was sent.
-fn follow(app: &App, scope: Scope, filter: Filter, revoked: CancellationToken) -> Result<Response, Problem> {
+/// Streams events from now on, until the token ends or the last event was sent.
+fn follow(app: &App, scope: Scope, filter: Filter, caller: &Caller) -> Result<Response, Problem> {
     let (subscriber, pending) = (subscribe(app, scope)?, app.dispatcher().parts().events.pending().clone());
     let events = stream::unfold((subscriber, filter), move |(mut subscriber, filter)| {
-        let (revoked, pending) = (revoked.clone(), pending.clone());
+        let pending = pending.clone();
         async move {
             loop {
                 let text = tokio::select! {
                     biased;
-                    () = revoked.cancelled() => return None,
                     received = timeout(KEEP_ALIVE, subscriber.next()) => filter.text_or_keep_alive(received),
                     () = filter.last_event(&pending) => match subscriber.try_next() {
                         Some(received) => filter.text(received),
@@ -293,7 +292,7 @@ fn follow(app: &App, scope: Scope, filter: Filter, revoked: CancellationToken) -
     });
     // Sends a comment at once, so that the client knows that the subscription has started.
     let opened = stream::once(async { Ok(": listening\n\n".to_owned()) });
-    Ok(stream_of(Body::from_stream(futures_util::StreamExt::chain(opened, events))))
+    Ok(stream_of(Body::from_stream(opened.chain(events.take_until(caller.wait_for_end())))))
 }
 
 fn subscribe(app: &App, scope: Scope) -> Result<Subscriber, Problem> {

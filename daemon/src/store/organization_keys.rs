@@ -35,12 +35,12 @@ impl Store {
         Ok(query.fetch_all(&self.readers).await?)
     }
 
-    /// Stores the data key of an organization, in place of the one before.
-    pub async fn put_organization_key(&self, row: &OrganizationKeyRow) -> Result<(), StoreError> {
+    /// Stores the data key of an organization that has none. Returns false if it has one, which stays.
+    pub async fn add_organization_key(&self, row: &OrganizationKeyRow) -> Result<bool, StoreError> {
         let mut change = self.begin().await?;
-        put_key(&mut change, row).await?;
+        let is_added = add_key(&mut change, row).await?;
         change.commit().await?;
-        Ok(())
+        Ok(is_added)
     }
 
     /// Deletes an organization's approvals, messages and data key, and ends its open sessions, in one transaction. `next` is the
@@ -65,7 +65,7 @@ impl Store {
             sqlx::query(sql).bind(organization.as_str()).execute(&mut *change).await?;
         }
         if let Some(row) = next {
-            put_key(&mut change, row).await?;
+            add_key(&mut change, row).await?;
         }
         change.commit().await?;
         self.purge_log().await?;
@@ -89,10 +89,10 @@ impl Store {
     }
 }
 
-async fn put_key(change: &mut StoreTransaction, row: &OrganizationKeyRow) -> Result<(), StoreError> {
-    sqlx::query(
+async fn add_key(change: &mut StoreTransaction, row: &OrganizationKeyRow) -> Result<bool, StoreError> {
+    let done = sqlx::query(
         "INSERT INTO organization_keys (organization, id, wrapped, created_ms) VALUES ($1, $2, $3, $4) \
-         ON CONFLICT (organization) DO UPDATE SET id = $2, wrapped = $3, created_ms = $4",
+         ON CONFLICT (organization) DO NOTHING",
     )
     .bind(row.organization.as_str())
     .bind(&row.id)
@@ -100,7 +100,7 @@ async fn put_key(change: &mut StoreTransaction, row: &OrganizationKeyRow) -> Res
     .bind(to_sql(row.created_ms))
     .execute(&mut **change)
     .await?;
-    Ok(())
+    Ok(done.rows_affected() == 1)
 }
 
 #[cfg(test)]
@@ -117,7 +117,8 @@ mod tests {
     async fn an_erased_key_is_in_no_file_of_the_store() {
         let (folder, store) = store_with_acme().await;
         let canary = "canary-0ld-k3y";
-        store.put_organization_key(&row(canary)).await.expect("stored");
+        assert!(store.add_organization_key(&row(canary)).await.expect("stored"));
+        assert!(!store.add_organization_key(&row("another")).await.expect("kept"));
         assert_eq!(store.organization_keys().await.expect("keys"), [row(canary)]);
         let next = row("next");
         store.erase_organization_data(&next.organization, Some(&next), 2).await.expect("erased");
