@@ -4,7 +4,9 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::LazyLock;
 
+use aho_corasick::AhoCorasick;
 use serde_json::{Map, Value};
 use toolgate_api::read::pointer;
 
@@ -102,20 +104,9 @@ const HINTS: &[&str] = &[
     "\\u",
 ];
 
-/// Bytes that a hint begins with, in either case.
-const HINT_BYTES: [bool; 256] = hint_bytes();
-
-const fn hint_bytes() -> [bool; 256] {
-    let mut bytes = [false; 256];
-    let mut index = 0;
-    while index < HINTS.len() {
-        let first = HINTS[index].as_bytes()[0];
-        bytes[first as usize] = true;
-        bytes[first.to_ascii_uppercase() as usize] = true;
-        index += 1;
-    }
-    bytes
-}
+/// Finds the hints in one pass, however many there are.
+static HINT_SEARCH: LazyLock<Option<AhoCorasick>> =
+    LazyLock::new(|| AhoCorasick::builder().ascii_case_insensitive(true).build(HINTS).ok());
 
 /// Digits of a card number.
 const CARD_DIGITS: std::ops::RangeInclusive<usize> = 13..=19;
@@ -132,26 +123,16 @@ const KEY_END: &str = "-----END ";
 
 /// Whether JSON text may have a secret. Most have none, and need not be parsed.
 pub fn may_have_secret(json: &str, emails: bool) -> bool {
-    let bytes = json.as_bytes();
     let mut digits = 0;
-    for (at, byte) in bytes.iter().enumerate() {
+    let has_number = json.bytes().any(|byte| {
         match byte {
             b'0'..=b'9' => digits += 1,
             b' ' | b'-' => {}
             _ => digits = 0,
         }
-        if digits >= *CARD_DIGITS.start() || (*byte == b'@' && emails) {
-            return true;
-        }
-        if HINT_BYTES[usize::from(*byte)] && HINTS.iter().any(|hint| begins(&bytes[at..], hint)) {
-            return true;
-        }
-    }
-    false
-}
-
-fn begins(bytes: &[u8], hint: &str) -> bool {
-    bytes.get(..hint.len()).is_some_and(|start| start.eq_ignore_ascii_case(hint.as_bytes()))
+        digits >= *CARD_DIGITS.start() || (byte == b'@' && emails)
+    });
+    has_number || HINT_SEARCH.as_ref().is_none_or(|search| search.is_match(json))
 }
 
 /// Replaces the secrets in a value, at any depth. Returns whether it has any.
