@@ -30,7 +30,7 @@ use toolgate_sandbox::Component;
 use crate::enabled::StoredEnabled;
 use crate::plugins::BUILT_IN;
 
-pub use assertions::{ChangeScope, CheckedChange};
+pub use assertions::{ChangeScope, CheckedChange, Violations};
 pub use shortlist::Shortlist;
 
 /// The namespaces of the built-in plugins, which no uploaded plugin can have. Organizations share them.

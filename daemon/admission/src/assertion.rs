@@ -7,7 +7,7 @@ use toolgate_api::assertion::{Assertion, AssertionKind};
 use toolgate_api::name::{Name, ToolId};
 
 use crate::check::{Decision, SessionFacts, Step, StepVerdict, decide, explain};
-use crate::rules::Rules;
+use crate::rules::{Catalogue, Rules, ToolSet};
 
 /// Rule of the gate that depends on credentials.
 const INTEGRATION: &str = "integration";
@@ -23,30 +23,86 @@ pub struct AssertionBreach {
     pub steps: Vec<Step>,
 }
 
-/// Returns the first tool that the agent can call against the assertion under `after`, and not under `before`.
-pub fn assertion_breach<P>(
-    assertion: &Assertion,
-    (organization, agent): (&Name, &Name),
-    before: Option<&Rules<P>>,
-    after: &Rules<P>,
-) -> Option<AssertionBreach> {
-    let (kind, scope) = assertion.statement().filter(|_| assertion.restricts(organization, agent))?;
-    let contexts = contexts(after);
-    let old_contexts = before.map(self::contexts).unwrap_or_default();
-    for tool in after.catalogue.tools() {
-        if scope.tools.entry_for(tool.id()).is_none() {
-            continue;
-        }
-        let called = tool.id().to_string();
-        let Some(facts) = contexts.iter().find(|facts| breaks(kind, after, facts, &called)) else { continue };
-        let was_broken = before
-            .is_some_and(|before| old_contexts.iter().any(|facts| breaks(kind, before, facts, &called)));
-        if !was_broken {
-            let steps = explain(after, facts, &called);
-            return Some(AssertionBreach { tool: tool.id().clone(), channel: facts.channel.clone(), steps });
-        }
+/// An assertion with its tools in one catalogue, to be evaluated for many agents.
+pub struct ResolvedAssertion<'a> {
+    assertion: &'a Assertion,
+    kind: AssertionKind,
+    /// The tools, each with the name that a call has.
+    tools: Vec<(ToolId, String)>,
+}
+
+/// The number of decisions that a search may still make.
+#[derive(Debug)]
+pub struct DecisionBudget(u64);
+
+/// A search would have made more decisions than it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the assertions take more decisions than one search may make")]
+pub struct BudgetExceeded;
+
+impl DecisionBudget {
+    /// A budget of so many decisions.
+    pub fn new(decisions: u64) -> Self {
+        Self(decisions)
     }
-    None
+
+    /// Takes decisions from the budget.
+    pub fn take(&mut self, decisions: u64) -> Result<(), BudgetExceeded> {
+        self.0 = self.0.checked_sub(decisions).ok_or(BudgetExceeded)?;
+        Ok(())
+    }
+}
+
+impl<'a> ResolvedAssertion<'a> {
+    /// Resolves the tools of an assertion; `None` only for a value that was not parsed.
+    pub fn new<P>(assertion: &'a Assertion, catalogue: &Catalogue<P>) -> Option<Self> {
+        let (kind, scope) = assertion.statement()?;
+        let indexes = ToolSet::compile(&scope.tools, catalogue);
+        let tools = indexes.iter().filter_map(|index| catalogue.tools().get(index));
+        let tools = tools.map(|tool| (tool.id().clone(), tool.id().to_string())).collect();
+        Some(Self { assertion, kind, tools })
+    }
+
+    /// The assertion.
+    pub fn assertion(&self) -> &'a Assertion {
+        self.assertion
+    }
+
+    /// Whether it is about this agent, and a tool that is loaded.
+    pub fn concerns(&self, organization: &Name, agent: &Name) -> bool {
+        !self.tools.is_empty() && self.assertion.restricts(organization, agent)
+    }
+
+    /// Returns the first tool that an agent it concerns can call against it under `after`, and not under `before`.
+    ///
+    /// # Errors
+    ///
+    /// The budget is used up.
+    pub fn breach<P>(
+        &self,
+        before: Option<&Rules<P>>,
+        after: &Rules<P>,
+        budget: &mut DecisionBudget,
+    ) -> Result<Option<AssertionBreach>, BudgetExceeded> {
+        let contexts = contexts(after);
+        let old_contexts = before.map(self::contexts).unwrap_or_default();
+        for (tool, called) in &self.tools {
+            budget.take(contexts.len() as u64)?;
+            let Some(facts) = contexts.iter().find(|facts| breaks(self.kind, after, facts, called)) else {
+                continue;
+            };
+            budget.take(old_contexts.len() as u64)?;
+            let was_broken = before.is_some_and(|before| {
+                old_contexts.iter().any(|facts| breaks(self.kind, before, facts, called))
+            });
+            if !was_broken {
+                let steps = explain(after, facts, called);
+                let (tool, channel) = (tool.clone(), facts.channel.clone());
+                return Ok(Some(AssertionBreach { tool, channel, steps }));
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// The sessions that an agent can have. A channel only blocks, so it counts where every session must name one.

@@ -34,7 +34,7 @@ mod risk;
 pub use advertise::{Advertised, PropertyNames, SchemaChange, SchemaForm, StrictCost, advertise};
 pub use approval::{Approval, ApprovalBinding, ApprovalConstraints};
 pub use arguments::{Arguments, ArgumentsError};
-pub use assertion::{AssertionBreach, assertion_breach};
+pub use assertion::{AssertionBreach, BudgetExceeded, DecisionBudget, ResolvedAssertion};
 pub use broker::{
     BrokerIndex, Intents, SelectQuery, SelectReason, Selected, Selection, WordMatch, search, select,
 };

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
-use toolgate_admission::{self as admission, Decision, Reason, Rules, SessionFacts, Warning};
+use toolgate_admission::{self as admission, Decision, Reason, Rules, SessionFacts};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::explain::ToolVerdict;
 use toolgate_api::policy_diff::{AgentChange, Preview, ToolChange};
@@ -45,11 +45,10 @@ impl Admin {
         // Millions of decisions, so on a blocking thread beside running calls.
         let comparing = move || {
             let organization = DocumentKey::from(key.clone()).organization().cloned();
-            let broken = before.violation_by(&after, organization.as_ref());
-            let broken =
-                broken.map(|broken| Warning::new("ASSERTION_BROKEN", "", broken.message(sees_platform)));
+            let broken = before.violations_by(&after, organization.as_ref());
+            let broken = [broken.refusing, broken.warning].map(|broken| broken.warnings(sees_platform));
             let left = documents::left_with_nothing(&key, Some(&before), &after);
-            (compare(&before, &after, &key, sees_platform), broken.into_iter().chain(left))
+            (compare(&before, &after, &key, sees_platform), broken.into_iter().flatten().chain(left))
         };
         let compared = tokio::task::spawn_blocking(comparing).await;
         let ((agents, unchanged, complete), left) = compared.map_err(|_| {

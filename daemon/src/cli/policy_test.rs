@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use toolgate_admission::{
-    Catalogue, Descriptor, Digest, Plugin, Rules, assertion_breach, check_platform, parse_platform,
+    AgentRules, Catalogue, DecisionBudget, Descriptor, Digest, OrgFacts, OrgRules, PlatformRules, Plugin,
+    ResolvedAssertion, Rules, check_platform, parse_platform,
 };
 use toolgate_api::assertion::{Assertion, AssertionHolder, AssertionsDocument};
 use toolgate_api::document::OrganizationDocument;
@@ -94,29 +95,37 @@ fn violations(
     documents: &Documents,
     catalogue: &Arc<Catalogue<()>>,
 ) -> Result<(Vec<AssertionViolation>, usize), Failure> {
-    let (mut violations, mut agents) = (Vec::new(), 0);
+    let (mut violations, mut agents, mut budget) = (Vec::new(), 0, DecisionBudget::new(u64::MAX));
+    let platform = Arc::new(PlatformRules::compile(Arc::new(documents.platform.clone()), catalogue));
     for (organization, files) in &documents.organizations {
+        let connected = Arc::new(files.organization.connected.iter().cloned().collect());
+        let facts = OrgFacts { connected, ..OrgFacts::default() };
+        let policy = Arc::new(files.policy.clone());
+        let compiled = Arc::new(OrgRules::compile(policy, facts, &platform, catalogue));
         let holders = [
             (Holder::Platform, &documents.assertions.assertions),
             (Holder::Organization, &files.assertions.assertions),
         ];
+        let assertions = holders.into_iter().flat_map(|(holder, list)| {
+            list.iter().filter_map(move |one| Some((holder, ResolvedAssertion::new(one, catalogue)?)))
+        });
+        let assertions: Vec<_> = assertions.collect();
         for (agent, document) in &files.agents {
             agents += 1;
             document.check(&documents.platform, &files.policy).map_err(|error| {
                 in_file(&folder.join(format!("orgs/{organization}/agents/{agent}.json")), error)
             })?;
-            let rules = Rules::compile(
-                Arc::clone(catalogue),
-                documents.platform.clone(),
-                files.policy.clone(),
-                files.organization.connected.iter().cloned().collect(),
-                document.clone(),
-            );
-            let assertions =
-                holders.iter().flat_map(|(holder, list)| list.iter().map(move |one| (*holder, one)));
-            violations.extend(assertions.filter_map(|(holder, assertion)| {
-                let breach = assertion_breach(assertion, (organization, agent), None, &rules)?;
-                Some(AssertionViolation::new(holder, assertion, (organization, agent), breach))
+            let document = Arc::new(document.clone());
+            let rules = Rules {
+                agent: Arc::new(AgentRules::compile(document, &compiled, &platform, catalogue)),
+                organization: Arc::clone(&compiled),
+                platform: Arc::clone(&platform),
+                catalogue: Arc::clone(catalogue),
+            };
+            let concerned = assertions.iter().filter(|(_, one)| one.concerns(organization, agent));
+            violations.extend(concerned.filter_map(|(holder, resolved)| {
+                let breach = resolved.breach(None, &rules, &mut budget).ok().flatten()?;
+                Some(AssertionViolation::new(*holder, resolved.assertion(), (organization, agent), breach))
             }));
         }
     }

@@ -41,8 +41,16 @@ fn rules(platform: &str, agent: &Value) -> Rules<&'static str> {
 }
 
 fn breach(kind: &str, tools: &[&str], rules: &Rules<&'static str>) -> Option<String> {
-    let (acme, bot) = (name("acme"), name("bot"));
-    let found = assertion_breach(&assertion(kind, tools), (&acme, &bot), None, rules);
+    broken_tool(&assertion(kind, tools), None, rules)
+}
+
+fn broken_tool(
+    assertion: &Assertion,
+    before: Option<&Rules<&'static str>>,
+    after: &Rules<&'static str>,
+) -> Option<String> {
+    let resolved = ResolvedAssertion::new(assertion, &after.catalogue).unwrap();
+    let found = resolved.breach(before, after, &mut DecisionBudget::new(u64::MAX)).unwrap();
     found.map(|breach| breach.tool.to_string())
 }
 
@@ -95,12 +103,35 @@ fn g17_a_channel_that_blocks_a_tool_counts_where_every_session_has_one() {
 fn g17_what_was_broken_before_is_not_a_new_breach() {
     let all = rules("{}", &json!({"enabled": "*", "autonomy": "autonomous"}));
     let some = rules("{}", &json!({"enabled": ["files/read"], "autonomy": "autonomous"}));
-    let (acme, bot) = (name("acme"), name("bot"));
     let assertion = assertion("never", &["files/*"]);
     let found = |before: &Rules<&'static str>, after: &Rules<&'static str>| {
-        assertion_breach(&assertion, (&acme, &bot), Some(before), after).map(|breach| breach.tool.to_string())
+        broken_tool(&assertion, Some(before), after)
     };
     assert_eq!(found(&all, &all), None);
     assert_eq!(found(&all, &some), None);
     assert_eq!(found(&some, &all).as_deref(), Some("files/delete"));
+}
+
+#[test]
+fn g17_an_assertion_concerns_its_agents_and_loaded_tools() {
+    let rules = rules("{}", &json!({"enabled": "*"}));
+    let concerns = |tools: &[&str], agent: &str| {
+        let assertion = assertion("never", tools);
+        let resolved = ResolvedAssertion::new(&assertion, &rules.catalogue).unwrap();
+        let (organization, agent) = agent.split_once('/').unwrap();
+        resolved.concerns(&name(organization), &name(agent))
+    };
+    assert!(concerns(&["files/delete"], "acme/bot"));
+    assert!(!concerns(&["files/delete"], "rival/bot"));
+    assert!(!concerns(&["files/none"], "acme/bot"));
+}
+
+#[test]
+fn g17_a_search_ends_with_its_budget() {
+    let rules = rules("{}", &json!({"enabled": []}));
+    let assertion = assertion("never", &["files/*"]);
+    let resolved = ResolvedAssertion::new(&assertion, &rules.catalogue).unwrap();
+    let search = |decisions| resolved.breach(None, &rules, &mut DecisionBudget::new(decisions)).is_ok();
+    assert!(search(2));
+    assert!(!search(1));
 }

@@ -15,7 +15,7 @@ use crate::descriptor::Descriptor;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`, `NOTHING_RUNS`, `NO_EFFECT`,
-    /// `UNDEFINED`.
+    /// `UNDEFINED`, `ASSERTION_BROKEN`, `ASSERTION_UNCHECKED`.
     pub code: &'static str,
     /// JSON pointer into the document.
     pub path: String,
