@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolgate_admission::{AssertionBreach, Layer, Step};
-use toolgate_api::assertion::{Assertion, AssertionKind};
+use toolgate_api::assertion::{Assertion, AssertionKind, BrokenAssertion};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::{Name, ToolId};
 
@@ -21,6 +21,7 @@ pub struct AssertionViolation {
     holder: Holder,
     name: Name,
     kind: AssertionKind,
+    organization: Name,
     agent: String,
     tool: ToolId,
     channel: Option<String>,
@@ -39,6 +40,7 @@ impl AssertionViolation {
             holder,
             name: assertion.name.clone(),
             kind: assertion.statement().map_or(AssertionKind::Never, |(kind, _)| kind),
+            organization: organization.clone(),
             agent: format!("{organization}/{agent}"),
             tool: breach.tool,
             channel: breach.channel,
@@ -67,6 +69,26 @@ impl AssertionViolation {
             }
         };
         CallError::new(ErrorType::Conflict, self.message(sees_platform), hint).with_details(details)
+    }
+
+    /// The name of the assertion.
+    pub fn assertion_name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The organization that holds the assertion; none for the platform.
+    pub fn holder_organization(&self) -> Option<&Name> {
+        (self.holder == Holder::Organization).then_some(&self.organization)
+    }
+
+    /// The view of it, for the holder of the assertion.
+    pub fn view(&self) -> BrokenAssertion {
+        BrokenAssertion {
+            assertion: self.name.to_string(),
+            agent: self.agent.clone(),
+            tool: self.tool.to_string(),
+            message: self.message(true),
+        }
     }
 
     /// The violation in one line.

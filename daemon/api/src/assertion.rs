@@ -5,7 +5,7 @@
 use std::fmt;
 
 use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::name::Name;
 use crate::read::{ReadError, deserialize_parsed, invalid, list_of, read_document};
@@ -28,6 +28,24 @@ pub struct AssertionsDocument {
     #[serde(default, deserialize_with = "assertions")]
     #[cfg_attr(feature = "openapi", schema(max_items = 256))]
     pub assertions: Vec<Assertion>,
+    /// The assertions that do not hold now, at most a hundred. Only responses have it; in a request it is ignored.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(read_only, max_items = 100))]
+    pub broken: Vec<BrokenAssertion>,
+}
+
+/// An assertion that does not hold: an agent could call a tool against it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct BrokenAssertion {
+    /// The name of the assertion.
+    pub assertion: String,
+    /// `ORGANIZATION/AGENT`.
+    pub agent: String,
+    /// `namespace/tool`.
+    pub tool: String,
+    /// The call that is possible, and the rule that lets it through.
+    pub message: String,
 }
 
 /// A statement about what agents can call: exactly one of `never`, `always_approval` and `only`.
@@ -336,5 +354,8 @@ mod tests {
             parse(&text(agent), AssertionHolder::Organization).unwrap_err();
         }
         assert!(parse("{}", AssertionHolder::Organization).unwrap().is_empty());
+        // A response can be sent back.
+        let shown = r#"{"broken":[{"assertion":"a","agent":"acme/bot","tool":"pay/send","message":"m"}]}"#;
+        assert!(parse(shown, AssertionHolder::Organization).unwrap().is_empty());
     }
 }

@@ -35,7 +35,8 @@ pub struct DocumentWarnings {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct DocumentWarning {
     /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `UNDEFINED`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`,
-    /// `NOTHING_RUNS`, `NO_EFFECT`, `NO_CONSENT`; for a token, `UNRESOLVED_AGENT`; in a difference, `ASSERTION_BROKEN`.
+    /// `NOTHING_RUNS`, `NO_EFFECT`, `NO_CONSENT`; for a token, `UNRESOLVED_AGENT`; for rules, grants and differences,
+    /// `ASSERTION_BROKEN` and `ASSERTION_UNCHECKED`.
     pub code: Cow<'static, str>,
     /// The position in the document, as a JSON pointer.
     pub path: String,

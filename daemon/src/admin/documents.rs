@@ -49,6 +49,7 @@ impl Admin {
         let (action, target) = action_and_target(&write.key);
         let action = actor.action(write.key.organization(), action, &target);
         self.run_audited(action, async {
+            self.wait_until_checkable(&write).await;
             let _in_order = self.0.documents.lock().await;
             let (written, warnings) = match (&write.key, RuleKey::of(&write.key)) {
                 (_, Some(key)) => self.put_rules(actor, key, &write).await?,
@@ -170,9 +171,11 @@ impl Admin {
         check_strict(&warnings, write.strict)?;
         let scope = change_scope(actor, write.key.organization());
         let change = |rules: &Snapshot| rules.with_document(sound.replacement.clone());
-        let _checked = self.parts().registry.check_change(scope, change).await?;
+        let checked = self.parts().registry.check_change(scope, change).await?;
+        check_strict(&checked.warnings, write.strict)?;
         let written = self.store_document(write).await?;
         self.parts().registry.put(sound.replacement);
+        warnings.extend(checked.warnings);
         Ok((written, warnings))
     }
 
@@ -184,7 +187,8 @@ impl Admin {
         warnings.extend(description_warnings(&grant, Some(&descriptor)));
         check_strict(&warnings, write.strict)?;
         let storing = self.store_document(write);
-        let written = self.parts().plugins.grant_and_store(namespace, grant, storing).await?;
+        let (written, broken) = self.parts().plugins.grant_and_store(namespace, grant, storing).await?;
+        warnings.extend(broken);
         Ok((written, warnings))
     }
 
@@ -194,9 +198,10 @@ impl Admin {
         write: &DocumentWrite,
     ) -> Result<(WriteResult, Vec<Warning>), CallError> {
         let grant = parse_grant(&write.text)?;
-        let requested = self.parts().custom.requested_capabilities(key);
-        let mut warnings = description_warnings(&grant, None);
-        warnings.extend(requested.iter().flat_map(|requested| grant_warnings(&grant, requested)));
+        let served = self.parts().custom.descriptor(key);
+        let loaded = served.as_deref().filter(|_| self.parts().plugins.is_owned(key));
+        let mut warnings = description_warnings(&grant, loaded);
+        warnings.extend(served.iter().flat_map(|served| grant_warnings(&grant, &served.capabilities)));
         check_strict(&warnings, write.strict)?;
         let written = self.parts().custom.grant(key, &write.text, grant, &write.precondition).await?;
         Ok((written, warnings))

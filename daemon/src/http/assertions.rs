@@ -3,11 +3,14 @@
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
 use toolgate_api::assertion::AssertionsDocument;
 use toolgate_api::document::DocumentAccepted;
+use toolgate_api::error::CallError;
+use toolgate_api::name::Name;
 
-use super::documents::{self, Strictness, document_response, name, precondition};
+use super::documents::{self, Strictness, name, precondition, with_etag};
 use super::error_responses::{
     AssertionBroken, AuditUnavailable, InvalidDocument, NoAssertions, NoOrganization, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
@@ -24,7 +27,20 @@ use crate::documents::DocumentKey;
     responses((status = 200, description = "The document.", body = AssertionsDocument, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoAssertions, StoreUnreadable),
 )]
 pub async fn get_platform(State(app): State<App>, _: Authenticated) -> Result<Response, Problem> {
-    document_response(&app, &DocumentKey::Assertions(None)).await
+    response(&app, None).await
+}
+
+/// The stored document with the assertions that do not hold now.
+async fn response(app: &App, organization: Option<Name>) -> Result<Response, Problem> {
+    let broken = app.admin().broken_assertions(organization.as_ref()).await?;
+    let stored = app.parts().store.document(&DocumentKey::Assertions(organization)).await;
+    let stored = stored.map_err(CallError::from)?;
+    let mut shown: Value = serde_json::from_str(&stored.body).unwrap_or_default();
+    if let Some(members) = shown.as_object_mut() {
+        members.remove("broken");
+        members.extend((!broken.is_empty()).then(|| ("broken".to_owned(), json!(broken))));
+    }
+    Ok(with_etag(StatusCode::OK, stored.revision, axum::Json(shown).into_response()))
 }
 
 /// Create or replace the assertions of the platform.
@@ -81,13 +97,13 @@ pub async fn get(
 ) -> Result<Response, Problem> {
     let organization = name(&organization)?;
     caller.may_own(&organization)?;
-    document_response(&app, &DocumentKey::Assertions(Some(organization))).await
+    response(&app, Some(organization)).await
 }
 
 /// Create or replace the assertions of an organization.
 ///
-/// They are about the agents of the organization, which they name without it. Operators' changes that would break one
-/// are refused too.
+/// They are about the agents of the organization, which they name without it. Operators' changes of its documents that
+/// would break one are refused too; changes of the platform are not, and `broken` shows what they broke.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/policy/assertions", tag = "policies", operation_id = "put_organization_assertions",
     params(OrgPath, WriteHeaders, Strictness),

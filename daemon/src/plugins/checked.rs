@@ -3,27 +3,47 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use toolgate_admission::Warning;
 use toolgate_api::error::CallError;
 use toolgate_api::grant::Grant;
 use toolgate_api::name::Namespace;
+use toolgate_api::plugin::PluginView;
 
 use super::{History, Plugins, lock};
+use crate::clock::now_ms;
 use crate::registry::{ChangeScope, CheckedChange, Snapshot};
 
 impl Plugins {
-    /// Checks the assertions as if `next` were the plugin of the namespace. Other changes wait until the result is dropped.
-    pub(super) async fn check_assertions(
+    /// Stores and serves `next` as the plugin of the namespace, unless it breaks an assertion. The plugin's grant is removed with the
+    /// same write unless `keeps_grant`.
+    pub(super) async fn store_and_serve(
         &self,
-        loaded: &BTreeMap<Namespace, History>,
+        loaded: &mut BTreeMap<Namespace, History>,
         namespace: &Namespace,
-        next: &History,
-    ) -> Result<CheckedChange<'_>, CallError> {
-        let grants = lock(&self.0.grants).clone();
-        self.check_assertions_under(&grants, loaded, namespace, next).await
+        next: History,
+        keeps_grant: bool,
+    ) -> Result<PluginView, CallError> {
+        let mut grants = lock(&self.0.grants).clone();
+        if !keeps_grant {
+            grants.remove(namespace);
+        }
+        let _checked = self.check_assertions(&grants, loaded, namespace, &next).await?;
+        let row = next.row(namespace);
+        match keeps_grant {
+            true => self.0.store.put_plugin(row).await?,
+            false => self.0.store.put_plugin_without_grant(namespace, row, now_ms()).await?,
+        }
+        // INVARIANT: grants change only while `loaded` is locked, so none was lost meanwhile.
+        *lock(&self.0.grants) = grants;
+        let view = self.view(namespace, &next);
+        loaded.insert(namespace.clone(), next);
+        self.serve(loaded);
+        Ok(view)
     }
 
-    /// Checks the assertions as if `next` were the plugin of the namespace, and these the grants.
-    pub(super) async fn check_assertions_under(
+    /// Checks the assertions as if `next` were the plugin of the namespace, and these the grants. Other changes wait until the
+    /// result is dropped.
+    async fn check_assertions(
         &self,
         grants: &BTreeMap<Namespace, Arc<Grant>>,
         loaded: &BTreeMap<Namespace, History>,
@@ -39,23 +59,26 @@ impl Plugins {
     }
 
     /// Stores a grant with `storing`, unless it breaks an assertion, and puts it in force for calls that start from now on.
+    /// Returns the warnings of the assertions that it breaks of organizations.
     pub async fn grant_and_store<T>(
         &self,
         namespace: &Namespace,
         granted: Grant,
         storing: impl Future<Output = Result<T, CallError>>,
-    ) -> Result<T, CallError> {
+    ) -> Result<(T, Vec<Warning>), CallError> {
         let loaded = self.0.loaded.lock().await;
+        // The plugin may have been removed since the grant was checked; the next one of its name must not get it.
+        loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?;
         let mut grants = lock(&self.0.grants).clone();
         grants.insert(namespace.clone(), Arc::new(granted));
         let change =
             |rules: &Snapshot| rules.with_plugins(self.0.limits.clone(), serving(loaded.iter(), &grants));
-        let _checked = self.0.registry.check_change(ChangeScope::PLATFORM, change).await?;
+        let checked = self.0.registry.check_change(ChangeScope::PLATFORM, change).await?;
         let stored = storing.await?;
         // INVARIANT: grants change only while `loaded` is locked, so none was lost meanwhile.
         *lock(&self.0.grants) = grants;
         self.serve(&loaded);
-        Ok(stored)
+        Ok((stored, checked.warnings))
     }
 }
 

@@ -44,6 +44,13 @@ fn never(tools: &[&str]) -> Value {
     json!({"name": "shut", "never": {"tools": tools}})
 }
 
+const PLATFORM: &str = "/v1/platform/policy/assertions";
+
+fn delete(client: &Client, place: &str) {
+    let etag = client.get(place).header("etag").expect("a tag").to_owned();
+    client.send("DELETE", place, &[("If-Match", etag.as_str())], b"").expect(204);
+}
+
 /// Checks that a change was refused by an assertion about this tool, and returns the details.
 #[track_caller]
 fn expect_broken(reply: Reply, assertion: &str, tool: &str) -> Value {
@@ -82,8 +89,7 @@ fn g17_a_change_of_an_agent_that_breaks_an_assertion_is_refused_with_its_path() 
         // Another organization is free.
         Tenant::make(fixture, &all());
         // Without the assertion the change passes.
-        let etag = tenant.owner.get(&tenant.assertions()).header("etag").expect("a tag").to_owned();
-        tenant.owner.send("DELETE", &tenant.assertions(), &[("If-Match", etag.as_str())], b"").expect(204);
+        delete(&tenant.owner, &tenant.assertions());
         tenant.owner.replace(&tenant.agent("bot"), &all()).expect(200);
     });
 }
@@ -175,7 +181,10 @@ fn g17_a_plugin_that_would_open_a_tool_is_not_loaded() {
         let tenant = Tenant::make(fixture, &all());
         let plugin = |tools: &[&str]| described(&namespace, tools);
         fixture.operator.load(&namespace, &plugin(&["look"]));
-        tenant.assert(never(&[&format!("{namespace}/wipe")])).expect(201);
+        let agents = format!("{}/*", tenant.name);
+        let shut =
+            json!({"name": "shut", "never": {"agents": agents, "tools": [format!("{namespace}/wipe")]}});
+        fixture.operator.make(PLATFORM, &json!({"assertions": [shut]})).expect(201);
         let loaded = upload(&fixture.operator, &namespace, &plugin(&["look", "wipe"]));
         expect_broken(loaded, "shut", &format!("{namespace}/wipe"));
         let shown = fixture.operator.get(&format!("/v1/plugins/{namespace}")).expect(200).json();
@@ -192,6 +201,35 @@ fn g17_a_plugin_that_would_open_a_tool_is_not_loaded() {
         expect_broken(switch("enable"), "shut", &format!("{namespace}/wipe"));
         tenant.owner.replace(&tenant.agent("bot"), &none).expect(200);
         switch("enable").expect(200);
+        delete(&fixture.operator, PLATFORM);
+    });
+}
+
+#[test]
+fn g17_an_operators_change_that_breaks_an_organizations_assertion_is_shown_to_its_owner() {
+    with_fixture(|fixture| {
+        let namespace = fixture.name();
+        let tenant = Tenant::make(fixture, &all());
+        let plugin = |tools: &[&str]| described(&namespace, tools);
+        fixture.operator.load(&namespace, &plugin(&["look"]));
+        let wipe = format!("{namespace}/wipe");
+        tenant.assert(never(&[&wipe])).expect(201);
+        let shown = || tenant.owner.get(&tenant.assertions()).expect(200).json();
+        assert_eq!(shown(), json!({"assertions": [never(&[&wipe])]}));
+        upload(&fixture.operator, &namespace, &plugin(&["look", "wipe"])).expect(200);
+        let broken = shown();
+        let facts = ["assertion", "agent", "tool"].map(|name| broken["broken"][0][name].clone());
+        assert_eq!(facts, ["shut", &format!("{}/bot", tenant.name), &wipe].map(Value::from), "{broken}");
+        toolgate_tests::wait::until("the record", || {
+            let records = tenant.owner.audit("kind=admin&limit=50");
+            let is_it = |record: &Value| record["action"] == "assertions.broken";
+            records.into_iter().find(is_it).filter(|record| record["details"]["tool"] == wipe)
+        });
+        // What was read can be written, and what is repaired is no longer shown.
+        tenant.owner.replace(&tenant.assertions(), &broken).expect(200);
+        tenant.owner.replace(&tenant.agent("bot"), &json!({"enabled": ["files/*"]})).expect(200);
+        assert_eq!(shown(), json!({"assertions": [never(&[&wipe])]}));
+        expect_broken(tenant.owner.replace(&tenant.agent("bot"), &all()), "shut", &wipe);
     });
 }
 
@@ -218,12 +256,21 @@ fn g17_confirmed_hints_that_spare_a_call_its_approval_are_refused() {
         let tenant =
             Tenant::make(fixture, &json!({"enabled": [format!("{namespace}/*")], "autonomy": "supervised"}));
         let loaded = fixture.operator.load(&namespace, &reader(&namespace));
-        let ask = json!({"name": "ask", "always_approval": {"tools": [format!("{namespace}/quote")]}});
-        tenant.assert(ask).expect(201);
+        let quote = format!("{namespace}/quote");
+        let agents = format!("{}/*", tenant.name);
+        let ask = json!({"name": "ask", "always_approval": {"agents": agents, "tools": [quote]}});
+        fixture.operator.make(PLATFORM, &json!({"assertions": [ask]})).expect(201);
         let grant = format!("/v1/plugins/{namespace}/grant");
         let confirmed = json!({"confirmed_hints": loaded["digest"]});
-        expect_broken(fixture.operator.make(&grant, &confirmed), "ask", &format!("{namespace}/quote"));
+        expect_broken(fixture.operator.make(&grant, &confirmed), "ask", &quote);
         fixture.operator.make(&grant, &json!({})).expect(201);
+        delete(&fixture.operator, PLATFORM);
+        // The same assertion of the organization warns the operator.
+        tenant.assert(json!({"name": "ask", "always_approval": {"tools": [quote]}})).expect(201);
+        let warned = fixture.operator.replace(&grant, &confirmed).expect(200).json();
+        let codes: Vec<_> =
+            warned["warnings"].as_array().into_iter().flatten().map(|one| &one["code"]).collect();
+        assert!(codes.contains(&&json!("ASSERTION_BROKEN")), "{warned}");
     });
 }
 
@@ -233,9 +280,8 @@ fn g17_an_owner_learns_of_a_platforms_assertion_its_name_alone() {
         let tenant = Tenant::make(fixture, &json!({"enabled": ["pay/quote"]}));
         let agents = format!("{}/*", tenant.name);
         let document = json!({"assertions": [{"name": "platform-shut", "never": {"agents": agents, "tools": ["pay/send"]}}]});
-        let place = "/v1/platform/policy/assertions";
-        fixture.operator.make(place, &document).expect(201);
-        tenant.owner.get(place).expect_refusal(403, "FORBIDDEN");
+        fixture.operator.make(PLATFORM, &document).expect(201);
+        tenant.owner.get(PLATFORM).expect_refusal(403, "FORBIDDEN");
         let refused = tenant.owner.replace(&tenant.agent("bot"), &all());
         let text = refused.text();
         let details = expect_broken(refused, "platform-shut", "pay/send");
@@ -247,8 +293,7 @@ fn g17_an_owner_learns_of_a_platforms_assertion_its_name_alone() {
         let told = fixture.operator.replace(&tenant.agent("bot"), &all());
         let details = expect_broken(told, "platform-shut", "pay/send");
         assert_eq!(details["assertion"]["kind"], "never");
-        let etag = fixture.operator.get(place).header("etag").expect("a tag").to_owned();
-        fixture.operator.send("DELETE", place, &[("If-Match", etag.as_str())], b"").expect(204);
+        delete(&fixture.operator, PLATFORM);
         tenant.owner.replace(&tenant.agent("bot"), &all()).expect(200);
         let records = fixture.operator.audit("kind=admin&limit=20");
         assert!(records.iter().any(|record| record.to_string().contains("assertions.delete")), "{records:?}");
