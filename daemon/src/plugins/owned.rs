@@ -14,16 +14,18 @@ use toolgate_api::grant::{Capabilities, Grant};
 use toolgate_api::limits::Limits;
 use toolgate_api::name::{Name, Namespace};
 use toolgate_api::network::HostPattern;
-use toolgate_api::plugin::PluginView;
+use toolgate_api::plugin::{GrantAfterApproval, PluginView};
 
 use super::background_loads::LoadToken;
+use super::differences::asks_for_the_same;
 use super::history::FailedPlugin;
 use super::load::digest_of;
+use super::quarantine::grant_after;
 use super::trust::check_holder;
-use super::{FileHandle, History, LoadRequest, Plugins, ServedPlugin, Version, lock, not_found};
+use super::{FileHandle, History, LoadRequest, Plugins, Provenance, ServedPlugin, Version, lock, not_found};
 use crate::clock::now_ms;
 use crate::documents::{DocumentKey, ToolKey};
-use crate::registry::{ChangeScope, CheckedChange, Snapshot};
+use crate::registry::{ChangeScope, CheckedChange, Replacement, Snapshot};
 use crate::store::{PluginRow, StoreError};
 
 /// The plugins of organizations.
@@ -58,6 +60,15 @@ pub struct OwnedLoad {
     file_bytes: u64,
 }
 
+/// A change of a plugin, before it is stored.
+struct OwnedChange {
+    next: History,
+    /// The files of the versions that are no longer kept.
+    dropped: Vec<FileHandle>,
+    /// Whether the grant of an operator stays.
+    keeps_grant: bool,
+}
+
 impl Plugins {
     /// Whether the organization loaded a plugin under this namespace.
     pub fn is_owned(&self, key: &ToolKey) -> bool {
@@ -71,7 +82,7 @@ impl Plugins {
         file: Bytes,
         request: &LoadRequest,
     ) -> Result<OwnedLoad, CallError> {
-        self.check_owned_place(key)?;
+        self.check_owned_place(key).await?;
         let organization = &key.organization;
         if !lock(&self.0.owned.loading).insert(organization.clone()) {
             let message = format!("another load of `{organization}` is running");
@@ -111,56 +122,54 @@ impl Plugins {
     ) -> Result<PluginView, CallError> {
         let _in_order = self.0.owned.changing.lock().await;
         // Anything may have changed while the file was compiled.
-        self.check_owned_place(key)?;
+        self.check_owned_place(key).await?;
         self.check_owned_bounds(key, &version.plugin.digest, file_bytes, bounds).await?;
-        let keys = &self.0.publisher_keys;
-        keys.check_signer(Some(&key.organization), version.signer.as_ref(), self.0.signatures)?;
+        self.check_signer(Some(&key.organization), &version)?;
         let digest = version.plugin.digest.clone();
-        let (next, dropped) = self.owned_with(key, version)?;
-        let granted = self.owned_grant(key, &next).await?;
-        let view = next.view_of_load(&digest, self.owned_view(key, &next, &granted));
-        self.put_owned(key, next, granted).await?;
-        for handle in dropped {
-            self.0.files.release(handle).await;
-        }
-        Ok(view)
+        let change = self.owned_with(key, version)?;
+        let (history, view, _) = self.put_owned(key, change).await?;
+        Ok(history.view_of_load(&digest, view))
     }
 
-    /// The history with a new version, and the files of the versions that are no longer kept.
-    fn owned_with(&self, key: &ToolKey, version: Version) -> Result<(History, Vec<FileHandle>), CallError> {
-        match lock(&self.0.owned.entries).get(key) {
-            None => Ok((History::new(version, false), Vec::new())),
+    /// The change by a new version.
+    fn owned_with(&self, key: &ToolKey, version: Version) -> Result<OwnedChange, CallError> {
+        let (next, dropped, keeps_grant) = match lock(&self.0.owned.entries).get(key) {
+            None => (History::new(version, false), Vec::new(), true),
             Some(Entry::Failed(failed)) => {
                 check_holder(&key.namespace, failed.holder(), version.holder())?;
-                Ok(failed.replace_with(version))
+                // Nothing serves that another version could be compared with.
+                let keeps_grant = failed.has_served(&version.plugin.digest);
+                let (next, dropped) = failed.replace_with(version);
+                (next, dropped, keeps_grant)
             }
             Some(Entry::Ready(history)) => {
                 check_holder(&key.namespace, history.holder(), version.holder())?;
                 let mut next = history.clone();
                 let dropped = next.take(version);
-                Ok((next, dropped))
+                (next, dropped, true)
             }
-        }
+        };
+        Ok(OwnedChange { next, dropped, keeps_grant })
     }
 
-    /// Serves the version that waits for the consent of its organization, and confirms its hints.
-    pub async fn approve_owned(&self, key: &ToolKey, digest: &str) -> Result<PluginView, CallError> {
+    /// Serves the version that waits for the consent of its organization, and confirms its hints. The grant of an operator is
+    /// removed if the version asks for other capabilities or limits.
+    pub async fn approve_owned(
+        &self,
+        key: &ToolKey,
+        digest: &str,
+    ) -> Result<(PluginView, GrantAfterApproval), CallError> {
         let _in_order = self.0.owned.changing.lock().await;
         let mut next = match lock(&self.0.owned.entries).get(key) {
             Some(Entry::Ready(history)) => history.clone(),
             _ => return Err(not_found(&key.namespace)),
         };
         let waiting = next.waiting(&key.namespace, digest)?;
-        let keys = &self.0.publisher_keys;
-        keys.check_signer(Some(&key.organization), waiting.signer.as_ref(), self.0.signatures)?;
+        self.check_signer(Some(&key.organization), waiting)?;
+        let keeps_grant = asks_for_the_same(&next.serving().descriptor, &waiting.plugin.descriptor);
         let dropped = next.approve(&key.namespace, digest)?;
-        let granted = self.owned_grant(key, &next).await?;
-        let view = self.owned_view(key, &next, &granted);
-        self.put_owned(key, next, granted).await?;
-        for handle in dropped {
-            self.0.files.release(handle).await;
-        }
-        Ok(view)
+        let (_, view, grant) = self.put_owned(key, OwnedChange { next, dropped, keeps_grant }).await?;
+        Ok((view, grant))
     }
 
     /// Removes a plugin of an organization with all its versions.
@@ -173,6 +182,8 @@ impl Plugins {
         self.0.store.remove_owned_plugin(&key.organization, &key.namespace, now_ms()).await?;
         let removed = lock(&self.0.owned.entries).remove(key);
         self.0.registry.serve_to(&key.organization, &key.namespace, None);
+        let enabled = Replacement::Enabled(key.organization.clone(), key.namespace.clone(), None);
+        self.0.registry.put(enabled);
         self.release_entries(removed).await;
         Ok(())
     }
@@ -193,6 +204,18 @@ impl Plugins {
         let entries = lock(&self.0.owned.entries);
         let theirs = entries.iter().filter(|(key, _)| key.organization == *organization);
         theirs.map(|(key, entry)| self.entry_view(key, entry)).collect()
+    }
+
+    /// Returns the provenance of each plugin of an organization that serves.
+    pub fn owned_provenance(&self, organization: &Name) -> Vec<(Namespace, Provenance)> {
+        let entries = lock(&self.0.owned.entries);
+        let of_entry = |(key, entry): (&ToolKey, &Entry)| match entry {
+            Entry::Ready(history) if key.organization == *organization => {
+                Some((key.namespace.clone(), self.provenance_of(Some(organization), history)?))
+            }
+            Entry::Ready(_) | Entry::Failed(_) => None,
+        };
+        entries.iter().filter_map(of_entry).collect()
     }
 
     /// Returns one plugin of an organization with all its versions.
@@ -222,11 +245,14 @@ impl Plugins {
             let key = ToolKey { organization, namespace };
             let entry = match self.restore_history(&key.namespace, &row).await {
                 Ok(history) => {
-                    let granted = self.owned_grant(&key, &history).await.unwrap_or_else(|error| {
-                        let reason = error.message;
-                        tracing::error!(plugin = %key, reason, "the grant of a plugin cannot be read, so that it has none");
-                        Arc::default()
-                    });
+                    let granted = match self.operators_grant(&key).await {
+                        Ok(granted) => granted_or_default(granted, &history),
+                        Err(error) => {
+                            let reason = error.message;
+                            tracing::error!(plugin = %key, reason, "the grant of a plugin cannot be read, so that it has none");
+                            Arc::default()
+                        }
+                    };
                     self.serve_owned(&key, owned_plugin(&history, granted));
                     Entry::Ready(history)
                 }
@@ -241,19 +267,39 @@ impl Plugins {
         Ok(())
     }
 
-    /// Stores and serves a plugin, unless it breaks an assertion of a policy.
-    async fn put_owned(&self, key: &ToolKey, next: History, granted: Arc<Grant>) -> Result<(), CallError> {
+    /// Stores and serves a plugin, unless it breaks an assertion of a policy. Returns it with its view, and what became of the
+    /// operator's grant.
+    async fn put_owned(
+        &self,
+        key: &ToolKey,
+        change: OwnedChange,
+    ) -> Result<(History, PluginView, GrantAfterApproval), CallError> {
+        let OwnedChange { next, dropped, keeps_grant } = change;
+        let stored = self.operators_grant(key).await?;
+        let grant = grant_after(stored.is_some(), keeps_grant);
+        let granted = granted_or_default(stored.filter(|_| keeps_grant), &next);
+        let view = self.owned_view(key, &next, &granted);
         let plugin = owned_plugin(&next, granted);
-        let _checked = self.check_owned_change(key, Some(Arc::clone(&plugin))).await?;
+        let checked = self.check_owned_change(key, Some(Arc::clone(&plugin))).await?;
         let row = PluginRow { owner: key.organization.to_string(), ..next.row(&key.namespace) };
-        self.0.store.put_owned_plugin(&key.organization, row).await?;
-        lock(&self.0.owned.entries).insert(key.clone(), Entry::Ready(next));
+        self.0.store.put_owned_plugin(key, row, keeps_grant, now_ms()).await?;
+        lock(&self.0.owned.entries).insert(key.clone(), Entry::Ready(next.clone()));
         self.serve_owned(key, plugin);
-        Ok(())
+        drop(checked);
+        self.0.files.release_all(dropped).await;
+        Ok((next, view, grant))
     }
 
     fn serve_owned(&self, key: &ToolKey, plugin: ServedPlugin) {
         self.0.registry.serve_to(&key.organization, &key.namespace, Some(plugin));
+    }
+
+    /// Returns the serving version under another grant; none unless the organization loaded the plugin.
+    pub fn owned_under(&self, key: &ToolKey, granted: &Arc<Grant>) -> Option<ServedPlugin> {
+        match lock(&self.0.owned.entries).get(key)? {
+            Entry::Ready(history) => Some(owned_plugin(history, Arc::clone(granted))),
+            Entry::Failed(_) => None,
+        }
     }
 
     fn served_to(&self, key: &ToolKey) -> Option<ServedPlugin> {
@@ -273,7 +319,7 @@ impl Plugins {
     }
 
     /// Checks that the organization exists and may load plugins, and that its new plugin takes no other's namespace (9.4).
-    pub fn check_owned_place(&self, key: &ToolKey) -> Result<(), CallError> {
+    pub async fn check_owned_place(&self, key: &ToolKey) -> Result<(), CallError> {
         let ToolKey { organization, namespace } = key;
         let snapshot = self.0.registry.snapshot();
         if !snapshot.knows(organization) {
@@ -292,16 +338,19 @@ impl Plugins {
         let is_of_platform = snapshot.catalogue().plugin(namespace).is_some()
             || snapshot.compiling().contains(namespace)
             || lock(&self.0.failed).contains_key(namespace);
-        let holder = match (is_of_platform, self.served_to(key)) {
-            (true, _) => "a plugin of the platform",
-            (false, Some(_)) => "a custom tool of the organization",
-            (false, None) => return Ok(()),
+        let taken = |holder| {
+            let message = format!("the namespace `{namespace}` belongs to {holder}");
+            Err(CallError::new(ErrorType::Conflict, message, "give the plugin another name"))
         };
-        Err(CallError::new(
-            ErrorType::Conflict,
-            format!("the namespace `{namespace}` belongs to {holder}"),
-            "give the plugin another name",
-        ))
+        if is_of_platform {
+            return taken("a plugin of the platform");
+        }
+        // The store also has a tool that could not be built when the daemon started.
+        match self.0.store.document(&DocumentKey::Tool(key.clone())).await {
+            Ok(_) => taken("a custom tool of the organization"),
+            Err(StoreError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn check_owned_bounds(
@@ -341,23 +390,21 @@ impl Plugins {
         let theirs = || entries.iter().filter(move |(key, _)| key.organization == *organization);
         let of_entry = |(_, entry): (&ToolKey, &Entry)| match entry {
             Entry::Ready(history) => history.clone().into_handles().collect::<Vec<_>>(),
-            Entry::Failed(_) => Vec::new(),
+            Entry::Failed(failed) => failed.clone().into_handles().collect(),
         };
         let by_digest: BTreeMap<Digest, FileHandle> =
             theirs().flat_map(of_entry).map(|handle| (handle.digest().clone(), handle)).collect();
         (theirs().count() as u64, by_digest.into_values().collect())
     }
 
-    /// The grant of an operator for this organization, or the reach of a custom tool.
-    async fn owned_grant(&self, key: &ToolKey, history: &History) -> Result<Arc<Grant>, CallError> {
+    /// The grant of an operator for this organization.
+    async fn operators_grant(&self, key: &ToolKey) -> Result<Option<Grant>, CallError> {
         match self.0.store.document(&DocumentKey::ToolGrant(key.clone())).await {
             Ok(document) => {
                 let grant = Grant::parse(&document.body);
-                Ok(grant.map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?.into())
+                Ok(Some(grant.map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?))
             }
-            Err(StoreError::NotFound { .. }) => {
-                Ok(default_grant(&history.serving().descriptor.capabilities).into())
-            }
+            Err(StoreError::NotFound { .. }) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -384,15 +431,18 @@ impl Plugins {
                 Entry::Ready(history) => history.into_handles().collect(),
                 Entry::Failed(failed) => failed.into_handles().collect(),
             };
-            for handle in handles {
-                self.0.files.release(handle).await;
-            }
+            self.0.files.release_all(handles).await;
         }
     }
 }
 
 fn owned_plugin(history: &History, granted: Arc<Grant>) -> ServedPlugin {
     Arc::new(history.serving().with_grant(granted))
+}
+
+/// The grant of an operator, or the reach of a custom tool.
+fn granted_or_default(granted: Option<Grant>, history: &History) -> Arc<Grant> {
+    granted.unwrap_or_else(|| default_grant(&history.serving().descriptor.capabilities)).into()
 }
 
 /// The most that an owner can grant without an operator: what the plugin asks for, of hosts those that it names.
