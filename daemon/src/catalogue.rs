@@ -277,13 +277,25 @@ impl Lister<'_> {
         }
     }
 
-    /// The namespaces of own tools that hide a plugin of the platform (9.4), and those that several plugins claim.
+    /// The namespaces of own tools that hide a plugin of the platform which the organization could use (9.4); in the list of
+    /// the platform those that several plugins claim.
     fn collisions(&self) -> Vec<String> {
         let platform = self.snapshot.catalogue();
-        let own = self.query.organization.as_ref().map_or(&[][..], |name| self.snapshot.own_plugins(name));
-        let hiding = own.iter().map(|plugin| &plugin.descriptor.namespace);
-        let hiding = hiding.filter(|namespace| platform.plugin(namespace).is_some());
-        hiding.chain(platform.collisions()).map(ToString::to_string).collect()
+        let Some(organization) = &self.query.organization else {
+            return platform.collisions().iter().map(ToString::to_string).collect();
+        };
+        let hiding =
+            self.snapshot.own_plugins(organization).iter().map(|plugin| &plugin.descriptor.namespace);
+        let hiding: Vec<_> = hiding.filter(|namespace| platform.plugin(namespace).is_some()).collect();
+        if hiding.is_empty() {
+            return Vec::new();
+        }
+        let shared = self.snapshot.denying_rules().organization;
+        let is_available = |namespace: &&Namespace| {
+            let mut tools = platform.tools().iter().filter(|tool| tool.id().namespace == **namespace);
+            tools.any(|tool| shared.is_available(tool.index()))
+        };
+        hiding.into_iter().filter(is_available).map(ToString::to_string).collect()
     }
 }
 

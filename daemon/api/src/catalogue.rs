@@ -160,7 +160,7 @@ pub struct EnabledView {
     pub risk: RiskView,
     /// Integrations that must be connected before all of its tools work, and are not.
     pub missing_integrations: Vec<String>,
-    /// Whether the organization's policy enables one of its tools.
+    /// Whether the organization's policy enables all of its tools that the platform allows.
     pub enabled: bool,
     /// The state of the consent.
     pub consent: ConsentState,

@@ -202,6 +202,7 @@ async fn add_to_policy(client: &Client, name: &str, tools: String) -> Result<Doc
     let body = |current: Option<&Value>| {
         let mut policy = current.cloned().unwrap_or_else(|| json!({}));
         match &mut policy["enabled"] {
+            Value::Array(enabled) if enabled.iter().any(|entry| *entry == *tools || entry == "*") => {}
             Value::Array(enabled) => enabled.push(tools.into()),
             Value::String(_) => {}
             nothing => *nothing = json!([tools]),
@@ -316,6 +317,19 @@ mod tests {
         let policy: Value = serde_json::from_str(&run.asked[4].body).expect("json");
         assert_eq!(policy["enabled"], json!(["files/*", "mail/*"]));
         assert!(run.out.contains("`acme` has the plugin `mail`"), "{}", run.out);
+    }
+
+    #[tokio::test]
+    async fn c6_a_policy_that_lists_the_plugin_stays() {
+        let policy = json!({"enabled": ["mail/*"], "disabled": ["mail/send"]});
+        let answers = vec![
+            Canned::json(200, view("not_needed", false)),
+            Canned::json(200, policy.clone()).with_etag("\"7\""),
+            Canned::json(200, json!({"warnings": []})),
+        ];
+        let run = run_enable(options(false), answers).await;
+        run.result.expect("done");
+        assert_eq!(serde_json::from_str::<Value>(&run.asked[2].body).expect("json"), policy);
     }
 
     #[tokio::test]

@@ -33,7 +33,7 @@ impl Admin {
         key: &ToolKey,
     ) -> Result<(EnabledView, Option<Revision>), CallError> {
         self.expect_own(caller, &key.organization)?;
-        self.wait_until_compiled(&key.namespace).await;
+        self.parts().plugins.wait_until_compiled(&key.namespace).await;
         let revision = match self.parts().store.document(&DocumentKey::Enabled(key.clone())).await {
             Ok(document) => Some(document.revision),
             Err(StoreError::NotFound { .. }) => None,
@@ -51,7 +51,8 @@ impl Admin {
         precondition: &Precondition,
     ) -> Result<(WriteResult, EnabledView), CallError> {
         self.expect_own(actor.caller, &key.organization)?;
-        self.wait_until_compiled(&key.namespace).await;
+        self.parts().plugins.wait_until_compiled(&key.namespace).await;
+        self.parts().registry.wait_for_asserted(Some(&key.organization)).await;
         let details = self.consent_details(key, text);
         let written =
             self.run_audited(enabled_action(actor, key, "enabled.put", details.as_deref()), async {
@@ -162,7 +163,7 @@ impl Admin {
             permissions: permissions_in_words(&descriptor.capabilities),
             risk: risk(&plugin, origin.is_vouched_for()),
             missing_integrations: missing_integrations(&snapshot, key, &plugin),
-            enabled: enables_any(&snapshot, key, &rules),
+            enabled: enables_all(&snapshot, key, &rules),
             consent: rules.consent_to(&plugin),
             accepted: stored.accepted.as_ref().map(Acceptance::view),
             config_error: stored.check_settings(&plugin).err().map(|error| error.message),
@@ -181,12 +182,6 @@ impl Admin {
         details["accept"] = consent.accept.into();
         details["digest"] = consent.digest.into();
         raw(&details)
-    }
-
-    async fn wait_until_compiled(&self, namespace: &Namespace) {
-        let is_it = |compiling: &&Namespace| *compiling == namespace;
-        let registry = &self.parts().registry;
-        registry.wait_for(|snapshot| snapshot.compiling().iter().filter(is_it).cloned().collect()).await;
     }
 }
 
@@ -207,10 +202,11 @@ fn available_plugin(snapshot: &Snapshot, key: &ToolKey) -> Result<Arc<Plugin<Com
     found.cloned().ok_or_else(|| no_plugin(key))
 }
 
-fn enables_any(snapshot: &Snapshot, key: &ToolKey, rules: &OrgRules) -> bool {
+/// Whether the policy enables each tool of the plugin that the platform allows.
+fn enables_all(snapshot: &Snapshot, key: &ToolKey, rules: &OrgRules) -> bool {
     let catalogue = snapshot.catalogue_of(&key.organization);
     let mut tools = catalogue.tools().iter().filter(|tool| tool.id().namespace == key.namespace);
-    tools.any(|tool| rules.is_available(tool.index()) && rules.enables(tool.index()))
+    tools.all(|tool| !rules.is_available(tool.index()) || rules.enables(tool.index()))
 }
 
 fn no_plugin(key: &ToolKey) -> CallError {

@@ -268,5 +268,9 @@ fn c4_an_own_tool_that_hides_a_plugin_is_reported() {
         let other = fixture.tenant();
         assert_eq!(entry(&other.owner, "", "contested")["kind"], "third_party");
         assert_eq!(list(&other.owner, "")["collisions"], json!([]));
+        // A plugin that no organization can use does not exist for it.
+        fixture.operator.post("/v1/plugins/contested/disable", &json!({})).expect(200);
+        assert_eq!(list(&tenant.owner, "")["collisions"], json!([]));
+        fixture.operator.post("/v1/plugins/contested/enable", &json!({})).expect(200);
     });
 }

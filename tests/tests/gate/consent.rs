@@ -376,6 +376,18 @@ fn c5_settings_reach_the_plugin_of_their_organization_alone() {
 }
 
 #[test]
+fn c6_a_plugin_is_enabled_when_the_policy_has_all_of_its_tools() {
+    with_fixture(|fixture| {
+        let tenant = fixture.tenant();
+        let policy = format!("/v1/orgs/{}/policy", tenant.name);
+        for (enabled, is_enabled) in [("files/read", false), ("files/*", true)] {
+            tenant.owner.replace(&policy, &json!({"enabled": [enabled]})).expect(200);
+            assert_eq!(tenant.view("files")["enabled"], is_enabled, "{enabled}");
+        }
+    });
+}
+
+#[test]
 fn c5_settings_that_the_plugin_does_not_take_and_secrets_are_refused() {
     with_fixture(|fixture| {
         fixture.operator.load("configured", guests::CONFIGURED);
