@@ -43,7 +43,7 @@ fn main() {
     if std::env::args().any(|argument| argument == fronts::SERVE_RMCP) {
         return fronts::serve_rmcp();
     }
-    let parts: [(&str, fn()); 11] = [
+    let parts: [(&str, fn()); 12] = [
         ("start", plugins::start),
         ("plugins", plugins::many),
         ("search", search::search),
