@@ -277,6 +277,7 @@ fn dispatcher(
         metrics: Default::default(),
         log: Default::default(),
         traces: Default::default(),
+        draw_key: Default::default(),
         queue: Queue::new(QueueSettings {
             running: 4,
             running_per_organization: 3,
