@@ -32,7 +32,7 @@ use toolgate_api::name::{Name, Namespace};
 use toolgate_api::plugin::PluginView;
 use toolgate_sandbox::{Component, Sandbox};
 
-pub use background_loads::BackgroundLoad;
+pub use background_loads::PluginLoad;
 pub use built_in::BUILT_IN;
 pub use canary::FailingCanary;
 pub use from_definition::Definition;
@@ -55,14 +55,14 @@ use files::{FileHandle, PluginFiles};
 use history::{FailedPlugin, History, Version};
 pub use load::digest_of;
 use owned::OwnedPlugins;
-use trust::PublisherKeys;
+use trust::{PublisherKeys, Signer};
 
 /// What is known of a plugin beside its description.
 #[derive(Clone, Copy, Debug)]
 pub struct Provenance {
     /// Time of the load of the serving version, in milliseconds since 1970.
     pub loaded_ms: u64,
-    /// Whether a publisher's key signed the serving version.
+    /// Whether a publisher's key that was neither revoked nor removed signed the serving version.
     pub is_signed: bool,
 }
 
@@ -176,12 +176,16 @@ impl Plugins {
     /// Returns the provenance of each plugin that serves.
     pub async fn provenance(&self) -> BTreeMap<Namespace, Provenance> {
         let loaded = self.0.loaded.lock().await;
-        let provenance = |(namespace, history): (&Namespace, &History)| {
-            let version = history.serving_version()?;
-            let is_signed = version.signer.is_some();
-            Some((namespace.clone(), Provenance { loaded_ms: version.loaded_ms, is_signed }))
+        let of_plugin = |(namespace, history): (&Namespace, &History)| {
+            Some((namespace.clone(), self.provenance_of(None, history)?))
         };
-        loaded.iter().filter_map(provenance).collect()
+        loaded.iter().filter_map(of_plugin).collect()
+    }
+
+    fn provenance_of(&self, owner: Option<&Name>, history: &History) -> Option<Provenance> {
+        let Version { loaded_ms, signer, .. } = history.serving_version()?;
+        let stands = |signer: &Signer| self.0.publisher_keys.objection(owner, signer).is_none();
+        Some(Provenance { loaded_ms: *loaded_ms, is_signed: signer.as_ref().is_some_and(stands) })
     }
 
     /// Returns one plugin with all its versions.
@@ -231,18 +235,29 @@ impl Plugins {
         view
     }
 
-    /// Serves the version before the current one again.
+    /// Serves the version before the current one again, unless its key would verify it no more, or ends the trial of a canary.
     pub async fn roll_back(&self, namespace: &Namespace) -> Result<PluginView, CallError> {
         self.change(namespace, |history| {
+            if history.roll_back_canary().is_some() {
+                return Ok(());
+            }
             history.roll_back().ok_or_else(|| {
                 CallError::new(
                     ErrorType::Conflict,
                     format!("plugin `{namespace}` has no version before this one"),
                     "load the version that you want",
                 )
-            })
+            })?;
+            history.serving_version().map_or(Ok(()), |target| self.check_signer(None, target))
         })
         .await
+    }
+
+    /// Checks that a version may begin to serve: its key still stands, or it needs no signature.
+    fn check_signer(&self, owner: Option<&Name>, version: &Version) -> Result<(), CallError> {
+        let (signer, signatures) = (version.signer.as_ref(), self.0.signatures);
+        let namespace = &version.plugin.descriptor.namespace;
+        self.0.publisher_keys.check_signer(owner, namespace, signer, signatures, now_ms())
     }
 
     /// Disables or enables a loaded plugin. No agent can call the tools of a disabled plugin.
@@ -281,9 +296,7 @@ impl Plugins {
         self.0.registry.forget_enabled(namespace);
         self.serve(&loaded);
         drop(loaded);
-        for handle in removed.chain(failed) {
-            self.0.files.release(handle).await;
-        }
+        self.0.files.release_all(removed.chain(failed)).await;
         Ok(())
     }
 
@@ -296,12 +309,7 @@ impl Plugins {
         let mut loaded = self.0.loaded.lock().await;
         let mut next = loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?.clone();
         act(&mut next)?;
-        let _checked = self.check_assertions(&loaded, namespace, &next).await?;
-        self.0.store.put_plugin(next.row(namespace)).await?;
-        let view = self.view(namespace, &next);
-        loaded.insert(namespace.clone(), next);
-        self.serve(&loaded);
-        Ok(view)
+        self.store_and_serve(&mut loaded, namespace, next, true).await
     }
 
     /// Components loaded from compiled code, and compiled ones.
@@ -335,7 +343,8 @@ impl Plugins {
         self.serve(&loaded);
     }
 
-    async fn wait_until_compiled(&self, namespace: &Namespace) {
+    /// Waits until a built-in plugin is compiled; returns at once for every other one.
+    pub async fn wait_until_compiled(&self, namespace: &Namespace) {
         let is_it = |compiling: &&Namespace| *compiling == namespace;
         self.0
             .registry

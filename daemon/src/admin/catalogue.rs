@@ -76,13 +76,7 @@ impl Admin {
             }
             _ => None,
         });
-        let loaded = plugins.list_owned(organization).into_iter().filter_map(|plugin| {
-            let serving = plugin.versions.iter().find(|version| version.digest == plugin.digest);
-            let loaded_ms = serving.and_then(|version| version.loaded_ms).unwrap_or_default();
-            let namespace = Namespace::parse(&plugin.namespace).ok()?;
-            Some((namespace, Provenance { loaded_ms, is_signed: plugin.signed_by.is_some() }))
-        });
-        Ok(tools.chain(loaded).collect())
+        Ok(tools.chain(plugins.owned_provenance(organization)).collect())
     }
 
     async fn calls_of_all(&self) -> Result<Arc<HashMap<String, u64>>, CallError> {

@@ -15,7 +15,7 @@ use toolgate_api::plugin::{PluginState, PluginView};
 
 use super::history::compiling_view;
 use super::load::digest_of;
-use super::{LoadRequest, LoadSource, Plugins};
+use super::{LoadRequest, Plugins};
 use crate::oci::{Pulled, Reference};
 
 /// The background loads of each namespace, oldest first.
@@ -31,59 +31,52 @@ pub(super) struct Entry {
 #[derive(Clone, Default)]
 pub(super) struct LoadToken(Arc<CancellationToken>);
 
-/// A registered load that [`Plugins::run_background_load`] executes.
-pub struct BackgroundLoad {
-    file: Bytes,
-    request: LoadRequest,
+/// A load of a plugin, which [`Plugins::load`] executes.
+pub struct PluginLoad {
+    /// `None` while it is in a registry.
+    pub(super) file: Option<Bytes>,
+    pub(super) request: LoadRequest,
     pub(super) token: LoadToken,
 }
 
-impl BackgroundLoad {
-    pub fn namespace(&self) -> &Namespace {
-        &self.request.namespace
+impl PluginLoad {
+    /// A load of a file, or of one that [`PluginLoad::pull`] gets.
+    pub fn new(file: Option<Bytes>, request: LoadRequest) -> Self {
+        Self { file, request, token: LoadToken::default() }
+    }
+
+    /// The parameters of the load.
+    pub fn request(&self) -> &LoadRequest {
+        &self.request
+    }
+
+    /// The digest of the file; `None` while it is in a registry.
+    pub fn digest(&self) -> Option<Digest> {
+        self.file.as_deref().map(digest_of)
+    }
+
+    /// Gets the file from a registry. Returns `CANCELLED` if the plugin is removed meanwhile.
+    pub async fn pull(
+        &mut self,
+        pulling: impl Future<Output = Result<Pulled, CallError>>,
+        reference: &Reference,
+    ) -> Result<(), CallError> {
+        let pulled = self.token.run_until_cancelled(pulling).await?;
+        self.file = Some(self.request.take_pulled(pulled, reference));
+        Ok(())
     }
 }
 
 impl Plugins {
-    /// Registers a background load, and returns it with its view while it compiles.
-    pub fn start_background_load(&self, file: Bytes, request: LoadRequest) -> (BackgroundLoad, PluginView) {
-        let view = compiling_view(&request.namespace, &digest_of(&file));
-        let load = BackgroundLoad { file, request, token: LoadToken::default() };
+    /// Shows a load with its plugin, whose removal cancels it from now on. Returns its view while it compiles.
+    pub fn show_load(&self, load: &PluginLoad) -> PluginView {
+        let view = compiling_view(&load.request.namespace, load.digest().as_ref());
         self.0.background.add(&load.request.namespace, view.clone(), load.token.clone());
-        (load, view)
+        view
     }
 
-    /// Registers a background load whose file is still in a registry.
-    pub fn start_background_pull(&self, request: LoadRequest) -> (BackgroundLoad, PluginView) {
-        let mut view = compiling_view(&request.namespace, &digest_of(&[]));
-        view.digest.clear();
-        let load = BackgroundLoad { file: Bytes::new(), request, token: LoadToken::default() };
-        self.0.background.add(&load.request.namespace, view.clone(), load.token.clone());
-        (load, view)
-    }
-
-    /// Gets the file of a registered load. Returns `CANCELLED` if the plugin is removed meanwhile.
-    pub async fn pull_for(
-        &self,
-        load: &mut BackgroundLoad,
-        pulling: impl Future<Output = Result<Pulled, CallError>>,
-        reference: &Reference,
-    ) -> Result<(), CallError> {
-        let Pulled { file, signature, digest } = load.token.run_until_cancelled(pulling).await?;
-        load.file = file;
-        load.request.signature = load.request.signature.take().or(signature);
-        load.request.source =
-            LoadSource::Registry { reference: reference.to_string(), digest: digest.to_string() };
-        Ok(())
-    }
-
-    /// Runs [`Plugins::load`] for a registered load. Returns `CANCELLED` if the plugin is removed meanwhile.
-    pub async fn run_background_load(&self, load: &BackgroundLoad) -> Result<PluginView, CallError> {
-        self.load_with_token(&load.token, load.file.clone(), load.request.clone()).await
-    }
-
-    /// Shows the load as failed, unless it was cancelled.
-    pub fn record_load_failure(&self, load: &BackgroundLoad, error: &CallError) {
+    /// Shows the load as failed, unless it was cancelled or was never shown.
+    pub fn record_load_failure(&self, load: &PluginLoad, error: &CallError) {
         self.0.background.record_failure(
             &load.request.namespace,
             |entry| entry.token.is(&load.token),
@@ -138,7 +131,7 @@ impl BackgroundLoads {
 
     /// Shows a built-in plugin as compiling. Its load is not cancelled.
     pub(super) fn add_built_in(&self, namespace: &Namespace, digest: &Digest) {
-        self.add(namespace, compiling_view(namespace, digest), LoadToken::default());
+        self.add(namespace, compiling_view(namespace, Some(digest)), LoadToken::default());
     }
 
     /// Shows the entries that fit as failed.
@@ -150,8 +143,7 @@ impl BackgroundLoads {
 
     /// Shows a load that failed before its file was read.
     pub(super) fn add_failure(&self, namespace: &Namespace, reason: &str) {
-        let mut view = compiling_view(namespace, &digest_of(&[]));
-        view.digest.clear();
+        let mut view = compiling_view(namespace, None);
         view.fail(reason);
         self.add(namespace, view, LoadToken::default());
     }

@@ -65,6 +65,13 @@ impl PluginFiles {
         let _ = tokio::task::spawn_blocking(move || files.remove_if_last(handle)).await;
     }
 
+    /// Drops several handles like [`PluginFiles::release`].
+    pub(super) async fn release_all(&self, handles: impl IntoIterator<Item = FileHandle>) {
+        for handle in handles {
+            self.release(handle).await;
+        }
+    }
+
     fn remove_if_last(&self, handle: FileHandle) {
         let digest = handle.digest().clone();
         drop(handle);

@@ -41,6 +41,7 @@ pub(super) struct History {
 
 /// A stored plugin of which this start could serve no version. It keeps its namespace until it is loaded again or
 /// removed.
+#[derive(Clone)]
 pub(super) struct FailedPlugin {
     publisher: Option<String>,
     versions: Vec<KeptVersion>,
@@ -204,11 +205,8 @@ impl History {
         dropped.into_iter().filter_map(KeptVersion::into_handle).collect()
     }
 
-    /// Ends the trial of a canary or, without one, serves the last ready version before the current one.
+    /// Serves the last ready version before the current one.
     pub(super) fn roll_back(&mut self) -> Option<()> {
-        if self.roll_back_canary().is_some() {
-            return Some(());
-        }
         let (at, before) = last_ready(&self.versions[..self.serving])?;
         let before = Arc::clone(&before.plugin);
         self.serve(at, before);
@@ -258,9 +256,10 @@ impl History {
         self.versions.get(self.chosen).map(|chosen| chosen.source().clone()).unwrap_or_default()
     }
 
-    /// Whether an operator rolled back from the version with this digest.
-    pub(super) fn is_rolled_back(&self, digest: &Digest) -> bool {
-        self.versions.iter().skip(self.chosen + 1).any(|later| later.has_digest(digest))
+    /// Whether an operator rolled back from the version with this digest, or it is or was a canary.
+    pub(super) fn is_held_back(&self, digest: &Digest) -> bool {
+        self.canary.as_ref().is_some_and(|canary| canary.has_digest(digest))
+            || self.versions.iter().skip(self.chosen + 1).any(|later| later.has_digest(digest))
     }
 
     pub(super) fn is_built_in(&self) -> bool {
@@ -277,12 +276,15 @@ impl History {
         &self.current.descriptor
     }
 
-    /// Replaces the version that serves by the same one with confirmed hints.
-    pub(super) fn confirm_serving_hints(&mut self) {
-        if let Some(version) = self.serving_version().cloned().map(Version::with_confirmed_hints) {
-            self.current = Arc::clone(&version.plugin);
-            self.versions[self.serving] = KeptVersion::Ready(version);
+    /// Takes the signer and the confirmed hints of another load of the version that serves.
+    pub(super) fn renew_serving(&mut self, loaded: Version) {
+        let Some(mut version) = self.serving_version().cloned() else { return };
+        version.signer = loaded.signer.or(version.signer);
+        if loaded.plugin.has_trusted_hints {
+            version = version.with_confirmed_hints();
         }
+        self.current = Arc::clone(&version.plugin);
+        self.versions[self.serving] = KeptVersion::Ready(version);
     }
 
     /// The kept version with this digest, of those that serve or have served.
@@ -402,6 +404,17 @@ impl FailedPlugin {
         Holder { publisher: self.publisher.as_deref(), is_signed }
     }
 
+    /// Whether the version with this digest waits for consent, or an operator rolled back from it.
+    pub(super) fn holds_back(&self, digest: &Digest) -> bool {
+        let later = self.versions.iter().skip(self.chosen + 1);
+        later.chain(&self.quarantined).any(|version| version.has_digest(digest))
+    }
+
+    /// Whether the version with this digest serves or has served.
+    pub(super) fn has_served(&self, digest: &Digest) -> bool {
+        self.versions.iter().any(|version| version.has_digest(digest))
+    }
+
     /// The history with a new version that can serve, and the files of the versions that are no longer kept.
     pub(super) fn replace_with(&self, version: Version) -> (History, Vec<FileHandle>) {
         let mut history = History {
@@ -461,9 +474,10 @@ fn last_ready(versions: &[KeptVersion]) -> Option<(usize, &Version)> {
     versions.iter().enumerate().rev().find_map(|(at, kept)| Some((at, kept.ready()?)))
 }
 
-/// The view of a background load that compiles.
-pub(super) fn compiling_view(namespace: &Namespace, digest: &Digest) -> PluginView {
-    PluginView { digest: digest.to_string(), ..empty_view(namespace) }
+/// The view of a background load that compiles. A file that is still in a registry has no digest yet.
+pub(super) fn compiling_view(namespace: &Namespace, digest: Option<&Digest>) -> PluginView {
+    let digest = digest.map(Digest::to_string).unwrap_or_default();
+    PluginView { digest, ..empty_view(namespace) }
 }
 
 fn empty_view(namespace: &Namespace) -> PluginView {

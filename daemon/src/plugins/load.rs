@@ -19,8 +19,8 @@ use super::history::{FailedPlugin, FailedVersion, KeptVersion};
 use super::sources::check_source;
 use super::trust::{Signer, check_holder};
 use super::{
-    BUILT_IN, CanaryShare, Embedded, FileHandle, History, LoadRequest, LoadSource, Plugins, Version, canary,
-    is_built_in, lock,
+    BUILT_IN, CanaryShare, Embedded, FileHandle, History, LoadRequest, LoadSource, PluginLoad, Plugins,
+    Version, canary, is_built_in, lock,
 };
 use crate::audit;
 use crate::clock::now_ms;
@@ -36,19 +36,13 @@ pub struct BuiltIn {
 }
 
 impl Plugins {
-    /// Loads an uploaded file and serves it. If a step fails, the old version keeps serving and the file is deleted.
-    pub async fn load(&self, file: Bytes, request: LoadRequest) -> Result<PluginView, CallError> {
-        self.load_with_token(&LoadToken::default(), file, request).await
-    }
-
-    pub(super) async fn load_with_token(
-        &self,
-        token: &LoadToken,
-        file: Bytes,
-        request: LoadRequest,
-    ) -> Result<PluginView, CallError> {
+    /// Loads a file and serves it. If a step fails, the old version keeps serving and the file is deleted. Returns `CANCELLED` if the
+    /// load is shown and the plugin is removed meanwhile.
+    pub async fn load(&self, load: &PluginLoad) -> Result<PluginView, CallError> {
+        let PluginLoad { file, request, token } = load;
+        let file = file.clone().unwrap_or_default();
         let handle = self.0.files.handle(&digest_of(&file));
-        let loaded = self.load_file(token, &handle, file, &request).await;
+        let loaded = self.load_file(token, &handle, file, request).await;
         match &loaded {
             Ok(_) => self.0.background.complete(&request.namespace, token),
             Err(_) => self.0.files.release(handle).await,
@@ -477,8 +471,8 @@ mod tests {
         (folder, Plugins::new(parts))
     }
 
-    fn load_request(namespace: &Namespace) -> LoadRequest {
-        LoadRequest::new(namespace.clone(), LoadSource::Upload)
+    fn load(file: Bytes, namespace: &Namespace) -> PluginLoad {
+        PluginLoad::new(Some(file), LoadRequest::new(namespace.clone(), LoadSource::Upload))
     }
 
     /// A load up to the point where it is installed.
@@ -530,7 +524,7 @@ mod tests {
         let (_folder, plugins) = plugins().await;
         let loading = Loading::of(&plugins).await;
         let other = Namespace::parse("other").unwrap();
-        plugins.load(loading.file.clone(), load_request(&other)).await.unwrap_err();
+        plugins.load(&load(loading.file.clone(), &other)).await.unwrap_err();
         assert!(loading.is_kept(&plugins).await);
         loading.install(&plugins, &LoadToken::default()).await.unwrap();
         assert!(loading.is_kept(&plugins).await);
@@ -561,7 +555,7 @@ mod tests {
         let Loading { namespace, file, handle, version } = Loading::of(&plugins).await;
         let digest = handle.digest().clone();
         drop((handle, version));
-        plugins.load(file, load_request(&namespace)).await.unwrap_err();
+        plugins.load(&load(file, &namespace)).await.unwrap_err();
         assert!(plugins.0.files.read(&plugins.0.files.handle(&digest)).await.is_err());
     }
 
@@ -570,8 +564,11 @@ mod tests {
     async fn a_load_can_be_cancelled_until_it_is_installed() {
         let (_folder, plugins) = plugins().await;
         let loading = Loading::of(&plugins).await;
-        let start =
-            || plugins.start_background_load(loading.file.clone(), load_request(&loading.namespace)).0;
+        let start = || {
+            let load = load(loading.file.clone(), &loading.namespace);
+            plugins.show_load(&load);
+            load
+        };
         let (first, second) = (start(), start());
         plugins.remove(&loading.namespace).await.unwrap();
         for load in [&first, &second] {

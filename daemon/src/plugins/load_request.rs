@@ -6,6 +6,8 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::{Name, Namespace};
 pub use toolgate_api::plugin::PluginSource as LoadSource;
 
+use crate::oci::{Pulled, Reference};
+
 /// The parameters of one load beside its file.
 #[derive(Clone, Debug)]
 pub struct LoadRequest {
@@ -41,6 +43,14 @@ impl LoadRequest {
             confirm_hints: false,
             canary: None,
         }
+    }
+
+    /// Takes the signature and the origin of a file of a registry. Returns the file.
+    pub fn take_pulled(&mut self, pulled: Pulled, reference: &Reference) -> Bytes {
+        let Pulled { file, signature, digest } = pulled;
+        self.signature = self.signature.take().or(signature);
+        self.source = LoadSource::Registry { reference: reference.to_string(), digest: digest.to_string() };
+        file
     }
 
     /// Checks that a plugin describes itself as the one that was asked for.

@@ -25,7 +25,7 @@ use super::trust::check_holder;
 use super::{FileHandle, History, LoadRequest, Plugins, Provenance, ServedPlugin, Version, lock, not_found};
 use crate::clock::now_ms;
 use crate::documents::{DocumentKey, ToolKey};
-use crate::registry::{ChangeScope, CheckedChange, Replacement, Snapshot};
+use crate::registry::Replacement;
 use crate::store::{PluginRow, StoreError};
 
 /// The plugins of organizations.
@@ -178,7 +178,7 @@ impl Plugins {
         if !self.is_owned(key) {
             return Err(not_found(&key.namespace));
         }
-        let _checked = self.check_owned_change(key, None).await?;
+        let _checked = self.0.registry.check_own_plugin(key, None).await?;
         self.0.store.remove_owned_plugin(&key.organization, &key.namespace, now_ms()).await?;
         let removed = lock(&self.0.owned.entries).remove(key);
         self.0.registry.serve_to(&key.organization, &key.namespace, None);
@@ -280,7 +280,7 @@ impl Plugins {
         let granted = granted_or_default(stored.filter(|_| keeps_grant), &next);
         let view = self.owned_view(key, &next, &granted);
         let plugin = owned_plugin(&next, granted);
-        let checked = self.check_owned_change(key, Some(Arc::clone(&plugin))).await?;
+        let checked = self.0.registry.check_own_plugin(key, Some(Arc::clone(&plugin))).await?;
         let row = PluginRow { owner: key.organization.to_string(), ..next.row(&key.namespace) };
         self.0.store.put_owned_plugin(key, row, keeps_grant, now_ms()).await?;
         lock(&self.0.owned.entries).insert(key.clone(), Entry::Ready(next.clone()));
@@ -303,19 +303,7 @@ impl Plugins {
     }
 
     fn served_to(&self, key: &ToolKey) -> Option<ServedPlugin> {
-        let snapshot = self.0.registry.snapshot();
-        let mut own = snapshot.own_plugins(&key.organization).iter();
-        own.find(|plugin| plugin.descriptor.namespace == key.namespace).cloned()
-    }
-
-    async fn check_owned_change(
-        &self,
-        key: &ToolKey,
-        plugin: Option<ServedPlugin>,
-    ) -> Result<CheckedChange<'_>, CallError> {
-        let ToolKey { organization, namespace } = key;
-        let change = |rules: &Snapshot| rules.with_own_plugin(organization, namespace, plugin);
-        self.0.registry.check_change(ChangeScope::organization(organization, false), change).await
+        self.0.registry.snapshot().own_plugin(key).cloned()
     }
 
     /// Checks that the organization exists and may load plugins, and that its new plugin takes no other's namespace (9.4).

@@ -17,8 +17,7 @@ use toolgate_sandbox::Component;
 use super::differences::{Side, asks_for_the_same, differences};
 use super::history::{KeptVersion, StateReason, capabilities_view, tool_views};
 use super::trust::Signer;
-use super::{FileHandle, History, Plugins, Version, lock};
-use crate::clock::now_ms;
+use super::{FileHandle, History, Plugins, Version};
 use crate::store::PluginVersionRow;
 
 impl KeptVersion {
@@ -35,11 +34,8 @@ impl History {
     /// waits. Returns the files of the versions that are no longer kept.
     pub(super) fn take(&mut self, version: Version) -> Vec<FileHandle> {
         let digest = &version.plugin.digest;
-        let are_hints_confirmed = version.plugin.has_trusted_hints;
         if self.serves(digest) {
-            if are_hints_confirmed {
-                self.confirm_serving_hints();
-            }
+            self.renew_serving(version);
             return Vec::new();
         }
         let served = self.kept(digest);
@@ -80,6 +76,12 @@ impl History {
         Ok(self.push(version.with_confirmed_hints()))
     }
 
+    /// The version with this digest that waits for consent, if it can serve.
+    pub(super) fn waiting_version(&self, digest: &Digest) -> Option<&Version> {
+        let waiting = self.quarantined.as_ref().and_then(KeptVersion::ready);
+        waiting.filter(|waiting| waiting.plugin.digest == *digest)
+    }
+
     pub(super) fn waiting(&self, namespace: &Namespace, digest: &str) -> Result<&Version, CallError> {
         if let Some(version) = self.running_canary(digest) {
             return Ok(version);
@@ -117,8 +119,7 @@ impl History {
 
     /// The answer to the load of a version that waits: the version itself, in the view of its plugin.
     pub(super) fn view_of_load(&self, digest: &Digest, view: PluginView) -> PluginView {
-        let waiting = self.quarantined.as_ref().and_then(KeptVersion::ready);
-        let Some(waiting) = waiting.filter(|waiting| waiting.plugin.digest == *digest) else { return view };
+        let Some(waiting) = self.waiting_version(digest) else { return view };
         let descriptor = &waiting.plugin.descriptor;
         let (state, reason) = self.quarantined_state();
         PluginView {
@@ -167,37 +168,23 @@ impl Plugins {
         let mut loaded = self.0.loaded.lock().await;
         let history = loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?;
         let waiting = history.waiting(namespace, &approval.digest)?;
-        self.0.publisher_keys.check_signer(None, waiting.signer.as_ref(), self.0.signatures)?;
+        self.check_signer(None, waiting)?;
         let is_grant_kept = approval.keep_grant
             || asks_for_the_same(&history.serving().descriptor, &waiting.plugin.descriptor);
-        let grant = match (self.granted(namespace), is_grant_kept) {
-            (None, _) => GrantAfterApproval::None,
-            (Some(_), true) => GrantAfterApproval::Kept,
-            (Some(_), false) => GrantAfterApproval::Removed,
-        };
+        let grant = grant_after(self.granted(namespace).is_some(), is_grant_kept);
         let mut next = history.clone();
         let dropped = next.approve(namespace, &approval.digest)?;
-        let mut grants = lock(&self.0.grants).clone();
-        if grant == GrantAfterApproval::Removed {
-            grants.remove(namespace);
-        }
-        let _checked = self.check_assertions_under(&grants, &loaded, namespace, &next).await?;
-        let row = next.row(namespace);
-        match grant {
-            GrantAfterApproval::Removed => {
-                self.0.store.put_plugin_without_grant(namespace, row, now_ms()).await?;
-            }
-            GrantAfterApproval::None | GrantAfterApproval::Kept => self.0.store.put_plugin(row).await?,
-        }
-        // INVARIANT: grants change only while `loaded` is locked, so none was lost meanwhile.
-        *lock(&self.0.grants) = grants;
-        let view = self.view(namespace, &next);
-        loaded.insert(namespace.clone(), next);
-        self.serve(&loaded);
+        let view = self.store_and_serve(&mut loaded, namespace, next, is_grant_kept).await?;
         drop(loaded);
-        for handle in dropped {
-            self.0.files.release(handle).await;
-        }
+        self.0.files.release_all(dropped).await;
         Ok((view, grant))
+    }
+}
+
+pub(super) fn grant_after(has_grant: bool, is_kept: bool) -> GrantAfterApproval {
+    match (has_grant, is_kept) {
+        (false, _) => GrantAfterApproval::None,
+        (true, true) => GrantAfterApproval::Kept,
+        (true, false) => GrantAfterApproval::Removed,
     }
 }

@@ -57,8 +57,8 @@ impl PublisherKey {
         self.document.namespaces.is_empty()
     }
 
-    /// Checks that the key may sign this statement now.
-    fn check(&self, namespace: &Namespace, statement: &Statement, now_ms: u64) -> Result<(), CallError> {
+    /// Checks that the key may prove now that a file of the namespace is by the publisher.
+    fn check(&self, namespace: &Namespace, claimed: &str, now_ms: u64) -> Result<(), CallError> {
         let PublisherKeyDocument { publisher, namespaces, revoked, valid_from, valid_until, .. } =
             &self.document;
         let key = self.key.id();
@@ -74,11 +74,10 @@ impl PublisherKey {
                 "sign the file with another key of its publisher, or correct `valid_from` and `valid_until` of the key",
             ));
         }
-        if statement.publisher != *publisher {
+        if claimed != publisher {
             return Err(refusal(
                 format!(
-                    "the signature names the publisher `{}`, and the key {key} is of `{publisher}`",
-                    statement.publisher
+                    "the signature names the publisher `{claimed}`, and the key {key} is of `{publisher}`"
                 ),
                 "sign the file with `--publisher` as the document of the key names it",
             ));
@@ -135,17 +134,10 @@ impl PublisherKeys {
             |key: &PublisherKey| keys.iter().any(|other| other.key == key.key && other.document.revoked);
         let (revoked, sound): (Vec<_>, Vec<_>) = signers.into_iter().partition(|key| is_revoked(key));
         let revoked = revoked.into_iter().find(|key| key.document.revoked);
-        let mut failure = None;
-        for key in sound.into_iter().chain(revoked) {
-            match key.check(&descriptor.namespace, &statement, now_ms) {
-                Ok(()) => {
-                    let publisher = key.document.publisher.clone();
-                    return Ok(Some(Signer { publisher, key: key.key }));
-                }
-                Err(error) => failure = failure.or(Some(error)),
-            }
-        }
-        Err(failure.unwrap_or_else(|| no_signer(&envelope, &keys)))
+        let candidates = sound.into_iter().chain(revoked);
+        let proof = check_any(candidates, &descriptor.namespace, &statement.publisher, now_ms);
+        let key = proof.unwrap_or_else(|| Err(no_signer(&envelope, &keys)))?;
+        Ok(Some(Signer { publisher: key.document.publisher.clone(), key: key.key }))
     }
 
     /// Why the key of a signer would verify nothing any more; `None` if it still stands.
@@ -173,12 +165,14 @@ impl PublisherKeys {
         }
     }
 
-    /// Checks that a version may begin to serve: it is signed by a key that still stands, or needs no signature.
+    /// Checks that a version may begin to serve: it is signed by a key that would still verify it, or needs no signature.
     pub(super) fn check_signer(
         &self,
         owner: Option<&Name>,
+        namespace: &Namespace,
         signer: Option<&Signer>,
         signatures: Signatures,
+        now_ms: u64,
     ) -> Result<(), CallError> {
         match (signer, signatures) {
             (None, Signatures::Optional) => Ok(()),
@@ -188,7 +182,12 @@ impl PublisherKeys {
                  under `/v1/platform/publisher-keys/NAME`",
             )),
             (Some(signer), _) => match self.objection(owner, signer) {
-                None => Ok(()),
+                None => {
+                    let keys = self.of(owner);
+                    let same = keys.iter().filter(|key| key.key == signer.key);
+                    check_any(same, namespace, &signer.publisher, now_ms)
+                        .map_or(Ok(()), |proof| proof.map(drop))
+                }
                 Some(objection) => Err(refusal(
                     format!("the file cannot begin to serve: {objection}"),
                     "load it again, signed with another key of its publisher",
@@ -196,6 +195,18 @@ impl PublisherKeys {
             },
         }
     }
+}
+
+/// The first key that proves now that a file of the namespace is by the publisher, or the objection to the first key. `None`
+/// without keys.
+fn check_any<'a>(
+    keys: impl Iterator<Item = &'a PublisherKey>,
+    namespace: &Namespace,
+    publisher: &str,
+    now_ms: u64,
+) -> Option<Result<&'a PublisherKey, CallError>> {
+    let proofs = keys.map(|key| key.check(namespace, publisher, now_ms).map(|()| key));
+    proofs.reduce(|first, next| if first.is_err() && next.is_ok() { next } else { first })
 }
 
 impl Signer {
@@ -350,6 +361,11 @@ mod tests {
             self.keys.verify(&request, &descriptor, &digest_of(FILE), 1_000)
         }
 
+        fn check_signer(&self, signer: Option<&Signer>, signatures: Signatures) -> Result<(), CallError> {
+            let namespace = Namespace::parse("crm").unwrap();
+            self.keys.check_signer(None, &namespace, signer, signatures, 1_000)
+        }
+
         #[track_caller]
         fn assert_refused(&self, statement: &Statement, words: &str) {
             let error = self.verify(statement, None).expect_err(words);
@@ -425,13 +441,34 @@ mod tests {
     #[test]
     fn a_file_without_a_signature_serves_where_none_is_required() {
         let world = World::new();
-        world.keys.check_signer(None, None, Signatures::Optional).unwrap();
-        let error = world.keys.check_signer(None, None, Signatures::Required).unwrap_err();
+        world.check_signer(None, Signatures::Optional).unwrap();
+        let error = world.check_signer(None, Signatures::Required).unwrap_err();
         assert!(error.message.contains("requires one") && error.hint.contains("plugin sign"));
         let signer = world.verify(&statement(), None).unwrap();
-        world.keys.check_signer(None, signer.as_ref(), Signatures::Required).unwrap();
-        world.put(None, "first", &json!({"revoked": true}));
-        world.keys.check_signer(None, signer.as_ref(), Signatures::Optional).unwrap_err();
+        world.check_signer(signer.as_ref(), Signatures::Required).unwrap();
+    }
+
+    #[test]
+    fn o2_a_version_begins_to_serve_only_if_its_key_would_still_verify_it() {
+        let world = World::new();
+        let signer = world.verify(&statement(), None).unwrap();
+        for (changes, words) in [
+            (json!({"revoked": true}), "revoked"),
+            (json!({"namespaces": ["erp"]}), "may not publish"),
+            (json!({"publisher": "other"}), "is of `other`"),
+            (json!({"valid_until": 1_000}), "not valid at this time"),
+        ] {
+            world.put(None, "first", &changes);
+            let error = world.check_signer(signer.as_ref(), Signatures::Optional).expect_err(words);
+            assert!(error.message.contains(words), "{}", error.message);
+        }
+        // One of the names of a key is enough.
+        world.put(None, "second", &json!({}));
+        world.check_signer(signer.as_ref(), Signatures::Optional).unwrap();
+        world.keys.remove(None, name("second"));
+        world.keys.remove(None, name("first"));
+        let error = world.check_signer(signer.as_ref(), Signatures::Optional).unwrap_err();
+        assert!(error.message.contains("removed"), "{}", error.message);
     }
 
     #[test]

@@ -113,10 +113,21 @@ impl Store {
         Ok(())
     }
 
-    /// Like [`Store::put_plugin`] for a plugin of an organization, which must exist.
-    pub async fn put_owned_plugin(&self, owner: &Name, plugin: PluginRow) -> Result<(), StoreError> {
+    /// Like [`Store::put_plugin`] for a plugin of an organization, which must exist. Removes the grant of an operator unless
+    /// `keeps_grant`.
+    pub async fn put_owned_plugin(
+        &self,
+        key: &ToolKey,
+        plugin: PluginRow,
+        keeps_grant: bool,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
-        super::documents::require_organization(&mut change, owner).await?;
+        super::documents::require_organization(&mut change, &key.organization).await?;
+        if !keeps_grant {
+            let grant = DocumentKey::ToolGrant(key.clone());
+            super::documents::delete_if_there(&mut change, &grant, now_ms).await?;
+        }
         write_plugin(&mut change, &plugin).await?;
         change.commit().await?;
         Ok(())
@@ -158,7 +169,9 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
         let key = ToolKey { organization: owner.clone(), namespace: namespace.clone() };
-        super::documents::delete_if_there(&mut change, &DocumentKey::ToolGrant(key), now_ms).await?;
+        for document in [DocumentKey::ToolGrant(key.clone()), DocumentKey::Enabled(key)] {
+            super::documents::delete_if_there(&mut change, &document, now_ms).await?;
+        }
         delete_plugin(&mut change, (owner.as_str(), namespace.as_str())).await?;
         change.commit().await?;
         Ok(())
@@ -371,6 +384,30 @@ mod tests {
         store.document(&grant).await.expect_err("removed");
         // A plugin without a grant is replaced in the same way.
         store.put_plugin_without_grant(&weather(), next, 3).await.expect("stored");
+    }
+
+    #[tokio::test]
+    async fn r9_16_an_owned_plugin_is_replaced_with_or_without_its_grant_and_leaves_nothing_behind() {
+        let (_folder, store) = empty_store().await;
+        let organization = Name::parse("acme").expect("a name");
+        let put = async |key: &DocumentKey| {
+            store.put_document(key, "{}", &Precondition::Absent, 1).await.expect("stored");
+        };
+        put(&DocumentKey::Organization(organization.clone())).await;
+        let key = ToolKey { organization: organization.clone(), namespace: weather() };
+        let (grant, enabled) = (DocumentKey::ToolGrant(key.clone()), DocumentKey::Enabled(key.clone()));
+        put(&grant).await;
+        put(&enabled).await;
+        let owned = PluginRow { owner: "acme".into(), ..plugin("weather", &["1"]) };
+        store.put_owned_plugin(&key, owned.clone(), true, 2).await.expect("stored");
+        store.document(&grant).await.expect("kept");
+        store.put_owned_plugin(&key, owned, false, 3).await.expect("stored");
+        store.document(&grant).await.expect_err("removed");
+        put(&grant).await;
+        store.remove_owned_plugin(&organization, &weather(), 4).await.expect("removed");
+        for document in [grant, enabled] {
+            store.document(&document).await.expect_err("removed");
+        }
     }
 
     #[tokio::test]

@@ -26,7 +26,7 @@ use toolgate_api::plugin::PluginView;
 
 use super::super::history::{FailedPlugin, History};
 use super::super::load::digest_of;
-use super::super::{LoadRequest, LoadSource, Plugins, Version, lock};
+use super::super::{LoadRequest, LoadSource, PluginLoad, Plugins, Version, lock};
 use crate::admin::{Actor, Admin};
 use crate::clock::now_ms;
 use crate::identity::Caller;
@@ -259,7 +259,9 @@ impl PluginFolder {
         let loading = self.background.spawn(async move {
             let caller = Caller::daemon();
             let actor = Actor { caller: &caller, source: AUDIT_SOURCE };
-            admin.load_and_show_failure(actor, component, request).await
+            let load = PluginLoad::new(Some(component), request);
+            admin.parts().plugins.show_load(&load);
+            admin.load_plugin(actor, load, None).await
         });
         let loaded = loading.await.unwrap_or_else(|_| Err(end_error()))?;
         let PluginView { version, digest, .. } = loaded;
