@@ -1,18 +1,21 @@
-//! Loads of plugins that no upload brings: from the watched folder, and from registries.
+//! Loads of plugins from registries, and what the audit log tells of each load.
 
-use bytes::Bytes;
+use std::borrow::Cow;
+
 use serde_json::json;
-use serde_json::value::to_raw_value;
+use serde_json::value::{RawValue, to_raw_value};
+use toolgate_admission::Digest;
 use toolgate_api::error::CallError;
 use toolgate_api::plugin::PluginView;
 
-use super::{Actor, Admin, AuditedAction};
+use super::{Actor, Admin, AuditedAction, audit_failure};
+use crate::audit::AdminRecord;
 use crate::documents::ToolKey;
-use crate::identity::Access;
-use crate::oci::{Pulled, Reference};
-use crate::plugins::{
-    BackgroundLoad, LoadRequest, LoadSource, OrganizationRegistries, OwnedBounds, Registries,
-};
+use crate::oci::Reference;
+use crate::plugins::{CanaryShare, LoadRequest, OrganizationRegistries, OwnedBounds, Registries, digest_of};
+
+/// The act that tells which file a registry sent.
+pub(super) const PULLED: &str = "plugin.pull";
 
 /// A plugin in a registry.
 #[derive(Clone, Copy)]
@@ -39,91 +42,62 @@ pub struct OwnedRegistryPlugin<'a> {
 }
 
 impl Admin {
-    /// Loads a file that no request waits for. An error is shown with the plugin, too.
-    pub async fn load_and_show_failure(
-        &self,
-        actor: Actor<'_>,
-        file: Bytes,
-        request: LoadRequest,
-    ) -> Result<PluginView, CallError> {
-        let plugins = &self.parts().plugins;
-        let (load, _) = plugins.start_background_load(file, request);
-        let action = actor.action(None, "plugin.load", load.namespace().as_str());
-        let loading = async {
-            actor.caller.may(Access::Operate)?;
-            plugins.run_background_load(&load).await
-        };
-        let loaded = self.run_audited(action, loading).await;
-        loaded.inspect_err(|error| plugins.record_load_failure(&load, error))
-    }
-
-    /// Gets a plugin from a registry and loads it. The act is recorded with the reference before the registry is asked.
-    pub async fn load_plugin_from_registry(
-        &self,
-        actor: Actor<'_>,
-        plugin: RegistryPlugin<'_>,
-        request: LoadRequest,
-    ) -> Result<PluginView, CallError> {
-        actor.caller.may(Access::Operate)?;
-        let RegistryPlugin { registries, reference, limit_bytes } = plugin;
-        let namespace = request.namespace.clone();
-        let details = to_raw_value(&json!({"reference": reference.to_string()})).ok();
-        let action = actor.action(None, "plugin.load", namespace.as_str());
-        let action = AuditedAction { details: details.as_deref(), ..action };
-        let loading = async {
-            let Pulled { file, signature, digest } = registries.pull(reference, limit_bytes).await?;
-            let (reference, digest) = (reference.to_string(), digest.to_string());
-            let source = LoadSource::Registry { reference, digest };
-            let signature = request.signature.clone().or(signature);
-            self.parts().plugins.load(file, LoadRequest { source, signature, ..request }).await
-        };
-        self.run_audited(action, loading).await
-    }
-
-    /// Gets a plugin from a registry that an organization has a credential for, and loads it for the organization.
+    /// Gets a plugin from a registry that an organization has a credential for, and loads it for the organization. The act is
+    /// recorded with the reference before the registry is asked.
     pub async fn load_owned_plugin_from_registry(
         &self,
         actor: Actor<'_>,
         key: &ToolKey,
         plugin: OwnedRegistryPlugin<'_>,
-        request: LoadRequest,
+        mut request: LoadRequest,
     ) -> Result<PluginView, CallError> {
         let OwnedRegistryPlugin { registries, reference, limit_bytes, bounds } = plugin;
+        let details = load_details(&request, None, Some(reference));
         let loading = async {
             // No request leaves for an organization that may load nothing.
-            self.parts().plugins.check_owned_place(key)?;
+            self.parts().plugins.check_owned_place(key).await?;
             let registries = registries.find(&key.organization, reference).await?;
-            let Pulled { file, signature, digest } = registries.pull(reference, limit_bytes).await?;
-            let (reference, digest) = (reference.to_string(), digest.to_string());
-            let source = LoadSource::Registry { reference, digest };
-            let signature = request.signature.clone().or(signature);
-            let request = LoadRequest { source, signature, ..request };
+            let file = request.take_pulled(registries.pull(reference, limit_bytes).await?, reference);
+            let details = load_details(&request, Some(digest_of(&file)), Some(reference));
+            let pulled = actor.action(Some(&key.organization), PULLED, key.namespace.as_str());
+            self.record_pulled(pulled, details.as_deref()).await?;
             self.install_owned_file(key, file, &request, bounds).await
         };
-        self.change_owned_plugin(actor, key, "plugin.load", loading).await
+        self.change_owned_plugin(actor, key, "plugin.load", details.as_deref(), loading).await
     }
 
-    /// Gets and loads what [`Plugins::start_background_pull`](crate::plugins::Plugins::start_background_pull) registered. Its
-    /// error is shown with the plugin.
-    pub async fn run_background_pull(
+    /// Records which file a registry sent, as an act of its own: the intent of the load was recorded before.
+    pub(super) async fn record_pulled(
         &self,
-        actor: Actor<'_>,
-        plugin: RegistryPlugin<'_>,
-        load: &mut BackgroundLoad,
-    ) {
-        let plugins = &self.parts().plugins;
-        let RegistryPlugin { registries, reference, limit_bytes } = plugin;
-        let namespace = load.namespace().clone();
-        let details = to_raw_value(&json!({"reference": reference.to_string()})).ok();
-        let action = actor.action(None, "plugin.load", namespace.as_str());
-        let action = AuditedAction { details: details.as_deref(), ..action };
-        let loading = async {
-            actor.caller.may(Access::Operate)?;
-            plugins.pull_for(load, registries.pull(reference, limit_bytes), reference).await?;
-            plugins.run_background_load(load).await
+        pulled: AuditedAction<'_>,
+        details: Option<&RawValue>,
+    ) -> Result<(), CallError> {
+        let act = AdminRecord {
+            organization: pulled.organization.map(|name| name.as_str().into()),
+            principal: pulled.principal.into(),
+            action: pulled.action.into(),
+            target: pulled.target.into(),
+            outcome: "ok".into(),
+            revision: None,
+            details: details.map(Cow::Borrowed),
+            source: pulled.source.into(),
         };
-        if let Err(error) = self.run_audited(action, loading).await {
-            plugins.record_load_failure(load, &error);
-        }
+        let recorded = self.parts().dispatcher.parts().audit.admin(act).await;
+        recorded.map_err(|error| audit_failure(&error))
     }
+}
+
+/// What the audit log tells of a load. `digest` is that of the file; `None` before a registry sent it.
+pub(super) fn load_details(
+    request: &LoadRequest,
+    digest: Option<Digest>,
+    reference: Option<&Reference>,
+) -> Option<Box<RawValue>> {
+    let details = json!({
+        "digest": digest.as_ref().map(Digest::as_str),
+        "reference": reference.map(Reference::to_string),
+        "confirm_hints": request.confirm_hints,
+        "canary": request.canary.map(CanaryShare::percent),
+    });
+    to_raw_value(&details).ok()
 }

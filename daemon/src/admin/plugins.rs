@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use toolgate_api::error::CallError;
 use toolgate_api::name::Namespace;
 use toolgate_api::plugin::{PluginApproval, PluginApproved, PluginView};
 
+use super::plugin_sources::{PULLED, RegistryPlugin, load_details};
 use super::{Actor, Admin, AuditedAction};
 use crate::identity::Access;
-use crate::plugins::{BackgroundLoad, FailingCanary, LoadRequest};
+use crate::plugins::{FailingCanary, PluginLoad};
 
 /// Principal and source of acts without a request.
 pub(super) const DAEMON_PRINCIPAL: &str = "toolgate";
@@ -49,31 +49,31 @@ impl Admin {
         Ok(())
     }
 
-    /// Loads a plugin, or a new version of one.
+    /// Loads a plugin, or a new version of one, whose file `registry` has unless the load has it. The error of a load that is shown
+    /// with its plugin is shown there, too.
     pub async fn load_plugin(
         &self,
         actor: Actor<'_>,
-        file: Bytes,
-        request: LoadRequest,
+        mut load: PluginLoad,
+        registry: Option<RegistryPlugin<'_>>,
     ) -> Result<PluginView, CallError> {
-        actor.caller.may(Access::Operate)?;
-        let namespace = request.namespace.clone();
-        let action = actor.action(None, "plugin.load", namespace.as_str());
-        self.run_audited(action, self.parts().plugins.load(file, request)).await
-    }
-
-    /// Runs a load that [`Plugins::start_background_load`](crate::plugins::Plugins::start_background_load) registered. Its
-    /// error is shown with the plugin.
-    pub async fn run_background_load(&self, actor: Actor<'_>, load: &BackgroundLoad) {
         let plugins = &self.parts().plugins;
-        let action = actor.action(None, "plugin.load", load.namespace().as_str());
+        let namespace = load.request().namespace.clone();
+        let reference = registry.map(|plugin| plugin.reference);
+        let details = load_details(load.request(), load.digest(), reference);
+        let action = actor.action(None, "plugin.load", namespace.as_str());
         let loading = async {
             actor.caller.may(Access::Operate)?;
-            plugins.run_background_load(load).await
+            if let Some(RegistryPlugin { registries, reference, limit_bytes }) = registry {
+                load.pull(registries.pull(reference, limit_bytes), reference).await?;
+                let details = load_details(load.request(), load.digest(), Some(reference));
+                self.record_pulled(actor.action(None, PULLED, namespace.as_str()), details.as_deref())
+                    .await?;
+            }
+            plugins.load(&load).await
         };
-        if let Err(error) = self.run_audited(action, loading).await {
-            plugins.record_load_failure(load, &error);
-        }
+        let loaded = self.run_audited(AuditedAction { details: details.as_deref(), ..action }, loading).await;
+        loaded.inspect_err(|error| plugins.record_load_failure(&load, error))
     }
 
     /// Removes a plugin and its versions.

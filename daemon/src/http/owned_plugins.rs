@@ -4,9 +4,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use serde::Deserialize;
 use toolgate_api::page::List;
-use toolgate_api::plugin::{
-    GrantAfterApproval, PluginApproval, PluginApproved, PluginLoaded, PluginView, RegistryLoad,
-};
+use toolgate_api::plugin::{PluginApproval, PluginApproved, PluginLoaded, PluginView, RegistryLoad};
 use utoipa::IntoParams;
 
 use super::body::{self, Json};
@@ -132,7 +130,7 @@ pub async fn put(
 /// Consent to the version of an organization's plugin that waits.
 ///
 /// The request has the digest of the version, so that none that was loaded meanwhile takes effect. A grant by an operator is
-/// kept.
+/// removed if the version asks for other capabilities or limits, whatever `keep_grant` says; `grant` of the response tells.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/plugins/{namespace}/approve", tag = "plugins", operation_id = "approve_owned_plugin",
     params(CustomToolPath),
@@ -146,8 +144,7 @@ pub async fn approve(
     Json(approval): Json<PluginApproval>,
 ) -> Result<axum::Json<PluginApproved>, Problem> {
     let key = own_tool(&caller, &organization, &namespace)?;
-    let plugin = app.admin().approve_owned_plugin(app.actor(&caller), &key, &approval.digest).await?;
-    Ok(axum::Json(PluginApproved { plugin, grant: GrantAfterApproval::Kept }))
+    Ok(axum::Json(app.admin().approve_owned_plugin(app.actor(&caller), &key, &approval).await?))
 }
 
 /// Remove a plugin of an organization and its versions.

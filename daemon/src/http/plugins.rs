@@ -27,7 +27,7 @@ use super::registry_loads;
 use super::schema::ComponentFile;
 use super::state::App;
 use crate::documents::warning_view;
-use crate::plugins::{CanaryShare, LoadRequest, LoadSource};
+use crate::plugins::{CanaryShare, LoadRequest, LoadSource, PluginLoad};
 
 /// Organizations that a warning names.
 const NAMED_OWNERS: usize = 10;
@@ -151,15 +151,16 @@ pub async fn put(
     let wanted = load_request(namespace.clone(), query, request.headers())?;
     let limit_bytes = app.settings().http.plugin_bytes;
     let body = body::read(&app, caller.organization.as_ref(), request.into_body(), limit_bytes).await?;
-    let file = body.bytes().clone();
+    let load = PluginLoad::new(Some(body.bytes().clone()), wanted);
     if wait {
-        let plugin = app.admin().load_plugin(app.actor(&caller), file, wanted).await?;
+        let plugin = app.admin().load_plugin(app.actor(&caller), load, None).await?;
         return Ok(axum::Json(with_warnings(&app, &namespace, plugin).await).into_response());
     }
-    let (load, view) = app.parts().plugins.start_background_load(file, wanted);
+    let view = app.parts().plugins.show_load(&load);
     let loading = app.clone();
     app.0.background.spawn(async move {
-        loading.admin().run_background_load(loading.actor(&caller), &load).await;
+        // Its error is shown with the plugin.
+        let _ = loading.admin().load_plugin(loading.actor(&caller), load, None).await;
         drop(body);
     });
     Ok((StatusCode::ACCEPTED, axum::Json(view)).into_response())

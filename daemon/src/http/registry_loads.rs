@@ -16,7 +16,7 @@ use crate::admin::{OwnedRegistryPlugin, RegistryPlugin};
 use crate::documents::ToolKey;
 use crate::identity::Caller;
 use crate::oci::Reference;
-use crate::plugins::{LoadRequest, OwnedBounds};
+use crate::plugins::{LoadRequest, OwnedBounds, PluginLoad};
 
 /// Loads what the body of the request names for an organization, from a registry that it has a credential for.
 pub(super) async fn load_owned(
@@ -58,16 +58,18 @@ pub(super) async fn load(
     let mut memory = app.0.bodies.share(caller.organization.as_ref().map(|name| name.as_str()));
     memory.grow_to(limit_bytes)?;
     let registries = app.0.registries.clone();
+    let load = PluginLoad::new(None, wanted);
     if wait {
         let plugin = RegistryPlugin { registries: &registries, reference: &reference, limit_bytes };
-        let loaded = app.admin().load_plugin_from_registry(app.actor(&caller), plugin, wanted).await?;
+        let loaded = app.admin().load_plugin(app.actor(&caller), load, Some(plugin)).await?;
         return Ok(Json(with_warnings(&app, &namespace, loaded).await).into_response());
     }
-    let (mut load, view) = app.parts().plugins.start_background_pull(wanted);
+    let view = app.parts().plugins.show_load(&load);
     let loading = app.clone();
     app.0.background.spawn(async move {
         let plugin = RegistryPlugin { registries: &registries, reference: &reference, limit_bytes };
-        loading.admin().run_background_pull(loading.actor(&caller), plugin, &mut load).await;
+        // Its error is shown with the plugin.
+        let _ = loading.admin().load_plugin(loading.actor(&caller), load, Some(plugin)).await;
         drop(memory);
     });
     Ok((StatusCode::ACCEPTED, Json(view)).into_response())
