@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use toolgate_admission::Digest;
 
-use crate::audit;
+pub(super) use crate::plugins::digest_of;
 
 pub(super) const MANIFEST_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
 pub(super) const CONFIG_TYPE: &str = "application/vnd.wasm.config.v0+json";
@@ -67,10 +67,6 @@ impl Manifest {
             layers: vec![layer],
         }
     }
-}
-
-pub(super) fn digest_of(content: &[u8]) -> Digest {
-    Digest::from_sha256(audit::sha256(content).0)
 }
 
 /// The tag of the signature of a manifest. Registries before version 1.1 of the specification have no referrers.
