@@ -143,6 +143,20 @@ fn o1_a_signature_beside_a_file_is_its_signature() {
     watched.wait_for_failure("weather");
     sign(2);
     watched.wait_for_version("weather", "2.0.0");
+    // A signature that comes after its file counts, too.
+    watched.put("late.wasm", &file("late", 1));
+    let shown = watched.wait_for_version("late", "1.0.0");
+    assert_eq!(shown["signed_by"], json!(null), "{shown}");
+    let statement = Statement {
+        namespace: "late".into(),
+        version: "1.0.0".into(),
+        publisher: "Toolgate tests".into(),
+        digest: digest_of(&file("late", 1)).to_string(),
+    };
+    watched.put("late.wasm.sig", statement.sign(&key).as_bytes());
+    wait::until_true("its signer", || {
+        watched.show("late").is_some_and(|shown| shown["signed_by"]["key"] == key.public().id())
+    });
 }
 
 #[test]
@@ -274,6 +288,64 @@ fn o1_a_restart_follows_what_changed_in_the_folder_meanwhile() {
     for (name, version) in [("kept", 1), ("uploaded", 1), ("rolled-back", 1)] {
         assert_eq!(watched.answer(name), version, "{name}");
     }
+}
+
+/// A volume may be mounted late: an empty folder at the start says nothing.
+#[test]
+fn o1_an_empty_folder_at_the_start_removes_nothing() {
+    let mut watched = Watched::start();
+    watched.put("weather.wasm", &file("weather", 1));
+    watched.put("other.wasm", &file("other", 1));
+    watched.wait_for_version("weather", "1.0.0");
+    watched.wait_for_version("other", "1.0.0");
+    watched.daemon.crash();
+    watched.remove("weather.wasm");
+    watched.remove("other.wasm");
+    let watched = Watched { daemon: watched.daemon.crash_and_restart(), ..watched };
+    assert_eq!((watched.answer("weather"), watched.answer("other")), (json!(1), json!(1)));
+    watched.put("other.wasm", &file("other", 2));
+    watched.wait_for_version("other", "2.0.0");
+    watched.wait_until_gone("weather");
+}
+
+#[test]
+fn o2_a_restart_without_the_old_version_serves_none_that_waits_for_consent() {
+    let mut watched = Watched::start();
+    watched.put("weather.wasm", &file("weather", 1));
+    let shown = watched.wait_for_version("weather", "1.0.0");
+    let path = watched.daemon.data().join("components").join(super::retention::file_of(&shown["digest"]));
+    let changed = PluginFile::new("weather").with_result("2").with_member("purpose", json!("Obeys."));
+    watched.put("weather.wasm", &changed.with_member("version", json!("2.0.0")).build());
+    wait::until_true("the version that waits", || {
+        watched.show("weather").is_some_and(|shown| shown["versions"][0]["state"] == "quarantined")
+    });
+    watched.daemon.crash();
+    fs::write(path, "damaged").expect("written");
+    let watched = Watched { daemon: watched.daemon.crash_and_restart(), ..watched };
+    watched.wait_for_looks("marker");
+    let shown = watched.show("weather").expect("shown");
+    assert_eq!((&shown["state"], &shown["version"]), (&json!("failed"), &json!("1.0.0")), "{shown}");
+    let session = watched.daemon.operator().open_session("acme/bot");
+    session.call("weather/answer", json!({})).expect_error("TOOL_NOT_FOUND");
+    watched.put("weather.wasm", &file("weather", 1));
+    watched.wait_for_version("weather", "1.0.0");
+}
+
+#[test]
+fn o1_the_file_of_a_canary_that_was_taken_back_is_not_loaded() {
+    let watched = Watched::start();
+    watched.put("weather.wasm", &file("weather", 1));
+    watched.wait_for_version("weather", "1.0.0");
+    let operator = watched.daemon.operator();
+    let headers = [("Content-Type", "application/wasm")];
+    let path = "/v1/plugins/weather?canary=50";
+    operator.send("PUT", path, &headers, &file("weather", 2)).expect(200);
+    operator.post("/v1/plugins/weather/rollback", &json!({})).expect(200);
+    watched.put("weather.wasm", &file("weather", 2));
+    watched.wait_for_looks("marker");
+    assert_eq!(watched.answer("weather"), 1);
+    watched.put("weather.wasm", &file("weather", 3));
+    watched.wait_for_version("weather", "3.0.0");
 }
 
 #[test]

@@ -23,7 +23,8 @@ use std::fs;
 
 use toolgate_tests::component::assemble;
 use toolgate_tests::{
-    CallReply, Client, Daemon, LeakCheck, PluginFile, Reply, Session, Shared, Value, guests, json, process, wait,
+    CallReply, Client, Daemon, LeakCheck, PluginFile, Reply, Session, Shared, Value, guests, json, process,
+    wait,
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");

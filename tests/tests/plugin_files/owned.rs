@@ -77,6 +77,8 @@ fn r9_16_an_owner_loads_plugins_only_where_the_platform_allows_it() {
     let outcomes: Vec<&Value> = rows.iter().map(|row| &row["admin"]["outcome"]).collect();
     assert_eq!(outcomes, ["FORBIDDEN", "ok", "FORBIDDEN"], "{rows:?}");
     assert_eq!(rows[0]["admin"]["organization"], "acme");
+    let details = &rows[1]["admin"]["details"];
+    assert_eq!((&details["digest"], &details["confirm_hints"]), (&loaded["digest"], &json!(false)));
 }
 
 #[test]
@@ -194,6 +196,29 @@ fn o2_a_version_that_looks_different_waits_for_its_owner() {
     let approved = approve(&waiting["digest"]).expect(200).json();
     assert_eq!((&approved["state"], &approved["digest"]), (&json!("active"), &waiting["digest"]));
     assert_eq!(owners.session("acme/bot").call("ours/answer", json!({})).output(), 2);
+}
+
+#[test]
+fn r9_16_an_operators_grant_does_not_outlive_consent_to_a_version_that_asks_for_more() {
+    let owners = Owners::start();
+    let grant = "/v1/orgs/acme/tools/ours/grant";
+    put(&owners.acme, "acme/ours", &answers("ours", 1)).expect(200);
+    owners.operator.make(grant, &json!({"filesystem": "workspace"})).expect(201);
+    let approve = |file: &PluginFile| {
+        let waiting = put(&owners.acme, "acme/ours", file).expect(200).json();
+        assert_eq!(waiting["state"], "quarantined", "{waiting}");
+        let approval = json!({"digest": waiting["digest"]});
+        owners.acme.post("/v1/orgs/acme/plugins/ours/approve", &approval).expect(200).json()["grant"].clone()
+    };
+    let same = answers("ours", 2).with_tool("description", json!("Answers better."));
+    assert_eq!(approve(&same), "kept");
+    let is_stored = || owners.operator.get(grant).expect(200).header("etag").is_some();
+    assert!(is_stored());
+    let more = answers("ours", 3).with_member("capabilities", json!({"network": [{"host": "a.example"}]}));
+    assert_eq!(approve(&more), "removed");
+    assert!(!is_stored());
+    let rows = owners.operator.audit("kind=admin&action=plugin.approve");
+    assert!(rows.iter().all(|row| row["admin"]["details"]["digest"].is_string()), "{rows:?}");
 }
 
 #[test]

@@ -119,6 +119,40 @@ fn o2_a_signed_file_proves_its_publisher_until_the_key_is_revoked() {
     operator.approve("crm", &waits["digest"]).expect(200);
     assert_eq!(session.call("crm/answer", json!({})).output(), 2);
     assert_eq!(show(&operator, "crm")["reason"], json!(null));
+    // No version of the revoked key begins to serve again.
+    let roll_back = || operator.post("/v1/plugins/crm/rollback", &json!({}));
+    assert_tells(&roll_back().expect_refusal(422, "INVALID_PLUGIN"), "revoked");
+    assert_eq!(session.call("crm/answer", json!({})).output(), 2);
+    operator.replace(KEY, &publisher.document()).expect(200);
+    roll_back().expect(200);
+    assert_eq!(session.call("crm/answer", json!({})).output(), 1);
+}
+
+#[test]
+fn o2_a_new_signature_of_the_file_that_serves_takes_the_place_of_the_old_one() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    let (first, second) = (Publisher::new(), Publisher::new());
+    operator.make(KEY, &first.document()).expect(201);
+    operator.make("/v1/platform/publisher-keys/second", &second.document()).expect(201);
+    let file = PluginFile::new("crm").build();
+    operator.load("crm", &file);
+    let session = daemon.session_within("acme/bot", &json!({}));
+    let is_proven =
+        || operator.get("/v1/orgs/acme/enabled/crm").expect(200).json()["publisher_proven"].clone();
+    assert_eq!(is_proven(), false);
+    for publisher in [&first, &second] {
+        let signature = publisher.sign_file("crm", &file);
+        let loaded = upload_signed(&operator, "crm", &file, &signature).expect(200).json();
+        assert_eq!(loaded["signed_by"]["key"], publisher.key.public().id(), "{loaded}");
+        assert_eq!(loaded["versions"].as_array().map(Vec::len), Some(1), "{loaded}");
+        assert_eq!(is_proven(), true);
+    }
+    operator
+        .replace("/v1/platform/publisher-keys/second", &second.document_with("revoked", json!(true)))
+        .expect(200);
+    assert_eq!(is_proven(), false, "a revoked key proves nothing");
+    assert_eq!(session.call("crm/answer", json!({})).output(), 1);
 }
 
 #[test]
