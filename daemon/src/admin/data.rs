@@ -62,7 +62,7 @@ impl Admin {
             (Some(keys), None) => keys.remove(organization.as_str()),
             (Some(keys), Some(key)) => keys.insert(organization.as_str(), key).map_err(unusable)?,
         }
-        // Those that were opened meanwhile.
+        // Sessions that were opened meanwhile.
         for session in opened {
             self.parts().dispatcher.end_session(sessions, &session).await;
         }

@@ -63,7 +63,7 @@ struct KeySet {
 pub struct DataKey {
     id: KeyId,
     source: Prk,
-    /// Of this run of the daemon.
+    /// Salt of this run of the daemon.
     salt: [u8; SALT_BYTES],
     sealing: LessSafeKey,
     next: AtomicU64,
@@ -264,7 +264,7 @@ impl DataSealing {
         Some(sealed.unwrap_or_default())
     }
 
-    /// Moves the details of a decision about a call, which can have other arguments, into their encrypted form. Those of other
+    /// Moves the details of a decision about a call, which can have other arguments, into their encrypted form. Details of other
     /// acts say what was administered, and stay.
     pub fn seal_act(&self, act: &mut AdminRecord<'_>) -> Option<String> {
         let key = match self {

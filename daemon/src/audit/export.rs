@@ -35,7 +35,7 @@ const SEGMENTS_AT_ONCE: usize = 2;
 /// Open intents that are looked up in one query.
 const LOOKED_UP: usize = 500;
 
-/// What is exported.
+/// Scope and beginning of an export.
 #[derive(Clone, Debug, Default)]
 pub struct ExportQuery {
     /// Only records of this organization.

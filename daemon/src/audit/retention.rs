@@ -61,7 +61,7 @@ impl Audit {
         let folder = log.folder.clone();
         let planned = blocking(move || plan(&folder, retention, durable, before, steady_unix_ms())).await?;
         let Some(cut) = planned else { return Ok(0) };
-        // What is not indexed yet could not be counted as usage any more.
+        // Records that are cut before they are indexed would be missing in the reports of usage.
         log.index.catch_up(cut.last_sequence).await?;
         let details = serde_json::value::to_raw_value(&cut).ok();
         self.admin(AdminRecord {

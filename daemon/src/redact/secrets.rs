@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(value, expected);
     }
 
-    /// What is replaced must be found in the JSON text before: it is not parsed otherwise.
+    /// The search of the JSON text must find every secret: without a finding, the text is not parsed.
     #[test]
     fn the_search_of_json_text_finds_all_that_is_replaced() {
         for (prefix, least) in KEY_PREFIXES {

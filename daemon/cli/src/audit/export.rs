@@ -178,7 +178,7 @@ struct Part {
     file: BufWriter<File>,
     from: u64,
     bytes: u64,
-    /// It has more than the header of a segment.
+    /// The file has more than the header of a segment.
     has_records: bool,
 }
 

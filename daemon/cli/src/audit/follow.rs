@@ -60,7 +60,7 @@ fn is_temporary(error: &ClientError) -> bool {
     }
 }
 
-/// What was read so far.
+/// Records that were read so far.
 struct Followed<'a> {
     filters: &'a Filters,
     /// Sequence of the last record that was read; none for only new ones.
