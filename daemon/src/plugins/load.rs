@@ -550,6 +550,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_grant_is_stored_for_no_plugin_that_was_removed_meanwhile() {
+        let (_folder, plugins) = plugins().await;
+        let loading = Loading::of(&plugins).await;
+        loading.install(&plugins, &LoadToken::default()).await.unwrap();
+        let grant = || plugins.grant_and_store(&loading.namespace, Grant::default(), async { Ok(()) });
+        grant().await.unwrap();
+        plugins.remove(&loading.namespace).await.unwrap();
+        assert_eq!(grant().await.unwrap_err().error_type, ErrorType::NotFound);
+    }
+
+    #[tokio::test]
     async fn a_failed_load_leaves_no_file() {
         let (_folder, plugins) = plugins().await;
         let Loading { namespace, file, handle, version } = Loading::of(&plugins).await;

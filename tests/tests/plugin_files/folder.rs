@@ -302,6 +302,11 @@ fn o1_an_empty_folder_at_the_start_removes_nothing() {
     watched.remove("weather.wasm");
     watched.remove("other.wasm");
     let watched = Watched { daemon: watched.daemon.crash_and_restart(), ..watched };
+    // Names that are logged tell of looks, and are no plugin files.
+    for name in ["First look.wasm", "Second look.wasm", "Third look.wasm"] {
+        watched.put(name, b"");
+        watched.daemon.wait_for_log("a look", |line| line.contains(name));
+    }
     assert_eq!((watched.answer("weather"), watched.answer("other")), (json!(1), json!(1)));
     watched.put("other.wasm", &file("other", 2));
     watched.wait_for_version("other", "2.0.0");

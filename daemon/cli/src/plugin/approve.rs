@@ -19,7 +19,7 @@ pub struct ApproveOptions {
     #[arg(long)]
     digest: Option<String>,
     /// Keep the plugin's grant although the version asks for other capabilities or limits
-    #[arg(long)]
+    #[arg(long, conflicts_with = "organization")]
     keep_grant: bool,
     /// Approve without asking what is shown
     #[arg(long)]
