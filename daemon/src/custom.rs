@@ -33,7 +33,7 @@ use crate::clock::now_ms;
 use crate::dispatch::{Dispatcher, Origin, TestCall, TestCallResult};
 use crate::documents::{Document, DocumentKey, DocumentKind, Precondition, PreconditionResult, ToolKey};
 use crate::plugins::{Definition, Plugins};
-use crate::registry::{ChangeScope, CheckedChange, Registry, Replacement, Snapshot};
+use crate::registry::{CheckedChange, Registry, Replacement, Snapshot};
 use crate::sessions::Sessions;
 use crate::store::{Store, StoreError, WriteResult};
 use definition::ParsedDefinition;
@@ -172,7 +172,7 @@ impl CustomTools {
         let _in_order = self.in_order(key).await;
         let plugin = self.under_grant(key, Arc::new(grant));
         let _checked = match &plugin {
-            Some(plugin) => Some(self.check_assertions(key, Some(&**plugin)).await?),
+            Some(plugin) => Some(self.0.registry.check_own_plugin(key, Some(Arc::clone(plugin))).await?),
             None => None,
         };
         let document = DocumentKey::ToolGrant(key.clone());
@@ -465,9 +465,7 @@ impl CustomTools {
     }
 
     fn plugin(&self, key: &ToolKey) -> Option<Arc<Plugin<Component>>> {
-        let snapshot = self.0.registry.snapshot();
-        let mut own = snapshot.own_plugins(&key.organization).iter();
-        own.find(|plugin| plugin.descriptor.namespace == key.namespace).cloned()
+        self.0.registry.snapshot().own_plugin(key).cloned()
     }
 
     /// Checks the assertions of policies as if the plugin were served. Without it, a plugin of the platform under the same
@@ -477,10 +475,7 @@ impl CustomTools {
         key: &ToolKey,
         plugin: Option<&Plugin<Component>>,
     ) -> Result<CheckedChange<'_>, CallError> {
-        let ToolKey { organization, namespace } = key;
-        let plugin = plugin.cloned().map(Arc::new);
-        let change = |rules: &Snapshot| rules.with_own_plugin(organization, namespace, plugin);
-        self.0.registry.check_change(ChangeScope::organization(organization, false), change).await
+        self.0.registry.check_own_plugin(key, plugin.cloned().map(Arc::new)).await
     }
 
     /// Serves a plugin in its namespace in place of the current one, or none for `None`.

@@ -27,6 +27,7 @@ use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 use toolgate_api::tools::{ToolList, ToolPattern};
 use toolgate_sandbox::Component;
 
+use crate::documents::ToolKey;
 use crate::enabled::StoredEnabled;
 use crate::plugins::BUILT_IN;
 
@@ -153,6 +154,12 @@ impl Snapshot {
     /// The custom plugins of an organization.
     pub fn own_plugins(&self, organization: &Name) -> &[Arc<Plugin<Component>>] {
         self.organizations.get(organization).map_or(&[], |known| &known.own)
+    }
+
+    /// The custom plugin of an organization in a namespace.
+    pub fn own_plugin(&self, key: &ToolKey) -> Option<&Arc<Plugin<Component>>> {
+        let mut own = self.own_plugins(&key.organization).iter();
+        own.find(|plugin| plugin.descriptor.namespace == key.namespace)
     }
 
     /// Whether organizations must accept plugins that the operator does not vouch for.

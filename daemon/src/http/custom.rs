@@ -174,11 +174,7 @@ pub async fn get_grant(
 ) -> Result<Response, Problem> {
     let key = own_tool(&caller, &organization, &namespace)?;
     let snapshot = app.parts().registry.snapshot();
-    let served = || {
-        let mut own = snapshot.own_plugins(&key.organization).iter();
-        let plugin = own.find(|plugin| plugin.descriptor.namespace == key.namespace)?;
-        Some(Arc::clone(&plugin.granted))
-    };
+    let served = || snapshot.own_plugin(&key).map(|plugin| Arc::clone(&plugin.granted));
     grant_response(&app, &DocumentKey::ToolGrant(key.clone()), served).await
 }
 

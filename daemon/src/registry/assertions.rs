@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use tokio::sync::MutexGuard;
 use toolgate_admission::{
-    AgentRules, BudgetExceeded, Catalogue, DecisionBudget, OrgRules, ResolvedAssertion, Rules, Warning,
+    AgentRules, BudgetExceeded, Catalogue, DecisionBudget, OrgRules, Plugin, ResolvedAssertion, Rules,
+    Warning,
 };
 use toolgate_api::assertion::{Assertion, AssertionsDocument};
 use toolgate_api::error::{CallError, ErrorType};
@@ -17,6 +18,7 @@ use toolgate_sandbox::Component;
 
 use super::{Agent, CatalogueLayer, Organization, Registry, Snapshot};
 use crate::assertions::{AssertionViolation, Holder};
+use crate::documents::ToolKey;
 
 /// Decisions of one search: a second or two of one processor.
 const DECISIONS_MAX: u64 = 20_000_000;
@@ -99,6 +101,22 @@ impl Registry {
             warnings = broken.warning.warnings(scope.sees_platform);
         }
         Ok(CheckedChange { _checking: checking, warnings })
+    }
+
+    /// Checks the rules as if `plugin` were the organization's own in its namespace. Without it, a plugin of the platform under
+    /// that namespace would be served.
+    ///
+    /// # Errors
+    ///
+    /// As [`Registry::check_change`].
+    pub async fn check_own_plugin(
+        &self,
+        key: &ToolKey,
+        plugin: Option<Arc<Plugin<Component>>>,
+    ) -> Result<CheckedChange<'_>, CallError> {
+        let ToolKey { organization, namespace } = key;
+        let change = |rules: &Snapshot| rules.with_own_plugin(organization, namespace, plugin);
+        self.check_change(ChangeScope::organization(organization, false), change).await
     }
 
     /// Checks that the assertions of a document hold under the rules in force. Those that are in force already are not
@@ -226,12 +244,13 @@ impl Snapshot {
 
     /// The organizations with agents that an assertion can be about.
     fn asserting_organizations(&self, only: Option<&Name>) -> Vec<Name> {
-        let mut names = self.organizations(only);
-        if self.assertions.is_empty() {
-            names.retain(|name| {
-                self.organizations.get(name).is_some_and(|known| !known.assertions.is_empty())
-            });
-        }
+        let asserts = |known: &Arc<Organization>| !self.assertions.is_empty() || !known.assertions.is_empty();
+        let known = self
+            .organizations
+            .iter()
+            .filter(|(name, known)| only.is_none_or(|only| *name == only) && asserts(known));
+        let mut names: Vec<Name> = known.map(|(name, _)| name.clone()).collect();
+        names.sort();
         names
     }
 
