@@ -20,6 +20,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("openbao", "openbao/bin/bao"),
     ("registry", "registry/usr/bin/docker-registry"),
     ("published", "published/node_modules"),
+    ("console", "console/chromium"),
     ("js", "languages/js/cache"),
     ("python", "languages/python/wheels"),
     ("c", "languages/c/node/cache"),
