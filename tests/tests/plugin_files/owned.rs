@@ -199,6 +199,29 @@ fn o2_a_version_that_looks_different_waits_for_its_owner() {
 }
 
 #[test]
+fn g17_a_grant_of_an_owners_plugin_is_checked_and_counts_at_once() {
+    let owners = Owners::start();
+    let schema = json!({"type": "object", "additionalProperties": false});
+    let tool = json!({"name": "quote", "description": "Reads.", "usage": "Use it.", "input_schema": schema, "hints": {"read_only": true}});
+    let file = PluginFile::of(json!({"name": "ours", "version": "1.0.0", "tools": [tool]})).with_result("{}");
+    let loaded = put(&owners.acme, "acme/ours", &file).expect(200).json();
+    owners.operator.make_agent("acme/clerk", &json!({"enabled": ["ours/*"], "autonomy": "supervised"}));
+    let ask = json!({"name": "ask", "always_approval": {"agents": ["clerk"], "tools": ["ours/quote"]}});
+    owners.acme.make("/v1/orgs/acme/policy/assertions", &json!({"assertions": [ask]})).expect(201);
+    let grant = "/v1/orgs/acme/tools/ours/grant";
+    // Confirmed hints would spare the call its approval.
+    let confirmed = json!({"confirmed_hints": loaded["digest"]});
+    owners.operator.make(grant, &confirmed).expect_refusal(409, "CONFLICT");
+    assert!(owners.operator.get(grant).expect(200).header("etag").is_none(), "nothing is stored");
+    let described = json!({"descriptions": {"quote": "Tells a price."}});
+    let granted = owners.operator.make(grant, &described).expect(201).json();
+    assert_eq!(granted["warnings"], json!([]));
+    let session = owners.session("acme/clerk");
+    let tools = session.client.get(&session.path("/tools")).expect(200).text();
+    assert!(tools.contains("Tells a price."), "{tools}");
+}
+
+#[test]
 fn r9_16_an_operators_grant_does_not_outlive_consent_to_a_version_that_asks_for_more() {
     let owners = Owners::start();
     let grant = "/v1/orgs/acme/tools/ours/grant";
