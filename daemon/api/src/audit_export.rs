@@ -1,6 +1,7 @@
 //! Lines of an exported audit log: each a JSON object with one member, which names its kind.
 //!
-//! A receiver can check each record by itself, and, where nothing was filtered out, the whole chain:
+//! A receiver can check that each hash fits its record, and, where nothing was filtered out, that the whole chain fits together.
+//! Only a hash that the daemon told elsewhere proves that it recorded them:
 //!
 //! - hash of a record = SHA-256(`previous_hash` · length of the payload u32 · kind u32 · first 8 bytes of the payload's
 //!   SHA-256 · `sequence` u64 · `of` u64 · `at_ms` u64 · `durable` u64 · SHA-256 of the payload), numbers in little endian;
@@ -112,20 +113,23 @@ pub struct ExportRecord {
     pub of: u64,
     /// Offset up to which the segment was on disk when the record was written.
     pub durable: u64,
-    /// Hash that this record continues: of the record or the segment header before it.
-    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
-    pub previous_hash: Sha256,
-    /// Hash of this record.
-    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
-    pub hash: Sha256,
-    /// SHA-256 of the payload in the log, where `payload` differs from it: a rule of the platform is hidden from tenants.
+    /// Hash that this record continues: of the record or the segment header before it. Absent where `not_provable`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, pattern = "^[0-9a-f]{64}$")]
+    pub previous_hash: Option<Sha256>,
+    /// Hash of this record. Absent where `not_provable`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, pattern = "^[0-9a-f]{64}$")]
+    pub hash: Option<Sha256>,
+    /// A rule of the platform is hidden from tenants, in this record or shortly before it, and the hashes would confirm guesses
+    /// of it. Only in an export of one organization.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(required = false)]
+    pub not_provable: bool,
+    /// The payload that the hash covers, where it has line breaks; `payload` has spaces for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
-    pub payload_sha256: Option<Sha256>,
-    /// Size of the payload in the log, in bytes, where `payload` differs from it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = u32, required = false)]
-    pub payload_bytes: Option<u32>,
+    pub payload_text: Option<String>,
     /// The arguments of a call, or the details of a decision about one, decrypted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
@@ -138,7 +142,7 @@ pub struct ExportRecord {
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(required = false)]
     pub arguments_deleted: bool,
-    /// The record itself, byte for byte. `sealed` in it is the encrypted form of arguments or detail.
+    /// The record itself, byte for byte, but for a hidden rule and line breaks. `sealed` in it is the encrypted form of arguments or detail.
     #[schema(value_type = Value)]
     pub payload: Box<RawValue>,
 }
@@ -161,9 +165,10 @@ pub struct ExportGap {
 pub struct ExportEnd {
     /// The cursor to go on from, in `after`.
     pub cursor: String,
-    /// Hash of the last record that was read, of any organization.
-    #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
-    pub hash: Sha256,
+    /// Hash of the last record that was read, of any organization. Absent where it would confirm guesses of a hidden rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, pattern = "^[0-9a-f]{64}$")]
+    pub hash: Option<Sha256>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

@@ -3,6 +3,10 @@
 //! The exporter reads the segments, not the index, and validates each record as `verify` does. Damaged and missing records
 //! become a gap with its reason, and reading continues after it. An export of one organization has its calls with their effects
 //! and outcomes, and its acts; a record without organization of its own belongs to the intent that it names.
+//!
+//! A tenant does not see the rules of the platform. The hash of such a record, and those of the records after it whose content
+//! the tenant knows, would confirm a guess of the rule. They are left out until a call of another organization, which has a
+//! random session id, stands in between.
 
 use std::collections::HashSet;
 use std::io;
@@ -22,7 +26,7 @@ use super::folder::Folder;
 use super::format::{Hash, RecordHeader, RecordKind, SegmentHeader};
 use super::index::{integer, natural};
 use super::reader::{ChainLink, Reader, Step, resync};
-use super::record::{AdminRecord, Anchor, CallIntent, EffectRecord, Sha256, sha256};
+use super::record::{AdminRecord, Anchor, CallIntent, EffectRecord, Reason, Sha256};
 use super::search::LogContent;
 use super::{Audit, blocking};
 
@@ -59,6 +63,8 @@ pub struct Exporter {
     at: Anchor,
     /// Intents of the organization without outcome; empty in an export of all.
     open_intents: HashSet<u64>,
+    /// The hash of the last record would confirm a guess of a hidden rule.
+    hash_is_secret: bool,
     has_begun: bool,
 }
 
@@ -67,6 +73,12 @@ pub struct Exporter {
 struct RecordOwner {
     #[serde(default)]
     organization: Option<String>,
+}
+
+/// The layer that decided a call.
+#[derive(Deserialize)]
+struct CallDecision {
+    reason: Reason<'static>,
 }
 
 impl Audit {
@@ -89,7 +101,10 @@ impl Audit {
                 owned(&self.log.index.reading, organization, &intents).await?
             }
         };
-        Ok(Exporter { content: self.log.content(), query, after, at, open_intents, has_begun: false })
+        // The records before the first segment that is read may have a hidden rule.
+        let hash_is_secret = query.hides_platform && at.sequence > 0;
+        let content = self.log.content();
+        Ok(Exporter { content, query, after, at, open_intents, hash_is_secret, has_begun: false })
     }
 
     /// Receives the sequence of the last durable record after each change.
@@ -174,7 +189,8 @@ impl Exporter {
     /// The last line, once everything was read.
     pub fn end(&self) -> Vec<u8> {
         let mut line = Vec::new();
-        let (cursor, hash) = (self.at.sequence.max(self.after).to_string(), self.at.hash);
+        let cursor = self.at.sequence.max(self.after).to_string();
+        let hash = (!self.hash_is_secret).then_some(self.at.hash);
         write_line(&mut line, &ExportLine::End(ExportEnd { cursor, hash }));
         line
     }
@@ -227,7 +243,9 @@ impl Exporter {
             match reader.next(&mut link)? {
                 Step::Record { header, payload, .. } => {
                     let previous = self.at.hash.0;
-                    if self.belongs(&header, payload) && self.is_wanted(&header) {
+                    let belongs = self.belongs(&header, payload);
+                    self.note_decision(&header, payload, belongs);
+                    if belongs && self.is_wanted(&header) {
                         self.write_record(&header, previous, payload, lines);
                     }
                 }
@@ -249,7 +267,18 @@ impl Exporter {
         let point = resync(&self.content.folder, self.at, durable)?;
         self.report_gap(self.at.sequence, point.from.sequence, what, lines);
         self.at = point.from;
+        self.hash_is_secret = self.query.hides_platform;
         Ok(())
+    }
+
+    /// Notes whether the record's hash would confirm a guess of a hidden rule, in it or before it.
+    fn note_decision(&mut self, header: &RecordHeader, payload: &[u8], belongs: bool) {
+        if !self.query.hides_platform || header.kind != RecordKind::CallOpen {
+            return;
+        }
+        let is_shown = serde_json::from_slice::<CallDecision>(payload)
+            .is_ok_and(|call| call.reason.layer != Layer::Platform.as_str());
+        self.hash_is_secret = !is_shown || (belongs && self.hash_is_secret);
     }
 
     /// Whether the record is the organization's.
@@ -304,22 +333,23 @@ impl Exporter {
         previous: Hash,
         payload: &[u8],
     ) -> Result<ExportRecord, serde_json::Error> {
-        let shown = self.shown_payload(header.kind, payload)?;
-        let differs = shown.get().as_bytes() != payload;
+        let recorded: &RawValue = serde_json::from_slice(payload)?;
+        let is_provable = !self.hash_is_secret;
+        let has_breaks = payload.contains(&b'\n') || payload.contains(&b'\r');
         let mut record = ExportRecord {
             sequence: header.sequence,
             kind: export_kind(header.kind),
             at_ms: header.at_ms,
             of: header.of,
             durable: header.durable,
-            previous_hash: Sha256(previous),
-            hash: Sha256(header.hash),
-            payload_sha256: differs.then(|| sha256(payload)),
-            payload_bytes: differs.then_some(header.length),
+            previous_hash: is_provable.then_some(Sha256(previous)),
+            hash: is_provable.then_some(Sha256(header.hash)),
+            not_provable: !is_provable,
+            payload_text: (is_provable && has_breaks).then(|| recorded.get().to_owned()),
             arguments: None,
             detail: None,
             arguments_deleted: false,
-            payload: shown,
+            payload: self.shown_payload(header.kind, recorded)?,
         };
         let keys = self.content.keys.as_ref();
         match header.kind {
@@ -349,8 +379,7 @@ impl Exporter {
     }
 
     /// The payload on one line, for tenants without the rules of the platform.
-    fn shown_payload(&self, kind: RecordKind, payload: &[u8]) -> Result<Box<RawValue>, serde_json::Error> {
-        let text: &RawValue = serde_json::from_slice(payload)?;
+    fn shown_payload(&self, kind: RecordKind, text: &RawValue) -> Result<Box<RawValue>, serde_json::Error> {
         if self.query.hides_platform && kind == RecordKind::CallOpen {
             let mut intent: CallIntent<'static> = serde_json::from_str(text.get())?;
             if intent.reason.layer == Layer::Platform.as_str() {

@@ -186,7 +186,7 @@ fn o3_an_export_has_every_record_and_goes_on_after_a_cursor() {
         let records = exported(&all);
         let sequences: Vec<u64> = records.iter().map(|record| record.sequence).collect();
         assert_eq!(sequences, (1..=audit.anchor().sequence).collect::<Vec<_>>());
-        assert_eq!(records.last().expect("a record").hash, audit.anchor().hash);
+        assert_eq!(records.last().expect("a record").hash, Some(audit.anchor().hash));
         assert!(records[0].arguments.as_ref().expect("arguments").get().contains("xxx"));
         for pair in records.windows(2) {
             let begins_segment = all.iter().any(|line| {
@@ -243,21 +243,57 @@ fn o3_an_export_of_one_organization_has_its_records_alone() {
 }
 
 #[test]
-fn o3_a_rule_of_the_platform_is_hidden_from_tenants_with_its_hash_still_there() {
+fn o3_a_rule_of_the_platform_is_hidden_from_tenants_with_each_hash_that_confirms_a_guess() {
     block_on(async {
         let log = TestLog::new();
         let audit = log.start().await;
         let reason = Reason { layer: "platform".into(), rule: "blocked".into() };
         let entry = audit.open(CallIntent { reason, ..intent("c1") }).expect("taken");
         audit.close(entry, failure("TOOL_DISABLED")).await.expect("on disk");
+        call(&audit, "c2").await;
         let shown = async |hides_platform| {
-            let query = ExportQuery { hides_platform, ..ExportQuery::default() };
-            let lines = export(&audit, query).await;
-            let record = exported(&lines)[0];
-            (record.payload.get().contains("blocked"), record.payload_sha256.is_some())
+            let organization = Some("acme".to_owned());
+            let lines =
+                export(&audit, ExportQuery { organization, hides_platform, ..ExportQuery::default() }).await;
+            let records = exported(&lines);
+            let provable: Vec<bool> = records
+                .iter()
+                .map(|record| {
+                    assert_eq!(record.previous_hash.is_some(), record.hash.is_some());
+                    assert_eq!(record.not_provable, record.hash.is_none());
+                    record.hash.is_some()
+                })
+                .collect();
+            let end = lines.iter().find_map(|line| match line {
+                ExportLine::End(end) => Some(end.hash.is_some()),
+                _ => None,
+            });
+            (records[0].payload.get().contains("blocked"), provable, end.expect("the end"))
         };
-        assert_eq!(shown(false).await, (true, false));
-        assert_eq!(shown(true).await, (false, true));
+        assert_eq!(shown(false).await, (true, vec![true; 4], true));
+        assert_eq!(shown(true).await, (false, vec![false; 4], false));
+        // The tenant does not know the session of another organization's call, and so not its hash.
+        let other = CallIntent { organization: "rival".into(), ..intent("r1") };
+        audit.close(audit.open(other).expect("taken"), success()).await.expect("on disk");
+        call(&audit, "c3").await;
+        assert_eq!(shown(true).await, (false, [[false; 4].as_slice(), &[true; 2]].concat(), true));
+    });
+}
+
+#[test]
+fn o3_a_payload_with_line_breaks_is_exported_as_its_hash_covers_it() {
+    block_on(async {
+        let log = TestLog::new();
+        let audit = log.start().await;
+        let arguments = "{\n\"path\":\r\"notes.txt\"}";
+        let written = CallIntent { arguments: Some(raw(arguments)), ..intent("c1") };
+        audit.close(audit.open(written).expect("taken"), success()).await.expect("on disk");
+        let lines = export(&audit, ExportQuery::default()).await;
+        let records = exported(&lines);
+        let text = records[0].payload_text.as_deref().expect("a text");
+        assert!(text.contains(arguments), "{text}");
+        assert_eq!(records[0].payload.get(), text.replace(['\n', '\r'], " "));
+        assert!(records[1].payload_text.is_none());
     });
 }
 
