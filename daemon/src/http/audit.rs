@@ -26,7 +26,7 @@ use crate::admin::audit_failure;
 use crate::audit::{self, Anchor, Audit, ExportQuery, Exporter, Kind, Order, Row, Status, VerifyReport};
 
 /// Filters of a search; a record must match all of them.
-#[derive(Deserialize, IntoParams)]
+#[derive(Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct AuditQuery {
@@ -35,9 +35,9 @@ pub struct AuditQuery {
     /// Records of this agent.
     agent: Option<String>,
     /// Records of this session.
-    session: Option<String>,
+    pub(super) session: Option<String>,
     /// Records of this call.
-    call: Option<String>,
+    pub(super) call: Option<String>,
     /// Records of this tool, as `namespace/tool`.
     tool: Option<String>,
     /// Calls, and their effects, in sessions that act for this user.
@@ -54,11 +54,11 @@ pub struct AuditQuery {
     error_type: Option<String>,
     /// Records of this kind.
     #[param(inline)]
-    kind: Option<Kind>,
+    pub(super) kind: Option<Kind>,
     /// Inclusive start of the time range, in milliseconds since 1970.
     #[serde(default, deserialize_with = "super::extract::time_ms")]
     #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
-    since_ms: Option<u64>,
+    pub(super) since_ms: Option<u64>,
     /// Exclusive end of the time range, in milliseconds since 1970.
     #[serde(default, deserialize_with = "super::extract::time_ms")]
     #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
@@ -66,13 +66,13 @@ pub struct AuditQuery {
     /// The order of the records. Default: newest first.
     #[serde(default)]
     #[param(inline, required = false)]
-    order: Order,
+    pub(super) order: Order,
     /// The `next_cursor` of the previous page.
     cursor: Option<String>,
     /// Maximum number of records on a page.
     #[serde(default, deserialize_with = "super::paging::page_limit::<500, _>")]
     #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<u32>,
+    pub(super) limit: Option<u32>,
 }
 
 /// Search the audit log.

@@ -51,7 +51,7 @@ use super::guard::SCHEME;
         (name = "files", description = "The workspace of a session, which a tool sees as `/workspace`."),
         (name = "audit", description = "The log of every call and every act of administration, chained so that tampering shows."),
     ),
-    components(schemas(toolgate_api::problem::Problem, toolgate_api::webhook::WebhookMessage)),
+    components(schemas(toolgate_api::problem::Problem)),
     modifiers(&BearerToken),
 )]
 struct Outline;

@@ -59,7 +59,9 @@ pub async fn list(
     Ok(axum::Json(List::new(found, page.limit(), |plugin| plugin.namespace.clone())))
 }
 
-/// Get one plugin that an organization loaded for itself, with its kept versions.
+/// Get one plugin of an organization.
+///
+/// Returns a plugin that the organization loaded for itself, with its kept versions.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/plugins/{namespace}", tag = "plugins", operation_id = "get_owned_plugin",
     params(CustomToolPath),
