@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub use help::help_text;
 pub use keys::{
-    Audit, Calls, Compile, Config, ConsentSection, CredentialSection, Egress, Http, IssuerSection, LogFormat, LogLevel,
+    Audit, Calls, Compile, Config, ConsentSection, ConsoleSection, CredentialSection, Egress, Http, IssuerSection, LogFormat, LogLevel,
     Logging, MetricsSection, OauthSection, PagemapScan, PluginsSection, Queue, Rates, RegistrySection,
     SandboxSection, Sessions, Signatures, Tls, TracesSection, WebhookSection,
 };

@@ -59,6 +59,7 @@ mod health;
 mod mcp;
 mod metrics;
 mod protected_resource;
+mod console;
 
 use axum::Router;
 use axum::response::Response;
@@ -85,12 +86,13 @@ pub fn root_service(app: App) -> RootService {
 fn router(app: App) -> Router {
     let (router, document) = routes(&app).into_parts();
     app.0.openapi.get_or_init(|| openapi::to_json(document));
+    let router = router.merge(console::routes(&app));
     router.fallback(no_route).method_not_allowed_fallback(wrong_method).with_state(app)
 }
 
 /// INVARIANT: every route has a guard, except the health routes, the OAuth2 callback and metadata, and the
 /// callback of webhooks, which verifies signatures. The guard stores the caller
-/// in the request's extensions.
+/// in the request's extensions. The console has a guard of its own.
 fn routes(app: &App) -> Routes {
     add_call_routes(add_administration(add_open_routes(Routes::new(app.clone(), openapi::outline()))))
 }

@@ -139,9 +139,13 @@ impl Identity {
 
     /// Returns the caller for a client certificate that stands for the token with this id.
     pub fn authenticate_certificate(&self, id: &str) -> Result<Arc<Caller>, CallError> {
-        let live = self.live.load();
-        let known = live.get(id).and_then(|known| known.use_at(now_ms()));
+        let known = self.caller_with_id(id);
         known.ok_or_else(|| authentication_error("the token of the client certificate is not valid"))
+    }
+
+    /// Returns the caller of the token with this id, unless the token is revoked or has expired.
+    pub fn caller_with_id(&self, id: &str) -> Option<Arc<Caller>> {
+        self.live.load().get(id)?.use_at(now_ms())
     }
 
     /// Creates a token, if `maker` has the permission to grant its role.

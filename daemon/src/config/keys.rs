@@ -149,6 +149,7 @@ pub const SECTIONS: &[Section] = &[
     OauthSection::SECTION,
     IssuerSection::SECTION,
     WebhookSection::SECTION,
+    ConsoleSection::SECTION,
     Audit::SECTION,
     Logging::SECTION,
     MetricsSection::SECTION,
@@ -255,6 +256,8 @@ settings! {
         oauth: OauthSection;
         /// The hosts that webhooks may have.
         webhooks: WebhookSection;
+        /// The pages for people under `/console`.
+        console: ConsoleSection;
         /// The audit log on disk.
         audit: Audit;
         /// The daemon's own log.
@@ -550,6 +553,18 @@ settings! {
         /// Hosts that webhooks may have without TLS and at any address, each `HOST:PORT`, or `HOST` for port 80. Arguments of
         /// calls are then readable on the network. By default none.
         plain_http: Option<Vec<String>> = None, ValueKind::HostsWithPorts;
+    }
+}
+
+settings! {
+    /// The pages for people under `/console`.
+    ConsoleSection in "console" {
+        /// Whether the pages are served.
+        enabled: bool = true, ValueKind::Switch;
+        /// Seconds without a request after which a signed-in session ends.
+        idle_seconds: u64 = 1_800, number(60, DAY_SECONDS);
+        /// Seconds after which a session ends, whether it is used or not.
+        longest_seconds: u64 = 43_200, number(60, 30 * DAY_SECONDS);
     }
 }
 

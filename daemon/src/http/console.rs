@@ -1,0 +1,95 @@
+//! The console: pages for people, rendered on the server with `maud` (O6).
+//!
+//! Pages read and change through the same functions as the HTTP API and decide nothing about rights: a refusal of
+//! `Admin` or `identity` is shown as the problem that it is. A handler returns `Result<Page, Problem>`, or
+//! `Result<SeeOther, Problem>` for a form; `page::finish` lays pages and problems out, and adds the headers.
+//!
+//! INVARIANT: every route is behind `guard::require_viewer`, except sign-in, one-time links and assets. The guard checks
+//! the session, and the CSRF token of every request that is not safe.
+
+mod session;
+mod guard;
+mod form;
+mod page;
+mod text;
+mod assets;
+mod sign_in;
+mod approvals;
+mod once;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{any, get, post};
+use tokio::sync::Semaphore;
+use toolgate_api::error::ErrorType;
+
+use super::problem::Problem;
+use super::state::App;
+use form::SeeOther;
+use page::Page;
+use session::ConsoleSessions;
+
+/// Source of the console's actions in the audit log.
+const AUDIT_SOURCE: &str = "console";
+
+/// Most rows of a page.
+const PAGE_ROWS: u32 = 100;
+
+/// Changes at once. A change goes on if its browser disconnects, and keeps its permit.
+const CHANGES: usize = 64;
+
+/// State of the console; cheap to clone.
+#[derive(Clone)]
+struct Console {
+    app: App,
+    sessions: Arc<ConsoleSessions>,
+    changes: Arc<Semaphore>,
+}
+
+/// Returns the routes under `/console`; none if the console is off.
+pub(super) fn routes(app: &App) -> Router<App> {
+    let settings = &app.settings().console;
+    if !settings.enabled {
+        return Router::new();
+    }
+    let sessions = Arc::new(ConsoleSessions::new(app.settings()));
+    let console = Console { app: app.clone(), sessions, changes: Arc::new(Semaphore::new(CHANGES)) };
+    let guarded = add_pages(add_core_pages(Router::new()))
+        .route("/console/{*rest}", any(no_page))
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(console.clone(), guard::require_viewer));
+    let open = Router::new()
+        .route("/console/sign-in", get(sign_in::page).post(sign_in::sign_in))
+        .route("/console/once/decided", get(once::decided))
+        .route("/console/once/{id}", post(once::show))
+        .route("/console/once/{id}/decision", post(once::decide))
+        .route("/console/assets/{hash}/{file}", get(assets::get))
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(console.clone(), guard::provide_console));
+    guarded.merge(open).layer(from_fn_with_state(console, page::finish))
+}
+
+fn add_core_pages(router: Router<App>) -> Router<App> {
+    router
+        .route("/console/", get(|| async { SeeOther::to("/console") }))
+        .route("/console/sign-out", post(sign_in::sign_out))
+        .route("/console/approvals", get(approvals::inbox))
+        .route("/console/approvals/fragment", get(approvals::fragment))
+        .route("/console/approvals/{id}", get(approvals::page).post(approvals::decide))
+}
+
+/// The pages that are not of the core.
+fn add_pages(router: Router<App>) -> Router<App> {
+    router.route("/console", get(|| async { Page::new("Overview", maud::html! {}) }))
+}
+
+async fn no_page() -> Problem {
+    Problem::new(ErrorType::NotFound, "there is no such page", "choose a page of the navigation")
+}
+
+async fn wrong_method() -> axum::response::Response {
+    Problem::new(ErrorType::InvalidRequest, "this page does not take that method", "open the page again")
+        .with_status(axum::http::StatusCode::METHOD_NOT_ALLOWED)
+}

@@ -1,0 +1,370 @@
+//! Calls: a search of their records, and one call with its way through the gate and the sandbox.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::Uri;
+use maud::{Markup, html};
+use toolgate_api::error::ErrorType;
+
+use super::super::audit::{self, AuditQuery};
+use super::super::extract::{Authenticated, Query};
+use super::super::problem::Problem;
+use super::super::state::App;
+use super::elements::{
+    PAGE_BYTES, ROWS, badge, block, bytes, choice, digest, duration, empty, encoded, facts, filter, json,
+    next_page, number, parameter, short, table, time,
+};
+use crate::audit::{CallIntent, CallOutcome, Executed, Kind, Order, Row, Status, Usage, Verdict};
+use crate::identity::Caller;
+
+/// Statuses, as filters and pages name them.
+pub const STATUSES: [(Status, &str, &str); 8] = [
+    (Status::Running, "running", "wait"),
+    (Status::Ok, "ok", "ok"),
+    (Status::Error, "error", "bad"),
+    (Status::ClientRequired, "client_required", "wait"),
+    (Status::ApprovalRequired, "approval_required", "wait"),
+    (Status::Cancelled, "cancelled", "plain"),
+    (Status::Crashed, "crashed", "bad"),
+    (Status::Unknown, "unknown", "bad"),
+];
+
+/// The records of one call, the oldest first.
+struct CallRecords {
+    /// The intent with its outcome; for a call that was pending, one for each part of it.
+    parts: Vec<Row>,
+    effects: Vec<Row>,
+    /// The calls that its script made.
+    inner: Vec<Row>,
+}
+
+/// Makes the list of calls that match the filters of the address.
+pub(super) async fn list(
+    app: &App,
+    caller: &Arc<Caller>,
+    uri: &Uri,
+    query: AuditQuery,
+) -> Result<Markup, Problem> {
+    let query =
+        AuditQuery { kind: Some(Kind::Call), limit: Some(query.limit.unwrap_or(50).min(ROWS)), ..query };
+    let page = audit::search(State(app.clone()), Authenticated(Arc::clone(caller)), Query(query)).await?.0;
+    Ok(html! {
+        (filters(caller, uri))
+        @if page.items.is_empty() {
+            (empty(
+                "No call matches.",
+                "Calls come from orchestrators and from the command line:",
+                Some("toolgate call acme/helper arithmetic/evaluate '{\"expression\": \"6 * 7\"}'"),
+            ))
+        } @else {
+            (rows(&page.items))
+            (next_page(uri, page.next_cursor.as_deref()))
+        }
+    })
+}
+
+fn filters(caller: &Caller, uri: &Uri) -> Markup {
+    let value = |name: &str| parameter(uri, name);
+    let statuses: Vec<&str> = STATUSES.iter().map(|(_, word, _)| *word).collect();
+    let codes: Vec<&str> = ErrorType::ALL.iter().map(|code| code.as_str()).collect();
+    html! {
+        form.filters method="get" action="/console/calls" role="search" aria-label="Filter calls" {
+            @if caller.organization.is_none() {
+                (filter("organization", "Organization", value("organization").as_deref()))
+            }
+            (filter("agent", "Agent", value("agent").as_deref()))
+            (filter("tool", "Tool", value("tool").as_deref()))
+            (filter("session", "Session", value("session").as_deref()))
+            (filter("user", "User", value("user").as_deref()))
+            (choice("status", "Status", value("status").as_deref(), &statuses))
+            (choice("error_type", "Error", value("error_type").as_deref(), &codes))
+            button { "Filter" }
+            a.button href="/console/calls" { "Reset" }
+        }
+    }
+}
+
+/// A table of calls.
+fn rows(calls: &[Row]) -> Markup {
+    let rows = html! {
+        @for row in calls {
+            tr {
+                @match &row.call {
+                    Some(call) => {
+                        th scope="row" { a href=(address(call)) { (time(row.at_ms)) } }
+                        td { (short(&call.organization)) "/" (short(&call.agent)) }
+                        td { code { (short(&call.tool)) } }
+                        td { (status(row)) }
+                        td { (decision(call)) }
+                        td.number { @if let Some(outcome) = &row.outcome { (duration(outcome.duration_us)) } }
+                    },
+                    None => {
+                        th scope="row" { (time(row.at_ms)) }
+                        td colspan="5" { (badge("bad", "damaged")) " The record cannot be read. See the audit log." }
+                    },
+                }
+            }
+        }
+    };
+    table("Calls", &["Time", "Agent", "Tool", "Outcome", "Decided by", "Took"], &rows)
+}
+
+/// The address of a call's page.
+pub fn address(call: &CallIntent<'_>) -> String {
+    format!("/console/calls/{}/{}", encoded(&call.session), encoded(&call.call))
+}
+
+/// The status of a call, with the code of one that failed.
+pub fn status(row: &Row) -> Markup {
+    let known = STATUSES.iter().find(|(status, ..)| Some(*status) == row.status);
+    let (word, tone) = known.map_or(("running", "wait"), |(_, word, tone)| (word, tone));
+    let code = row.outcome.as_ref().and_then(|outcome| outcome.error_type.as_deref());
+    html! { (badge(tone, code.unwrap_or(word))) }
+}
+
+/// The layer and the rule that decided. The platform's rules are hidden from tenants.
+fn decision(call: &CallIntent<'_>) -> Markup {
+    html! {
+        (short(&call.reason.layer))
+        @if !call.reason.rule.is_empty() { " · " (short(&call.reason.rule)) }
+    }
+}
+
+/// Makes the page of one call.
+pub(super) async fn page(
+    app: &App,
+    caller: &Arc<Caller>,
+    session: &str,
+    call: &str,
+) -> Result<Markup, Problem> {
+    let records = records(app, caller, session, call).await?;
+    let Some(row) = records.parts.first() else { return Err(Problem::not_found("call")) };
+    Ok(match &row.call {
+        Some(intent) => render(&records, row, intent),
+        None => html! { p { (badge("bad", "damaged")) " The record of the call cannot be read." } },
+    })
+}
+
+async fn records(app: &App, caller: &Arc<Caller>, session: &str, call: &str) -> Result<CallRecords, Problem> {
+    let of_session = || AuditQuery {
+        session: Some(session.to_owned()),
+        limit: Some(ROWS),
+        order: Order::OldestFirst,
+        ..AuditQuery::default()
+    };
+    let search = async |query| {
+        let caller = Authenticated(Arc::clone(caller));
+        audit::search(State(app.clone()), caller, Query(query)).await.map(|page| page.0.items)
+    };
+    let own = search(AuditQuery { call: Some(call.to_owned()), ..of_session() }).await?;
+    let (parts, effects): (Vec<Row>, Vec<Row>) =
+        own.into_iter().filter(|row| row.kind != Kind::Damaged).partition(|row| row.kind == Kind::Call);
+    let since_ms = parts.first().map(|row| row.at_ms);
+    let mut inner = search(AuditQuery { kind: Some(Kind::Call), since_ms, ..of_session() }).await?;
+    inner.retain(|row| row.call.as_ref().is_some_and(|inner| inner.parent.as_deref() == Some(call)));
+    Ok(CallRecords { parts, effects, inner })
+}
+
+fn render(records: &CallRecords, row: &Row, call: &CallIntent<'_>) -> Markup {
+    html! {
+        (facts(&summary(row, call)))
+        section aria-labelledby="gate" { h2 id="gate" { "Gate" } (gate(call)) }
+        section aria-labelledby="arguments" { h2 id="arguments" { "Arguments" } (arguments(row, call)) }
+        section aria-labelledby="run" {
+            h2 id="run" { "Run" }
+            @for part in &records.parts {
+                @match &part.outcome {
+                    Some(outcome) => (ran(part, outcome)),
+                    None => p { "The call has not ended." },
+                }
+            }
+        }
+        section aria-labelledby="effects" {
+            h2 id="effects" { "Effects" }
+            (effects(row, &records.effects))
+        }
+        @if !records.inner.is_empty() {
+            section aria-labelledby="inner" {
+                h2 id="inner" { "Calls of its script" }
+                (rows(&records.inner))
+            }
+        }
+        section aria-labelledby="records" {
+            h2 id="records" { "Audit records" }
+            (proof(records))
+        }
+    }
+}
+
+fn summary(row: &Row, call: &CallIntent<'_>) -> Vec<(&'static str, Markup)> {
+    let agent =
+        format!("/console/organizations/{}/agents/{}", encoded(&call.organization), encoded(&call.agent));
+    let mut pairs = vec![
+        ("Outcome", status(row)),
+        ("Time", time(row.at_ms)),
+        (
+            "Tool",
+            html! { code { (short(&call.tool)) } @if call.tool != call.wire_name { " called as " code { (short(&call.wire_name)) } } },
+        ),
+        ("Agent", html! { a href=(agent) { (short(&call.organization)) "/" (short(&call.agent)) } }),
+        (
+            "Session",
+            html! { a href=(format!("/console/calls?session={}", encoded(&call.session))) { (short(&call.session)) } },
+        ),
+        ("Call", html! { code { (short(&call.call)) } }),
+    ];
+    if let Some(parent) = &call.parent {
+        let address = format!("/console/calls/{}/{}", encoded(&call.session), encoded(parent));
+        pairs.push(("Made by the script of", html! { a href=(address) { (short(parent)) } }));
+    }
+    let optional = [("User", &call.user), ("Conversation", &call.conversation), ("Channel", &call.channel)];
+    let known = optional.into_iter().filter_map(|(term, text)| Some((term, text.as_deref()?)));
+    pairs.extend(known.map(|(term, text)| (term, html! { (short(text)) })));
+    pairs.push((
+        "Asked by",
+        html! { "token " code { (short(&call.principal)) } " over " (short(&call.source)) },
+    ));
+    pairs
+}
+
+fn gate(call: &CallIntent<'_>) -> Markup {
+    let verdict = match call.verdict {
+        Verdict::Run => badge("ok", "runs"),
+        Verdict::NeedsApproval => badge("wait", "waits for a person"),
+        Verdict::Refused => badge("bad", "refused"),
+    };
+    let explain = format!(
+        "/console/explain/{}/{}?tool={}",
+        encoded(&call.organization),
+        encoded(&call.agent),
+        encoded(&call.tool)
+    );
+    let mut pairs = vec![
+        ("Verdict", verdict),
+        ("Decided by", decision(call)),
+        (
+            "Rules",
+            html! { "revision " (number(call.policy_revision)) " · " a href=(explain) { "explain with the present rules" } },
+        ),
+    ];
+    if let Some(repeated) = call.repeated {
+        pairs.push(("Stands for", html! { (number(repeated)) " equal refusals" }));
+    }
+    if let Some(plugin) = &call.plugin {
+        pairs.push(("Plugin", html! { "version " (short(&plugin.version)) ", " (digest(&plugin.digest)) }));
+    }
+    facts(&pairs)
+}
+
+fn arguments(row: &Row, call: &CallIntent<'_>) -> Markup {
+    html! {
+        @match &call.arguments {
+            Some(arguments) => (json(arguments, PAGE_BYTES)),
+            None if row.arguments_deleted => p { "The organization's data was deleted, so the arguments cannot be read any more." },
+            None => p { "They are not recorded: the tool is not known, or they were not JSON." },
+        }
+        p.note { "Secrets are redacted. SHA-256 of what was sent: " code { (call.arguments_sha256) } }
+    }
+}
+
+fn ran(row: &Row, outcome: &CallOutcome<'_>) -> Markup {
+    let executed = match outcome.executed {
+        Executed::Yes => "the code of the plugin ran",
+        Executed::No => "no code of the plugin ran",
+        Executed::Unknown => "unknown whether code of the plugin ran",
+    };
+    let mut pairs = vec![("Outcome", html! { (status(row)) ", " (executed) })];
+    if let Some(ended_ms) = row.closed_at_ms {
+        pairs.push(("Ended", time(ended_ms)));
+    }
+    if let Some(output) = &outcome.output {
+        pairs.push(("Output", html! { (bytes(output.bytes)) ", SHA-256 " code { (output.sha256) } " · outputs are not recorded" }));
+    }
+    html! {
+        (facts(&pairs))
+        @if outcome.executed != Executed::No { (usage(&outcome.usage)) }
+        (waterfall(outcome))
+    }
+}
+
+fn usage(usage: &Usage) -> Markup {
+    facts(&[
+        ("Instructions", html! { (number(usage.fuel)) }),
+        ("Memory at most", html! { (bytes(usage.memory_bytes)) }),
+        ("Processor time", html! { (duration(usage.cpu_us)) }),
+        ("Host calls", html! { (number(usage.host_calls)) }),
+        ("Network", html! { (bytes(usage.egress_bytes)) }),
+        ("Log", html! { (bytes(usage.log_bytes)) }),
+        ("Cost", html! { (number(usage.cost)) }),
+    ])
+}
+
+/// The time from intent to outcome, in parts: before the sandbox and after it, computing there, and waiting there.
+fn waterfall(outcome: &CallOutcome<'_>) -> Markup {
+    const WIDTH: u64 = 600;
+    let whole = outcome.duration_us.max(1);
+    let inside = outcome.usage.duration_us.min(whole);
+    let computing = outcome.usage.cpu_us.min(inside);
+    let parts = [
+        ("waits, decision and records", whole - inside, "outside"),
+        ("waits in the sandbox", inside - computing, "waiting"),
+        ("computes", computing, "computing"),
+    ];
+    let width = |us: u64| u128::from(us) * u128::from(WIDTH) / u128::from(whole);
+    let mut at = 0;
+    let placed = parts.map(|(name, us, class)| {
+        let start = at;
+        at += us;
+        (name, us, class, width(start), width(us))
+    });
+    let words: Vec<String> = parts.iter().map(|(name, us, _)| format!("{name} {}", duration(*us))).collect();
+    html! {
+        figure {
+            svg.waterfall viewBox=(format!("0 0 {WIDTH} 48")) role="img" aria-label=(words.join(", ")) preserveAspectRatio="none" {
+                @for (at, (name, us, class, x, width)) in placed.into_iter().enumerate() {
+                    rect class=(class) x=(x) y=(at * 16) width=(width.max(u128::from(us > 0))) height="12" {
+                        title { (name) ": " (duration(us)) }
+                    }
+                }
+            }
+            figcaption { (duration(outcome.duration_us)) " in all: " (words.join(", ")) "." }
+        }
+    }
+}
+
+fn effects(row: &Row, effects: &[Row]) -> Markup {
+    let known: Vec<_> = effects.iter().filter_map(|row| Some((row.at_ms, row.effect.as_ref()?))).collect();
+    let rows = html! {
+        @for (at_ms, effect) in &known {
+            tr { th scope="row" { (time(*at_ms)) } td { (short(&effect.effect)) } td { code { (short(&effect.detail)) } } }
+        }
+    };
+    html! {
+        @if known.is_empty() { p { "The call had no effect outside of the sandbox." } }
+        @else { (table("Effects", &["Time", "Effect", "Detail"], &rows)) }
+        @if let Some(lost) = row.effects_lost { p.note { (number(lost)) " effects more did not fit into the log." } }
+    }
+}
+
+fn proof(records: &CallRecords) -> Markup {
+    let all = records.parts.iter().chain(&records.effects);
+    let sequences: Vec<String> = all.map(|row| number(row.sequence)).collect();
+    html! {
+        p { "Sequences in the log: " (sequences.join("; ")) "." }
+        p { "Each record is in a hash chain. Check the whole chain, or export the records with their hashes:" }
+        (block("toolgate audit verify\ntoolgate audit export --out FOLDER", PAGE_BYTES))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn o6_each_status_has_the_word_of_documents() {
+        for (status, word, _) in STATUSES {
+            assert_eq!(serde_json::to_value(status).unwrap(), word);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Elements of pages: texts of tenants and models, times, amounts, tables and filters.
+//!
+//! INVARIANT: each text that a tenant, a plugin, an upstream or a model can bring passes [`short`] or [`block`], which write
+//! hidden characters out and cut; maud escapes the markup.
+
+use std::fmt::Write as _;
+
+use axum::extract::{FromRequestParts, Query};
+use axum::http::Uri;
+use axum::http::request::Parts;
+use maud::{Markup, html};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use toolgate_api::error::ErrorType;
+use toolgate_api::text::escape_for_display;
+
+use super::super::problem::Problem;
+use super::super::state::App;
+use crate::frame::visible;
+
+/// Longest text in a cell of a table, in characters.
+const CELL_CHARS: usize = 200;
+/// Longest text on a page of a list, in bytes.
+pub const LIST_BYTES: usize = 4 * 1024;
+/// Longest text on a page of one thing, in bytes.
+pub const PAGE_BYTES: usize = 64 * 1024;
+/// Rows of a page.
+pub const ROWS: u32 = 100;
+
+/// Characters of a path segment or a query value that stay as they are.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A text on one line, with hidden characters written out.
+pub fn short(text: &str) -> String {
+    escape_for_display(text, CELL_CHARS)
+}
+
+/// A text of many lines, cut to `most_bytes`.
+pub fn block(text: &str, most_bytes: usize) -> Markup {
+    let kept = &text[..text.floor_char_boundary(most_bytes)];
+    html! {
+        pre tabindex="0" { (visible(kept)) }
+        @if kept.len() < text.len() {
+            p.note { "The text is cut: " (text.len() - kept.len()) " bytes more." }
+        }
+    }
+}
+
+/// A JSON value with indented lines.
+pub fn json(value: &RawValue, most_bytes: usize) -> Markup {
+    let parsed: Result<serde_json::Value, _> = serde_json::from_str(value.get());
+    let text = parsed.and_then(|value| serde_json::to_string_pretty(&value));
+    block(text.as_deref().unwrap_or(value.get()), most_bytes)
+}
+
+/// A path segment or query value, percent-encoded.
+pub fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, UNRESERVED).to_string()
+}
+
+/// A point in time in UTC, for people and programs.
+pub fn time(at_ms: u64) -> Markup {
+    let text = date_time(at_ms);
+    let machine = text.replacen(' ', "T", 1) + "Z";
+    html! { time datetime=(machine) { (text) " UTC" } }
+}
+
+/// A point in time, or a word in its place.
+pub fn time_or(at_ms: Option<u64>, word: &str) -> Markup {
+    at_ms.map_or_else(|| html! { (word) }, time)
+}
+
+/// `2026-11-27 16:20:03` of a time in milliseconds since 1970.
+fn date_time(at_ms: u64) -> String {
+    let (days, seconds) = (at_ms / 86_400_000, at_ms / 1_000 % 86_400);
+    let (year, month, day) = date(days);
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}",
+        seconds / 3_600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
+/// Year, month and day of a day since 1970, by the Gregorian calendar: years begin in March, so that the leap day is the last.
+pub fn date(days: u64) -> (u64, u64, u64) {
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + carry, month, day)
+}
+
+/// A number with its thousands apart.
+pub fn number(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// An amount of bytes.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = UNITS.iter().find(|(size, _)| bytes >= *size);
+    unit.map_or_else(|| format!("{bytes} B"), |(size, unit)| tenths(bytes, *size, unit))
+}
+
+/// A duration of microseconds.
+pub fn duration(us: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(60_000_000, "min"), (1_000_000, "s"), (1_000, "ms")];
+    let unit = UNITS.iter().find(|(size, _)| us >= *size);
+    unit.map_or_else(|| format!("{us} µs"), |(size, unit)| tenths(us, *size, unit))
+}
+
+fn tenths(amount: u64, unit: u64, name: &str) -> String {
+    format!("{}.{} {name}", amount / unit, amount % unit * 10 / unit)
+}
+
+/// The first digits of a digest, with all of them as the title.
+pub fn digest(digest: &str) -> Markup {
+    let start: String = digest.trim_start_matches("sha256:").chars().take(12).collect();
+    html! { code title=(short(digest)) { (short(&start)) } }
+}
+
+/// A table that scrolls by itself on narrow screens. `label` names it for screen readers.
+pub fn table(label: &str, headings: &[&str], rows: &Markup) -> Markup {
+    html! {
+        div.table role="region" aria-label=(label) tabindex="0" {
+            table {
+                thead { tr { @for heading in headings { th scope="col" { (heading) } } } }
+                tbody { (rows) }
+            }
+        }
+    }
+}
+
+/// Pairs of a term and its value.
+pub fn facts(pairs: &[(&str, Markup)]) -> Markup {
+    html! { dl.facts { @for (term, value) in pairs { div { dt { (term) } dd { (value) } } } } }
+}
+
+/// A word with a colour: `ok`, `wait`, `bad` or `plain`.
+pub fn badge(tone: &str, word: &str) -> Markup {
+    html! { span class=(format!("badge {tone}")) { (short(word)) } }
+}
+
+/// The note of a list without entries, which says what to do first.
+pub fn empty(what: &str, first: &str, command: Option<&str>) -> Markup {
+    html! {
+        div.empty {
+            p { (what) " " (first) }
+            @if let Some(command) = command { pre tabindex="0" { code { (command) } } }
+        }
+    }
+}
+
+/// The link to the next page: the same address with another cursor.
+pub fn next_page(uri: &Uri, cursor: Option<&str>) -> Markup {
+    let Some(cursor) = cursor else { return html! {} };
+    let mut address = format!("{}?", uri.path());
+    for pair in pairs(uri).filter(|pair| !pair.starts_with("cursor=")) {
+        address.push_str(pair);
+        address.push('&');
+    }
+    // A String takes all that is written.
+    let _ = write!(address, "cursor={}", encoded(cursor));
+    html! { nav aria-label="Pages" { a.button rel="next" href=(address) { "Next page" } } }
+}
+
+/// A field of a filter form.
+pub fn filter(name: &str, label: &str, value: Option<&str>) -> Markup {
+    html! { label { (label) input name=(name) value=(short(value.unwrap_or_default())) autocomplete="off"; } }
+}
+
+/// A choice of a filter form. The first is any.
+pub fn choice(name: &str, label: &str, value: Option<&str>, options: &[&str]) -> Markup {
+    html! {
+        label {
+            (label)
+            select name=(name) {
+                option value="" { "any" }
+                @for option in options { option value=(option) selected[Some(*option) == value] { (option) } }
+            }
+        }
+    }
+}
+
+/// The value of a query parameter, if there is one that is not empty.
+pub fn parameter(uri: &Uri, name: &str) -> Option<String> {
+    let pair = pairs(uri).find_map(|pair| pair.split_once('=').filter(|(key, _)| *key == name))?;
+    let text = pair.1.replace('+', " ");
+    percent_encoding::percent_decode_str(&text).decode_utf8().ok().map(|text| text.into_owned())
+}
+
+fn pairs(uri: &Uri) -> impl Iterator<Item = &str> {
+    uri.query().unwrap_or("").split('&').filter(|pair| !pair.is_empty() && !pair.ends_with('='))
+}
+
+/// The query parameters without the empty ones, which a form sends for its empty fields.
+pub struct Filters<T>(pub T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Filters<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        filters(&parts.uri)
+    }
+}
+
+fn filters<T: DeserializeOwned>(uri: &Uri) -> Result<Filters<T>, Problem> {
+    let query: Vec<&str> = pairs(uri).collect();
+    let refusal = |why: String| {
+        Problem::new(
+            ErrorType::InvalidRequest,
+            format!("a filter cannot be used: {}", short(&why)),
+            "correct the filter, or open the page without it",
+        )
+    };
+    let uri = Uri::try_from(format!("/?{}", query.join("&"))).map_err(|error| refusal(error.to_string()))?;
+    let Query(value) = Query::try_from_uri(&uri).map_err(|error| refusal(error.body_text()))?;
+    Ok(Filters(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn o6_times_are_written_in_utc() {
+        for (at_ms, text) in [
+            (0, "1970-01-01 00:00:00"),
+            (951_782_399_999, "2000-02-28 23:59:59"),
+            (951_782_400_000, "2000-02-29 00:00:00"),
+            (1_795_796_403_000, "2026-11-27 16:20:03"),
+            (1_798_761_600_000, "2027-01-01 00:00:00"),
+        ] {
+            assert_eq!(date_time(at_ms), text);
+        }
+    }
+
+    #[test]
+    fn o6_amounts_are_written_short() {
+        assert_eq!(number(0), "0");
+        assert_eq!(number(1_234_567), "1,234,567");
+        assert_eq!((bytes(1_023), bytes(1_536)), ("1023 B".to_owned(), "1.5 KiB".to_owned()));
+        assert_eq!((duration(999), duration(1_250)), ("999 µs".to_owned(), "1.2 ms".to_owned()));
+    }
+
+    #[test]
+    fn o6_texts_of_others_are_data_and_cut() {
+        let shown = block("<script>\u{202e}x", LIST_BYTES).into_string();
+        assert!(shown.contains("&lt;script&gt;\\u{202e}x"), "{shown}");
+        let shown = block(&"é".repeat(LIST_BYTES), LIST_BYTES).into_string();
+        assert!(shown.contains("The text is cut: 4096 bytes more."), "{}", shown.len());
+        assert_eq!(encoded("a/b?c=d&é"), "a%2Fb%3Fc%3Dd%26%C3%A9");
+    }
+
+    #[test]
+    fn o6_empty_filters_are_left_out_and_kept_ones_stay_on_the_next_page() {
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Known {
+            agent: Option<String>,
+            limit: Option<u32>,
+        }
+        let uri = Uri::from_static("/console/calls?agent=&limit=5&cursor=9");
+        assert!(filters::<Known>(&uri).is_err(), "an unknown filter");
+        let known: Filters<Known> = filters(&Uri::from_static("/console/calls?agent=&limit=5")).unwrap();
+        assert_eq!((known.0.agent, known.0.limit), (None, Some(5)));
+        let link = next_page(&uri, Some("1 2")).into_string();
+        assert!(link.contains("/console/calls?limit=5&amp;cursor=1%202\""), "{link}");
+    }
+}

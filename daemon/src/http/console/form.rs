@@ -1,0 +1,188 @@
+//! Forms: their fields, and the redirect that answers them.
+
+use axum::extract::{FromRequestParts, Request};
+use axum::http::header::{CONTENT_TYPE, LOCATION};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use toolgate_api::error::ErrorType;
+use toolgate_api::name::Name;
+use url::form_urlencoded;
+
+use crate::http::body;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+
+/// Where one goes without a page to go back to.
+const HOME: &str = "/console";
+
+/// Longest path that a sign-in leads back to.
+const PATH_BYTES: usize = 1_024;
+
+/// The fields of a form, as they were sent.
+#[derive(Clone, Default)]
+pub(super) struct FormFields(std::sync::Arc<Vec<(String, String)>>);
+
+impl FormFields {
+    /// A field; empty if it was not sent.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+    }
+
+    /// A field that was filled in, without the spaces around it.
+    pub(super) fn filled(&self, name: &str) -> Option<&str> {
+        Some(self.text(name).trim()).filter(|text| !text.is_empty())
+    }
+
+    /// Every value of a field that is there more than once.
+    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether a checkbox was checked.
+    pub(super) fn is_checked(&self, name: &str) -> bool {
+        self.0.iter().any(|(key, _)| key == name)
+    }
+
+    /// A number that was filled in.
+    ///
+    /// # Errors
+    ///
+    /// `INVALID_REQUEST` where the text is no number.
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
+        let parse = |text: &str| {
+            text.parse().map_err(|_| {
+                Problem::new(
+                    ErrorType::InvalidRequest,
+                    format!("`{name}` is no whole number"),
+                    "write digits only, or leave it empty",
+                )
+            })
+        };
+        self.filled(name).map(parse).transpose()
+    }
+}
+
+impl FromRequestParts<App> for FormFields {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        parts
+            .extensions
+            .get::<Self>()
+            .cloned()
+            .ok_or_else(|| Problem::new(ErrorType::Internal, "a form was not read", "tell the operator"))
+    }
+}
+
+pub(super) fn is_form(content_type: Option<&HeaderValue>) -> bool {
+    let text = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = text.split(';').next().unwrap_or_default().trim();
+    kind.eq_ignore_ascii_case("application/x-www-form-urlencoded")
+}
+
+/// Reads the body of a form.
+pub(super) async fn read(
+    app: &App,
+    organization: Option<&Name>,
+    request: Request,
+) -> Result<(Parts, FormFields), Problem> {
+    if !is_form(request.headers().get(CONTENT_TYPE)) {
+        let hint = "send the form of the page";
+        return Err(Problem::new(ErrorType::InvalidRequest, "the body is no form", hint));
+    }
+    let (parts, body) = request.into_parts();
+    let body = body::read(app, organization, body, app.settings().http.body_bytes).await?;
+    let fields = form_urlencoded::parse(&body);
+    let fields = fields.map(|(name, value)| (name.into_owned(), with_line_feeds(&value))).collect();
+    Ok((parts, FormFields(std::sync::Arc::new(fields))))
+}
+
+/// Browsers send the lines of a text area with CR LF.
+fn with_line_feeds(value: &str) -> String {
+    value.replace("\r\n", "\n")
+}
+
+/// The answer to a form: another page of the console.
+#[derive(Debug)]
+pub(super) struct SeeOther(String);
+
+impl SeeOther {
+    /// Leads to a page. Anything that is not the path of one leads to the start page.
+    pub(super) fn to(path: &str) -> Self {
+        Self(own_path(path).unwrap_or(HOME).to_owned())
+    }
+
+    /// Leads to the sign-in, and from there back to the page; a change that was not made is not made later.
+    pub(super) fn to_sign_in(method: &Method, uri: &Uri) -> Self {
+        let asked = uri.path_and_query().map_or(HOME, |path| path.as_str());
+        match own_path(asked) {
+            Some(path) if method.is_safe() && path != HOME && !path.contains("/fragment") => {
+                let next: String = form_urlencoded::byte_serialize(path.as_bytes()).collect();
+                Self(format!("/console/sign-in?next={next}"))
+            }
+            _ => Self("/console/sign-in".into()),
+        }
+    }
+}
+
+impl IntoResponse for SeeOther {
+    fn into_response(self) -> Response {
+        let location = HeaderValue::from_str(&self.0).unwrap_or(HeaderValue::from_static(HOME));
+        (StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response()
+    }
+}
+
+/// Returns the text if it is a path of the console, with or without a query. It cannot name another host, since it begins
+/// with one slash and the name of our folder, and has neither a backslash nor a dot segment.
+pub(super) fn own_path(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix(HOME)?;
+    let path = rest.split('?').next().unwrap_or_default();
+    let is_ours = (rest.is_empty() || rest.starts_with(['/', '?']))
+        && text.len() <= PATH_BYTES
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/?&=._~%:@+,-".contains(&byte))
+        && path.split('/').skip(1).all(|segment| !segment.is_empty() && !matches!(segment, "." | ".."));
+    is_ours.then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_path_of_the_console_is_gone_to() {
+        for path in
+            ["/console", "/console/approvals", "/console/approvals/a_1?state=pending", "/console?x=%2F"]
+        {
+            assert_eq!(own_path(path), Some(path));
+        }
+        for path in [
+            "",
+            "/",
+            "/v1/agents",
+            "//evil.example",
+            "/console//evil.example",
+            "/console/../v1/agents",
+            "/console/./x",
+            "/console\\evil.example",
+            "/consoles",
+            "/console/\n",
+            "/console/#x",
+            "https://evil.example/console/",
+            "/console@evil.example",
+        ] {
+            assert_eq!(own_path(path), None, "{path}");
+        }
+        assert_eq!(SeeOther::to("//evil.example").0, HOME);
+    }
+
+    #[test]
+    fn a_sign_in_leads_back_to_a_page_but_repeats_no_change() {
+        let uri = Uri::from_static("/console/approvals?state=denied");
+        assert_eq!(
+            SeeOther::to_sign_in(&Method::GET, &uri).0,
+            "/console/sign-in?next=%2Fconsole%2Fapprovals%3Fstate%3Ddenied"
+        );
+        assert_eq!(SeeOther::to_sign_in(&Method::POST, &uri).0, "/console/sign-in");
+    }
+}

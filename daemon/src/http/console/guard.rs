@@ -1,0 +1,226 @@
+//! The guard of the console's pages: session, CSRF token and origin.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::header::{CONTENT_TYPE, COOKIE, HOST, ORIGIN};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use ring::constant_time::verify_slices_are_equal;
+use toolgate_api::error::ErrorType;
+
+use super::form::{self, FormFields, SeeOther};
+use super::session::SessionHash;
+use super::{AUDIT_SOURCE, Console, once};
+use crate::admin::Actor;
+use crate::clock::now_ms;
+use crate::http::header::header;
+use crate::http::listener::{Authentication, PeerAddress};
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use crate::identity::{Access, Caller};
+
+/// The header that scripts send the CSRF token in, for bodies that are no form.
+const CSRF_HEADER: HeaderName = HeaderName::from_static("toolgate-csrf");
+/// The field of forms with the CSRF token.
+const CSRF_FIELD: &str = "csrf";
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The person who looks at a page, by the session's token as it is at this request.
+#[derive(Clone)]
+pub(super) struct Viewer {
+    pub caller: Arc<Caller>,
+    pub session: SessionHash,
+    csrf: Arc<str>,
+    path: Arc<str>,
+}
+
+impl Viewer {
+    /// Whether the role has the access. For the navigation and for what a page shows; the layers below check it again.
+    pub(super) fn may(&self, access: Access) -> bool {
+        self.caller.may(access).is_ok()
+    }
+
+    /// The path of the page.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The CSRF token, for bodies that a script sends.
+    pub(super) fn csrf(&self) -> &str {
+        &self.csrf
+    }
+
+    /// The hidden field that every form has.
+    pub(super) fn csrf_field(&self) -> Markup {
+        html! { input type="hidden" name=(CSRF_FIELD) value=(self.csrf); }
+    }
+
+    /// The actor of the viewer's changes.
+    pub(super) fn actor(&self) -> Actor<'_> {
+        Actor { caller: &self.caller, source: AUDIT_SOURCE }
+    }
+}
+
+impl FromRequestParts<App> for Viewer {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(|| {
+            Problem::new(ErrorType::Internal, "a page that needs a viewer has no guard", "tell the operator")
+        })
+    }
+}
+
+impl FromRequestParts<App> for Console {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(|| {
+            Problem::new(ErrorType::Internal, "a route of the console has no state", "tell the operator")
+        })
+    }
+}
+
+/// Gives the routes without a session the console's state.
+pub(super) async fn provide_console(
+    State(console): State<Console>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    request.extensions_mut().insert(console);
+    next.run(request).await
+}
+
+/// Admits requests of a session. A request without one gets the sign-in page, which leads back.
+pub(super) async fn require_viewer(
+    State(console): State<Console>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if let Some(landing) = once::landing(&request) {
+        return landing.into_response();
+    }
+    let Some(viewer) = find_viewer(&console, &mut request) else {
+        return SeeOther::to_sign_in(request.method(), request.uri()).into_response();
+    };
+    let mut response = match admit(&console, &viewer, request).await {
+        Err(problem) => problem.into_response(),
+        Ok(request) if request.method().is_safe() => next.run(request).await,
+        Ok(request) => complete(&console, next, request).await,
+    };
+    response.extensions_mut().insert(viewer);
+    response
+}
+
+/// Returns the viewer of the session's cookie. The token is looked up again, so a revoked one ends the session.
+fn find_viewer(console: &Console, request: &mut Request) -> Option<Viewer> {
+    let path = request.uri().path().to_owned();
+    let cookies = request.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    // The requests of the script do not keep an idle session open.
+    let live = console.sessions.find(cookies, !path.ends_with("/fragment"), now_ms())?;
+    let identity = &console.app.parts().identity;
+    let address = request.extensions().get().map(|PeerAddress(address)| *address);
+    let Some(caller) = identity.caller_with_id(&live.token_id) else {
+        console.sessions.end(&live.hash);
+        return None;
+    };
+    caller.may_come_from(address).ok()?;
+    if let Some(connection) = request.extensions_mut().remove::<Authentication>() {
+        connection.succeed();
+    }
+    Some(Viewer { caller, session: live.hash, csrf: live.csrf.into(), path: path.into() })
+}
+
+/// Checks origin and CSRF token of a change, and reads its form.
+async fn admit(console: &Console, viewer: &Viewer, mut request: Request) -> Result<Request, Problem> {
+    if !request.method().is_safe() {
+        expect_same_origin(request.headers(), request.uri())?;
+        if form::is_form(request.headers().get(CONTENT_TYPE)) {
+            let organization = viewer.caller.organization.as_ref();
+            let (parts, fields) = form::read(&console.app, organization, request).await?;
+            expect_csrf(viewer, fields.text(CSRF_FIELD))?;
+            request = Request::from_parts(parts, axum::body::Body::empty());
+            request.extensions_mut().insert(fields);
+        } else {
+            expect_csrf(viewer, header(request.headers(), &CSRF_HEADER)?.unwrap_or_default())?;
+            request.extensions_mut().insert(FormFields::default());
+        }
+    }
+    request.extensions_mut().insert(viewer.clone());
+    request.extensions_mut().insert(console.clone());
+    Ok(request)
+}
+
+/// Runs a change to its end, even if the browser disconnects.
+async fn complete(console: &Console, next: Next, request: Request) -> Response {
+    let permit = Arc::clone(&console.changes).acquire_owned().await;
+    let completed = console.app.run_to_completion(async move {
+        let _permit = permit.ok();
+        next.run(request).await
+    });
+    completed.await.unwrap_or_else(IntoResponse::into_response)
+}
+
+fn expect_csrf(viewer: &Viewer, sent: &str) -> Result<(), Problem> {
+    verify_slices_are_equal(sent.as_bytes(), viewer.csrf.as_bytes()).map_err(|_| {
+        Problem::new(
+            ErrorType::Forbidden,
+            "the form is not of this session",
+            "open the page again and send the form from there",
+        )
+    })
+}
+
+/// Refuses a change that a page of another origin made. Browsers send `Sec-Fetch-Site`, and `Origin` with each POST.
+pub(super) fn expect_same_origin(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
+    let is_ours = match header(headers, &FETCH_SITE)? {
+        Some(site) => site == "same-origin",
+        None => {
+            let asked = uri.authority().map(|authority| authority.as_str());
+            let asked = asked.or(header(headers, &HOST)?);
+            let origin = header(headers, &ORIGIN)?.and_then(|origin| origin.split_once("://"));
+            matches!((origin, asked), (Some((_, origin)), Some(asked)) if origin.eq_ignore_ascii_case(asked))
+        }
+    };
+    if is_ours {
+        return Ok(());
+    }
+    Err(Problem::new(
+        ErrorType::Forbidden,
+        "the form was not sent by a page of this console",
+        "open the page here and send the form from there",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn check(fields: &[(&'static str, &'static str)]) -> bool {
+        let fields = fields
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        let headers: HeaderMap = fields.collect();
+        expect_same_origin(&headers, &Uri::from_static("/console/sign-in")).is_ok()
+    }
+
+    #[test]
+    fn only_a_page_of_the_same_origin_changes_anything() {
+        let host = ("host", "127.0.0.1:7300");
+        assert!(check(&[host, ("sec-fetch-site", "same-origin")]));
+        assert!(check(&[host, ("origin", "http://127.0.0.1:7300")]));
+        for foreign in ["http://127.0.0.1:7301", "http://evil.example", "null", "127.0.0.1:7300"] {
+            assert!(!check(&[host, ("origin", foreign)]), "{foreign}");
+        }
+        for site in ["cross-site", "same-site", "none"] {
+            assert!(!check(&[host, ("origin", "http://127.0.0.1:7300"), ("sec-fetch-site", site)]), "{site}");
+        }
+        assert!(!check(&[host]));
+    }
+}

@@ -1,0 +1,219 @@
+//! Sessions of the console: a random cookie that stands for a token.
+//!
+//! Sessions are in memory only, by the hash of their cookie, so neither a dump of the store nor a backup has one. A
+//! restart signs everybody out.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use ring::digest::{SHA256, digest};
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::hex;
+
+use crate::config::Config;
+
+/// Bytes of a cookie, and of the key of CSRF tokens.
+const RANDOM_BYTES: usize = 32;
+
+/// Most sessions of one token. The oldest ends where another begins.
+const SESSIONS_PER_TOKEN: usize = 8;
+
+/// The SHA-256 of a cookie.
+pub(super) type SessionHash = [u8; 32];
+
+/// The sessions, with the form of their cookie.
+pub(super) struct ConsoleSessions {
+    sessions: Mutex<HashMap<SessionHash, Session>>,
+    idle_ms: u64,
+    longest_ms: u64,
+    is_secure: bool,
+}
+
+struct Session {
+    token_id: Arc<str>,
+    csrf_key: hmac::Key,
+    created_ms: u64,
+    used_ms: u64,
+}
+
+/// A session that has not ended.
+pub(super) struct LiveSession {
+    pub hash: SessionHash,
+    pub token_id: Arc<str>,
+    /// The CSRF token of its forms.
+    pub csrf: String,
+}
+
+impl ConsoleSessions {
+    pub(super) fn new(config: &Config) -> Self {
+        let is_plain_local =
+            config.tls.certificate.is_none() && config.listen.is_local() && !config.insecure_listen;
+        Self {
+            sessions: Mutex::default(),
+            idle_ms: config.console.idle_seconds.saturating_mul(1_000),
+            longest_ms: config.console.longest_seconds.saturating_mul(1_000),
+            is_secure: !is_plain_local,
+        }
+    }
+
+    /// Begins a session. Returns the `Set-Cookie` header; the id is always new, so that none can be fixed before.
+    pub(super) fn begin(&self, token_id: &Arc<str>, now_ms: u64) -> Result<String, CallError> {
+        let (cookie, csrf_key) = (random()?, random()?);
+        let text = BASE64_URL_SAFE_NO_PAD.encode(cookie);
+        let csrf_key = hmac::Key::new(hmac::HMAC_SHA256, &csrf_key);
+        let session =
+            Session { token_id: Arc::clone(token_id), csrf_key, created_ms: now_ms, used_ms: now_ms };
+        let mut sessions = self.lock();
+        sessions.retain(|_, session| self.is_live(session, now_ms));
+        let own = sessions.iter().filter(|(_, session)| session.token_id == *token_id);
+        let mut own: Vec<_> = own.map(|(hash, session)| (session.created_ms, *hash)).collect();
+        own.sort_unstable();
+        let surplus = (own.len() + 1).saturating_sub(SESSIONS_PER_TOKEN);
+        for (_, hash) in own.iter().take(surplus) {
+            sessions.remove(hash);
+        }
+        sessions.insert(hash_of(&text), session);
+        Ok(self.cookie(&text, self.longest_ms / 1_000))
+    }
+
+    /// Returns the session of a request's `Cookie` headers. A use extends it, unless it is of the page's script.
+    pub(super) fn find<'a>(
+        &self,
+        cookies: impl Iterator<Item = &'a str>,
+        is_use: bool,
+        now_ms: u64,
+    ) -> Option<LiveSession> {
+        let hash = hash_of(cookie_value(cookies, self.cookie_name())?);
+        let mut sessions = self.lock();
+        let session = sessions.get_mut(&hash)?;
+        if !self.is_live(session, now_ms) {
+            sessions.remove(&hash);
+            return None;
+        }
+        if is_use {
+            session.used_ms = now_ms;
+        }
+        let csrf = hex::encode(hmac::sign(&session.csrf_key, b"form").as_ref());
+        Some(LiveSession { hash, token_id: Arc::clone(&session.token_id), csrf })
+    }
+
+    /// Ends a session. Returns the `Set-Cookie` header that removes its cookie.
+    pub(super) fn end(&self, hash: &SessionHash) -> String {
+        self.lock().remove(hash);
+        self.cookie("", 0)
+    }
+
+    fn is_live(&self, session: &Session, now_ms: u64) -> bool {
+        now_ms.saturating_sub(session.used_ms) < self.idle_ms
+            && now_ms.saturating_sub(session.created_ms) < self.longest_ms
+    }
+
+    /// Browsers take a cookie with the prefix only over TLS and with `Secure`.
+    fn cookie_name(&self) -> &'static str {
+        if self.is_secure { "__Secure-toolgate-console" } else { "toolgate-console" }
+    }
+
+    fn cookie(&self, value: &str, seconds: u64) -> String {
+        let name = self.cookie_name();
+        let secure = if self.is_secure { "; Secure" } else { "" };
+        format!("{name}={value}; Path=/console; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionHash, Session>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The value of the cookie; none if it is there twice, since another site of the host can add one.
+fn cookie_value<'a>(cookies: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
+    let pairs = cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let mut values = pairs.filter(|(key, _)| *key == name).map(|(_, value)| value);
+    values.next().filter(|_| values.next().is_none())
+}
+
+fn hash_of(cookie: &str) -> SessionHash {
+    let mut hash = [0; 32];
+    hash.copy_from_slice(digest(&SHA256, cookie.as_bytes()).as_ref());
+    hash
+}
+
+fn random() -> Result<[u8; RANDOM_BYTES], CallError> {
+    let mut bytes = [0; RANDOM_BYTES];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| {
+        CallError::new(ErrorType::Unavailable, "the system gives no random bytes", "try again later")
+    })?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn sessions() -> ConsoleSessions {
+        let text = "[console]\nidle_seconds = 60\nlongest_seconds = 120\n";
+        ConsoleSessions::new(&Config::parse(text, Path::new("test.toml")).expect("settings"))
+    }
+
+    fn begin(sessions: &ConsoleSessions, now_ms: u64) -> String {
+        let cookie = sessions.begin(&"t".into(), now_ms).expect("a session");
+        cookie.split(';').next().unwrap_or_default().to_owned()
+    }
+
+    fn is_live(sessions: &ConsoleSessions, cookie: &str, is_use: bool, now_ms: u64) -> bool {
+        sessions.find([cookie].into_iter(), is_use, now_ms).is_some()
+    }
+
+    #[test]
+    fn a_session_ends_when_it_is_idle_or_too_long() {
+        let sessions = sessions();
+        let cookie = begin(&sessions, 0);
+        assert!(is_live(&sessions, &cookie, true, 59_000));
+        assert!(is_live(&sessions, &cookie, true, 118_000));
+        assert!(!is_live(&sessions, &cookie, true, 120_000), "longest");
+        let cookie = begin(&sessions, 0);
+        assert!(is_live(&sessions, &cookie, false, 59_000), "a refresh is no use");
+        assert!(!is_live(&sessions, &cookie, false, 60_000), "idle");
+    }
+
+    #[test]
+    fn a_token_has_a_limited_number_of_sessions_and_the_oldest_ends() {
+        let sessions = sessions();
+        let cookies: Vec<String> = (0..=SESSIONS_PER_TOKEN as u64).map(|ms| begin(&sessions, ms)).collect();
+        assert!(!is_live(&sessions, &cookies[0], true, 100));
+        assert!(cookies[1..].iter().all(|cookie| is_live(&sessions, cookie, true, 100)));
+    }
+
+    #[test]
+    fn a_session_that_was_ended_and_a_cookie_that_is_there_twice_are_not_found() {
+        let sessions = sessions();
+        let cookie = begin(&sessions, 0);
+        assert!(sessions.find([cookie.as_str(), "toolgate-console=x"].into_iter(), true, 1).is_none());
+        let live = sessions.find(["a=b; ", cookie.as_str()].into_iter(), true, 1).expect("live");
+        assert!(sessions.end(&live.hash).contains("Max-Age=0"));
+        assert!(!is_live(&sessions, &cookie, true, 2));
+    }
+
+    #[test]
+    fn a_cookie_is_secure_unless_the_listener_is_plain_on_loopback() {
+        let cookie = |text: &str| {
+            let config = Config::parse(text, Path::new("test.toml")).expect("settings");
+            ConsoleSessions::new(&config).begin(&"t".into(), 0).expect("a session")
+        };
+        let plain = cookie("");
+        assert!(plain.starts_with("toolgate-console=") && !plain.contains("Secure"), "{plain}");
+        let proxied = cookie("insecure_listen = true\nlisten = \"0.0.0.0:7300\"\n");
+        assert!(
+            proxied.starts_with("__Secure-toolgate-console=") && proxied.contains("; Secure"),
+            "{proxied}"
+        );
+        for part in ["HttpOnly", "SameSite=Strict", "Path=/console"] {
+            assert!(plain.contains(part) && proxied.contains(part), "{part}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Text of tenants, plugins, upstreams and models on pages: cut where it is long, with invisible characters written out.
+//! `maud` escapes markup.
+
+use maud::{Markup, html};
+use toolgate_api::text::escape_for_display;
+
+use crate::frame;
+
+/// Longest text in a row of a list, in characters.
+const ROW_CHARS: usize = 4 * 1024;
+
+/// A text on the page of one thing, up to 64 KiB. A note says how much was left out.
+pub(super) fn shown(text: &str) -> String {
+    frame::visible(text)
+}
+
+/// A text in a row of a list, on one line, up to 4 KiB.
+pub(super) fn brief(text: &str) -> String {
+    escape_for_display(text, ROW_CHARS)
+}
+
+/// A text of at most this many characters on one line.
+pub(super) fn cut(text: &str, chars: usize) -> String {
+    escape_for_display(text, chars)
+}
+
+/// A text as a block that keeps its lines.
+pub(super) fn block(text: &str) -> Markup {
+    html! { pre tabindex="0" { code { (shown(text)) } } }
+}
+
+/// A time in milliseconds since 1970 as `2026-01-31 23:59:59 UTC`.
+pub(super) fn time(ms: u64) -> Markup {
+    let text = date_time(ms);
+    let (date, time) = text.split_once(' ').unwrap_or((&text, ""));
+    html! { time datetime={ (date) "T" (time) "Z" } { (text) " UTC" } }
+}
+
+/// A time in UTC as `2026-01-31 23:59:59`.
+pub(super) fn date_time(ms: u64) -> String {
+    let seconds = ms / 1_000;
+    let (year, month, day) = civil_date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
+}
+
+/// Year, month and day of a number of days since 1970, by the Gregorian calendar. Years begin in March here, so that the
+/// leap day is the last of a year.
+fn civil_date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_shown_in_utc() {
+        assert_eq!(date_time(0), "1970-01-01 00:00:00");
+        assert_eq!(date_time(951_782_399_999), "2000-02-28 23:59:59");
+        assert_eq!(date_time(951_782_400_000), "2000-02-29 00:00:00");
+        assert_eq!(date_time(4_107_542_400_000), "2100-03-01 00:00:00");
+        let shown = time(951_782_400_000).into_string();
+        assert_eq!(shown, "<time datetime=\"2000-02-29T00:00:00Z\">2000-02-29 00:00:00 UTC</time>");
+    }
+
+    #[test]
+    fn markup_and_invisible_characters_are_data() {
+        let text = block("<b>\u{202e}\"&").into_string();
+        assert_eq!(text, "<pre tabindex=\"0\"><code>&lt;b&gt;\\u{202e}&quot;&amp;</code></pre>");
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        assert!(shown(&"x".repeat(1 << 20)).len() < 66 * 1024);
+        assert!(brief(&"x".repeat(1 << 20)).len() < 5 * 1024);
+    }
+}
