@@ -452,8 +452,8 @@ pub(super) mod tests {
         files[0][3] = forge(&files[0][3]);
         assert!(!verified(&files).ok);
         files[0].remove(1);
-        for begin in [&mut files[0][0], &mut files[1][0]] {
-            *begin = begin.replace("{\"after\"", "{\"organization\":\"acme\",\"after\"");
+        for file in &mut files {
+            file[0] = file[0].replace("{\"after\"", "{\"organization\":\"acme\",\"after\"");
         }
         let report = verified(&files);
         assert_eq!((report.ok, report.is_whole), (true, false), "{report:?}");
