@@ -14,6 +14,7 @@ mod plugins;
 mod plugin_sources;
 mod policy_diff;
 mod publisher_keys;
+mod refused_openings;
 mod sessions;
 mod tokens;
 mod webhooks;
@@ -52,6 +53,7 @@ struct Inner {
     /// Held while a document is written and put in force, so that both happen in the same order.
     documents: Mutex<()>,
     calls_of_all: catalogue::CallsOfAll,
+    refused_openings: refused_openings::RefusedOpenings,
 }
 
 /// The parts that are administered.
@@ -123,7 +125,12 @@ impl<'a> Actor<'a> {
 impl Admin {
     /// An administration of these parts.
     pub fn new(parts: AdminParts) -> Self {
-        Self(Arc::new(Inner { parts, documents: Mutex::default(), calls_of_all: Default::default() }))
+        Self(Arc::new(Inner {
+            parts,
+            documents: Mutex::default(),
+            calls_of_all: Default::default(),
+            refused_openings: Default::default(),
+        }))
     }
 
     /// The parts.

@@ -219,7 +219,7 @@ impl PreparedDaemon {
         ));
         let operator_token = self.folder.operator_token();
         let (admin, compiling) = self.restore(report, &stop, &shutdown).await?;
-        let sweeper = tokio::spawn(self.sweeper(admin.parts()).run(stop.clone()));
+        let sweeper = tokio::spawn(self.sweeper(&admin).run(stop.clone()));
         let listener = self.metrics_listener.as_ref().map(std::net::TcpListener::try_clone).transpose()?;
         let listener = listener.map(TcpListener::from_std).transpose()?;
         let metrics = tokio::spawn(metrics_listener::serve(listener, admin.clone(), stop.clone()));
@@ -325,8 +325,10 @@ impl PreparedDaemon {
         Ok((admin, compiling))
     }
 
-    fn sweeper(&self, parts: &AdminParts) -> Sweeper {
+    fn sweeper(&self, admin: &Admin) -> Sweeper {
+        let parts = admin.parts();
         Sweeper {
+            admin: admin.clone(),
             sessions: Arc::clone(&parts.sessions),
             dispatcher: parts.dispatcher.clone(),
             store: parts.store.clone(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -11,6 +12,7 @@ use toolgate_api::event::{Event, EventKind};
 use toolgate_api::text::escape_for_display;
 use toolgate_sandbox::Component;
 
+use super::refused_openings::OpeningKind;
 use super::{Actor, Admin, AuditedAction};
 use crate::clock::now_ms;
 use crate::sessions::{InitialState, Session, SessionSetup};
@@ -29,31 +31,47 @@ impl Admin {
         facts: SessionFacts,
         rules: &Rules<Component>,
     ) -> Result<Arc<Session>, CallError> {
-        let target = format!("{}/{}", setup.organization, setup.agent);
-        let opening = async {
-            if !admission::has_tools(rules, &facts) {
-                self.tell_refusal(&setup);
-                return Err(no_tools());
-            }
-            let share = self.parts().sessions.reserve(&setup.organization)?;
-            self.parts().store.add_session(&row(&setup)).await?;
-            Ok(share)
+        let has_tools = admission::has_tools(rules, &facts);
+        if !has_tools {
+            self.tell_refusal(&setup);
+        }
+        let reserved = match has_tools {
+            true => self.parts().sessions.reserve(&setup.organization),
+            false => Err(no_tools()),
         };
+        let share = match reserved {
+            Ok(share) => share,
+            Err(refusal) => return Err(self.refuse_session(actor, &setup, refusal).await),
+        };
+        let target = format!("{}/{}", setup.organization, setup.agent);
+        let opening = async { Ok(self.parts().store.add_session(&row(&setup)).await?) };
         let details = opening_details(&setup);
         let action = actor.action(Some(&setup.organization), "session.open", &target);
-        let opened = self.run_audited(AuditedAction { details: details.as_deref(), ..action }, opening).await;
-        let share = opened?;
+        self.run_audited(AuditedAction { details: details.as_deref(), ..action }, opening).await?;
         let beginning = InitialState { facts, rounds: 0, last_used_ms: setup.created_ms };
         Ok(self.parts().sessions.open(share, setup, beginning))
     }
 
-    /// Records an attempt to open a session that is refused before its rules decide (9.18). Returns the error for the caller.
+    /// Records a refused attempt to open a session, or counts it with an equal one of the last minute (9.18). Returns the error for
+    /// the caller.
     pub async fn refuse_session(
         &self,
         actor: Actor<'_>,
         setup: &SessionSetup,
         refusal: CallError,
     ) -> CallError {
+        let now = Instant::now();
+        self.record_refused_openings(Some(now)).await;
+        let kind = OpeningKind {
+            principal: Arc::clone(&actor.caller.token_id),
+            organization: setup.organization.clone(),
+            agent: setup.agent.clone(),
+            error_type: refusal.error_type,
+            source: actor.source,
+        };
+        if self.0.refused_openings.is_counted(&kind, now) {
+            return refusal;
+        }
         let target = format!("{}/{}", setup.organization, setup.agent);
         let details = opening_details(setup);
         let action = actor.action(Some(&setup.organization), "session.open", &target);

@@ -79,6 +79,7 @@ impl App {
             tracing::warn!(left, "changes were still being made when the time to drain ended");
         }
         detached.close().await;
+        self.admin().record_refused_openings(None).await;
         self.parts().dispatcher.store_quota_use().await;
         self.parts().sessions.answers().close().await;
         self.parts().credentials.close().await;

@@ -3,10 +3,11 @@
 //! It also stores when sessions and credentials were last used, so that no call waits for these writes.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use crate::admin::Admin;
 use crate::approvals;
 use crate::audit::{AdminRecord, Retention};
 use crate::clock::now_ms;
@@ -25,6 +26,7 @@ const ENDED_SESSIONS_KEPT_MS: u64 = 7 * 24 * 3_600_000;
 
 /// The cleanup task.
 pub(super) struct Sweeper {
+    pub admin: Admin,
     pub sessions: Arc<Sessions>,
     pub dispatcher: Dispatcher,
     pub store: Store,
@@ -51,6 +53,7 @@ impl Sweeper {
             if last {
                 return;
             }
+            self.admin.record_refused_openings(Some(Instant::now())).await;
             let now_ms = now_ms();
             if let Err(error) =
                 self.store.forget_sessions(now_ms.saturating_sub(ENDED_SESSIONS_KEPT_MS)).await

@@ -86,6 +86,38 @@ fn r9_18_counted_refusals_survive_an_orderly_stop() {
 }
 
 #[test]
+fn r9_18_a_flood_of_equal_refused_openings_is_counted() {
+    let mut daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    operator.make_agent("acme/bot", &json!({"enabled": ["time/now"]}));
+    operator.make_agent("acme/idle", &json!({"enabled": []}));
+    let open = |agent: &str| operator.post("/v1/sessions", &json!({"agent": agent}));
+    for _ in 0..40 {
+        open("acme/nosuch").expect_refusal(404, "NOT_FOUND");
+        open("acme/idle").expect_refusal(409, "NO_TOOLS");
+    }
+    open("acme/bot").expect(201);
+    open("acme/bot").expect(201);
+    daemon.terminate();
+    daemon.wait_for_exit();
+    let daemon = daemon.crash_and_restart();
+    let rows = daemon.operator().audit("kind=admin&action=session.open&limit=500");
+    let recorded = |agent: &str, outcome: &str| {
+        let of_agent =
+            rows.iter().filter(|row| row["admin"]["target"] == agent && row["admin"]["outcome"] == outcome);
+        let counts: Vec<u64> =
+            of_agent.map(|row| row["admin"]["details"]["repeated"].as_u64().unwrap_or(1)).collect();
+        (counts.iter().sum::<u64>(), counts.len())
+    };
+    for (agent, outcome) in [("acme/nosuch", "NOT_FOUND"), ("acme/idle", "NO_TOOLS")] {
+        let (attempts, records) = recorded(agent, outcome);
+        assert_eq!(attempts, 40, "{agent}: {rows:?}");
+        assert!(records < 10, "{agent}: {records}");
+    }
+    assert_eq!(recorded("acme/bot", "ok"), (2, 2));
+}
+
+#[test]
 fn r9_11_an_uploads_hints_count_once_an_operator_has_confirmed_them_for_its_digest() {
     let daemon = Daemon::start(PROGRAM, "");
     let operator = daemon.operator();
