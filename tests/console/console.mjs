@@ -1,0 +1,119 @@
+// A person at the console: Debian's Chromium, driven by npm `playwright-core`. Every page that is opened with `open` is watched for
+// errors, and for requests to elsewhere.
+//
+// `TOOLGATE_ADDRESS` (`http://127.0.0.1:7300`), `TOOLGATE_CHROMIUM` (the program) and `TOOLGATE_PICTURES` (a folder for screenshots)
+// configure it, and `TOOLGATE_TOKENS` has tokens by role, as JSON. The libraries are in the working directory.
+import { createRequire } from "node:module";
+import path from "node:path";
+
+const require = createRequire(path.join(process.cwd(), "package.json"));
+const { chromium } = require("playwright-core");
+const axe = require("axe-core");
+
+export const { TOOLGATE_ADDRESS: address, TOOLGATE_PICTURES: pictures } = process.env;
+export const tokens = JSON.parse(process.env.TOOLGATE_TOKENS);
+
+const FLAGS = [
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
+
+// What was wrong on pages, in the order of its occurrence.
+const faults = [];
+let browser;
+
+export function check(holds, what) {
+  if (!holds) throw new Error(what);
+}
+
+// Sends a request to the programming interface with the token of a role.
+export async function api(role, method, path, body) {
+  const response = await fetch(address + path, {
+    method,
+    headers: { authorization: `Bearer ${tokens[role]}`, "content-type": "application/json" },
+    body: body && JSON.stringify(body),
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
+  return text && JSON.parse(text);
+}
+
+// Opens a window with a session of its own.
+export async function open(options = {}) {
+  browser ??= await chromium.launch({ executablePath: process.env.TOOLGATE_CHROMIUM, args: FLAGS });
+  const context = await browser.newContext({ baseURL: address, viewport: { width: 1280, height: 800 }, ...options });
+  context.setDefaultTimeout(60_000);
+  const page = await context.newPage();
+  const fault = (what) => faults.push(`${page.url()}: ${what}`);
+  page.on("pageerror", (error) => fault(error.message));
+  page.on("console", (message) => ["error", "warning"].includes(message.type()) && fault(message.text()));
+  page.on("request", (request) => request.url().startsWith(`${address}/console`) || fault(`asks ${request.url()}`));
+  page.on("dialog", (dialog) => fault(`a dialog: ${dialog.message()}`) && dialog.dismiss());
+  return page;
+}
+
+export async function signIn(page, role) {
+  await page.goto("/console");
+  await page.getByLabel("Token").fill(tokens[role]);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Sign out" }).waitFor();
+}
+
+// Asserts that an action makes the browser report an error, such as the status of a refused form, and forgets it.
+export async function expectFault(part, action) {
+  const before = faults.length;
+  await action();
+  const found = faults.splice(before);
+  check(found.length > 0 && found.every((fault) => fault.includes(part)), `not ${part}: ${found.join("\n")}`);
+}
+
+// Presses Tab until the element that has the focus fits. Each element on the way shows its focus.
+export async function tabTo(page, what, fits) {
+  for (let presses = 0; presses < 200; presses += 1) {
+    await page.keyboard.press("Tab");
+    const focus = await page.evaluate(() => {
+      const element = document.activeElement;
+      const style = getComputedStyle(element);
+      return {
+        tag: element.tagName.toLowerCase(),
+        text: (element.innerText || element.value || element.getAttribute("aria-label") || "").trim(),
+        name: element.getAttribute("name"),
+        href: element.getAttribute("href"),
+        isShown: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1,
+      };
+    });
+    if (focus.tag === "body") continue;
+    check(focus.isShown, `the focus is not shown: ${JSON.stringify(focus)}`);
+    if (fits(focus)) return;
+  }
+  throw new Error(`the keyboard does not reach ${what} on ${page.url()}`);
+}
+
+// The findings of axe that bar people: serious and critical ones.
+export async function accessibility(page) {
+  await page.evaluate(axe.source);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+  return violations
+    .filter((violation) => ["serious", "critical"].includes(violation.impact))
+    .map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.slice(0, 3).map((node) => node.html).join(" | ")}`);
+}
+
+// Runs a script of a test to its end. Faults of pages fail it.
+export async function run(script) {
+  let failure;
+  try {
+    await script();
+  } catch (error) {
+    failure = error.stack;
+  }
+  await browser?.close();
+  const lines = [failure, ...faults].filter(Boolean);
+  if (lines.length > 0) {
+    console.error(lines.join("\n"));
+    process.exitCode = 1;
+  }
+}

@@ -1,0 +1,60 @@
+//! The console in Debian's Chromium, driven by scripts of `tests/console`; their state is checked over HTTP.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use toolgate_tests::{Client, Daemon, json, process};
+
+use crate::{MARKUP, PROGRAM, Tenant, payments};
+
+/// Runs a script with tokens of each role. Screenshots are kept in the target folder.
+fn run(script: &str, daemon: &Daemon, tenant: &Tenant) {
+    let installed = process::find_installed(PROGRAM, "console");
+    let target = Path::new(PROGRAM).parent().and_then(Path::parent).expect("a target folder");
+    let token = |client: &Client| client.token.clone().expect("a token");
+    let tokens = json!({
+        "operator": daemon.operator_token(), "owner": token(&tenant.owner), "approver": token(&tenant.approver),
+        "orchestrator": token(&tenant.session.client),
+    });
+    let done = Command::new("node")
+        .arg(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("console").join(script))
+        .current_dir(&installed)
+        .env("TOOLGATE_ADDRESS", format!("http://{}", daemon.address))
+        .env("TOOLGATE_CHROMIUM", installed.join("chromium"))
+        .env("TOOLGATE_PICTURES", target.join("console-pictures"))
+        .env("TOOLGATE_SESSION", &tenant.session.id)
+        .env("TOOLGATE_TOKENS", tokens.to_string())
+        .output()
+        .expect("node is installed");
+    let text = [String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr)].concat();
+    assert!(done.status.success(), "{script}: {text}");
+}
+
+fn start() -> (Daemon, Tenant) {
+    let daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    operator.load_confirmed("pay", &payments());
+    let tenant = Tenant::make(&operator, "acme");
+    (daemon, tenant)
+}
+
+#[test]
+#[cfg_attr(not(has = "console"), ignore = "needs Chromium, which `.ci/install-test-tools` installs")]
+fn o6_every_page_is_light_fits_small_screens_and_bars_nobody() {
+    let (daemon, tenant) = start();
+    tenant.ask("c1", json!({"to": "Bob", "amount": 5}));
+    tenant.ask("c2", json!({"to": MARKUP, "amount": 7}));
+    for call in 0..120 {
+        let amount = json!({"to": format!("Customer {call}"), "amount": call});
+        tenant.session.call_as(&format!("q{call}"), "pay/quote", amount).output();
+    }
+    tenant.session.call("pay/quote", json!({"to": 5})).expect_error("INVALID_ARGUMENTS");
+    run("walk.mjs", &daemon, &tenant);
+}
+
+#[test]
+#[cfg_attr(not(has = "console"), ignore = "needs Chromium, which `.ci/install-test-tools` installs")]
+fn o6_people_decide_with_the_keyboard_without_a_script_and_while_they_watch() {
+    let (daemon, tenant) = start();
+    run("approvals.mjs", &daemon, &tenant);
+}
