@@ -15,6 +15,7 @@ mod text;
 mod assets;
 mod sign_in;
 mod approvals;
+mod changes;
 mod once;
 
 use std::sync::Arc;

@@ -1,16 +1,499 @@
-//! The inbox of approvals, and the page that decides one.
+//! The inbox of approvals, and the page that decides one (G11).
 
-use super::page::Page;
+use std::fmt::Write;
 
-pub(super) async fn inbox() -> Page {
-    Page::new("Approvals", maud::html! {})
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use toolgate_api::approval::{ApprovalState, ApprovalView, Choice, DecisionRequest};
+use toolgate_api::error::{CallError, ErrorType};
+use url::form_urlencoded::Serializer;
+
+use super::form::{FormFields, SeeOther};
+use super::guard::Viewer;
+use super::page::{Page, sentence};
+use super::text::{block, brief, cut, shown, time};
+use super::{PAGE_ROWS, changes};
+use crate::approvals;
+use crate::clock::now_ms;
+use crate::http::documents::name;
+use crate::http::extract::{Path, Query};
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use crate::identity::Access;
+use crate::store::ApprovalRow;
+
+/// Longest start of the arguments in a row, in characters.
+const START_CHARS: usize = 160;
+/// Milliseconds of a minute.
+const MINUTE_MS: u64 = 60_000;
+/// Bytes of arguments that a page shows whole.
+const WHOLE_BYTES: usize = 64 * 1024;
+
+/// Query parameters of the inbox.
+#[derive(Default, Deserialize)]
+pub(super) struct InboxQuery {
+    #[serde(default)]
+    state: String,
+    #[serde(default)]
+    organization: String,
+    #[serde(default)]
+    cursor: String,
 }
-pub(super) async fn fragment() -> Page {
-    Page::fragment(maud::html! {})
+
+/// A page of approvals, those that wait first.
+pub(super) async fn inbox(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(query): Query<InboxQuery>,
+) -> Result<Page, Problem> {
+    let rows = rows(&app, &viewer, &query).await?;
+    // A later page does not change under its reader.
+    let address =
+        query.cursor.is_empty().then(|| format!("/console/approvals/fragment?{}", query.encode(None)));
+    Ok(Page::new(
+        "Approvals",
+        html! {
+            (filters(&query, viewer.caller.organization.is_none()))
+            div data-refresh=[address] { (rows) }
+        },
+    ))
 }
-pub(super) async fn page() -> Page {
-    Page::new("Approval", maud::html! {})
+
+/// The rows of the first page, for the script.
+pub(super) async fn fragment(
+    State(app): State<App>,
+    viewer: Viewer,
+    Query(query): Query<InboxQuery>,
+) -> Result<Page, Problem> {
+    Ok(Page::fragment(rows(&app, &viewer, &query).await?))
 }
-pub(super) async fn decide() -> Page {
-    Page::new("Approval", maud::html! {})
+
+/// One approval, with the forms that decide it.
+pub(super) async fn page(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(id): Path<String>,
+) -> Result<Page, Problem> {
+    let row = find(&app, &viewer, &id).await?;
+    one(&viewer, row, &FormFields::default(), None)
+}
+
+/// Decides an approval. A refusal is shown on its page, with what was written.
+pub(super) async fn decide(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(id): Path<String>,
+    fields: FormFields,
+) -> Result<Response, Problem> {
+    let decided = match decision(&fields, now_ms()) {
+        Ok(request) => app.admin().decide_approval(viewer.actor(), &id, request).await,
+        Err(error) => Err(error),
+    };
+    let Err(error) = decided else {
+        return Ok(SeeOther::to(&format!("/console/approvals/{id}")).into_response());
+    };
+    let row = find(&app, &viewer, &id).await?;
+    let status = StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    Ok(one(&viewer, row, &fields, Some(&error))?.with_status(status).into_response())
+}
+
+impl InboxQuery {
+    /// The asked state; those that wait, if none is named.
+    fn state(&self) -> Result<Option<ApprovalState>, Problem> {
+        match self.state.as_str() {
+            "" => Ok(Some(ApprovalState::Pending)),
+            "all" => Ok(None),
+            other => ApprovalState::parse(other).map(Some).ok_or_else(|| {
+                let hint = "choose a state of the list";
+                Problem::new(ErrorType::InvalidRequest, "no approval can be in that state", hint)
+            }),
+        }
+    }
+
+    fn encode(&self, cursor: Option<&str>) -> String {
+        let mut query = Serializer::new(String::new());
+        for (key, value) in [("state", self.state.as_str()), ("organization", &self.organization)] {
+            if !value.is_empty() {
+                query.append_pair(key, value);
+            }
+        }
+        if let Some(cursor) = cursor {
+            query.append_pair("cursor", cursor);
+        }
+        query.finish()
+    }
+}
+
+async fn find(app: &App, viewer: &Viewer, id: &str) -> Result<ApprovalRow, Problem> {
+    viewer.caller.may(Access::Decide)?;
+    let found = app.parts().store.approval(id, viewer.caller.organization.as_ref()).await;
+    Ok(found.map_err(CallError::from)?)
+}
+
+async fn rows(app: &App, viewer: &Viewer, query: &InboxQuery) -> Result<Markup, Problem> {
+    viewer.caller.may(Access::Decide)?;
+    let asked = Some(query.organization.as_str()).filter(|text| !text.is_empty()).map(name).transpose()?;
+    if let Some(organization) = &asked {
+        app.admin().expect_decides(&viewer.caller, organization)?;
+    }
+    let (scope, now_ms) = (asked.as_ref().or(viewer.caller.organization.as_ref()), now_ms());
+    let after = Some(query.cursor.as_str()).filter(|cursor| !cursor.is_empty());
+    let found = app.parts().store.approvals(scope, query.state()?, after, PAGE_ROWS + 1).await;
+    let mut rows = found.map_err(CallError::from)?;
+    let has_more = rows.len() > PAGE_ROWS as usize;
+    rows.truncate(PAGE_ROWS as usize);
+    let next = rows.last().filter(|_| has_more).map(|row| row.id.clone());
+    let views = rows.into_iter().map(|row| approvals::view(row, now_ms));
+    let views = views.collect::<Result<Vec<_>, _>>()?;
+    Ok(html! {
+        @if views.is_empty() { (empty(query)) } @else { (table(&views)) }
+        span hidden data-count=(views.iter().filter(|view| view.state == ApprovalState::Pending).count()) {}
+        @if let Some(next) = next {
+            p { a href={ "/console/approvals?" (query.encode(Some(&next))) } { "Next page" } }
+        }
+    })
+}
+
+fn empty(query: &InboxQuery) -> Markup {
+    html! {
+        div .empty {
+            @if query.state.is_empty() {
+                p { strong { "No call waits for approval." } }
+                p {
+                    "Calls of an agent with the autonomy " code { "supervised" }
+                    " wait here. A policy can ask for single tools, too: "
+                    code { "toolgate policy put ORGANIZATION FILE" } "."
+                }
+            } @else {
+                p { strong { "No approval matches." } }
+                p { a href="/console/approvals" { "Show those that wait" } }
+            }
+        }
+    }
+}
+
+fn filters(query: &InboxQuery, is_of_platform: bool) -> Markup {
+    let states = ApprovalState::ALL.iter().filter(|state| **state != ApprovalState::Pending);
+    html! {
+        form .filters method="get" action="/console/approvals" {
+            div {
+                label for="state" { "State" }
+                select #state name="state" {
+                    option value="" { "pending" }
+                    @for state in states {
+                        option value=(state.as_str()) selected[state.as_str() == query.state] { (state.as_str()) }
+                    }
+                    option value="all" selected[query.state == "all"] { "all" }
+                }
+            }
+            @if is_of_platform {
+                div {
+                    label for="organization" { "Organization" }
+                    input #organization name="organization" value=(brief(&query.organization)) spellcheck="false";
+                }
+            }
+            button type="submit" { "Show" }
+        }
+    }
+}
+
+fn table(views: &[ApprovalView]) -> Markup {
+    html! {
+        div .table {
+            table {
+                caption { "Approvals, the oldest first" }
+                thead {
+                    tr {
+                        th scope="col" { "Tool" }
+                        th scope="col" { "Agent" }
+                        th scope="col" { "Arguments" }
+                        th scope="col" { "Asked" }
+                        th scope="col" { "Expires" }
+                        th scope="col" { "State" }
+                    }
+                }
+                tbody {
+                    @for view in views {
+                        tr {
+                            th scope="row" { a href={ "/console/approvals/" (view.id) } { (view.tool) } }
+                            td { (view.organization) "/" (view.agent) }
+                            td { code { (cut(view.arguments.get(), START_CHARS)) } }
+                            td { (time(view.created_at)) }
+                            td { (time(view.expires_at)) }
+                            td { (state(view.state)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn state(state: ApprovalState) -> Markup {
+    let class = match state {
+        ApprovalState::Pending => "state warn",
+        ApprovalState::Approved | ApprovalState::Used => "state good",
+        ApprovalState::Denied | ApprovalState::Void | ApprovalState::Expired => "state bad",
+    };
+    html! { span class=(class) { (state.as_str()) } }
+}
+
+/// Lays out an approval: the refusal of a decision, the decision, the call, and the forms.
+fn one(
+    viewer: &Viewer,
+    row: ApprovalRow,
+    fields: &FormFields,
+    error: Option<&CallError>,
+) -> Result<Page, Problem> {
+    let own = &*viewer.caller.token_id;
+    let is_own = row.opened_by == own || row.asked_by == own;
+    let view = approvals::view(row, now_ms())?;
+    let is_pending = view.state == ApprovalState::Pending;
+    Ok(Page::new(
+        format!("Approval of {}", view.tool),
+        html! {
+            @if let Some(error) = error { (refusal(&view, error)) }
+            (details(&view))
+            @if is_pending && is_own {
+                div .notice {
+                    p { "Your token opened this session, or made this call. Somebody else decides about it." }
+                }
+            } @else if is_pending {
+                (forms(viewer, &view, fields))
+            }
+            p { a href="/console/approvals" { "All approvals that wait" } }
+        },
+    ))
+}
+
+/// Why a decision was refused. The second of two people is told who decided.
+fn refusal(view: &ApprovalView, error: &CallError) -> Markup {
+    html! {
+        div .notice.error role="alert" {
+            @if let (ErrorType::Conflict, Some(by), Some(at)) = (error.error_type, &view.decided_by, view.decided_at) {
+                p {
+                    strong { "Already decided: " (view.state.as_str()) " by " code { (shown(by)) } " at " (time(at)) "." }
+                }
+                p { "Your decision was not stored." }
+            } @else {
+                p { strong { (sentence(&shown(&error.message))) "." } }
+                p { (sentence(&shown(&error.hint))) "." }
+            }
+            p .quiet { "Code " code { (error.error_type.as_str()) } }
+        }
+    }
+}
+
+/// The call with everything that its approval is bound to, and the decision.
+pub(super) fn details(view: &ApprovalView) -> Markup {
+    let people = [("User", &view.user), ("Conversation", &view.conversation), ("Channel", &view.channel)];
+    html! {
+        @if view.decided_at.is_some() { (decision_made(view)) }
+        dl {
+            dt { "State" } dd { (state(view.state)) }
+            dt { "Tool" } dd { code { (view.tool) } }
+            dt { "Agent" } dd { (view.organization) "/" (view.agent) }
+            @for (label, value) in people {
+                @if let Some(value) = value { dt { (label) } dd { (shown(value)) } }
+            }
+            dt { "Asked by token" } dd { code { (view.asked_by) } }
+            dt { "Asked" } dd { (time(view.created_at)) }
+            dt { "Expires" } dd { (time(view.expires_at)) }
+        }
+        h2 { "Arguments" }
+        (arguments(view.arguments.get(), &view.id))
+        (changes::of_files(view.arguments.get()))
+        h2 { "Rules that ask" }
+        p { "A change of these rules, the plugin or the session makes the approval void." }
+        (block(&pretty(view.rules.get())))
+        details {
+            summary { "Plugin, session and call" }
+            dl {
+                dt { "Plugin version" } dd { (shown(&view.plugin_version)) }
+                dt { "Plugin digest" } dd { code { (view.plugin_digest) } }
+                dt { "Session" } dd { code { (view.session) } }
+                dt { "Call" } dd { code { (shown(&view.call)) } }
+                dt { "Approval" } dd { code { (view.id) } }
+            }
+        }
+    }
+}
+
+fn arguments(text: &str, id: &str) -> Markup {
+    html! {
+        p { "The call runs with exactly these bytes. Invisible characters are written as " code { "\\u{…}" } "." }
+        @if text.len() > WHOLE_BYTES {
+            div .notice.warn {
+                p { "This page shows the first 64 KiB of " (text.len()) " bytes. "
+                    code { "toolgate approval show " (id) } " shows all of them." }
+            }
+        }
+        (block(text))
+    }
+}
+
+fn decision_made(view: &ApprovalView) -> Markup {
+    html! {
+        div .notice {
+            p {
+                strong { (sentence(view.state.as_str())) }
+                @if let Some(by) = &view.decided_by { ": decided by " code { (shown(by)) } }
+                @if let Some(at) = view.decided_at { " at " (time(at)) }
+                "."
+            }
+            @if let Some(reason) = &view.reason { p .data { "Reason: " (shown(reason)) } }
+            @if view.state == ApprovalState::Approved { p { "Calls left: " (view.uses_left) } }
+            @if let Some(constraints) = &view.constraints {
+                p { "These places may vary:" } (block(constraints.get()))
+            }
+            @if let Some(instead) = &view.arguments_instead {
+                p { "The call runs with other arguments:" } (block(instead.get()))
+            }
+        }
+    }
+}
+
+/// JSON with one member on a line, to read. Text that is no JSON stays as it is.
+fn pretty(text: &str) -> String {
+    let value: Option<Value> = serde_json::from_str(text).ok();
+    value.and_then(|value| serde_json::to_string_pretty(&value).ok()).unwrap_or_else(|| text.to_owned())
+}
+
+fn forms(viewer: &Viewer, view: &ApprovalView, fields: &FormFields) -> Markup {
+    let address = format!("/console/approvals/{}", view.id);
+    let kind = fields.text("form");
+    let instead = match kind {
+        "instead" => fields.text("arguments_instead"),
+        // A part of the arguments would be sent as the whole.
+        _ if view.arguments.get().len() > WHOLE_BYTES => "",
+        _ => view.arguments.get(),
+    };
+    let pointers = r#"{"/amount": {"type": "integer", "maximum": 100}}"#;
+    html! {
+        h2 { "Decision" }
+        form method="post" action=(address) {
+            (viewer.csrf_field())
+            (decision_fields(fields))
+        }
+        details open[kind == "shape"] {
+            summary { "Approve more calls of this shape" }
+            form method="post" action=(address) {
+                (viewer.csrf_field())
+                input type="hidden" name="form" value="shape";
+                label for="uses" { "Calls" }
+                input #uses type="number" name="uses" min="1" max="1000" value=(fields.text("uses"));
+                label for="minutes" { "For how many minutes" }
+                input #minutes type="number" name="minutes" min="1" value=(fields.text("minutes"));
+                p .hint { "Empty: as long as an approval lasts here." }
+                label for="arguments" { "Places of the arguments that may vary" }
+                textarea #arguments name="arguments" spellcheck="false" aria-describedby="arguments-hint" {
+                    (fields.text("arguments"))
+                }
+                p .hint #arguments-hint {
+                    "JSON pointers, each with a schema or a value: " code { (pointers) } ". Empty: the same arguments only."
+                }
+                button type="submit" name="decision" value="approve" { "Approve these calls" }
+            }
+        }
+        details open[kind == "instead"] {
+            summary { "Approve with other arguments" }
+            form method="post" action=(address) {
+                (viewer.csrf_field())
+                input type="hidden" name="form" value="instead";
+                label for="instead" { "Arguments" }
+                textarea #instead name="arguments_instead" rows="12" spellcheck="false" aria-describedby="instead-hint" {
+                    (source(instead))
+                }
+                p .hint #instead-hint {
+                    "The call runs once with these. The tool's schema is checked first, and the model is told."
+                }
+                button type="submit" name="decision" value="approve" { "Approve with these arguments" }
+            }
+        }
+    }
+}
+
+/// Text for a text area, which is sent back. JSON has the escapes of invisible characters, so that they are seen and kept.
+fn source(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter != '\r' && toolgate_api::text::is_hidden(letter) {
+            let mut units = [0; 2];
+            for unit in letter.encode_utf16(&mut units) {
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
+        } else {
+            escaped.push(letter);
+        }
+    }
+    escaped
+}
+
+/// The reason with both buttons. Enter in the reason sends nothing, as it is a text area.
+pub(super) fn decision_fields(fields: &FormFields) -> Markup {
+    html! {
+        label for="reason" { "Reason" }
+        textarea #reason .short name="reason" rows="3" maxlength="1000" aria-describedby="reason-hint" {
+            (fields.text("reason"))
+        }
+        p .hint #reason-hint { "The model is told the reason of a denial." }
+        button type="submit" name="decision" value="approve" { "Approve this call" }
+        button .danger type="submit" name="decision" value="deny" { "Deny" }
+    }
+}
+
+/// The decision of a form.
+pub(super) fn decision(fields: &FormFields, now_ms: u64) -> Result<DecisionRequest, CallError> {
+    let choice = match fields.text("decision") {
+        "approve" => Choice::Approve,
+        "deny" => Choice::Deny,
+        _ => {
+            return Err(CallError::new(
+                ErrorType::InvalidRequest,
+                "the form names no decision",
+                "use its buttons",
+            ));
+        }
+    };
+    let minutes = fields.number("minutes").map_err(|Problem(error)| error)?;
+    Ok(DecisionRequest {
+        decision: choice,
+        reason: fields.filled("reason").map(str::to_owned),
+        arguments: json(fields, "arguments")?,
+        arguments_instead: json(fields, "arguments_instead")?,
+        uses: fields.number("uses").map_err(|Problem(error)| error)?,
+        expires_at: minutes.map(|minutes| now_ms.saturating_add(minutes.saturating_mul(MINUTE_MS))),
+    })
+}
+
+fn json(fields: &FormFields, field: &str) -> Result<Option<Box<RawValue>>, CallError> {
+    let parse = |text: &str| {
+        serde_json::from_str::<Box<RawValue>>(text).map_err(|error| {
+            CallError::new(
+                ErrorType::InvalidRequest,
+                format!("`{field}` is no JSON: {error}"),
+                "correct it and send it again",
+            )
+        })
+    };
+    fields.filled(field).map(parse).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_area_shows_invisible_characters_as_escapes_of_the_same_json() {
+        let text = "{\"to\": \"a\u{202e}b\u{e0041}\"}";
+        let escaped = source(text);
+        assert_eq!(escaped, r#"{"to": "a\u202eb\udb40\udc41"}"#);
+        let value = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+        assert_eq!(value(&escaped), value(text));
+    }
 }

@@ -9,11 +9,10 @@ use axum::http::{HeaderMap, HeaderName, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
-use ring::constant_time::verify_slices_are_equal;
 use toolgate_api::error::ErrorType;
 
 use super::form::{self, FormFields, SeeOther};
-use super::session::SessionHash;
+use super::session::LiveSession;
 use super::{AUDIT_SOURCE, Console, once};
 use crate::admin::Actor;
 use crate::clock::now_ms;
@@ -33,8 +32,7 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 #[derive(Clone)]
 pub(super) struct Viewer {
     pub caller: Arc<Caller>,
-    pub session: SessionHash,
-    csrf: Arc<str>,
+    pub session: Arc<LiveSession>,
     path: Arc<str>,
 }
 
@@ -50,13 +48,13 @@ impl Viewer {
     }
 
     /// The CSRF token, for bodies that a script sends.
-    pub(super) fn csrf(&self) -> &str {
-        &self.csrf
+    pub(super) fn csrf(&self) -> String {
+        self.session.csrf()
     }
 
     /// The hidden field that every form has.
     pub(super) fn csrf_field(&self) -> Markup {
-        html! { input type="hidden" name=(CSRF_FIELD) value=(self.csrf); }
+        html! { input type="hidden" name=(CSRF_FIELD) value=(self.csrf()); }
     }
 
     /// The actor of the viewer's changes.
@@ -132,7 +130,7 @@ fn find_viewer(console: &Console, request: &mut Request) -> Option<Viewer> {
     if let Some(connection) = request.extensions_mut().remove::<Authentication>() {
         connection.succeed();
     }
-    Some(Viewer { caller, session: live.hash, csrf: live.csrf.into(), path: path.into() })
+    Some(Viewer { caller, session: Arc::new(live), path: path.into() })
 }
 
 /// Checks origin and CSRF token of a change, and reads its form.
@@ -166,13 +164,14 @@ async fn complete(console: &Console, next: Next, request: Request) -> Response {
 }
 
 fn expect_csrf(viewer: &Viewer, sent: &str) -> Result<(), Problem> {
-    verify_slices_are_equal(sent.as_bytes(), viewer.csrf.as_bytes()).map_err(|_| {
-        Problem::new(
-            ErrorType::Forbidden,
-            "the form is not of this session",
-            "open the page again and send the form from there",
-        )
-    })
+    if viewer.session.is_csrf(sent) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        ErrorType::Forbidden,
+        "the form is not of this session",
+        "open the page again and send the form from there",
+    ))
 }
 
 /// Refuses a change that a page of another origin made. Browsers send `Sec-Fetch-Site`, and `Origin` with each POST.

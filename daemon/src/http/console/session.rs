@@ -22,6 +22,9 @@ const RANDOM_BYTES: usize = 32;
 /// Most sessions of one token. The oldest ends where another begins.
 const SESSIONS_PER_TOKEN: usize = 8;
 
+/// The message that a CSRF token signs.
+const CSRF_MESSAGE: &[u8] = b"form";
+
 /// The SHA-256 of a cookie.
 pub(super) type SessionHash = [u8; 32];
 
@@ -44,8 +47,21 @@ struct Session {
 pub(super) struct LiveSession {
     pub hash: SessionHash,
     pub token_id: Arc<str>,
-    /// The CSRF token of its forms.
-    pub csrf: String,
+    /// The key of its CSRF token.
+    csrf_key: hmac::Key,
+}
+
+impl LiveSession {
+    /// The CSRF token of the session's forms.
+    pub(super) fn csrf(&self) -> String {
+        hex::encode(hmac::sign(&self.csrf_key, CSRF_MESSAGE).as_ref())
+    }
+
+    /// Compares a CSRF token in constant time.
+    pub(super) fn is_csrf(&self, sent: &str) -> bool {
+        hex::decode(sent.as_bytes())
+            .is_some_and(|tag| hmac::verify(&self.csrf_key, CSRF_MESSAGE, &tag).is_ok())
+    }
 }
 
 impl ConsoleSessions {
@@ -97,8 +113,8 @@ impl ConsoleSessions {
         if is_use {
             session.used_ms = now_ms;
         }
-        let csrf = hex::encode(hmac::sign(&session.csrf_key, b"form").as_ref());
-        Some(LiveSession { hash, token_id: Arc::clone(&session.token_id), csrf })
+        let (token_id, csrf_key) = (Arc::clone(&session.token_id), session.csrf_key.clone());
+        Some(LiveSession { hash, token_id, csrf_key })
     }
 
     /// Ends a session. Returns the `Set-Cookie` header that removes its cookie.
@@ -197,6 +213,17 @@ mod tests {
         let live = sessions.find(["a=b; ", cookie.as_str()].into_iter(), true, 1).expect("live");
         assert!(sessions.end(&live.hash).contains("Max-Age=0"));
         assert!(!is_live(&sessions, &cookie, true, 2));
+    }
+
+    #[test]
+    fn a_csrf_token_is_of_one_session() {
+        let sessions = sessions();
+        let (one, other) = (begin(&sessions, 0), begin(&sessions, 0));
+        let live = |cookie: &str| sessions.find([cookie].into_iter(), true, 1).expect("live");
+        let (one, other) = (live(&one), live(&other));
+        assert!(one.is_csrf(&one.csrf()));
+        assert!(!other.is_csrf(&one.csrf()));
+        assert!(!one.is_csrf("") && !one.is_csrf("x"));
     }
 
     #[test]

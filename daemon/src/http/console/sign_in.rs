@@ -58,7 +58,7 @@ pub(super) async fn sign_in(
 
 /// Ends the session.
 pub(super) async fn sign_out(viewer: Viewer, console: Console) -> Response {
-    let cookie = console.sessions.end(&viewer.session);
+    let cookie = console.sessions.end(&viewer.session.hash);
     ([(SET_COOKIE, cookie)], SeeOther::to("/console/sign-in")).into_response()
 }
 
@@ -68,7 +68,7 @@ fn form_page(next: &str, error: Option<&CallError>) -> Page {
         "Sign in",
         html! {
             @if let Some(error) = error {
-                div .notice.error role="alert" #sign-in-error {
+                div #sign-in-error .notice.error role="alert" {
                     p { strong { (sentence(&shown(&error.message))) "." } }
                     @if error.error_type == ErrorType::Unauthenticated {
                         p { "Copy the whole token. It may have been revoked, or have expired." }
