@@ -186,7 +186,10 @@ impl Admin {
         let mut warnings = grant_warnings(&grant, &descriptor.capabilities);
         warnings.extend(description_warnings(&grant, Some(&descriptor)));
         check_strict(&warnings, write.strict)?;
-        let storing = self.store_document(write);
+        let storing = |broken: Vec<Warning>| async move {
+            check_strict(&broken, write.strict)?;
+            Ok((self.store_document(write).await?, broken))
+        };
         let (written, broken) = self.parts().plugins.grant_and_store(namespace, grant, storing).await?;
         warnings.extend(broken);
         Ok((written, warnings))

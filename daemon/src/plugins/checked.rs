@@ -59,13 +59,13 @@ impl Plugins {
     }
 
     /// Stores a grant with `storing`, unless it breaks an assertion, and puts it in force for calls that start from now on.
-    /// Returns the warnings of the assertions that it breaks of organizations.
-    pub async fn grant_and_store<T>(
+    /// `storing` gets the warnings of the assertions that it breaks of organizations.
+    pub async fn grant_and_store<T, S: Future<Output = Result<T, CallError>>>(
         &self,
         namespace: &Namespace,
         granted: Grant,
-        storing: impl Future<Output = Result<T, CallError>>,
-    ) -> Result<(T, Vec<Warning>), CallError> {
+        storing: impl FnOnce(Vec<Warning>) -> S,
+    ) -> Result<T, CallError> {
         let loaded = self.0.loaded.lock().await;
         // The plugin may have been removed since the grant was checked; the next one of its name must not get it.
         loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?;
@@ -73,12 +73,12 @@ impl Plugins {
         grants.insert(namespace.clone(), Arc::new(granted));
         let change =
             |rules: &Snapshot| rules.with_plugins(self.0.limits.clone(), serving(loaded.iter(), &grants));
-        let checked = self.0.registry.check_change(ChangeScope::PLATFORM, change).await?;
-        let stored = storing.await?;
+        let mut checked = self.0.registry.check_change(ChangeScope::PLATFORM, change).await?;
+        let stored = storing(std::mem::take(&mut checked.warnings)).await?;
         // INVARIANT: grants change only while `loaded` is locked, so none was lost meanwhile.
         *lock(&self.0.grants) = grants;
         self.serve(&loaded);
-        Ok((stored, checked.warnings))
+        Ok(stored)
     }
 }
 

@@ -554,7 +554,7 @@ mod tests {
         let (_folder, plugins) = plugins().await;
         let loading = Loading::of(&plugins).await;
         loading.install(&plugins, &LoadToken::default()).await.unwrap();
-        let grant = || plugins.grant_and_store(&loading.namespace, Grant::default(), async { Ok(()) });
+        let grant = || plugins.grant_and_store(&loading.namespace, Grant::default(), |_| async { Ok(()) });
         grant().await.unwrap();
         plugins.remove(&loading.namespace).await.unwrap();
         assert_eq!(grant().await.unwrap_err().error_type, ErrorType::NotFound);

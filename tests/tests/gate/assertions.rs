@@ -266,6 +266,8 @@ fn g17_confirmed_hints_that_spare_a_call_its_approval_are_refused() {
         delete(&fixture.operator, PLATFORM);
         // The same assertion of the organization warns the operator.
         tenant.assert(json!({"name": "ask", "always_approval": {"tools": [quote]}})).expect(201);
+        let strict = fixture.operator.replace(&format!("{grant}?strict=true"), &confirmed);
+        strict.expect_refusal(422, "INVALID_POLICY");
         let warned = fixture.operator.replace(&grant, &confirmed).expect(200).json();
         let codes: Vec<_> =
             warned["warnings"].as_array().into_iter().flatten().map(|one| &one["code"]).collect();
