@@ -562,9 +562,9 @@ settings! {
         /// Whether the pages are served.
         enabled: bool = true, ValueKind::Switch;
         /// Seconds without a request after which a signed-in session ends.
-        idle_seconds: u64 = 1_800, number(60, DAY_SECONDS);
+        idle_seconds: u64 = 1_800, number(1, DAY_SECONDS);
         /// Seconds after which a session ends, whether it is used or not.
-        longest_seconds: u64 = 43_200, number(60, 30 * DAY_SECONDS);
+        longest_seconds: u64 = 43_200, number(1, 30 * DAY_SECONDS);
     }
 }
 

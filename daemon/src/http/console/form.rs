@@ -141,8 +141,13 @@ pub(super) fn own_path(text: &str) -> Option<&str> {
     let is_ours = (rest.is_empty() || rest.starts_with(['/', '?']))
         && text.len() <= PATH_BYTES
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/?&=._~%:@+,-".contains(&byte))
-        && path.split('/').skip(1).all(|segment| !segment.is_empty() && !matches!(segment, "." | ".."));
+        && path.split('/').skip(1).all(is_segment);
     is_ours.then_some(text)
+}
+
+/// Whether the segment is neither empty nor a dot segment, which browsers take in `%2e`, too.
+fn is_segment(segment: &str) -> bool {
+    !matches!(segment.to_ascii_lowercase().replace("%2e", ".").as_str(), "" | "." | "..")
 }
 
 #[cfg(test)]
@@ -164,6 +169,8 @@ mod tests {
             "/console//evil.example",
             "/console/../v1/agents",
             "/console/./x",
+            "/console/%2e%2E/v1/agents",
+            "/console/.%2e/v1/agents",
             "/console\\evil.example",
             "/consoles",
             "/console/\n",
