@@ -182,9 +182,16 @@ pub fn run(task: WorkerTask, memory_bytes: u64, cpu_seconds: u64) -> i32 {
     }
 }
 
+/// The address space of the program itself, with the embedded plugins: the limit is of what a compilation adds to it.
+fn mapped_bytes() -> u64 {
+    let sizes = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = sizes.split(' ').next().and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
+}
+
 fn limit_self(memory_bytes: u64, cpu_seconds: u64) -> rustix::io::Result<()> {
     let limit = |most| Rlimit { current: Some(most), maximum: Some(most) };
-    setrlimit(Resource::As, limit(memory_bytes))?;
+    setrlimit(Resource::As, limit(memory_bytes.saturating_add(mapped_bytes())))?;
     setrlimit(Resource::Cpu, limit(cpu_seconds))?;
     setrlimit(Resource::Core, limit(0))?;
     // Writes to its pipes are still possible.
