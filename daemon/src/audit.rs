@@ -63,7 +63,7 @@ pub use record::{
 pub use recover::recover_folder;
 pub use retention::Retention;
 pub use search::{EarlierCalls, PAGE_ROWS, Page, Query};
-pub use usage::UsageQuery;
+pub use usage::{RECENT_CALLS, RecentCalls, UsageQuery};
 pub use verify::verify_folder;
 
 use anchor::Sealer;
@@ -282,6 +282,16 @@ impl Audit {
         let _ = self.sync().await;
         self.log.index.catch_up(self.log.progress.durable().sequence).await?;
         usage::report(&self.log.index.reading, query).await
+    }
+
+    /// Counts the calls since a time by how they ended, of one organization or of all, but at most the newest [`RECENT_CALLS`].
+    /// The last calls may not be counted yet.
+    pub async fn recent_calls(
+        &self,
+        organization: Option<&str>,
+        since_ms: u64,
+    ) -> Result<Vec<RecentCalls>, AuditError> {
+        usage::recent_calls(&self.log.index.reading, organization, since_ms).await
     }
 
     /// Sums the calls of each plugin from the day of `since_ms` on, of one organization or of all. The newest calls may not be

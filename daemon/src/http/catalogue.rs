@@ -24,7 +24,7 @@ const WORDS_CHARS: usize = 1_000;
 #[into_params(parameter_in = Query)]
 pub struct CatalogueParameters {
     /// The organization whose catalogue this is. For owners always their own. Default for operators: the platform's plugins.
-    org: Option<String>,
+    pub(super) org: Option<String>,
     /// Words to search for in names, search words, categories, purposes and descriptions.
     #[param(max_length = 1000)]
     q: Option<String>,
@@ -43,7 +43,7 @@ pub struct CatalogueParameters {
     /// Maximum number of entries on a page.
     #[serde(default, deserialize_with = "super::paging::page_limit::<1000, _>")]
     #[param(minimum = 1, maximum = 1000, default = 20)]
-    limit: Option<u32>,
+    pub(super) limit: Option<u32>,
 }
 
 /// The kinds that are listed.

@@ -17,6 +17,16 @@ mod sign_in;
 mod approvals;
 mod changes;
 mod once;
+mod elements;
+mod overview;
+mod calls;
+mod explain;
+mod catalogue;
+mod plugins;
+mod organizations;
+mod tokens;
+mod open_sessions;
+mod audit;
 
 use std::sync::Arc;
 
@@ -29,7 +39,6 @@ use toolgate_api::error::ErrorType;
 use super::problem::Problem;
 use super::state::App;
 use form::SeeOther;
-use page::Page;
 use session::ConsoleSessions;
 
 /// Source of the console's actions in the audit log.
@@ -83,7 +92,32 @@ fn add_core_pages(router: Router<App>) -> Router<App> {
 
 /// The pages that are not of the core.
 fn add_pages(router: Router<App>) -> Router<App> {
-    router.route("/console", get(|| async { Page::new("Overview", maud::html! {}) }))
+    router
+        .route("/console", get(overview::page))
+        .route("/console/calls", get(calls::list))
+        .route("/console/calls/fragment", get(calls::fragment))
+        .route("/console/calls/{session}/{call}", get(calls::page))
+        .route("/console/explain", get(explain::index))
+        .route("/console/explain/{org}", get(explain::organization))
+        .route("/console/explain/{org}/{agent}", get(explain::agent))
+        .route("/console/catalogue", get(catalogue::list))
+        .route("/console/catalogue/{org}/{namespace}", get(catalogue::page).post(catalogue::put))
+        .route("/console/plugins", get(plugins::list))
+        .route("/console/plugins/{namespace}", get(plugins::page))
+        .route("/console/plugins/{namespace}/approve", post(plugins::approve))
+        .route("/console/plugins/{namespace}/rollback", post(plugins::rollback))
+        .route("/console/plugins/{namespace}/disable", post(plugins::disable))
+        .route("/console/plugins/{namespace}/enable", post(plugins::enable))
+        .route("/console/organizations", get(organizations::index))
+        .route("/console/organizations/{org}", get(organizations::page))
+        .route("/console/organizations/{org}/agents/{agent}", get(organizations::agent))
+        .route("/console/tokens", get(tokens::list).post(tokens::create))
+        .route("/console/tokens/{id}/revoke", post(tokens::revoke))
+        .route("/console/sessions", get(open_sessions::list))
+        .route("/console/sessions/{id}", get(open_sessions::page))
+        .route("/console/sessions/{id}/end", post(open_sessions::end))
+        .route("/console/audit", get(audit::list))
+        .route("/console/audit/export", get(audit::export))
 }
 
 async fn no_page() -> Problem {

@@ -20,11 +20,11 @@ use utoipa::IntoParams;
 #[into_params(parameter_in = Query)]
 pub struct ExplainQuery {
     /// The tool, by the name used in calls or in documents. Default: every loaded tool, in short form.
-    tool: Option<String>,
+    pub(super) tool: Option<String>,
     /// The channel for which access is evaluated.
-    channel: Option<String>,
+    pub(super) channel: Option<String>,
     /// The session for which access is evaluated, with its channel and its unavailable tools.
-    session: Option<String>,
+    pub(super) session: Option<String>,
 }
 
 /// Explain what an agent may call.

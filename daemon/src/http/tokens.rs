@@ -56,7 +56,7 @@ pub async fn post(
 ) -> Result<(StatusCode, axum::Json<TokenView>), Problem> {
     let organization = request.organization.as_deref().map(name).transpose()?;
     let agents = request.agents.map(|names| names.iter().map(|text| name(text)).collect()).transpose()?;
-    let role = Role::parse(&request.role).ok_or_else(|| unknown_role(&request.role))?;
+    let role = role(&request.role)?;
     let addresses =
         request.addresses.map(|texts| texts.iter().map(|text| network(text)).collect()).transpose()?;
     let (label, expires_ms) = (request.label, request.expires_at);
@@ -101,7 +101,7 @@ fn view(token: TokenSummary) -> TokenView {
     }
 }
 
-fn network(text: &str) -> Result<Network, Problem> {
+pub(super) fn network(text: &str) -> Result<Network, Problem> {
     Network::parse(text).map_err(|error| {
         Problem::new(
             ErrorType::InvalidRequest,
@@ -109,6 +109,10 @@ fn network(text: &str) -> Result<Network, Problem> {
             "write the first address and the prefix length",
         )
     })
+}
+
+pub(super) fn role(text: &str) -> Result<Role, Problem> {
+    Role::parse(text).ok_or_else(|| unknown_role(text))
 }
 
 fn unknown_role(role: &str) -> Problem {

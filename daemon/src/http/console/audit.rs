@@ -3,45 +3,65 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::Uri;
+use axum::http::header::CONTENT_DISPOSITION;
+use axum::http::{HeaderValue, Uri};
+use axum::response::Response;
 use maud::{Markup, html};
 
-use super::super::audit::{self, AuditQuery};
-use super::super::extract::{Authenticated, Query};
-use super::super::problem::Problem;
-use super::super::state::App;
 use super::calls;
 use super::elements::{
-    LIST_BYTES, ROWS, badge, choice, empty, filter, json, next_page, number, parameter, short, table, time,
+    Filters, LIST_BYTES, ROWS, badge, choice, empty, filter, json, next_page, number, parameter, short,
+    table, time,
 };
+use super::guard::Viewer;
+use super::page::Page;
 use crate::audit::{AdminRecord, DamagedRange, Recovery, Row};
+use crate::http::audit::{self, AuditQuery, ExportParameters};
+use crate::http::extract::{Authenticated, Query};
+use crate::http::problem::Problem;
+use crate::http::state::App;
 use crate::identity::{Access, Caller};
 
 const KINDS: [&str; 5] = ["call", "effect", "admin", "recovery", "damaged"];
 
-/// Makes the list of records that match the filters of the address.
+/// The records that match the filters of the address.
 pub(super) async fn list(
-    app: &App,
-    caller: &Arc<Caller>,
-    uri: &Uri,
-    query: AuditQuery,
-) -> Result<Markup, Problem> {
+    State(app): State<App>,
+    viewer: Viewer,
+    uri: Uri,
+    Filters(query): Filters<AuditQuery>,
+) -> Result<Page, Problem> {
     let query = AuditQuery { limit: Some(query.limit.unwrap_or(50).min(ROWS)), ..query };
-    let page = audit::search(State(app.clone()), Authenticated(Arc::clone(caller)), Query(query)).await?.0;
-    Ok(html! {
-        (filters(caller, uri))
+    let caller = Authenticated(Arc::clone(&viewer.caller));
+    let page = audit::search(State(app), caller, Query(query)).await?.0;
+    let main = html! {
+        (filters(&viewer.caller, &uri))
         p {
-            a.button href="/console/audit/export" download { "Export all records" }
+            a.button href="/console/audit/export" download="audit.jsonl" { "Export all records" }
             " Lines of JSON, with the hashes that prove each record."
-            @if caller.may(Access::Verify).is_ok() { " Check the whole chain with " code { "toolgate audit verify" } "." }
+            @if viewer.may(Access::Verify) { " Check the whole chain with " code { "toolgate audit verify" } "." }
         }
         @if page.items.is_empty() {
             (empty("No record matches.", "Change the filters, or look at all records.", None))
         } @else {
             (records(&page.items))
-            (next_page(uri, page.next_cursor.as_deref()))
+            (next_page(&uri, page.next_cursor.as_deref()))
         }
-    })
+    };
+    Ok(Page::new("Audit", main))
+}
+
+/// The records as lines of JSON, to save.
+pub(super) async fn export(
+    State(app): State<App>,
+    viewer: Viewer,
+    Filters(parameters): Filters<ExportParameters>,
+) -> Result<Response, Problem> {
+    let caller = Authenticated(Arc::clone(&viewer.caller));
+    let mut response = audit::export(State(app), caller, Query(parameters)).await?;
+    let saved = HeaderValue::from_static("attachment; filename=\"audit.jsonl\"");
+    response.headers_mut().insert(CONTENT_DISPOSITION, saved);
+    Ok(response)
 }
 
 fn filters(caller: &Caller, uri: &Uri) -> Markup {
@@ -108,8 +128,8 @@ fn what(row: &Row) -> Markup {
 
 fn admin(act: &AdminRecord<'_>, is_deleted: bool) -> Markup {
     let tone = match &*act.outcome {
-        "ok" => "ok",
-        "UNKNOWN" => "wait",
+        "ok" => "good",
+        "UNKNOWN" => "warn",
         _ => "bad",
     };
     html! {

@@ -7,25 +7,27 @@ use axum::http::Uri;
 use maud::{Markup, html};
 use toolgate_api::error::ErrorType;
 
-use super::super::audit::{self, AuditQuery};
-use super::super::extract::{Authenticated, Query};
-use super::super::problem::Problem;
-use super::super::state::App;
 use super::elements::{
-    PAGE_BYTES, ROWS, badge, block, bytes, choice, digest, duration, empty, encoded, facts, filter, json,
-    next_page, number, parameter, short, table, time,
+    Filters, PAGE_BYTES, ROWS, badge, block, bytes, choice, digest, duration, empty, encoded, facts, filter,
+    json, next_page, number, parameter, short, table, time,
 };
+use super::guard::Viewer;
+use super::page::Page;
 use crate::audit::{CallIntent, CallOutcome, Executed, Kind, Order, Row, Status, Usage, Verdict};
+use crate::http::audit::{self, AuditQuery};
+use crate::http::extract::{Authenticated, Path, Query};
+use crate::http::problem::Problem;
+use crate::http::state::App;
 use crate::identity::Caller;
 
 /// Statuses, as filters and pages name them.
 pub const STATUSES: [(Status, &str, &str); 8] = [
-    (Status::Running, "running", "wait"),
-    (Status::Ok, "ok", "ok"),
+    (Status::Running, "running", "warn"),
+    (Status::Ok, "ok", "good"),
     (Status::Error, "error", "bad"),
-    (Status::ClientRequired, "client_required", "wait"),
-    (Status::ApprovalRequired, "approval_required", "wait"),
-    (Status::Cancelled, "cancelled", "plain"),
+    (Status::ClientRequired, "client_required", "warn"),
+    (Status::ApprovalRequired, "approval_required", "warn"),
+    (Status::Cancelled, "cancelled", ""),
     (Status::Crashed, "crashed", "bad"),
     (Status::Unknown, "unknown", "bad"),
 ];
@@ -39,29 +41,56 @@ struct CallRecords {
     inner: Vec<Row>,
 }
 
-/// Makes the list of calls that match the filters of the address.
+/// The calls that match the filters of the address.
 pub(super) async fn list(
-    app: &App,
-    caller: &Arc<Caller>,
-    uri: &Uri,
-    query: AuditQuery,
-) -> Result<Markup, Problem> {
+    State(app): State<App>,
+    viewer: Viewer,
+    uri: Uri,
+    Filters(query): Filters<AuditQuery>,
+) -> Result<Page, Problem> {
     let query =
         AuditQuery { kind: Some(Kind::Call), limit: Some(query.limit.unwrap_or(50).min(ROWS)), ..query };
-    let page = audit::search(State(app.clone()), Authenticated(Arc::clone(caller)), Query(query)).await?.0;
-    Ok(html! {
-        (filters(caller, uri))
-        @if page.items.is_empty() {
+    let caller = Authenticated(Arc::clone(&viewer.caller));
+    let page = audit::search(State(app), caller, Query(query)).await?.0;
+    let main = html! {
+        (filters(&viewer.caller, &uri))
+        @if parameter(&uri, "cursor").is_none() {
+            div data-refresh=(format!("/console/calls/fragment?{}", uri.query().unwrap_or(""))) { (found(&page.items)) }
+        } @else {
+            (found(&page.items))
+        }
+        (next_page(&uri, page.next_cursor.as_deref()))
+    };
+    Ok(Page::new("Calls", main))
+}
+
+/// The newest calls of a list, which the script asks for again and again.
+pub(super) async fn fragment(
+    State(app): State<App>,
+    viewer: Viewer,
+    Filters(query): Filters<AuditQuery>,
+) -> Result<Page, Problem> {
+    let caller = Authenticated(Arc::clone(&viewer.caller));
+    let page = audit::search(State(app), caller, Query(of_calls(query))).await?.0;
+    Ok(Page::fragment(found(&page.items)))
+}
+
+fn of_calls(query: AuditQuery) -> AuditQuery {
+    AuditQuery { kind: Some(Kind::Call), limit: Some(query.limit.unwrap_or(50).min(ROWS)), ..query }
+}
+
+fn found(calls: &[Row]) -> Markup {
+    html! {
+        @if calls.is_empty() {
             (empty(
                 "No call matches.",
                 "Calls come from orchestrators and from the command line:",
                 Some("toolgate call acme/helper arithmetic/evaluate '{\"expression\": \"6 * 7\"}'"),
             ))
         } @else {
-            (rows(&page.items))
-            (next_page(uri, page.next_cursor.as_deref()))
+            (rows(calls))
         }
-    })
+    }
 }
 
 fn filters(caller: &Caller, uri: &Uri) -> Markup {
@@ -118,7 +147,7 @@ pub fn address(call: &CallIntent<'_>) -> String {
 /// The status of a call, with the code of one that failed.
 pub fn status(row: &Row) -> Markup {
     let known = STATUSES.iter().find(|(status, ..)| Some(*status) == row.status);
-    let (word, tone) = known.map_or(("running", "wait"), |(_, word, tone)| (word, tone));
+    let (word, tone) = known.map_or(("running", "warn"), |(_, word, tone)| (word, tone));
     let code = row.outcome.as_ref().and_then(|outcome| outcome.error_type.as_deref());
     html! { (badge(tone, code.unwrap_or(word))) }
 }
@@ -131,18 +160,20 @@ fn decision(call: &CallIntent<'_>) -> Markup {
     }
 }
 
-/// Makes the page of one call.
+/// One call.
 pub(super) async fn page(
-    app: &App,
-    caller: &Arc<Caller>,
-    session: &str,
-    call: &str,
-) -> Result<Markup, Problem> {
-    let records = records(app, caller, session, call).await?;
+    State(app): State<App>,
+    viewer: Viewer,
+    Path((session, call)): Path<(String, String)>,
+) -> Result<Page, Problem> {
+    let records = records(&app, &viewer.caller, &session, &call).await?;
     let Some(row) = records.parts.first() else { return Err(Problem::not_found("call")) };
     Ok(match &row.call {
-        Some(intent) => render(&records, row, intent),
-        None => html! { p { (badge("bad", "damaged")) " The record of the call cannot be read." } },
+        Some(intent) => Page::new(format!("Call of {}", short(&intent.tool)), render(&records, row, intent)),
+        None => Page::new(
+            "Call",
+            html! { p { (badge("bad", "damaged")) " The record of the call cannot be read." } },
+        ),
     })
 }
 
@@ -230,8 +261,8 @@ fn summary(row: &Row, call: &CallIntent<'_>) -> Vec<(&'static str, Markup)> {
 
 fn gate(call: &CallIntent<'_>) -> Markup {
     let verdict = match call.verdict {
-        Verdict::Run => badge("ok", "runs"),
-        Verdict::NeedsApproval => badge("wait", "waits for a person"),
+        Verdict::Run => badge("good", "runs"),
+        Verdict::NeedsApproval => badge("warn", "waits for a person"),
         Verdict::Refused => badge("bad", "refused"),
     };
     let explain = format!(
@@ -264,7 +295,7 @@ fn arguments(row: &Row, call: &CallIntent<'_>) -> Markup {
             None if row.arguments_deleted => p { "The organization's data was deleted, so the arguments cannot be read any more." },
             None => p { "They are not recorded: the tool is not known, or they were not JSON." },
         }
-        p.note { "Secrets are redacted. SHA-256 of what was sent: " code { (call.arguments_sha256) } }
+        p.quiet { "Secrets are redacted. SHA-256 of what was sent: " code { (call.arguments_sha256) } }
     }
 }
 
@@ -321,7 +352,7 @@ fn waterfall(outcome: &CallOutcome<'_>) -> Markup {
     let words: Vec<String> = parts.iter().map(|(name, us, _)| format!("{name} {}", duration(*us))).collect();
     html! {
         figure {
-            svg.waterfall viewBox=(format!("0 0 {WIDTH} 48")) role="img" aria-label=(words.join(", ")) preserveAspectRatio="none" {
+            svg.waterfall viewBox=(format!("0 0 {WIDTH} 48")) role="img" aria-label=(words.join(", ")) {
                 @for (at, (name, us, class, x, width)) in placed.into_iter().enumerate() {
                     rect class=(class) x=(x) y=(at * 16) width=(width.max(u128::from(us > 0))) height="12" {
                         title { (name) ": " (duration(us)) }
@@ -343,7 +374,7 @@ fn effects(row: &Row, effects: &[Row]) -> Markup {
     html! {
         @if known.is_empty() { p { "The call had no effect outside of the sandbox." } }
         @else { (table("Effects", &["Time", "Effect", "Detail"], &rows)) }
-        @if let Some(lost) = row.effects_lost { p.note { (number(lost)) " effects more did not fit into the log." } }
+        @if let Some(lost) = row.effects_lost { p.quiet { (number(lost)) " effects more did not fit into the log." } }
     }
 }
 

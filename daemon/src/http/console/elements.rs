@@ -15,9 +15,10 @@ use serde_json::value::RawValue;
 use toolgate_api::error::ErrorType;
 use toolgate_api::text::escape_for_display;
 
-use super::super::problem::Problem;
-use super::super::state::App;
-use crate::frame::visible;
+use super::text::shown;
+pub use super::text::time;
+use crate::http::problem::Problem;
+use crate::http::state::App;
 
 /// Longest text in a cell of a table, in characters.
 const CELL_CHARS: usize = 200;
@@ -40,9 +41,9 @@ pub fn short(text: &str) -> String {
 pub fn block(text: &str, most_bytes: usize) -> Markup {
     let kept = &text[..text.floor_char_boundary(most_bytes)];
     html! {
-        pre tabindex="0" { (visible(kept)) }
+        pre tabindex="0" { (shown(kept)) }
         @if kept.len() < text.len() {
-            p.note { "The text is cut: " (text.len() - kept.len()) " bytes more." }
+            p.quiet { "The text is cut: " (text.len() - kept.len()) " bytes more." }
         }
     }
 }
@@ -59,40 +60,9 @@ pub fn encoded(text: &str) -> String {
     utf8_percent_encode(text, UNRESERVED).to_string()
 }
 
-/// A point in time in UTC, for people and programs.
-pub fn time(at_ms: u64) -> Markup {
-    let text = date_time(at_ms);
-    let machine = text.replacen(' ', "T", 1) + "Z";
-    html! { time datetime=(machine) { (text) " UTC" } }
-}
-
 /// A point in time, or a word in its place.
 pub fn time_or(at_ms: Option<u64>, word: &str) -> Markup {
     at_ms.map_or_else(|| html! { (word) }, time)
-}
-
-/// `2026-11-27 16:20:03` of a time in milliseconds since 1970.
-fn date_time(at_ms: u64) -> String {
-    let (days, seconds) = (at_ms / 86_400_000, at_ms / 1_000 % 86_400);
-    let (year, month, day) = date(days);
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}",
-        seconds / 3_600,
-        seconds / 60 % 60,
-        seconds % 60
-    )
-}
-
-/// Year, month and day of a day since 1970, by the Gregorian calendar: years begin in March, so that the leap day is the last.
-pub fn date(days: u64) -> (u64, u64, u64) {
-    let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (era * 400 + year + carry, month, day)
 }
 
 /// A number with its thousands apart.
@@ -146,12 +116,12 @@ pub fn table(label: &str, headings: &[&str], rows: &Markup) -> Markup {
 
 /// Pairs of a term and its value.
 pub fn facts(pairs: &[(&str, Markup)]) -> Markup {
-    html! { dl.facts { @for (term, value) in pairs { div { dt { (term) } dd { (value) } } } } }
+    html! { dl { @for (term, value) in pairs { dt { (term) } dd { (value) } } } }
 }
 
-/// A word with a colour: `ok`, `wait`, `bad` or `plain`.
+/// A word with a colour: `good`, `warn`, `bad`, or none.
 pub fn badge(tone: &str, word: &str) -> Markup {
-    html! { span class=(format!("badge {tone}")) { (short(word)) } }
+    html! { span class=(format!("state {tone}")) { (short(word)) } }
 }
 
 /// The note of a list without entries, which says what to do first.
@@ -179,15 +149,20 @@ pub fn next_page(uri: &Uri, cursor: Option<&str>) -> Markup {
 
 /// A field of a filter form.
 pub fn filter(name: &str, label: &str, value: Option<&str>) -> Markup {
-    html! { label { (label) input name=(name) value=(short(value.unwrap_or_default())) autocomplete="off"; } }
+    html! {
+        div {
+            label for=(name) { (label) }
+            input id=(name) name=(name) value=(short(value.unwrap_or_default())) autocomplete="off";
+        }
+    }
 }
 
 /// A choice of a filter form. The first is any.
 pub fn choice(name: &str, label: &str, value: Option<&str>, options: &[&str]) -> Markup {
     html! {
-        label {
-            (label)
-            select name=(name) {
+        div {
+            label for=(name) { (label) }
+            select id=(name) name=(name) {
                 option value="" { "any" }
                 @for option in options { option value=(option) selected[Some(*option) == value] { (option) } }
             }
@@ -234,19 +209,6 @@ fn filters<T: DeserializeOwned>(uri: &Uri) -> Result<Filters<T>, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn o6_times_are_written_in_utc() {
-        for (at_ms, text) in [
-            (0, "1970-01-01 00:00:00"),
-            (951_782_399_999, "2000-02-28 23:59:59"),
-            (951_782_400_000, "2000-02-29 00:00:00"),
-            (1_795_796_403_000, "2026-11-27 16:20:03"),
-            (1_798_761_600_000, "2027-01-01 00:00:00"),
-        ] {
-            assert_eq!(date_time(at_ms), text);
-        }
-    }
 
     #[test]
     fn o6_amounts_are_written_short() {

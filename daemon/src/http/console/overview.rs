@@ -8,13 +8,16 @@ use toolgate_api::name::Name;
 use toolgate_api::quota::Quota;
 use toolgate_api::usage::{UsageBy, UsageRow};
 
-use super::super::health;
-use super::super::problem::Problem;
-use super::super::state::App;
-use super::elements::{badge, bytes, date, duration, empty, encoded, facts, number, short, table};
+use super::elements::{badge, bytes, duration, empty, encoded, facts, number, short, table};
+use super::guard::Viewer;
+use super::page::Page;
+use super::text::date_time;
 use crate::admin::audit_failure;
 use crate::audit::{RECENT_CALLS, RecentCalls, Status, UsageQuery};
 use crate::clock::now_ms;
+use crate::http::health;
+use crate::http::problem::Problem;
+use crate::http::state::App;
 use crate::identity::{Access, Caller};
 
 const HOUR_MS: u64 = 3_600_000;
@@ -66,12 +69,13 @@ struct QuotaUse {
     amount: Option<u64>,
 }
 
-/// Makes the page for the organization of the caller, or for the platform.
-pub(super) async fn body(app: &App, caller: &Caller) -> Result<Markup, Problem> {
-    if caller.may(Access::Audit).is_err() {
-        return Ok(html! { (state(&health(app).await)) });
-    }
-    Ok(render(&load(app, caller).await?))
+/// The page of the viewer's organization, or of the platform. Roles that may not read the audit log see the health alone.
+pub(super) async fn page(State(app): State<App>, viewer: Viewer) -> Result<Page, Problem> {
+    let main = match viewer.may(Access::Audit) {
+        true => render(&load(&app, &viewer.caller).await?),
+        false => state(&health(&app).await),
+    };
+    Ok(Page::new("Overview", main))
 }
 
 async fn load(app: &App, caller: &Caller) -> Result<Overview, Problem> {
@@ -150,17 +154,14 @@ fn first_step(app: &App, caller: &Caller) -> String {
 fn all_days(today: u64, found: Vec<UsageRow>) -> Vec<UsageRow> {
     let mut found = found.into_iter().peekable();
     let days = today.saturating_sub(DAYS - 1)..=today;
-    let names = days.map(|day| {
-        let (year, month, day) = date(day);
-        format!("{year:04}-{month:02}-{day:02}")
-    });
-    let mut row_of = |name: String| {
+    let names = days.map(|day| date_time(day * DAY_MS).chars().take_while(|letter| *letter != ' ').collect());
+    let row_of = |name: String| {
         while found.next_if(|row| row.day.as_deref() < Some(&name)).is_some() {}
         found
             .next_if(|row| row.day.as_ref() == Some(&name))
             .unwrap_or_else(|| UsageRow { day: Some(name), ..UsageRow::default() })
     };
-    names.map(&mut row_of).collect()
+    names.map(row_of).collect()
 }
 
 /// The quotas with use in their present period, the most used first. Tenants see those of their own policies.
@@ -260,9 +261,9 @@ fn render(overview: &Overview) -> Markup {
 
 fn state(health: &Health) -> Markup {
     let word = match &health.status {
-        Ok(status) if status == "ok" => badge("ok", "takes work"),
+        Ok(status) if status == "ok" => badge("good", "takes work"),
         Ok(status) => {
-            html! { (badge("wait", status)) " Secrets cannot be used until the root key is given: " code { "toolgate root-key unseal" } }
+            html! { (badge("warn", status)) " Secrets cannot be used until the root key is given: " code { "toolgate root-key unseal" } }
         }
         Err(error) => {
             html! { (badge("bad", "takes no work")) " " (short(&error.message)) ". " (short(&error.hint)) "." }
@@ -318,16 +319,16 @@ fn chart(days: &[UsageRow]) -> Markup {
         |calls: u64| (u128::from(calls) * u128::from(HEIGHT) / u128::from(most)).max(u128::from(calls > 0));
     let width = days.len() * STEP;
     html! {
-        svg.chart viewBox=(format!("0 0 {width} {}", HEIGHT + 1)) role="img" aria-label="Calls a day, in the last 30 days" preserveAspectRatio="none" {
+        svg.chart viewBox=(format!("0 0 {width} {}", HEIGHT + 1)) role="img" aria-label="Calls a day, in the last 30 days" {
             @for (at, day) in days.iter().enumerate() {
                 @let (calls, failed) = (height(day.calls), height(day.failed));
                 g {
                     title { (day.day.as_deref().unwrap_or_default()) ": " (number(day.calls)) " calls, " (number(day.failed)) " failed" }
-                    rect.calls x=(at * STEP + 2) y=(u128::from(HEIGHT) - calls) width=(STEP - 4) height=(calls) {}
-                    rect.failed x=(at * STEP + 2) y=(u128::from(HEIGHT) - failed) width=(STEP - 4) height=(failed) {}
+                    rect.bar x=(at * STEP + 2) y=(u128::from(HEIGHT) - calls) width=(STEP - 4) height=(calls) {}
+                    rect.refused x=(at * STEP + 2) y=(u128::from(HEIGHT) - failed) width=(STEP - 4) height=(failed) {}
                 }
             }
-            line x1="0" x2=(width) y1=(HEIGHT) y2=(HEIGHT) {}
+            line.axis x1="0" x2=(width) y1=(HEIGHT) y2=(HEIGHT) {}
         }
     }
 }
@@ -348,7 +349,7 @@ fn days_table(days: &[UsageRow]) -> Markup {
 
 fn tools_table(tools: Option<&[UsageRow]>) -> Markup {
     let Some(tools) = tools else {
-        return html! { p.note { "There are too many tools for this list. See " code { "toolgate usage --by tool" } "." } };
+        return html! { p.quiet { "There are too many tools for this list. See " code { "toolgate usage --by tool" } "." } };
     };
     let rows = html! {
         @for tool in tools {

@@ -1,0 +1,389 @@
+//! The catalogue (C4), and a plugin as an organization has it: its settings (C5) and its consent (C6).
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use serde_json::{Map, Value, json};
+use toolgate_api::catalogue::{
+    CatalogueEntry, CatalogueTool, EnabledDocument, EnabledView, PluginConsent, PluginKind,
+};
+use toolgate_api::consent::{ConsentState, RiskLevel, RiskView};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
+
+use super::elements::{
+    Filters, LIST_BYTES, badge, block, choice, digest, empty, encoded, facts, filter, next_page, number,
+    parameter, short, table, time,
+};
+use super::form::{FormFields, SeeOther};
+use super::guard::Viewer;
+use super::page::{Page, sentence};
+use crate::admin::DocumentWrite;
+use crate::documents::{DocumentKey, Precondition, Revision, ToolKey};
+use crate::http::catalogue::{self as api, CatalogueParameters};
+use crate::http::custom::own_tool;
+use crate::http::extract::{Authenticated, Path, Query};
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use crate::store::StoreError;
+
+/// Entries of a page: each has the tools of a plugin.
+const ENTRIES: u32 = 20;
+/// Tools of an entry that are listed.
+const TOOLS: usize = 20;
+
+/// The plugins that match the filters of the address.
+pub(super) async fn list(
+    State(app): State<App>,
+    viewer: Viewer,
+    uri: Uri,
+    Filters(query): Filters<CatalogueParameters>,
+) -> Result<Page, Problem> {
+    let query = CatalogueParameters { limit: Some(query.limit.unwrap_or(ENTRIES).min(ENTRIES)), ..query };
+    let own = viewer.caller.organization.as_ref().map(Name::to_string);
+    let organization = own.or_else(|| query.org.clone());
+    let caller = Authenticated(Arc::clone(&viewer.caller));
+    let found = api::list(State(app), caller, Query(query)).await?.0;
+    let categories: Vec<&str> = found.categories.iter().map(|category| category.category.as_str()).collect();
+    let main = html! {
+        (filters(&viewer, &uri, &categories))
+        @if organization.is_none() {
+            p.quiet { "These are the platform's plugins. Name an organization, to see what it may use and has accepted." }
+        }
+        @if found.items.is_empty() {
+            (empty("No plugin matches.", "Change the filters, or have the operator load one:", Some("toolgate plugin load FILE.wasm")))
+        }
+        @for plugin in &found.items { (entry(plugin, organization.as_deref())) }
+        (next_page(&uri, found.next_cursor.as_deref()))
+    };
+    Ok(Page::new("Catalogue", main))
+}
+
+fn filters(viewer: &Viewer, uri: &Uri, categories: &[&str]) -> Markup {
+    let value = |name: &str| parameter(uri, name);
+    let categories: Vec<&str> = categories.iter().copied().filter(|category| !category.is_empty()).collect();
+    html! {
+        form.filters method="get" action="/console/catalogue" role="search" aria-label="Filter the catalogue" {
+            (filter("q", "Search", value("q").as_deref()))
+            @if viewer.caller.organization.is_none() { (filter("org", "Organization", value("org").as_deref())) }
+            (choice("kind", "Kind", value("kind").as_deref(), &["standard", "custom", "third_party"]))
+            (choice("category", "Category", value("category").as_deref(), &categories))
+            (choice("sort", "Order", value("sort").as_deref(), &["name", "popular", "recent"]))
+            button { "Filter" }
+            a.button href="/console/catalogue" { "Reset" }
+        }
+    }
+}
+
+fn entry(plugin: &CatalogueEntry, organization: Option<&str>) -> Markup {
+    let name = short(&plugin.namespace);
+    html! {
+        article {
+            h2 {
+                @match organization {
+                    Some(organization) => { a href=(address(organization, &plugin.namespace)) { (name) } },
+                    None => (name),
+                }
+            }
+            @if let Some(purpose) = &plugin.purpose { p { (short(purpose)) } }
+            (facts(&[
+                ("Kind", html! { (kind(plugin.kind)) @if let Some(category) = &plugin.category { ", " (short(category)) } }),
+                ("Publisher", publisher(plugin.publisher.as_deref(), plugin.publisher_proven)),
+                ("Risk", html! { (risk_badge(plugin.risk.level)) }),
+                ("Consent", html! { (consent_badge(plugin.consent)) @if plugin.enabled { ", enabled" } }),
+                ("Calls in 30 days", html! { (number(plugin.calls_30d)) }),
+            ]))
+            details { summary { (plugin.tools.len()) " tools" } (tools(&plugin.tools)) }
+        }
+    }
+}
+
+fn tools(tools: &[CatalogueTool]) -> Markup {
+    html! {
+        ul {
+            @for tool in tools.iter().take(TOOLS) { li { code { (short(&tool.tool)) } ": " (short(&tool.description)) } }
+        }
+        @if tools.len() > TOOLS { p.quiet { "See the rest with " code { "toolgate catalogue --show" } "." } }
+    }
+}
+
+fn address(organization: &str, namespace: &str) -> String {
+    format!("/console/catalogue/{}/{}", encoded(organization), encoded(namespace))
+}
+
+fn kind(kind: PluginKind) -> &'static str {
+    match kind {
+        PluginKind::Standard => "the operator vouches for it",
+        PluginKind::Custom => "the organization's own",
+        PluginKind::ThirdParty => "third party",
+    }
+}
+
+fn publisher(publisher: Option<&str>, is_proven: bool) -> Markup {
+    html! {
+        (short(publisher.unwrap_or("not named"))) ", "
+        @if is_proven { (badge("good", "proven")) } @else { (badge("warn", "not proven by a signature")) }
+    }
+}
+
+fn risk_badge(level: RiskLevel) -> Markup {
+    match level {
+        RiskLevel::Low => badge("good", "low"),
+        RiskLevel::Medium => badge("warn", "medium"),
+        RiskLevel::High => badge("bad", "high"),
+    }
+}
+
+fn consent_badge(state: ConsentState) -> Markup {
+    match state {
+        ConsentState::NotNeeded => badge("", "not needed"),
+        ConsentState::Accepted => badge("good", "accepted"),
+        ConsentState::Missing => badge("warn", "missing: no agent has its tools"),
+        ConsentState::Outdated => badge("warn", "outdated: no agent has its tools"),
+    }
+}
+
+/// A form that was refused, so that nothing of it is lost.
+struct Refused {
+    config: String,
+    error: CallError,
+}
+
+/// A plugin as an organization has it.
+pub(super) async fn page(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path((organization, namespace)): Path<(String, String)>,
+) -> Result<Page, Problem> {
+    let key = own_tool(&viewer.caller, &organization, &namespace)?;
+    show(&app, &viewer, &key, None).await
+}
+
+async fn show(app: &App, viewer: &Viewer, key: &ToolKey, refused: Option<&Refused>) -> Result<Page, Problem> {
+    let (view, revision) = app.admin().enabled(&viewer.caller, key).await?;
+    let main = html! {
+        @if let Some(refused) = refused { (notice(&refused.error)) }
+        (about(&view))
+        @if !view.missing_integrations.is_empty() { (integrations(key, &view.missing_integrations)) }
+        (reach(&view))
+        (settings(viewer, key, &view, revision, refused))
+        (enabling(viewer, key, &view))
+    };
+    Ok(Page::new(format!("{} of {}", key.namespace, key.organization), main))
+}
+
+fn notice(error: &CallError) -> Markup {
+    html! {
+        div.notice.error role="alert" {
+            p { strong { (sentence(&short(&error.message))) "." } }
+            @if !error.hint.is_empty() { p { (sentence(&short(&error.hint))) "." } }
+            p.quiet { "Code " code { (error.error_type) } }
+        }
+    }
+}
+
+fn about(view: &EnabledView) -> Markup {
+    facts(&[
+        ("Kind", html! { (kind(view.kind)) }),
+        ("Publisher", publisher(view.publisher.as_deref(), view.publisher_proven)),
+        ("Version", html! { (short(&view.version)) ", " (digest(&view.digest)) }),
+        (
+            "Enabled",
+            html! { @if view.enabled { (badge("good", "yes")) } @else { (badge("warn", "no: the policy does not enable all of its tools")) } },
+        ),
+        ("Consent", consent_badge(view.consent)),
+    ])
+}
+
+fn integrations(key: &ToolKey, missing: &[String]) -> Markup {
+    html! {
+        div.notice.warn {
+            p { "Not all of its tools work until these are connected: " (toolgate_api::text::list(missing.iter().map(String::as_str), 20)) "." }
+            p { "Store a credential with " code { "toolgate credential put " (key.organization) "/NAME" } ", or connect one with " code { "toolgate credential connect" } "." }
+        }
+    }
+}
+
+/// What the plugin asks to reach and what can go wrong, beside what was accepted.
+fn reach(view: &EnabledView) -> Markup {
+    let words =
+        |words: &[String]| html! { ul { @for word in words.iter().take(100) { li { (short(word)) } } } };
+    let RiskView { level, reasons } = &view.risk;
+    html! {
+        h2 { "What it may reach" }
+        @if view.permissions.is_empty() { p { "It only computes." } } @else { (words(&view.permissions)) }
+        h2 { "Risk: " (risk_badge(*level)) }
+        (words(reasons))
+        @if let Some(accepted) = &view.accepted {
+            h2 { "Accepted last" }
+            (facts(&[
+                ("By", html! { "token " code { (short(&accepted.by)) } ", " (time(accepted.at_ms)) }),
+                ("Version", digest(&accepted.digest)),
+                ("Publisher", html! { (short(accepted.publisher.as_deref().unwrap_or("not named"))) }),
+            ]))
+            @if accepted.permissions != view.permissions { p { "It might reach then:" } (words(&accepted.permissions)) }
+        }
+    }
+}
+
+/// The form of settings and consent.
+fn settings(
+    viewer: &Viewer,
+    key: &ToolKey,
+    view: &EnabledView,
+    revision: Option<Revision>,
+    refused: Option<&Refused>,
+) -> Markup {
+    let config = serde_json::to_string_pretty(&view.config).unwrap_or_default();
+    let config = refused.map_or(config.as_str(), |refused| &refused.config);
+    html! {
+        h2 { "Settings and consent" }
+        @if let Some(error) = &view.config_error { p { (badge("warn", "the settings do not reach the plugin")) " " (short(error)) } }
+        form method="post" action=(address(key.organization.as_str(), key.namespace.as_str())) {
+            (viewer.csrf_field())
+            input type="hidden" name="act" value="save";
+            input type="hidden" name="digest" value=(view.digest);
+            input type="hidden" name="revision" value=(revision.map(Revision::etag).unwrap_or_default());
+            @if let Some(schema) = &view.config_schema {
+                label for="config" { "Settings, as JSON" }
+                textarea id="config" name="config" spellcheck="false" aria-describedby="config-hint" { (config) }
+                p.hint id="config-hint" { "Secrets are no settings: keep them as credentials." }
+                details { summary { "The schema of the settings" } (block(&format!("{schema:#}"), LIST_BYTES)) }
+            } @else {
+                p { "The plugin has no settings." }
+            }
+            @if view.consent != ConsentState::NotNeeded {
+                label.choice {
+                    input type="checkbox" name="accept" checked[view.consent == ConsentState::Accepted];
+                    "The organization accepts what this version may reach, its publisher and its risk"
+                }
+            }
+            button { "Save" }
+        }
+    }
+}
+
+/// The form that adds the plugin's tools to the policy.
+fn enabling(viewer: &Viewer, key: &ToolKey, view: &EnabledView) -> Markup {
+    html! {
+        @if !view.enabled {
+            h2 { "Enable its tools" }
+            p { "This adds " code { (key.namespace) "/*" } " to the tools that the organization's policy enables. Each agent enables its own of them." }
+            form method="post" action=(address(key.organization.as_str(), key.namespace.as_str())) {
+                (viewer.csrf_field())
+                input type="hidden" name="act" value="enable";
+                button { "Enable its tools" }
+            }
+        }
+    }
+}
+
+/// Stores settings and consent, or enables the tools.
+pub(super) async fn put(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path((organization, namespace)): Path<(String, String)>,
+    form: FormFields,
+) -> Result<Response, Problem> {
+    let key = own_tool(&viewer.caller, &organization, &namespace)?;
+    let done = match form.text("act") {
+        "enable" => enable_tools(&app, &viewer, &key).await,
+        _ => save(&app, &viewer, &key, &form).await,
+    };
+    match done {
+        Ok(()) => Ok(SeeOther::to(&address(&organization, &namespace)).into_response()),
+        Err(Problem(error)) if is_of_form(error.error_type) => {
+            let status =
+                StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY);
+            let refused = Refused { config: form.text("config").to_owned(), error };
+            Ok(show(&app, &viewer, &key, Some(&refused)).await?.with_status(status).into_response())
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+/// Whether the form can be corrected.
+fn is_of_form(error_type: ErrorType) -> bool {
+    matches!(
+        error_type,
+        ErrorType::InvalidPolicy | ErrorType::InvalidRequest | ErrorType::Conflict | ErrorType::TooLarge
+    )
+}
+
+async fn save(app: &App, viewer: &Viewer, key: &ToolKey, form: &FormFields) -> Result<(), Problem> {
+    let (view, _) = app.admin().enabled(&viewer.caller, key).await?;
+    let config = match form.filled("config") {
+        None => Map::new(),
+        Some(text) => serde_json::from_str(text).map_err(|error| {
+            let message = format!("the settings are no JSON object: {error}");
+            Problem::new(
+                ErrorType::InvalidPolicy,
+                message,
+                "write them by name, like {\"unit\": \"celsius\"}",
+            )
+        })?,
+    };
+    let accept = form.is_checked("accept");
+    let consent = match view.consent {
+        ConsentState::NotNeeded => None,
+        ConsentState::Missing | ConsentState::Outdated if !accept => None,
+        _ => Some(PluginConsent { digest: form.text("digest").to_owned(), accept }),
+    };
+    let text = serde_json::to_string(&EnabledDocument { config, consent }).unwrap_or_default();
+    let precondition = match form.filled("revision") {
+        None => Precondition::Absent,
+        Some(tag) => Precondition::from_headers(Some(tag), None)?,
+    };
+    app.admin().put_enabled(viewer.actor(), key, &text, &precondition).await?;
+    Ok(())
+}
+
+/// Adds the tools to `enabled` of the policy, and keeps its other fields.
+async fn enable_tools(app: &App, viewer: &Viewer, key: &ToolKey) -> Result<(), Problem> {
+    app.admin().expect_own(&viewer.caller, &key.organization)?;
+    let document = DocumentKey::Policy(key.organization.clone());
+    let (mut policy, precondition) = match app.parts().store.document(&document).await {
+        Ok(stored) => {
+            let policy = serde_json::from_str(&stored.body).unwrap_or_else(|_| json!({}));
+            (policy, Precondition::OneOf(vec![stored.revision]))
+        }
+        Err(StoreError::NotFound { .. }) => (json!({}), Precondition::Absent),
+        Err(error) => return Err(CallError::from(error).into()),
+    };
+    add_tools(&mut policy, &format!("{}/*", key.namespace));
+    let text = policy.to_string();
+    let write = DocumentWrite { key: document, text, precondition, strict: false };
+    app.admin().put_document(viewer.actor(), write).await?;
+    Ok(())
+}
+
+fn add_tools(policy: &mut Value, tools: &str) {
+    match &mut policy["enabled"] {
+        Value::Array(enabled) if enabled.iter().any(|entry| *entry == *tools || *entry == *"*") => {}
+        Value::Array(enabled) => enabled.push(tools.into()),
+        Value::String(_) => {}
+        missing => *missing = json!([tools]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn o6_tools_are_added_once_and_the_rest_of_a_policy_stays() {
+        let mut policy = json!({"disabled": ["mail/send"], "enabled": ["files/*"]});
+        add_tools(&mut policy, "mail/*");
+        add_tools(&mut policy, "mail/*");
+        assert_eq!(policy, json!({"disabled": ["mail/send"], "enabled": ["files/*", "mail/*"]}));
+        let mut all = json!({"enabled": ["*"]});
+        add_tools(&mut all, "mail/*");
+        assert_eq!(all, json!({"enabled": ["*"]}));
+        let mut empty = json!({});
+        add_tools(&mut empty, "mail/*");
+        assert_eq!(empty, json!({"enabled": ["mail/*"]}));
+    }
+}

@@ -1,0 +1,154 @@
+//! The open sessions of agents, and one of them.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::Uri;
+use maud::{Markup, html};
+use serde::Deserialize;
+use toolgate_api::page::List;
+
+use super::elements::{
+    Filters, ROWS, empty, encoded, facts, filter, next_page, number, parameter, short, table, time,
+};
+use super::form::SeeOther;
+use super::guard::Viewer;
+use super::page::Page;
+use crate::http::documents::name;
+use crate::http::extract::Path;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use crate::identity::Access;
+use crate::sessions::Session;
+
+/// Filters of the list.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionFilters {
+    organization: Option<String>,
+    agent: Option<String>,
+    user: Option<String>,
+    /// The last session of the page before, by time and id.
+    cursor: Option<String>,
+}
+
+/// The open sessions that match, the last opened first.
+pub(super) async fn list(
+    State(app): State<App>,
+    viewer: Viewer,
+    uri: Uri,
+    Filters(filters): Filters<SessionFilters>,
+) -> Result<Page, Problem> {
+    viewer.caller.may(Access::Orchestrate)?;
+    let organization = filters.organization.as_deref().map(name).transpose()?;
+    let mut found = app.parts().sessions.filter(|session| {
+        let setup = &session.setup;
+        viewer.caller.may_use_session(&setup.id, Some((&setup.organization, &setup.agent))).is_ok()
+            && organization.as_ref().is_none_or(|wanted| *wanted == setup.organization)
+            && filters.agent.as_ref().is_none_or(|wanted| wanted == setup.agent.as_str())
+            && filters.user.as_ref().is_none_or(|wanted| Some(wanted) == setup.user.as_ref())
+            && filters.cursor.as_ref().is_none_or(|cursor| place(session) < *cursor)
+    });
+    found.sort_by_cached_key(|session| std::cmp::Reverse(place(session)));
+    let page = List::new(found, ROWS, |session| place(session));
+    let main = html! {
+        (filter_form(&viewer, &uri))
+        @if page.items.is_empty() {
+            (empty("No session is open.", "Orchestrators open them. To try one:", Some("toolgate call acme/helper arithmetic/evaluate '{\"expression\": \"6 * 7\"}' --keep")))
+        } @else {
+            (rows(&page.items))
+        }
+        (next_page(&uri, page.next_cursor.as_deref()))
+    };
+    Ok(Page::new("Sessions", main))
+}
+
+/// Orders sessions by the time of their beginning, and by id where that is the same.
+fn place(session: &Session) -> String {
+    format!("{:016}-{}", session.setup.created_ms, session.setup.id)
+}
+
+fn filter_form(viewer: &Viewer, uri: &Uri) -> Markup {
+    let value = |name: &str| parameter(uri, name);
+    html! {
+        form.filters method="get" action="/console/sessions" role="search" aria-label="Filter sessions" {
+            @if viewer.caller.organization.is_none() {
+                (filter("organization", "Organization", value("organization").as_deref()))
+            }
+            (filter("agent", "Agent", value("agent").as_deref()))
+            (filter("user", "User", value("user").as_deref()))
+            button { "Filter" }
+            a.button href="/console/sessions" { "Reset" }
+        }
+    }
+}
+
+fn rows(sessions: &[Arc<Session>]) -> Markup {
+    let rows = html! {
+        @for session in sessions {
+            @let setup = &session.setup;
+            tr {
+                th scope="row" { a href=(address(&setup.id)) { (time(setup.created_ms)) } }
+                td { (setup.organization) "/" (setup.agent) }
+                td { @if let Some(user) = &setup.user { (short(user)) } }
+                td { @if let Some(channel) = &setup.channel { (short(channel)) } }
+                td.number { (number(session.state.rounds())) }
+                td { (time(session.last_used_ms())) }
+            }
+        }
+    };
+    table("Sessions", &["Opened", "Agent", "User", "Channel", "Rounds", "Last used"], &rows)
+}
+
+fn address(id: &str) -> String {
+    format!("/console/sessions/{}", encoded(id))
+}
+
+/// One session.
+pub(super) async fn page(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(id): Path<String>,
+) -> Result<Page, Problem> {
+    let session = app.session_of(&viewer.caller, &id).await?;
+    let setup = &session.setup;
+    let (disabled, broken) = session.state.unavailable_tools();
+    let mut pairs = vec![
+        ("Session", html! { code { (short(&setup.id)) } }),
+        ("Agent", html! { (setup.organization) "/" (setup.agent) }),
+        ("Opened", html! { (time(setup.created_ms)) " by token " code { (short(&setup.principal)) } }),
+        ("Last used", time(session.last_used_ms())),
+        ("Rounds", html! { (number(session.state.rounds())) }),
+    ];
+    let texts = [("User", &setup.user), ("Conversation", &setup.conversation), ("Channel", &setup.channel)];
+    let known = texts.into_iter().filter_map(|(term, text)| Some((term, text.as_deref()?)));
+    pairs.extend(known.map(|(term, text)| (term, html! { (short(text)) })));
+    let main = html! {
+        (facts(&pairs))
+        @if viewer.may(Access::Audit) { p { a href=(format!("/console/calls?session={}", encoded(&id))) { "See its calls" } } }
+        @if !disabled.is_empty() || !broken.is_empty() {
+            h2 { "Tools that it has no more" }
+            ul {
+                @for tool in disabled.iter().take(ROWS as usize) { li { code { (short(tool)) } " was disabled." } }
+                @for (tool, reason) in broken.iter().take(ROWS as usize) { li { code { (short(tool)) } " failed too often: " (short(reason)) } }
+            }
+        }
+        form method="post" action=(format!("{}/end", address(&id))) {
+            (viewer.csrf_field())
+            button.danger data-confirm="End the session, and remove its files?" { "End the session" }
+        }
+        p.quiet { "Its running calls are cancelled, and its files removed." }
+    };
+    Ok(Page::new("Session", main))
+}
+
+/// Ends a session.
+pub(super) async fn end(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(id): Path<String>,
+) -> Result<SeeOther, Problem> {
+    let session = app.session_of(&viewer.caller, &id).await?;
+    app.admin().end_session(viewer.actor(), &session).await?;
+    Ok(SeeOther::to("/console/sessions"))
+}

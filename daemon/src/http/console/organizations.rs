@@ -1,0 +1,290 @@
+//! Organizations with their agents, plugins and credentials, and one agent with its document.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::Uri;
+use maud::{Markup, html};
+use serde_json::value::RawValue;
+use toolgate_api::credential::CredentialView;
+use toolgate_api::document::DocumentWarning;
+use toolgate_api::error::CallError;
+use toolgate_api::name::Name;
+use toolgate_api::page::List;
+use toolgate_api::plugin::PluginView;
+
+use super::elements::{
+    Filters, LIST_BYTES, PAGE_BYTES, ROWS, badge, digest, empty, json, next_page, short, table, time, time_or,
+};
+use super::guard::Viewer;
+use super::page::Page;
+use super::plugins::state_badge;
+use crate::documents::{DocumentKey, RuleKey};
+use crate::http::documents::{name, own_organization, stored_warnings};
+use crate::http::extract::{Authenticated, Path, Query};
+use crate::http::paging;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use crate::http::{credentials, owned_plugins};
+use crate::identity::Access;
+use crate::store::StoreError;
+
+/// A page of the names of the organizations that the viewer may see.
+pub(super) fn names(app: &App, viewer: &Viewer, cursor: Option<&str>) -> Result<List<Name>, Problem> {
+    viewer.caller.may(Access::Own)?;
+    let snapshot = app.parts().registry.snapshot();
+    let mut names = snapshot.organizations(viewer.caller.organization.as_ref());
+    names.retain(|name| name.as_str() > cursor.unwrap_or(""));
+    Ok(List::new(names, ROWS, ToString::to_string))
+}
+
+/// Links to a page of each organization.
+pub(super) fn links(names: &[Name], prefix: &str) -> Markup {
+    if names.is_empty() {
+        return no_organization();
+    }
+    html! { ul { @for name in names { li { a href=(format!("{prefix}{name}")) { (name) } } } } }
+}
+
+fn no_organization() -> Markup {
+    empty(
+        "There is no organization yet.",
+        "Create one:",
+        Some("toolgate org put acme --enabled 'arithmetic/*'"),
+    )
+}
+
+/// The organizations.
+pub(super) async fn index(
+    State(app): State<App>,
+    viewer: Viewer,
+    uri: Uri,
+    Filters(page): Filters<paging::Page>,
+) -> Result<Page, Problem> {
+    let found = names(&app, &viewer, page.cursor.as_deref())?;
+    let snapshot = app.parts().registry.snapshot();
+    let rows = html! {
+        @for name in &found.items {
+            tr {
+                th scope="row" { a href=(format!("/console/organizations/{name}")) { (name) } }
+                td.number { (snapshot.agents(name).len()) }
+                td { a href=(format!("/console/explain/{name}")) { "explain" } }
+                td { a href=(format!("/console/catalogue?org={name}")) { "catalogue" } }
+                td { a href=(format!("/console/calls?organization={name}")) { "calls" } }
+            }
+        }
+    };
+    let main = html! {
+        @if found.items.is_empty() { (no_organization()) }
+        @else { (table("Organizations", &["Organization", "Agents", "Tools of agents", "Plugins", "Calls"], &rows)) }
+        (next_page(&uri, found.next_cursor.as_deref()))
+    };
+    Ok(Page::new("Organizations", main))
+}
+
+/// One organization.
+pub(super) async fn page(
+    State(app): State<App>,
+    viewer: Viewer,
+    uri: Uri,
+    Path(organization): Path<String>,
+    Filters(page): Filters<paging::Page>,
+) -> Result<Page, Problem> {
+    let organization = own_organization(&app, &viewer.caller, &organization)?;
+    let agents = agents(&app, &organization, page.cursor.as_deref());
+    let about = document(&app, &DocumentKey::Organization(organization.clone())).await?;
+    let policy = document(&app, &DocumentKey::Policy(organization.clone())).await?;
+    let (credentials, plugins) = own_things(&app, &viewer, &organization).await?;
+    let main = html! {
+        (links_of(&organization))
+        section aria-labelledby="agents" {
+            h2 id="agents" { "Agents" }
+            (agents_table(&organization, &agents.items))
+            (next_page(&uri, agents.next_cursor.as_deref()))
+        }
+        section aria-labelledby="policy" {
+            h2 id="policy" { "Policy" }
+            (document_block(policy.as_deref(), &format!("toolgate org put {organization} --enabled 'arithmetic/*'")))
+        }
+        section aria-labelledby="plugins" { h2 id="plugins" { "Own plugins" } (plugins_table(&organization, &plugins)) }
+        section aria-labelledby="credentials" {
+            h2 id="credentials" { "Credentials" }
+            (credentials_table(&organization, &credentials))
+        }
+        section aria-labelledby="document" { h2 id="document" { "Document" } (document_block(about.as_deref(), "")) }
+    };
+    Ok(Page::new(organization.to_string(), main))
+}
+
+/// The first credentials and own plugins of an organization.
+async fn own_things(
+    app: &App,
+    viewer: &Viewer,
+    organization: &Name,
+) -> Result<(List<CredentialView>, List<PluginView>), Problem> {
+    let first = || Query(paging::Page { cursor: None, limit: Some(ROWS) });
+    let caller = || Authenticated(Arc::clone(&viewer.caller));
+    let path = || Path(organization.to_string());
+    let credentials = credentials::list(State(app.clone()), caller(), path(), first()).await?.0;
+    let plugins = owned_plugins::list(State(app.clone()), caller(), path(), first()).await?.0;
+    Ok((credentials, plugins))
+}
+
+fn agents(app: &App, organization: &Name, cursor: Option<&str>) -> List<Name> {
+    let mut names = app.parts().registry.snapshot().agents(organization);
+    names.retain(|name| name.as_str() > cursor.unwrap_or(""));
+    List::new(names, ROWS, ToString::to_string)
+}
+
+/// The text of a stored document; none where there is no such document.
+async fn document(app: &App, key: &DocumentKey) -> Result<Option<String>, Problem> {
+    match app.parts().store.document(key).await {
+        Ok(document) => Ok(Some(document.body)),
+        Err(StoreError::NotFound { .. }) => Ok(None),
+        Err(error) => Err(CallError::from(error).into()),
+    }
+}
+
+fn document_block(text: Option<&str>, command: &str) -> Markup {
+    match text.map(|text| (text, serde_json::from_str::<&RawValue>(text))) {
+        Some((_, Ok(value))) => json(value, PAGE_BYTES),
+        Some((text, Err(_))) => super::elements::block(text, PAGE_BYTES),
+        None => empty("There is none yet.", "Create one:", Some(command)),
+    }
+}
+
+fn links_of(organization: &Name) -> Markup {
+    html! {
+        ul.links {
+            li { a href=(format!("/console/explain/{organization}")) { "Explain its agents" } }
+            li { a href=(format!("/console/catalogue?org={organization}")) { "Catalogue" } }
+            li { a href=(format!("/console/calls?organization={organization}")) { "Calls" } }
+            li { a href=(format!("/console/sessions?organization={organization}")) { "Sessions" } }
+            li { a href=(format!("/console/audit?organization={organization}&kind=admin")) { "Administrative acts" } }
+            li { a href="/console/tokens" { "Tokens" } }
+        }
+    }
+}
+
+fn agents_table(organization: &Name, agents: &[Name]) -> Markup {
+    let rows = html! {
+        @for agent in agents {
+            tr {
+                th scope="row" { a href=(format!("/console/organizations/{organization}/agents/{agent}")) { (agent) } }
+                td { a href=(format!("/console/explain/{organization}/{agent}")) { "explain" } }
+                td { a href=(format!("/console/calls?organization={organization}&agent={agent}")) { "calls" } }
+            }
+        }
+    };
+    match agents {
+        [] => empty(
+            "There are no agents here.",
+            "Create one:",
+            Some(&format!("toolgate agent put {organization}/helper --enabled 'arithmetic/*'")),
+        ),
+        _ => table("Agents", &["Agent", "Its tools", "Its calls"], &rows),
+    }
+}
+
+fn plugins_table(organization: &Name, plugins: &List<PluginView>) -> Markup {
+    let rows = html! {
+        @for plugin in &plugins.items {
+            tr {
+                th scope="row" { (short(&plugin.namespace)) }
+                td { (short(&plugin.version)) }
+                td { (digest(&plugin.digest)) }
+                td { (state_badge(plugin.state)) @if let Some(reason) = &plugin.reason { " " (short(reason)) } }
+                td.number { (plugin.tools.len()) }
+            }
+        }
+    };
+    html! {
+        @if plugins.items.is_empty() {
+            (empty(
+                "The organization has loaded no plugins of its own.",
+                "Where the platform's policy allows it:",
+                Some(&format!("toolgate plugin load FILE.wasm --organization {organization}")),
+            ))
+        } @else {
+            (table("Own plugins", &["Plugin", "Version", "Digest", "State", "Tools"], &rows))
+            (cut(plugins.next_cursor.is_some(), &format!("toolgate plugin list --organization {organization}")))
+        }
+    }
+}
+
+/// Secrets are write-only: neither the view nor the page has them.
+fn credentials_table(organization: &Name, credentials: &List<CredentialView>) -> Markup {
+    let rows = html! {
+        @for credential in &credentials.items {
+            tr {
+                th scope="row" { (short(&credential.name)) }
+                td { (short(&credential.provider)) }
+                td { (badge(if credential.state == "connected" { "good" } else { "warn" }, &credential.state)) }
+                td { @match &credential.user { Some(user) => (short(user)), None => "organization" } }
+                td { (time(credential.changed_ms)) }
+                td { (time_or(credential.last_used_ms, "never")) }
+            }
+        }
+    };
+    html! {
+        @if credentials.items.is_empty() {
+            (empty(
+                "There are no credentials.",
+                "Store one, whose secret no page and no plugin sees:",
+                Some(&format!("toolgate credential put {organization}/NAME --provider PROVIDER --kind bearer --to https://HOST/ --secret-file FILE")),
+            ))
+        } @else {
+            (table("Credentials", &["Credential", "Provider", "State", "Owner", "Changed", "Last used"], &rows))
+            (cut(credentials.next_cursor.is_some(), &format!("toolgate credential list {organization}")))
+        }
+    }
+}
+
+fn cut(has_more: bool, command: &str) -> Markup {
+    html! { @if has_more { p.quiet { "These are the first. See all with " code { (command) } "." } } }
+}
+
+/// One agent.
+pub(super) async fn agent(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path((organization, agent)): Path<(String, String)>,
+) -> Result<Page, Problem> {
+    let (organization, agent) = (name(&organization)?, name(&agent)?);
+    viewer.caller.may_own(&organization)?;
+    let stored = app.parts().store.document(&DocumentKey::agent(&organization, &agent)).await;
+    let text = stored.map_err(CallError::from)?.body;
+    let warnings =
+        stored_warnings(&app, RuleKey::Agent(organization.clone(), agent.clone())).await?.0.warnings;
+    let query = format!("organization={organization}&agent={agent}");
+    let main = html! {
+        ul.links {
+            li { a href=(format!("/console/explain/{organization}/{agent}")) { "Explain its tools" } }
+            li { a href=(format!("/console/calls?{query}")) { "Its calls" } }
+            li { a href=(format!("/console/sessions?{query}")) { "Its sessions" } }
+            li { a href=(format!("/console/audit?organization={organization}&kind=admin&action=agent.put")) { "Changes of agents" } }
+            li { a href=(format!("/console/organizations/{organization}")) { "Its organization" } }
+        }
+        @if !warnings.is_empty() { h2 { "Warnings" } (warnings_list(&warnings)) }
+        h2 { "Document" }
+        (document_block(Some(&text), ""))
+        p.quiet { "Change it with " code { "toolgate agent put " (organization) "/" (agent) } "." }
+    };
+    Ok(Page::new(format!("{organization}/{agent}"), main))
+}
+
+/// Warnings with their places in a document.
+pub(super) fn warnings_list(warnings: &[DocumentWarning]) -> Markup {
+    html! {
+        ul {
+            @for warning in warnings.iter().take(ROWS as usize) {
+                li {
+                    (badge("warn", &warning.code)) " "
+                    @if !warning.path.is_empty() { code { (short(&warning.path)) } ": " }
+                    (super::text::cut(&warning.message, LIST_BYTES))
+                    @if let Some(nearest) = &warning.nearest { " Did you mean " code { (short(nearest)) } "?" }
+                }
+            }
+        }
+    }
+}

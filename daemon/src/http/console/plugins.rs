@@ -1,0 +1,308 @@
+//! Plugins of the platform: versions, signatures, differences that wait for consent; approve, roll back, disable, enable.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::Uri;
+use maud::{Markup, html};
+use toolgate_api::name::Namespace;
+use toolgate_api::plugin::{
+    CanaryView, PluginApproval, PluginLoaded, PluginSource, PluginState, PluginView, SignerView, ToolView,
+    VersionDifference, VersionView,
+};
+
+use super::elements::{
+    Filters, LIST_BYTES, ROWS, badge, block, digest, empty, encoded, facts, next_page, number, short, table,
+    time_or,
+};
+use super::form::{FormFields, SeeOther};
+use super::guard::Viewer;
+use super::organizations::warnings_list;
+use super::page::Page;
+use crate::http::extract::{Authenticated, Path, Query};
+use crate::http::paging;
+use crate::http::plugins::{self as api, parse_namespace};
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use crate::identity::Access;
+
+/// The loaded plugins.
+pub(super) async fn list(
+    State(app): State<App>,
+    viewer: Viewer,
+    uri: Uri,
+    Filters(page): Filters<paging::Page>,
+) -> Result<Page, Problem> {
+    viewer.caller.may(Access::Operate)?;
+    let page = paging::Page { limit: Some(ROWS), ..page };
+    let found = api::list(State(app), Authenticated(Arc::clone(&viewer.caller)), Query(page)).await?.0;
+    let rows = html! {
+        @for plugin in &found.items {
+            tr {
+                th scope="row" { a href=(address(&plugin.namespace)) { (short(&plugin.namespace)) } }
+                td { (short(&plugin.version)) }
+                td { (digest(&plugin.digest)) }
+                td {
+                    (state_badge(plugin.state))
+                    @if waiting(plugin).is_some() { " " (badge("warn", "a version waits for consent")) }
+                }
+                td { (signer(plugin.signed_by.as_ref(), plugin.built_in)) }
+                td.number { (plugin.tools.len()) }
+            }
+        }
+    };
+    let main = html! {
+        @if found.items.is_empty() { (none()) }
+        @else { (table("Plugins", &["Plugin", "Version", "Digest", "State", "Signed by", "Tools"], &rows)) }
+        (next_page(&uri, found.next_cursor.as_deref()))
+    };
+    Ok(Page::new("Plugins", main))
+}
+
+fn none() -> Markup {
+    empty("No plugin is loaded.", "Load one:", Some("toolgate plugin load FILE.wasm"))
+}
+
+fn address(namespace: &str) -> String {
+    format!("/console/plugins/{}", encoded(namespace))
+}
+
+/// The state of a version in a word.
+pub(super) fn state_badge(state: PluginState) -> Markup {
+    let (tone, word) = match state {
+        PluginState::Compiling => ("warn", "compiling"),
+        PluginState::Active => ("good", "active"),
+        PluginState::Canary => ("warn", "canary"),
+        PluginState::Quarantined => ("warn", "waits for consent"),
+        PluginState::Failed => ("bad", "failed"),
+        PluginState::Disabled => ("", "disabled"),
+    };
+    badge(tone, word)
+}
+
+fn signer(signer: Option<&SignerView>, built_in: bool) -> Markup {
+    html! {
+        @match signer {
+            Some(signer) => { (short(&signer.publisher)) " " code title=(short(&signer.public_key)) { (short(&signer.key)) } },
+            None if built_in => "part of the daemon",
+            None => "no signature",
+        }
+    }
+}
+
+/// The version that waits for consent.
+fn waiting(plugin: &PluginView) -> Option<&VersionView> {
+    plugin.versions.iter().find(|version| version.state == PluginState::Quarantined)
+}
+
+/// One plugin.
+pub(super) async fn page(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(namespace): Path<String>,
+) -> Result<Page, Problem> {
+    viewer.caller.may(Access::Operate)?;
+    let caller = Authenticated(Arc::clone(&viewer.caller));
+    let PluginLoaded { plugin, warnings } = api::get(State(app), caller, Path(namespace)).await?.0;
+    let main = html! {
+        (about(&plugin))
+        @if let Some(version) = waiting(&plugin) { (consent(&viewer, &plugin, version)) }
+        @if !warnings.is_empty() { h2 { "Warnings" } (warnings_list(&warnings)) }
+        section aria-labelledby="versions" { h2 id="versions" { "Versions" } (versions(&plugin)) (changes(&viewer, &plugin)) }
+        section aria-labelledby="capabilities" {
+            h2 id="capabilities" { "Capabilities that it requests" }
+            (block(&serde_json::to_string_pretty(&plugin.capabilities).unwrap_or_default(), LIST_BYTES))
+        }
+        section aria-labelledby="tools" { h2 id="tools" { "Tools" } (tools(&plugin.tools)) }
+    };
+    Ok(Page::new(plugin.namespace.clone(), main))
+}
+
+fn about(plugin: &PluginView) -> Markup {
+    let mut pairs = vec![
+        (
+            "State",
+            html! { (state_badge(plugin.state)) @if let Some(reason) = &plugin.reason { " " (short(reason)) } },
+        ),
+        ("Version", html! { (short(&plugin.version)) ", " (digest(&plugin.digest)) }),
+        ("Signed by", signer(plugin.signed_by.as_ref(), plugin.built_in)),
+    ];
+    let texts =
+        [("Publisher", &plugin.publisher), ("Category", &plugin.category), ("Purpose", &plugin.purpose)];
+    let known = texts.into_iter().filter_map(|(term, text)| Some((term, text.as_deref()?)));
+    pairs.extend(known.map(|(term, text)| (term, html! { (short(text)) })));
+    facts(&pairs)
+}
+
+fn consent(viewer: &Viewer, plugin: &PluginView, version: &VersionView) -> Markup {
+    html! {
+        section aria-labelledby="consent" {
+            h2 id="consent" { "Version " (short(&version.version)) " waits for consent" }
+            (facts(&[("Digest", digest(&version.digest)), ("Signed by", signer(version.signed_by.as_ref(), false))]))
+            (differences(&version.diff))
+            form method="post" action=(format!("{}/approve", address(&plugin.namespace))) {
+                (viewer.csrf_field())
+                input type="hidden" name="digest" value=(version.digest);
+                label.choice {
+                    input type="checkbox" name="keep_grant";
+                    "Keep the grant, although the version may ask for other capabilities or limits"
+                }
+                button { "Approve this version" }
+            }
+        }
+    }
+}
+
+/// What changed, as it was and as it is.
+fn differences(differences: &[VersionDifference]) -> Markup {
+    let rows = html! {
+        @for difference in differences.iter().take(ROWS as usize) {
+            tr {
+                th scope="row" { @match &difference.tool { Some(tool) => (short(tool)), None => "the plugin" } }
+                td { (short(&difference.field)) }
+                td { (value(difference.before.as_deref(), "new")) }
+                td { (value(difference.after.as_deref(), "gone")) }
+            }
+        }
+    };
+    html! {
+        @if differences.is_empty() { p { "Nothing that a person should see differs from the serving version." } }
+        @else { (table("Differences", &["Tool", "What", "Before", "After"], &rows)) }
+        @if differences.len() > ROWS as usize {
+            p.quiet { (number(differences.len() as u64)) " differences in all. See the rest with " code { "toolgate plugin show" } "." }
+        }
+    }
+}
+
+fn value(text: Option<&str>, word: &str) -> Markup {
+    match text {
+        Some(text) => html! { (super::text::cut(text, LIST_BYTES)) },
+        None => html! { em { (word) } },
+    }
+}
+
+fn versions(plugin: &PluginView) -> Markup {
+    let rows = html! {
+        @for version in plugin.versions.iter().take(ROWS as usize) {
+            tr {
+                th scope="row" { (short(&version.version)) }
+                td { (digest(&version.digest)) }
+                td { (state_badge(version.state)) @if let Some(reason) = &version.reason { " " (short(reason)) } @if let Some(canary) = &version.canary { (share(canary)) } }
+                td { (time_or(version.loaded_ms, "")) }
+                td { (source(version.source.as_ref())) }
+                td { (signer(version.signed_by.as_ref(), plugin.built_in && version.digest == plugin.digest)) }
+            }
+        }
+    };
+    table("Versions", &["Version", "Digest", "State", "Loaded", "From", "Signed by"], &rows)
+}
+
+fn share(canary: &CanaryView) -> Markup {
+    html! {
+        " " (canary.percent) " % of the calls: " (number(canary.failures)) " of " (number(canary.calls)) " failed; of the rest, "
+        (number(canary.serving_failures)) " of " (number(canary.serving_calls))
+    }
+}
+
+fn source(source: Option<&PluginSource>) -> Markup {
+    match source {
+        None => html! {},
+        Some(PluginSource::Upload) => html! { "upload" },
+        Some(PluginSource::Folder) => html! { "folder" },
+        Some(PluginSource::Registry { reference, digest: manifest }) => {
+            html! { (short(reference)) " " (digest(manifest)) }
+        }
+    }
+}
+
+fn changes(viewer: &Viewer, plugin: &PluginView) -> Markup {
+    let address = address(&plugin.namespace);
+    let button = |act: &str, question: &str, word: &str| {
+        html! {
+            form method="post" action=(format!("{address}/{act}")) {
+                (viewer.csrf_field())
+                button.danger data-confirm=(question) { (word) }
+            }
+        }
+    };
+    html! {
+        @if plugin.versions.len() > 1 {
+            (button("rollback", "Roll back to the version before?", "Roll back to the version before"))
+        }
+        @match plugin.state {
+            PluginState::Disabled => (button("enable", "Enable the plugin for every agent?", "Enable")),
+            PluginState::Active | PluginState::Canary => (button("disable", "Disable the plugin for every agent?", "Disable")),
+            _ => {},
+        }
+    }
+}
+
+fn tools(tools: &[ToolView]) -> Markup {
+    let rows = html! {
+        @for tool in tools.iter().take(ROWS as usize) {
+            tr {
+                th scope="row" { code { (short(&tool.name)) } }
+                td { (short(&tool.description)) }
+                td { @if tool.read_only { "reads" } @else { "may change things" } }
+            }
+        }
+    };
+    html! {
+        (table("Tools", &["Tool", "Description", "Effect"], &rows))
+        @if tools.len() > ROWS as usize { p.quiet { (number(tools.len() as u64)) " tools in all." } }
+    }
+}
+
+/// Serves the version that waits, if it is the one that was shown.
+pub(super) async fn approve(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(namespace): Path<String>,
+    form: FormFields,
+) -> Result<SeeOther, Problem> {
+    let namespace = parse_namespace(&namespace)?;
+    let approval =
+        PluginApproval { digest: form.text("digest").to_owned(), keep_grant: form.is_checked("keep_grant") };
+    app.admin().approve_plugin(viewer.actor(), &namespace, &approval).await?;
+    Ok(back(&namespace))
+}
+
+/// Serves the version before.
+pub(super) async fn rollback(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(namespace): Path<String>,
+) -> Result<SeeOther, Problem> {
+    let namespace = parse_namespace(&namespace)?;
+    app.admin().roll_back_plugin(viewer.actor(), &namespace).await?;
+    Ok(back(&namespace))
+}
+
+/// Takes the plugin's tools from every agent.
+pub(super) async fn disable(
+    app: State<App>,
+    viewer: Viewer,
+    path: Path<String>,
+) -> Result<SeeOther, Problem> {
+    switch(app, viewer, path, true).await
+}
+
+/// Gives the plugin's tools back.
+pub(super) async fn enable(app: State<App>, viewer: Viewer, path: Path<String>) -> Result<SeeOther, Problem> {
+    switch(app, viewer, path, false).await
+}
+
+async fn switch(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(namespace): Path<String>,
+    disabled: bool,
+) -> Result<SeeOther, Problem> {
+    let namespace = parse_namespace(&namespace)?;
+    app.admin().switch_plugin(viewer.actor(), &namespace, disabled).await?;
+    Ok(back(&namespace))
+}
+
+fn back(namespace: &Namespace) -> SeeOther {
+    SeeOther::to(&address(namespace.as_str()))
+}

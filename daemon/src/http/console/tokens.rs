@@ -1,0 +1,153 @@
+//! Tokens: listed, created and revoked. The text of a token is on the page that creates it, and on no other.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::Uri;
+use maud::{Markup, html};
+use toolgate_api::name::Name;
+use toolgate_api::token::{Role, TokenView};
+
+use super::elements::{Filters, ROWS, encoded, next_page, short, table, time, time_or};
+use super::form::{FormFields, SeeOther};
+use super::guard::Viewer;
+use super::organizations::warnings_list;
+use super::page::Page;
+use crate::clock::now_ms;
+use crate::documents::warning_view;
+use crate::http::documents::name;
+use crate::http::extract::{Authenticated, Path, Query};
+use crate::http::paging;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use crate::http::tokens::{self as api, network, role};
+use crate::identity::{Access, NewToken};
+
+const DAY_MS: u64 = 86_400_000;
+
+/// The tokens that the viewer may see, with the form of a new one.
+pub(super) async fn list(
+    State(app): State<App>,
+    viewer: Viewer,
+    uri: Uri,
+    Filters(page): Filters<paging::Page>,
+) -> Result<Page, Problem> {
+    let page = paging::Page { limit: Some(ROWS), ..page };
+    let found = api::list(State(app), Authenticated(Arc::clone(&viewer.caller)), Query(page)).await?.0;
+    let rows = html! { @for token in &found.items { (row(&viewer, token)) } };
+    let headings = ["Token", "Role", "Organization", "Label", "Created", "Last used", "Ends", "Revoke"];
+    let main = html! {
+        (table("Tokens", &headings, &rows))
+        (next_page(&uri, found.next_cursor.as_deref()))
+        section aria-labelledby="new" { h2 id="new" { "New token" } (creation(&viewer)) }
+    };
+    Ok(Page::new("Tokens", main))
+}
+
+fn row(viewer: &Viewer, token: &TokenView) -> Markup {
+    let is_own = *token.id == *viewer.caller.token_id;
+    let question = if is_own {
+        "Revoke your own token? The console signs you out."
+    } else {
+        "Revoke the token for ever?"
+    };
+    html! {
+        tr {
+            th scope="row" { code { (short(&token.id)) } @if is_own { " (yours)" } }
+            td { (token.role.as_str()) @for agent in token.agents.iter().flatten().take(10) { " " code { (short(agent)) } } }
+            td { @match &token.organization { Some(name) => (short(name)), None => "platform" } }
+            td { (short(&token.label)) }
+            td { (time(token.created_ms)) }
+            td { (time_or(token.last_used_ms, "never")) }
+            td { (time_or(token.expires_at, "never")) }
+            td {
+                form method="post" action=(format!("/console/tokens/{}/revoke", encoded(&token.id))) {
+                    (viewer.csrf_field())
+                    button.plain aria-label=(format!("Revoke token {}", short(&token.id))) data-confirm=(question) { "Revoke" }
+                }
+            }
+        }
+    }
+}
+
+fn creation(viewer: &Viewer) -> Markup {
+    let roles = Role::ALL.into_iter().filter(|role| *role != Role::Operator || viewer.may(Access::Operate));
+    html! {
+        form.stack method="post" action="/console/tokens" {
+            (viewer.csrf_field())
+            label for="role" { "Role" }
+            select id="role" name="role" required {
+                @for role in roles { option value=(role.as_str()) selected[role == Role::Orchestrator] { (role.as_str()) } }
+            }
+            @match &viewer.caller.organization {
+                Some(own) => { input type="hidden" name="organization" value=(own); }
+                None => {
+                    label for="organization" { "Organization" }
+                    input id="organization" name="organization" autocomplete="off" aria-describedby="organization-hint";
+                    p.hint id="organization-hint" { "Empty for an operator, and for an auditor of the whole platform." }
+                }
+            }
+            label for="agents" { "Agents" }
+            input id="agents" name="agents" autocomplete="off" aria-describedby="agents-hint";
+            p.hint id="agents-hint" { "Names with spaces between them. Empty for all agents; role agent needs one." }
+            label for="label" { "Label" }
+            input id="label" name="label" maxlength="200" autocomplete="off";
+            label for="days" { "Days until it ends" }
+            input id="days" name="days" type="number" min="1" max="36500" aria-describedby="days-hint";
+            p.hint id="days-hint" { "Empty for a token that does not end." }
+            label for="addresses" { "Networks" }
+            input id="addresses" name="addresses" autocomplete="off" aria-describedby="addresses-hint";
+            p.hint id="addresses-hint" { "Such as 10.1.0.0/16, with spaces between them. Empty for every one." }
+            button { "Create the token" }
+        }
+    }
+}
+
+/// Creates a token, and shows its text this once.
+pub(super) async fn create(
+    State(app): State<App>,
+    viewer: Viewer,
+    form: FormFields,
+) -> Result<Page, Problem> {
+    let wanted = wanted(&form)?;
+    let (made, warnings) = app.admin().create_token(viewer.actor(), wanted).await?;
+    let warnings: Vec<_> = warnings.into_iter().map(warning_view).collect();
+    let main = html! {
+        div.notice role="status" {
+            p { strong { "Copy the token now. It is not shown again." } }
+            pre tabindex="0" { code { (made.secret.text()) } }
+        }
+        @if !warnings.is_empty() { (warnings_list(&warnings)) }
+        p { "Its id, by which it is revoked, is " code { (short(&made.summary.id)) } "." }
+        p { a.button href="/console/tokens" { "All tokens" } }
+    };
+    Ok(Page::new("New token", main))
+}
+
+fn wanted(form: &FormFields) -> Result<NewToken, Problem> {
+    let words = |field: &str| {
+        form.filled(field).map(|text| text.split([' ', ',', '\n']).filter(|word| !word.is_empty()))
+    };
+    let agents =
+        words("agents").map(|names| names.map(name).collect::<Result<Vec<Name>, _>>()).transpose()?;
+    let addresses = words("addresses").map(|texts| texts.map(network).collect()).transpose()?;
+    let days = form.number("days")?;
+    Ok(NewToken {
+        role: role(form.text("role"))?,
+        organization: form.filled("organization").map(name).transpose()?,
+        agents,
+        label: form.text("label").trim().to_owned(),
+        expires_ms: days.map(|days| now_ms().saturating_add(days.saturating_mul(DAY_MS))),
+        addresses,
+    })
+}
+
+/// Revokes a token.
+pub(super) async fn revoke(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(id): Path<String>,
+) -> Result<SeeOther, Problem> {
+    app.admin().revoke_token(viewer.actor(), &id).await?;
+    Ok(SeeOther::to("/console/tokens"))
+}
