@@ -46,7 +46,7 @@ impl Fixture {
 
     fn tenant(&mut self) -> Tenant {
         self.made += 1;
-        Tenant::make(&self.operator, &format!("c{}", self.made))
+        Tenant::make(&self.operator, &format!("tenant{}", self.made))
     }
 }
 

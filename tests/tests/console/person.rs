@@ -132,17 +132,27 @@ impl Form {
         let head = tags.next().unwrap_or_default();
         let mut form = Self { action: attribute(head, "action").unwrap_or_default(), fields: Vec::new() };
         let mut buttons = Vec::new();
-        for tag in tags {
-            let Some(name) = attribute(tag, "name") else { continue };
+        let mut select = String::new();
+        for tag in tags.filter(|tag| !tag.starts_with("/option")) {
             let value = attribute(tag, "value").unwrap_or_default();
-            if tag.starts_with("button") {
-                buttons.push((name, value));
-            } else if tag.starts_with("input") && is_sent(tag) {
-                form.fields.push((name, value));
-            } else if tag.starts_with("textarea") {
-                let inner = tag.split_once('>').map_or("", |(_, inner)| inner);
-                // HTML drops the first line break of a text area.
-                form.fields.push((name, unescape(inner.strip_prefix('\n').unwrap_or(inner))));
+            if tag.starts_with("option") && !select.is_empty() {
+                if form.field(&select).is_none() || is_marked(tag, "selected") {
+                    form = form.with(&select, &value);
+                }
+                continue;
+            }
+            select.clear();
+            let Some(name) = attribute(tag, "name") else { continue };
+            match tag.split([' ', '>']).next() {
+                Some("button") => buttons.push((name, value)),
+                Some("input") if is_sent(tag) => form.fields.push((name, value)),
+                Some("select") => select = name,
+                Some("textarea") => {
+                    let inner = tag.split_once('>').map_or("", |(_, inner)| inner);
+                    // HTML drops the first line break of a text area.
+                    form.fields.push((name, unescape(inner.strip_prefix('\n').unwrap_or(inner))));
+                }
+                _ => {}
             }
         }
         (form, buttons)
@@ -172,10 +182,15 @@ impl Form {
 
 /// Whether a browser sends this field although nobody touched it.
 fn is_sent(tag: &str) -> bool {
+    let kind = attribute(tag, "type");
+    let is_choice = matches!(kind.as_deref(), Some("checkbox" | "radio"));
+    kind.as_deref() != Some("submit") && (!is_choice || is_marked(tag, "checked"))
+}
+
+/// Whether a tag has an attribute without a value.
+fn is_marked(tag: &str, name: &str) -> bool {
     let head = tag.split('>').next().unwrap_or_default();
-    let is_choice = matches!(attribute(head, "type").as_deref(), Some("checkbox" | "radio"));
-    let is_checked = head.split_whitespace().any(|word| word == "checked");
-    attribute(head, "type").as_deref() != Some("submit") && (!is_choice || is_checked)
+    head.split_whitespace().any(|word| word == name)
 }
 
 /// An attribute of a tag, in double quotes.
@@ -187,7 +202,8 @@ fn attribute(tag: &str, name: &str) -> Option<String> {
 
 /// The values of an attribute in a page.
 pub fn attributes(page: &str, name: &str) -> Vec<String> {
-    let starts = page.split(&format!(" {name}=\"")).skip(1);
+    let start = format!(" {name}=\"");
+    let starts = page.split(start.as_str()).skip(1);
     starts.filter_map(|rest| rest.split('"').next()).map(unescape).collect()
 }
 
