@@ -188,6 +188,26 @@ impl Store {
         Ok(u64::try_from(pending).unwrap_or(0))
     }
 
+    /// Counts the approvals that can be decided, of one organization or of all, up to `most`.
+    pub async fn count_open_approvals(
+        &self,
+        organization: Option<&Name>,
+        now_ms: u64,
+        most: u64,
+    ) -> Result<u64, StoreError> {
+        let open: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM (SELECT 1 FROM approvals WHERE state = $1 AND ($2 = '' OR organization = $2) \
+             AND expires_ms > $3 LIMIT $4)",
+        )
+        .bind(ApprovalState::Pending.as_str())
+        .bind(organization.map_or("", Name::as_str))
+        .bind(to_sql(now_ms))
+        .bind(to_sql(most))
+        .fetch_one(&self.readers)
+        .await?;
+        Ok(u64::try_from(open).unwrap_or(0))
+    }
+
     /// Lists at most `limit` approvals after the id `after`, optionally of one organization and in one state.
     pub async fn approvals(
         &self,

@@ -17,7 +17,7 @@ use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
 use super::page::{Page, sentence};
 use super::text::{block, brief, cut, shown, time};
-use super::{PAGE_ROWS, changes};
+use super::{Console, PAGE_ROWS, changes};
 use crate::approvals;
 use crate::clock::now_ms;
 use crate::http::documents::name;
@@ -29,6 +29,8 @@ use crate::store::ApprovalRow;
 
 /// Longest start of the arguments in a row, in characters.
 const START_CHARS: usize = 160;
+/// Approvals that are counted at most.
+const COUNTED: u64 = 100;
 /// Milliseconds of a minute.
 const MINUTE_MS: u64 = 60_000;
 /// Bytes of arguments that a page shows whole.
@@ -60,6 +62,7 @@ pub(super) async fn inbox(
         html! {
             (filters(&query, viewer.caller.organization.is_none()))
             div data-refresh=[address] { (rows) }
+            div data-notify {}
         },
     ))
 }
@@ -68,9 +71,33 @@ pub(super) async fn inbox(
 pub(super) async fn fragment(
     State(app): State<App>,
     viewer: Viewer,
+    console: Console,
     Query(query): Query<InboxQuery>,
 ) -> Result<Page, Problem> {
-    Ok(Page::fragment(rows(&app, &viewer, &query).await?))
+    viewer.caller.may(Access::Decide)?;
+    let key = format!("approvals {} {}", scope(&viewer), query.encode(Some(&query.cursor)));
+    Ok(Page::fragment(console.rendered.get(key, rows(&app, &viewer, &query)).await?))
+}
+
+/// The number of approvals that wait, for the navigation; nothing where there are none.
+pub(super) async fn count(State(app): State<App>, viewer: Viewer, console: Console) -> Result<Page, Problem> {
+    viewer.caller.may(Access::Decide)?;
+    let counting = async {
+        let organization = viewer.caller.organization.as_ref();
+        let waiting = app.parts().store.count_open_approvals(organization, now_ms(), COUNTED).await;
+        let waiting = waiting.map_err(CallError::from)?;
+        let shown = if waiting < COUNTED { waiting.to_string() } else { format!("{}+", COUNTED - 1) };
+        Ok(html! {
+            @if waiting > 0 { " " span .count data-count=(waiting) { (shown) span .unseen { " waiting" } } }
+        })
+    };
+    let key = format!("count {}", scope(&viewer));
+    Ok(Page::fragment(console.rendered.get(key, counting).await?))
+}
+
+/// The organization whose approvals the viewer sees; none for all.
+fn scope(viewer: &Viewer) -> &str {
+    viewer.caller.organization.as_ref().map_or("", |organization| organization.as_str())
 }
 
 /// One approval, with the forms that decide it.
@@ -115,6 +142,11 @@ impl InboxQuery {
         }
     }
 
+    /// Whether the rows are those that the navigation counts.
+    fn counts_all(&self) -> bool {
+        self.state.is_empty() && self.organization.is_empty() && self.cursor.is_empty()
+    }
+
     fn encode(&self, cursor: Option<&str>) -> String {
         let mut query = Serializer::new(String::new());
         for (key, value) in [("state", self.state.as_str()), ("organization", &self.organization)] {
@@ -152,7 +184,9 @@ async fn rows(app: &App, viewer: &Viewer, query: &InboxQuery) -> Result<Markup, 
     let views = views.collect::<Result<Vec<_>, _>>()?;
     Ok(html! {
         @if views.is_empty() { (empty(query)) } @else { (table(&views)) }
-        span hidden data-count=(views.iter().filter(|view| view.state == ApprovalState::Pending).count()) {}
+        @if query.counts_all() {
+            span hidden data-count=(views.iter().filter(|view| view.state == ApprovalState::Pending).count()) {}
+        }
         @if let Some(next) = next {
             p { a href={ "/console/approvals?" (query.encode(Some(&next))) } { "Next page" } }
         }

@@ -27,10 +27,13 @@ const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-p
 /// Largest body of a problem, in bytes. Its text is cut before.
 const PROBLEM_BYTES: usize = 64 * 1024;
 
+/// The page whose entry in the navigation has a number.
+const APPROVALS: &str = "/console/approvals";
+
 /// The pages of the navigation, each with the access that it needs; none for every role.
 const NAVIGATION: [(&str, &str, Option<Access>); 8] = [
     ("/console", "Overview", None),
-    ("/console/approvals", "Approvals", Some(Access::Decide)),
+    (APPROVALS, "Approvals", Some(Access::Decide)),
     ("/console/calls", "Calls", Some(Access::Audit)),
     ("/console/explain", "Explain", Some(Access::Own)),
     ("/console/catalogue", "Catalogue", Some(Access::Own)),
@@ -188,7 +191,12 @@ fn navigation(viewer: &Viewer) -> Markup {
         nav aria-label="Pages" {
             ul {
                 @for (path, label, _) in seen {
-                    li { a href=(path) aria-current=[current(viewer.path(), path)] { (label) } }
+                    li {
+                        a href=(path) aria-current=[current(viewer.path(), path)] {
+                            (label)
+                            @if *path == APPROVALS { span data-refresh="/console/approvals/count/fragment" data-now {} }
+                        }
+                    }
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::http::header::SET_COOKIE;
+use axum::http::header::{COOKIE, SET_COOKIE};
 use axum::response::{IntoResponse, Response};
 use maud::html;
 use serde::Deserialize;
@@ -51,6 +51,10 @@ pub(super) async fn sign_in(
     };
     if let Some(connection) = parts.extensions.get::<Authentication>() {
         connection.succeed();
+    }
+    let cookies = parts.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    if let Some(earlier) = console.sessions.find(cookies, false, now_ms()) {
+        console.sessions.end(&earlier.hash);
     }
     let cookie = console.sessions.begin(&caller.token_id, now_ms())?;
     Ok(([(SET_COOKIE, cookie)], SeeOther::to(next)).into_response())

@@ -1,0 +1,78 @@
+//! Parts of pages that scripts ask for again and again, rendered once for all who see the same.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use maud::{Markup, PreEscaped};
+
+use crate::clock::monotonic_ms;
+use crate::http::problem::Problem;
+
+/// How long a rendered part is given out, in milliseconds. Scripts ask every five seconds.
+const KEPT_MS: u64 = 1_000;
+/// Most parts that are kept.
+const PARTS: usize = 256;
+/// Largest part that is kept, in bytes.
+const PART_BYTES: usize = 256 * 1024;
+
+/// Parts by what they depend on: the organization of the viewer, and the filter.
+#[derive(Default)]
+pub(super) struct RenderedParts(Mutex<HashMap<String, RenderedPart>>);
+
+struct RenderedPart {
+    text: String,
+    at_ms: u64,
+}
+
+impl RenderedParts {
+    /// Returns the part of this key, rendered at most a second ago. The key says everything that the part depends on.
+    pub(super) async fn get(
+        &self,
+        key: String,
+        render: impl Future<Output = Result<Markup, Problem>>,
+    ) -> Result<Markup, Problem> {
+        if let Some(text) = self.kept(&key, monotonic_ms()) {
+            // Markup that `maud` has rendered before.
+            return Ok(PreEscaped(text));
+        }
+        let part = render.await?;
+        self.keep(key, &part.0, monotonic_ms());
+        Ok(part)
+    }
+
+    fn kept(&self, key: &str, now_ms: u64) -> Option<String> {
+        let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.get(key).filter(|part| is_fresh(part, now_ms)).map(|part| part.text.clone())
+    }
+
+    fn keep(&self, key: String, text: &str, now_ms: u64) {
+        if text.len() > PART_BYTES {
+            return;
+        }
+        let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.retain(|_, part| is_fresh(part, now_ms));
+        if parts.len() < PARTS {
+            parts.insert(key, RenderedPart { text: text.to_owned(), at_ms: now_ms });
+        }
+    }
+}
+
+fn is_fresh(part: &RenderedPart, now_ms: u64) -> bool {
+    now_ms.saturating_sub(part.at_ms) < KEPT_MS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_is_kept_for_its_key_and_a_second() {
+        let parts = RenderedParts::default();
+        parts.keep("acme".into(), "rows", 100);
+        assert_eq!(parts.kept("acme", 1_099).as_deref(), Some("rows"));
+        assert_eq!(parts.kept("acme", 1_100), None);
+        assert_eq!(parts.kept("rival", 100), None);
+        parts.keep("large".into(), &"x".repeat(PART_BYTES + 1), 100);
+        assert_eq!(parts.kept("large", 100), None);
+    }
+}
