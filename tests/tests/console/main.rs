@@ -4,6 +4,7 @@
 
 mod approvals;
 mod browser;
+mod changes;
 mod links;
 mod pages;
 mod person;

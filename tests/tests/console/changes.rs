@@ -1,0 +1,190 @@
+//! Forms of operators and owners: tokens, plugins, consent, sessions. Their effects are read over the HTTP interface.
+
+use toolgate_tests::{Client, Daemon, PluginFile, Value, json};
+
+use crate::person::{Form, Person, attributes, unescape};
+use crate::{PROGRAM, Tenant, with_fixture};
+
+/// The form that a page has for an address.
+fn form(person: &Person, page: &str, action: &str) -> Form {
+    Form::find(&person.page(page), action)
+}
+
+#[test]
+fn o6_a_token_is_shown_once_and_revoked() {
+    with_fixture(|fixture| {
+        let tenant = fixture.tenant();
+        let person = Person::sign_in(&tenant.owner);
+        let wanted = form(&person, "/console/tokens", "/console/tokens")
+            .with("role", "approver")
+            .with("label", "Ann & <Bea>")
+            .with("days", "30")
+            .with("addresses", "127.0.0.0/8 ::1/128");
+        let forged = person.submit(&wanted.clone().without("csrf"));
+        assert_eq!(forged.status, 403, "{}", forged.text());
+        let made = person.submit(&wanted).expect(200).text();
+        let secret =
+            made.split("<code>").filter_map(|part| part.split('<').next()).find(|text| text.len() > 40);
+        let client = Client::new(fixture.daemon.address, secret);
+        client.get("/v1/approvals").expect(200);
+        let tokens = tenant.owner.get("/v1/tokens?limit=100").expect(200).json();
+        let token =
+            tokens["items"].as_array().into_iter().flatten().find(|token| token["label"] == "Ann & <Bea>");
+        let token = token.expect("the token").clone();
+        assert_eq!((&token["role"], &token["organization"]), (&json!("approver"), &json!(tenant.name)));
+        assert!(token["expires_at"].is_u64() && token["addresses"].is_array(), "{token}");
+        let list = person.page("/console/tokens");
+        assert!(
+            !list.contains(secret.expect("a token")) && unescape(&list).contains("Ann & <Bea>"),
+            "{list}"
+        );
+        let revoke = format!("/console/tokens/{}/revoke", token["id"].as_str().expect("an id"));
+        person.submit(&form(&person, "/console/tokens", &revoke)).expect(303);
+        client.get("/v1/approvals").expect_refusal(401, "UNAUTHENTICATED");
+        // What the role may not do is refused as over HTTP.
+        let beyond = person.submit(&wanted.with("role", "operator").with("organization", ""));
+        assert!(matches!(beyond.status, 400 | 403), "{}: {}", beyond.status, beyond.text());
+    });
+}
+
+#[test]
+fn o6_nobody_reaches_the_tokens_and_sessions_of_another_organization() {
+    with_fixture(|fixture| {
+        let (tenant, rival) = (fixture.tenant(), fixture.tenant());
+        let person = Person::sign_in(&tenant.owner);
+        let tokens = rival.owner.get("/v1/tokens?limit=100").expect(200).json();
+        let id = tokens["items"][0]["id"].as_str().expect("an id").to_owned();
+        let list = person.page("/console/tokens");
+        assert!(!list.contains(&id) && !list.contains(&rival.name), "{list}");
+        let own = Form::find(&list, "/console/tokens/");
+        let refused = person.submit(&Form { action: format!("/console/tokens/{id}/revoke"), ..own.clone() });
+        assert_eq!(refused.status, 404, "{}", refused.text());
+        let end = Form { action: format!("/console/sessions/{}/end", rival.session.id), ..own };
+        assert_eq!(person.submit(&end).status, 404);
+        for path in [
+            format!("/console/sessions/{}", rival.session.id),
+            format!("/console/organizations/{}", rival.name),
+            format!("/console/organizations/{}/agents/bot", rival.name),
+            format!("/console/explain/{}", rival.name),
+            format!("/console/explain/{}/bot", rival.name),
+            format!("/console/catalogue/{}/pay", rival.name),
+        ] {
+            let missing = path.replace(&rival.name, "none").replace(&rival.session.id, "s_none");
+            let (foreign, missing) = (person.get(&path), person.get(&missing));
+            assert_eq!(foreign.status, 404, "{path}: {}", foreign.text());
+            let plain = |text: String| text.replace(&rival.name, "none").replace(&rival.session.id, "s_none");
+            assert_eq!(plain(foreign.text()), plain(missing.text()), "{path}");
+        }
+        // The session is still there.
+        rival.session.client.get(&rival.session.path("")).expect(200);
+    });
+}
+
+#[test]
+fn o6_an_owner_ends_a_session() {
+    with_fixture(|fixture| {
+        let tenant = fixture.tenant();
+        let person = Person::sign_in(&tenant.owner);
+        let address = format!("/console/sessions/{}", tenant.session.id);
+        assert!(person.page("/console/sessions").contains(&address));
+        person.submit(&form(&person, &address, &format!("{address}/end"))).expect(303);
+        let call = tenant.session.post(&json!({"calls": [{"tool": "pay/quote", "arguments": {}}]}));
+        assert!(call.status >= 400, "{}", call.text());
+    });
+}
+
+fn plugin(version: &str, description: &str) -> Vec<u8> {
+    let answer = PluginFile::new("stranger").with_member("version", json!(version));
+    answer.with_tool("description", json!(description)).build()
+}
+
+#[test]
+fn o6_an_operator_reads_the_diff_of_a_version_approves_it_and_rolls_back() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    operator.load("stranger", &plugin("1.0.0", "Answers."));
+    let waiting =
+        operator.upload("stranger", &plugin("2.0.0", "Answers <b>anything</b>.")).expect(200).json();
+    assert_eq!(waiting["state"], "quarantined", "{waiting}");
+    let person = Person::sign_in(&operator);
+    let page = person.page("/console/plugins/stranger");
+    let shown = unescape(&page);
+    assert!(shown.contains("Answers.") && shown.contains("Answers <b>anything</b>."), "{page}");
+    let serving = || operator.get("/v1/plugins/stranger").expect(200).json();
+    let approve = Form::find(&page, "/console/plugins/stranger/approve");
+    let other =
+        person.submit(&approve.clone().with("digest", serving()["digest"].as_str().expect("a digest")));
+    assert!(other.status >= 400, "a digest that does not wait: {}", other.text());
+    assert_eq!(serving()["version"], "1.0.0");
+    person.submit(&approve).expect(303);
+    assert_eq!(serving()["version"], "2.0.0");
+    let act = |act: &str| {
+        let form = form(&person, "/console/plugins/stranger", &format!("/console/plugins/stranger/{act}"));
+        person.submit(&form).expect(303);
+        serving()
+    };
+    assert_eq!(act("disable")["state"], "disabled");
+    assert_eq!(act("enable")["state"], "active");
+    assert_eq!(act("rollback")["version"], "1.0.0");
+}
+
+#[test]
+fn o6_an_owner_accepts_and_enables_a_plugin_in_the_catalogue() {
+    let daemon = Daemon::start(PROGRAM, "[consent]\nrequired = true\n");
+    let operator = daemon.operator();
+    operator.load("stranger", &plugin("1.0.0", "Answers."));
+    operator.make_agent("acme/bot", &json!({"enabled": ["stranger/*"]}));
+    operator.replace("/v1/orgs/acme/policy", &json!({"enabled": ["arithmetic/*"]})).expect(200);
+    let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme"}));
+    let session = operator.open_session("acme/bot");
+    let call = || session.call("stranger/answer", json!({}));
+    call().expect_error("ACCESS_DENIED");
+    let person = Person::sign_in(&owner);
+    let address = "/console/catalogue/acme/stranger";
+    assert!(attributes(&person.page("/console/catalogue"), "href").contains(&address.to_owned()));
+    let form = |act: &str| {
+        let forms = Form::all(&person.page(address)).into_iter();
+        forms.into_iter().find(|form| form.field("act") == Some(act)).expect("a form")
+    };
+    person.submit(&form("enable")).expect(303);
+    let policy: Value = owner.get("/v1/orgs/acme/policy").expect(200).json();
+    assert_eq!(policy["enabled"], json!(["arithmetic/*", "stranger/*"]));
+    call().expect_error("TOOL_DISABLED");
+    // A stale form accepts nothing.
+    let stale = person
+        .submit(&form("save").with("accept", "on").with("digest", &format!("sha256:{}", "0".repeat(64))));
+    assert!(stale.status >= 400, "{}", stale.text());
+    call().expect_error("TOOL_DISABLED");
+    person.submit(&form("save").with("accept", "on")).expect(303);
+    assert_eq!(call().output(), &json!(1));
+}
+
+#[test]
+fn o6_a_call_shows_its_way_and_explain_shows_the_rule() {
+    with_fixture(|fixture| {
+        let tenant: Tenant = fixture.tenant();
+        tenant.session.call_as("q1", "pay/quote", json!({"to": "bob", "amount": 5})).output();
+        tenant.session.call_as("r1", "files/read", json!({"path": "a"})).expect_error("ACCESS_DENIED");
+        let person = Person::sign_in(&tenant.owner);
+        let list = person.page("/console/calls");
+        let address = |call: &str| format!("/console/calls/{}/{call}", tenant.session.id);
+        for call in ["q1", "r1"] {
+            assert!(list.contains(&address(call)), "no {call}:\n{list}");
+        }
+        let page = unescape(&person.page(&address("q1")));
+        for part in ["pay/quote", "\"bob\"", "Gate", "Audit records"] {
+            assert!(page.contains(part), "no {part}:\n{page}");
+        }
+        let refused = unescape(&person.page(&address("r1")));
+        assert!(refused.contains("ACCESS_DENIED") && refused.contains("agent"), "{refused}");
+        let only = person.page("/console/calls?status=error");
+        assert!(only.contains(&address("r1")) && !only.contains(&address("q1")), "{only}");
+        let explained = unescape(&person.page(&format!("/console/explain/{}/bot", tenant.name)));
+        assert!(explained.contains("pay/send") && explained.contains("files/read"), "{explained}");
+        // The HTTP interface says the same.
+        let path = format!("/v1/orgs/{}/agents/bot/explain?tool=files/read", tenant.name);
+        let rule = tenant.owner.get(&path).expect(200).json()["tools"][0].clone();
+        let page = unescape(&person.page(&format!("/console/explain/{}/bot?tool=files%2Fread", tenant.name)));
+        assert!(page.contains(rule["why"].as_str().expect("a reason")), "{rule}:\n{page}");
+    });
+}
