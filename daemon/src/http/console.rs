@@ -17,6 +17,7 @@ mod sign_in;
 mod approvals;
 mod changes;
 mod once;
+mod live;
 mod elements;
 mod overview;
 mod calls;
@@ -39,6 +40,7 @@ use toolgate_api::error::ErrorType;
 use super::problem::Problem;
 use super::state::App;
 use form::SeeOther;
+use live::RenderedParts;
 use session::ConsoleSessions;
 
 /// Source of the console's actions in the audit log.
@@ -55,6 +57,7 @@ const CHANGES: usize = 64;
 struct Console {
     app: App,
     sessions: Arc<ConsoleSessions>,
+    rendered: Arc<RenderedParts>,
     changes: Arc<Semaphore>,
 }
 
@@ -65,7 +68,12 @@ pub(super) fn routes(app: &App) -> Router<App> {
         return Router::new();
     }
     let sessions = Arc::new(ConsoleSessions::new(app.settings()));
-    let console = Console { app: app.clone(), sessions, changes: Arc::new(Semaphore::new(CHANGES)) };
+    let console = Console {
+        app: app.clone(),
+        sessions,
+        rendered: Arc::default(),
+        changes: Arc::new(Semaphore::new(CHANGES)),
+    };
     let guarded = add_pages(add_core_pages(Router::new()))
         .route("/console/{*rest}", any(no_page))
         .method_not_allowed_fallback(wrong_method)
@@ -87,6 +95,7 @@ fn add_core_pages(router: Router<App>) -> Router<App> {
         .route("/console/sign-out", post(sign_in::sign_out))
         .route("/console/approvals", get(approvals::inbox))
         .route("/console/approvals/fragment", get(approvals::fragment))
+        .route("/console/approvals/count/fragment", get(approvals::count))
         .route("/console/approvals/{id}", get(approvals::page).post(approvals::decide))
 }
 

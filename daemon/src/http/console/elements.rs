@@ -16,7 +16,7 @@ use toolgate_api::error::ErrorType;
 use toolgate_api::text::escape_for_display;
 
 use super::text::shown;
-pub use super::text::time;
+pub(super) use super::text::time;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 
