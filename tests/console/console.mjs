@@ -24,6 +24,8 @@ const FLAGS = [
 
 // What was wrong on pages, in the order of its occurrence.
 const faults = [];
+// Parts of the questions that a test says yes to, in their order.
+const questions = [];
 let browser;
 
 export function check(holds, what) {
@@ -52,7 +54,12 @@ export async function open(options = {}) {
   page.on("pageerror", (error) => fault(error.message));
   page.on("console", (message) => ["error", "warning"].includes(message.type()) && fault(message.text()));
   page.on("request", (request) => request.url().startsWith(`${address}/console`) || fault(`asks ${request.url()}`));
-  page.on("dialog", (dialog) => fault(`a dialog: ${dialog.message()}`) && dialog.dismiss());
+  page.on("dialog", (dialog) => {
+    const question = questions.shift();
+    if (question && dialog.message().includes(question)) return dialog.accept();
+    fault(`a dialog: ${dialog.message()}`);
+    return dialog.dismiss();
+  });
   return page;
 }
 
@@ -69,6 +76,13 @@ export async function expectFault(part, action) {
   await action();
   const found = faults.splice(before);
   check(found.length > 0 && found.every((fault) => fault.includes(part)), `not ${part}: ${found.join("\n")}`);
+}
+
+// Says yes to the question that an action asks.
+export async function agree(question, action) {
+  questions.push(question);
+  await action();
+  check(questions.length === 0, `nothing asks: ${question}`);
 }
 
 // Presses Tab until the element that has the focus fits. Each element on the way shows its focus.

@@ -58,3 +58,10 @@ fn o6_people_decide_with_the_keyboard_without_a_script_and_while_they_watch() {
     let (daemon, tenant) = start();
     run("approvals.mjs", &daemon, &tenant);
 }
+
+#[test]
+#[cfg_attr(not(has = "console"), ignore = "needs Chromium, which `.ci/install-test-tools` installs")]
+fn o6_owners_and_operators_watch_calls_find_out_why_and_change_things() {
+    let (daemon, tenant) = start();
+    run("operators.mjs", &daemon, &tenant);
+}

@@ -1,0 +1,84 @@
+// Owners and operators watch calls, find out why an agent may not, and change tokens, plugins and sessions.
+import { address, agree, api, check, open, run, signIn, tokens } from "./console.mjs";
+
+const session = process.env.TOOLGATE_SESSION;
+
+async function call(id, tool, args) {
+  const body = { calls: [{ id, tool, arguments: args }] };
+  return (await api("orchestrator", "POST", `/v1/sessions/${session}/calls`, body)).results[0];
+}
+
+async function watchCalls(page) {
+  await page.goto("/console/calls");
+  await page.evaluate(() => document.body.setAttribute("data-mark", "1"));
+  await call("q1", "pay/quote", { to: "Bob", amount: 5 });
+  const link = page.locator(`a[href="/console/calls/${session}/q1"]`);
+  await link.waitFor();
+  check(await page.locator("body[data-mark]").count(), "the page was loaded again");
+  await link.click();
+  await page.getByRole("heading", { name: "Gate" }).waitFor();
+  await page.getByText('"Bob"').first().waitFor();
+}
+
+async function findOutWhy(page) {
+  const refused = await call("r1", "files/read", { path: "a" });
+  check(refused.error?.error_type === "ACCESS_DENIED", JSON.stringify(refused));
+  await page.goto("/console/calls");
+  await page.getByLabel("Status").selectOption("error");
+  await page.getByRole("button", { name: "Filter" }).click();
+  await page.locator(`a[href="/console/calls/${session}/r1"]`).click();
+  await page.getByRole("link", { name: "explain with the present rules" }).click();
+  await page.getByRole("heading", { name: "Each rule of the gate, in its order" }).waitFor();
+  await page.getByText("ACCESS_DENIED").first().waitFor();
+}
+
+async function changeTokens(page) {
+  await page.goto("/console/tokens");
+  await page.getByLabel("Role").selectOption("approver");
+  await page.getByLabel("Label").fill("Ann's telephone");
+  await page.getByLabel("Days until it ends").fill("30");
+  await page.getByRole("button", { name: "Create the token" }).click();
+  await page.getByText("It is not shown again").waitFor();
+  const token = (await page.locator("pre code").first().innerText()).trim();
+  const ask = () => fetch(`${address}/v1/approvals`, { headers: { authorization: `Bearer ${token}` } });
+  check((await ask()).status === 200, "the token is not valid");
+  await page.getByRole("link", { name: "All tokens" }).click();
+  const row = page.getByRole("row").filter({ hasText: "Ann's telephone" });
+  await agree("Revoke the token", () => row.getByRole("button", { name: "Revoke" }).click());
+  await page.waitForURL("**/console/tokens");
+  for (let tries = 0; (await ask()).status !== 401; tries += 1) check(tries < 1000, "the token is still valid");
+}
+
+async function changePlugins(page) {
+  await page.goto("/console/plugins");
+  await page.getByRole("link", { name: "pay", exact: true }).click();
+  await agree("Disable the plugin", () => page.getByRole("button", { name: "Disable" }).click());
+  const button = page.getByRole("button", { name: "Enable" });
+  await button.waitFor();
+  check((await api("operator", "GET", "/v1/plugins/pay")).state === "disabled", "the plugin is not disabled");
+  await agree("Enable the plugin", () => button.click());
+  await page.getByRole("button", { name: "Disable" }).waitFor();
+  check((await api("operator", "GET", "/v1/plugins/pay")).state === "active", "the plugin is not active");
+}
+
+async function endSession(page) {
+  await page.goto(`/console/sessions/${session}`);
+  await agree("End the session", () => page.getByRole("button", { name: "End the session" }).click());
+  await page.waitForURL("**/console/sessions");
+  const { status } = await fetch(`${address}/v1/sessions/${session}`, {
+    headers: { authorization: `Bearer ${tokens.owner}` },
+  });
+  check(status === 404 || status === 410, `the session is still there: ${status}`);
+}
+
+await run(async () => {
+  const page = await open();
+  await signIn(page, "owner");
+  await watchCalls(page);
+  await findOutWhy(page);
+  await changeTokens(page);
+  const other = await open();
+  await signIn(other, "operator");
+  await changePlugins(other);
+  await endSession(page);
+});
