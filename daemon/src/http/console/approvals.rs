@@ -256,7 +256,7 @@ fn table(views: &[ApprovalView]) -> Markup {
                         tr {
                             th scope="row" { a href={ "/console/approvals/" (view.id) } { (view.tool) } }
                             td { (view.organization) "/" (view.agent) }
-                            td { code { (cut(view.arguments.get(), START_CHARS)) } }
+                            td .wide { code { (cut(view.arguments.get(), START_CHARS)) } }
                             td { (time(view.created_at)) }
                             td { (time(view.expires_at)) }
                             td { (state(view.state)) }

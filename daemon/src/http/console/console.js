@@ -88,5 +88,5 @@ document.addEventListener("submit", (event) => {
   if (event.target.method === "post") setTimeout(() => { submitter.disabled = true; }, 0);
 });
 window.addEventListener("pageshow", () => {
-  for (const button of document.querySelectorAll("button[type=submit]:disabled")) button.disabled = false;
+  for (const button of document.querySelectorAll("button:disabled")) button.disabled = false;
 });
