@@ -1,5 +1,5 @@
 // People decide about approvals: with the keyboard alone, while the inbox is open, and without a script.
-import { api, check, expectFault, open, run, signIn, tabTo, tokens } from "./console.mjs";
+import { api, check, expectFault, open, run, signIn, tabTo, tokens, until } from "./console.mjs";
 
 const session = process.env.TOOLGATE_SESSION;
 
@@ -57,7 +57,7 @@ async function denyWhatAppears(page) {
   const link = page.locator(`a[href="/console/approvals/${approval}"]`);
   await link.waitFor();
   check(await page.locator("body[data-mark]").count(), "the page was loaded again");
-  check((await page.title()).startsWith("(1)"), `the title does not tell: ${await page.title()}`);
+  await until("the title", async () => (await page.title()).startsWith("(1)"));
   await link.click();
   await page.getByLabel("Reason").fill("Too much.");
   await page.getByRole("button", { name: "Deny" }).click();

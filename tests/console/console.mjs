@@ -32,6 +32,15 @@ export function check(holds, what) {
   if (!holds) throw new Error(what);
 }
 
+// Asks until a condition holds.
+export async function until(what, holds) {
+  for (let tries = 0; tries < 1200; tries += 1) {
+    if (await holds()) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error(`waited too long for ${what}`);
+}
+
 // Sends a request to the programming interface with the token of a role.
 export async function api(role, method, path, body) {
   const response = await fetch(address + path, {
