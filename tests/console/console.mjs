@@ -83,8 +83,9 @@ export async function signIn(page, role) {
 export async function expectFault(part, action) {
   const before = faults.length;
   await action();
+  await until(part, () => faults.length > before);
   const found = faults.splice(before);
-  check(found.length > 0 && found.every((fault) => fault.includes(part)), `not ${part}: ${found.join("\n")}`);
+  check(found.every((fault) => fault.includes(part)), `not ${part}: ${found.join("\n")}`);
 }
 
 // Says yes to the question that an action asks.

@@ -16,7 +16,7 @@ async function watchCalls(page) {
   await link.waitFor();
   check(await page.locator("body[data-mark]").count(), "the page was loaded again");
   await link.click();
-  await page.getByRole("heading", { name: "Gate" }).waitFor();
+  await page.getByRole("heading", { name: "Gate", exact: true }).waitFor();
   await page.getByText('"Bob"').first().waitFor();
 }
 
