@@ -87,7 +87,7 @@ pub(super) async fn count(State(app): State<App>, viewer: Viewer, console: Conso
         let waiting = app.parts().store.count_open_approvals(organization, now_ms(), COUNTED).await;
         let waiting = waiting.map_err(CallError::from)?;
         let shown = if waiting < COUNTED { waiting.to_string() } else { format!("{}+", COUNTED - 1) };
-        Ok(html! {
+        Ok::<_, Problem>(html! {
             @if waiting > 0 { " " span .count data-count=(waiting) { (shown) span .unseen { " waiting" } } }
         })
     };

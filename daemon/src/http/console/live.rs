@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use maud::{Markup, PreEscaped};
+use maud::Markup;
 
 use crate::clock::monotonic_ms;
 use crate::http::problem::Problem;
@@ -20,7 +20,7 @@ const PART_BYTES: usize = 256 * 1024;
 pub(super) struct RenderedParts(Mutex<HashMap<String, RenderedPart>>);
 
 struct RenderedPart {
-    text: String,
+    markup: Markup,
     at_ms: u64,
 }
 
@@ -31,28 +31,27 @@ impl RenderedParts {
         key: String,
         render: impl Future<Output = Result<Markup, Problem>>,
     ) -> Result<Markup, Problem> {
-        if let Some(text) = self.kept(&key, monotonic_ms()) {
-            // Markup that `maud` has rendered before.
-            return Ok(PreEscaped(text));
+        if let Some(markup) = self.kept(&key, monotonic_ms()) {
+            return Ok(markup);
         }
-        let part = render.await?;
-        self.keep(key, &part.0, monotonic_ms());
-        Ok(part)
+        let markup = render.await?;
+        self.keep(key, &markup, monotonic_ms());
+        Ok(markup)
     }
 
-    fn kept(&self, key: &str, now_ms: u64) -> Option<String> {
+    fn kept(&self, key: &str, now_ms: u64) -> Option<Markup> {
         let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        parts.get(key).filter(|part| is_fresh(part, now_ms)).map(|part| part.text.clone())
+        parts.get(key).filter(|part| is_fresh(part, now_ms)).map(|part| part.markup.clone())
     }
 
-    fn keep(&self, key: String, text: &str, now_ms: u64) {
-        if text.len() > PART_BYTES {
+    fn keep(&self, key: String, markup: &Markup, now_ms: u64) {
+        if markup.0.len() > PART_BYTES {
             return;
         }
         let mut parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         parts.retain(|_, part| is_fresh(part, now_ms));
         if parts.len() < PARTS {
-            parts.insert(key, RenderedPart { text: text.to_owned(), at_ms: now_ms });
+            parts.insert(key, RenderedPart { markup: markup.clone(), at_ms: now_ms });
         }
     }
 }
@@ -63,16 +62,18 @@ fn is_fresh(part: &RenderedPart, now_ms: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use maud::html;
+
     use super::*;
 
     #[test]
     fn a_part_is_kept_for_its_key_and_a_second() {
         let parts = RenderedParts::default();
-        parts.keep("acme".into(), "rows", 100);
-        assert_eq!(parts.kept("acme", 1_099).as_deref(), Some("rows"));
-        assert_eq!(parts.kept("acme", 1_100), None);
-        assert_eq!(parts.kept("rival", 100), None);
-        parts.keep("large".into(), &"x".repeat(PART_BYTES + 1), 100);
-        assert_eq!(parts.kept("large", 100), None);
+        parts.keep("acme".into(), &html! { p { "rows" } }, 100);
+        assert_eq!(parts.kept("acme", 1_099).map(|part| part.0).as_deref(), Some("<p>rows</p>"));
+        assert!(parts.kept("acme", 1_100).is_none());
+        assert!(parts.kept("rival", 100).is_none());
+        parts.keep("large".into(), &html! { ("x".repeat(PART_BYTES + 1)) }, 100);
+        assert!(parts.kept("large", 100).is_none());
     }
 }
