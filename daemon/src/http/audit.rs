@@ -31,27 +31,27 @@ use crate::audit::{self, Anchor, Audit, ExportQuery, Exporter, Kind, Order, Row,
 #[into_params(parameter_in = Query)]
 pub struct AuditQuery {
     /// Records of this organization. For owners, the filter is always their own organization.
-    organization: Option<String>,
+    pub(super) organization: Option<String>,
     /// Records of this agent.
-    agent: Option<String>,
+    pub(super) agent: Option<String>,
     /// Records of this session.
     pub(super) session: Option<String>,
     /// Records of this call.
     pub(super) call: Option<String>,
     /// Records of this tool, as `namespace/tool`.
-    tool: Option<String>,
+    pub(super) tool: Option<String>,
     /// Calls, and their effects, in sessions that act for this user.
-    user: Option<String>,
+    pub(super) user: Option<String>,
     /// Calls, their effects and administrative actions of the token with this id. `toolgate` is the daemon itself.
-    principal: Option<String>,
+    pub(super) principal: Option<String>,
     /// Administrative actions with this name, like `agent.put`.
-    action: Option<String>,
+    pub(super) action: Option<String>,
     /// Calls that ended with this status.
     #[param(inline)]
-    status: Option<Status>,
+    pub(super) status: Option<Status>,
     /// Calls that ended with this error code.
     #[param(value_type = Option<ErrorType>, inline)]
-    error_type: Option<String>,
+    pub(super) error_type: Option<String>,
     /// Records of this kind.
     #[param(inline)]
     pub(super) kind: Option<Kind>,
@@ -62,13 +62,13 @@ pub struct AuditQuery {
     /// Exclusive end of the time range, in milliseconds since 1970.
     #[serde(default, deserialize_with = "super::extract::time_ms")]
     #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
-    until_ms: Option<u64>,
+    pub(super) until_ms: Option<u64>,
     /// The order of the records. Default: newest first.
     #[serde(default)]
     #[param(inline, required = false)]
     pub(super) order: Order,
     /// The `next_cursor` of the previous page.
-    cursor: Option<String>,
+    pub(super) cursor: Option<String>,
     /// Maximum number of records on a page.
     #[serde(default, deserialize_with = "super::paging::page_limit::<500, _>")]
     #[param(minimum = 1, maximum = 500, default = 50)]

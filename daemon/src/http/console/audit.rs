@@ -7,6 +7,7 @@ use axum::http::header::CONTENT_DISPOSITION;
 use axum::http::{HeaderValue, Uri};
 use axum::response::Response;
 use maud::{Markup, html};
+use toolgate_api::audit::DamagedRange;
 
 use super::calls;
 use super::elements::{
@@ -15,7 +16,7 @@ use super::elements::{
 };
 use super::guard::Viewer;
 use super::page::Page;
-use crate::audit::{AdminRecord, DamagedRange, Recovery, Row};
+use crate::audit::{AdminRecord, Recovery, Row};
 use crate::http::audit::{self, AuditQuery, ExportParameters};
 use crate::http::extract::{Authenticated, Query};
 use crate::http::problem::Problem;

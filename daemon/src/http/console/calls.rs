@@ -147,7 +147,7 @@ pub fn address(call: &CallIntent<'_>) -> String {
 /// The status of a call, with the code of one that failed.
 pub fn status(row: &Row) -> Markup {
     let known = STATUSES.iter().find(|(status, ..)| Some(*status) == row.status);
-    let (word, tone) = known.map_or(("running", "warn"), |(_, word, tone)| (word, tone));
+    let (word, tone) = known.map_or(("running", "warn"), |(_, word, tone)| (*word, *tone));
     let code = row.outcome.as_ref().and_then(|outcome| outcome.error_type.as_deref());
     html! { (badge(tone, code.unwrap_or(word))) }
 }
@@ -184,17 +184,19 @@ async fn records(app: &App, caller: &Arc<Caller>, session: &str, call: &str) -> 
         order: Order::OldestFirst,
         ..AuditQuery::default()
     };
-    let search = async |query| {
-        let caller = Authenticated(Arc::clone(caller));
-        audit::search(State(app.clone()), caller, Query(query)).await.map(|page| page.0.items)
-    };
-    let own = search(AuditQuery { call: Some(call.to_owned()), ..of_session() }).await?;
+    let own = search(app, caller, AuditQuery { call: Some(call.to_owned()), ..of_session() }).await?;
     let (parts, effects): (Vec<Row>, Vec<Row>) =
         own.into_iter().filter(|row| row.kind != Kind::Damaged).partition(|row| row.kind == Kind::Call);
     let since_ms = parts.first().map(|row| row.at_ms);
-    let mut inner = search(AuditQuery { kind: Some(Kind::Call), since_ms, ..of_session() }).await?;
+    let mut inner =
+        search(app, caller, AuditQuery { kind: Some(Kind::Call), since_ms, ..of_session() }).await?;
     inner.retain(|row| row.call.as_ref().is_some_and(|inner| inner.parent.as_deref() == Some(call)));
     Ok(CallRecords { parts, effects, inner })
+}
+
+async fn search(app: &App, caller: &Arc<Caller>, query: AuditQuery) -> Result<Vec<Row>, Problem> {
+    let caller = Authenticated(Arc::clone(caller));
+    Ok(audit::search(State(app.clone()), caller, Query(query)).await?.0.items)
 }
 
 fn render(records: &CallRecords, row: &Row, call: &CallIntent<'_>) -> Markup {

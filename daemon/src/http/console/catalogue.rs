@@ -16,7 +16,7 @@ use toolgate_api::name::Name;
 
 use super::elements::{
     Filters, LIST_BYTES, badge, block, choice, digest, empty, encoded, facts, filter, next_page, number,
-    parameter, short, table, time,
+    parameter, short, time,
 };
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
@@ -40,9 +40,9 @@ pub(super) async fn list(
     State(app): State<App>,
     viewer: Viewer,
     uri: Uri,
-    Filters(query): Filters<CatalogueParameters>,
+    Filters(mut query): Filters<CatalogueParameters>,
 ) -> Result<Page, Problem> {
-    let query = CatalogueParameters { limit: Some(query.limit.unwrap_or(ENTRIES).min(ENTRIES)), ..query };
+    query.limit = Some(query.limit.unwrap_or(ENTRIES).min(ENTRIES));
     let own = viewer.caller.organization.as_ref().map(Name::to_string);
     let organization = own.or_else(|| query.org.clone());
     let caller = Authenticated(Arc::clone(&viewer.caller));

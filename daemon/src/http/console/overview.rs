@@ -154,9 +154,10 @@ fn first_step(app: &App, caller: &Caller) -> String {
 fn all_days(today: u64, found: Vec<UsageRow>) -> Vec<UsageRow> {
     let mut found = found.into_iter().peekable();
     let days = today.saturating_sub(DAYS - 1)..=today;
-    let names = days.map(|day| date_time(day * DAY_MS).chars().take_while(|letter| *letter != ' ').collect());
+    let names = days
+        .map(|day| date_time(day * DAY_MS).chars().take_while(|letter| *letter != ' ').collect::<String>());
     let row_of = |name: String| {
-        while found.next_if(|row| row.day.as_deref() < Some(&name)).is_some() {}
+        while found.next_if(|row| row.day.as_deref() < Some(name.as_str())).is_some() {}
         found
             .next_if(|row| row.day.as_ref() == Some(&name))
             .unwrap_or_else(|| UsageRow { day: Some(name), ..UsageRow::default() })
