@@ -6,7 +6,9 @@ use axum::extract::State;
 use axum::http::Uri;
 use maud::{Markup, html};
 use toolgate_api::error::ErrorType;
+use toolgate_api::name::Name;
 
+use super::Console;
 use super::elements::{
     Filters, PAGE_BYTES, ROWS, badge, block, bytes, choice, digest, duration, empty, encoded, facts, filter,
     json, next_page, number, parameter, short, table, time,
@@ -18,7 +20,7 @@ use crate::http::audit::{self, AuditQuery};
 use crate::http::extract::{Authenticated, Path, Query};
 use crate::http::problem::Problem;
 use crate::http::state::App;
-use crate::identity::Caller;
+use crate::identity::{Access, Caller};
 
 /// Statuses, as filters and pages name them.
 pub const STATUSES: [(Status, &str, &str); 8] = [
@@ -68,11 +70,19 @@ pub(super) async fn list(
 pub(super) async fn fragment(
     State(app): State<App>,
     viewer: Viewer,
+    console: Console,
+    uri: Uri,
     Filters(query): Filters<AuditQuery>,
 ) -> Result<Page, Problem> {
+    viewer.caller.may(Access::Audit)?;
+    let organization = viewer.caller.organization.as_ref().map_or("", Name::as_str);
+    let key = format!("calls {organization} {}", uri.query().unwrap_or(""));
     let caller = Authenticated(Arc::clone(&viewer.caller));
-    let page = audit::search(State(app), caller, Query(of_calls(query))).await?.0;
-    Ok(Page::fragment(found(&page.items)))
+    let rendering = async {
+        let page = audit::search(State(app), caller, Query(of_calls(query))).await?.0;
+        Ok(found(&page.items))
+    };
+    Ok(Page::fragment(console.rendered.get(key, rendering).await?))
 }
 
 fn of_calls(query: AuditQuery) -> AuditQuery {

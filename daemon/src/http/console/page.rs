@@ -31,7 +31,7 @@ const PROBLEM_BYTES: usize = 64 * 1024;
 const APPROVALS: &str = "/console/approvals";
 
 /// The pages of the navigation, each with the access that it needs; none for every role.
-const NAVIGATION: [(&str, &str, Option<Access>); 8] = [
+const NAVIGATION: [(&str, &str, Option<Access>); 10] = [
     ("/console", "Overview", None),
     (APPROVALS, "Approvals", Some(Access::Decide)),
     ("/console/calls", "Calls", Some(Access::Audit)),
@@ -39,6 +39,8 @@ const NAVIGATION: [(&str, &str, Option<Access>); 8] = [
     ("/console/catalogue", "Catalogue", Some(Access::Own)),
     ("/console/plugins", "Plugins", Some(Access::Operate)),
     ("/console/organizations", "Organizations", Some(Access::Own)),
+    ("/console/sessions", "Sessions", Some(Access::Orchestrate)),
+    ("/console/tokens", "Tokens", Some(Access::Own)),
     ("/console/audit", "Audit", Some(Access::Audit)),
 ];
 
