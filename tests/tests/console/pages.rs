@@ -118,7 +118,7 @@ fn o6_each_role_sees_the_pages_that_it_may_see_and_no_link_is_refused() {
         };
         let roles: [(&str, Client, &[&str], &[&str]); 4] = [
             ("operator", fixture.operator.clone(), &["approvals", "calls", "plugins", "organizations"], &[]),
-            ("owner", tenant.owner.clone(), &["approvals", "calls"], &[]),
+            ("owner", tenant.owner.clone(), &["approvals", "calls", "tokens"], &["plugins"]),
             ("approver", tenant.approver.clone(), &["approvals"], &["plugins", "calls", "audit"]),
             ("auditor", token("auditor"), &["calls", "audit"], &["approvals", "plugins"]),
         ];
