@@ -199,18 +199,21 @@ fn wrapping_aad(organization: &str, id: &str) -> Vec<u8> {
     length_prefixed(&[b"toolgate organization key", organization.as_bytes(), id.as_bytes()])
 }
 
-fn call_aad(intent: &CallIntent<'_>) -> Vec<u8> {
+/// The place of a call's arguments.
+pub fn call_aad(intent: &CallIntent<'_>) -> Vec<u8> {
     let texts = [&intent.organization, &intent.session, &intent.call].map(|text| text.as_bytes());
     length_prefixed(&[b"toolgate arguments", texts[0], texts[1], texts[2]])
 }
 
-fn act_aad(act: &AdminRecord<'_>) -> Vec<u8> {
+/// The place of an act's details.
+pub fn act_aad(act: &AdminRecord<'_>) -> Vec<u8> {
     let organization = act.organization.as_deref().unwrap_or_default();
     let texts = [organization, &act.action, &act.target].map(str::as_bytes);
     length_prefixed(&[b"toolgate act", texts[0], texts[1], texts[2]])
 }
 
-fn effect_aad(of: u64) -> Vec<u8> {
+/// The place of the detail of an effect of the call `of`.
+pub fn effect_aad(of: u64) -> Vec<u8> {
     length_prefixed(&[b"toolgate effect", &of.to_be_bytes()])
 }
 
@@ -237,9 +240,9 @@ pub struct SealedRecord<'a, T: Serialize> {
 
 /// The encrypted part of a record.
 #[derive(Deserialize)]
-pub struct SealedPart<'a> {
+struct SealedPart<'a> {
     #[serde(borrow, default)]
-    pub sealed: Option<Cow<'a, str>>,
+    sealed: Option<Cow<'a, str>>,
 }
 
 impl DataSealing {
@@ -254,41 +257,36 @@ impl DataSealing {
 
     /// Moves the arguments into their encrypted form.
     pub fn seal_call(&self, intent: &mut CallIntent<'_>) -> Option<String> {
-        let key = match self {
-            Self::Plain => return None,
-            Self::Under(key) => Some(key),
-            Self::Deleted => None,
-        };
-        let arguments = intent.arguments.take()?;
-        let sealed = key.and_then(|key| key.seal(&call_aad(intent), arguments.get()));
-        Some(sealed.unwrap_or_default())
+        let sealed = self.seal(&call_aad(intent), intent.arguments.as_ref()?.get())?;
+        intent.arguments = None;
+        Some(sealed)
     }
 
     /// Moves the details of a decision about a call, which can have other arguments, into their encrypted form. Details of other
     /// acts say what was administered, and stay.
     pub fn seal_act(&self, act: &mut AdminRecord<'_>) -> Option<String> {
-        let key = match self {
-            Self::Plain => return None,
-            Self::Under(key) => Some(key),
-            Self::Deleted => None,
-        };
         if !act.action.starts_with(DECISIONS) {
             return None;
         }
-        let details = act.details.take()?;
-        let sealed = key.and_then(|key| key.seal(&act_aad(act), details.get()));
-        Some(sealed.unwrap_or_default())
+        let sealed = self.seal(&act_aad(act), act.details.as_ref()?.get())?;
+        act.details = None;
+        Some(sealed)
     }
 
     /// Moves the detail of an effect of the call `of` into its encrypted form.
     pub fn seal_effect(&self, of: u64, effect: &mut EffectRecord<'_>) -> Option<String> {
-        let key = match self {
-            Self::Plain => return None,
-            Self::Under(key) => Some(key),
-            Self::Deleted => None,
-        };
-        let detail = std::mem::take(&mut effect.detail);
-        Some(key.and_then(|key| key.seal(&effect_aad(of), &detail)).unwrap_or_default())
+        let sealed = self.seal(&effect_aad(of), &effect.detail)?;
+        effect.detail = Cow::default();
+        Some(sealed)
+    }
+
+    /// Returns the encrypted form of a text, empty where it cannot be encrypted; `None` if it is recorded as it is.
+    fn seal(&self, aad: &[u8], text: &str) -> Option<String> {
+        match self {
+            Self::Plain => None,
+            Self::Under(key) => Some(key.seal(aad, text).unwrap_or_default()),
+            Self::Deleted => Some(String::new()),
+        }
     }
 }
 
@@ -298,43 +296,40 @@ impl<'a, T: Serialize> SealedRecord<'a, T> {
     }
 }
 
-/// Decrypts the arguments of a call that was read from `payload`. Returns whether its key is gone.
-pub fn open_call(
-    keys: Option<&DataKeys>,
-    payload: &[u8],
-    intent: &mut CallIntent<'static>,
-) -> Result<bool, serde_json::Error> {
-    let Some(sealed) = serde_json::from_slice::<SealedPart<'_>>(payload)?.sealed else { return Ok(false) };
-    let opened = keys.and_then(|keys| keys.open(&call_aad(intent), &sealed));
-    intent.arguments = opened.and_then(|text| RawValue::from_string(text).ok()).map(Cow::Owned);
-    Ok(intent.arguments.is_none())
+/// The encrypted part of a record that was read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum OpenedPart {
+    /// The record has none.
+    Plain,
+    /// It was decrypted.
+    Text(String),
+    /// Its key is gone.
+    Deleted,
 }
 
-/// Decrypts the details of an act. Returns whether their key is gone.
-pub fn open_act(
-    keys: Option<&DataKeys>,
-    payload: &[u8],
-    act: &mut AdminRecord<'static>,
-) -> Result<bool, serde_json::Error> {
-    let Some(sealed) = serde_json::from_slice::<SealedPart<'_>>(payload)?.sealed else { return Ok(false) };
-    let opened = keys.and_then(|keys| keys.open(&act_aad(act), &sealed));
-    act.details = opened.and_then(|text| RawValue::from_string(text).ok()).map(Cow::Owned);
-    Ok(act.details.is_none())
-}
-
-/// Decrypts the detail of an effect of the call `of`. Returns whether its key is gone.
-pub fn open_effect(
-    keys: Option<&DataKeys>,
-    payload: &[u8],
-    of: u64,
-    effect: &mut EffectRecord<'static>,
-) -> Result<bool, serde_json::Error> {
-    let Some(sealed) = serde_json::from_slice::<SealedPart<'_>>(payload)?.sealed else { return Ok(false) };
-    match keys.and_then(|keys| keys.open(&effect_aad(of), &sealed)) {
-        Some(detail) => effect.detail = detail.into(),
-        None => return Ok(true),
+impl OpenedPart {
+    /// Puts decrypted JSON into its place in the record. Returns whether its key is gone.
+    pub fn put_json(self, place: &mut Option<Cow<'static, RawValue>>) -> Result<bool, serde_json::Error> {
+        if let Self::Text(text) = self {
+            *place = Some(Cow::Owned(RawValue::from_string(text)?));
+            return Ok(false);
+        }
+        Ok(self == Self::Deleted)
     }
-    Ok(false)
+}
+
+/// Decrypts the encrypted part of the record in `payload`, whose place is `aad`.
+pub fn open_part(
+    keys: Option<&DataKeys>,
+    payload: &[u8],
+    aad: &[u8],
+) -> Result<OpenedPart, serde_json::Error> {
+    let SealedPart { sealed } = serde_json::from_slice(payload)?;
+    Ok(match sealed.map(|sealed| keys.and_then(|keys| keys.open(aad, &sealed))) {
+        None => OpenedPart::Plain,
+        Some(None) => OpenedPart::Deleted,
+        Some(Some(text)) => OpenedPart::Text(text),
+    })
 }
 
 #[cfg(test)]

@@ -20,13 +20,13 @@ use toolgate_api::audit_export::{
     ExportBegin, ExportEnd, ExportGap, ExportKind, ExportLine, ExportRecord, ExportSegment,
 };
 
-use super::data_keys::{open_act, open_call, open_effect};
+use super::data_keys::{OpenedPart, act_aad, call_aad, effect_aad, open_part};
 use super::error::AuditError;
 use super::folder::Folder;
 use super::format::{Hash, RecordHeader, RecordKind, SegmentHeader};
 use super::index::{integer, natural};
 use super::reader::{ChainLink, Reader, Step, resync};
-use super::record::{AdminRecord, Anchor, CallIntent, EffectRecord, Reason, Sha256};
+use super::record::{Anchor, CallIntent, Reason, Sha256};
 use super::search::LogContent;
 use super::{Audit, blocking};
 
@@ -351,31 +351,23 @@ impl Exporter {
             arguments_deleted: false,
             payload: self.shown_payload(header.kind, recorded)?,
         };
-        let keys = self.content.keys.as_ref();
-        match header.kind {
-            RecordKind::CallOpen => {
-                let mut intent: CallIntent<'static> = serde_json::from_slice(payload)?;
-                let recorded = intent.arguments.is_some();
-                record.arguments_deleted = open_call(keys, payload, &mut intent)?;
-                let opened = intent.arguments.filter(|_| !recorded);
-                record.arguments = opened.map(|arguments| on_one_line(arguments.get())).transpose()?;
-            }
-            RecordKind::AdminOpen => {
-                let mut act: AdminRecord<'static> = serde_json::from_slice(payload)?;
-                let recorded = act.details.is_some();
-                record.arguments_deleted = open_act(keys, payload, &mut act)?;
-                let opened = act.details.filter(|_| !recorded);
-                record.arguments = opened.map(|details| on_one_line(details.get())).transpose()?;
-            }
-            RecordKind::Effect => {
-                let mut effect: EffectRecord<'static> = serde_json::from_slice(payload)?;
-                let recorded = !effect.detail.is_empty();
-                record.arguments_deleted = open_effect(keys, payload, header.of, &mut effect)?;
-                record.detail = Some(effect.detail.into_owned()).filter(|_| !recorded);
-            }
-            _ => {}
+        match self.open_part(header, payload)? {
+            OpenedPart::Plain => {}
+            OpenedPart::Deleted => record.arguments_deleted = true,
+            OpenedPart::Text(detail) if header.kind == RecordKind::Effect => record.detail = Some(detail),
+            OpenedPart::Text(arguments) => record.arguments = Some(on_one_line(&arguments)?),
         }
         Ok(record)
+    }
+
+    fn open_part(&self, header: &RecordHeader, payload: &[u8]) -> Result<OpenedPart, serde_json::Error> {
+        let aad = match header.kind {
+            RecordKind::CallOpen => call_aad(&serde_json::from_slice(payload)?),
+            RecordKind::AdminOpen => act_aad(&serde_json::from_slice(payload)?),
+            RecordKind::Effect => effect_aad(header.of),
+            _ => return Ok(OpenedPart::Plain),
+        };
+        open_part(self.content.keys.as_ref(), payload, &aad)
     }
 
     /// The payload on one line, for tenants without the rules of the platform.

@@ -17,7 +17,7 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqlitePool};
 use toolgate_api::audit::PAGE_ROWS_MAX;
 
-use super::data_keys::{DataKeys, open_act, open_call, open_effect};
+use super::data_keys::{DataKeys, OpenedPart, act_aad, call_aad, effect_aad, open_part};
 use super::error::AuditError;
 use super::folder::Folder;
 use super::format::{LogPosition, RecordHeader, RecordKind};
@@ -367,24 +367,30 @@ impl RecordReader {
         };
         let (header, payload) = self.record(hit.open_position, kind, hit.of.unwrap_or(0))?;
         require((header.sequence, header.at_ms) == (hit.sequence, hit.at_ms))?;
+        let keys = self.content.keys.as_ref();
         match hit.kind {
             Kind::Call => {
                 let mut intent: CallIntent<'static> = serde_json::from_slice(&payload)?;
                 require(RowKeys::from(&intent) == hit.keys)?;
-                row.arguments_deleted = open_call(self.content.keys.as_ref(), &payload, &mut intent)?;
+                let opened = open_part(keys, &payload, &call_aad(&intent))?;
+                row.arguments_deleted = opened.put_json(&mut intent.arguments)?;
                 row.call = Some(intent);
             }
             Kind::Admin => {
                 let mut act: AdminRecord<'static> = serde_json::from_slice(&payload)?;
                 require(RowKeys::from(&act) == hit.keys)?;
-                row.arguments_deleted = open_act(self.content.keys.as_ref(), &payload, &mut act)?;
+                let opened = open_part(keys, &payload, &act_aad(&act))?;
+                row.arguments_deleted = opened.put_json(&mut act.details)?;
                 row.admin = Some(act);
             }
             // An effect has no organization of its own; its call has, found by sequence.
             Kind::Effect => {
                 let mut effect: EffectRecord<'static> = serde_json::from_slice(&payload)?;
-                let (keys, of) = (self.content.keys.as_ref(), header.of);
-                row.arguments_deleted = open_effect(keys, &payload, of, &mut effect)?;
+                match open_part(keys, &payload, &effect_aad(header.of))? {
+                    OpenedPart::Plain => {}
+                    OpenedPart::Text(detail) => effect.detail = detail.into(),
+                    OpenedPart::Deleted => row.arguments_deleted = true,
+                }
                 row.effect = Some(effect);
             }
             Kind::Recovery => row.recovery = Some(serde_json::from_slice(&payload)?),
