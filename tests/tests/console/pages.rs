@@ -19,6 +19,10 @@ fn walk(person: &Person) -> BTreeMap<String, String> {
             continue;
         }
         let reply = person.get(&path);
+        // A call may be of a tool that does not exist.
+        if reply.status == 404 && path.contains("?tool=") {
+            continue;
+        }
         assert_eq!(reply.status, 200, "{path}: {}", reply.text());
         if reply.header("content-type") != Some("text/html; charset=utf-8") {
             continue;

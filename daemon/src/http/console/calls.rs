@@ -179,7 +179,10 @@ pub(super) async fn page(
     let records = records(&app, &viewer.caller, &session, &call).await?;
     let Some(row) = records.parts.first() else { return Err(Problem::not_found("call")) };
     Ok(match &row.call {
-        Some(intent) => Page::new(format!("Call of {}", short(&intent.tool)), render(&records, row, intent)),
+        Some(intent) => {
+            let is_owner = viewer.may(Access::Own);
+            Page::new(format!("Call of {}", short(&intent.tool)), render(&records, row, intent, is_owner))
+        }
         None => Page::new(
             "Call",
             html! { p { (badge("bad", "damaged")) " The record of the call cannot be read." } },
@@ -209,10 +212,11 @@ async fn search(app: &App, caller: &Arc<Caller>, query: AuditQuery) -> Result<Ve
     Ok(audit::search(State(app.clone()), caller, Query(query)).await?.0.items)
 }
 
-fn render(records: &CallRecords, row: &Row, call: &CallIntent<'_>) -> Markup {
+/// The page of a call. Auditors get no links to pages of owners.
+fn render(records: &CallRecords, row: &Row, call: &CallIntent<'_>, is_owner: bool) -> Markup {
     html! {
-        (facts(&summary(row, call)))
-        section aria-labelledby="gate" { h2 id="gate" { "Gate" } (gate(call)) }
+        (facts(&summary(row, call, is_owner)))
+        section aria-labelledby="gate" { h2 id="gate" { "Gate" } (gate(call, is_owner)) }
         section aria-labelledby="arguments" { h2 id="arguments" { "Arguments" } (arguments(row, call)) }
         section aria-labelledby="run" {
             h2 id="run" { "Run" }
@@ -240,9 +244,10 @@ fn render(records: &CallRecords, row: &Row, call: &CallIntent<'_>) -> Markup {
     }
 }
 
-fn summary(row: &Row, call: &CallIntent<'_>) -> Vec<(&'static str, Markup)> {
+fn summary(row: &Row, call: &CallIntent<'_>, is_owner: bool) -> Vec<(&'static str, Markup)> {
     let agent =
         format!("/console/organizations/{}/agents/{}", encoded(&call.organization), encoded(&call.agent));
+    let name = format!("{}/{}", short(&call.organization), short(&call.agent));
     let mut pairs = vec![
         ("Outcome", status(row)),
         ("Time", time(row.at_ms)),
@@ -250,7 +255,7 @@ fn summary(row: &Row, call: &CallIntent<'_>) -> Vec<(&'static str, Markup)> {
             "Tool",
             html! { code { (short(&call.tool)) } @if call.tool != call.wire_name { " called as " code { (short(&call.wire_name)) } } },
         ),
-        ("Agent", html! { a href=(agent) { (short(&call.organization)) "/" (short(&call.agent)) } }),
+        ("Agent", if is_owner { html! { a href=(agent) { (name) } } } else { html! { (name) } }),
         (
             "Session",
             html! { a href=(format!("/console/calls?session={}", encoded(&call.session))) { (short(&call.session)) } },
@@ -271,7 +276,7 @@ fn summary(row: &Row, call: &CallIntent<'_>) -> Vec<(&'static str, Markup)> {
     pairs
 }
 
-fn gate(call: &CallIntent<'_>) -> Markup {
+fn gate(call: &CallIntent<'_>, is_owner: bool) -> Markup {
     let verdict = match call.verdict {
         Verdict::Run => badge("good", "runs"),
         Verdict::NeedsApproval => badge("warn", "waits for a person"),
@@ -288,7 +293,10 @@ fn gate(call: &CallIntent<'_>) -> Markup {
         ("Decided by", decision(call)),
         (
             "Rules",
-            html! { "revision " (number(call.policy_revision)) " · " a href=(explain) { "explain with the present rules" } },
+            html! {
+                "revision " (number(call.policy_revision))
+                @if is_owner { " · " a href=(explain) { "explain with the present rules" } }
+            },
         ),
     ];
     if let Some(repeated) = call.repeated {
