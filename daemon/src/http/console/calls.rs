@@ -255,7 +255,14 @@ fn summary(row: &Row, call: &CallIntent<'_>, is_owner: bool) -> Vec<(&'static st
             "Tool",
             html! { code { (short(&call.tool)) } @if call.tool != call.wire_name { " called as " code { (short(&call.wire_name)) } } },
         ),
-        ("Agent", if is_owner { html! { a href=(agent) { (name) } } } else { html! { (name) } }),
+        (
+            "Agent",
+            if is_owner {
+                html! { a href=(agent) { (name) } }
+            } else {
+                html! { (name) }
+            },
+        ),
         (
             "Session",
             html! { a href=(format!("/console/calls?session={}", encoded(&call.session))) { (short(&call.session)) } },
