@@ -143,7 +143,7 @@ fn o6_an_owner_accepts_and_enables_a_plugin_in_the_catalogue() {
     let address = "/console/catalogue/acme/stranger";
     assert!(attributes(&person.page("/console/catalogue"), "href").contains(&address.to_owned()));
     let form = |act: &str| {
-        let forms = Form::all(&person.page(address)).into_iter();
+        let forms = Form::all(&person.page(address));
         forms.into_iter().find(|form| form.field("act") == Some(act)).expect("a form")
     };
     person.submit(&form("enable")).expect(303);
@@ -186,5 +186,41 @@ fn o6_a_call_shows_its_way_and_explain_shows_the_rule() {
         let rule = tenant.owner.get(&path).expect(200).json()["tools"][0].clone();
         let page = unescape(&person.page(&format!("/console/explain/{}/bot?tool=files%2Fread", tenant.name)));
         assert!(page.contains(rule["why"].as_str().expect("a reason")), "{rule}:\n{page}");
+    });
+}
+
+#[test]
+fn o6_a_policy_is_in_force_after_its_changes_were_shown() {
+    with_fixture(|fixture| {
+        let tenant = fixture.tenant();
+        let person = Person::sign_in(&tenant.owner);
+        let address = format!("/console/policies/organizations/{}", tenant.name);
+        let in_force = || tenant.owner.get(&format!("/v1/orgs/{}/policy", tenant.name)).expect(200).json();
+        let wanted = json!({"enabled": "*", "disabled": ["pay/send"]});
+        let edit = form(&person, &address, &address);
+        let before = in_force();
+        let preview = person.submit(&edit.clone().with("text", &wanted.to_string())).expect(200).text();
+        assert!(unescape(&preview).contains("pay/send"), "{preview}");
+        assert_eq!(in_force(), before);
+        let puts = |form: &Form| form.field("act") == Some("put");
+        let confirmed = Form::all(&preview).into_iter().find(puts).expect("a form that puts");
+        assert_eq!(confirmed.field("text"), Some(wanted.to_string().as_str()));
+        person.submit(&confirmed).expect(303);
+        assert_eq!(in_force()["disabled"], json!(["pay/send"]));
+        // Another change since then is not overwritten, and what was written is kept.
+        let stale = person.submit(&confirmed);
+        assert!(matches!(stale.status, 409 | 412), "{}: {}", stale.status, stale.text());
+        assert!(unescape(&stale.text()).contains(&wanted.to_string()), "{}", stale.text());
+        for wrong in ["{\"enabled\": ", "{\"enabeld\": \"*\"}"] {
+            let refused = person.submit(&edit.clone().with("text", wrong));
+            assert!(matches!(refused.status, 400 | 422), "{}: {}", refused.status, refused.text());
+            assert!(unescape(&refused.text()).contains(wrong), "{}", refused.text());
+        }
+        for foreign in ["/console/policies/platform", "/console/policies/organizations/none"] {
+            let status = person.get(foreign).status;
+            assert!(matches!(status, 403 | 404), "{foreign}: {status}");
+            let moved = person.submit(&Form { action: foreign.to_owned(), ..confirmed.clone() });
+            assert_eq!(moved.status, status, "{}", moved.text());
+        }
     });
 }
