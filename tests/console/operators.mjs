@@ -49,6 +49,18 @@ async function changeTokens(page) {
   await until("the end of the token", async () => (await ask()).status === 401);
 }
 
+async function editThePolicy(page) {
+  await page.goto("/console/organizations/acme");
+  await page.getByRole("link", { name: "Edit the policy" }).click();
+  await page.getByLabel("Document, as JSON").fill('{"enabled": "*", "disabled": ["pay/quote"]}');
+  await page.getByRole("button", { name: "Show what would change" }).click();
+  await page.getByRole("cell", { name: "pay/quote" }).waitFor();
+  check((await api("owner", "GET", "/v1/orgs/acme/policy")).disabled === undefined, "a preview changes the policy");
+  await page.getByRole("button", { name: "Put it in force" }).click();
+  await page.waitForURL("**/console/organizations/acme");
+  check((await api("owner", "GET", "/v1/orgs/acme/policy")).disabled?.[0] === "pay/quote", "the policy is not in force");
+}
+
 async function changePlugins(page) {
   await page.goto("/console/plugins");
   await page.getByRole("link", { name: "pay", exact: true }).click();
@@ -77,6 +89,7 @@ await run(async () => {
   await watchCalls(page);
   await findOutWhy(page);
   await changeTokens(page);
+  await editThePolicy(page);
   const other = await open();
   await signIn(other, "operator");
   await changePlugins(other);
