@@ -25,6 +25,7 @@ mod explain;
 mod catalogue;
 mod plugins;
 mod organizations;
+mod policies;
 mod tokens;
 mod open_sessions;
 mod audit;
@@ -120,6 +121,12 @@ fn add_pages(router: Router<App>) -> Router<App> {
         .route("/console/organizations", get(organizations::index))
         .route("/console/organizations/{org}", get(organizations::page))
         .route("/console/organizations/{org}/agents/{agent}", get(organizations::agent))
+        .route("/console/policies/platform", get(policies::platform).post(policies::put_platform))
+        .route(
+            "/console/policies/organizations/{org}",
+            get(policies::organization).post(policies::put_organization),
+        )
+        .route("/console/policies/agents/{org}/{agent}", get(policies::agent).post(policies::put_agent))
         .route("/console/tokens", get(tokens::list).post(tokens::create))
         .route("/console/tokens/{id}/revoke", post(tokens::revoke))
         .route("/console/sessions", get(open_sessions::list))

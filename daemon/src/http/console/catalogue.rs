@@ -15,12 +15,12 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 
 use super::elements::{
-    Filters, LIST_BYTES, badge, block, choice, digest, empty, encoded, facts, filter, next_page, number,
-    parameter, short, time,
+    Filters, LIST_BYTES, badge, block, choice, digest, empty, encoded, facts, filter, next_page, notice,
+    number, parameter, short, time,
 };
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
-use super::page::{Page, sentence};
+use super::page::Page;
 use crate::admin::DocumentWrite;
 use crate::documents::{DocumentKey, Precondition, Revision, ToolKey};
 use crate::http::catalogue::{self as api, CatalogueParameters};
@@ -173,16 +173,6 @@ async fn show(app: &App, viewer: &Viewer, key: &ToolKey, refused: Option<&Refuse
         (enabling(viewer, key, &view))
     };
     Ok(Page::new(format!("{} of {}", key.namespace, key.organization), main))
-}
-
-fn notice(error: &CallError) -> Markup {
-    html! {
-        div.notice.error role="alert" {
-            p { strong { (sentence(&short(&error.message))) "." } }
-            @if !error.hint.is_empty() { p { (sentence(&short(&error.hint))) "." } }
-            p.quiet { "Code " code { (error.error_type) } }
-        }
-    }
 }
 
 fn about(view: &EnabledView) -> Markup {

@@ -12,9 +12,11 @@ use maud::{Markup, html};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use toolgate_api::error::ErrorType;
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::explain::ToolVerdict;
 use toolgate_api::text::escape_for_display;
 
+use super::page::sentence;
 use super::text::shown;
 pub(super) use super::text::time;
 use crate::http::problem::Problem;
@@ -122,6 +124,26 @@ pub fn facts(pairs: &[(&str, Markup)]) -> Markup {
 /// A word with a colour: `good`, `warn`, `bad`, or none.
 pub fn badge(tone: &str, word: &str) -> Markup {
     html! { span class=(format!("state {tone}")) { (short(word)) } }
+}
+
+/// The verdict on a tool in words.
+pub fn verdict(verdict: ToolVerdict) -> Markup {
+    match verdict {
+        ToolVerdict::Allowed => badge("good", "allowed"),
+        ToolVerdict::NeedsApproval => badge("warn", "asks a person"),
+        ToolVerdict::Refused => badge("bad", "refused"),
+    }
+}
+
+/// Why a form was refused, with the way out.
+pub fn notice(error: &CallError) -> Markup {
+    html! {
+        div.notice.error role="alert" {
+            p { strong { (sentence(&short(&error.message))) "." } }
+            @if !error.hint.is_empty() { p { (sentence(&short(&error.hint))) "." } }
+            p.quiet { "Code " code { (error.error_type) } }
+        }
+    }
 }
 
 /// The note of a list without entries, which says what to do first.

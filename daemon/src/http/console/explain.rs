@@ -7,13 +7,13 @@ use axum::http::Uri;
 use maud::{Markup, html};
 use serde::Deserialize;
 use toolgate_admission::{Rules, SessionFacts};
-use toolgate_api::explain::{ExplainedStep, ExplainedTool, StepAnswer, ToolVerdict};
+use toolgate_api::explain::{ExplainedStep, ExplainedTool, StepAnswer};
 use toolgate_api::name::Name;
 use toolgate_sandbox::Component;
 
 use super::elements::{
     Filters, LIST_BYTES, ROWS, badge, block, empty, encoded, facts, filter, next_page, parameter, short,
-    table,
+    table, verdict,
 };
 use super::guard::Viewer;
 use super::organizations;
@@ -174,14 +174,6 @@ fn cell(organization: &Name, agent: &Name, query: &Matrix, tool: &Option<Explain
     html! {
         (verdict(tool.verdict)) " "
         a href=(address) { (tool.layer) @if let Some(rule) = &tool.rule { " · " (rule) } }
-    }
-}
-
-fn verdict(verdict: ToolVerdict) -> Markup {
-    match verdict {
-        ToolVerdict::Allowed => badge("good", "allowed"),
-        ToolVerdict::NeedsApproval => badge("warn", "asks a person"),
-        ToolVerdict::Refused => badge("bad", "refused"),
     }
 }
 

@@ -78,6 +78,7 @@ pub(super) async fn index(
         @if found.items.is_empty() { (no_organization()) }
         @else { (table("Organizations", &["Organization", "Agents", "Tools of agents", "Plugins", "Calls"], &rows)) }
         (next_page(&uri, found.next_cursor.as_deref()))
+        @if viewer.may(Access::Operate) { p { a.button href="/console/policies/platform" { "Policy of the platform" } } }
     };
     Ok(Page::new("Organizations", main))
 }
@@ -105,6 +106,7 @@ pub(super) async fn page(
         section aria-labelledby="policy" {
             h2 id="policy" { "Policy" }
             (document_block(policy.as_deref(), &format!("toolgate org put {organization} --enabled 'arithmetic/*'")))
+            p { a.button href=(format!("/console/policies/organizations/{organization}")) { "Edit the policy" } }
         }
         section aria-labelledby="plugins" { h2 id="plugins" { "Own plugins" } (plugins_table(&organization, &plugins)) }
         section aria-labelledby="credentials" {
@@ -268,7 +270,7 @@ pub(super) async fn agent(
         @if !warnings.is_empty() { h2 { "Warnings" } (warnings_list(&warnings)) }
         h2 { "Document" }
         (document_block(Some(&text), ""))
-        p.quiet { "Change it with " code { "toolgate agent put " (organization) "/" (agent) } "." }
+        p { a.button href=(format!("/console/policies/agents/{organization}/{agent}")) { "Edit the document" } }
     };
     Ok(Page::new(format!("{organization}/{agent}"), main))
 }

@@ -1,0 +1,239 @@
+//! Policies of the platform, organizations and agents: edited, and put in force after the page has shown what would change (G16).
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::explain::ToolVerdict;
+use toolgate_api::policy_diff::{AgentChange, Preview, ToolChange};
+
+use super::elements::{ROWS, notice, number, short, table, verdict};
+use super::form::{FormFields, SeeOther};
+use super::guard::Viewer;
+use super::organizations::warnings_list;
+use super::page::Page;
+use crate::admin::DocumentWrite;
+use crate::documents::{DocumentKey, Precondition, RuleKey};
+use crate::http::documents::name;
+use crate::http::extract::Path;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+use crate::identity::Access;
+use crate::store::StoreError;
+
+/// A document as the form has it.
+struct Draft {
+    text: String,
+    /// The tag of the document that it replaces; empty for a new one.
+    revision: String,
+}
+
+/// What the daemon says of a draft.
+enum Answer {
+    None,
+    Preview(Preview),
+    Refused(CallError),
+}
+
+/// The policy of the platform.
+pub(super) async fn platform(State(app): State<App>, viewer: Viewer) -> Result<Page, Problem> {
+    edit(&app, &viewer, &RuleKey::Platform).await
+}
+
+/// The policy of an organization.
+pub(super) async fn organization(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(organization): Path<String>,
+) -> Result<Page, Problem> {
+    edit(&app, &viewer, &RuleKey::Policy(name(&organization)?)).await
+}
+
+/// The document of an agent.
+pub(super) async fn agent(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path((organization, agent)): Path<(String, String)>,
+) -> Result<Page, Problem> {
+    edit(&app, &viewer, &RuleKey::Agent(name(&organization)?, name(&agent)?)).await
+}
+
+/// Previews the platform's policy, or puts it in force.
+pub(super) async fn put_platform(
+    State(app): State<App>,
+    viewer: Viewer,
+    form: FormFields,
+) -> Result<Response, Problem> {
+    act(&app, &viewer, RuleKey::Platform, &form).await
+}
+
+/// Previews an organization's policy, or puts it in force.
+pub(super) async fn put_organization(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(organization): Path<String>,
+    form: FormFields,
+) -> Result<Response, Problem> {
+    act(&app, &viewer, RuleKey::Policy(name(&organization)?), &form).await
+}
+
+/// Previews an agent's document, or puts it in force.
+pub(super) async fn put_agent(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path((organization, agent)): Path<(String, String)>,
+    form: FormFields,
+) -> Result<Response, Problem> {
+    act(&app, &viewer, RuleKey::Agent(name(&organization)?, name(&agent)?), &form).await
+}
+
+async fn edit(app: &App, viewer: &Viewer, key: &RuleKey) -> Result<Page, Problem> {
+    let document = DocumentKey::from(key.clone());
+    match document.organization() {
+        Some(organization) => app.admin().expect_own(&viewer.caller, organization)?,
+        None => viewer.caller.may(Access::Operate)?,
+    }
+    let draft = match app.parts().store.document(&document).await {
+        Ok(stored) => Draft { text: stored.body, revision: stored.revision.etag() },
+        Err(StoreError::NotFound { .. }) => Draft { text: "{}".to_owned(), revision: String::new() },
+        Err(error) => return Err(CallError::from(error).into()),
+    };
+    Ok(page(viewer, key, &draft, &Answer::None))
+}
+
+async fn act(app: &App, viewer: &Viewer, key: RuleKey, form: &FormFields) -> Result<Response, Problem> {
+    let draft = Draft { text: form.text("text").to_owned(), revision: form.text("revision").to_owned() };
+    let answer = match form.text("act") {
+        "put" => match put(app, viewer, &key, &draft).await {
+            Ok(()) => return Ok(SeeOther::to(&shown_at(&key)).into_response()),
+            Err(error) => Answer::Refused(error),
+        },
+        _ => match app.admin().preview(&viewer.caller, key.clone(), &draft.text).await {
+            Ok(preview) => Answer::Preview(preview),
+            Err(error) => Answer::Refused(error),
+        },
+    };
+    match answer {
+        Answer::Refused(error) if !can_be_corrected(error.error_type) => Err(error.into()),
+        Answer::Refused(ref error) => {
+            let status =
+                StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY);
+            Ok(page(viewer, &key, &draft, &answer).with_status(status).into_response())
+        }
+        answer => Ok(page(viewer, &key, &draft, &answer).into_response()),
+    }
+}
+
+/// Whether the text is shown again with the error, so that nothing is lost.
+fn can_be_corrected(error_type: ErrorType) -> bool {
+    !matches!(error_type, ErrorType::Forbidden | ErrorType::NotFound | ErrorType::Unauthenticated)
+}
+
+async fn put(app: &App, viewer: &Viewer, key: &RuleKey, draft: &Draft) -> Result<(), CallError> {
+    let precondition = match draft.revision.as_str() {
+        "" => Precondition::Absent,
+        tag => Precondition::from_headers(Some(tag), None)?,
+    };
+    let write =
+        DocumentWrite { key: key.clone().into(), text: draft.text.clone(), precondition, strict: false };
+    app.admin().put_document(viewer.actor(), write).await?;
+    Ok(())
+}
+
+/// The address of the form.
+fn address(key: &RuleKey) -> String {
+    match key {
+        RuleKey::Platform => "/console/policies/platform".to_owned(),
+        RuleKey::Policy(organization) => format!("/console/policies/organizations/{organization}"),
+        RuleKey::Agent(organization, agent) => format!("/console/policies/agents/{organization}/{agent}"),
+    }
+}
+
+/// The page that shows the document in force.
+fn shown_at(key: &RuleKey) -> String {
+    match key {
+        RuleKey::Platform => address(key),
+        RuleKey::Policy(organization) => format!("/console/organizations/{organization}"),
+        RuleKey::Agent(organization, agent) => {
+            format!("/console/organizations/{organization}/agents/{agent}")
+        }
+    }
+}
+
+fn page(viewer: &Viewer, key: &RuleKey, draft: &Draft, answer: &Answer) -> Page {
+    let title = match key {
+        RuleKey::Platform => "Policy of the platform".to_owned(),
+        RuleKey::Policy(organization) => format!("Policy of {organization}"),
+        RuleKey::Agent(organization, agent) => format!("Document of {organization}/{agent}"),
+    };
+    let main = html! {
+        @match answer {
+            Answer::None => p { "Change the text, and look at what it would change before you put it in force." },
+            Answer::Refused(error) => (notice(error)),
+            Answer::Preview(preview) => { (changes(preview)) (confirmation(viewer, key, draft)) },
+        }
+        form method="post" action=(address(key)) {
+            (viewer.csrf_field())
+            input type="hidden" name="act" value="preview";
+            input type="hidden" name="revision" value=(draft.revision);
+            label for="text" { "Document, as JSON" }
+            textarea.tall id="text" name="text" spellcheck="false" rows="20" { "\n" (draft.text) }
+            button { "Show what would change" }
+        }
+    };
+    Page::new(title, main)
+}
+
+/// The form that puts in force what was shown, and nothing else.
+fn confirmation(viewer: &Viewer, key: &RuleKey, draft: &Draft) -> Markup {
+    html! {
+        form method="post" action=(address(key)) {
+            (viewer.csrf_field())
+            input type="hidden" name="act" value="put";
+            input type="hidden" name="revision" value=(draft.revision);
+            textarea name="text" hidden { "\n" (draft.text) }
+            button.danger { "Put it in force" }
+        }
+    }
+}
+
+fn changes(preview: &Preview) -> Markup {
+    let tools = preview.agents.iter().flat_map(|agent| agent.tools.iter().map(move |tool| (agent, tool)));
+    let rows = html! { @for (agent, tool) in tools.clone().take(ROWS as usize) { (change(agent, tool)) } };
+    let count = tools.count();
+    html! {
+        h2 { "What would change" }
+        @if !preview.warnings.is_empty() { (warnings_list(&preview.warnings)) }
+        @if preview.members.is_empty() { p { "The text says what the document in force says." } }
+        @else { p { "Changed members: " (toolgate_api::text::list(preview.members.iter().map(String::as_str), 50)) "." } }
+        @if count == 0 { p { "No agent gains or loses a tool." } }
+        @else { (table("Changes", &["Agent", "Tool", "Now", "Then", "Decided by", "Channels"], &rows)) }
+        @if count > ROWS as usize { p.quiet { (number(count as u64)) " changes in all." } }
+        @if !preview.complete { p.quiet { "There are too many agents and tools to compare them all." } }
+        p.quiet { (number(preview.unchanged as u64)) " agents keep what they have." }
+    }
+}
+
+fn change(agent: &AgentChange, tool: &ToolChange) -> Markup {
+    let class = match tool.after {
+        ToolVerdict::Allowed => "added",
+        ToolVerdict::NeedsApproval if tool.before == ToolVerdict::Refused => "added",
+        _ => "removed",
+    };
+    html! {
+        tr class=(class) {
+            th scope="row" { (short(&agent.agent)) }
+            td { code { (short(&tool.tool)) } }
+            td { (verdict(tool.before)) }
+            td { (verdict(tool.after)) }
+            td { (tool.layer) @if let Some(rule) = &tool.rule { " · " (rule) } }
+            td {
+                @match &tool.channels {
+                    Some(channels) => (toolgate_api::text::list(channels.iter().map(String::as_str), 10)),
+                    None => "all",
+                }
+            }
+        }
+    }
+}
