@@ -25,7 +25,7 @@ fn o1_examples_are_judged_by_their_results() {
         let one = || json!([{"input": {}, "output": 1}]);
         let endless = plugin(one()).with_call("(loop $more (br $more)) (unreachable)");
         let cases = [
-            (plugin(json!([{"input": {"x": 1}}])), "`x`"),
+            (plugin(json!([{"input": {"x": 1}}])), "'x'"),
             (plugin(one()).with_call("(unreachable)"), "TOOL_CRASHED"),
             (endless.with_member("limits", json!({"fuel": 10_000_000})), "FUEL_EXHAUSTED"),
             (plugin(one()).with_result("1.5"), "`1.5`"),

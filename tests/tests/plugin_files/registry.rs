@@ -495,7 +495,8 @@ fn o1_a_file_that_is_too_large_is_not_fetched() {
     with_liar(|liar| {
         let before = liar.registry.requests().len();
         liar.refuse(413, "TOO_LARGE", |artifact, request| {
-            let layer = json!({"mediaType": "application/wasm", "digest": digest(b"x"), "size": 65u64 << 20});
+            let component = digest(&artifact.component);
+            let layer = json!({"mediaType": "application/wasm", "digest": component, "size": 65u64 << 20});
             match path_of(request).contains("/manifests/") {
                 true => ok(&manifest(&artifact.config, &[layer])),
                 false => artifact.serve(request),

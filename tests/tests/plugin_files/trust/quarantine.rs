@@ -114,8 +114,11 @@ fn o2_each_difference_waits_with_a_diff_while_the_old_version_serves() {
         crm.assert_serves(1);
     }
     assert_eq!(crm.states().len(), 2, "a newer load replaces what waits");
-    let listed = crm.operator.get("/v1/plugins").expect(200).text();
-    assert!(listed.contains("quarantined") && !listed.contains("\"diff\""), "{listed}");
+    let listed = crm.operator.get("/v1/plugins").expect(200).json();
+    let listed =
+        listed["items"].as_array().expect("plugins").iter().find(|plugin| plugin["namespace"] == "crm");
+    let waits = &listed.expect("the plugin")["versions"][0];
+    assert_eq!((&waits["state"], waits.get("diff")), (&json!("quarantined"), None), "{waits}");
     // The file of the version that waits is the only one beside that of the serving version.
     assert_eq!(fs::read_dir(crm.daemon.data().join("components")).expect("a folder").count(), 2);
 }
