@@ -34,11 +34,6 @@ impl FormFields {
         Some(self.text(name).trim()).filter(|text| !text.is_empty())
     }
 
-    /// Every value of a field that is there more than once.
-    pub(super) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
-    }
-
     /// Whether a checkbox was checked.
     pub(super) fn is_checked(&self, name: &str) -> bool {
         self.0.iter().any(|(key, _)| key == name)
