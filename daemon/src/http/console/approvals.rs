@@ -1,7 +1,5 @@
 //! The inbox of approvals, and the page that decides one (G11).
 
-use std::fmt::Write;
-
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -13,6 +11,7 @@ use toolgate_api::approval::{ApprovalState, ApprovalView, Choice, DecisionReques
 use toolgate_api::error::{CallError, ErrorType};
 use url::form_urlencoded::Serializer;
 
+use super::elements::{editable, table};
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
 use super::page::{Page, sentence};
@@ -29,6 +28,8 @@ use crate::store::ApprovalRow;
 
 /// Longest start of the arguments in a row, in characters.
 const START_CHARS: usize = 160;
+/// Columns of the inbox.
+const HEADINGS: [&str; 6] = ["Tool", "Agent", "Arguments", "Asked", "Expires", "State"];
 /// Approvals that are counted at most.
 const COUNTED: u64 = 100;
 /// Milliseconds of a minute.
@@ -183,7 +184,7 @@ async fn rows(app: &App, viewer: &Viewer, query: &InboxQuery) -> Result<Markup, 
     let views = rows.into_iter().map(|row| approvals::view(row, now_ms));
     let views = views.collect::<Result<Vec<_>, _>>()?;
     Ok(html! {
-        @if views.is_empty() { (empty(query)) } @else { (table(&views)) }
+        @if views.is_empty() { (empty(query)) } @else { (table("Approvals, the oldest first", &HEADINGS, &rows_of(&views))) }
         @if query.counts_all() {
             span hidden data-count=(views.iter().filter(|view| view.state == ApprovalState::Pending).count()) {}
         }
@@ -236,33 +237,16 @@ fn filters(query: &InboxQuery, is_of_platform: bool) -> Markup {
     }
 }
 
-fn table(views: &[ApprovalView]) -> Markup {
+fn rows_of(views: &[ApprovalView]) -> Markup {
     html! {
-        div .table {
-            table {
-                caption { "Approvals, the oldest first" }
-                thead {
-                    tr {
-                        th scope="col" { "Tool" }
-                        th scope="col" { "Agent" }
-                        th scope="col" { "Arguments" }
-                        th scope="col" { "Asked" }
-                        th scope="col" { "Expires" }
-                        th scope="col" { "State" }
-                    }
-                }
-                tbody {
-                    @for view in views {
-                        tr {
-                            th scope="row" { a href={ "/console/approvals/" (view.id) } { (view.tool) } }
-                            td { (view.organization) "/" (view.agent) }
-                            td .wide { code { (cut(view.arguments.get(), START_CHARS)) } }
-                            td { (time(view.created_at)) }
-                            td { (time(view.expires_at)) }
-                            td { (state(view.state)) }
-                        }
-                    }
-                }
+        @for view in views {
+            tr {
+                th scope="row" { a href={ "/console/approvals/" (view.id) } { (view.tool) } }
+                td { (view.organization) "/" (view.agent) }
+                td .wide { code { (cut(view.arguments.get(), START_CHARS)) } }
+                td { (time(view.created_at)) }
+                td { (time(view.expires_at)) }
+                td { (state(view.state)) }
             }
         }
     }
@@ -441,7 +425,7 @@ fn forms(viewer: &Viewer, view: &ApprovalView, fields: &FormFields) -> Markup {
                 input type="hidden" name="form" value="instead";
                 label for="instead" { "Arguments" }
                 textarea #instead name="arguments_instead" rows="12" spellcheck="false" aria-describedby="instead-hint" {
-                    (source(instead))
+                    (editable(instead))
                 }
                 p .hint #instead-hint {
                     "The call runs once with these. The tool's schema is checked first, and the model is told."
@@ -450,22 +434,6 @@ fn forms(viewer: &Viewer, view: &ApprovalView, fields: &FormFields) -> Markup {
             }
         }
     }
-}
-
-/// Text for a text area, which is sent back. JSON has the escapes of invisible characters, so that they are seen and kept.
-fn source(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if letter != '\r' && toolgate_api::text::is_hidden(letter) {
-            let mut units = [0; 2];
-            for unit in letter.encode_utf16(&mut units) {
-                let _ = write!(escaped, "\\u{unit:04x}");
-            }
-        } else {
-            escaped.push(letter);
-        }
-    }
-    escaped
 }
 
 /// The reason with both buttons. Enter in the reason sends nothing, as it is a text area.
@@ -516,18 +484,4 @@ fn json(fields: &FormFields, field: &str) -> Result<Option<Box<RawValue>>, CallE
         })
     };
     fields.filled(field).map(parse).transpose()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_area_shows_invisible_characters_as_escapes_of_the_same_json() {
-        let text = "{\"to\": \"a\u{202e}b\u{e0041}\"}";
-        let escaped = source(text);
-        assert_eq!(escaped, r#"{"to": "a\u202eb\udb40\udc41"}"#);
-        let value = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
-        assert_eq!(value(&escaped), value(text));
-    }
 }
