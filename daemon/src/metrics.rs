@@ -116,6 +116,16 @@ impl Metrics {
         }
     }
 
+    /// The durations of each phase since the start.
+    pub fn phases(&self) -> impl Iterator<Item = PhaseDurations> {
+        Phase::ALL.into_iter().zip(&self.phases).map(|(phase, histogram)| PhaseDurations {
+            phase: phase.as_str(),
+            count: histogram.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum(),
+            half_us: histogram.bound_of(50),
+            most_us: histogram.bound_of(99),
+        })
+    }
+
     /// Counts what a call used in the sandbox.
     pub fn count_run(&self, finished: &FinishedCall) {
         let usage = &finished.usage;
@@ -182,6 +192,19 @@ impl OutcomeCounters {
     }
 }
 
+/// Durations of a phase, as a histogram knows them: bounds, each four times the one below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseDurations {
+    /// The name of the phase.
+    pub phase: &'static str,
+    /// The number of durations.
+    pub count: u64,
+    /// A bound of half of them, in microseconds; none without durations, and above all bounds.
+    pub half_us: Option<u64>,
+    /// A bound of 99 % of them.
+    pub most_us: Option<u64>,
+}
+
 /// A histogram with fixed buckets.
 #[derive(Debug)]
 struct Histogram {
@@ -201,6 +224,18 @@ impl Histogram {
         let bits = u64::BITS - (value.saturating_sub(1) / FIRST_BOUND).leading_zeros();
         add(&self.buckets, (bits.div_ceil(2) as usize).min(BUCKETS), 1);
         self.sum.fetch_add(value, Ordering::Relaxed);
+    }
+
+    /// The bound of the bucket that `percent` of the values are not above.
+    fn bound_of(&self, percent: u64) -> Option<u64> {
+        let counts: Vec<u64> = (0..=BUCKETS).map(|index| get(&self.buckets, index)).collect();
+        let wanted = (counts.iter().sum::<u64>().saturating_mul(percent)).div_ceil(100);
+        let mut below = 0;
+        let index = counts.iter().position(|count| {
+            below += count;
+            below >= wanted
+        })?;
+        (wanted > 0 && index < BUCKETS).then(|| FIRST_BOUND << (2 * index))
     }
 
     /// The buckets with their bounds, and the sum, each value multiplied by `unit`.
@@ -231,6 +266,20 @@ mod tests {
         let histogram = Histogram::default();
         histogram.add(u64::MAX);
         assert_eq!(get(&histogram.buckets, BUCKETS), 1);
+    }
+
+    #[test]
+    fn o6_percentiles_are_bounds_of_buckets() {
+        let metrics = Metrics::default();
+        for us in [10, 10, 100] {
+            metrics.add_duration(Phase::Run, Duration::from_micros(us));
+        }
+        metrics.add_duration(Phase::Queue, Duration::from_secs(3_600));
+        let of = |phase: Phase| metrics.phases().find(|durations| durations.phase == phase.as_str()).unwrap();
+        let known = |phase| (of(phase).count, of(phase).half_us, of(phase).most_us);
+        assert_eq!(known(Phase::Run), (3, Some(16), Some(256)));
+        assert_eq!(known(Phase::Queue), (1, None, None));
+        assert_eq!(known(Phase::Record), (0, None, None));
     }
 
     #[test]

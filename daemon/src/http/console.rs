@@ -22,7 +22,9 @@ mod elements;
 mod overview;
 mod calls;
 mod explain;
+mod schema_form;
 mod catalogue;
+mod try_out;
 mod plugins;
 mod organizations;
 mod policies;
@@ -112,6 +114,7 @@ fn add_pages(router: Router<App>) -> Router<App> {
         .route("/console/explain/{org}/{agent}", get(explain::agent))
         .route("/console/catalogue", get(catalogue::list))
         .route("/console/catalogue/{org}/{namespace}", get(catalogue::page).post(catalogue::put))
+        .route("/console/try/{org}/{namespace}/{tool}", get(try_out::page).post(try_out::run))
         .route("/console/plugins", get(plugins::list))
         .route("/console/plugins/{namespace}", get(plugins::page))
         .route("/console/plugins/{namespace}/approve", post(plugins::approve))
@@ -131,6 +134,7 @@ fn add_pages(router: Router<App>) -> Router<App> {
         .route("/console/tokens/{id}/revoke", post(tokens::revoke))
         .route("/console/sessions", get(open_sessions::list))
         .route("/console/sessions/{id}", get(open_sessions::page))
+        .route("/console/sessions/{id}/files/{*path}", get(open_sessions::file))
         .route("/console/sessions/{id}/end", post(open_sessions::end))
         .route("/console/audit", get(audit::list))
         .route("/console/audit/export", get(audit::export))

@@ -15,12 +15,14 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 
 use super::elements::{
-    Filters, LIST_BYTES, badge, block, choice, digest, empty, encoded, facts, filter, next_page, notice,
-    number, parameter, short, time,
+    Filters, LIST_BYTES, badge, block, choice, digest, editable, empty, encoded, facts, filter, next_page,
+    notice, number, parameter, short, time,
 };
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
 use super::page::Page;
+use super::schema_form::SchemaForm;
+use super::try_out;
 use crate::admin::DocumentWrite;
 use crate::documents::{DocumentKey, Precondition, Revision, ToolKey};
 use crate::http::catalogue::{self as api, CatalogueParameters};
@@ -171,6 +173,7 @@ async fn show(app: &App, viewer: &Viewer, key: &ToolKey, refused: Option<&Refuse
         (reach(&view))
         (settings(viewer, key, &view, revision, refused))
         (enabling(viewer, key, &view))
+        (tries(app, key))
     };
     Ok(Page::new(format!("{} of {}", key.namespace, key.organization), main))
 }
@@ -186,6 +189,21 @@ fn about(view: &EnabledView) -> Markup {
         ),
         ("Consent", consent_badge(view.consent)),
     ])
+}
+
+/// Links to a try of each tool.
+fn tries(app: &App, key: &ToolKey) -> Markup {
+    let catalogue = app.parts().registry.snapshot().catalogue_of(&key.organization);
+    let tools = catalogue.tools().iter().filter(|tool| tool.id().namespace == key.namespace);
+    html! {
+        h2 { "Try a tool" }
+        ul.links {
+            @for tool in tools.take(100) {
+                @let id = tool.id().to_string();
+                li { a href=(try_out::address(key.organization.as_str(), &id)) { (short(&id)) } }
+            }
+        }
+    }
 }
 
 fn integrations(key: &ToolKey, missing: &[String]) -> Markup {
@@ -237,13 +255,9 @@ fn settings(
             input type="hidden" name="act" value="save";
             input type="hidden" name="digest" value=(view.digest);
             input type="hidden" name="revision" value=(revision.map(Revision::etag).unwrap_or_default());
-            @if let Some(schema) = &view.config_schema {
-                label for="config" { "Settings, as JSON" }
-                textarea id="config" name="config" spellcheck="false" aria-describedby="config-hint" { (config) }
-                p.hint id="config-hint" { "Secrets are no settings: keep them as credentials." }
-                details { summary { "The schema of the settings" } (block(&format!("{schema:#}"), LIST_BYTES)) }
-            } @else {
-                p { "The plugin has no settings." }
+            @match &view.config_schema {
+                Some(schema) => (config_fields(schema, config)),
+                None => p { "The plugin has no settings." },
             }
             @if view.consent != ConsentState::NotNeeded {
                 label.choice {
@@ -253,6 +267,26 @@ fn settings(
             }
             button { "Save" }
         }
+    }
+}
+
+/// The fields of the settings; one for all of them as JSON where the schema or the settings do not fit into fields.
+fn config_fields(schema: &Value, config: &str) -> Markup {
+    let values: Option<Map<String, Value>> = serde_json::from_str(config).ok();
+    let fields = values.and_then(|values| {
+        let form = SchemaForm::of(schema).filter(|form| form.takes(&values))?;
+        Some(form.fields(&values))
+    });
+    html! {
+        @match fields {
+            Some(fields) => { input type="hidden" name="fields" value="1"; (fields) }
+            None => {
+                label for="config" { "Settings, as JSON" }
+                textarea id="config" name="config" spellcheck="false" aria-describedby="config-hint" { "\n" (editable(config)) }
+            }
+        }
+        p.hint id="config-hint" { "Secrets are no settings: keep them as credentials." }
+        details { summary { "The schema of the settings" } (block(&format!("{schema:#}"), LIST_BYTES)) }
     }
 }
 
@@ -288,7 +322,7 @@ pub(super) async fn put(
         Err(Problem(error)) if is_of_form(error.error_type) => {
             let status =
                 StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY);
-            let refused = Refused { config: form.text("config").to_owned(), error };
+            let refused = Refused { config: config_text(&app, &viewer, &key, &form).await?, error };
             Ok(show(&app, &viewer, &key, Some(&refused)).await?.with_status(status).into_response())
         }
         Err(problem) => Err(problem),
@@ -303,11 +337,28 @@ fn is_of_form(error_type: ErrorType) -> bool {
     )
 }
 
+/// The settings of the form as JSON text.
+async fn config_text(
+    app: &App,
+    viewer: &Viewer,
+    key: &ToolKey,
+    form: &FormFields,
+) -> Result<String, Problem> {
+    if !form.is_checked("fields") {
+        return Ok(form.text("config").to_owned());
+    }
+    let (view, _) = app.admin().enabled(&viewer.caller, key).await?;
+    let fields = view.config_schema.as_ref().and_then(SchemaForm::of);
+    let values = fields.map(|fields| fields.read(form)).unwrap_or_default();
+    Ok(serde_json::to_string_pretty(&values).unwrap_or_default())
+}
+
 async fn save(app: &App, viewer: &Viewer, key: &ToolKey, form: &FormFields) -> Result<(), Problem> {
     let (view, _) = app.admin().enabled(&viewer.caller, key).await?;
-    let config = match form.filled("config") {
-        None => Map::new(),
-        Some(text) => serde_json::from_str(text).map_err(|error| {
+    let config = config_text(app, viewer, key, form).await?;
+    let config = match config.trim() {
+        "" => Map::new(),
+        text => serde_json::from_str(text).map_err(|error| {
             let message = format!("the settings are no JSON object: {error}");
             Problem::new(
                 ErrorType::InvalidPolicy,

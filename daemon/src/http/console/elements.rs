@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::explain::ToolVerdict;
-use toolgate_api::text::escape_for_display;
+use toolgate_api::text::{escape_for_display, is_hidden};
 
 use super::page::sentence;
 use super::text::shown;
@@ -55,6 +55,22 @@ pub fn json(value: &RawValue, most_bytes: usize) -> Markup {
     let parsed: Result<serde_json::Value, _> = serde_json::from_str(value.get());
     let text = parsed.and_then(|value| serde_json::to_string_pretty(&value));
     block(text.as_deref().unwrap_or(value.get()), most_bytes)
+}
+
+/// JSON text in a field. Hidden characters are written as escapes, which mean the same in a string.
+pub fn editable(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if letter == '\r' || !is_hidden(letter) {
+            text.push(letter);
+            continue;
+        }
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            // A String takes all that is written.
+            let _ = write!(text, "\\u{unit:04x}");
+        }
+    }
+    text
 }
 
 /// A path segment or query value, percent-encoded.
@@ -166,7 +182,7 @@ pub fn next_page(uri: &Uri, cursor: Option<&str>) -> Markup {
     }
     // A String takes all that is written.
     let _ = write!(address, "cursor={}", encoded(cursor));
-    html! { nav aria-label="Pages" { a.button rel="next" href=(address) { "Next page" } } }
+    html! { nav aria-label="More" { a.button rel="next" href=(address) { "Next page" } } }
 }
 
 /// A field of a filter form.
@@ -247,6 +263,15 @@ mod tests {
         let shown = block(&"é".repeat(LIST_BYTES), LIST_BYTES).into_string();
         assert!(shown.contains("The text is cut: 4096 bytes more."), "{}", shown.len());
         assert_eq!(encoded("a/b?c=d&é"), "a%2Fb%3Fc%3Dd%26%C3%A9");
+    }
+
+    #[test]
+    fn o6_json_in_a_field_shows_hidden_characters_and_means_the_same() {
+        let json = "{\"a\": \"x\u{202e}\u{e0041}é\"}";
+        let shown = editable(json);
+        assert_eq!(shown, "{\"a\": \"x\\u202e\\udb40\\udc41é\"}");
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(value(&shown), value(json));
     }
 
     #[test]

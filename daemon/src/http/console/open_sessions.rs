@@ -4,18 +4,22 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::Uri;
+use axum::response::Response;
 use maud::{Markup, html};
 use serde::Deserialize;
+use toolgate_api::file::FileList;
 use toolgate_api::page::List;
 
 use super::elements::{
-    Filters, ROWS, empty, encoded, facts, filter, next_page, number, parameter, short, table, time,
+    Filters, ROWS, bytes, empty, encoded, facts, filter, next_page, notice, number, parameter, short, table,
+    time,
 };
 use super::form::SeeOther;
 use super::guard::Viewer;
 use super::page::Page;
 use crate::http::documents::name;
-use crate::http::extract::Path;
+use crate::http::extract::{Authenticated, Path};
+use crate::http::files;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use crate::identity::Access;
@@ -123,6 +127,8 @@ pub(super) async fn page(
     let texts = [("User", &setup.user), ("Conversation", &setup.conversation), ("Channel", &setup.channel)];
     let known = texts.into_iter().filter_map(|(term, text)| Some((term, text.as_deref()?)));
     pairs.extend(known.map(|(term, text)| (term, html! { (short(text)) })));
+    let caller = Authenticated(Arc::clone(&viewer.caller));
+    let files = files::list(State(app.clone()), caller, Path(id.clone())).await;
     let main = html! {
         (facts(&pairs))
         @if viewer.may(Access::Audit) { p { a href=(format!("/console/calls?session={}", encoded(&id))) { "See its calls" } } }
@@ -133,6 +139,12 @@ pub(super) async fn page(
                 @for (tool, reason) in broken.iter().take(ROWS as usize) { li { code { (short(tool)) } " failed too often: " (short(reason)) } }
             }
         }
+        h2 { "Files" }
+        @match &files {
+            Ok(axum::Json(files)) => (file_table(&id, files)),
+            Err(Problem(error)) => (notice(error)),
+        }
+        h2 { "End" }
         form method="post" action=(format!("{}/end", address(&id))) {
             (viewer.csrf_field())
             button.danger data-confirm="End the session, and remove its files?" { "End the session" }
@@ -140,6 +152,38 @@ pub(super) async fn page(
         p.quiet { "Its running calls are cancelled, and its files removed." }
     };
     Ok(Page::new("Session", main))
+}
+
+fn file_table(id: &str, files: &FileList) -> Markup {
+    let rows = html! {
+        @for file in files.items.iter().take(ROWS as usize) {
+            tr {
+                th scope="row" {
+                    @if file.kind == "file" {
+                        a href=(format!("{}/files/{}", address(id), encoded(&file.path))) download { (short(&file.path)) }
+                    } @else {
+                        (short(&file.path)) "/"
+                    }
+                }
+                td.number { @if file.kind == "file" { (bytes(file.bytes)) } }
+            }
+        }
+    };
+    let is_cut = files.truncated || files.items.len() > ROWS as usize;
+    html! {
+        @if files.items.is_empty() { p { "The session has no files." } }
+        @else { (table("Files", &["File", "Size"], &rows)) }
+        @if is_cut { p.quiet { "These are the first files." } }
+    }
+}
+
+/// A file of a session, to save.
+pub(super) async fn file(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(path): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    files::get(State(app), Authenticated(Arc::clone(&viewer.caller)), Path(path)).await
 }
 
 /// Ends a session.

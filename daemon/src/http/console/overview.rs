@@ -19,6 +19,7 @@ use crate::http::health;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use crate::identity::{Access, Caller};
+use crate::metrics::PhaseDurations;
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 86_400_000;
@@ -56,6 +57,7 @@ struct Platform {
     waiting: usize,
     store_bytes: u64,
     audit_lag: u64,
+    phases: Vec<PhaseDurations>,
 }
 
 /// The use of a quota in its present period.
@@ -132,6 +134,7 @@ async fn platform(app: &App) -> Result<Platform, Problem> {
         waiting,
         store_bytes: parts.store.bytes().await.map_err(CallError::from)?,
         audit_lag: dispatch.audit.lag(),
+        phases: dispatch.metrics.phases().collect(),
     })
 }
 
@@ -251,6 +254,12 @@ fn render(overview: &Overview) -> Markup {
             h2 id="tools" { "Most used tools" }
             (tools_table(overview.tools.as_deref()))
         }
+        @if let Some(platform) = &overview.platform {
+            section aria-labelledby="phases" {
+                h2 id="phases" { "Phases of calls since the start" }
+                (phases(&platform.phases))
+            }
+        }
         @if !overview.quotas.is_empty() {
             section aria-labelledby="quotas" {
                 h2 id="quotas" { "Quotas" }
@@ -286,6 +295,21 @@ fn platform_facts(platform: &Platform) -> Markup {
         ("Store", html! { (bytes(platform.store_bytes)) }),
         ("Audit records not yet on disk", html! { (number(platform.audit_lag)) }),
     ])
+}
+
+fn phases(phases: &[PhaseDurations]) -> Markup {
+    let bound = |us: Option<u64>| us.map_or_else(|| "–".to_owned(), |us| format!("≤ {}", duration(us)));
+    let rows = html! {
+        @for phase in phases {
+            tr {
+                th scope="row" { (phase.phase) }
+                td.number { (number(phase.count)) }
+                td.number { (bound(phase.half_us)) }
+                td.number { (bound(phase.most_us)) }
+            }
+        }
+    };
+    table("Phases of calls", &["Phase", "Number", "Half", "99 %"], &rows)
 }
 
 fn last_hour(counts: &[RecentCalls]) -> Markup {
@@ -386,7 +410,7 @@ fn quota_table(quotas: &[QuotaUse]) -> Markup {
                 td { (short(&quota.measure)) }
                 td.number { (number(quota.used)) }
                 td.number { @match quota.amount { Some(amount) => { (number(amount)) }, None => { "no longer set" } } }
-                td { @if let Some(amount) = quota.amount { meter min="0" max=(amount.max(1)) value=(quota.used) { (quota.used) " of " (amount) } } }
+                td { @if let Some(amount) = quota.amount { meter aria-label="Share" min="0" max=(amount.max(1)) value=(quota.used) { (quota.used) " of " (amount) } } }
             }
         }
     };

@@ -8,7 +8,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::explain::ToolVerdict;
 use toolgate_api::policy_diff::{AgentChange, Preview, ToolChange};
 
-use super::elements::{ROWS, notice, number, short, table, verdict};
+use super::elements::{ROWS, editable, notice, number, short, table, verdict};
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
 use super::organizations::warnings_list;
@@ -178,7 +178,7 @@ fn page(viewer: &Viewer, key: &RuleKey, draft: &Draft, answer: &Answer) -> Page 
             input type="hidden" name="act" value="preview";
             input type="hidden" name="revision" value=(draft.revision);
             label for="text" { "Document, as JSON" }
-            textarea.tall id="text" name="text" spellcheck="false" rows="20" { "\n" (draft.text) }
+            textarea.tall id="text" name="text" spellcheck="false" rows="20" { "\n" (editable(&draft.text)) }
             button { "Show what would change" }
         }
     };
@@ -192,7 +192,7 @@ fn confirmation(viewer: &Viewer, key: &RuleKey, draft: &Draft) -> Markup {
             (viewer.csrf_field())
             input type="hidden" name="act" value="put";
             input type="hidden" name="revision" value=(draft.revision);
-            textarea name="text" hidden { "\n" (draft.text) }
+            textarea name="text" hidden { "\n" (editable(&draft.text)) }
             button.danger { "Put it in force" }
         }
     }

@@ -1,0 +1,181 @@
+//! A try of one tool for an organization: a form of its arguments, the requests that it sent, and what came of it (C3).
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+use toolgate_api::name::Name;
+use toolgate_api::text::escape_for_display;
+use toolgate_sandbox::Exchange;
+
+use super::elements::{
+    LIST_BYTES, PAGE_BYTES, ROWS, badge, block, editable, encoded, facts, json, notice, number, short, table,
+};
+use super::form::FormFields;
+use super::guard::Viewer;
+use super::page::Page;
+use super::schema_form::SchemaForm;
+use crate::custom::Tryout;
+use crate::dispatch::TestCallResult;
+use crate::http::documents::own_organization;
+use crate::http::extract::Path;
+use crate::http::problem::Problem;
+use crate::http::state::App;
+
+/// Longest tool in an error, in characters.
+const TOOL_CHARS: usize = 200;
+
+/// A tool that is tried, and the schema of its arguments.
+struct Tried {
+    organization: Name,
+    /// `namespace/tool`.
+    tool: String,
+    description: String,
+    schema: Value,
+}
+
+/// The form of a tool's arguments.
+pub(super) async fn page(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(path): Path<(String, String, String)>,
+) -> Result<Page, Problem> {
+    let tried = find(&app, &viewer, &path)?;
+    Ok(Page::new(title(&tried), form(&viewer, &tried, "{}", &html! {})))
+}
+
+/// Runs the tool once.
+pub(super) async fn run(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(path): Path<(String, String, String)>,
+    fields: FormFields,
+) -> Result<Response, Problem> {
+    let tried = find(&app, &viewer, &path)?;
+    let arguments = match SchemaForm::of(&tried.schema).filter(|_| fields.is_checked("fields")) {
+        Some(form) => Value::Object(form.read(&fields)).to_string(),
+        None => fields.filled("arguments").unwrap_or("{}").to_owned(),
+    };
+    let user = fields.filled("user").map(str::to_owned);
+    let origin = viewer.actor().origin();
+    let tryout = Tryout::Saved(&tried.tool);
+    let done =
+        app.parts().custom.try_out(&tried.organization, user, tryout, arguments.as_str().into(), &origin);
+    Ok(match done.await {
+        Ok(result) => {
+            Page::new(title(&tried), form(&viewer, &tried, &arguments, &outcome(&result))).into_response()
+        }
+        Err(error) => {
+            let status =
+                StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY);
+            let page = Page::new(title(&tried), form(&viewer, &tried, &arguments, &notice(&error)));
+            page.with_status(status).into_response()
+        }
+    })
+}
+
+fn title(tried: &Tried) -> String {
+    format!("Try {}", short(&tried.tool))
+}
+
+fn find(
+    app: &App,
+    viewer: &Viewer,
+    (organization, namespace, tool): &(String, String, String),
+) -> Result<Tried, Problem> {
+    let organization = own_organization(app, &viewer.caller, organization)?;
+    let catalogue = app.parts().registry.snapshot().catalogue_of(&organization);
+    let tool = escape_for_display(&format!("{namespace}/{tool}"), TOOL_CHARS);
+    let found = catalogue.find(&tool).ok_or_else(|| Problem::not_found("tool"))?;
+    let descriptor = found.descriptor();
+    Ok(Tried {
+        organization,
+        description: descriptor.description.clone(),
+        schema: descriptor.input.source().clone(),
+        tool,
+    })
+}
+
+fn form(viewer: &Viewer, tried: &Tried, arguments: &str, result: &Markup) -> Markup {
+    let values: Option<Map<String, Value>> = serde_json::from_str(arguments).ok();
+    let fields = values.and_then(|values| {
+        let form = SchemaForm::of(&tried.schema).filter(|form| form.takes(&values))?;
+        Some(form.fields(&values))
+    });
+    let address = address(tried.organization.as_str(), &tried.tool);
+    html! {
+        (result)
+        p { (short(&tried.description)) }
+        p.quiet { "The tool runs for " (tried.organization) " with its credentials and settings, and what it does is done." }
+        form.stack method="post" action=(address) {
+            (viewer.csrf_field())
+            @match fields {
+                Some(fields) => { input type="hidden" name="fields" value="1"; (fields) }
+                None => {
+                    label for="arguments" { "Arguments, as JSON" }
+                    textarea id="arguments" name="arguments" spellcheck="false" { "\n" (editable(arguments)) }
+                }
+            }
+            label for="user" { "User" }
+            input id="user" name="user" autocomplete="off" aria-describedby="user-hint";
+            p.hint id="user-hint" { "Credentials of this user are preferred. Empty for none." }
+            button { "Call the tool" }
+        }
+        details { summary { "The schema of the arguments" } (block(&format!("{:#}", tried.schema), LIST_BYTES)) }
+    }
+}
+
+/// The address of a tool's try.
+pub(super) fn address(organization: &str, tool: &str) -> String {
+    let (namespace, tool) = tool.split_once('/').unwrap_or((tool, ""));
+    format!("/console/try/{}/{}/{}", encoded(organization), encoded(namespace), encoded(tool))
+}
+
+fn outcome(result: &TestCallResult) -> Markup {
+    let TestCallResult { outcome, exchanges } = result;
+    let status = outcome.status().as_str();
+    html! {
+        section role="status" aria-label="Result" {
+            h2 { "Result: " (badge(if status == "ok" { "good" } else { "warn" }, status)) }
+            @if let Some(error) = outcome.error() { (notice(error)) }
+            @if let Some(output) = outcome.output() { (json(output, PAGE_BYTES)) }
+            @if let Some(text) = outcome.pending_text() { p { (text) } }
+        }
+        @for exchange in exchanges.iter().take(20) { (exchange_part(exchange)) }
+    }
+}
+
+fn exchange_part(exchange: &Exchange) -> Markup {
+    let mut pairs = vec![(
+        "Status",
+        html! { @match exchange.status { Some(status) => (status), None => (badge("bad", "no answer")) } },
+    )];
+    if let Some(credential) = &exchange.credential {
+        pairs.push(("Credential", html! { (short(credential)) }));
+    }
+    if let Some(failed) = &exchange.failed {
+        pairs.push(("Failed", html! { (short(failed)) }));
+    }
+    html! {
+        details {
+            summary { "Request " code { (short(&exchange.request)) } }
+            (facts(&pairs))
+            h3 { "Sent" }
+            (headers(&exchange.headers))
+            (block(&String::from_utf8_lossy(&exchange.body.bytes), LIST_BYTES))
+            h3 { "Answer, " (number(exchange.answer.length)) " bytes" }
+            (headers(&exchange.answer_headers))
+            (block(&String::from_utf8_lossy(&exchange.answer.bytes), LIST_BYTES))
+        }
+    }
+}
+
+fn headers(headers: &[(String, String)]) -> Markup {
+    let rows = html! {
+        @for (name, value) in headers.iter().take(ROWS as usize) {
+            tr { th scope="row" { (short(name)) } td { (short(value)) } }
+        }
+    };
+    html! { @if !headers.is_empty() { (table("Header fields", &["Field", "Value"], &rows)) } }
+}
