@@ -120,10 +120,11 @@ fn o6_each_role_sees_the_pages_that_it_may_see_and_no_link_is_refused() {
             let request = json!({"role": role, "organization": tenant.name});
             fixture.operator.with_new_token(&request)
         };
-        let roles: [(&str, Client, &[&str], &[&str]); 4] = [
+        let roles: [(&str, Client, &[&str], &[&str]); 5] = [
             ("operator", fixture.operator.clone(), &["approvals", "calls", "plugins", "organizations"], &[]),
             ("owner", tenant.owner.clone(), &["approvals", "calls", "tokens"], &["plugins"]),
             ("approver", tenant.approver.clone(), &["approvals"], &["plugins", "calls", "audit"]),
+            ("orchestrator", token("orchestrator"), &["sessions"], &["approvals", "calls", "tokens"]),
             ("auditor", token("auditor"), &["calls", "audit"], &["approvals", "plugins"]),
         ];
         for (role, client, shown, hidden) in roles {
