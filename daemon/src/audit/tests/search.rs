@@ -51,6 +51,24 @@ fn some(text: &str) -> Option<String> {
 }
 
 #[tokio::test]
+async fn o6_recent_calls_are_counted_by_how_they_ended() {
+    let log = TestLog::new();
+    let audit = sample_rows(&log).await;
+    // The index follows the log; a search waits for it.
+    audit.search(&Query::default()).await.expect("it answers");
+    let count = async |organization: Option<&str>, since_ms: u64| {
+        let mut counts = audit.recent_calls(organization, since_ms).await.expect("it answers");
+        counts.sort_by_key(|count| count.calls);
+        counts.into_iter().map(|count| (count.status, count.error_type, count.calls)).collect::<Vec<_>>()
+    };
+    let failed = (Some(Status::Error), some("TOOL_FAILED"), 1);
+    assert_eq!(count(None, 0).await, [failed.clone(), (Some(Status::Ok), None, 11)]);
+    assert_eq!(count(Some("acme"), 0).await, [failed, (Some(Status::Ok), None, 7)]);
+    assert!(count(Some("initech"), 0).await.is_empty());
+    assert!(count(None, u64::MAX >> 1).await.is_empty());
+}
+
+#[tokio::test]
 async fn each_filter_finds_its_rows() {
     let log = TestLog::new();
     let audit = sample_rows(&log).await;
