@@ -284,8 +284,7 @@ impl Audit {
         usage::report(&self.log.index.reading, query).await
     }
 
-    /// Counts the calls since a time by how they ended, of one organization or of all, but at most the newest [`RECENT_CALLS`].
-    /// The last calls may not be counted yet.
+    /// Counts the calls since a time by how they ended, but at most the newest [`RECENT_CALLS`]. The last may not be counted yet.
     pub async fn recent_calls(
         &self,
         organization: Option<&str>,
