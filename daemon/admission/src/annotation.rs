@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    fn found(schema: Value) -> Vec<String> {
+    fn find(schema: Value) -> Vec<String> {
         with_annotated(Vec::new(), &schema)
     }
 
@@ -107,7 +107,7 @@ mod tests {
             "plain": {"items": {"type": "string"}, "writeOnly": false},
             "referred": {"$ref": "#/$defs/account"},
         }, "$defs": {"account": {"properties": {"code": {"writeOnly": true}}}}});
-        let mut pointers = found(schema);
+        let mut pointers = find(schema);
         pointers.sort();
         let expected = ["/list", "/login/pass~1word", "/map", "/more/key", "/pin", "/referred/code"];
         assert_eq!(pointers, expected);
@@ -122,6 +122,6 @@ mod tests {
         // Each part refers to all of them.
         let parts: Vec<Value> = (0..15).map(|_| json!({"$ref": "#/$defs/all"})).collect();
         let schema = json!({"$ref": "#/$defs/all", "$defs": {"all": {"allOf": parts}}});
-        assert!(found(schema).is_empty());
+        assert!(find(schema).is_empty());
     }
 }

@@ -91,7 +91,7 @@ fn reasons<P>(plugin: &Plugin<P>, is_vouched_for: bool) -> Vec<(RiskLevel, Strin
     add(has_files && !has_network && changes, Medium, "it may change or delete files of the session");
     add(has_files && !has_network && !changes, Low, "it reads files of the session");
     add(asked.messages, Medium, "it writes to other agents of the organization");
-    // A plugin without any access has nothing to destroy, whatever it declares.
+    // A plugin without any access has nothing to destroy, so unconfirmed hints are no risk.
     let unconfirmed = !plugin.has_confirmed_hints() && !asked.is_empty();
     add(
         unconfirmed,
@@ -130,7 +130,7 @@ mod tests {
         Plugin { has_trusted_hints: false, granted: Arc::default(), ..Plugin::clone(&plugin) }
     }
 
-    fn confirmed(plugin: &Plugin<&'static str>) -> Plugin<&'static str> {
+    fn confirm_hints(plugin: &Plugin<&'static str>) -> Plugin<&'static str> {
         let confirmed_hints = Some(plugin.digest.to_string());
         plugin.with_grant(Arc::new(Grant { confirmed_hints, ..Grant::default() }))
     }
@@ -149,7 +149,7 @@ mod tests {
             (json!({"calls": true}), RiskLevel::High),
             (json!({"messages": true}), RiskLevel::Medium),
         ] {
-            let vetted = confirmed(&plugin(&capabilities, &reads));
+            let vetted = confirm_hints(&plugin(&capabilities, &reads));
             assert_eq!(risk(&vetted, true).level, level, "{capabilities}");
         }
     }
@@ -159,13 +159,14 @@ mod tests {
         let asks = json!({"network": [{"host": "api.example"}], "credentials": ["mail"]});
         let unconfirmed = plugin(&asks, &json!({"read_only": true}));
         assert_eq!(risk(&unconfirmed, true).level, RiskLevel::High);
-        assert_eq!(risk(&confirmed(&unconfirmed), true).level, RiskLevel::Medium);
+        assert_eq!(risk(&confirm_hints(&unconfirmed), true).level, RiskLevel::Medium);
     }
 
     #[test]
     fn c6_a_publisher_that_nothing_proves_is_a_reason() {
         let asks = json!({"messages": true});
-        let reasons = |is_vouched_for| risk(&confirmed(&plugin(&asks, &json!({}))), is_vouched_for).reasons;
+        let reasons =
+            |is_vouched_for| risk(&confirm_hints(&plugin(&asks, &json!({}))), is_vouched_for).reasons;
         let names_publisher = |reasons: &[String]| reasons.iter().any(|reason| reason.contains("publisher"));
         assert!(names_publisher(&reasons(false)));
         assert!(!names_publisher(&reasons(true)));

@@ -214,7 +214,7 @@ impl Schema {
     }
 
     /// The schema in the form of a provider, written once (M5). The error says why it cannot be advertised.
-    pub fn advertised(&self, form: SchemaForm) -> Result<&Advertised, &str> {
+    pub fn advertised_form(&self, form: SchemaForm) -> Result<&Advertised, &str> {
         self.forms.get(&self.source, form)
     }
 

@@ -29,7 +29,7 @@ fn with(parent: &str, field: &str, value: Value) -> Value {
 }
 
 #[track_caller]
-fn refused(description: &Value, place: &str, message: &str) {
+fn assert_refused(description: &Value, place: &str, message: &str) {
     let error = parse(description).expect_err(message);
     assert!(error.message.contains(message), "{}", error.message);
     assert_eq!(error.place, place, "{}", error.message);
@@ -105,10 +105,10 @@ fn what_is_no_json_object_is_refused() {
 #[test]
 fn each_required_field_is_required() {
     for field in ["name", "version", "tools"] {
-        refused(&with("", field, Value::Null), "", &format!("the field `{field}` is missing"));
+        assert_refused(&with("", field, Value::Null), "", &format!("the field `{field}` is missing"));
     }
     for field in ["name", "description", "usage", "input_schema"] {
-        refused(
+        assert_refused(
             &with("/tools/0", field, Value::Null),
             "/tools/0",
             &format!("the field `{field}` is missing"),
@@ -118,21 +118,21 @@ fn each_required_field_is_required() {
 
 #[test]
 fn names_are_held_to_their_rules() {
-    refused(&with("", "name", json!("Sums")), "/name", "not a namespace");
-    refused(&with("", "name", json!(1)), "/name", "a number stands where a string belongs");
-    refused(&with("/tools/0", "name", json!("Add")), "/tools/0/name", "not a tool's name");
-    refused(&with("/tools/0", "name", json!("a".repeat(56))), "/tools/0/name", "wire name");
+    assert_refused(&with("", "name", json!("Sums")), "/name", "not a namespace");
+    assert_refused(&with("", "name", json!(1)), "/name", "a number stands where a string belongs");
+    assert_refused(&with("/tools/0", "name", json!("Add")), "/tools/0/name", "not a tool's name");
+    assert_refused(&with("/tools/0", "name", json!("a".repeat(56))), "/tools/0/name", "wire name");
     assert!(parse(&with("/tools/0", "name", json!("a".repeat(54)))).is_ok());
 }
 
 #[test]
 fn a_plugin_without_tools_or_with_one_tool_twice_is_refused() {
-    refused(&with("", "tools", json!([])), "/tools", "no tools");
-    refused(&with("", "tools", json!([tool("a"), tool("b"), tool("a")])), "/tools/2", "twice");
+    assert_refused(&with("", "tools", json!([])), "/tools", "no tools");
+    assert_refused(&with("", "tools", json!([tool("a"), tool("b"), tool("a")])), "/tools/2", "twice");
     assert!(parse(&with("", "tools", json!([tool("a"), tool("b")]))).is_ok());
     let many = |count: usize| (0..count).map(|index| tool(&format!("t{index}"))).collect::<Vec<_>>();
     assert!(parse(&with("", "tools", json!(many(1_000)))).is_ok());
-    refused(&with("", "tools", json!(many(1_001))), "/tools", "more than the 1000");
+    assert_refused(&with("", "tools", json!(many(1_001))), "/tools", "more than the 1000");
 }
 
 /// T1, T11: a tool without description or usage text is useless.
@@ -140,34 +140,38 @@ fn a_plugin_without_tools_or_with_one_tool_twice_is_refused() {
 fn a_tool_says_what_it_does_and_how_to_call_it() {
     for field in ["description", "usage"] {
         for text in ["", "  \n"] {
-            refused(&with("/tools/0", field, json!(text)), &format!("/tools/0/{field}"), "empty");
+            assert_refused(&with("/tools/0", field, json!(text)), &format!("/tools/0/{field}"), "empty");
         }
     }
-    refused(
+    assert_refused(
         &with("/tools/0", "description", json!("x".repeat(4_097))),
         "/tools/0/description",
         "more than 4096",
     );
     assert!(parse(&with("/tools/0", "description", json!("é".repeat(4_096)))).is_ok());
-    refused(&with("/tools/0", "usage", json!("x".repeat(16_385))), "/tools/0/usage", "more than 16384");
+    assert_refused(
+        &with("/tools/0", "usage", json!("x".repeat(16_385))),
+        "/tools/0/usage",
+        "more than 16384",
+    );
 }
 
 #[test]
 fn hidden_characters_are_refused_wherever_a_reader_would_meet_them() {
     let hidden = "a\u{202e}b";
-    refused(&with("", "purpose", json!(hidden)), "/purpose", "\\u{202e}");
-    refused(&with("/tools/0", "description", json!(hidden)), "/tools/0/description", "hidden");
-    refused(&with("/tools/0", "usage", json!("a\u{1b}[2J")), "/tools/0/usage", "\\u{1b}");
-    refused(&with("/tools/0", "tags", json!([hidden])), "/tools/0/tags/0", "hidden");
+    assert_refused(&with("", "purpose", json!(hidden)), "/purpose", "\\u{202e}");
+    assert_refused(&with("/tools/0", "description", json!(hidden)), "/tools/0/description", "hidden");
+    assert_refused(&with("/tools/0", "usage", json!("a\u{1b}[2J")), "/tools/0/usage", "\\u{1b}");
+    assert_refused(&with("/tools/0", "tags", json!([hidden])), "/tools/0/tags/0", "hidden");
     let schema = json!({"type": "object", "properties": {"a": {"description": hidden}}});
-    refused(
+    assert_refused(
         &with("/tools/0", "input_schema", schema),
         "/tools/0/input_schema/properties/a/description",
         "hidden",
     );
     let schema = json!({"type": "object", "properties": {hidden: {}}});
-    refused(&with("/tools/0", "input_schema", schema), "/tools/0/input_schema/properties", "hidden");
-    refused(
+    assert_refused(&with("/tools/0", "input_schema", schema), "/tools/0/input_schema/properties", "hidden");
+    assert_refused(
         &with("/tools/0", "examples", json!([{"input": {"a": hidden}}])),
         "/tools/0/examples/0/input/a",
         "hidden",
@@ -177,20 +181,24 @@ fn hidden_characters_are_refused_wherever_a_reader_would_meet_them() {
 
 #[test]
 fn a_schema_that_is_not_accepted_is_named_with_the_place_inside() {
-    refused(&with("/tools/0", "input_schema", json!({"type": "array"})), "/tools/0/input_schema", "object");
-    refused(&with("/tools/0", "input_schema", json!(true)), "/tools/0/input_schema", "object");
+    assert_refused(
+        &with("/tools/0", "input_schema", json!({"type": "array"})),
+        "/tools/0/input_schema",
+        "object",
+    );
+    assert_refused(&with("/tools/0", "input_schema", json!(true)), "/tools/0/input_schema", "object");
     let schema = json!({"type": "object", "properties": {"a": {"type": "strin"}}});
-    refused(
+    assert_refused(
         &with("/tools/0", "input_schema", schema),
         "/tools/0/input_schema/properties/a/type",
         "not valid",
     );
-    refused(
+    assert_refused(
         &with("/tools/0", "output_schema", json!({"$ref": "http://x/"})),
         "/tools/0/output_schema/$ref",
         "leaves",
     );
-    refused(&with("", "config_schema", json!(1)), "/config_schema", "not valid");
+    assert_refused(&with("", "config_schema", json!(1)), "/config_schema", "not valid");
 }
 
 #[test]
@@ -207,7 +215,7 @@ fn the_schemas_of_a_plugin_are_bounded_together() {
         with("", "tools", json!(tools))
     };
     assert!(parse(&heavy(2)).is_ok());
-    refused(&heavy(12), "/tools", "subschemas together");
+    assert_refused(&heavy(12), "/tools", "subschemas together");
 }
 
 #[test]
@@ -232,8 +240,8 @@ fn capabilities_are_read_strictly() {
 
 #[test]
 fn a_limit_that_nobody_enforces_is_refused() {
-    refused(&with("", "limits", json!({"feul": 1})), "/limits/feul", "did you mean `fuel`?");
-    refused(&with("", "limits", json!({"fuel": -1})), "/limits/fuel", "whole number");
+    assert_refused(&with("", "limits", json!({"feul": 1})), "/limits/feul", "did you mean `fuel`?");
+    assert_refused(&with("", "limits", json!({"fuel": -1})), "/limits/fuel", "whole number");
     assert!(parse(&with("", "limits", json!({"fuel": 0}))).is_ok());
 }
 
@@ -258,20 +266,24 @@ fn a_limit_above_the_platforms_and_one_with_which_nothing_runs_are_warned_of() {
 
 #[test]
 fn modes_hints_examples_and_redactions_are_read_strictly() {
-    refused(&with("/tools/0", "mode", json!("both")), "/tools/0/mode", "not one of the words");
-    refused(
+    assert_refused(&with("/tools/0", "mode", json!("both")), "/tools/0/mode", "not one of the words");
+    assert_refused(
         &with("/tools/0", "hints", json!({"read_only": "yes"})),
         "/tools/0/hints/read_only",
         "`true` or `false`",
     );
-    refused(&with("/tools/0", "examples", json!([{}])), "/tools/0/examples/0", "`input` is missing");
-    refused(
+    assert_refused(&with("/tools/0", "examples", json!([{}])), "/tools/0/examples/0", "`input` is missing");
+    assert_refused(
         &with("/tools/0", "examples", json!([{"input": 1}])),
         "/tools/0/examples/0/input",
         "not an object",
     );
     for pointer in ["password", "/a~", "/a~2"] {
-        refused(&with("/tools/0", "redact", json!([pointer])), "/tools/0/redact/0", "not a JSON pointer");
+        assert_refused(
+            &with("/tools/0", "redact", json!([pointer])),
+            "/tools/0/redact/0",
+            "not a JSON pointer",
+        );
     }
     assert!(parse(&with("/tools/0", "redact", json!(["/a~0b~1c/0"]))).is_ok());
 }
@@ -325,7 +337,7 @@ fn g4_an_original_name_is_nobody_elses() {
     assert_eq!(originals.collect::<Vec<_>>(), [Some("addTwo"), None, Some("SUB")]);
     for other in ["addTwo", "sub", "Sub"] {
         let description = named(&[("add_two", "addTwo"), ("sub", "minus"), ("x", other)]);
-        refused(&description, "/tools/2", "another tool is called by the original name");
+        assert_refused(&description, "/tools/2", "another tool is called by the original name");
     }
     for original in ["", " ", "a\u{202e}b"] {
         assert!(parse(&named(&[("add", original)])).is_err(), "{original}");

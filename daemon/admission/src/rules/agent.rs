@@ -15,14 +15,14 @@ use super::catalogue::{Catalogue, SnapshotId};
 use super::organization::OrgRules;
 use super::platform::PlatformRules;
 use super::set::SharedSet;
-use super::warning::{Warning, limits_without_effect, quota_tools, unresolved};
+use super::warning::{Warning, limits_without_effect, quota_tools, unresolved_entries};
 
 /// Returns a warning for each part of the document that has no effect under these rules. Whether all layers together
 /// leave a callable tool is not checked here but by [`no_tools_warning`](crate::no_tools_warning).
 pub fn agent_warnings<P>(document: &AgentDocument, rules: &Rules<P>) -> Vec<Warning> {
     let catalogue = &*rules.catalogue;
     let mut warnings = Vec::new();
-    let mut list = |place: &str, list: &ToolList| warnings.extend(unresolved(place, list, catalogue));
+    let mut list = |place: &str, list: &ToolList| warnings.extend(unresolved_entries(place, list, catalogue));
     document.enabled.iter().for_each(|enabled| list("/enabled", enabled));
     list("/disabled", &document.disabled);
     document.require_approval_for.iter().for_each(|named| list("/require_approval_for", named));

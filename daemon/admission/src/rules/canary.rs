@@ -60,7 +60,7 @@ pub struct VersionCounters {
 pub struct VersionOutcomes {
     /// Calls that ran.
     pub calls: u64,
-    /// Those of them that failed by a fault of the plugin.
+    /// The calls of `calls` that failed by a fault of the plugin.
     pub failures: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What organizations accepted of plugins that the operator does not vouch for (C6).
+//! Consents of organizations to plugins that the operator does not vouch for (C6).
 //!
 //! Consent is to what a plugin may reach and to its publisher, not to one file: a later version that asks for no more keeps it.
 
@@ -12,11 +12,11 @@ use toolgate_api::name::Namespace;
 
 use super::catalogue::Plugin;
 
-/// What an organization accepted of a plugin.
+/// A plugin as an organization accepted it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptedPlugin {
-    /// What it may reach.
+    /// The accepted capabilities.
     pub capabilities: Capabilities,
     /// Its publisher, as the plugin declares it.
     pub publisher: Option<String>,

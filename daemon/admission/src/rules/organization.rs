@@ -16,13 +16,13 @@ use super::platform::PlatformRules;
 use super::set::{SharedSet, ToolSet};
 use super::tables::{Channels, compile_profiles, table_warnings};
 use super::tool_flags::{CompactFlags, ToolFlag, ToolFlags};
-use super::warning::{Warning, limits_without_effect, quota_tools, unresolved};
+use super::warning::{Warning, limits_without_effect, quota_tools, unresolved_entries};
 use crate::descriptor::ToolDescriptor;
 
 /// Returns a warning for each part of the policy that has no effect with the loaded tools.
 pub fn organization_warnings<P>(document: &OrgDocument, catalogue: &Catalogue<P>) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let mut list = |place: &str, list: &ToolList| warnings.extend(unresolved(place, list, catalogue));
+    let mut list = |place: &str, list: &ToolList| warnings.extend(unresolved_entries(place, list, catalogue));
     document.enabled.iter().for_each(|enabled| list("/enabled", enabled));
     list("/disabled", &document.disabled);
     list("/broker/always_show", &document.broker.always_show);
@@ -37,7 +37,7 @@ pub fn organization_warnings<P>(document: &OrgDocument, catalogue: &Catalogue<P>
     warnings
 }
 
-/// What is known of an organization beside its policy.
+/// The facts about an organization that its rules depend on beside its policy.
 #[derive(Clone, Debug, Default)]
 pub struct OrgFacts {
     /// The integrations that it has connected.
@@ -85,7 +85,7 @@ impl OrgRules {
         }
         let flags = flags.compact(catalogue);
         Self {
-            unaccepted: unaccepted(&facts.consents, &flags, catalogue),
+            unaccepted: unaccepted_tools(&facts.consents, &flags, catalogue),
             flags,
             channels,
             always_show: SharedSet::compile(Some(&document.broker.always_show), catalogue),
@@ -172,7 +172,7 @@ fn is_given(flags: ToolFlags) -> bool {
 }
 
 /// The tools that agents would have but for the missing consent to their plugin.
-fn unaccepted<P>(consents: &Consents, flags: &CompactFlags, catalogue: &Catalogue<P>) -> SharedSet {
+fn unaccepted_tools<P>(consents: &Consents, flags: &CompactFlags, catalogue: &Catalogue<P>) -> SharedSet {
     if !consents.required {
         return SharedSet::NONE;
     }

@@ -15,7 +15,7 @@ use super::intents::IntentPatterns;
 use super::set::{SharedSet, ToolSet};
 use super::tables::{Channels, compile_profiles, table_warnings};
 use super::tool_flags::{ToolFlag, ToolFlagTable};
-use super::warning::{Warning, limits_without_effect, quota_tools, unresolved};
+use super::warning::{Warning, limits_without_effect, quota_tools, unresolved_entries};
 
 /// Parses a policy, and compiles the patterns of its intents to validate them.
 pub fn parse_platform(json: &str) -> Result<PlatformDocument, ReadError> {
@@ -42,7 +42,7 @@ pub fn check_platform<P>(document: &PlatformDocument, catalogue: &Catalogue<P>) 
 /// Returns a warning for each part of the policy that has no effect with the loaded tools.
 pub fn platform_warnings<P>(document: &PlatformDocument, catalogue: &Catalogue<P>) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let mut list = |place: &str, list: &ToolList| warnings.extend(unresolved(place, list, catalogue));
+    let mut list = |place: &str, list: &ToolList| warnings.extend(unresolved_entries(place, list, catalogue));
     document.allowed.iter().for_each(|allowed| list("/allowed", allowed));
     list("/blocked", &document.blocked);
     list("/universal", &document.universal);
@@ -55,7 +55,7 @@ pub fn platform_warnings<P>(document: &PlatformDocument, catalogue: &Catalogue<P
     ));
     for (name, intent) in &document.intents {
         let place = format!("{}/tools", pointer("/intents", name));
-        warnings.extend(unresolved(&place, &intent.tools, catalogue));
+        warnings.extend(unresolved_entries(&place, &intent.tools, catalogue));
     }
     warnings.extend(limits_without_effect(&document.limits, catalogue.platform_limits()));
     warnings.extend(universal_without_effect(document));

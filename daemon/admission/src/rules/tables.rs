@@ -9,7 +9,7 @@ use toolgate_api::read::pointer;
 
 use super::catalogue::Catalogue;
 use super::set::{SharedSet, ToolSet};
-use super::warning::{Warning, unresolved, unresolved_pattern};
+use super::warning::{Warning, unresolved_entries, unresolved_pattern};
 
 /// Returns a warning for each entry of the tables that matches no loaded tool.
 pub(super) fn table_warnings<'a, P>(
@@ -20,9 +20,13 @@ pub(super) fn table_warnings<'a, P>(
 ) -> impl Iterator<Item = Warning> + 'a {
     let profiles = profiles
         .iter()
-        .flat_map(|(name, list)| unresolved(&pointer("/profiles", name.as_str()), list, catalogue));
+        .flat_map(|(name, list)| unresolved_entries(&pointer("/profiles", name.as_str()), list, catalogue));
     let channels = channels.iter().flat_map(|(name, channel)| {
-        unresolved(&format!("{}/blocked", pointer("/channels", name.as_str())), &channel.blocked, catalogue)
+        unresolved_entries(
+            &format!("{}/blocked", pointer("/channels", name.as_str())),
+            &channel.blocked,
+            catalogue,
+        )
     });
     let integrations = integrations.keys().filter_map(|pattern| {
         unresolved_pattern(&pointer("/integrations", &pattern.to_string()), pattern, catalogue)

@@ -134,7 +134,7 @@ pub(crate) fn limits_without_effect<'a>(
 }
 
 /// Entries of a list that no loaded tool answers to, with the nearest that one does.
-pub(super) fn unresolved<P>(place: &str, list: &ToolList, catalogue: &Catalogue<P>) -> Vec<Warning> {
+pub(super) fn unresolved_entries<P>(place: &str, list: &ToolList, catalogue: &Catalogue<P>) -> Vec<Warning> {
     let patterns = list.patterns().iter().enumerate();
     patterns
         .filter_map(|(index, pattern)| unresolved_pattern(&format!("{place}/{index}"), pattern, catalogue))

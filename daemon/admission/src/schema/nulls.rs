@@ -2,7 +2,8 @@
 //! every optional argument nullable (M5).
 //!
 //! A `null` counts only where the schema declares the property and refuses `null` there in every alternative that the
-//! value can be. Where the schema says nothing of the property or allows `null`, it keeps its meaning.
+//! value can be. A `null` keeps its meaning if the schema says
+//! nothing of the property or allows `null`.
 
 use std::collections::BTreeSet;
 

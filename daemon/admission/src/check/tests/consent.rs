@@ -3,7 +3,7 @@
 use super::*;
 use crate::rules::{AcceptedPlugin, AgentRules, Consents, OrgFacts, OrgRules, PlatformRules};
 
-/// Rules with `mail`, which nobody vouches for, and `crm`, which is built in.
+/// Rules with `mail`, which the operator does not vouch for, and `crm`, which is built in.
 fn rules_with(facts: impl FnOnce(&Catalogue<&'static str>) -> OrgFacts) -> Rules<&'static str> {
     let plugins = vec![plugin("mail", &["send"]), plugin("crm", &["search"])];
     let catalogue = Arc::new(Catalogue::new(LimitsPatch::new(), plugins));
@@ -20,7 +20,7 @@ fn rules_with(facts: impl FnOnce(&Catalogue<&'static str>) -> OrgFacts) -> Rules
     }
 }
 
-fn required(accepted: BTreeMap<toolgate_api::name::Namespace, AcceptedPlugin>) -> OrgFacts {
+fn consent_facts(accepted: BTreeMap<toolgate_api::name::Namespace, AcceptedPlugin>) -> OrgFacts {
     let crm = toolgate_api::name::Namespace::parse("crm").expect("a namespace");
     let exempt = Arc::new(BTreeSet::from([crm]));
     let consents = Consents { required: true, accepted: Arc::new(accepted), exempt };
@@ -33,7 +33,7 @@ fn runs(rules: &Rules<&'static str>, tool: &str) -> bool {
 
 #[test]
 fn c6_a_plugin_that_was_not_accepted_stays_out_until_it_is() {
-    let without = rules_with(|_| required(BTreeMap::new()));
+    let without = rules_with(|_| consent_facts(BTreeMap::new()));
     let refused = refusal(&without, &SessionFacts::default(), "mail/send");
     assert_eq!((refused.reason.layer, refused.reason.rule), (Layer::Organization, "consent"));
     assert_eq!(refused.error.error_type, ErrorType::ToolDisabled);
@@ -43,7 +43,7 @@ fn c6_a_plugin_that_was_not_accepted_stays_out_until_it_is() {
     let with = rules_with(|catalogue| {
         let mail = catalogue.plugins().find(|plugin| plugin.descriptor.namespace.as_str() == "mail");
         let mail = mail.expect("it is loaded");
-        required(BTreeMap::from([(mail.descriptor.namespace.clone(), AcceptedPlugin::of(mail))]))
+        consent_facts(BTreeMap::from([(mail.descriptor.namespace.clone(), AcceptedPlugin::of(mail))]))
     });
     assert!(runs(&with, "mail/send"));
     assert!(runs(&rules_with(|_| OrgFacts::default()), "mail/send"), "no consent is asked for");
@@ -51,7 +51,7 @@ fn c6_a_plugin_that_was_not_accepted_stays_out_until_it_is() {
 
 #[test]
 fn c6_a_tool_without_consent_is_neither_listed_nor_explained_as_callable() {
-    let rules = rules_with(|_| required(BTreeMap::new()));
+    let rules = rules_with(|_| consent_facts(BTreeMap::new()));
     let listed: Vec<String> =
         callable(&rules, &SessionFacts::default()).map(|(tool, _)| tool.id().to_string()).collect();
     assert_eq!(listed, ["crm/search"]);
