@@ -31,7 +31,7 @@ pub enum ExportLine {
     End(ExportEnd),
 }
 
-/// What an export has.
+/// The contents of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditExportBegin)]
 pub struct ExportBegin {

@@ -17,7 +17,7 @@ pub struct CatalogueView {
     /// The `cursor` of the next page; null on the last page.
     #[schema(required)]
     pub next_cursor: Option<String>,
-    /// The categories of all entries that match, whatever the page and `category`, by name.
+    /// The categories of all entries that match, on any page and of any category, by name.
     pub categories: Vec<CategoryCount>,
     /// Namespaces that the platform has a plugin of too, in place of which the organization has its own.
     pub collisions: Vec<String>,
@@ -37,7 +37,7 @@ pub struct CategoryCount {
 pub struct CatalogueEntry {
     /// Its namespace.
     pub namespace: String,
-    /// Who answers for it.
+    /// The party that answers for it.
     pub kind: PluginKind,
     /// Its purpose in a sentence.
     #[schema(required)]
@@ -58,9 +58,9 @@ pub struct CatalogueEntry {
     pub prerequisites: Vec<String>,
     /// Integrations that must be connected before all of its tools work.
     pub integrations: Vec<String>,
-    /// What it asks to reach, in words; empty for a plugin that only computes.
+    /// The access that it asks for, in words; empty for a plugin that only computes.
     pub permissions: Vec<String>,
-    /// What can go wrong with it.
+    /// Its risk: what can go wrong with it.
     pub risk: RiskView,
     /// Its tools that the platform allows.
     pub tools: Vec<CatalogueTool>,
@@ -77,7 +77,7 @@ pub struct CatalogueEntry {
     pub loaded_ms: u64,
 }
 
-/// Who answers for a plugin.
+/// The party that answers for a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PluginKind {
@@ -103,7 +103,7 @@ pub struct CatalogueTool {
     pub tags: Vec<String>,
 }
 
-/// What an organization sets for a plugin.
+/// The settings of an organization for a plugin, and its consent.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = EnabledPluginDocument)]
 #[serde(deny_unknown_fields)]
@@ -143,7 +143,7 @@ pub struct PluginConsent {
 pub struct EnabledView {
     /// The namespace.
     pub namespace: String,
-    /// Who answers for the plugin.
+    /// The party that answers for the plugin.
     pub kind: PluginKind,
     /// The serving version.
     pub version: String,
@@ -154,9 +154,9 @@ pub struct EnabledView {
     pub publisher: Option<String>,
     /// Whether a signature proves the publisher, or the plugin is part of the daemon.
     pub publisher_proven: bool,
-    /// What it asks to reach, in words; empty for a plugin that only computes.
+    /// The access that it asks for, in words; empty for a plugin that only computes.
     pub permissions: Vec<String>,
-    /// What can go wrong with it.
+    /// Its risk: what can go wrong with it.
     pub risk: RiskView,
     /// Integrations that must be connected before all of its tools work, and are not.
     pub missing_integrations: Vec<String>,
@@ -164,7 +164,7 @@ pub struct EnabledView {
     pub enabled: bool,
     /// The state of the consent.
     pub consent: ConsentState,
-    /// What was accepted last; null if nothing was.
+    /// The last acceptance; null if nothing was accepted.
     #[schema(required)]
     pub accepted: Option<AcceptanceView>,
     /// The settings.
@@ -191,7 +191,7 @@ pub struct AcceptanceView {
     /// The publisher that was accepted.
     #[schema(required)]
     pub publisher: Option<String>,
-    /// What it may reach, in words.
+    /// The access that it may have, in words.
     pub permissions: Vec<String>,
 }
 

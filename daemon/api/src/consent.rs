@@ -23,7 +23,7 @@ pub enum RiskLevel {
     Low,
     /// It changes or sends something, within named bounds.
     Medium,
-    /// It can take data out, act as the organization, or reach places that nobody named.
+    /// It can take data out, act as the organization, or reach places that the plugin does not name.
     High,
 }
 

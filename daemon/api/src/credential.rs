@@ -224,7 +224,7 @@ pub struct DiscoveryView {
     /// The redirect URL to register for a client without a secret; null without an organization.
     #[schema(required)]
     pub public_client_redirect_url: Option<String>,
-    /// What to complete or to know, as sentences.
+    /// Notes on what to complete or to know, as sentences.
     pub notes: Vec<String>,
     /// The requests, in their order.
     pub attempts: Vec<DiscoveryAttempt>,

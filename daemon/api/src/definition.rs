@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::descriptor::{Example, RateLimit};
-use crate::read::{ReadError, invalid, invalid_at, list_of, parsed, read, text, texts, word};
+use crate::read::{ReadError, invalid, invalid_at, list_of, parse_string, read, text, texts, word};
 
 /// Most actions of an API, and most named tools of a server: as many as a plugin has tools at most.
 const TOOLS: usize = 1_000;
@@ -563,7 +563,7 @@ fn check_scopes(scopes: &[String], kind: DefinitionKind) -> Result<(), ReadError
 
 /// Not part of the description that models read, so only control characters are refused.
 fn display_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    parsed(from, |text| {
+    parse_string(from, |text| {
         let is_control = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
         match !text.trim().is_empty()
             && text.chars().count() <= DISPLAY_NAME_CHARS

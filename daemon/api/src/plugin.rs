@@ -157,7 +157,7 @@ pub struct ToolDetails {
     /// The hints on its effects, as the plugin declares them.
     #[schema(required)]
     pub hints: Hints,
-    /// Whether the hints count. Those of an uploaded plugin count once its load, its approval or its grant
+    /// Whether the hints count. The hints of an uploaded plugin count once its load, its approval or its grant
     /// (`confirmed_hints`) has confirmed them for its digest; until then the tool counts as changing, destructive and open-world.
     #[schema(required)]
     pub hints_state: HintsState,
@@ -231,10 +231,10 @@ pub struct VersionView {
     #[serde(default)]
     #[schema(required)]
     pub signed_by: Option<SignerView>,
-    /// Of a version that waits for consent: its differences from the serving version. A list of plugins leaves them out.
+    /// The differences from the serving version, if this version waits for consent. A list of plugins leaves them out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub diff: Vec<VersionDifference>,
-    /// Of a canary: its share of the calls and their outcomes.
+    /// The share of the calls and their outcomes, if this version is a canary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = CanaryView, required = false)]
     pub canary: Option<CanaryView>,
@@ -249,11 +249,11 @@ pub struct CanaryView {
     pub percent: u8,
     /// Its calls that ran.
     pub calls: u64,
-    /// Those of them that failed by a fault of the plugin.
+    /// The calls of `calls` that failed by a fault of the plugin.
     pub failures: u64,
     /// The calls of the version that serves the rest.
     pub serving_calls: u64,
-    /// Those of them that failed by a fault of the plugin.
+    /// The calls of `serving_calls` that failed by a fault of the plugin.
     pub serving_failures: u64,
 }
 

@@ -82,11 +82,11 @@ pub struct PlatformDocument {
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<ServerBinding>))]
     pub server_binding: ServerBinding,
-    /// Whether organizations may load plugins for themselves. Those that are loaded stay when it is taken back.
+    /// Whether organizations may load plugins for themselves. Loaded plugins stay when it is taken back.
     #[serde(default, deserialize_with = "null_is_default")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<bool>))]
     pub owners_load_plugins: bool,
-    /// What is kept out of the audit log besides secrets.
+    /// Rules for what the audit log leaves out besides secrets.
     #[serde(default, deserialize_with = "null_is_default")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<RedactSettings>))]
     pub redact: RedactSettings,
@@ -186,7 +186,7 @@ pub struct OrgDocument {
     #[serde(default, deserialize_with = "network")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Vec<NetworkRule>>, max_items = 256))]
     pub network: Option<Arc<[NetworkRule]>>,
-    /// What is kept out of the audit log besides secrets. It adds to what the platform keeps out.
+    /// Rules for what the audit log leaves out besides secrets. They add to the rules of the platform.
     #[serde(default, deserialize_with = "null_is_default")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<RedactSettings>))]
     pub redact: RedactSettings,

@@ -458,12 +458,12 @@ pub fn null_is_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>
 
 /// For `deserialize_with`: text for readers, not empty, at most `MAX` characters, without hidden characters.
 pub fn text<'de, D: Deserializer<'de>, T: From<String>, const MAX: usize>(from: D) -> Result<T, D::Error> {
-    parsed(from, |text| check_text(text, MAX).map(|()| text.to_owned().into()))
+    parse_string(from, |text| check_text(text, MAX).map(|()| text.to_owned().into()))
 }
 
 /// For `deserialize_with`: one word of at most `MAX` visible ASCII characters.
 pub fn word<'de, D: Deserializer<'de>, T: From<String>, const MAX: usize>(from: D) -> Result<T, D::Error> {
-    parsed(from, |text| check_word(text, MAX).map(|()| text.to_owned().into()))
+    parse_string(from, |text| check_word(text, MAX).map(|()| text.to_owned().into()))
 }
 
 /// For `deserialize_with`: at most `ITEMS` texts of at most `MAX` characters each.
@@ -546,7 +546,7 @@ pub fn list_of<'de, D: Deserializer<'de>, T: Deserialize<'de>, const MAX: usize>
 pub type Refusal = (String, &'static str);
 
 /// Reads a string and parses it.
-pub fn parsed<'de, D: Deserializer<'de>, T>(
+pub fn parse_string<'de, D: Deserializer<'de>, T>(
     from: D,
     parse: impl Fn(&str) -> Result<T, Refusal>,
 ) -> Result<T, D::Error> {

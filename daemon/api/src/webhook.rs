@@ -124,13 +124,13 @@ pub struct WebhookMessage {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub link: Option<String>,
-    /// Where the endpoint can send a decision; only with `approval.created`.
+    /// The URL and token with which the endpoint can decide; only with `approval.created`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = WebhookCallback, required = false)]
     pub callback: Option<WebhookCallback>,
 }
 
-/// Where a webhook can send a decision.
+/// The URL and token with which a webhook can decide.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct WebhookCallback {
     /// The URL of a `POST`.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::host::HostPattern;
 use super::path::{is_within, validate_rule_path};
 use super::target::{Target, validate_method};
-use crate::read::{invalid_at, list_of, null_is_default, parsed, parsed_list, whole_number};
+use crate::read::{invalid_at, list_of, null_is_default, parse_string, parsed_list, whole_number};
 
 /// A rule for outgoing requests. A request must match every field of the rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ fn methods<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D:
 
 fn path<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     let hint = "write what the path begins with, like `/points/`";
-    parsed(from, |path| match validate_rule_path(path) {
+    parse_string(from, |path| match validate_rule_path(path) {
         Ok(()) => Ok(Some(path.to_owned())),
         Err(why) => Err((why.to_owned(), hint)),
     })
