@@ -353,7 +353,7 @@ async fn read<T: DeserializeOwned>(response: hyper::Response<Incoming>) -> Resul
     }
     let etag = head.headers.get(ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
     let json: &[u8] = if body.is_empty() { b"null" } else { &body };
-    let body = serde_json::from_slice(json).map_err(|_| ClientError::unexpected(status, &body))?;
+    let body = serde_json::from_slice(json).map_err(|_| ClientError::unexpected_response(status, &body))?;
     Ok(Response { status, etag, body })
 }
 
@@ -398,7 +398,7 @@ mod tests {
         let response = post.send::<Value>().await.expect("a success");
         assert_eq!((response.status, response.etag.as_deref()), (201, Some("\"7\"")));
         assert_eq!(response.body, json!({"id": "x"}));
-        let asked = daemon.asked().remove(0);
+        let asked = daemon.requests().remove(0);
         assert_eq!((asked.method.as_str(), asked.target.as_str()), ("POST", "/v1/tokens"));
         assert_eq!(asked.header("authorization"), Some("Bearer tg_secret"));
         assert_eq!(asked.header("content-type"), Some("application/json"));
@@ -422,7 +422,7 @@ mod tests {
         let (daemon, client) = daemon(vec![Canned::json(200, json!({})), Canned::json(201, json!({}))]).await;
         client.put("/v1/orgs/a").replacing(Some("\"3\"")).send::<IgnoredAny>().await.expect("replaced");
         client.put("/v1/orgs/a").replacing(None).send::<IgnoredAny>().await.expect("made");
-        let asked = daemon.asked();
+        let asked = daemon.requests();
         assert_eq!((asked[0].header("if-match"), asked[0].header("if-none-match")), (Some("\"3\""), None));
         assert_eq!((asked[1].header("if-match"), asked[1].header("if-none-match")), (None, Some("*")));
     }

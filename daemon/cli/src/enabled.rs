@@ -81,7 +81,7 @@ pub async fn withdraw(
     name: &str,
     namespace: &str,
 ) -> Result<(), Failure> {
-    // Whatever was set: the plugin may be gone, and then its view cannot be read.
+    // `If-Match: *` instead of a tag: the plugin may be gone, and then its view cannot be read.
     client.delete(&enabled_path(name, namespace)).replacing(Some("*")).send::<IgnoredAny>().await?;
     let line = format!("`{name}` has withdrawn its consent to the plugin `{namespace}`, and its settings");
     Ok(printer.result(&json!({"organization": name, "withdrawn": namespace}), &line)?)
@@ -111,7 +111,7 @@ pub async fn accept_enabled(
     Ok(())
 }
 
-/// What a person reads before accepting a plugin.
+/// The facts that a person reads before accepting a plugin.
 struct ConsentFacts<'a> {
     namespace: &'a str,
     version: &'a str,

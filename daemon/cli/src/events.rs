@@ -55,7 +55,7 @@ fn print(printer: &mut Printer<'_>, event: &SseEvent) -> Result<(), Failure> {
         Ok(StreamEvent::Dropped(EventsDropped { dropped })) => {
             Ok(printer.warning(&format!("{dropped} events are missing: they were not read in time"))?)
         }
-        Err(_) => Err(ClientError::unexpected(200, event.data.as_bytes()).into()),
+        Err(_) => Err(ClientError::unexpected_response(200, event.data.as_bytes()).into()),
     }
 }
 

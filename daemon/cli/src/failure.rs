@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    fn written(failure: &Failure) -> String {
+    fn report_text(failure: &Failure) -> String {
         let mut out = anstream::StripStream::new(Vec::new());
         failure.report(&mut out);
         String::from_utf8(out.into_inner()).expect("text")
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_failure_is_a_message_and_a_hint() {
         let failure = Failure::new("no plugin `x`", "load it");
-        assert_eq!(written(&failure), "error: no plugin `x`\n hint: load it\n");
+        assert_eq!(report_text(&failure), "error: no plugin `x`\n hint: load it\n");
         assert_eq!(failure.status(), 1);
         assert_eq!(Failure::wrong_usage("", "").status(), 2);
     }
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn text_of_a_server_cannot_steer_the_terminal() {
         let failure = Failure::new("a\u{1b}[2Jb", "c\u{202e}d");
-        assert_eq!(written(&failure), "error: a\\u{1b}[2Jb\n hint: c\\u{202e}d\n");
+        assert_eq!(report_text(&failure), "error: a\\u{1b}[2Jb\n hint: c\\u{202e}d\n");
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_closed_pipe_is_no_failure() {
         let failure = Failure::from(io::Error::from(io::ErrorKind::BrokenPipe));
-        assert_eq!((failure.status(), written(&failure).as_str()), (0, ""));
+        assert_eq!((failure.status(), report_text(&failure).as_str()), (0, ""));
         assert_eq!(Failure::from(io::Error::from(io::ErrorKind::StorageFull)).status(), 1);
     }
 }

@@ -58,7 +58,7 @@ const FILE_BYTES: u64 = 512 << 20;
 pub enum PluginCommand {
     /// List the loaded plugins
     List {
-        /// Those that this organization loaded for itself
+        /// Only the plugins that this organization loaded for itself
         #[arg(long, alias = "org", value_name = "ORG")]
         organization: Option<String>,
     },

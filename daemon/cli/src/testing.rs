@@ -24,5 +24,5 @@ pub async fn run_with(
         (anstream::StripStream::new(Vec::new()), anstream::StripStream::new(Vec::new()));
     let result = command(&client, &mut Printer::new(&mut out, &mut notes, json)).await;
     let text = |stream: anstream::StripStream<Vec<u8>>| String::from_utf8(stream.into_inner()).expect("text");
-    Run { result, out: text(out), notes: text(notes), asked: daemon.asked() }
+    Run { result, out: text(out), notes: text(notes), asked: daemon.requests() }
 }

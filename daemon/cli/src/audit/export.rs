@@ -1,7 +1,8 @@
 //! `toolgate audit export`: writes the log to files, and goes on where the files end.
 //!
 //! A file has the name `audit-FROM-TO.jsonl`, with the sequences of its records. It is written under another name, synced and
-//! renamed, so that a file with such a name is complete. What a broken connection left is kept: the next export goes on there.
+//! renamed, so that a file with such a name is complete. Records from before a broken
+//! connection are kept: the next export goes on there.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -75,7 +76,7 @@ pub async fn export(export: &Export, client: &Client, printer: &mut Printer<'_>)
     let mut files = Files::new(export, after.unwrap_or(0));
     let received = receive(&mut lines, &mut files, earlier.as_ref()).await;
     let records = files.records;
-    // Complete lines are kept, whatever ended the stream.
+    // Complete lines are kept, also after an error of the stream.
     let closed = files.close(received.as_ref().ok().and_then(Option::as_ref));
     let end = received?;
     closed.map_err(|error| cannot_use(&export.out, &error))?;
@@ -103,8 +104,8 @@ async fn receive(
             Ok(None) | Err(ClientError::Lost { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        let parsed: ExportLine =
-            serde_json::from_str(&line).map_err(|_| ClientError::unexpected(200, line.as_bytes()))?;
+        let parsed: ExportLine = serde_json::from_str(&line)
+            .map_err(|_| ClientError::unexpected_response(200, line.as_bytes()))?;
         let written = match parsed {
             ExportLine::Begin(begin) => {
                 if let Some(earlier) = earlier {

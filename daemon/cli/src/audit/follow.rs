@@ -98,7 +98,7 @@ impl Followed<'_> {
         if line.is_empty() {
             return Ok(());
         }
-        let unexpected = |_| ClientError::unexpected(200, line.as_bytes());
+        let unexpected = |_| ClientError::unexpected_response(200, line.as_bytes());
         match serde_json::from_str(line).map_err(unexpected)? {
             ExportLine::Begin(begin) => self.after = begin.after.parse().ok().or(self.after),
             ExportLine::Record(record) => {
@@ -138,9 +138,8 @@ impl Followed<'_> {
                 if record.kind == ExportKind::Act {
                     let error =
                         row.admin.as_ref().map(|act| act.outcome.to_string()).filter(|text| text != "ok");
-                    return Ok(
-                        Some(row).filter(|row| self.matches(row) && self.ended(None, error.as_deref()))
-                    );
+                    return Ok(Some(row)
+                        .filter(|row| self.matches(row) && self.passes_end_filters(None, error.as_deref())));
                 }
                 self.remember(row);
                 Ok(None)
@@ -156,13 +155,13 @@ impl Followed<'_> {
                     arguments_deleted: record.arguments_deleted,
                     ..empty(record.sequence, record.at_ms, Kind::Effect)
                 };
-                Ok(Some(row).filter(|_| is_wanted && self.ended(None, None)))
+                Ok(Some(row).filter(|_| is_wanted && self.passes_end_filters(None, None)))
             }
             ExportKind::Recovery => {
                 let recovery = Some(serde_json::from_str(payload)?);
                 let row = Row { recovery, ..empty(record.sequence, record.at_ms, Kind::Recovery) };
                 Ok(Some(row).filter(|row| {
-                    self.is_kind(Kind::Recovery) && self.matches(row) && self.ended(None, None)
+                    self.is_kind(Kind::Recovery) && self.matches(row) && self.passes_end_filters(None, None)
                 }))
             }
         }
@@ -178,7 +177,7 @@ impl Followed<'_> {
         let Some(mut row) = self.open.remove(&record.of) else { return Ok(None) };
         let payload = record.payload.get();
         let Outcome { status, error_type, revision } = serde_json::from_str(payload)?;
-        if !self.is_kind(row.kind) || !self.ended(Some(status), error_type.as_deref()) {
+        if !self.is_kind(row.kind) || !self.passes_end_filters(Some(status), error_type.as_deref()) {
             return Ok(None);
         }
         row.closed_at_ms = Some(record.at_ms);
@@ -197,7 +196,7 @@ impl Followed<'_> {
     }
 
     /// Whether the filters of the end pass.
-    fn ended(&self, status: Option<Status>, error_type: Option<&str>) -> bool {
+    fn passes_end_filters(&self, status: Option<Status>, error_type: Option<&str>) -> bool {
         let status = status.map(|status| word(&status));
         let passes = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
@@ -271,7 +270,7 @@ mod tests {
         Canned { content_type: "application/jsonl", body, ..Canned::empty(200) }
     }
 
-    fn revoked() -> Canned {
+    fn token_revoked() -> Canned {
         Canned::refusal(CallError::new(ErrorType::Unauthenticated, "the token is not known", "use another"))
     }
 
@@ -291,7 +290,7 @@ mod tests {
         let second = stream(&[json!({"begin": {"after": "6"}}), record(7, "outcome", 5, outcome)]);
         let starting =
             Canned::refusal(CallError::new(ErrorType::Unavailable, "the daemon is starting", "wait"));
-        let run = run(&[], vec![first, starting, second, revoked()]).await;
+        let run = run(&[], vec![first, starting, second, token_revoked()]).await;
         run.result.expect_err("the token was revoked");
         let asked: Vec<String> = run.asked.iter().map(|asked| asked.line()).collect();
         let after = |after: &str| format!("GET /v1/audit/export?follow=true{after}");
@@ -321,7 +320,7 @@ mod tests {
             (&["--status", "error"], &[]),
         ];
         for (words, expected) in cases {
-            let run = run(words, vec![stream(&lines), revoked()]).await;
+            let run = run(words, vec![stream(&lines), token_revoked()]).await;
             let printed: Vec<&str> = run.out.lines().collect();
             assert_eq!(printed.len(), expected.len(), "{words:?}: {printed:?}");
             for (line, part) in printed.iter().zip(expected) {

@@ -375,7 +375,7 @@ pub(super) mod tests {
         [first, vec![begin(2), records[2].clone(), end]]
     }
 
-    fn verified(files: &[Vec<String>]) -> FileReport {
+    fn verify_lines(files: &[Vec<String>]) -> FileReport {
         let folder = tempfile::tempdir().expect("a folder");
         let paths: Vec<PathBuf> =
             (0..files.len()).map(|number| folder.path().join(number.to_string())).collect();
@@ -387,7 +387,7 @@ pub(super) mod tests {
 
     #[test]
     fn o3_a_sound_export_is_whole_over_its_files() {
-        let report = verified(&files());
+        let report = verify_lines(&files());
         assert_eq!((report.ok, report.is_whole, report.records), (true, true, 3), "{report:?}");
         assert_eq!(report.last.expect("a record").0, 3);
     }
@@ -399,7 +399,7 @@ pub(super) mod tests {
             let text = files[file][line].replace(from, to);
             assert_ne!(text, files[file][line], "{from}");
             files[file][line] = text;
-            verified(&files)
+            verify_lines(&files)
         };
         for (file, line, from, to) in [
             (0, 2, "acme/bot", "acme/bob"),
@@ -416,7 +416,7 @@ pub(super) mod tests {
         for line in [2, 3] {
             let mut files = files();
             files[0].remove(line);
-            assert!(!verified(&files).ok, "line {line} is missing");
+            assert!(!verify_lines(&files).ok, "line {line} is missing");
         }
     }
 
@@ -424,29 +424,29 @@ pub(super) mod tests {
     fn a_gap_is_told_and_the_records_after_it_are_checked() {
         let mut files = files();
         files[0][2] = json!({"gap": {"from": 1, "to": 1, "what": "damaged"}}).to_string();
-        let report = verified(&files);
+        let report = verify_lines(&files);
         assert_eq!((report.ok, report.records, report.gaps.len()), (true, 2, 1), "{report:?}");
         assert!(!report.is_whole, "{report:?}");
         files[0].remove(3);
-        assert!(!verified(&files).ok, "record 2 is missing behind the gap");
+        assert!(!verify_lines(&files).ok, "record 2 is missing behind the gap");
     }
 
     #[test]
     fn o3_an_export_without_its_beginning_or_end_is_not_whole() {
         let [first, mut second] = files();
         for part in [vec![first.clone()], vec![second.clone()], vec![first.clone(), second[..2].to_vec()]] {
-            let report = verified(&part);
+            let report = verify_lines(&part);
             assert_eq!((report.ok, report.is_whole), (true, false), "{report:?}");
         }
-        assert!(!verified(&[first[1..].to_vec(), second.clone()]).ok, "a file without `begin`");
+        assert!(!verify_lines(&[first[1..].to_vec(), second.clone()]).ok, "a file without `begin`");
         second.push(second[1].clone());
-        assert!(!verified(&[first, second]).ok, "a record behind the end");
+        assert!(!verify_lines(&[first, second]).ok, "a record behind the end");
     }
 
     #[test]
     fn o3_a_header_that_comes_again_after_a_lost_connection_is_no_hole() {
         let [first, second] = files();
-        let report = verified(&[first[..2].to_vec(), first, second]);
+        let report = verify_lines(&[first[..2].to_vec(), first, second]);
         assert_eq!((report.ok, report.is_whole, report.records), (true, true, 3), "{report:?}");
     }
 
@@ -461,17 +461,17 @@ pub(super) mod tests {
             line.to_string()
         };
         files[0][3] = forge(&files[0][3]);
-        assert!(!verified(&files).ok);
+        assert!(!verify_lines(&files).ok);
         files[0].remove(1);
         for file in &mut files {
             file[0] = file[0].replace("{\"after\"", "{\"organization\":\"acme\",\"after\"");
         }
-        let report = verified(&files);
+        let report = verify_lines(&files);
         assert_eq!((report.ok, report.is_whole), (true, false), "{report:?}");
         assert_eq!((report.records, report.not_provable), (3, 1), "{report:?}");
         assert!(summary(&report).contains("`acme` alone"), "{}", summary(&report));
         files[1][0] = files[1][0].replace("acme", "rival");
-        assert!(!verified(&files).ok, "files of two organizations");
+        assert!(!verify_lines(&files).ok, "files of two organizations");
     }
 
     #[test]
@@ -481,10 +481,10 @@ pub(super) mod tests {
         let digest = sha256(&[payload.to_string().as_bytes()]);
         let forged = files[0][2].replace("acme/bot", "acme/bob");
         files[0][2] = forged.replace("\"payload\"", &format!("\"payload_sha256\":\"{digest}\",\"payload\""));
-        assert!(!verified(&files).ok);
+        assert!(!verify_lines(&files).ok);
         let text = serde_json::to_string(&payload.to_string()).expect("text");
         files[0][2] = forged.replace("\"payload\"", &format!("\"payload_text\":{text},\"payload\""));
-        assert!(!verified(&files).ok);
+        assert!(!verify_lines(&files).ok);
     }
 
     #[test]
@@ -529,7 +529,7 @@ pub(super) mod tests {
     #[test]
     fn o3_a_cut_log_is_whole_where_a_record_tells_of_the_cut() {
         for (told, is_whole) in [(9, true), (8, false)] {
-            let report = verified(&[cut_file(told)]);
+            let report = verify_lines(&[cut_file(told)]);
             assert_eq!((report.ok, report.is_whole), (true, is_whole), "{report:?}");
         }
     }
@@ -539,7 +539,7 @@ pub(super) mod tests {
         for line in ["{", "{\"record\":{}}", "[]"] {
             let mut files = files();
             files[1].push(line.to_owned());
-            assert!(!verified(&files).ok, "{line}");
+            assert!(!verify_lines(&files).ok, "{line}");
         }
     }
 }

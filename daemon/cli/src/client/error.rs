@@ -175,12 +175,12 @@ impl ClientError {
     pub(crate) fn refusal(status: u16, body: &[u8]) -> Self {
         match serde_json::from_slice(body) {
             Ok(problem) => Self::Refused(problem),
-            Err(_) => Self::unexpected(status, body),
+            Err(_) => Self::unexpected_response(status, body),
         }
     }
 
     /// Error for a response that does not come from a daemon.
-    pub(crate) fn unexpected(status: u16, body: &[u8]) -> Self {
+    pub(crate) fn unexpected_response(status: u16, body: &[u8]) -> Self {
         let excerpt = String::from_utf8_lossy(body).chars().take(EXCERPT_CHARS).collect();
         Self::Unexpected { status, excerpt }
     }

@@ -37,7 +37,7 @@ impl EventStream {
             return Ok(Self { lines: LineStream::new(response.into_body()) });
         }
         let response = read::<Box<RawValue>>(response).await?;
-        Err(ClientError::unexpected(response.status, response.body.get().as_bytes()))
+        Err(ClientError::unexpected_response(response.status, response.body.get().as_bytes()))
     }
 
     /// Waits for the next event; `None` once the daemon has ended the stream.
@@ -75,7 +75,7 @@ mod tests {
         let daemon = FakeDaemon::start(vec![answer]).await;
         let client = Client::new(daemon.server(), None, &crate::TlsFiles::default()).expect("a client");
         let mut events = client.get("/v1/events").follow().await?;
-        assert_eq!(daemon.asked()[0].header("accept"), Some("text/event-stream"));
+        assert_eq!(daemon.requests()[0].header("accept"), Some("text/event-stream"));
         let mut told = Vec::new();
         while let Some(event) = events.next().await? {
             told.push(event);

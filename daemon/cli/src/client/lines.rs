@@ -31,7 +31,7 @@ impl LineStream {
             return Ok(Self::new(response.into_body()));
         }
         let response = read::<Box<RawValue>>(response).await?;
-        Err(ClientError::unexpected(response.status, response.body.get().as_bytes()))
+        Err(ClientError::unexpected_response(response.status, response.body.get().as_bytes()))
     }
 
     /// Waits for the next complete line; `None` once the daemon has ended the stream.
@@ -45,7 +45,7 @@ impl LineStream {
             }
             searched = self.buffer.len();
             if searched > LINE_BYTES {
-                return Err(ClientError::unexpected(200, &self.buffer));
+                return Err(ClientError::unexpected_response(200, &self.buffer));
             }
             match self.more().await? {
                 Some(bytes) => self.buffer.extend_from_slice(&bytes),

@@ -121,7 +121,7 @@ impl FakeDaemon {
     }
 
     /// Returns the requests so far.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn requests(&self) -> Vec<Asked> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

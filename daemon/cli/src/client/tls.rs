@@ -119,10 +119,10 @@ mod tests {
         let error = server.ask("https", None).await.expect_err("not trusted");
         assert!(matches!(error, ClientError::Untrusted { .. }), "{error:?}");
         assert!(error.hint().contains("--ca-file"), "{}", error.hint());
-        assert!(server.daemon.asked().is_empty());
+        assert!(server.daemon.requests().is_empty());
         let response = server.ask("https", Some(&server.ca_file())).await.expect("trusted");
         assert_eq!(response.body, json!({"status": "ok"}));
-        assert_eq!(server.daemon.asked()[0].header("authorization"), Some("Bearer tg_secret"));
+        assert_eq!(server.daemon.requests()[0].header("authorization"), Some("Bearer tg_secret"));
     }
 
     #[tokio::test]
@@ -131,7 +131,7 @@ mod tests {
         let error = server.ask("https", Some(&server.ca_file())).await.expect_err("refused");
         assert!(matches!(error, ClientError::Untrusted { .. }), "{error:?}");
         assert!(error.to_string().contains("elsewhere.example"), "{error}");
-        assert!(server.daemon.asked().is_empty());
+        assert!(server.daemon.requests().is_empty());
     }
 
     #[tokio::test]

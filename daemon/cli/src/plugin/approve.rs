@@ -142,7 +142,7 @@ mod tests {
         Canned::json(200, shown)
     }
 
-    fn approved(grant: &str) -> Canned {
+    fn approval_response(grant: &str) -> Canned {
         let mut answer = plugin();
         answer["grant"] = json!(grant);
         Canned::json(200, answer)
@@ -150,7 +150,7 @@ mod tests {
 
     #[tokio::test]
     async fn o2_what_waits_is_shown_and_approved_by_its_digest() {
-        let run = run_command(None, true, vec![waiting(), approved("kept")]).await;
+        let run = run_command(None, true, vec![waiting(), approval_response("kept")]).await;
         run.result.expect("approved");
         assert!(run.notes.contains("purpose\n  - Old.\n"), "{}", run.notes);
         assert_eq!(run.asked[1].line(), "POST /v1/plugins/weather/approve");
@@ -169,7 +169,7 @@ mod tests {
 
     #[tokio::test]
     async fn o2_a_grant_that_is_removed_is_told() {
-        let run = run_command(Some("sha256:cd"), false, vec![approved("removed")]).await;
+        let run = run_command(Some("sha256:cd"), false, vec![approval_response("removed")]).await;
         run.result.expect("approved");
         assert_eq!(run.asked.len(), 1);
         assert!(run.notes.contains("the grant of `weather` is removed"), "{}", run.notes);

@@ -192,7 +192,7 @@ mod tests {
         }
     }
 
-    fn stored() -> Value {
+    fn key_document() -> Value {
         json!({"publisher": "acme", "public_key": "ed25519:x", "namespaces": ["crm", "billing-*"]})
     }
 
@@ -206,16 +206,16 @@ mod tests {
             let run = run_command(KeyCommand::Put(put_of(key(organization))), answers).await;
             run.result.expect("stored");
             assert_eq!(run.asked[1].line(), format!("PUT {path}/acme-2026"));
-            assert_eq!(serde_json::from_str::<Value>(&run.asked[1].body).expect("JSON"), stored());
+            assert_eq!(serde_json::from_str::<Value>(&run.asked[1].body).expect("JSON"), key_document());
         }
     }
 
     #[tokio::test]
     async fn o2_a_revoked_key_keeps_the_rest_of_its_document() {
-        let answers = vec![Canned::json(200, stored()), Canned::json(200, json!({"warnings": []}))];
+        let answers = vec![Canned::json(200, key_document()), Canned::json(200, json!({"warnings": []}))];
         let run = run_command(KeyCommand::Revoke(key(None)), answers).await;
         run.result.expect("revoked");
-        let mut revoked = stored();
+        let mut revoked = key_document();
         revoked["revoked"] = json!(true);
         assert_eq!(serde_json::from_str::<Value>(&run.asked[1].body).expect("JSON"), revoked);
     }
@@ -223,7 +223,7 @@ mod tests {
     #[tokio::test]
     async fn o2_a_revoked_key_is_not_replaced_and_another_one_is() {
         for (revoked, requests) in [(true, 1), (false, 2)] {
-            let mut current = stored();
+            let mut current = key_document();
             current["revoked"] = json!(revoked);
             let answers = vec![Canned::json(200, current), Canned::json(200, json!({"warnings": []}))];
             let run = run_command(KeyCommand::Put(put_of(key(None))), answers).await;
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn o2_the_state_of_a_key_follows_its_times() {
         let document = |more: Value| {
-            let mut document = stored();
+            let mut document = key_document();
             document.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
             serde_json::from_value::<PublisherKeyDocument>(document).expect("a document")
         };
@@ -251,7 +251,7 @@ mod tests {
 
     #[tokio::test]
     async fn o2_keys_are_listed_with_what_they_may_publish() {
-        let items = json!([{"name": "acme-2026", "etag": "\"1\"", "document": stored()}]);
+        let items = json!([{"name": "acme-2026", "etag": "\"1\"", "document": key_document()}]);
         let page = Canned::json(200, json!({"items": items, "next_cursor": null}));
         let owner = Owner { organization: None };
         let run = run_command(KeyCommand::List { owner }, vec![page]).await;
