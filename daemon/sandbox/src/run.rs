@@ -316,7 +316,7 @@ fn finish(
 }
 
 /// Drops the instance, which resets its memory for the next one. The kernel takes about 0.1 ms for a MiB, so a large memory is
-/// reset on a thread that serves no one else.
+/// reset on a thread that serves no other call.
 async fn reset(store: Store<CallState>, memory_bytes: u64) {
     if memory_bytes <= RESET_IN_PLACE_BYTES {
         return;

@@ -3,7 +3,7 @@
 //! The host decodes gzip, deflate and zstd itself, because the secret scan cannot see through compression. A step takes few
 //! bytes, so its output is bounded before the byte limit is checked.
 //!
-//! Servers also send compressed content without a label. Where a response is scanned, its first bytes decide.
+//! Servers also send compressed content without a label. The first bytes of a scanned response decide.
 
 mod zstd;
 

@@ -77,7 +77,7 @@ impl SharedQuota {
     }
 
     /// Bytes in use.
-    pub fn used(&self) -> u64 {
+    pub fn used_bytes(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
@@ -280,15 +280,15 @@ mod tests {
         assert_eq!(refused, QuotaExceeded { kind: QuotaKind::SharedBytes, limit: 120, used: 120, asked: 1 });
         assert_eq!((one.usage().bytes, two.usage().bytes), (50, 70), "a refusal reserves nothing");
         two.release(WorkspaceUsage { bytes: 500, files: 0 });
-        assert_eq!(shared.used(), 50);
+        assert_eq!(shared.used_bytes(), 50);
         one.reserve_bytes(30, QUOTA).unwrap();
         let held = one.hold(FILE);
         one.mark_removed(FILE, 80);
         drop(held);
-        assert_eq!(shared.used(), 0);
+        assert_eq!(shared.used_bytes(), 0);
         one.reserve_bytes(9, QUOTA).unwrap();
         drop((one, two));
-        assert_eq!(shared.used(), 0, "with its session a workspace gives back all");
+        assert_eq!(shared.used_bytes(), 0, "with its session a workspace gives back all");
     }
 
     #[test]

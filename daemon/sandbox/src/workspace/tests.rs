@@ -104,7 +104,7 @@ async fn b2_an_upload_holds_the_quotas_while_it_arrives() {
     assert_eq!(exceeded_quota(two.write("b", Bytes::from_static(&[b'x'; 11])).await), QuotaKind::SharedBytes);
     two.write("b", Bytes::from_static(&[b'x'; 10])).await.unwrap();
     upload.finish().await.unwrap();
-    assert_eq!(shared.used(), 30);
+    assert_eq!(shared.used_bytes(), 30);
     // A replacement needs room for both files until it is complete.
     let mut upload = one.upload(&uploads, "a", false).await.unwrap();
     assert_eq!(exceeded_quota(upload.write("x".into()).await), QuotaKind::SharedBytes);
@@ -113,7 +113,7 @@ async fn b2_an_upload_holds_the_quotas_while_it_arrives() {
     let mut upload = one.upload(&uploads, "a", false).await.unwrap();
     upload.write(Bytes::from_static(&[b'y'; 10])).await.unwrap();
     upload.finish().await.unwrap();
-    assert_eq!((one.usage().bytes, shared.used()), (10, 10));
+    assert_eq!((one.usage().bytes, shared.used_bytes()), (10, 10));
 }
 
 #[tokio::test]
