@@ -202,7 +202,7 @@ impl Audit {
         entry.queue.append_durably(RecordKind::Close, entry.sequence, &record)
     }
 
-    /// Appends the outcome of an inner call, which nobody outside sees. It is on disk before every record after it, so before the
+    /// Appends the outcome of an inner call, which no client sees. It is on disk before every record after it, so before the
     /// next effect of the script, and before the script's answer.
     pub fn close_inner(&self, mut entry: Entry, outcome: CallOutcome<'_>) -> Result<(), AuditError> {
         entry.closed = true;

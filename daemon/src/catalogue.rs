@@ -20,7 +20,7 @@ use crate::registry::Snapshot;
 /// more than a tool that only has a similar word.
 const AS_WRITTEN: f32 = 1.1;
 
-/// What is asked of the catalogue.
+/// A query of the catalogue.
 #[derive(Clone, Debug, Default)]
 pub struct CatalogueQuery {
     /// The organization; none for the operator's list of the platform's plugins.
@@ -52,7 +52,7 @@ pub enum CatalogueSort {
     Recent,
 }
 
-/// What is known of the plugins beside their descriptions, by namespace.
+/// The provenance of the plugins, which their descriptions do not have, by namespace.
 #[derive(Debug, Default)]
 pub struct CatalogueFacts {
     /// The provenance of the platform's plugins.
@@ -65,7 +65,7 @@ pub struct CatalogueFacts {
     pub calls_of_all: Arc<HashMap<String, u64>>,
 }
 
-/// Who answers for a plugin.
+/// The party that answers for a plugin.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
     /// Whether the operator, the organization or its publisher.
@@ -86,7 +86,7 @@ struct Row<'a> {
 }
 
 impl Origin {
-    /// Who answers for the plugin.
+    /// Returns the party that answers for the plugin.
     pub fn of(plugin: &Plugin<Component>, is_own: bool, provenance: Option<&Provenance>) -> Self {
         let is_built_in =
             BUILT_IN.iter().any(|built_in| built_in.name == plugin.descriptor.namespace.as_str());

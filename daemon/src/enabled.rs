@@ -1,4 +1,4 @@
-//! What an organization has set for a plugin: its settings (C5) and its consent (C6), as they are stored and checked.
+//! The settings (C5) and the consent (C6) of an organization for a plugin, as they are stored and checked.
 //!
 //! The stored document holds what the consent accepted, so that a later version is compared with that and not with a file.
 
@@ -17,7 +17,7 @@ use crate::redact::{find_secret, is_empty};
 /// Longest settings, as JSON text: they are held in memory and copied into each call.
 const SETTINGS_BYTES: usize = 64 * 1024;
 
-/// What is stored of an organization's settings and consent.
+/// The stored form of an organization's settings and consent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredEnabled {
@@ -39,7 +39,7 @@ pub struct Acceptance {
     pub at_ms: u64,
     /// The digest of the version that was accepted.
     pub digest: String,
-    /// What was accepted.
+    /// The plugin as it was accepted.
     pub plugin: AcceptedPlugin,
 }
 

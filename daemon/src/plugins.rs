@@ -57,7 +57,7 @@ pub use load::digest_of;
 use owned::OwnedPlugins;
 use trust::{PublisherKeys, Signer};
 
-/// What is known of a plugin beside its description.
+/// Facts about a plugin that its description does not have.
 #[derive(Clone, Copy, Debug)]
 pub struct Provenance {
     /// Time of the load of the serving version, in milliseconds since 1970.
@@ -202,13 +202,13 @@ impl Plugins {
     /// serves nor waits for consent.
     pub async fn warnings(&self, namespace: &Namespace, view: &PluginView) -> Vec<Warning> {
         let loaded = self.0.loaded.lock().await;
-        let shown = loaded.get(namespace).and_then(|history| history.shown(&view.digest));
+        let shown = loaded.get(namespace).and_then(|history| history.plugin_in_view(&view.digest));
         shown.map_or_else(Vec::new, |plugin| plugin.descriptor.warnings(&Limits::platform(&self.0.limits)))
     }
 
     /// The view of a plugin, with the objections to the keys that signed its versions.
     fn view(&self, namespace: &Namespace, history: &History) -> PluginView {
-        let mut view = history.view(namespace, self.granted(namespace).as_ref());
+        let mut view = history.view(namespace, self.grant_of(namespace).as_ref());
         self.0.publisher_keys.add_objections(None, &mut view);
         view
     }
@@ -318,7 +318,7 @@ impl Plugins {
     }
 
     /// The operator's grant of a plugin.
-    fn granted(&self, namespace: &Namespace) -> Option<Arc<Grant>> {
+    fn grant_of(&self, namespace: &Namespace) -> Option<Arc<Grant>> {
         lock(&self.0.grants).get(namespace).cloned()
     }
 

@@ -17,7 +17,7 @@ use secrets::{may_have_secret, redact_text, redact_value};
 /// Replaces a secret.
 const REDACTED: &str = "[redacted]";
 
-/// What is secret in the arguments of a tool.
+/// The secret parts of the arguments of a tool.
 #[derive(Clone, Copy, Default)]
 pub struct Secrets<'a> {
     /// JSON pointers (RFC 6901) to the arguments that the tool declares secret.

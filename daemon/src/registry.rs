@@ -121,7 +121,7 @@ pub enum Replacement {
     Platform(PlatformDocument),
     Policy(Name, OrgDocument),
     Agent(Name, Name, AgentDocument),
-    /// What an organization has set for a plugin; `None` removes it.
+    /// The settings and consent of an organization for a plugin; `None` removes them.
     Enabled(Name, Namespace, Option<StoredEnabled>),
     /// The assertions of an organization, or of the platform.
     Assertions(Option<Name>, AssertionsDocument),
@@ -172,8 +172,8 @@ impl Snapshot {
         self.organizations.get(organization).is_some_and(|known| known.owns(namespace))
     }
 
-    /// What an organization has set for a plugin.
-    pub fn enabled(&self, organization: &Name, namespace: &Namespace) -> Option<&StoredEnabled> {
+    /// The settings and consent of an organization for a plugin.
+    pub fn stored_enabled(&self, organization: &Name, namespace: &Namespace) -> Option<&StoredEnabled> {
         self.organizations.get(organization)?.enabled.get(namespace)
     }
 
@@ -414,7 +414,8 @@ impl Organization {
         self.declared_connected.union(&self.credential_connected).cloned().collect()
     }
 
-    /// What its rules depend on beside its policy. Settings that the present version of a plugin does not take are left out.
+    /// The facts that its rules depend on beside its policy. Settings that the present version of a plugin does not take are
+    /// left out.
     fn facts(&self, catalogue: &Catalogue<Component>) -> OrgFacts {
         let accepted = self.enabled.iter().filter_map(|(namespace, enabled)| {
             Some((namespace.clone(), enabled.accepted.as_ref()?.plugin.clone()))

@@ -10,7 +10,7 @@ use toolgate_admission::ToolDescriptor;
 const DEPTH: usize = 6;
 /// Most parts of a type: a schema that refers to itself in many branches would grow by powers. Further parts are `unknown`.
 const PARTS: usize = 500;
-/// Longest signature in bytes. What is longer is shown without its types.
+/// Longest signature in bytes. A longer one is shown without its types.
 const BYTES: usize = 8 * 1024;
 
 /// Returns the description of a tool and its signature.

@@ -81,7 +81,8 @@ impl Admin {
     }
 
     /// Reports the assertions that break without a refused change, until `stop`: by acts of operators, and by plugins that are
-    /// served once they are compiled. Those of the start are logged, later ones recorded too.
+    /// served once they are compiled. Assertions that break at the start are logged, later ones
+    /// recorded too.
     pub async fn watch_assertions_until(self, stop: CancellationToken) {
         let mut changes = self.parts().registry.changes();
         let mut before: Option<Arc<Snapshot>> = None;
@@ -89,7 +90,7 @@ impl Admin {
             changes.mark_unchanged();
             let after = self.parts().registry.snapshot();
             let (old, new) = (before.clone(), Arc::clone(&after));
-            match find(move || new.broken(old.as_deref())).await {
+            match find(move || new.broken_since(old.as_deref())).await {
                 Ok(broken) => self.report_broken(&broken, before.is_some()).await,
                 Err(error) => tracing::error!(reason = error.message, "the assertions were not evaluated"),
             }

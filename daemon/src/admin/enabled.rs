@@ -59,7 +59,7 @@ impl Admin {
                 let _in_order = self.0.documents.lock().await;
                 let snapshot = self.parts().registry.snapshot();
                 let plugin = available_plugin(&snapshot, key)?;
-                let before = snapshot.enabled(&key.organization, &key.namespace);
+                let before = snapshot.stored_enabled(&key.organization, &key.namespace);
                 let enabled = apply(text, before, &plugin, (&*actor.caller.token_id, now_ms()))?;
                 let replacement = replacement(key, Some(enabled.clone()));
                 let sees_platform = actor.caller.organization.is_none();
@@ -106,8 +106,9 @@ impl Admin {
             let catalogue = snapshot.catalogue_of(&organization);
             let tools = catalogue.tools().iter().filter(|tool| rules.lacks_consent(tool.index()));
             let missing: BTreeSet<Namespace> = tools.map(|tool| tool.id().namespace.clone()).collect();
-            // Where an owner has set something already, it is the owner's word.
-            let unset = missing.iter().filter(|plugin| snapshot.enabled(&organization, plugin).is_none());
+            // Settings of an owner, if there are any, are the owner's word.
+            let unset =
+                missing.iter().filter(|plugin| snapshot.stored_enabled(&organization, plugin).is_none());
             for plugin in unset.filter_map(|namespace| catalogue.plugin(namespace)) {
                 let key = ToolKey {
                     organization: organization.clone(),
@@ -151,7 +152,7 @@ impl Admin {
             false => self.parts().plugins.provenance().await,
         };
         let origin = Origin::of(&plugin, is_own, provenance.get(&key.namespace));
-        let stored = snapshot.enabled(&key.organization, &key.namespace).cloned().unwrap_or_default();
+        let stored = snapshot.stored_enabled(&key.organization, &key.namespace).cloned().unwrap_or_default();
         let descriptor = &plugin.descriptor;
         Ok(EnabledView {
             namespace: key.namespace.to_string(),
@@ -172,7 +173,7 @@ impl Admin {
         })
     }
 
-    /// What the audit log tells of a consent in a request; none for a request that cannot be read, which is refused.
+    /// The details of a consent in a request for the audit log; none for a request that cannot be read, which is refused.
     fn consent_details(&self, key: &ToolKey, text: &str) -> Option<Box<RawValue>> {
         let request: EnabledDocument = toolgate_api::read::read_document(text).ok()?;
         let consent = request.consent?;
@@ -230,7 +231,7 @@ fn enabled_action<'a>(
     AuditedAction { details, ..actor.action(Some(&key.organization), action, key.namespace.as_str()) }
 }
 
-/// What a person accepts, for the audit log.
+/// The details of an acceptance for the audit log.
 fn acceptance_details(plugin: &Plugin<Component>) -> Value {
     json!({
         "accept": true,

@@ -37,7 +37,7 @@ pub struct OwnedRegistryPlugin<'a> {
     pub reference: &'a Reference,
     /// The largest file.
     pub limit_bytes: u64,
-    /// What the organization may load.
+    /// The bounds of the organization's loads.
     pub bounds: OwnedBounds,
 }
 
@@ -87,7 +87,7 @@ impl Admin {
     }
 }
 
-/// What the audit log tells of a load. `digest` is that of the file; `None` before a registry sent it.
+/// The details of a load for the audit log. `digest` is that of the file; `None` before a registry sent it.
 pub(super) fn load_details(
     request: &LoadRequest,
     digest: Option<Digest>,

@@ -1,7 +1,7 @@
 //! Data keys: an organization's data in the log can be deleted, although its records stay.
 //!
 //! Arguments of calls and details of effects are encrypted under a key of their organization (AES-256-GCM) before the record is
-//! hashed. Deleting the key deletes what it encrypts, in every copy of the log, and the chain stays valid. What follows is
+//! hashed. Deleting the key deletes what it encrypts, in every copy of the log, and the chain stays valid. Later records are
 //! encrypted under a new key.
 //!
 //! Each run of the daemon derives a key of its own from the organization's (HKDF-SHA256 with a random salt) and counts its

@@ -98,7 +98,7 @@ impl Audit {
             None => HashSet::new(),
             Some(organization) => {
                 self.log.index.catch_up(at.sequence.min(durable.sequence)).await?;
-                owned(&self.log.index.reading, organization, &intents).await?
+                owned_intents(&self.log.index.reading, organization, &intents).await?
             }
         };
         // The records before the first segment that is read may have a hidden rule.
@@ -144,7 +144,7 @@ fn position_before(header: &SegmentHeader) -> Anchor {
 }
 
 /// Returns the intents that are the organization's.
-async fn owned(
+async fn owned_intents(
     reading: &SqlitePool,
     organization: &str,
     intents: &[u64],

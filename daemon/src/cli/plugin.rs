@@ -132,7 +132,7 @@ fn import(options: &OpenApi, namespace: &str, printer: &mut Printer<'_>) -> Resu
     };
     let imported = match toolgate_openapi::import(&text, &wanted) {
         Ok(imported) => imported,
-        Err(error) => return Err(refused(error, printer)?),
+        Err(error) => return Err(import_failure(error, printer)?),
     };
     tell(printer, &imported)?;
     Ok(imported)
@@ -158,7 +158,7 @@ fn tell(printer: &mut Printer<'_>, imported: &Imported) -> Result<(), Failure> {
     Ok(())
 }
 
-fn refused(error: ImportError, printer: &mut Printer<'_>) -> Result<Failure, Failure> {
+fn import_failure(error: ImportError, printer: &mut Printer<'_>) -> Result<Failure, Failure> {
     for left in &error.left_out {
         printer.warning(&format!("left out: {left}"))?;
     }

@@ -1,7 +1,7 @@
 //! `toolgate policy test`: whether the documents of a folder keep the assertions in it (G17).
 //!
-//! The rules are compiled and asked as a daemon does. Where a folder cannot tell, the answer is the one that opens more:
-//! plugins are enabled, their hints are confirmed, integrations are connected, and consent is given.
+//! The rules are compiled and asked as a daemon does. Facts that a folder does not have are taken as those that open
+//! more: plugins are enabled, their hints are confirmed, integrations are connected, and consent is given.
 
 use std::collections::BTreeMap;
 use std::fs;

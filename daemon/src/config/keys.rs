@@ -548,7 +548,7 @@ settings! {
     WebhookSection in "webhooks" {
         /// The hosts that webhooks may have, each `HOST:PORT`, or `HOST` for port 443. By default none.
         hosts: Option<Vec<String>> = None, ValueKind::HostsWithPorts;
-        /// Those of `hosts` that may have private addresses, in the same form. By default none.
+        /// The members of `hosts` that may have private addresses, in the same form. By default none.
         private_hosts: Option<Vec<String>> = None, ValueKind::HostsWithPorts;
         /// Hosts that webhooks may have without TLS and at any address, each `HOST:PORT`, or `HOST` for port 80. Arguments of
         /// calls are then readable on the network. By default none.

@@ -90,7 +90,7 @@ fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     fields.get(name)?.as_str().map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// A lifetime: a number, or the same as text. One that is neither, or is negative, counts as absent.
+/// A lifetime: a number, or the same as text. A value that is neither, or is negative, counts as absent.
 fn seconds(value: &Value) -> Option<Duration> {
     let seconds = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
     Duration::try_from_secs_f64(seconds.floor()).ok()

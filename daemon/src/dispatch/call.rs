@@ -72,12 +72,12 @@ impl Dispatcher {
                 let outcome = Box::pin(self.known_outcome(session, &call.id, &call.tool, &state)).await;
                 CallAnswer { outcome, replayed }
             }
-            Lookup::Conflict => self.unopened(session, &call, origin, id_reused(&call.id)),
-            Lookup::Full => self.unopened(session, &call, origin, session_full()),
+            Lookup::Conflict => self.refuse_unopened(session, &call, origin, id_reused(&call.id)),
+            Lookup::Full => self.refuse_unopened(session, &call, origin, session_full()),
         }
     }
 
-    fn unopened(
+    fn refuse_unopened(
         &self,
         session: &Arc<Session>,
         call: &RequestedCall,
@@ -141,7 +141,7 @@ impl Dispatcher {
             .as_ref()
             .is_none_or(|intent| *intent.wire_name == *call.tool && intent.arguments_sha256 == sha256);
         if !is_same {
-            return Err(Box::new(self.unopened(session, call, origin, id_reused(&call.id))));
+            return Err(Box::new(self.refuse_unopened(session, call, origin, id_reused(&call.id))));
         }
         // A call that was given up in the queue has not run, and is decided again.
         if is_given_up(&row) {

@@ -50,7 +50,7 @@ impl BodyMemory {
         BodyShare { memory: self.clone(), organization: organization.map(Arc::from), bytes: 0 }
     }
 
-    fn used(&self) -> MutexGuard<'_, Used> {
+    fn lock(&self) -> MutexGuard<'_, Used> {
         self.0.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -60,7 +60,7 @@ impl BodyShare {
     pub(super) fn grow_to(&mut self, bytes: u64) -> Result<(), Problem> {
         let more = bytes.saturating_sub(self.bytes);
         let Inner { total_bytes, organization_bytes, .. } = *self.memory.0;
-        let mut used = self.memory.used();
+        let mut used = self.memory.lock();
         let total = used.total_bytes.saturating_add(more);
         if total > total_bytes {
             return Err(overload_error(total_bytes));
@@ -80,7 +80,7 @@ impl BodyShare {
 
 impl Drop for BodyShare {
     fn drop(&mut self) {
-        let mut used = self.memory.used();
+        let mut used = self.memory.lock();
         used.total_bytes -= self.bytes;
         let Some(organization) = &self.organization else { return };
         if let Some(held) = used.by_organization.get_mut(organization) {
@@ -129,7 +129,7 @@ mod tests {
         drop(acme);
         memory.share(Some("rival")).grow_to(60).unwrap();
         drop(operator);
-        assert_eq!(memory.used().total_bytes, 0);
-        assert!(memory.used().by_organization.values().all(|held| *held == 0));
+        assert_eq!(memory.lock().total_bytes, 0);
+        assert!(memory.lock().by_organization.values().all(|held| *held == 0));
     }
 }

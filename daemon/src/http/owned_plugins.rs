@@ -132,7 +132,7 @@ pub async fn put(
 /// Consent to the version of an organization's plugin that waits.
 ///
 /// The request has the digest of the version, so that none that was loaded meanwhile takes effect. A grant by an operator is
-/// removed if the version asks for other capabilities or limits, whatever `keep_grant` says; `grant` of the response tells.
+/// removed if the version asks for other capabilities or limits, even with `keep_grant`; `grant` of the response tells.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/plugins/{namespace}/approve", tag = "plugins", operation_id = "approve_owned_plugin",
     params(CustomToolPath),

@@ -49,7 +49,7 @@ pub struct UploadQuery {
     confirm: Option<Confirm>,
 }
 
-/// What the caller confirms with a load.
+/// The part of a load that the caller confirms.
 #[derive(Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Confirm {

@@ -136,7 +136,8 @@ impl Caller {
         ))
     }
 
-    /// Checks that the token may be used from this address. One that is bound to addresses is refused where none is known.
+    /// Checks that the token may be used from this address. A token that is bound to addresses is refused if none is
+    /// known.
     pub fn may_come_from(&self, address: Option<IpAddr>) -> Result<(), CallError> {
         let Some(networks) = self.addresses.as_deref() else { return Ok(()) };
         let address = address.map(|address| address.to_canonical());

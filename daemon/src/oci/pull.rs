@@ -86,7 +86,7 @@ async fn find_manifest(
     match response.status() {
         StatusCode::OK => {}
         StatusCode::NOT_FOUND => return Ok(None),
-        _ => return Err(session.unexpected(&response)),
+        _ => return Err(session.status_error(&response)),
     }
     let digest = digest_of(response.body());
     let announced = response.headers().get("Docker-Content-Digest").map(|value| value.as_bytes());
@@ -131,7 +131,7 @@ async fn get_blob(
     })?;
     let response = session.get(&format!("blobs/{digest}"), None, size.max(OTHER_BODY_BYTES)).await?;
     if response.status() != StatusCode::OK {
-        return Err(session.unexpected(&response));
+        return Err(session.status_error(&response));
     }
     let content = response.into_body();
     if content.len() != size || digest_of(&content) != digest {

@@ -11,7 +11,7 @@ use super::manifest::{
     BlobDescriptor, COMPONENT_TYPE, CONFIG_TYPE, EMPTY, EMPTY_TYPE, MANIFEST_TYPE, Manifest, SIGNATURE_TYPE,
     WasmConfig, digest_of, signature_tag,
 };
-use super::session::{RegistryRequest, RegistrySession, broken};
+use super::session::{RegistryRequest, RegistrySession, registry_error};
 
 /// The largest response to an upload; only an error has a body.
 const RESPONSE_BYTES: usize = 64 << 10;
@@ -61,7 +61,7 @@ async fn put_manifest(session: &mut RegistrySession, tag: &str, manifest: &[u8])
     let response = send(session, Method::PUT, url, Some(MANIFEST_TYPE), manifest).await?;
     match response.status() {
         StatusCode::CREATED => Ok(()),
-        _ => Err(session.unexpected(&response)),
+        _ => Err(session.status_error(&response)),
     }
 }
 
@@ -75,15 +75,15 @@ async fn put_blob(session: &mut RegistrySession, blob: &[u8]) -> Result<(), Call
     let url = session.url("blobs/uploads/")?;
     let begun = send(session, Method::POST, url, None, &[]).await?;
     if begun.status() != StatusCode::ACCEPTED {
-        return Err(session.unexpected(&begun));
+        return Err(session.status_error(&begun));
     }
     let location = begun.headers().get(LOCATION).and_then(|location| location.to_str().ok());
-    let mut url = session.own_url(location.ok_or_else(|| broken("gives no URL for an upload"))?)?;
+    let mut url = session.own_url(location.ok_or_else(|| registry_error("gives no URL for an upload"))?)?;
     url.query_pairs_mut().append_pair("digest", digest.as_str());
     let done = send(session, Method::PUT, url, Some("application/octet-stream"), blob).await?;
     match done.status() {
         StatusCode::CREATED => Ok(()),
-        _ => Err(session.unexpected(&done)),
+        _ => Err(session.status_error(&done)),
     }
 }
 
@@ -100,5 +100,5 @@ async fn send(
 }
 
 fn json(document: &impl serde::Serialize) -> Result<Vec<u8>, CallError> {
-    serde_json::to_vec(document).map_err(|error| broken(&format!("gets no manifest: {error}")))
+    serde_json::to_vec(document).map_err(|error| registry_error(&format!("gets no manifest: {error}")))
 }

@@ -89,8 +89,8 @@ impl RegistrySession {
         timeout: Duration,
     ) -> Result<Self, CallError> {
         let scheme = if endpoint.plain_http { "http" } else { "https" };
-        let base =
-            Url::parse(&format!("{scheme}://{}", endpoint.host)).map_err(|_| broken("has no valid host"))?;
+        let base = Url::parse(&format!("{scheme}://{}", endpoint.host))
+            .map_err(|_| registry_error("has no valid host"))?;
         let repository = reference.repository.clone();
         let deadline = Instant::now() + timeout;
         Ok(Self { endpoint, base, repository, actions, authorization: None, deadline })
@@ -99,13 +99,13 @@ impl RegistrySession {
     /// The URL of a path in the repository, such as `manifests/TAG`.
     pub(super) fn url(&self, path: &str) -> Result<Url, CallError> {
         let path = format!("/v2/{}/{path}", self.repository);
-        self.base.join(&path).map_err(|_| broken("has no valid URL"))
+        self.base.join(&path).map_err(|_| registry_error("has no valid URL"))
     }
 
     /// Resolves a `Location` of the registry, which must not lead to another host.
     pub(super) fn own_url(&self, location: &str) -> Result<Url, CallError> {
         let url = self.base.join(location).ok().filter(|url| self.is_own(url));
-        url.ok_or_else(|| broken("sends uploads to another host"))
+        url.ok_or_else(|| registry_error("sends uploads to another host"))
     }
 
     /// Gets an object. The login is not sent to other hosts, which the registry may redirect to.
@@ -132,9 +132,9 @@ impl RegistrySession {
             let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
             url = location
                 .and_then(|location| url.join(location).ok())
-                .ok_or_else(|| broken("redirects without a valid URL"))?;
+                .ok_or_else(|| registry_error("redirects without a valid URL"))?;
         }
-        Err(broken("redirects more often than its blobs need"))
+        Err(registry_error("redirects more often than its blobs need"))
     }
 
     /// Sends a request, and again with a login if the registry asks for one.
@@ -155,11 +155,11 @@ impl RegistrySession {
         let (realm, service) = match Challenge::find(response.headers()) {
             Some(Challenge::Basic) => return self.basic().ok_or_else(no_login),
             Some(Challenge::Bearer { realm, service }) => (realm, service),
-            None => return Err(broken("asks for a login of an unknown kind")),
+            None => return Err(registry_error("asks for a login of an unknown kind")),
         };
-        let mut url = Url::parse(&realm).map_err(|_| broken("names no valid token server"))?;
+        let mut url = Url::parse(&realm).map_err(|_| registry_error("names no valid token server"))?;
         if url.scheme() != "https" && !self.is_own(&url) {
-            return Err(broken("names a token server without TLS on another host"));
+            return Err(registry_error("names a token server without TLS on another host"));
         }
         let scope = format!("repository:{}:{}", self.repository, self.actions);
         if let Some(service) = &service {
@@ -179,21 +179,21 @@ impl RegistrySession {
             StatusCode::OK => {}
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => return Err(self.wrong_login()),
             status => {
-                return Err(broken(&format!(
+                return Err(registry_error(&format!(
                     "has a token server that responds with status {}",
                     status.as_u16()
                 )));
             }
         }
         let body = Zeroizing::new(response.into_body());
-        let answer: TokenAnswer =
-            serde_json::from_slice(&body).map_err(|_| broken("has a token server that sends no token"))?;
+        let answer: TokenAnswer = serde_json::from_slice(&body)
+            .map_err(|_| registry_error("has a token server that sends no token"))?;
         let token = answer
             .token
             .or(answer.access_token)
-            .ok_or_else(|| broken("has a token server that sends no token"))?;
+            .ok_or_else(|| registry_error("has a token server that sends no token"))?;
         header(Zeroizing::new(format!("Bearer {}", *token.0)).as_bytes())
-            .ok_or_else(|| broken("has a token server that sends no valid token"))
+            .ok_or_else(|| registry_error("has a token server that sends no valid token"))
     }
 
     fn basic(&self) -> Option<HeaderValue> {
@@ -204,10 +204,10 @@ impl RegistrySession {
     }
 
     /// The error of a status that no request expects.
-    pub(super) fn unexpected(&self, response: &Response<Vec<u8>>) -> CallError {
+    pub(super) fn status_error(&self, response: &Response<Vec<u8>>) -> CallError {
         match response.status() {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => self.wrong_login(),
-            status => broken(&format!("responds with status {}", status.as_u16())),
+            status => registry_error(&format!("responds with status {}", status.as_u16())),
         }
     }
 
@@ -233,10 +233,10 @@ impl RegistrySession {
         authorization: Option<&HeaderValue>,
     ) -> Result<Response<Vec<u8>>, CallError> {
         let mut url = request.url.clone();
-        // A fragment is never sent, and user info of a redirect would be credentials that nobody chose.
+        // A fragment is never sent, and user info of a redirect would be credentials that the operator did not choose.
         url.set_fragment(None);
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(broken("redirects to a URL with a password"));
+            return Err(registry_error("redirects to a URL with a password"));
         }
         let mut sending = Request::builder().method(request.method.clone()).uri(url.as_str());
         let headers = [(ACCEPT, request.accept), (CONTENT_TYPE, request.content_type)];
@@ -246,7 +246,7 @@ impl RegistrySession {
         if let Some(authorization) = authorization {
             sending = sending.header(AUTHORIZATION, authorization);
         }
-        let sending = sending.body(request.body.to_vec()).map_err(|_| broken("has no valid URL"))?;
+        let sending = sending.body(request.body.to_vec()).map_err(|_| registry_error("has no valid URL"))?;
         let time = self.deadline.saturating_duration_since(Instant::now());
         let limits = ExchangeLimits { time, response_bytes: request.response_bytes };
         let sent = self.endpoint.http.send_within(sending, limits).await;
@@ -269,9 +269,9 @@ impl RegistrySession {
                 format!("the registry redirects to `{host}`, which has an address that is not public"),
                 "let it serve its blobs itself, or from a public address",
             ),
-            HostClientError::Timeout => broken("did not send everything in time"),
-            HostClientError::Body => broken("ended a response early, or sent more than it announced"),
-            error => broken(&format!("cannot be used: {error}")),
+            HostClientError::Timeout => registry_error("did not send everything in time"),
+            HostClientError::Body => registry_error("ended a response early, or sent more than it announced"),
+            error => registry_error(&format!("cannot be used: {error}")),
         }
     }
 }
@@ -283,7 +283,7 @@ fn header(text: &[u8]) -> Option<HeaderValue> {
     Some(value)
 }
 
-pub(super) fn broken(what: &str) -> CallError {
+pub(super) fn registry_error(what: &str) -> CallError {
     CallError::new(
         ErrorType::ApiUnavailable,
         format!("the registry {what}"),

@@ -22,7 +22,7 @@ use crate::harness::example::{self, ExampleRunner};
 const EXAMPLES: usize = 20;
 /// Deadline of one example. Its other limits are those of a call.
 const DEADLINE_MS: u64 = 4_000;
-/// Time that all of them run: other loads wait for the instance. Those that are left then do not run, and fail no load.
+/// Time that all of them run: other loads wait for the instance. Examples that are left then do not run, and fail no load.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The organization of the platform's examples. No organization has this name.
 const PLATFORM: &str = "";

@@ -288,11 +288,11 @@ impl History {
     }
 
     /// The kept version with this digest, of those that serve or have served.
-    pub(super) fn kept(&self, digest: &Digest) -> Option<&KeptVersion> {
+    pub(super) fn kept_version(&self, digest: &Digest) -> Option<&KeptVersion> {
         self.versions.iter().find(|version| version.has_digest(digest))
     }
 
-    /// Who holds the namespace.
+    /// The publisher that holds the namespace.
     pub(super) fn holder(&self) -> Holder<'_> {
         let declared = self.current.descriptor.publisher.as_deref();
         let holder = self.serving_version().map(Version::holder);
@@ -397,7 +397,7 @@ impl FailedPlugin {
         self.versions.get(self.chosen).map(|chosen| chosen.source().clone()).unwrap_or_default()
     }
 
-    /// Who holds the namespace.
+    /// The publisher that holds the namespace.
     pub(super) fn holder(&self) -> Holder<'_> {
         let chosen = self.versions.get(self.chosen);
         let is_signed = chosen.is_some_and(|chosen| chosen.row().trust.signer.is_some());

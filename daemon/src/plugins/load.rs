@@ -145,7 +145,7 @@ impl Plugins {
     /// Compiles built-in plugins one after the other, and serves each at once. Reports each with its compile time.
     ///
     /// The worker uses every processor, so that two at a time would only delay the first. A plugin that a session or a call
-    /// waits for takes the place of one that nobody waits for, which is compiled again later.
+    /// waits for takes the place of one without a waiter, which is compiled again later.
     pub async fn compile_built_in(&self, mut uncompiled: Vec<BuiltIn>, report: impl Fn(&str, Duration)) {
         let registry = &self.0.registry;
         while !uncompiled.is_empty() {

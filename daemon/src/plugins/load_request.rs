@@ -1,4 +1,4 @@
-//! The parameters of a load, whatever brings the file.
+//! The parameters of a load, the same for every source of the file.
 
 use bytes::Bytes;
 use toolgate_admission::Descriptor;

@@ -43,7 +43,7 @@ enum Entry {
     Failed(FailedPlugin),
 }
 
-/// What an organization may load.
+/// The bounds of an organization's loads.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnedBounds {
     /// Most plugins.

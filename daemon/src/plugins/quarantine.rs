@@ -38,7 +38,7 @@ impl History {
             self.renew_serving(version);
             return Vec::new();
         }
-        let served = self.kept(digest);
+        let served = self.kept_version(digest);
         let was_confirmed =
             served.and_then(KeptVersion::ready).is_some_and(|old| old.plugin.has_trusted_hints);
         if served.is_none() && !self.differences_to(&version).is_empty() {
@@ -56,7 +56,7 @@ impl History {
         before.and_then(KeptVersion::into_handle).into_iter().collect()
     }
 
-    /// What a person should see before the version serves instead of the present one.
+    /// The differences that a person should see before the version serves instead of the present one.
     pub(super) fn differences_to(&self, version: &Version) -> Vec<VersionDifference> {
         let signer = self.serving_version().and_then(|serving| serving.signer.as_ref());
         differences(Side { descriptor: self.descriptor(), signer }, side(version))
@@ -111,7 +111,7 @@ impl History {
     }
 
     /// The plugin that a view with this digest shows: the one that serves, or the one that waits.
-    pub(super) fn shown(&self, digest: &str) -> Option<Arc<Plugin<Component>>> {
+    pub(super) fn plugin_in_view(&self, digest: &str) -> Option<Arc<Plugin<Component>>> {
         let waiting = self.quarantined.as_ref().and_then(KeptVersion::ready);
         let plugins = [Some(self.serving()), waiting.map(|version| Arc::clone(&version.plugin))];
         plugins.into_iter().flatten().find(|plugin| plugin.digest.as_str() == digest)
@@ -171,7 +171,7 @@ impl Plugins {
         self.check_signer(None, waiting)?;
         let is_grant_kept = approval.keep_grant
             || asks_for_the_same(&history.serving().descriptor, &waiting.plugin.descriptor);
-        let grant = grant_after(self.granted(namespace).is_some(), is_grant_kept);
+        let grant = grant_after(self.grant_of(namespace).is_some(), is_grant_kept);
         let mut next = history.clone();
         let dropped = next.approve(namespace, &approval.digest)?;
         let view = self.store_and_serve(&mut loaded, namespace, next, is_grant_kept).await?;

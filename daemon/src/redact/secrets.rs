@@ -1,6 +1,6 @@
 //! Secrets by their form: names of members, and texts that are keys, tokens, card numbers or e-mail addresses.
 //!
-//! A text is split once into words, and each word is looked at once, so that the time is linear in the text, whatever it has.
+//! A text is split once into words, and each word is looked at once, so that the time is linear in any text.
 
 use std::borrow::Cow;
 use std::ops::Range;

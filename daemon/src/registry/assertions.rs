@@ -1,8 +1,8 @@
 //! Assertions in force, and the check of a change against them before it is stored (G17).
 //!
-//! A change is refused if it breaks an assertion that held before. One that was broken already, such as by a plugin that
-//! no longer loads, refuses nothing, so that documents can still be repaired. An organization's assertions do not refuse
-//! changes of the platform: one tenant would decide for all. `admin::assertions` reports what such a change breaks.
+//! A change is refused if it breaks an assertion that held before. An assertion that was broken already, such as by
+//! a plugin that no longer loads, refuses nothing, so that documents can still be repaired. An organization's assertions do
+//! not refuse changes of the platform: one tenant would decide for all. `admin::assertions` reports what such a change breaks.
 
 use std::sync::Arc;
 
@@ -119,8 +119,8 @@ impl Registry {
         self.check_change(ChangeScope::organization(organization, false), change).await
     }
 
-    /// Checks that the assertions of a document hold under the rules in force. Those that are in force already are not
-    /// checked again.
+    /// Checks that the assertions of a document hold under the rules in force. Assertions that are in force already
+    /// are not checked again.
     ///
     /// # Errors
     ///
@@ -197,7 +197,7 @@ fn refuse_violation(scope: ChangeScope<'_>, broken: Violations) -> Result<(), Ca
     }
 }
 
-/// What a change breaks.
+/// The assertions that a change breaks.
 pub struct ChangeViolations {
     /// The first violation that refuses the change.
     pub refusing: Violations,
@@ -223,7 +223,7 @@ impl Snapshot {
     }
 
     /// Finds the assertions that do not hold and held before, if `before` is given.
-    pub fn broken(&self, before: Option<&Self>) -> Violations {
+    pub fn broken_since(&self, before: Option<&Self>) -> Violations {
         self.violations(before, None, |_, _| true, VIOLATIONS_MAX)
     }
 

@@ -1,4 +1,4 @@
-//! What the sessions of one organization use together, and its limits: no organization can use up what all of them share.
+//! Resources that the sessions of one organization share, and their limits: no organization can use up what all of them share.
 //!
 //! Recorded answers are dropped oldest first within their organization, so that the answers of one organization never
 //! make those of another be forgotten.

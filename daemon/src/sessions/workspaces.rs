@@ -120,7 +120,7 @@ mod tests {
 
     const MOST: usize = 8;
 
-    fn unbounded() -> Arc<SharedQuota> {
+    fn unbounded_quota() -> Arc<SharedQuota> {
         Arc::new(SharedQuota::new(u64::MAX))
     }
 
@@ -139,7 +139,7 @@ mod tests {
         async fn open(&self, number: usize) -> Workspace {
             let name = number.to_string();
             let folder = self.folder.path().join(&name);
-            self.workspaces.open(&name, &self.slots[number], &folder, &unbounded()).await.unwrap()
+            self.workspaces.open(&name, &self.slots[number], &folder, &unbounded_quota()).await.unwrap()
         }
 
         async fn open_numbers(&self) -> Vec<usize> {
@@ -181,7 +181,7 @@ mod tests {
         drop((used, ended));
         assert!(!fixture.open_numbers().await.contains(&0));
         let folder = fixture.folder.path().join("0");
-        let again = fixture.workspaces.open("0", &fixture.slots[0], &folder, &unbounded()).await;
+        let again = fixture.workspaces.open("0", &fixture.slots[0], &folder, &unbounded_quota()).await;
         assert!(matches!(again, Err(WorkspaceError::NotFound)), "{again:?}");
         assert!(fixture.workspaces.end("0", &fixture.slots[0]).await.is_none());
     }

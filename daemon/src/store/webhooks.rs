@@ -442,21 +442,21 @@ mod tests {
     }
 
     /// A pending approval with a binding of its own.
-    fn asked(id: &str) -> crate::store::ApprovalRow {
+    fn new_approval(id: &str) -> crate::store::ApprovalRow {
         crate::store::ApprovalRow { binding: id.into(), ..pending_approval(id, id) }
     }
 
     #[tokio::test]
     async fn g18_an_approval_is_announced_to_each_webhook_once() {
         let (_folder, store) = store_with_acme().await;
-        store.ask_for_approval(&asked("a0")).await.expect("without webhooks");
+        store.ask_for_approval(&new_approval("a0")).await.expect("without webhooks");
         assert_eq!(store.due_deliveries(u64::MAX >> 1, 10, 10).await.expect("rows"), []);
         assert!(store.put_webhook(&webhook("one")).await.expect("stored"));
         assert!(!store.put_webhook(&webhook("one")).await.expect("replaced"));
         store.put_webhook(&webhook("two")).await.expect("stored");
         // The second call waits for the same approval.
         for _ in 0..2 {
-            store.ask_for_approval(&asked("a1")).await.expect("asked");
+            store.ask_for_approval(&new_approval("a1")).await.expect("asked");
         }
         let due = store.due_deliveries(u64::MAX >> 1, 10, 10).await.expect("rows");
         let events: Vec<_> = due.iter().map(|row| (row.approval.as_str(), row.event.as_str())).collect();
@@ -464,7 +464,7 @@ mod tests {
         assert!(!store.disable_webhook("w_two", 0, "gone").await.expect("replaced since"));
         assert!(store.disable_webhook("w_two", 1, "gone").await.expect("disabled"));
         store.delete_webhook(&webhook("one").organization, &webhook("one").name).await.expect("deleted");
-        store.ask_for_approval(&asked("a2")).await.expect("asked");
+        store.ask_for_approval(&new_approval("a2")).await.expect("asked");
         let due = store.due_deliveries(u64::MAX >> 1, 10, 10).await.expect("rows");
         assert_eq!(due.iter().map(|row| row.approval.as_str()).collect::<Vec<_>>(), ["a1"]);
     }
@@ -473,7 +473,7 @@ mod tests {
     async fn g18_a_token_is_of_one_delivery_and_kind() {
         let (_folder, store) = store_with_acme().await;
         store.put_webhook(&webhook("one")).await.expect("stored");
-        store.ask_for_approval(&asked("a1")).await.expect("asked");
+        store.ask_for_approval(&new_approval("a1")).await.expect("asked");
         let delivery = store.due_deliveries(u64::MAX >> 1, 1, 1).await.expect("rows").remove(0);
         let tokens = [(TokenKind::Callback, "h1".to_owned()), (TokenKind::Link, "h2".to_owned())];
         store.add_delivery_tokens(&delivery.id, &tokens).await.expect("stored");
@@ -494,7 +494,7 @@ mod tests {
         }
         change.commit().await.expect("stored");
         store.put_webhook(&webhook("other")).await.expect("stored");
-        store.ask_for_approval(&asked("new")).await.expect("asked");
+        store.ask_for_approval(&new_approval("new")).await.expect("asked");
         let due = store.due_deliveries(u64::MAX >> 1, 4, 2).await.expect("rows");
         let webhooks: Vec<&str> = due.iter().map(|row| row.webhook.as_str()).collect();
         assert_eq!(webhooks, ["w_dead", "w_other"]);
@@ -507,7 +507,7 @@ mod tests {
     async fn g18_the_last_ended_deliveries_are_kept_and_those_that_can_decide() {
         let (_folder, store) = store_with_acme().await;
         store.put_webhook(&webhook("one")).await.expect("stored");
-        store.ask_for_approval(&asked("waits")).await.expect("asked");
+        store.ask_for_approval(&new_approval("waits")).await.expect("asked");
         let mut change = store.begin().await.expect("a transaction");
         for number in 0..=50 {
             let approval = format!("a{number}");

@@ -60,11 +60,12 @@ impl Webhooks {
         let parts = &*self.0;
         let delivery =
             parts.store.delivery_of_token(TokenKind::Callback, &token_hash(&request.token)).await?;
-        let delivery = delivery.filter(|delivery| delivery.approval == approval).ok_or_else(unsigned)?;
-        let webhook = parts.store.webhook_by_id(&delivery.webhook).await?.ok_or_else(unsigned)?;
+        let delivery =
+            delivery.filter(|delivery| delivery.approval == approval).ok_or_else(unsigned_callback)?;
+        let webhook = parts.store.webhook_by_id(&delivery.webhook).await?.ok_or_else(unsigned_callback)?;
         let secret = parts.credentials.open_webhook_secret(&webhook)?;
         if !verify(&secret, signed.timestamp, signed.body, signed.signature) {
-            return Err(unsigned());
+            return Err(unsigned_callback());
         }
         check_time(signed.timestamp, now_ms)?;
         if request.approver.as_ref().is_some_and(|name| name.chars().count() > APPROVER_CHARS) {
@@ -113,7 +114,7 @@ fn check_time(timestamp: &str, now_ms: u64) -> Result<(), CallError> {
 }
 
 /// INVARIANT: the same text for every callback that is not proven to be of a webhook.
-fn unsigned() -> CallError {
+fn unsigned_callback() -> CallError {
     CallError::new(
         ErrorType::Unauthenticated,
         "this is no signed callback of a delivery about this approval",

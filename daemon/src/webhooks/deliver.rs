@@ -78,7 +78,7 @@ impl Webhooks {
             tokio::select! {
                 () = stop.cancelled() => {
                     let ended = async { while running.join_next().await.is_some() {} };
-                    // One that is left is sent again by the next start.
+                    // A delivery that is left is sent again by the next start.
                     let _ = tokio::time::timeout(STOP_TIME, ended).await;
                     return;
                 }
@@ -139,7 +139,7 @@ impl Webhooks {
             Ok(Prepared::Dropped(why)) => (TryResult::Dropped(why), u64::MAX),
             Err(error) => (TryResult::Failed(error.message), u64::MAX),
         };
-        let noted = noted(delivery, result, until_ms, now_ms(), rand::random());
+        let noted = row_after_try(delivery, result, until_ms, now_ms(), rand::random());
         if let Err(error) = self.0.store.note_delivery(&noted).await {
             // The delivery is sent again, and not at once, since the endpoint would be flooded.
             tracing::warn!(%error, delivery = noted.id, "the result of a delivery cannot be stored");
@@ -316,7 +316,13 @@ fn result_of(status: StatusCode) -> TryResult {
 }
 
 /// The row of a delivery after a try. `until_ms` is when it is of no more use, `random` spreads the next tries.
-fn noted(delivery: DeliveryRow, result: TryResult, until_ms: u64, now_ms: u64, random: u8) -> DeliveryRow {
+fn row_after_try(
+    delivery: DeliveryRow,
+    result: TryResult,
+    until_ms: u64,
+    now_ms: u64,
+    random: u8,
+) -> DeliveryRow {
     let attempts = match result {
         TryResult::Dropped(_) => delivery.attempts,
         _ => delivery.attempts.saturating_add(1),
@@ -371,17 +377,17 @@ mod tests {
         }
     }
 
-    fn failed(attempts: u64, until_ms: u64, now_ms: u64, random: u8) -> DeliveryRow {
-        noted(delivery(attempts), TryResult::Failed("why".into()), until_ms, now_ms, random)
+    fn fail(attempts: u64, until_ms: u64, now_ms: u64, random: u8) -> DeliveryRow {
+        row_after_try(delivery(attempts), TryResult::Failed("why".into()), until_ms, now_ms, random)
     }
 
     #[test]
     fn g18_failed_deliveries_are_sent_again_later_and_later_until_a_day_has_passed() {
-        let waits: Vec<u64> = (0..7).map(|attempts| failed(attempts, u64::MAX, 0, 0).next_ms).collect();
+        let waits: Vec<u64> = (0..7).map(|attempts| fail(attempts, u64::MAX, 0, 0).next_ms).collect();
         assert_eq!(waits, [1_000, 5_000, 30_000, 300_000, 1_800_000, 7_200_000, 7_200_000]);
-        let latest = failed(1, u64::MAX, 0, u8::MAX).next_ms;
+        let latest = fail(1, u64::MAX, 0, u8::MAX).next_ms;
         assert!((5_900..6_000).contains(&latest), "{latest}");
-        let given_up = failed(20, u64::MAX, GIVEN_UP_MS - 1_000, 0);
+        let given_up = fail(20, u64::MAX, GIVEN_UP_MS - 1_000, 0);
         assert_eq!((given_up.state.as_str(), given_up.ended_ms), ("failed", Some(GIVEN_UP_MS - 1_000)));
     }
 
@@ -397,8 +403,8 @@ mod tests {
 
     #[test]
     fn g18_a_delivery_ends_with_its_approval() {
-        assert_eq!(failed(2, 30_001, 0, 0).state, "pending");
-        assert_eq!(failed(2, 30_000, 0, 0).state, "failed");
+        assert_eq!(fail(2, 30_001, 0, 0).state, "pending");
+        assert_eq!(fail(2, 30_000, 0, 0).state, "failed");
     }
 
     #[test]

@@ -85,7 +85,7 @@ fn lists(granted: &[String], host: &str, port: u16, default_port: u16) -> bool {
 mod tests {
     use super::*;
 
-    fn granted() -> GrantedHosts {
+    fn granted_hosts() -> GrantedHosts {
         GrantedHosts {
             hosts: vec!["hooks.example.org".into(), "other.example.org:8443".into()],
             private_hosts: vec!["hooks.example.org".into()],
@@ -101,7 +101,7 @@ mod tests {
             "https://other.example.org:8443/",
             "http://127.0.0.1:9000/x",
         ] {
-            granted().check(url).expect(url);
+            granted_hosts().check(url).expect(url);
         }
         for url in [
             "https://hooks.example.org:8443/",
@@ -110,7 +110,7 @@ mod tests {
             "https://127.0.0.1:9000/",
             "https://hooks.example.org.evil.example/",
         ] {
-            let error = granted().check(url).expect_err(url);
+            let error = granted_hosts().check(url).expect_err(url);
             assert_eq!(error.error_type, ErrorType::NetworkDenied, "{url}");
         }
         let nothing = GrantedHosts::default();
@@ -129,13 +129,13 @@ mod tests {
             "https://hooks.example.org/#a",
             &long,
         ] {
-            let error = granted().check(url).expect_err(url);
+            let error = granted_hosts().check(url).expect_err(url);
             assert_eq!(error.error_type, ErrorType::InvalidRequest, "{url}");
         }
     }
 
     #[test]
     fn g18_a_private_host_without_a_port_is_that_of_https() {
-        assert_eq!(granted().client_settings(None).private_hosts, ["hooks.example.org:443"]);
+        assert_eq!(granted_hosts().client_settings(None).private_hosts, ["hooks.example.org:443"]);
     }
 }

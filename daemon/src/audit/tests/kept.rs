@@ -46,7 +46,7 @@ async fn export(audit: &Audit, query: ExportQuery) -> Vec<ExportLine> {
     text.lines().map(|line| serde_json::from_str(line).expect("a line")).collect()
 }
 
-fn exported(lines: &[ExportLine]) -> Vec<&ExportRecord> {
+fn export_records(lines: &[ExportLine]) -> Vec<&ExportRecord> {
     let found = lines.iter().filter_map(|line| match line {
         ExportLine::Record(record) => Some(record),
         _ => None,
@@ -183,7 +183,7 @@ fn o3_an_export_has_every_record_and_goes_on_after_a_cursor() {
         fill(&audit, &log.folder(), 3).await;
         perform(&audit, "agent.put", None).await;
         let all = export(&audit, ExportQuery::default()).await;
-        let records = exported(&all);
+        let records = export_records(&all);
         let sequences: Vec<u64> = records.iter().map(|record| record.sequence).collect();
         assert_eq!(sequences, (1..=audit.anchor().sequence).collect::<Vec<_>>());
         assert_eq!(records.last().expect("a record").hash, Some(audit.anchor().hash));
@@ -196,7 +196,7 @@ fn o3_an_export_has_every_record_and_goes_on_after_a_cursor() {
         }
         for after in [0, 1, sequences.len() as u64 / 2, sequences.len() as u64] {
             let rest = export(&audit, ExportQuery { after: Some(after), ..ExportQuery::default() }).await;
-            let rest: Vec<u64> = exported(&rest).iter().map(|record| record.sequence).collect();
+            let rest: Vec<u64> = export_records(&rest).iter().map(|record| record.sequence).collect();
             assert_eq!(rest, sequences[usize::try_from(after).expect("small")..], "after {after}");
         }
         let beyond = ExportQuery { after: Some(1_000_000), ..ExportQuery::default() };
@@ -231,14 +231,14 @@ fn o3_an_export_of_one_organization_has_its_records_alone() {
                 ..ExportQuery::default()
             };
             let lines = export(&audit, query).await;
-            let records = exported(&lines);
+            let records = export_records(&lines);
             let of_early = records.iter().filter(|record| record.of == early_sequence).count();
             assert_eq!(of_early, 2, "after {after}");
             assert!(records.iter().all(|record| !record.payload.get().contains("rival")));
             assert!(!lines.iter().any(|line| matches!(line, ExportLine::Segment(_))));
         }
         let rival = ExportQuery { organization: Some("rival".to_owned()), ..ExportQuery::default() };
-        assert_eq!(exported(&export(&audit, rival).await).len(), 3);
+        assert_eq!(export_records(&export(&audit, rival).await).len(), 3);
     });
 }
 
@@ -255,7 +255,7 @@ fn o3_a_rule_of_the_platform_is_hidden_from_tenants_with_each_hash_that_confirms
             let organization = Some("acme".to_owned());
             let lines =
                 export(&audit, ExportQuery { organization, hides_platform, ..ExportQuery::default() }).await;
-            let records = exported(&lines);
+            let records = export_records(&lines);
             let provable: Vec<bool> = records
                 .iter()
                 .map(|record| {
@@ -289,7 +289,7 @@ fn o3_a_payload_with_line_breaks_is_exported_as_its_hash_covers_it() {
         let written = CallIntent { arguments: Some(raw(arguments)), ..intent("c1") };
         audit.close(audit.open(written).expect("taken"), success()).await.expect("on disk");
         let lines = export(&audit, ExportQuery::default()).await;
-        let records = exported(&lines);
+        let records = export_records(&lines);
         let text = records[0].payload_text.as_deref().expect("a text");
         assert!(text.contains(arguments), "{text}");
         assert_eq!(records[0].payload.get(), text.replace(['\n', '\r'], " "));
@@ -297,7 +297,7 @@ fn o3_a_payload_with_line_breaks_is_exported_as_its_hash_covers_it() {
     });
 }
 
-/// Every record that is intact is exported, whatever byte is damaged.
+/// Damage of any byte leaves every intact record in the export.
 #[test]
 fn o3_damaged_records_are_gaps_and_the_others_are_exported() {
     block_on(async {
@@ -317,7 +317,7 @@ fn o3_damaged_records_are_gaps_and_the_others_are_exported() {
             let gaps = gaps(&lines);
             assert_eq!(gaps.len(), 1, "{gaps:?}");
             assert_eq!((gaps[0].from, gaps[0].to), (sequence, sequence));
-            assert_eq!(exported(&lines).len(), stored.len() - 1);
+            assert_eq!(export_records(&lines).len(), stored.len() - 1);
         }
         std::fs::write(log.folder().segment(1), intact).expect("written");
     });
@@ -333,7 +333,7 @@ fn o3_records_that_were_cut_are_a_gap_of_the_export() {
         let lines = export(&audit, ExportQuery { after: Some(3), ..ExportQuery::default() }).await;
         let gaps = gaps(&lines);
         assert_eq!((gaps.len(), gaps[0].from, gaps[0].to), (1, 4, cut));
-        assert_eq!(exported(&lines)[0].sequence, cut + 1);
+        assert_eq!(export_records(&lines)[0].sequence, cut + 1);
         let later = export(&audit, ExportQuery { after: Some(cut), ..ExportQuery::default() }).await;
         assert!(!later.iter().any(|line| matches!(line, ExportLine::Gap(_))));
     });

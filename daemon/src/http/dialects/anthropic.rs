@@ -55,7 +55,7 @@ pub struct AnthropicToolResult<'a> {
 pub fn answer<'a>(ids: &'a [GivenId], outcomes: &'a [CallAnswer]) -> Vec<AnthropicToolResult<'a>> {
     let block = |(id, outcome): (&'a GivenId, &'a CallAnswer)| AnthropicToolResult {
         r#type: "tool_result",
-        tool_use_id: id.shown(outcome),
+        tool_use_id: id.or_id_of(outcome),
         content: content::anthropic(outcome),
         is_error: outcome.error().is_some(),
     };

@@ -149,7 +149,7 @@ pub fn answer<'a>(
             Some(_) => GeminiResponse { output: None, error: text },
             None => GeminiResponse { output: text, error: None },
         };
-        let id = envelope.id.as_ref().map(|id| id.shown(outcome));
+        let id = envelope.id.as_ref().map(|id| id.or_id_of(outcome));
         GeminiResponsePart {
             function_response: GeminiFunctionResponse { id, name: &outcome.called, response, parts },
         }

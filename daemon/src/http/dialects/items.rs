@@ -56,7 +56,7 @@ pub struct GivenId(Option<Box<str>>);
 
 impl GivenId {
     /// The id that the answer repeats.
-    pub fn shown<'a>(&'a self, outcome: &'a CallOutcome) -> &'a str {
+    pub fn or_id_of<'a>(&'a self, outcome: &'a CallOutcome) -> &'a str {
         self.0.as_deref().unwrap_or(&outcome.id)
     }
 }

@@ -87,7 +87,7 @@ pub struct OpenAiToolMessage<'a> {
 pub fn answer<'a>(ids: &'a [GivenId], outcomes: &'a [CallAnswer]) -> Vec<OpenAiToolMessage<'a>> {
     let message = |(id, outcome): (&'a GivenId, &'a CallAnswer)| OpenAiToolMessage {
         role: "tool",
-        tool_call_id: id.shown(outcome),
+        tool_call_id: id.or_id_of(outcome),
         content: content::text(outcome),
     };
     ids.iter().zip(outcomes).map(message).collect()

@@ -99,7 +99,7 @@ pub struct ResponsesOutput<'a> {
 /// Returns one item per call.
 pub fn answer<'a>(envelopes: &'a [ResponseEnvelope], outcomes: &'a [CallAnswer]) -> Vec<ResponsesOutput<'a>> {
     let item = |(envelope, outcome): (&'a ResponseEnvelope, &'a CallAnswer)| {
-        let call_id = envelope.id.shown(outcome);
+        let call_id = envelope.id.or_id_of(outcome);
         let caller = envelope.caller.as_deref();
         match envelope.is_search {
             // A search that failed found nothing. The member `calls` of the response says why.

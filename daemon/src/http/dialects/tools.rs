@@ -157,7 +157,7 @@ fn entry<'a>(
 ) -> Result<Entry<'a>, String> {
     let ListForm { format, strict, deferral } = form;
     let Some(schema_form) = format.form(strict) else { return Ok(Entry::Toolgate(definition(tool))) };
-    let mut advertised = tool.input.advertised(schema_form)?;
+    let mut advertised = tool.input.advertised_form(schema_form)?;
     if format == Format::Anthropic && deferral == Deferral::Found {
         return Ok(Entry::Reference { r#type: "tool_reference", tool_name: tool.name });
     }
@@ -165,7 +165,7 @@ fn entry<'a>(
     if let Some(cost) = &advertised.strict
         && let Err(reason) = budget.spend(cost)
     {
-        advertised = tool.input.advertised(SchemaForm::Anthropic)?;
+        advertised = tool.input.advertised_form(SchemaForm::Anthropic)?;
         refusal = Some(format!("not strict: {reason}"));
     }
     let mut add = |pointer: &str, change: &str| {
@@ -198,7 +198,7 @@ fn entry<'a>(
 /// An MCP client refuses the whole list for an output schema whose type is not `object`.
 fn mcp_output(schema: &Schema) -> Result<&Advertised, &str> {
     match schema.source()["type"] == "object" {
-        true => schema.advertised(SchemaForm::McpOutput),
+        true => schema.advertised_form(SchemaForm::McpOutput),
         false => Err("its type is not `object`"),
     }
 }

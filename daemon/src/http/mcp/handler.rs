@@ -368,7 +368,7 @@ impl Call<'_> {
         let progress_token = self.context.meta.get_progress_token();
         let subscribe =
             || app.dispatcher().parts().events.subscribe(Scope::Organization(organization.clone()));
-        // Events are written only where somebody listens, so a call without progress subscribes once it waits.
+        // Events are written only if a subscriber listens, so a call without progress subscribes once it waits.
         let mut is_subscribed = progress_token.is_some();
         let mut events = if is_subscribed { subscribe() } else { None };
         let wait_ms = self.context.meta.get(WAIT_META).and_then(Value::as_u64).unwrap_or(WAIT_MS);

@@ -127,7 +127,7 @@ impl Tasks {
         self.find(id).map(drop)
     }
 
-    /// Cancels the call of a task. One that has ended stays as it is.
+    /// Cancels the call of a task. A call that has ended stays as it is.
     pub async fn cancel(&self, client: &Client, id: &str) -> Result<(), ErrorData> {
         let task = self.find(id)?;
         let (dispatcher, origin) = (client.app.dispatcher(), client.actor().origin());

@@ -4,7 +4,7 @@
 //! same size and time. So a file that is half written is not loaded. A file whose load failed is not loaded again until it
 //! changes; the version before serves meanwhile.
 //!
-//! Events only say when to look. What is done follows from the files and the loaded plugins alone, so a lost event or a restart
+//! Events only say when to look. The action follows from the files and the loaded plugins alone, so a lost event or a restart
 //! changes nothing.
 
 mod events;
@@ -74,9 +74,9 @@ pub struct PluginFolder {
 /// A file, and what was done about it.
 #[derive(Default)]
 struct KnownFile {
-    /// What the last look saw; none if the file was not there.
+    /// The stamp that the last look saw; none if the file was not there.
     seen: Option<Stamp>,
-    /// What was loaded, or failed to load.
+    /// The stamp of the file that was loaded, or failed to load.
     handled: Option<Stamp>,
 }
 

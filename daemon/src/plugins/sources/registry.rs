@@ -34,7 +34,7 @@ pub struct PluginRegistry {
     pub timeout: Duration,
 }
 
-/// Where a login comes from. A password is read before each load, so that a rotation needs no restart.
+/// The source of a login. A password is read before each load, so that a rotation needs no restart.
 pub enum LoginSource {
     /// A user, and a file with the password.
     File(String, PathBuf),
