@@ -72,7 +72,7 @@ fn t9_every_command_of_the_guide_for_python_works() {
     run_guide(&PYTHON, "");
 }
 
-/// Runs the guide's commands in one terminal. Those of the README of the new plugin are the same.
+/// Runs the guide's commands in one terminal. The README of the new plugin has the same commands.
 fn run_guide(language: &Language, tested: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     let daemon = Daemon::start(PROGRAM, "[consent]\nrequired = true");

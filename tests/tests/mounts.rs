@@ -28,7 +28,7 @@ impl Server {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/server.py");
         let mut command = Command::new(find_installed(PROGRAM, "mcp/python/bin/python"));
         command.arg(script).args(["0", "--describe"]).arg(describe);
-        Self::announced(command)
+        Self::start_and_read_port(command)
     }
 
     /// Starts PyPI `mcp` with the transport of 2024-11-05.
@@ -36,7 +36,7 @@ impl Server {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/server.py");
         let mut command = Command::new(find_installed(PROGRAM, "mcp/python/bin/python"));
         command.arg(script).args(["0", "--sse"]);
-        Self::announced(command)
+        Self::start_and_read_port(command)
     }
 
     /// Starts PyPI `fastmcp`.
@@ -44,11 +44,11 @@ impl Server {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("mcp/fast_server.py");
         let mut command = Command::new(find_installed(PROGRAM, "mcp/python/bin/python"));
         command.arg(script);
-        Self::announced(command)
+        Self::start_and_read_port(command)
     }
 
     /// Starts a server that prints its port.
-    fn announced(mut command: Command) -> Self {
+    fn start_and_read_port(mut command: Command) -> Self {
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         let (process, line) = ServerProcess::start(&mut command, |_| true);
         let port: u16 = line.rsplit(' ').next().and_then(|port| port.parse().ok()).expect("a port");

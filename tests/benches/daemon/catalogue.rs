@@ -8,7 +8,7 @@ use super::{PROGRAM, measure, median_of, ms};
 /// Plugins, and tools of each.
 const PLUGINS: usize = 100;
 const TOOLS: usize = 100;
-/// What a search may take.
+/// Longest time that a search may take.
 const MOST_MS: f64 = 5.0;
 
 const VERBS: [&str; 10] =
@@ -54,7 +54,7 @@ fn search(owner: &Client, query: &str) -> usize {
 }
 
 fn plugin(name: &str, number: usize) -> Vec<u8> {
-    let tools: Vec<Value> = (0..TOOLS).map(|tool| described(number, tool)).collect();
+    let tools: Vec<Value> = (0..TOOLS).map(|tool| describe(number, tool)).collect();
     let category = ["office", "sales", "logistics"][number % 3];
     let description = json!({
         "name": name, "version": "1.0.0", "publisher": "Toolgate tests", "category": category,
@@ -63,7 +63,7 @@ fn plugin(name: &str, number: usize) -> Vec<u8> {
     PluginFile::of(description).with_result("{}").build()
 }
 
-fn described(plugin: usize, tool: usize) -> Value {
+fn describe(plugin: usize, tool: usize) -> Value {
     let (verb, thing) = (VERBS[tool % VERBS.len()], THINGS[(tool / VERBS.len() + plugin) % THINGS.len()]);
     let schema = json!({
         "type": "object",

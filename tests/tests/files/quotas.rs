@@ -82,7 +82,7 @@ fn concurrent_calls_share_one_quota() {
     });
 }
 
-/// Uploads obey the limits of organization and agent as calls do. What is there already stays, and can be removed.
+/// Uploads obey the limits of organization and agent as calls do. Files that are there already stay, and can be removed.
 #[test]
 fn an_agents_lower_quota_binds_its_calls_and_its_uploads() {
     with_fixture(|fixture| {

@@ -179,7 +179,7 @@ fn g17_a_plugin_that_would_open_a_tool_is_not_loaded() {
     with_fixture(|fixture| {
         let namespace = fixture.name();
         let tenant = Tenant::make(fixture, &all());
-        let plugin = |tools: &[&str]| described(&namespace, tools);
+        let plugin = |tools: &[&str]| changing_plugin(&namespace, tools);
         fixture.operator.load(&namespace, &plugin(&["look"]));
         let agents = format!("{}/*", tenant.name);
         let shut =
@@ -210,7 +210,7 @@ fn g17_an_operators_change_that_breaks_an_organizations_assertion_is_shown_to_it
     with_fixture(|fixture| {
         let namespace = fixture.name();
         let tenant = Tenant::make(fixture, &all());
-        let plugin = |tools: &[&str]| described(&namespace, tools);
+        let plugin = |tools: &[&str]| changing_plugin(&namespace, tools);
         fixture.operator.load(&namespace, &plugin(&["look"]));
         let wipe = format!("{namespace}/wipe");
         tenant.assert(never(&[&wipe])).expect(201);
@@ -224,7 +224,7 @@ fn g17_an_operators_change_that_breaks_an_organizations_assertion_is_shown_to_it
             let records = tenant.owner.audit("kind=admin&action=assertions.broken");
             records.into_iter().find(|record| record["admin"]["details"]["tool"] == wipe)
         });
-        // What was read can be written, and what is repaired is no longer shown.
+        // A document that was read can be written, and a repaired assertion is no longer shown.
         tenant.owner.replace(&tenant.assertions(), &broken).expect(200);
         tenant.owner.replace(&tenant.agent("bot"), &json!({"enabled": ["files/*"]})).expect(200);
         assert_eq!(shown(), json!({"assertions": [never(&[&wipe])]}));
@@ -365,7 +365,7 @@ fn upload(client: &Client, namespace: &str, file: &[u8]) -> Reply {
 }
 
 /// Plugin with tools that change something.
-fn described(namespace: &str, tools: &[&str]) -> Vec<u8> {
+fn changing_plugin(namespace: &str, tools: &[&str]) -> Vec<u8> {
     let schema = json!({"type": "object", "additionalProperties": false});
     let tool = |name: &&str| json!({"name": name, "description": "Acts.", "usage": "Use it.", "input_schema": schema});
     let tools: Vec<Value> = tools.iter().map(tool).collect();

@@ -29,7 +29,7 @@ fn entry(client: &Client, query: &str, namespace: &str) -> Value {
 }
 
 /// A plugin with a tool of these words.
-fn described(namespace: &str, description: &str, tags: &[&str]) -> PluginFile {
+fn plugin_with_words(namespace: &str, description: &str, tags: &[&str]) -> PluginFile {
     third_party(namespace, "1.0.0", &[])
         .with_tool("description", json!(description))
         .with_tool("tags", json!(tags))
@@ -91,11 +91,12 @@ fn c4_an_entry_tells_what_a_plugin_is_and_asks_for() {
 #[test]
 fn c4_words_find_names_search_words_categories_and_purposes() {
     with_fixture(|fixture| {
-        let by_name = described("zeppelin", "Flies.", &[]);
-        let by_tag = described("airship", "Flies.", &["blimp"]);
-        let by_category = described("balloon", "Flies.", &[]).with_member("category", json!("Aerostatics"));
+        let by_name = plugin_with_words("zeppelin", "Flies.", &[]);
+        let by_tag = plugin_with_words("airship", "Flies.", &["blimp"]);
+        let by_category =
+            plugin_with_words("balloon", "Flies.", &[]).with_member("category", json!("Aerostatics"));
         let by_purpose =
-            described("glider", "Flies.", &[]).with_member("purpose", json!("Soaring over dunes."));
+            plugin_with_words("glider", "Flies.", &[]).with_member("purpose", json!("Soaring over dunes."));
         for (name, file) in
             [("zeppelin", by_name), ("airship", by_tag), ("balloon", by_category), ("glider", by_purpose)]
         {
@@ -223,11 +224,11 @@ fn c4_what_the_platform_does_not_allow_is_not_in_the_catalogue() {
         fixture.operator.make(policy, &json!({"blocked": ["blocked/*"]})).expect(201);
         fixture.operator.post("/v1/plugins/switched-off/disable", &json!({})).expect(200);
         assert_eq!(are_listed(), [false, false, true]);
-        tenant.owner.get(&tenant.enabled("blocked")).expect_refusal(404, "NOT_FOUND");
+        tenant.owner.get(&tenant.enabled_path("blocked")).expect_refusal(404, "NOT_FOUND");
         fixture.operator.replace(policy, &json!({})).expect(200);
         fixture.operator.post("/v1/plugins/switched-off/enable", &json!({})).expect(200);
         assert_eq!(are_listed(), [true, true, true]);
-        tenant.owner.get(&tenant.enabled("blocked")).expect(200);
+        tenant.owner.get(&tenant.enabled_path("blocked")).expect(200);
     });
 }
 
@@ -241,7 +242,7 @@ fn c4_an_organization_sees_nothing_of_another() {
         for query in ["", "q=shop", "kind=custom"] {
             assert!(!list(&rival.owner, query).to_string().contains("secret-shop"), "{query}");
         }
-        rival.owner.get(&rival.enabled("secret-shop")).expect_refusal(404, "NOT_FOUND");
+        rival.owner.get(&rival.enabled_path("secret-shop")).expect_refusal(404, "NOT_FOUND");
         let foreign = rival.owner.get(&format!("/v1/catalogue?org={}", tenant.name));
         let missing = rival.owner.get("/v1/catalogue?org=nosuch");
         let foreign = foreign.expect_refusal(404, "NOT_FOUND").text().replace(&tenant.name, "nosuch");

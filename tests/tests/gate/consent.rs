@@ -47,19 +47,19 @@ fn tenant_with(operator: &Client, name: &str, tools: &Value) -> Tenant {
 }
 
 impl Tenant {
-    pub fn enabled(&self, namespace: &str) -> String {
+    pub fn enabled_path(&self, namespace: &str) -> String {
         format!("/v1/orgs/{}/enabled/{namespace}", self.name)
     }
 
     pub fn view(&self, namespace: &str) -> Value {
-        self.owner.get(&self.enabled(namespace)).expect(200).json()
+        self.owner.get(&self.enabled_path(namespace)).expect(200).json()
     }
 
     pub fn accept(&self, namespace: &str) {
         let consent = json!({"consent": {"digest": self.view(namespace)["digest"], "accept": true}});
-        match self.owner.get(&self.enabled(namespace)).header("etag") {
-            None => self.owner.make(&self.enabled(namespace), &consent).expect(201),
-            Some(_) => self.owner.replace(&self.enabled(namespace), &consent).expect(200),
+        match self.owner.get(&self.enabled_path(namespace)).header("etag") {
+            None => self.owner.make(&self.enabled_path(namespace), &consent).expect(201),
+            Some(_) => self.owner.replace(&self.enabled_path(namespace), &consent).expect(200),
         };
     }
 
@@ -119,8 +119,9 @@ fn c6_a_plugin_stays_out_until_its_organization_accepts_it() {
         tenant.is_in("stranger");
         other.is_out("stranger");
 
-        let tag = tenant.owner.get(&tenant.enabled("stranger")).header("etag").expect("a tag").to_owned();
-        tenant.owner.send("DELETE", &tenant.enabled("stranger"), &[("If-Match", &tag)], b"").expect(204);
+        let tag =
+            tenant.owner.get(&tenant.enabled_path("stranger")).header("etag").expect("a tag").to_owned();
+        tenant.owner.send("DELETE", &tenant.enabled_path("stranger"), &[("If-Match", &tag)], b"").expect(204);
         tenant.is_out("stranger");
     });
 }
@@ -131,7 +132,7 @@ fn c6_what_would_be_accepted_is_shown_in_words() {
         let file = third_party("shown", "1.0.0", &["api.example", "*.example.org"]).build();
         let digest = fixture.operator.load("shown", &file)["digest"].clone();
         let tenant = fixture.tenant();
-        let shown = tenant.owner.get(&tenant.enabled("shown")).expect(200);
+        let shown = tenant.owner.get(&tenant.enabled_path("shown")).expect(200);
         assert_eq!(shown.header("etag"), None, "nothing was set");
         let view = shown.json();
         assert_eq!(view["digest"], digest);
@@ -176,7 +177,7 @@ fn c6_consent_to_one_version_is_not_used_for_another() {
         let second = third_party("swapped", "1.0.1", &[]).with_result("2").build();
         let second = fixture.operator.load("swapped", &second);
         let consent = |digest: &Value| json!({"consent": {"digest": digest, "accept": true}});
-        let place = tenant.enabled("swapped");
+        let place = tenant.enabled_path("swapped");
         tenant.owner.make(&place, &consent(&first["digest"])).expect_refusal(409, "CONFLICT");
         tenant.is_out("swapped");
         tenant.owner.make(&place, &consent(&second["digest"])).expect(201);
@@ -265,14 +266,14 @@ fn c6_consent_is_a_document_of_one_organization() {
         let (tenant, rival) = (fixture.tenant(), fixture.tenant());
         let digest = tenant.view("guarded")["digest"].clone();
         let consent = json!({"consent": {"digest": digest, "accept": true}});
-        let place = tenant.enabled("guarded");
+        let place = tenant.enabled_path("guarded");
         // A foreign organization and one that does not exist have the same answer.
         let foreign = rival.owner.get(&place).expect_refusal(404, "NOT_FOUND").text();
         let missing =
             rival.owner.get("/v1/orgs/nosuch/enabled/guarded").expect_refusal(404, "NOT_FOUND").text();
         assert_eq!(foreign.replace(&tenant.name, "nosuch"), missing);
         rival.owner.make(&place, &consent).expect_refusal(404, "NOT_FOUND");
-        tenant.owner.get(&tenant.enabled("nosuch")).expect_refusal(404, "NOT_FOUND");
+        tenant.owner.get(&tenant.enabled_path("nosuch")).expect_refusal(404, "NOT_FOUND");
         tenant.is_out("guarded");
 
         let json_body = [("Content-Type", "application/json")];
@@ -364,7 +365,7 @@ fn c5_settings_reach_the_plugin_of_their_organization_alone() {
         let read = |tenant: &Tenant| tenant.session.call("configured/settings", json!({})).output().clone();
         let nothing = json!({"region": null, "retries": 0, "pin": null});
         assert_eq!(read(&tenant), nothing);
-        let place = tenant.enabled("configured");
+        let place = tenant.enabled_path("configured");
         tenant.owner.replace(&place, &json!({"config": {"region": "eu", "retries": 3}})).expect(200);
         assert_eq!(read(&tenant), json!({"region": "eu", "retries": 3, "pin": null}));
         assert_eq!(read(&other), nothing);
@@ -394,7 +395,7 @@ fn c5_settings_that_the_plugin_does_not_take_and_secrets_are_refused() {
         fixture.operator.load("plain-one", &third_party("plain-one", "1.0.0", &[]).build());
         let tenant = fixture.tenant();
         tenant.accept("configured");
-        let place = tenant.enabled("configured");
+        let place = tenant.enabled_path("configured");
         tenant.owner.replace(&place, &json!({"config": {"region": "eu"}})).expect(200);
         for (config, pointer, word) in [
             (json!({"retries": 99}), "/config/retries", "settings"),
@@ -414,6 +415,6 @@ fn c5_settings_that_the_plugin_does_not_take_and_secrets_are_refused() {
         let kept = tenant.session.call("configured/settings", json!({}));
         assert_eq!(kept.output()["region"], "eu", "a refused change loses nothing");
         let none = json!({"config": {"region": "eu"}});
-        tenant.owner.make(&tenant.enabled("plain-one"), &none).expect_refusal(422, "INVALID_POLICY");
+        tenant.owner.make(&tenant.enabled_path("plain-one"), &none).expect_refusal(422, "INVALID_POLICY");
     });
 }

@@ -53,7 +53,7 @@ impl Hooks {
     }
 
     /// The requests to a path so far.
-    fn received(&self, path: &str) -> Vec<Delivery> {
+    fn deliveries(&self, path: &str) -> Vec<Delivery> {
         let line = format!("POST {path} HTTP/1.1");
         let requests = self.upstream.requests();
         requests
@@ -65,7 +65,7 @@ impl Hooks {
 
     /// Waits for so many requests to a path.
     fn wait_for(&self, path: &str, count: usize) -> Vec<Delivery> {
-        wait::until("a delivery", || Some(self.received(path)).filter(|received| received.len() >= count))
+        wait::until("a delivery", || Some(self.deliveries(path)).filter(|received| received.len() >= count))
     }
 }
 
@@ -313,9 +313,9 @@ fn g18_deliveries_survive_a_crash_between_two_tries() {
         let tenant = Tenant::make(&operator, &hooks.upstream, "crashed");
         let approval = tenant.ask("c1");
         tenant.wait_for_delivery("a failed try", |delivery| delivery["attempts"] == 1);
-        let id = hooks.received(&tenant.hook).remove(0).headers["toolgate-delivery"].clone();
+        let id = hooks.deliveries(&tenant.hook).remove(0).headers["toolgate-delivery"].clone();
         let daemon = daemon.crash_and_restart();
-        let before = hooks.received(&tenant.hook).len();
+        let before = hooks.deliveries(&tenant.hook).len();
         hooks.upstream.answer(|_| upstream::answer(200, &[], b""));
         let delivered = hooks.wait_for(&tenant.hook, before + 1).pop().expect("a delivery");
         assert_eq!(
@@ -358,7 +358,7 @@ fn g18_a_redirect_is_not_followed() {
         tenant.ask("c1");
         let failed = tenant.wait_for_delivery("a failed try", |delivery| delivery["attempts"] == 1);
         assert_eq!(failed["error"], "the endpoint answered 307, and redirects are not followed");
-        assert!(hooks.received(&secret).is_empty());
+        assert!(hooks.deliveries(&secret).is_empty());
     });
 }
 

@@ -33,10 +33,10 @@ impl Canaries {
 
     /// The newest version as `GET` shows it: the canary, if there is one.
     fn newest(&self) -> Value {
-        self.shown()["versions"][0].clone()
+        self.plugin_view()["versions"][0].clone()
     }
 
-    fn shown(&self) -> Value {
+    fn plugin_view(&self) -> Value {
         self.daemon.operator().get("/v1/plugins/versioned").expect(200).json()
     }
 
@@ -86,7 +86,7 @@ fn o1_a_canary_takes_its_share_until_it_is_approved() {
         .expect_refusal(409, "CONFLICT");
     operator.approve("versioned", &newest["digest"]).expect(200);
     assert_eq!(canaries.count_answers(20), (0, 20));
-    let shown = canaries.shown();
+    let shown = canaries.plugin_view();
     assert_eq!((&shown["state"], &shown["version"]), (&json!("active"), &json!("2.0.0")), "{shown}");
     assert_eq!(shown["versions"].as_array().map(Vec::len), Some(2), "{shown}");
     canaries.act("rollback").expect(200);
@@ -130,7 +130,7 @@ fn o1_a_canary_that_fails_more_often_is_returned() {
     // A better version replaces it.
     canaries.load(50, &version(3)).expect(200);
     assert_eq!(canaries.newest()["version"], "3.0.0");
-    assert_eq!(canaries.shown()["versions"].as_array().map(Vec::len), Some(2));
+    assert_eq!(canaries.plugin_view()["versions"].as_array().map(Vec::len), Some(2));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn o1_a_canary_must_look_like_the_serving_version() {
     let headers = [("Content-Type", "application/wasm")];
     let alone = PluginFile::new("alone").build();
     operator.send("PUT", "/v1/plugins/alone?canary=10", &headers, &alone).expect_refusal(409, "CONFLICT");
-    assert_eq!(canaries.shown()["versions"].as_array().map(Vec::len), Some(1));
+    assert_eq!(canaries.plugin_view()["versions"].as_array().map(Vec::len), Some(1));
     assert_eq!(canaries.count_answers(10), (10, 0));
     canaries.load(10, &version(2)).expect(200);
 }

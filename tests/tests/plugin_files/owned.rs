@@ -69,7 +69,7 @@ fn r9_16_an_owner_loads_plugins_only_where_the_platform_allows_it() {
     let loaded = put(&owners.acme, "acme/ours", &answers("ours", 1)).expect(200).json();
     assert_eq!(loaded["state"], "active", "{loaded}");
     assert_eq!(owners.session("acme/bot").call("ours/answer", json!({})).output(), 1);
-    // What is loaded stays when the permission is taken back.
+    // Loaded plugins stay when the permission is taken back.
     owners.operator.replace("/v1/platform/policy", &json!({})).expect(200);
     put(&owners.acme, "acme/ours", &answers("ours", 2)).expect_refusal(403, "FORBIDDEN");
     assert_eq!(owners.session("acme/bot").call("ours/answer", json!({})).output(), 1);

@@ -97,7 +97,7 @@ fn o2_a_signed_file_proves_its_publisher_until_the_key_is_revoked() {
     let operator = daemon.operator();
     let shown = show(&operator, "crm");
     assert_eq!((&shown["signed_by"], &shown["reason"]), (&signed_by, &json!(null)), "{shown}");
-    // What a plugin merely says takes over no signed namespace.
+    // A publisher that a plugin merely names takes over no signed namespace.
     let next = PluginFile::new("crm").with_result("2").build();
     assert_tells(&operator.upload("crm", &next).expect_refusal(409, "CONFLICT"), "its signature proves");
     operator.replace(KEY, &publisher.document_with("revoked", json!(true))).expect(200);

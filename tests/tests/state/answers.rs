@@ -203,7 +203,7 @@ fn t13_a_script_that_waits_for_an_approval_goes_on_after_a_restart() {
     assert_eq!((&results[0]["output"], &results[2]["output"]), (first.output(), &json!("done")), "{results}");
 }
 
-/// Those of the oldest session give way, and never those of another organization.
+/// Answers of the oldest session give way, and never those of another organization.
 #[test]
 fn r7_stored_answers_are_bounded_by_organization() {
     let daemon = Daemon::start(PROGRAM, "[calls]\nrecorded_bytes_per_organization = 1_048_576");

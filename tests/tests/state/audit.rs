@@ -271,7 +271,7 @@ fn o3_deleted_data_is_in_no_file_and_the_log_still_verifies() {
     operator.get(&rival.path("")).expect(200);
     let exported = lines(&operator, "?organization=acme");
     assert!(records(&exported).iter().any(|record| record["arguments_deleted"] == true));
-    // What follows is recorded under a new key, also after a restart.
+    // Later records are under a new key, also after a restart.
     let later = operator.open_session("acme/bot");
     later.call_as("later", "hostile/echo", json!({"text": "again"})).output();
     let daemon = restart(daemon);

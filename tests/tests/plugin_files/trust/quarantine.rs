@@ -132,7 +132,7 @@ fn o2_a_version_without_a_difference_serves_at_once() {
     crm.assert_serves(2);
     let states = [("2.0.0", "active"), ("1.0.0", "disabled")];
     assert_eq!(crm.states(), states.map(|(version, state)| (json!(version), json!(state))));
-    // The file that serves changes nothing, whatever waits.
+    // The file that serves changes nothing while another version waits.
     let waiting = crm.load_waiting(&crm_3());
     let again = crm.operator.upload("crm", &next().build()).expect(200).json();
     assert_eq!((&again["state"], &again["version"]), (&json!("active"), &json!("2.0.0")), "{again}");
