@@ -392,7 +392,7 @@ pub struct Entry {
     opened_ms: u64,
     opened: Instant,
     effects_lost: AtomicU64,
-    /// How the details of its effects are written.
+    /// The encryption of the details of its effects.
     sealing: DataSealing,
     closed: bool,
 }

@@ -19,11 +19,11 @@ pub struct RiskView {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum RiskLevel {
-    /// It computes, or can be undone.
+    /// The plugin computes, or its changes can be undone.
     Low,
-    /// It changes or sends something, within named bounds.
+    /// The plugin changes or sends something, within named bounds.
     Medium,
-    /// It can take data out, act as the organization, or reach places that the plugin does not name.
+    /// The plugin can take data out, act as the organization, or reach places that it does not name.
     High,
 }
 
@@ -34,11 +34,11 @@ pub enum RiskLevel {
 pub enum ConsentState {
     /// The operator vouches for the plugin, the organization made it, or the daemon asks for no consent.
     NotNeeded,
-    /// It was accepted.
+    /// The plugin was accepted.
     Accepted,
-    /// It was not accepted, so no agent has its tools.
+    /// The plugin was not accepted, so no agent has its tools.
     Missing,
-    /// It was accepted, and now asks for more or has another publisher, so no agent has its tools.
+    /// The plugin was accepted, and now asks for more or has another publisher, so no agent has its tools.
     Outdated,
 }
 

@@ -309,11 +309,11 @@ pub struct PluginApproved {
     /// The plugin.
     #[serde(flatten)]
     pub plugin: PluginView,
-    /// What became of the operator's grant.
+    /// The state of the operator's grant after the approval.
     pub grant: GrantAfterApproval,
 }
 
-/// What became of a plugin's grant when another version was approved.
+/// The state of a plugin's grant after the approval of another version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GrantAfterApproval {

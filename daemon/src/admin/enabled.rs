@@ -21,7 +21,7 @@ use crate::identity::Caller;
 use crate::registry::{ChangeScope, Replacement, Snapshot};
 use crate::store::{StoreError, WriteResult};
 
-/// Who accepted, in consents that an upgrade carried over.
+/// The name in place of a person in consents that an upgrade carried over.
 const UPGRADE: &str = "upgrade";
 
 impl Admin {

@@ -217,7 +217,7 @@ pub fn effect_aad(of: u64) -> Vec<u8> {
     length_prefixed(&[b"toolgate effect", &of.to_be_bytes()])
 }
 
-/// How the data of one organization is written.
+/// The form in which the data of one organization is written.
 #[derive(Clone, Default)]
 pub enum DataSealing {
     /// As it is: a log without keys.
@@ -301,7 +301,7 @@ impl<'a, T: Serialize> SealedRecord<'a, T> {
 pub enum OpenedPart {
     /// The record has none.
     Plain,
-    /// It was decrypted.
+    /// The text was decrypted.
     Text(String),
     /// Its key is gone.
     Deleted,

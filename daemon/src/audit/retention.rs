@@ -28,7 +28,7 @@ pub const CUT_ACTION: &str = "audit.cut";
 /// Segments that always stay: the current one and the one before it.
 const SEGMENTS_KEPT: u64 = 2;
 
-/// How long, and how much of the log is kept; `None` is without end.
+/// The age and size up to which the log is kept; `None` is without end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Retention {
     /// Segments whose last record is older are cut.

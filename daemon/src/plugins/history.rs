@@ -95,7 +95,7 @@ impl Version {
         Self { plugin: Arc::new(plugin), ..self }
     }
 
-    /// Who published it: the owner of the key that signed it, else the publisher that it names.
+    /// The publisher: the owner of the key that signed it, else the publisher that it names.
     pub(super) fn holder(&self) -> Holder<'_> {
         let declared = self.plugin.descriptor.publisher.as_deref();
         let proven = self.signer.as_ref().map(|signer| signer.publisher.as_str());

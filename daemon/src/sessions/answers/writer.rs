@@ -22,7 +22,7 @@ use crate::sessions::PendingCall;
 /// Files that stay open between two answers.
 const OPEN_FILES: usize = 64;
 
-/// How long files stay open while no answer comes. To open one for each answer would cost more than to write it.
+/// Time that files stay open while no answer comes. To open one for each answer would cost more than to write it.
 const IDLE: Duration = Duration::from_secs(1);
 
 /// A record to write.

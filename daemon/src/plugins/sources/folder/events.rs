@@ -25,7 +25,7 @@ pub(super) struct FolderEvents {
 /// The last event of a file that is not closed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unfinished {
-    /// It may be a link, which is never closed.
+    /// The name may be of a link, which is never closed.
     Created,
     Written,
 }
