@@ -15,7 +15,9 @@ fn o6_a_token_is_shown_once_and_revoked() {
     with_fixture(|fixture| {
         let tenant = fixture.tenant();
         let person = Person::sign_in(&tenant.owner);
-        let wanted = form(&person, "/console/tokens", "/console/tokens")
+        let forms = Form::all(&person.page("/console/tokens"));
+        let creation = forms.into_iter().find(|form| form.action == "/console/tokens").expect("a form");
+        let wanted = creation
             .with("role", "approver")
             .with("label", "Ann & <Bea>")
             .with("days", "30")
@@ -133,7 +135,7 @@ fn o6_an_owner_accepts_and_enables_a_plugin_in_the_catalogue() {
     let daemon = Daemon::start(PROGRAM, "[consent]\nrequired = true\n");
     let operator = daemon.operator();
     operator.load("stranger", &plugin("1.0.0", "Answers."));
-    operator.make_agent("acme/bot", &json!({"enabled": ["stranger/*"]}));
+    operator.make_agent("acme/bot", &json!({"enabled": ["stranger/*", "arithmetic/*"]}));
     operator.replace("/v1/orgs/acme/policy", &json!({"enabled": ["arithmetic/*"]})).expect(200);
     let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme"}));
     let session = operator.open_session("acme/bot");

@@ -30,7 +30,9 @@ impl Links {
 
     /// Makes a call that waits, and returns its approval and the path of the link.
     fn ask(&self, call: &str) -> (String, String) {
-        let approval = self.tenant.ask(call, json!({"to": "bob", "amount": 5}));
+        // Calls that are equal share an approval.
+        let amount = if call == "c1" { 5 } else { 6 };
+        let approval = self.tenant.ask(call, json!({"to": "bob", "amount": amount}));
         let link = wait::until("the delivery", || {
             let bodies = self.upstream.requests().into_iter();
             let mut bodies =
