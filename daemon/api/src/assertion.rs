@@ -90,9 +90,10 @@ pub enum AssertionKind {
 }
 
 /// Agents in an assertion. An empty list is none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AgentList {
     /// Every agent.
+    #[default]
     All,
     /// The agents that one of these entries matches.
     List(Vec<AgentPattern>),
@@ -178,12 +179,6 @@ impl Assertion {
         self.statement().is_some_and(|(kind, scope)| {
             scope.agents.has(organization, agent) == (kind != AssertionKind::Only)
         })
-    }
-}
-
-impl Default for AgentList {
-    fn default() -> Self {
-        Self::All
     }
 }
 

@@ -26,7 +26,10 @@ const OWN_TOOLS: u32 = 1_000;
 
 /// The calls of each plugin by all organizations, as they were last summed.
 #[derive(Default)]
-pub(super) struct CallsOfAll(Mutex<Option<(Instant, Arc<HashMap<String, u64>>)>>);
+pub(super) struct CallsOfAll(Mutex<Option<(Instant, Sums)>>);
+
+/// Calls by plugin.
+type Sums = Arc<HashMap<String, u64>>;
 
 impl Admin {
     /// Lists a page of the catalogue: for an owner of its organization, for an operator of one organization or of the platform.

@@ -222,6 +222,7 @@ impl History {
     }
 
     /// Restores a stored plugin. Fails if neither the chosen version nor one before it is ready.
+    #[expect(clippy::result_large_err, reason = "the failure is kept as it is, and made at a start alone")]
     pub(super) fn restore(mut versions: Vec<KeptVersion>, row: &PluginRow) -> Result<Self, FailedPlugin> {
         let mut rows = row.versions.as_slice();
         let quarantined = take_quarantined(&mut versions, &mut rows);

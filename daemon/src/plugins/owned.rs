@@ -38,6 +38,7 @@ pub(super) struct OwnedPlugins {
     loading: Mutex<BTreeSet<Name>>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "nearly every entry is ready")]
 enum Entry {
     Ready(History),
     Failed(FailedPlugin),

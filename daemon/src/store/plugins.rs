@@ -380,7 +380,7 @@ mod tests {
         store.put_document(&grant, "{}", &Precondition::Absent, 1).await.expect("granted");
         let next = plugin("weather", &["1"]);
         store.put_plugin_without_grant(&weather(), next.clone(), 2).await.expect("stored");
-        assert_eq!(store.plugins().await.expect("plugins"), [next.clone()]);
+        assert_eq!(store.plugins().await.expect("plugins"), std::slice::from_ref(&next));
         store.document(&grant).await.expect_err("removed");
         // A plugin without a grant is replaced in the same way.
         store.put_plugin_without_grant(&weather(), next, 3).await.expect("stored");
@@ -419,7 +419,7 @@ mod tests {
         for plugin in [&platform, &owned] {
             store.put_plugin(plugin.clone()).await.expect("stored");
         }
-        assert_eq!(store.plugins().await.expect("plugins"), [platform.clone()]);
+        assert_eq!(store.plugins().await.expect("plugins"), std::slice::from_ref(&platform));
         assert_eq!(store.owned_plugins().await.expect("plugins"), [owned]);
         store.remove_owned_plugin(&acme, &weather(), 1).await.expect("removed");
         assert_eq!(store.owned_plugins().await.expect("plugins"), []);
