@@ -76,13 +76,18 @@ pub struct JsonText(pub BodyBytes);
 /// A whole body, which holds its share of the memory for bodies.
 pub struct BodyBytes {
     bytes: Bytes,
-    _share: BodyShare,
+    share: BodyShare,
 }
 
 impl BodyBytes {
     /// The bytes, no longer counted.
     pub(super) fn into_bytes(self) -> Bytes {
         self.bytes
+    }
+
+    /// The share of the memory, for text that was parsed from the bytes.
+    pub(super) fn into_share(self) -> BodyShare {
+        self.share
     }
 
     /// The bytes, counted as long as this body is kept.
@@ -149,11 +154,11 @@ async fn collect(mut body: Body, limit_bytes: u64, mut share: BodyShare) -> Resu
             share.grow_to(bytes)?;
         }
         if whole.is_empty() && body.is_end_stream() {
-            return Ok(BodyBytes { bytes: piece, _share: share });
+            return Ok(BodyBytes { bytes: piece, share });
         }
         whole.extend_from_slice(&piece);
     }
-    Ok(BodyBytes { bytes: whole.freeze(), _share: share })
+    Ok(BodyBytes { bytes: whole.freeze(), share })
 }
 
 /// Returns the next piece of the content; none at its end.

@@ -52,6 +52,7 @@ fn o6_a_wrong_token_gives_no_session_and_is_not_shown() {
             // The form is there to try again.
             Form::find(&page, SIGN_IN);
         }
+        assert_eq!(person.try_sign_in(&"x".repeat(20_000)).status, 413);
         person.try_sign_in(&fixture.daemon.operator_token()).expect(303);
     });
 }
@@ -63,7 +64,7 @@ fn o6_each_sign_in_has_a_new_cookie() {
         let person = Person::sign_in(&fixture.operator);
         let name = person.cookie.borrow().clone().expect("a cookie");
         let name = name.split('=').next().expect("a name").to_owned();
-        // A cookie that somebody else has set is not taken over.
+        // A cookie that another party has set is not taken over.
         let fixed = format!("{name}={}", "A".repeat(43));
         let victim = Person::new(&fixture.daemon);
         *victim.cookie.borrow_mut() = Some(fixed.clone());

@@ -1,5 +1,7 @@
 //! Forms: their fields, and the redirect that answers them.
 
+use std::sync::Arc;
+
 use axum::extract::{FromRequestParts, Request};
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::request::Parts;
@@ -10,33 +12,44 @@ use toolgate_api::name::Name;
 use url::form_urlencoded;
 
 use crate::http::body;
+use crate::http::body_memory::BodyShare;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 
-/// Where one goes without a page to go back to.
+/// Path of the redirect without a page to go back to.
 const HOME: &str = "/console";
 
 /// Longest path that a sign-in leads back to.
 const PATH_BYTES: usize = 1_024;
 
+/// Largest form that needs no session.
+pub(super) const OPEN_FORM_BYTES: u64 = 16 * 1_024;
+
+/// Most fields of a form.
+const FIELDS: usize = 256;
+
 /// The fields of a form, as they were sent.
 #[derive(Clone, Default)]
-pub(super) struct FormFields(std::sync::Arc<Vec<(String, String)>>);
+pub(super) struct FormFields {
+    fields: Arc<Vec<(String, String)>>,
+    /// Counts the fields as a body as long as they are kept.
+    _share: Option<Arc<BodyShare>>,
+}
 
 impl FormFields {
     /// A field; empty if it was not sent.
     pub(super) fn text(&self, name: &str) -> &str {
-        self.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+        self.fields.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
     /// A field that was filled in, without the spaces around it.
-    pub(super) fn filled(&self, name: &str) -> Option<&str> {
+    pub(super) fn filled_field(&self, name: &str) -> Option<&str> {
         Some(self.text(name).trim()).filter(|text| !text.is_empty())
     }
 
     /// Whether a checkbox was checked.
     pub(super) fn is_checked(&self, name: &str) -> bool {
-        self.0.iter().any(|(key, _)| key == name)
+        self.fields.iter().any(|(key, _)| key == name)
     }
 
     /// A number that was filled in.
@@ -54,7 +67,7 @@ impl FormFields {
                 )
             })
         };
-        self.filled(name).map(parse).transpose()
+        self.filled_field(name).map(parse).transpose()
     }
 }
 
@@ -76,21 +89,34 @@ pub(super) fn is_form(content_type: Option<&HeaderValue>) -> bool {
     kind.eq_ignore_ascii_case("application/x-www-form-urlencoded")
 }
 
-/// Reads the body of a form.
+/// Reads the body of a form of at most `limit_bytes`.
 pub(super) async fn read(
     app: &App,
     organization: Option<&Name>,
     request: Request,
+    limit_bytes: u64,
 ) -> Result<(Parts, FormFields), Problem> {
     if !is_form(request.headers().get(CONTENT_TYPE)) {
         let hint = "send the form of the page";
         return Err(Problem::new(ErrorType::InvalidRequest, "the body is no form", hint));
     }
     let (parts, body) = request.into_parts();
-    let body = body::read(app, organization, body, app.settings().http.body_bytes).await?;
-    let fields = form_urlencoded::parse(&body);
-    let fields = fields.map(|(name, value)| (name.into_owned(), with_line_feeds(&value))).collect();
-    Ok((parts, FormFields(std::sync::Arc::new(fields))))
+    let body = body::read(app, organization, body, limit_bytes).await?;
+    let fields = Arc::new(parse(&body)?);
+    Ok((parts, FormFields { fields, _share: Some(Arc::new(body.into_share())) }))
+}
+
+/// Parses fields. The separators are counted first, since each field takes more memory than its text.
+fn parse(body: &[u8]) -> Result<Vec<(String, String)>, Problem> {
+    if body.iter().filter(|byte| **byte == b'&').count() >= FIELDS {
+        return Err(Problem::new(
+            ErrorType::TooLarge,
+            format!("the form has more than {FIELDS} fields"),
+            "send fewer fields, or use the HTTP interface",
+        ));
+    }
+    let fields = form_urlencoded::parse(body);
+    Ok(fields.map(|(name, value)| (name.into_owned(), with_line_feeds(&value))).collect())
 }
 
 /// Browsers send the lines of a text area with CR LF.
@@ -176,6 +202,14 @@ mod tests {
             assert_eq!(own_path(path), None, "{path}");
         }
         assert_eq!(SeeOther::to("//evil.example").0, HOME);
+    }
+
+    #[test]
+    fn the_fields_of_a_form_are_limited() {
+        let form = |count: usize| vec!["a=b"; count].join("&");
+        assert_eq!(parse(form(FIELDS).as_bytes()).expect("fields").len(), FIELDS);
+        let refused = parse(form(FIELDS + 1).as_bytes()).map_err(|Problem(error)| error.error_type);
+        assert_eq!(refused, Err(ErrorType::TooLarge));
     }
 
     #[test]

@@ -139,7 +139,8 @@ async fn admit(console: &Console, viewer: &Viewer, mut request: Request) -> Resu
         expect_same_origin(request.headers(), request.uri())?;
         if form::is_form(request.headers().get(CONTENT_TYPE)) {
             let organization = viewer.caller.organization.as_ref();
-            let (parts, fields) = form::read(&console.app, organization, request).await?;
+            let limit_bytes = console.app.settings().http.body_bytes;
+            let (parts, fields) = form::read(&console.app, organization, request, limit_bytes).await?;
             expect_csrf(viewer, fields.text(CSRF_FIELD))?;
             request = Request::from_parts(parts, axum::body::Body::empty());
             request.extensions_mut().insert(fields);

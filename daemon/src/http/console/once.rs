@@ -1,7 +1,7 @@
 //! Links that let one person decide one approval without a session (G18).
 //!
 //! The link itself changes nothing, so a preview of a message cannot use it up: its page has a form that shows the call, and
-//! the decision uses up the token. The token is its own CSRF token, since nobody else can know it.
+//! the decision uses up the token. The token is its own CSRF token, since only its reader can know it.
 
 use axum::extract::{Request, State};
 use axum::http::Method;
@@ -88,7 +88,7 @@ pub(super) async fn decide(
 }
 
 /// The page after a decision.
-pub(super) async fn decided() -> Response {
+pub(super) async fn decision_page() -> Response {
     let content =
         html! { p { "Your decision is stored, and the link is used up. You can close this page." } };
     private(Page::new("Decided", content))
@@ -96,7 +96,7 @@ pub(super) async fn decided() -> Response {
 
 async fn read(app: &App, request: Request) -> Result<FormFields, Problem> {
     expect_same_origin(request.headers(), request.uri())?;
-    Ok(form::read(app, None, request).await?.1)
+    Ok(form::read(app, None, request, form::OPEN_FORM_BYTES).await?.1)
 }
 
 fn token_field(token: &str) -> Markup {

@@ -12,7 +12,7 @@ use super::Console;
 use super::form::{self, SeeOther, own_path};
 use super::guard::{Viewer, expect_same_origin};
 use super::page::{Page, sentence};
-use super::text::shown;
+use super::text::visible_text;
 use crate::clock::now_ms;
 use crate::http::extract::Query;
 use crate::http::listener::{Authentication, PeerAddress};
@@ -37,7 +37,7 @@ pub(super) async fn sign_in(
     request: Request,
 ) -> Result<Response, Problem> {
     expect_same_origin(request.headers(), request.uri())?;
-    let (parts, fields) = form::read(&app, None, request).await?;
+    let (parts, fields) = form::read(&app, None, request, form::OPEN_FORM_BYTES).await?;
     let next = fields.text("next");
     let bearer = format!("Bearer {}", fields.text("token").trim());
     let address = parts.extensions.get().map(|PeerAddress(address)| *address);
@@ -73,11 +73,11 @@ fn form_page(next: &str, error: Option<&CallError>) -> Page {
         html! {
             @if let Some(error) = error {
                 div #sign-in-error .notice.error role="alert" {
-                    p { strong { (sentence(&shown(&error.message))) "." } }
+                    p { strong { (sentence(&visible_text(&error.message))) "." } }
                     @if error.error_type == ErrorType::Unauthenticated {
                         p { "Copy the whole token. It may have been revoked, or have expired." }
                     } @else {
-                        p { (sentence(&shown(&error.hint))) "." }
+                        p { (sentence(&visible_text(&error.hint))) "." }
                     }
                 }
             }
