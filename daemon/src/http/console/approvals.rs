@@ -15,7 +15,7 @@ use super::elements::{editable, table};
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
 use super::page::{Page, sentence};
-use super::text::{block, brief, cut, shown, time};
+use super::text::{block, brief, cut, is_shown_whole, time, visible_text};
 use super::{Console, PAGE_ROWS, changes};
 use crate::approvals;
 use crate::clock::now_ms;
@@ -34,8 +34,6 @@ const HEADINGS: [&str; 6] = ["Tool", "Agent", "Arguments", "Asked", "Expires", "
 const COUNTED: u64 = 100;
 /// Milliseconds of a minute.
 const MINUTE_MS: u64 = 60_000;
-/// Bytes of arguments that a page shows whole.
-const WHOLE_BYTES: usize = 64 * 1024;
 
 /// Query parameters of the inbox.
 #[derive(Default, Deserialize)]
@@ -118,7 +116,8 @@ pub(super) async fn decide(
     Path(id): Path<String>,
     fields: FormFields,
 ) -> Result<Response, Problem> {
-    let decided = match decision(&fields, now_ms()) {
+    let bound = find(&app, &viewer, &id).await?.arguments;
+    let decided = match decision(&fields, &bound, now_ms()) {
         Ok(request) => app.admin().decide_approval(viewer.actor(), &id, request).await,
         Err(error) => Err(error),
     };
@@ -295,12 +294,12 @@ fn refusal(view: &ApprovalView, error: &CallError) -> Markup {
         div .notice.error role="alert" {
             @if let (ErrorType::Conflict, Some(by), Some(at)) = (error.error_type, &view.decided_by, view.decided_at) {
                 p {
-                    strong { "Already decided: " (view.state.as_str()) " by " code { (shown(by)) } " at " (time(at)) "." }
+                    strong { "Already decided: " (view.state.as_str()) " by " code { (visible_text(by)) } " at " (time(at)) "." }
                 }
                 p { "Your decision was not stored." }
             } @else {
-                p { strong { (sentence(&shown(&error.message))) "." } }
-                p { (sentence(&shown(&error.hint))) "." }
+                p { strong { (sentence(&visible_text(&error.message))) "." } }
+                p { (sentence(&visible_text(&error.hint))) "." }
             }
             p .quiet { "Code " code { (error.error_type.as_str()) } }
         }
@@ -317,7 +316,7 @@ pub(super) fn details(view: &ApprovalView) -> Markup {
             dt { "Tool" } dd { code { (view.tool) } }
             dt { "Agent" } dd { (view.organization) "/" (view.agent) }
             @for (label, value) in people {
-                @if let Some(value) = value { dt { (label) } dd { (shown(value)) } }
+                @if let Some(value) = value { dt { (label) } dd { (visible_text(value)) } }
             }
             dt { "Asked by token" } dd { code { (view.asked_by) } }
             dt { "Asked" } dd { (time(view.created_at)) }
@@ -332,10 +331,10 @@ pub(super) fn details(view: &ApprovalView) -> Markup {
         details {
             summary { "Plugin, session and call" }
             dl {
-                dt { "Plugin version" } dd { (shown(&view.plugin_version)) }
+                dt { "Plugin version" } dd { (visible_text(&view.plugin_version)) }
                 dt { "Plugin digest" } dd { code { (view.plugin_digest) } }
                 dt { "Session" } dd { code { (view.session) } }
-                dt { "Call" } dd { code { (shown(&view.call)) } }
+                dt { "Call" } dd { code { (visible_text(&view.call)) } }
                 dt { "Approval" } dd { code { (view.id) } }
             }
         }
@@ -345,10 +344,11 @@ pub(super) fn details(view: &ApprovalView) -> Markup {
 fn arguments(text: &str, id: &str) -> Markup {
     html! {
         p { "The call runs with exactly these bytes. Invisible characters are written as " code { "\\u{…}" } "." }
-        @if text.len() > WHOLE_BYTES {
+        @if !is_shown_whole(text) {
             div .notice.warn {
-                p { "This page shows the first 64 KiB of " (text.len()) " bytes. "
-                    code { "toolgate approval show " (id) } " shows all of them." }
+                p { "This page does not show all of the " (text.len()) " bytes, so the call can only be denied here. "
+                    code { "toolgate approval show " (id) } " shows all of them, and "
+                    code { "toolgate approval approve " (id) } " approves them." }
             }
         }
         (block(text))
@@ -360,11 +360,11 @@ fn decision_made(view: &ApprovalView) -> Markup {
         div .notice {
             p {
                 strong { (sentence(view.state.as_str())) }
-                @if let Some(by) = &view.decided_by { ": decided by " code { (shown(by)) } }
+                @if let Some(by) = &view.decided_by { ": decided by " code { (visible_text(by)) } }
                 @if let Some(at) = view.decided_at { " at " (time(at)) }
                 "."
             }
-            @if let Some(reason) = &view.reason { p .data { "Reason: " (shown(reason)) } }
+            @if let Some(reason) = &view.reason { p .data { "Reason: " (visible_text(reason)) } }
             @if view.state == ApprovalState::Approved { p { "Calls left: " (view.uses_left) } }
             @if let Some(constraints) = &view.constraints {
                 p { "These places may vary:" } (block(constraints.get()))
@@ -385,19 +385,23 @@ fn pretty(text: &str) -> String {
 fn forms(viewer: &Viewer, view: &ApprovalView, fields: &FormFields) -> Markup {
     let address = format!("/console/approvals/{}", view.id);
     let kind = fields.text("form");
-    let instead = match kind {
-        "instead" => fields.text("arguments_instead"),
-        // A part of the arguments would be sent as the whole.
-        _ if view.arguments.get().len() > WHOLE_BYTES => "",
-        _ => view.arguments.get(),
-    };
-    let pointers = r#"{"/amount": {"type": "integer", "maximum": 100}}"#;
+    let bound = view.arguments.get();
+    let instead = if kind == "instead" { fields.text("arguments_instead") } else { bound };
     html! {
         h2 { "Decision" }
         form method="post" action=(address) {
             (viewer.csrf_field())
-            (decision_fields(fields))
+            (decision_fields(fields, bound))
         }
+        @if is_shown_whole(bound) { (other_forms(viewer, &address, fields, instead)) }
+    }
+}
+
+/// The forms that approve more calls, and other arguments.
+fn other_forms(viewer: &Viewer, address: &str, fields: &FormFields, instead: &str) -> Markup {
+    let kind = fields.text("form");
+    let pointers = r#"{"/amount": {"type": "integer", "maximum": 100}}"#;
+    html! {
         details open[kind == "shape"] {
             summary { "Approve more calls of this shape" }
             form method="post" action=(address) {
@@ -436,21 +440,22 @@ fn forms(viewer: &Viewer, view: &ApprovalView, fields: &FormFields) -> Markup {
     }
 }
 
-/// The reason with both buttons. Enter in the reason sends nothing, as it is a text area.
-pub(super) fn decision_fields(fields: &FormFields) -> Markup {
+/// The reason with both buttons; without that of an approval where the page cuts the bound arguments. Enter in the reason
+/// sends nothing, as it is a text area.
+pub(super) fn decision_fields(fields: &FormFields, bound: &str) -> Markup {
     html! {
         label for="reason" { "Reason" }
         textarea #reason .short name="reason" rows="3" maxlength="1000" aria-describedby="reason-hint" {
             (fields.text("reason"))
         }
         p .hint #reason-hint { "The model is told the reason of a denial." }
-        button type="submit" name="decision" value="approve" { "Approve this call" }
+        @if is_shown_whole(bound) { button type="submit" name="decision" value="approve" { "Approve this call" } }
         button .danger type="submit" name="decision" value="deny" { "Deny" }
     }
 }
 
-/// The decision of a form.
-pub(super) fn decision(fields: &FormFields, now_ms: u64) -> Result<DecisionRequest, CallError> {
+/// The decision of a form about these arguments. A page approves nothing that it does not show.
+pub(super) fn decision(fields: &FormFields, bound: &str, now_ms: u64) -> Result<DecisionRequest, CallError> {
     let choice = match fields.text("decision") {
         "approve" => Choice::Approve,
         "deny" => Choice::Deny,
@@ -462,12 +467,23 @@ pub(super) fn decision(fields: &FormFields, now_ms: u64) -> Result<DecisionReque
             ));
         }
     };
+    if choice == Choice::Approve && !is_shown_whole(bound) {
+        let message = "the page does not show all of the arguments";
+        let hint = "deny the call here, or read and approve it with `toolgate approval show` and `approve`";
+        return Err(CallError::new(ErrorType::TooLarge, message, hint));
+    }
+    let arguments_instead = json(fields, "arguments_instead")?;
+    if fields.text("form") == "instead" && arguments_instead.is_none() {
+        let message = "the form has no other arguments";
+        let hint = "write them as JSON, or approve the call as it is";
+        return Err(CallError::new(ErrorType::InvalidRequest, message, hint));
+    }
     let minutes = fields.number("minutes").map_err(|Problem(error)| error)?;
     Ok(DecisionRequest {
         decision: choice,
-        reason: fields.filled("reason").map(str::to_owned),
+        reason: fields.filled_field("reason").map(str::to_owned),
         arguments: json(fields, "arguments")?,
-        arguments_instead: json(fields, "arguments_instead")?,
+        arguments_instead,
         uses: fields.number("uses").map_err(|Problem(error)| error)?,
         expires_at: minutes.map(|minutes| now_ms.saturating_add(minutes.saturating_mul(MINUTE_MS))),
     })
@@ -483,5 +499,35 @@ fn json(fields: &FormFields, field: &str) -> Result<Option<Box<RawValue>>, CallE
             )
         })
     };
-    fields.filled(field).map(parse).transpose()
+    fields.filled_field(field).map(parse).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(fields: &[(&str, &str)], bound: &str) -> Result<bool, ErrorType> {
+        let decided = decision(&FormFields::of(fields), bound, 0);
+        decided.map(|request| request.arguments_instead.is_some()).map_err(|error| error.error_type)
+    }
+
+    #[test]
+    fn g11_a_page_that_cuts_the_arguments_only_denies() {
+        // Each hidden character is written with eight bytes.
+        let bound = format!("\"{}\"", "\u{202e}".repeat(10_000));
+        assert!(bound.len() < 64 * 1024);
+        let buttons = |bound: &str| decision_fields(&FormFields::default(), bound).into_string();
+        assert!(!buttons(&bound).contains("\"approve\"") && buttons(&bound).contains("\"deny\""));
+        assert!(buttons("{}").contains("\"approve\""));
+        assert_eq!(outcome(&[("decision", "approve")], &bound), Err(ErrorType::TooLarge));
+        assert_eq!(outcome(&[("decision", "deny")], &bound), Ok(false));
+        assert_eq!(outcome(&[("decision", "approve")], "{}"), Ok(false));
+    }
+
+    #[test]
+    fn g18_an_empty_field_of_other_arguments_does_not_approve_the_call() {
+        let form = |text| [("decision", "approve"), ("form", "instead"), ("arguments_instead", text)];
+        assert_eq!(outcome(&form(" "), "{}"), Err(ErrorType::InvalidRequest));
+        assert_eq!(outcome(&form("{}"), "{}"), Ok(true));
+    }
 }

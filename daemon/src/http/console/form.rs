@@ -37,6 +37,12 @@ pub(super) struct FormFields {
 }
 
 impl FormFields {
+    #[cfg(test)]
+    pub(super) fn of(fields: &[(&str, &str)]) -> Self {
+        let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Self(std::sync::Arc::new(fields.collect()))
+    }
+
     /// A field; empty if it was not sent.
     pub(super) fn text(&self, name: &str) -> &str {
         self.fields.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)

@@ -56,16 +56,13 @@ pub(super) async fn show(
     let fields = read(&app, request).await?;
     let token = fields.text("once");
     let approver = app.parts().webhooks.verify_link(&id, token, now_ms()).await?;
-    let organization = approver.caller_for(&id).and_then(|caller| caller.organization.clone());
-    let organization = organization.ok_or_else(|| Problem::not_found("approval"))?;
-    let row = app.parts().store.approval(&id, Some(&organization)).await.map_err(CallError::from)?;
-    let view = view(row, now_ms())?;
+    let view = view(find(&app, &approver, &id).await?, now_ms())?;
     let content = html! {
         (details(&view))
         h2 { "Decision" }
         form method="post" action={ "/console/once/" (id) "/decision" } {
             (token_field(token))
-            (decision_fields(&fields))
+            (decision_fields(&fields, view.arguments.get()))
         }
     };
     Ok(private(Page::new(format!("Approval of {}", view.tool), content)))
@@ -79,7 +76,8 @@ pub(super) async fn decide(
 ) -> Result<SeeOther, Problem> {
     let fields = read(&app, request).await?;
     let approver = app.parts().webhooks.verify_link(&id, fields.text("once"), now_ms()).await?;
-    let decision = decision(&fields, now_ms())?;
+    let bound = find(&app, &approver, &id).await?.arguments;
+    let decision = decision(&fields, &bound, now_ms())?;
     let admin = app.admin().clone();
     // The decision and its audit record complete even if the browser disconnects.
     let deciding = async move { admin.decide_once(AUDIT_SOURCE, &approver, &id, decision).await };
@@ -92,6 +90,12 @@ pub(super) async fn decision_page() -> Response {
     let content =
         html! { p { "Your decision is stored, and the link is used up. You can close this page." } };
     private(Page::new("Decided", content))
+}
+
+async fn find(app: &App, approver: &OnceApprover, id: &str) -> Result<ApprovalRow, Problem> {
+    let organization = approver.caller_for(id).and_then(|caller| caller.organization.as_ref());
+    let organization = organization.ok_or_else(|| Problem::not_found("approval"))?;
+    Ok(app.parts().store.approval(id, Some(organization)).await.map_err(CallError::from)?)
 }
 
 async fn read(app: &App, request: Request) -> Result<FormFields, Problem> {
