@@ -39,6 +39,11 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
+/// Whether [`visible`] shows all of the text.
+pub fn is_shown_whole(text: &str) -> bool {
+    push(&mut String::new(), text, FramePart::Message)
+}
+
 /// The text of an outcome in an element of its own.
 pub fn outcome_text(outcome: &CallOutcome) -> String {
     tool_result(&outcome.called, outcome.status().as_str(), &text_with_content(outcome, |_, _| false))
@@ -189,8 +194,9 @@ fn begins_marker(rest: &str) -> bool {
     MARKERS.iter().any(begins)
 }
 
-/// Appends `content`, cut to the limit of its part, with markers broken up and invisible characters written out.
-fn push(text: &mut String, content: &str, part: FramePart) {
+/// Appends `content`, cut to the limit of its part, with markers broken up and invisible characters written out. Returns
+/// false where it was cut.
+fn push(text: &mut String, content: &str, part: FramePart) -> bool {
     let start = text.len();
     let limit_bytes = part.limit_bytes();
     let mut rest = content;
@@ -200,11 +206,11 @@ fn push(text: &mut String, content: &str, part: FramePart) {
         let (run, others) = rest.split_at(plain.min(limit_bytes.saturating_sub(text.len() - start)));
         text.push_str(run);
         rest = others;
-        let Some(character) = rest.chars().next() else { return };
+        let Some(character) = rest.chars().next() else { return true };
         if text.len() - start >= limit_bytes {
             // Without this note, a cut result would read as complete.
             let _ = write!(text, "… [{} bytes more]", rest.len());
-            return;
+            return false;
         }
         let before = &content[..content.len() - rest.len()];
         rest = &rest[character.len_utf8()..];

@@ -21,6 +21,8 @@ use crate::clock::now_ms;
 use crate::http::extract::Path;
 use crate::http::problem::Problem;
 use crate::http::state::App;
+use crate::store::ApprovalRow;
+use crate::webhooks::OnceApprover;
 
 /// No address with a token leaves in `Referer`. With `no-referrer`, browsers would send `Origin: null` with the form.
 const POLICY: &str = "strict-origin";

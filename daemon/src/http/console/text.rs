@@ -10,8 +10,13 @@ use crate::frame;
 const ROW_CHARS: usize = 4 * 1024;
 
 /// A text on the page of one thing, up to 64 KiB. A note says how much was left out.
-pub(super) fn shown(text: &str) -> String {
+pub(super) fn visible_text(text: &str) -> String {
     frame::visible(text)
+}
+
+/// Whether [`visible_text`] shows all of the text.
+pub(super) fn is_shown_whole(text: &str) -> bool {
+    frame::is_shown_whole(text)
 }
 
 /// A text in a row of a list, on one line, up to 4 KiB.
@@ -26,7 +31,7 @@ pub(super) fn cut(text: &str, chars: usize) -> String {
 
 /// A text as a block that keeps its lines.
 pub(super) fn block(text: &str) -> Markup {
-    html! { pre tabindex="0" { code { (shown(text)) } } }
+    html! { pre tabindex="0" { code { (visible_text(text)) } } }
 }
 
 /// A time in milliseconds since 1970 as `2026-01-31 23:59:59 UTC`.
@@ -79,7 +84,7 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut() {
-        assert!(shown(&"x".repeat(1 << 20)).len() < 66 * 1024);
+        assert!(visible_text(&"x".repeat(1 << 20)).len() < 66 * 1024);
         assert!(brief(&"x".repeat(1 << 20)).len() < 5 * 1024);
     }
 }
