@@ -454,8 +454,9 @@ pub(super) fn decision_fields(fields: &FormFields, bound: &str) -> Markup {
     }
 }
 
-/// The decision of a form about these arguments. A page approves nothing that it does not show.
-pub(super) fn decision(fields: &FormFields, bound: &str, now_ms: u64) -> Result<DecisionRequest, CallError> {
+/// The decision about one call with these arguments; other fields of the form are ignored. A page approves nothing that it
+/// does not show.
+pub(super) fn plain_decision(fields: &FormFields, bound: &str) -> Result<DecisionRequest, CallError> {
     let choice = match fields.text("decision") {
         "approve" => Choice::Approve,
         "deny" => Choice::Deny,
@@ -472,6 +473,19 @@ pub(super) fn decision(fields: &FormFields, bound: &str, now_ms: u64) -> Result<
         let hint = "deny the call here, or read and approve it with `toolgate approval show` and `approve`";
         return Err(CallError::new(ErrorType::TooLarge, message, hint));
     }
+    Ok(DecisionRequest {
+        decision: choice,
+        reason: fields.filled_field("reason").map(str::to_owned),
+        arguments: None,
+        arguments_instead: None,
+        uses: None,
+        expires_at: None,
+    })
+}
+
+/// The decision of a form with all fields.
+fn decision(fields: &FormFields, bound: &str, now_ms: u64) -> Result<DecisionRequest, CallError> {
+    let plain = plain_decision(fields, bound)?;
     let arguments_instead = json(fields, "arguments_instead")?;
     if fields.text("form") == "instead" && arguments_instead.is_none() {
         let message = "the form has no other arguments";
@@ -480,12 +494,11 @@ pub(super) fn decision(fields: &FormFields, bound: &str, now_ms: u64) -> Result<
     }
     let minutes = fields.number("minutes").map_err(|Problem(error)| error)?;
     Ok(DecisionRequest {
-        decision: choice,
-        reason: fields.filled_field("reason").map(str::to_owned),
         arguments: json(fields, "arguments")?,
         arguments_instead,
         uses: fields.number("uses").map_err(|Problem(error)| error)?,
         expires_at: minutes.map(|minutes| now_ms.saturating_add(minutes.saturating_mul(MINUTE_MS))),
+        ..plain
     })
 }
 

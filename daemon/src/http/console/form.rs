@@ -40,7 +40,7 @@ impl FormFields {
     #[cfg(test)]
     pub(super) fn of(fields: &[(&str, &str)]) -> Self {
         let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Self(std::sync::Arc::new(fields.collect()))
+        Self { fields: Arc::new(fields.collect()), _share: None }
     }
 
     /// A field; empty if it was not sent.

@@ -12,7 +12,7 @@ use toolgate_api::error::CallError;
 use url::form_urlencoded;
 
 use super::AUDIT_SOURCE;
-use super::approvals::{decision, decision_fields, details};
+use super::approvals::{decision_fields, details, plain_decision};
 use super::form::{self, FormFields, SeeOther};
 use super::guard::expect_same_origin;
 use super::page::Page;
@@ -79,7 +79,7 @@ pub(super) async fn decide(
     let fields = read(&app, request).await?;
     let approver = app.parts().webhooks.verify_link(&id, fields.text("once"), now_ms()).await?;
     let bound = find(&app, &approver, &id).await?.arguments;
-    let decision = decision(&fields, &bound, now_ms())?;
+    let decision = plain_decision(&fields, &bound)?;
     let admin = app.admin().clone();
     // The decision and its audit record complete even if the browser disconnects.
     let deciding = async move { admin.decide_once(AUDIT_SOURCE, &approver, &id, decision).await };
@@ -121,6 +121,18 @@ mod tests {
 
     fn lands(method: Method, uri: &str) -> bool {
         landing(&Request::builder().method(method).uri(uri).body(Body::empty()).expect("a request")).is_some()
+    }
+
+    #[test]
+    fn a_link_decides_about_one_call_as_it_was_asked_for() {
+        let fields = [("decision", "approve"), ("reason", "ok"), ("uses", "1000"), ("minutes", "9")];
+        let others = [("arguments", "{}"), ("arguments_instead", "{}")];
+        let fields = FormFields::of(&[&fields[..], &others].concat());
+        let decision = plain_decision(&fields, "{}").expect("a decision");
+        assert_eq!(decision.reason.as_deref(), Some("ok"));
+        assert!(decision.uses.is_none() && decision.expires_at.is_none());
+        assert!(decision.arguments.is_none() && decision.arguments_instead.is_none());
+        assert!(plain_decision(&FormFields::of(&[("reason", "ok")]), "{}").is_err());
     }
 
     #[test]
