@@ -15,8 +15,8 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 
 use super::elements::{
-    Filters, LIST_BYTES, badge, block, choice, digest, editable, empty, encoded, facts, filter, next_page,
-    notice, number, parameter, short, time,
+    Filters, LIST_BYTES, badge, block, choice, digest, editable, empty, facts, filter, next_page, notice,
+    number, parameter, percent_encode, short, time, whole,
 };
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
@@ -113,7 +113,7 @@ fn tools(tools: &[CatalogueTool]) -> Markup {
 }
 
 fn address(organization: &str, namespace: &str) -> String {
-    format!("/console/catalogue/{}/{}", encoded(organization), encoded(namespace))
+    format!("/console/catalogue/{}/{}", percent_encode(organization), percent_encode(namespace))
 }
 
 fn kind(kind: PluginKind) -> &'static str {
@@ -165,7 +165,7 @@ pub(super) async fn page(
 }
 
 async fn show(app: &App, viewer: &Viewer, key: &ToolKey, refused: Option<&Refused>) -> Result<Page, Problem> {
-    let (view, revision) = app.admin().enabled(&viewer.caller, key).await?;
+    let (view, revision) = app.admin().enabled_plugin(&viewer.caller, key).await?;
     let main = html! {
         @if let Some(refused) = refused { (notice(&refused.error)) }
         (about(&view))
@@ -215,10 +215,8 @@ fn integrations(key: &ToolKey, missing: &[String]) -> Markup {
     }
 }
 
-/// What the plugin asks to reach and what can go wrong, beside what was accepted.
+/// The access that the plugin asks for and its risk, beside those that were accepted.
 fn reach(view: &EnabledView) -> Markup {
-    let words =
-        |words: &[String]| html! { ul { @for word in words.iter().take(100) { li { (short(word)) } } } };
     let RiskView { level, reasons } = &view.risk;
     html! {
         h2 { "What it may reach" }
@@ -235,6 +233,11 @@ fn reach(view: &EnabledView) -> Markup {
             @if accepted.permissions != view.permissions { p { "It might reach then:" } (words(&accepted.permissions)) }
         }
     }
+}
+
+/// Permissions or reasons, each whole: a consent accepts them all.
+fn words(words: &[String]) -> Markup {
+    html! { ul { @for word in words { li { (whole(word)) } } } }
 }
 
 /// The form of settings and consent.
@@ -347,14 +350,14 @@ async fn config_text(
     if !form.is_checked("fields") {
         return Ok(form.text("config").to_owned());
     }
-    let (view, _) = app.admin().enabled(&viewer.caller, key).await?;
+    let (view, _) = app.admin().enabled_plugin(&viewer.caller, key).await?;
     let fields = view.config_schema.as_ref().and_then(SchemaForm::of);
     let values = fields.map(|fields| fields.read(form)).unwrap_or_default();
     Ok(serde_json::to_string_pretty(&values).unwrap_or_default())
 }
 
 async fn save(app: &App, viewer: &Viewer, key: &ToolKey, form: &FormFields) -> Result<(), Problem> {
-    let (view, _) = app.admin().enabled(&viewer.caller, key).await?;
+    let (view, _) = app.admin().enabled_plugin(&viewer.caller, key).await?;
     let config = config_text(app, viewer, key, form).await?;
     let config = match config.trim() {
         "" => Map::new(),
@@ -374,7 +377,7 @@ async fn save(app: &App, viewer: &Viewer, key: &ToolKey, form: &FormFields) -> R
         _ => Some(PluginConsent { digest: form.text("digest").to_owned(), accept }),
     };
     let text = serde_json::to_string(&EnabledDocument { config, consent }).unwrap_or_default();
-    let precondition = match form.filled("revision") {
+    let precondition = match form.filled_field("revision") {
         None => Precondition::Absent,
         Some(tag) => Precondition::from_headers(Some(tag), None)?,
     };
@@ -413,6 +416,14 @@ fn add_tools(policy: &mut Value, tools: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn o6_a_consent_shows_every_permission_whole() {
+        let permissions: Vec<String> = (0..204).map(|at| format!("{} host-{at};", "x".repeat(300))).collect();
+        let shown = words(&permissions).into_string();
+        assert!(permissions.iter().all(|permission| shown.contains(permission)), "{shown}");
+        assert!(words(&["<b>\u{202e}".to_owned()]).into_string().contains("&lt;b&gt;\\u{202e}"));
+    }
 
     #[test]
     fn o6_tools_are_added_once_and_the_rest_of_a_policy_stays() {

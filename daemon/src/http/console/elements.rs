@@ -1,7 +1,7 @@
 //! Elements of pages: texts of tenants and models, times, amounts, tables and filters.
 //!
-//! INVARIANT: each text that a tenant, a plugin, an upstream or a model can bring passes [`short`] or [`block`], which write
-//! hidden characters out and cut; maud escapes the markup.
+//! INVARIANT: each text that a tenant, a plugin, an upstream or a model can bring passes [`short`], [`whole`] or [`block`], which write
+//! hidden characters out; maud escapes the markup.
 
 use std::fmt::Write as _;
 
@@ -17,8 +17,8 @@ use toolgate_api::explain::ToolVerdict;
 use toolgate_api::text::{escape_for_display, is_hidden};
 
 use super::page::sentence;
-use super::text::shown;
 pub(super) use super::text::time;
+use super::text::visible_text;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 
@@ -39,11 +39,16 @@ pub fn short(text: &str) -> String {
     escape_for_display(text, CELL_CHARS)
 }
 
+/// A text on one line that is never cut, with hidden characters written out: what a person accepts is shown whole.
+pub fn whole(text: &str) -> String {
+    escape_for_display(text, usize::MAX)
+}
+
 /// A text of many lines, cut to `most_bytes`.
 pub fn block(text: &str, most_bytes: usize) -> Markup {
     let kept = &text[..text.floor_char_boundary(most_bytes)];
     html! {
-        pre tabindex="0" { (shown(kept)) }
+        pre tabindex="0" { (visible_text(kept)) }
         @if kept.len() < text.len() {
             p.quiet { "The text is cut: " (text.len() - kept.len()) " bytes more." }
         }
@@ -74,7 +79,7 @@ pub fn editable(json: &str) -> String {
 }
 
 /// A path segment or query value, percent-encoded.
-pub fn encoded(text: &str) -> String {
+pub fn percent_encode(text: &str) -> String {
     utf8_percent_encode(text, UNRESERVED).to_string()
 }
 
@@ -181,7 +186,7 @@ pub fn next_page(uri: &Uri, cursor: Option<&str>) -> Markup {
         address.push('&');
     }
     // A String takes all that is written.
-    let _ = write!(address, "cursor={}", encoded(cursor));
+    let _ = write!(address, "cursor={}", percent_encode(cursor));
     html! { nav aria-label="More" { a.button rel="next" href=(address) { "Next page" } } }
 }
 
@@ -262,7 +267,7 @@ mod tests {
         assert!(shown.contains("&lt;script&gt;\\u{202e}x"), "{shown}");
         let shown = block(&"é".repeat(LIST_BYTES), LIST_BYTES).into_string();
         assert!(shown.contains("The text is cut: 4096 bytes more."), "{}", shown.len());
-        assert_eq!(encoded("a/b?c=d&é"), "a%2Fb%3Fc%3Dd%26%C3%A9");
+        assert_eq!(percent_encode("a/b?c=d&é"), "a%2Fb%3Fc%3Dd%26%C3%A9");
     }
 
     #[test]
