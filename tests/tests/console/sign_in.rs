@@ -40,6 +40,16 @@ fn o6_a_person_signs_in_with_a_token_and_out_again() {
 }
 
 #[test]
+fn o6_the_cookie_is_secure_where_the_daemon_has_a_public_name() {
+    let daemon = Daemon::start(PROGRAM, "allowed_hosts = [\"127.0.0.1\", \"tools.example\"]\n");
+    let person = Person::new(&daemon);
+    let reply = person.try_sign_in(&daemon.operator_token()).expect(303);
+    let cookie = reply.header("set-cookie").expect("a cookie");
+    assert!(cookie.starts_with("__Host-toolgate-console=") && cookie.contains("Path=/; Secure;"), "{cookie}");
+    person.page("/console");
+}
+
+#[test]
 fn o6_a_wrong_token_gives_no_session_and_is_not_shown() {
     with_fixture(|fixture| {
         let person = Person::new(&fixture.daemon);

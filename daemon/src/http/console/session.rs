@@ -1,7 +1,7 @@
 //! Sessions of the console: a random cookie that stands for a token.
 //!
 //! Sessions are in memory only, by the hash of their cookie, so neither a dump of the store nor a backup has one. A
-//! restart signs everybody out.
+//! restart signs every user out.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,13 +66,11 @@ impl LiveSession {
 
 impl ConsoleSessions {
     pub(super) fn new(config: &Config) -> Self {
-        let is_plain_local =
-            config.tls.certificate.is_none() && config.listen.is_local() && !config.insecure_listen;
         Self {
             sessions: Mutex::default(),
             idle_ms: config.console.idle_seconds.saturating_mul(1_000),
             longest_ms: config.console.longest_seconds.saturating_mul(1_000),
-            is_secure: !is_plain_local,
+            is_secure: is_secure(config),
         }
     }
 
@@ -128,19 +126,38 @@ impl ConsoleSessions {
             && now_ms.saturating_sub(session.created_ms) < self.longest_ms
     }
 
-    /// Browsers take a cookie with the prefix only over TLS and with `Secure`.
+    /// Browsers take a cookie with the prefix only over TLS, with `Secure` and `Path=/`, and of no other host.
     fn cookie_name(&self) -> &'static str {
-        if self.is_secure { "__Secure-toolgate-console" } else { "toolgate-console" }
+        if self.is_secure { "__Host-toolgate-console" } else { "toolgate-console" }
     }
 
     fn cookie(&self, value: &str, seconds: u64) -> String {
         let name = self.cookie_name();
-        let secure = if self.is_secure { "; Secure" } else { "" };
-        format!("{name}={value}; Path=/console; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+        let place = if self.is_secure { "Path=/; Secure" } else { "Path=/console" };
+        format!("{name}={value}; {place}; Max-Age={seconds}; HttpOnly; SameSite=Strict")
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SessionHash, Session>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether browsers use TLS: all but those on this machine, where no proxy in front is configured.
+fn is_secure(config: &Config) -> bool {
+    let public_url = config.credentials.public_url.as_deref().and_then(|url| url::Url::parse(url).ok());
+    config.tls.certificate.is_some()
+        || config.insecure_listen
+        || !config.listen.is_local()
+        || public_url.is_some_and(|url| url.scheme() == "https")
+        || !config.hosts().iter().all(|host| is_loopback(host))
+}
+
+fn is_loopback(host: &str) -> bool {
+    match url::Host::parse(host) {
+        Ok(url::Host::Domain(name)) => name == "localhost",
+        Ok(url::Host::Ipv4(address)) => address.is_loopback(),
+        Ok(url::Host::Ipv6(address)) => address.is_loopback(),
+        Err(_) => false,
     }
 }
 
@@ -234,13 +251,25 @@ mod tests {
         };
         let plain = cookie("");
         assert!(plain.starts_with("toolgate-console=") && !plain.contains("Secure"), "{plain}");
-        let proxied = cookie("insecure_listen = true\nlisten = \"0.0.0.0:7300\"\n");
+        let local = cookie("allowed_hosts = [\"localhost\", \"127.0.0.1\", \"[::1]\"]\n");
+        assert!(local.starts_with("toolgate-console="), "{local}");
         assert!(
-            proxied.starts_with("__Secure-toolgate-console=") && proxied.contains("; Secure"),
-            "{proxied}"
+            plain.contains("; Path=/console;") && plain.contains("; HttpOnly; SameSite=Strict"),
+            "{plain}"
         );
-        for part in ["HttpOnly", "SameSite=Strict", "Path=/console"] {
-            assert!(plain.contains(part) && proxied.contains(part), "{part}");
+        let public_url =
+            "allowed_hosts = [\"localhost\"]\n[credentials]\npublic_url = \"https://localhost\"\n";
+        for text in [
+            "insecure_listen = true\nlisten = \"0.0.0.0:7300\"\n",
+            "allowed_hosts = [\"localhost\", \"tools.example\"]\n",
+            public_url,
+        ] {
+            let proxied = cookie(text);
+            assert!(proxied.starts_with("__Host-toolgate-console="), "{text}: {proxied}");
+            for part in ["; Path=/; Secure;", "; HttpOnly; SameSite=Strict"] {
+                assert!(proxied.contains(part), "{text}: {proxied}");
+            }
+            assert!(!proxied.contains("Domain"), "{text}: {proxied}");
         }
     }
 }
