@@ -150,7 +150,8 @@ fn consent_badge(state: ConsentState) -> Markup {
 
 /// A form that was refused, so that nothing of it is lost.
 struct Refused {
-    config: String,
+    /// None of a form whose fields are those of another schema.
+    config: Option<String>,
     error: CallError,
 }
 
@@ -249,7 +250,7 @@ fn settings(
     refused: Option<&Refused>,
 ) -> Markup {
     let config = serde_json::to_string_pretty(&view.config).unwrap_or_default();
-    let config = refused.map_or(config.as_str(), |refused| &refused.config);
+    let config = refused.and_then(|refused| refused.config.as_deref()).unwrap_or(&config);
     html! {
         h2 { "Settings and consent" }
         @if let Some(error) = &view.config_error { p { (badge("warn", "the settings do not reach the plugin")) " " (short(error)) } }
@@ -282,7 +283,7 @@ fn config_fields(schema: &Value, config: &str) -> Markup {
     });
     html! {
         @match fields {
-            Some(fields) => { input type="hidden" name="fields" value="1"; (fields) }
+            Some(fields) => (fields),
             None => {
                 label for="config" { "Settings, as JSON" }
                 textarea id="config" name="config" spellcheck="false" aria-describedby="config-hint" { "\n" (editable(config)) }
@@ -325,7 +326,7 @@ pub(super) async fn put(
         Err(Problem(error)) if is_of_form(error.error_type) => {
             let status =
                 StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY);
-            let refused = Refused { config: config_text(&app, &viewer, &key, &form).await?, error };
+            let refused = Refused { config: config_text(&app, &viewer, &key, &form).await.ok(), error };
             Ok(show(&app, &viewer, &key, Some(&refused)).await?.with_status(status).into_response())
         }
         Err(problem) => Err(problem),
@@ -347,13 +348,11 @@ async fn config_text(
     key: &ToolKey,
     form: &FormFields,
 ) -> Result<String, Problem> {
-    if !form.is_checked("fields") {
-        return Ok(form.text("config").to_owned());
-    }
     let (view, _) = app.admin().enabled_plugin(&viewer.caller, key).await?;
-    let fields = view.config_schema.as_ref().and_then(SchemaForm::of);
-    let values = fields.map(|fields| fields.read(form)).unwrap_or_default();
-    Ok(serde_json::to_string_pretty(&values).unwrap_or_default())
+    Ok(match SchemaForm::read_shown(view.config_schema.as_ref(), form)? {
+        Some(values) => serde_json::to_string_pretty(&values).unwrap_or_default(),
+        None => form.text("config").to_owned(),
+    })
 }
 
 async fn save(app: &App, viewer: &Viewer, key: &ToolKey, form: &FormFields) -> Result<(), Problem> {

@@ -2,16 +2,23 @@
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
+use toolgate_api::error::ErrorType;
 use toolgate_api::text::hidden_character;
 
 use super::elements::short;
 use super::form::FormFields;
+use crate::audit::sha256;
+use crate::http::problem::Problem;
 
 /// Most fields of a form. A greater schema is filled in as JSON.
 const FIELDS: usize = 50;
 
 /// The fields of an object.
-pub(super) struct SchemaForm(Vec<Field>);
+pub(super) struct SchemaForm {
+    fields: Vec<Field>,
+    /// The hash of the schema, since fields by position mean nothing under another one.
+    schema: String,
+}
 
 struct Field {
     name: String,
@@ -44,7 +51,8 @@ impl SchemaForm {
                 kind: kind(member)?,
             })
         };
-        properties.iter().map(field).collect::<Option<Vec<_>>>().map(Self)
+        let fields = properties.iter().map(field).collect::<Option<Vec<_>>>()?;
+        Some(Self { fields, schema: sha256(schema.to_string().as_bytes()).to_string() })
     }
 
     /// Whether each of these values can stand in a field. A text with hidden characters or lines cannot.
@@ -53,17 +61,43 @@ impl SchemaForm {
             Value::String(text) => hidden_character(text).is_none() && !text.contains('\n'),
             value => value.is_number() || value.is_boolean(),
         };
-        values.iter().all(|(name, value)| is_plain(value) && self.0.iter().any(|field| field.name == *name))
+        values
+            .iter()
+            .all(|(name, value)| is_plain(value) && self.fields.iter().any(|field| field.name == *name))
     }
 
     /// The fields with their values.
     pub(super) fn fields(&self, values: &Map<String, Value>) -> Markup {
-        html! { @for (at, field) in self.0.iter().enumerate() { (field.to_markup(at, values.get(&field.name))) } }
+        html! {
+            input type="hidden" name="fields" value="1";
+            input type="hidden" name="schema" value=(self.schema);
+            @for (at, field) in self.fields.iter().enumerate() { (field.to_markup(at, values.get(&field.name))) }
+        }
     }
 
-    /// The values that were filled in. What is no number stays text, so that the schema refuses it and the person sees it again.
-    pub(super) fn read(&self, form: &FormFields) -> Map<String, Value> {
-        let filled = self.0.iter().enumerate().filter_map(|(at, field)| {
+    /// The values of a form that was shown for this schema; none of a form without its fields.
+    ///
+    /// # Errors
+    ///
+    /// `CONFLICT` where the fields are those of another schema.
+    pub(super) fn read_shown(
+        schema: Option<&Value>,
+        form: &FormFields,
+    ) -> Result<Option<Map<String, Value>>, Problem> {
+        if !form.is_checked("fields") {
+            return Ok(None);
+        }
+        let fields = schema.and_then(Self::of).filter(|fields| fields.schema == form.text("schema"));
+        fields.map(|fields| Some(fields.read(form))).ok_or_else(|| {
+            let hint = "fill in the fields of the present schema; the browser's way back has what you wrote";
+            Problem::new(ErrorType::Conflict, "the schema changed after the form was shown", hint)
+        })
+    }
+
+    /// The values that were filled in. Text that is no number stays text, so that the schema refuses it and the
+    /// person sees it again.
+    fn read(&self, form: &FormFields) -> Map<String, Value> {
+        let filled = self.fields.iter().enumerate().filter_map(|(at, field)| {
             let text = form.text(&input_name(at));
             let value = match field.kind {
                 _ if text.is_empty() => return None,
@@ -158,6 +192,27 @@ mod tests {
         assert!(!shown.contains("<script>") && shown.contains("&lt;b&gt;"), "{shown}");
         let nested = json!({"properties": {"list": {"type": "array"}}});
         assert!(SchemaForm::of(&nested).is_none() && SchemaForm::of(&json!({})).is_none());
+    }
+
+    #[test]
+    fn o6_fields_are_read_under_the_schema_that_was_shown() {
+        let schema = |names: [&str; 2]| {
+            let members = names.map(|name| (name.to_owned(), json!({"type": "string"})));
+            json!({"properties": Map::from_iter(members)})
+        };
+        let (shown, other) = (schema(["from", "to"]), schema(["a", "to"]));
+        let hash = SchemaForm::of(&shown).unwrap().schema;
+        let form =
+            FormFields::of(&[("fields", "1"), ("schema", &hash), ("field-0", "ann"), ("field-1", "bea")]);
+        let read = |schema: Option<&Value>, form: &FormFields| {
+            SchemaForm::read_shown(schema, form).map_err(|Problem(error)| error.error_type)
+        };
+        let values = json!({"from": "ann", "to": "bea"}).as_object().cloned();
+        assert_eq!(read(Some(&shown), &form), Ok(values));
+        assert_eq!(read(Some(&other), &form), Err(ErrorType::Conflict));
+        assert_eq!(read(None, &form), Err(ErrorType::Conflict));
+        assert_eq!(read(Some(&shown), &FormFields::of(&[("fields", "1")])), Err(ErrorType::Conflict));
+        assert_eq!(read(Some(&shown), &FormFields::default()), Ok(None));
     }
 
     #[test]

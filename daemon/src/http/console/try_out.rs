@@ -5,12 +5,14 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
+use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 use toolgate_api::text::escape_for_display;
 use toolgate_sandbox::Exchange;
 
 use super::elements::{
-    LIST_BYTES, PAGE_BYTES, ROWS, badge, block, editable, encoded, facts, json, notice, number, short, table,
+    LIST_BYTES, PAGE_BYTES, ROWS, badge, block, editable, facts, json, notice, number, percent_encode, short,
+    table,
 };
 use super::form::FormFields;
 use super::guard::Viewer;
@@ -53,16 +55,17 @@ pub(super) async fn run(
     fields: FormFields,
 ) -> Result<Response, Problem> {
     let tried = find(&app, &viewer, &path)?;
-    let arguments = match SchemaForm::of(&tried.schema).filter(|_| fields.is_checked("fields")) {
-        Some(form) => Value::Object(form.read(&fields)).to_string(),
-        None => fields.filled("arguments").unwrap_or("{}").to_owned(),
+    let (arguments, done) = match SchemaForm::read_shown(Some(&tried.schema), &fields) {
+        Ok(values) => {
+            let written = fields.filled_field("arguments").unwrap_or("{}");
+            let arguments =
+                values.map_or_else(|| written.to_owned(), |values| Value::Object(values).to_string());
+            let done = call(&app, &viewer, &tried, &fields, &arguments).await;
+            (arguments, done)
+        }
+        Err(Problem(error)) => ("{}".to_owned(), Err(error)),
     };
-    let user = fields.filled("user").map(str::to_owned);
-    let origin = viewer.actor().origin();
-    let tryout = Tryout::Saved(&tried.tool);
-    let done =
-        app.parts().custom.try_out(&tried.organization, user, tryout, arguments.as_str().into(), &origin);
-    Ok(match done.await {
+    Ok(match done {
         Ok(result) => {
             Page::new(title(&tried), form(&viewer, &tried, &arguments, &outcome(&result))).into_response()
         }
@@ -73,6 +76,19 @@ pub(super) async fn run(
             page.with_status(status).into_response()
         }
     })
+}
+
+async fn call(
+    app: &App,
+    viewer: &Viewer,
+    tried: &Tried,
+    fields: &FormFields,
+    arguments: &str,
+) -> Result<TestCallResult, CallError> {
+    let user = fields.filled_field("user").map(str::to_owned);
+    let origin = viewer.actor().origin();
+    let tryout = Tryout::Saved(&tried.tool);
+    app.parts().custom.try_out(&tried.organization, user, tryout, arguments.into(), &origin).await
 }
 
 fn title(tried: &Tried) -> String {
@@ -111,7 +127,7 @@ fn form(viewer: &Viewer, tried: &Tried, arguments: &str, result: &Markup) -> Mar
         form.stack method="post" action=(address) {
             (viewer.csrf_field())
             @match fields {
-                Some(fields) => { input type="hidden" name="fields" value="1"; (fields) }
+                Some(fields) => (fields),
                 None => {
                     label for="arguments" { "Arguments, as JSON" }
                     textarea id="arguments" name="arguments" spellcheck="false" { "\n" (editable(arguments)) }
@@ -129,7 +145,12 @@ fn form(viewer: &Viewer, tried: &Tried, arguments: &str, result: &Markup) -> Mar
 /// The address of a tool's try.
 pub(super) fn address(organization: &str, tool: &str) -> String {
     let (namespace, tool) = tool.split_once('/').unwrap_or((tool, ""));
-    format!("/console/try/{}/{}/{}", encoded(organization), encoded(namespace), encoded(tool))
+    format!(
+        "/console/try/{}/{}/{}",
+        percent_encode(organization),
+        percent_encode(namespace),
+        percent_encode(tool)
+    )
 }
 
 fn outcome(result: &TestCallResult) -> Markup {
