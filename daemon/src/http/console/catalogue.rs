@@ -194,8 +194,11 @@ fn about(view: &EnabledView) -> Markup {
 
 /// Links to a try of each tool.
 fn tries(app: &App, key: &ToolKey) -> Markup {
-    let catalogue = app.parts().registry.snapshot().catalogue_of(&key.organization);
+    let snapshot = app.parts().registry.snapshot();
+    let (catalogue, rules) =
+        (snapshot.catalogue_of(&key.organization), snapshot.organization(&key.organization));
     let tools = catalogue.tools().iter().filter(|tool| tool.id().namespace == key.namespace);
+    let tools = tools.filter(|tool| rules.as_ref().is_some_and(|rules| rules.is_available(tool.index())));
     html! {
         h2 { "Try a tool" }
         ul.links {

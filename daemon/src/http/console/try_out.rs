@@ -101,9 +101,13 @@ fn find(
     (organization, namespace, tool): &(String, String, String),
 ) -> Result<Tried, Problem> {
     let organization = own_organization(app, &viewer.caller, organization)?;
-    let catalogue = app.parts().registry.snapshot().catalogue_of(&organization);
+    let snapshot = app.parts().registry.snapshot();
+    let (catalogue, rules) = (snapshot.catalogue_of(&organization), snapshot.organization(&organization));
     let tool = escape_for_display(&format!("{namespace}/{tool}"), TOOL_CHARS);
-    let found = catalogue.find(&tool).ok_or_else(|| Problem::not_found("tool"))?;
+    // A tool that the platform keeps from the organization does not exist for it.
+    let found = catalogue.find(&tool);
+    let found = found.filter(|tool| rules.is_some_and(|rules| rules.is_available(tool.index())));
+    let found = found.ok_or_else(|| Problem::not_found("tool"))?;
     let descriptor = found.descriptor();
     Ok(Tried {
         organization,
