@@ -27,7 +27,7 @@ const UPGRADE: &str = "upgrade";
 impl Admin {
     /// Returns a plugin as an organization has it: what its consent accepts, or would accept, and its settings. The revision is
     /// that of the stored document, if there is one.
-    pub async fn enabled(
+    pub async fn enabled_plugin(
         &self,
         caller: &Caller,
         key: &ToolKey,

@@ -83,7 +83,7 @@ pub(super) fn routes(app: &App) -> Router<App> {
         .layer(from_fn_with_state(console.clone(), guard::require_viewer));
     let open = Router::new()
         .route("/console/sign-in", get(sign_in::page).post(sign_in::sign_in))
-        .route("/console/once/decided", get(once::decided))
+        .route("/console/once/decided", get(once::decision_page))
         .route("/console/once/{id}", post(once::show))
         .route("/console/once/{id}/decision", post(once::decide))
         .route("/console/assets/{hash}/{file}", get(assets::get))

@@ -36,7 +36,7 @@ pub async fn get(
     Path((organization, namespace)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let key = own_tool(&caller, &organization, &namespace)?;
-    let (view, revision) = app.admin().enabled(&caller, &key).await?;
+    let (view, revision) = app.admin().enabled_plugin(&caller, &key).await?;
     let response = axum::Json(view).into_response();
     Ok(match revision {
         Some(revision) => with_etag(StatusCode::OK, revision, response),

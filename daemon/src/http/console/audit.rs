@@ -120,7 +120,7 @@ fn what(row: &Row) -> Markup {
         };
     }
     let (word, details) = match (&row.recovery, &row.damaged) {
-        (Some(recovery), _) => ("recovery", found(recovery)),
+        (Some(recovery), _) => ("recovery", recovery_findings(recovery)),
         (None, Some(damaged)) => ("damaged records", damage(damaged)),
         (None, None) => ("record", html! {}),
     };
@@ -148,7 +148,7 @@ fn admin(act: &AdminRecord<'_>, is_deleted: bool) -> Markup {
     }
 }
 
-fn found(recovery: &Recovery) -> Markup {
+fn recovery_findings(recovery: &Recovery) -> Markup {
     html! {
         (number(recovery.unknown)) " calls and acts were running."
         @if let Some(cut) = &recovery.cut { " A torn end of " (number(cut.bytes)) " bytes was cut." }

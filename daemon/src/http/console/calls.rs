@@ -10,8 +10,8 @@ use toolgate_api::name::Name;
 
 use super::Console;
 use super::elements::{
-    Filters, PAGE_BYTES, ROWS, badge, block, bytes, choice, digest, duration, empty, encoded, facts, filter,
-    json, next_page, number, parameter, short, table, time,
+    Filters, PAGE_BYTES, ROWS, badge, block, bytes, choice, digest, duration, empty, facts, filter, json,
+    next_page, number, parameter, percent_encode, short, table, time,
 };
 use super::guard::Viewer;
 use super::page::Page;
@@ -57,9 +57,9 @@ pub(super) async fn list(
     let main = html! {
         (filters(&viewer.caller, &uri))
         @if parameter(&uri, "cursor").is_none() {
-            div data-refresh=(format!("/console/calls/fragment?{}", uri.query().unwrap_or(""))) { (found(&page.items)) }
+            div data-refresh=(format!("/console/calls/fragment?{}", uri.query().unwrap_or(""))) { (call_list(&page.items)) }
         } @else {
-            (found(&page.items))
+            (call_list(&page.items))
         }
         (next_page(&uri, page.next_cursor.as_deref()))
     };
@@ -80,7 +80,7 @@ pub(super) async fn fragment(
     let caller = Authenticated(Arc::clone(&viewer.caller));
     let rendering = async {
         let page = audit::search(State(app), caller, Query(of_calls(query))).await?.0;
-        Ok(found(&page.items))
+        Ok(call_list(&page.items))
     };
     Ok(Page::fragment(console.rendered.get(key, rendering).await?))
 }
@@ -89,7 +89,7 @@ fn of_calls(query: AuditQuery) -> AuditQuery {
     AuditQuery { kind: Some(Kind::Call), limit: Some(query.limit.unwrap_or(50).min(ROWS)), ..query }
 }
 
-fn found(calls: &[Row]) -> Markup {
+fn call_list(calls: &[Row]) -> Markup {
     html! {
         @if calls.is_empty() {
             (empty(
@@ -151,7 +151,7 @@ fn rows(calls: &[Row]) -> Markup {
 
 /// The address of a call's page.
 pub fn address(call: &CallIntent<'_>) -> String {
-    format!("/console/calls/{}/{}", encoded(&call.session), encoded(&call.call))
+    format!("/console/calls/{}/{}", percent_encode(&call.session), percent_encode(&call.call))
 }
 
 /// The status of a call, with the code of one that failed.
@@ -245,8 +245,11 @@ fn render(records: &CallRecords, row: &Row, call: &CallIntent<'_>, is_owner: boo
 }
 
 fn summary(row: &Row, call: &CallIntent<'_>, is_owner: bool) -> Vec<(&'static str, Markup)> {
-    let agent =
-        format!("/console/organizations/{}/agents/{}", encoded(&call.organization), encoded(&call.agent));
+    let agent = format!(
+        "/console/organizations/{}/agents/{}",
+        percent_encode(&call.organization),
+        percent_encode(&call.agent)
+    );
     let name = format!("{}/{}", short(&call.organization), short(&call.agent));
     let mut pairs = vec![
         ("Outcome", status(row)),
@@ -265,12 +268,12 @@ fn summary(row: &Row, call: &CallIntent<'_>, is_owner: bool) -> Vec<(&'static st
         ),
         (
             "Session",
-            html! { a href=(format!("/console/calls?session={}", encoded(&call.session))) { (short(&call.session)) } },
+            html! { a href=(format!("/console/calls?session={}", percent_encode(&call.session))) { (short(&call.session)) } },
         ),
         ("Call", html! { code { (short(&call.call)) } }),
     ];
     if let Some(parent) = &call.parent {
-        let address = format!("/console/calls/{}/{}", encoded(&call.session), encoded(parent));
+        let address = format!("/console/calls/{}/{}", percent_encode(&call.session), percent_encode(parent));
         pairs.push(("Made by the script of", html! { a href=(address) { (short(parent)) } }));
     }
     let optional = [("User", &call.user), ("Conversation", &call.conversation), ("Channel", &call.channel)];
@@ -291,9 +294,9 @@ fn gate(call: &CallIntent<'_>, is_owner: bool) -> Markup {
     };
     let explain = format!(
         "/console/explain/{}/{}?tool={}",
-        encoded(&call.organization),
-        encoded(&call.agent),
-        encoded(&call.tool)
+        percent_encode(&call.organization),
+        percent_encode(&call.agent),
+        percent_encode(&call.tool)
     );
     let mut pairs = vec![
         ("Verdict", verdict),

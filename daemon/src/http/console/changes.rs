@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
-use super::text::{block, cut, shown};
+use super::text::{block, cut, visible_text};
 
 /// Most lines of one difference.
 const LINES: usize = 400;
@@ -27,7 +27,7 @@ pub(super) fn of_files(arguments: &str) -> Markup {
     html! {
         h3 { "The same as text" }
         @if let Some((old, new)) = replaced {
-            @if let Some(path) = text(&members, "path") { p { "In the file " code { (shown(path)) } ":" } }
+            @if let Some(path) = text(&members, "path") { p { "In the file " code { (visible_text(path)) } ":" } }
             (difference(old, new))
         }
         @for (name, text) in texts {
@@ -73,9 +73,9 @@ fn lines(lines: impl Iterator<Item = (char, String)>) -> Markup {
         pre .diff tabindex="0" {
             @for (sign, line) in first {
                 @match sign {
-                    '+' => { ins .added { (shown(&line)) } }
-                    '-' => { del .removed { (shown(&line)) } }
-                    _ => { span { (shown(&line)) } }
+                    '+' => { ins .added { (visible_text(&line)) } }
+                    '-' => { del .removed { (visible_text(&line)) } }
+                    _ => { span { (visible_text(&line)) } }
                 }
                 "\n"
             }

@@ -12,8 +12,8 @@ use toolgate_api::name::Name;
 use toolgate_sandbox::Component;
 
 use super::elements::{
-    Filters, LIST_BYTES, ROWS, badge, block, empty, encoded, facts, filter, next_page, parameter, short,
-    table, verdict,
+    Filters, LIST_BYTES, ROWS, badge, block, empty, facts, filter, next_page, parameter, percent_encode,
+    short, table, verdict,
 };
 use super::guard::Viewer;
 use super::organizations;
@@ -107,7 +107,7 @@ fn matrix(
             tr {
                 th scope="row" { code { (short(tool)) } }
                 @for (agent, rules) in &columns {
-                    td { (cell(organization, agent, query, &explained(rules, &facts, tool, sees_platform))) }
+                    td { (cell(organization, agent, query, &explain_one(rules, &facts, tool, sees_platform))) }
                 }
             }
         }
@@ -156,7 +156,7 @@ fn tools(rules: &Rules<Component>, query: &Matrix) -> (Vec<String>, Option<Strin
     (ids, next)
 }
 
-fn explained(
+fn explain_one(
     rules: &Rules<Component>,
     facts: &SessionFacts,
     tool: &str,
@@ -167,9 +167,9 @@ fn explained(
 
 fn cell(organization: &Name, agent: &Name, query: &Matrix, tool: &Option<ExplainedTool>) -> Markup {
     let Some(tool) = tool else { return html! {} };
-    let mut address = format!("/console/explain/{organization}/{agent}?tool={}", encoded(&tool.tool));
+    let mut address = format!("/console/explain/{organization}/{agent}?tool={}", percent_encode(&tool.tool));
     if let Some(channel) = &query.channel {
-        address = format!("{address}&channel={}", encoded(channel));
+        address = format!("{address}&channel={}", percent_encode(channel));
     }
     html! {
         (verdict(tool.verdict)) " "
@@ -212,13 +212,13 @@ fn all_tools(
     let facts = SessionFacts { channel: query.channel.clone(), ..SessionFacts::default() };
     let (tools, next) = tools(&rules, query);
     let sees_platform = viewer.caller.organization.is_none();
-    let explained = tools.iter().filter_map(|tool| explained(&rules, &facts, tool, sees_platform));
+    let explained = tools.iter().filter_map(|tool| explain_one(&rules, &facts, tool, sees_platform));
     let rows = html! {
         @for tool in explained {
             tr {
                 th scope="row" { code { (short(&tool.tool)) } }
                 td { (verdict(tool.verdict)) }
-                td { a href=(format!("{}?tool={}", uri.path(), encoded(&tool.tool))) { (tool.layer) } }
+                td { a href=(format!("{}?tool={}", uri.path(), percent_encode(&tool.tool))) { (tool.layer) } }
                 td { @if let Some(why) = &tool.why { (short(why)) } }
             }
         }

@@ -8,7 +8,7 @@ use maud::Markup;
 use crate::clock::monotonic_ms;
 use crate::http::problem::Problem;
 
-/// How long a rendered part is given out, in milliseconds. Scripts ask every five seconds.
+/// Time that a rendered part is given out, in milliseconds. Scripts ask every five seconds.
 const KEPT_MS: u64 = 1_000;
 /// Most parts that are kept.
 const PARTS: usize = 256;
@@ -31,7 +31,7 @@ impl RenderedParts {
         key: String,
         render: impl Future<Output = Result<Markup, Problem>>,
     ) -> Result<Markup, Problem> {
-        if let Some(markup) = self.kept(&key, monotonic_ms()) {
+        if let Some(markup) = self.fresh_part(&key, monotonic_ms()) {
             return Ok(markup);
         }
         let markup = render.await?;
@@ -39,7 +39,7 @@ impl RenderedParts {
         Ok(markup)
     }
 
-    fn kept(&self, key: &str, now_ms: u64) -> Option<Markup> {
+    fn fresh_part(&self, key: &str, now_ms: u64) -> Option<Markup> {
         let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         parts.get(key).filter(|part| is_fresh(part, now_ms)).map(|part| part.markup.clone())
     }
@@ -70,10 +70,10 @@ mod tests {
     fn a_part_is_kept_for_its_key_and_a_second() {
         let parts = RenderedParts::default();
         parts.keep("acme".into(), &html! { p { "rows" } }, 100);
-        assert_eq!(parts.kept("acme", 1_099).map(|part| part.0).as_deref(), Some("<p>rows</p>"));
-        assert!(parts.kept("acme", 1_100).is_none());
-        assert!(parts.kept("rival", 100).is_none());
+        assert_eq!(parts.fresh_part("acme", 1_099).map(|part| part.0).as_deref(), Some("<p>rows</p>"));
+        assert!(parts.fresh_part("acme", 1_100).is_none());
+        assert!(parts.fresh_part("rival", 100).is_none());
         parts.keep("large".into(), &html! { ("x".repeat(PART_BYTES + 1)) }, 100);
-        assert!(parts.kept("large", 100).is_none());
+        assert!(parts.fresh_part("large", 100).is_none());
     }
 }

@@ -11,8 +11,8 @@ use toolgate_api::file::FileList;
 use toolgate_api::page::List;
 
 use super::elements::{
-    Filters, ROWS, bytes, empty, encoded, facts, filter, next_page, notice, number, parameter, short, table,
-    time,
+    Filters, ROWS, bytes, empty, facts, filter, next_page, notice, number, parameter, percent_encode, short,
+    table, time,
 };
 use super::form::SeeOther;
 use super::guard::Viewer;
@@ -105,7 +105,7 @@ fn rows(sessions: &[Arc<Session>]) -> Markup {
 }
 
 fn address(id: &str) -> String {
-    format!("/console/sessions/{}", encoded(id))
+    format!("/console/sessions/{}", percent_encode(id))
 }
 
 /// One session.
@@ -131,7 +131,7 @@ pub(super) async fn page(
     let files = files::list(State(app.clone()), caller, Path(id.clone())).await;
     let main = html! {
         (facts(&pairs))
-        @if viewer.may(Access::Audit) { p { a href=(format!("/console/calls?session={}", encoded(&id))) { "See its calls" } } }
+        @if viewer.may(Access::Audit) { p { a href=(format!("/console/calls?session={}", percent_encode(&id))) { "See its calls" } } }
         @if !disabled.is_empty() || !broken.is_empty() {
             h2 { "Tools that it has no more" }
             ul {
@@ -160,7 +160,7 @@ fn file_table(id: &str, files: &FileList) -> Markup {
             tr {
                 th scope="row" {
                     @if file.kind == "file" {
-                        a href=(format!("{}/files/{}", address(id), encoded(&file.path))) download { (short(&file.path)) }
+                        a href=(format!("{}/files/{}", address(id), percent_encode(&file.path))) download { (short(&file.path)) }
                     } @else {
                         (short(&file.path)) "/"
                     }

@@ -8,7 +8,7 @@ use toolgate_api::name::Name;
 use toolgate_api::quota::Quota;
 use toolgate_api::usage::{UsageBy, UsageRow};
 
-use super::elements::{badge, bytes, duration, empty, encoded, facts, number, short, table};
+use super::elements::{badge, bytes, duration, empty, facts, number, percent_encode, short, table};
 use super::guard::Viewer;
 use super::page::Page;
 use super::text::date_time;
@@ -37,7 +37,7 @@ struct Overview {
     tools: Option<Vec<UsageRow>>,
     quotas: Vec<QuotaUse>,
     platform: Option<Platform>,
-    /// What to do first in an installation without calls.
+    /// The first steps in an installation without calls.
     first: Option<String>,
 }
 
@@ -380,7 +380,7 @@ fn tools_table(tools: Option<&[UsageRow]>) -> Markup {
         @for tool in tools {
             @let name = tool.tool.as_deref().unwrap_or_default();
             tr {
-                th scope="row" { a href=(format!("/console/calls?tool={}", encoded(name))) { (short(name)) } }
+                th scope="row" { a href=(format!("/console/calls?tool={}", percent_encode(name))) { (short(name)) } }
                 (sums(tool))
             }
         }

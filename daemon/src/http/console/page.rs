@@ -15,7 +15,7 @@ use toolgate_api::problem::Problem as ProblemBody;
 use super::Console;
 use super::assets;
 use super::guard::Viewer;
-use super::text::shown;
+use super::text::visible_text;
 use crate::identity::Access;
 
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -127,8 +127,8 @@ fn problem_notice(problem: &ProblemBody) -> Markup {
     let error_type = problem.error_type.as_str();
     html! {
         div .notice.error role="alert" {
-            p { strong { (sentence(&shown(&problem.detail))) "." } }
-            p { (sentence(&shown(&problem.hint))) "." }
+            p { strong { (sentence(&visible_text(&problem.detail))) "." } }
+            p { (sentence(&visible_text(&problem.hint))) "." }
             p .quiet { "Code " code { (error_type) } }
         }
     }
@@ -169,7 +169,7 @@ fn layout(page: &Page, viewer: Option<&Viewer>) -> Markup {
     }
 }
 
-/// Whose session it is, with the way out of it.
+/// The owner of the session, with the way out of it.
 fn account(viewer: &Viewer) -> Markup {
     let caller = &viewer.caller;
     html! {

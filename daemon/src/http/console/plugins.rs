@@ -12,8 +12,8 @@ use toolgate_api::plugin::{
 };
 
 use super::elements::{
-    Filters, LIST_BYTES, ROWS, badge, block, digest, empty, encoded, facts, next_page, number, short, table,
-    time_or,
+    Filters, LIST_BYTES, ROWS, badge, block, digest, empty, facts, next_page, number, percent_encode, short,
+    table, time_or,
 };
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
@@ -64,7 +64,7 @@ fn none() -> Markup {
 }
 
 fn address(namespace: &str) -> String {
-    format!("/console/plugins/{}", encoded(namespace))
+    format!("/console/plugins/{}", percent_encode(namespace))
 }
 
 /// The state of a version in a word.
@@ -153,7 +153,7 @@ fn consent(viewer: &Viewer, plugin: &PluginView, version: &VersionView) -> Marku
     }
 }
 
-/// What changed, as it was and as it is.
+/// Each change, as it was and as it is.
 fn differences(differences: &[VersionDifference]) -> Markup {
     let rows = html! {
         @for difference in differences.iter().take(ROWS as usize) {

@@ -29,7 +29,7 @@ struct Draft {
     revision: String,
 }
 
-/// What the daemon says of a draft.
+/// The answer of the daemon to a draft.
 enum Answer {
     None,
     Preview(Preview),

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use toolgate_api::name::Name;
 use toolgate_api::token::{Role, TokenView};
 
-use super::elements::{Filters, ROWS, encoded, next_page, short, table, time, time_or};
+use super::elements::{Filters, ROWS, next_page, percent_encode, short, table, time, time_or};
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
 use super::organizations::warnings_list;
@@ -61,7 +61,7 @@ fn row(viewer: &Viewer, token: &TokenView) -> Markup {
             td { (time_or(token.last_used_ms, "never")) }
             td { (time_or(token.expires_at, "never")) }
             td {
-                form method="post" action=(format!("/console/tokens/{}/revoke", encoded(&token.id))) {
+                form method="post" action=(format!("/console/tokens/{}/revoke", percent_encode(&token.id))) {
                     (viewer.csrf_field())
                     button.plain aria-label=(format!("Revoke token {}", short(&token.id))) data-confirm=(question) { "Revoke" }
                 }
@@ -109,7 +109,7 @@ pub(super) async fn create(
     viewer: Viewer,
     form: FormFields,
 ) -> Result<Page, Problem> {
-    let wanted = wanted(&form)?;
+    let wanted = token_from(&form)?;
     let (made, warnings) = app.admin().create_token(viewer.actor(), wanted).await?;
     let warnings: Vec<_> = warnings.into_iter().map(warning_view).collect();
     let main = html! {
@@ -124,9 +124,9 @@ pub(super) async fn create(
     Ok(Page::new("New token", main))
 }
 
-fn wanted(form: &FormFields) -> Result<NewToken, Problem> {
+fn token_from(form: &FormFields) -> Result<NewToken, Problem> {
     let words = |field: &str| {
-        form.filled(field).map(|text| text.split([' ', ',', '\n']).filter(|word| !word.is_empty()))
+        form.filled_field(field).map(|text| text.split([' ', ',', '\n']).filter(|word| !word.is_empty()))
     };
     let agents =
         words("agents").map(|names| names.map(name).collect::<Result<Vec<Name>, _>>()).transpose()?;
@@ -134,7 +134,7 @@ fn wanted(form: &FormFields) -> Result<NewToken, Problem> {
     let days = form.number("days")?;
     Ok(NewToken {
         role: role(form.text("role"))?,
-        organization: form.filled("organization").map(name).transpose()?,
+        organization: form.filled_field("organization").map(name).transpose()?,
         agents,
         label: form.text("label").trim().to_owned(),
         expires_ms: days.map(|days| now_ms().saturating_add(days.saturating_mul(DAY_MS))),
