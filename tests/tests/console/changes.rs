@@ -43,7 +43,7 @@ fn o6_a_token_is_shown_once_and_revoked() {
         let revoke = format!("/console/tokens/{}/revoke", token["id"].as_str().expect("an id"));
         person.submit(&form(&person, "/console/tokens", &revoke)).expect(303);
         client.get("/v1/approvals").expect_refusal(401, "UNAUTHENTICATED");
-        // What the role may not do is refused as over HTTP.
+        // Acts that the role may not do are refused as over HTTP.
         let beyond = person.submit(&wanted.with("role", "operator").with("organization", ""));
         assert!(matches!(beyond.status, 400 | 403), "{}: {}", beyond.status, beyond.text());
     });

@@ -180,7 +180,7 @@ impl Form {
     }
 }
 
-/// Whether a browser sends this field although nobody touched it.
+/// Whether a browser sends this field although the person did not touch it.
 fn is_sent(tag: &str) -> bool {
     let kind = attribute(tag, "type");
     let is_choice = matches!(kind.as_deref(), Some("checkbox" | "radio"));
