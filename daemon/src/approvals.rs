@@ -202,6 +202,16 @@ pub fn read(row: &ApprovalRow) -> Result<Approval, StoreError> {
     Ok(Approval { binding, constraints })
 }
 
+/// The state at this time: an open approval may have expired.
+pub fn shown_state(row: &ApprovalRow, now_ms: u64) -> ApprovalState {
+    match row.state {
+        ApprovalState::Pending | ApprovalState::Approved if refusal(row, now_ms).is_some() => {
+            ApprovalState::Expired
+        }
+        state => state,
+    }
+}
+
 /// The approval as approvers and webhooks are shown it.
 pub fn view(row: ApprovalRow, now_ms: u64) -> Result<ApprovalView, CallError> {
     let raw = |text: String| {
@@ -209,12 +219,7 @@ pub fn view(row: ApprovalRow, now_ms: u64) -> Result<ApprovalView, CallError> {
             .map_err(|error| CallError::new(ErrorType::Internal, error.to_string(), "tell the operator"))
     };
     Ok(ApprovalView {
-        state: match refusal(&row, now_ms) {
-            Some(_) if matches!(row.state, ApprovalState::Pending | ApprovalState::Approved) => {
-                ApprovalState::Expired
-            }
-            _ => row.state,
-        },
+        state: shown_state(&row, now_ms),
         id: row.id,
         organization: row.organization.to_string(),
         agent: row.agent.to_string(),

@@ -137,7 +137,8 @@ impl Store {
             is_announced = announce(&mut change, (organization, expired), EXPIRED, asked.created_ms).await?;
         }
         if insert_pending(&mut change, asked).await? {
-            is_announced |= announce(&mut change, (organization, &asked.id), CREATED, asked.created_ms).await?;
+            is_announced |=
+                announce(&mut change, (organization, &asked.id), CREATED, asked.created_ms).await?;
         }
         let row = sqlx::query_as(
             "SELECT * FROM approvals WHERE session = $1 AND binding = $2 AND state = 'pending'",
@@ -229,6 +230,34 @@ impl Store {
         Ok(rows)
     }
 
+    /// Lists as [`Store::approvals`] does, for an inbox: only the start of the arguments, without the rules and what a
+    /// decision changed.
+    pub async fn inbox_approvals(
+        &self,
+        organization: Option<&Name>,
+        state: Option<ApprovalState>,
+        after: Option<&str>,
+        limit: u32,
+        argument_chars: usize,
+    ) -> Result<Vec<ApprovalRow>, StoreError> {
+        let rows = sqlx::query_as(
+            "SELECT id, organization, agent, session, call_id, user_name, conversation, channel, asked_by, opened_by, \
+             tool, called, plugin_version, plugin_digest, '' AS rules, substr(arguments, 1, $5) AS arguments, binding, \
+             state, uses_left, NULL AS constraints, NULL AS arguments_instead, reason, decided_by, decided_ms, \
+             created_ms, expires_ms \
+             FROM approvals WHERE ($1 = '' OR organization = $1) AND ($2 = '' OR state = $2) AND id > $3 \
+             ORDER BY id LIMIT $4",
+        )
+        .bind(organization.map_or("", Name::as_str))
+        .bind(state.map_or("", ApprovalState::as_str))
+        .bind(after.unwrap_or(""))
+        .bind(i64::from(limit))
+        .bind(i64::try_from(argument_chars).unwrap_or(i64::MAX))
+        .fetch_all(&self.readers)
+        .await?;
+        Ok(rows)
+    }
+
     /// Stores a decision. Returns false if the approval was decided before or has expired.
     pub async fn decide_approval(&self, id: &str, decision: &Decision) -> Result<bool, StoreError> {
         let mut change = self.begin().await?;
@@ -250,8 +279,7 @@ impl Store {
         .fetch_optional(&mut *change)
         .await?;
         let Some(organization) = organization else { return Ok(false) };
-        let is_announced =
-            announce(&mut change, (&organization, id), DECIDED, decision.decided_ms).await?;
+        let is_announced = announce(&mut change, (&organization, id), DECIDED, decision.decided_ms).await?;
         change.commit().await?;
         self.wake_webhooks(is_announced);
         Ok(true)

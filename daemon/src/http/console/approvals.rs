@@ -175,17 +175,19 @@ async fn rows(app: &App, viewer: &Viewer, query: &InboxQuery) -> Result<Markup, 
     }
     let (scope, now_ms) = (asked.as_ref().or(viewer.caller.organization.as_ref()), now_ms());
     let after = Some(query.cursor.as_str()).filter(|cursor| !cursor.is_empty());
-    let found = app.parts().store.approvals(scope, query.state()?, after, PAGE_ROWS + 1).await;
+    let store = &app.parts().store;
+    // One more than is shown, so that a cut start says so.
+    let found = store.inbox_approvals(scope, query.state()?, after, PAGE_ROWS + 1, START_CHARS + 1).await;
     let mut rows = found.map_err(CallError::from)?;
     let has_more = rows.len() > PAGE_ROWS as usize;
     rows.truncate(PAGE_ROWS as usize);
     let next = rows.last().filter(|_| has_more).map(|row| row.id.clone());
-    let views = rows.into_iter().map(|row| approvals::view(row, now_ms));
-    let views = views.collect::<Result<Vec<_>, _>>()?;
+    let waits = |row: &&ApprovalRow| approvals::shown_state(row, now_ms) == ApprovalState::Pending;
     Ok(html! {
-        @if views.is_empty() { (empty(query)) } @else { (table("Approvals, the oldest first", &HEADINGS, &rows_of(&views))) }
+        @if rows.is_empty() { (empty(query)) }
+        @else { (table("Approvals, the oldest first", &HEADINGS, &rows_of(&rows, now_ms))) }
         @if query.counts_all() {
-            span hidden data-count=(views.iter().filter(|view| view.state == ApprovalState::Pending).count()) {}
+            span hidden data-count=(rows.iter().filter(waits).count()) {}
         }
         @if let Some(next) = next {
             p { a href={ "/console/approvals?" (query.encode(Some(&next))) } { "Next page" } }
@@ -236,16 +238,16 @@ fn filters(query: &InboxQuery, is_of_platform: bool) -> Markup {
     }
 }
 
-fn rows_of(views: &[ApprovalView]) -> Markup {
+fn rows_of(rows: &[ApprovalRow], now_ms: u64) -> Markup {
     html! {
-        @for view in views {
+        @for row in rows {
             tr {
-                th scope="row" { a href={ "/console/approvals/" (view.id) } { (view.tool) } }
-                td { (view.organization) "/" (view.agent) }
-                td .wide { code { (cut(view.arguments.get(), START_CHARS)) } }
-                td { (time(view.created_at)) }
-                td { (time(view.expires_at)) }
-                td { (state(view.state)) }
+                th scope="row" { a href={ "/console/approvals/" (row.id) } { (row.tool) } }
+                td { (row.organization) "/" (row.agent) }
+                td .wide { code { (cut(&row.arguments, START_CHARS)) } }
+                td { (time(row.created_ms)) }
+                td { (time(row.expires_ms)) }
+                td { (state(approvals::shown_state(row, now_ms))) }
             }
         }
     }

@@ -140,3 +140,22 @@ async fn open_approvals_are_listed_for_any_call_and_ended_ones_for_their_call() 
     let listed = store.approvals(None, Some(ApprovalState::Pending), None, 10).await.expect("a list");
     assert_eq!(listed.len(), 1);
 }
+
+#[tokio::test]
+async fn an_inbox_reads_the_start_of_the_arguments() {
+    let (_folder, store) = empty_store().await;
+    let arguments = format!("{{\"to\": \"{}\"}}", "é".repeat(10_000));
+    store.ask_for_approval(&ApprovalRow { arguments, ..pending_approval("a1", "c1") }).await.expect("stored");
+    let listed =
+        store.inbox_approvals(None, Some(ApprovalState::Pending), None, 10, 10).await.expect("a list");
+    let [row] = &*listed else { panic!("{listed:?}") };
+    assert_eq!((&*row.id, &*row.arguments), ("a1", "{\"to\": \"éé"));
+    assert_eq!((row.state, row.created_ms, row.expires_ms), (ApprovalState::Pending, 10, 100));
+    assert!(
+        store
+            .inbox_approvals(None, Some(ApprovalState::Denied), None, 10, 10)
+            .await
+            .expect("a list")
+            .is_empty()
+    );
+}
