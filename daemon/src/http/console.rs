@@ -10,6 +10,7 @@
 mod session;
 mod guard;
 mod form;
+mod permits;
 mod page;
 mod text;
 mod assets;
@@ -37,13 +38,13 @@ use std::sync::Arc;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{any, get, post};
-use tokio::sync::Semaphore;
 use toolgate_api::error::ErrorType;
 
 use super::problem::Problem;
 use super::state::App;
 use form::SeeOther;
 use live::RenderedParts;
+use permits::ChangePermits;
 use session::ConsoleSessions;
 
 /// Source of the console's actions in the audit log.
@@ -52,16 +53,13 @@ const AUDIT_SOURCE: &str = "console";
 /// Most rows of a page.
 const PAGE_ROWS: u32 = 100;
 
-/// Changes at once. A change goes on if its browser disconnects, and keeps its permit.
-const CHANGES: usize = 64;
-
 /// State of the console; cheap to clone.
 #[derive(Clone)]
 struct Console {
     app: App,
     sessions: Arc<ConsoleSessions>,
     rendered: Arc<RenderedParts>,
-    changes: Arc<Semaphore>,
+    changes: Arc<ChangePermits>,
 }
 
 /// Returns the routes under `/console`; none if the console is off.
@@ -75,7 +73,7 @@ pub(super) fn routes(app: &App) -> Router<App> {
         app: app.clone(),
         sessions,
         rendered: Arc::default(),
-        changes: Arc::new(Semaphore::new(CHANGES)),
+        changes: Arc::new(ChangePermits::new()),
     };
     let guarded = add_pages(add_core_pages(Router::new()))
         .route("/console/{*rest}", any(no_page))

@@ -13,7 +13,7 @@ use toolgate_api::error::ErrorType;
 
 use super::form::{self, FormFields, SeeOther};
 use super::session::LiveSession;
-use super::{AUDIT_SOURCE, Console, once};
+use super::{AUDIT_SOURCE, Console, once, policies};
 use crate::admin::Actor;
 use crate::clock::now_ms;
 use crate::http::header::header;
@@ -107,8 +107,8 @@ pub(super) async fn require_viewer(
     };
     let mut response = match admit(&console, &viewer, request).await {
         Err(problem) => problem.into_response(),
-        Ok(request) if request.method().is_safe() => next.run(request).await,
-        Ok(request) => complete(&console, next, request).await,
+        Ok(request) if changes_nothing(&request) => next.run(request).await,
+        Ok(request) => complete(&console, &viewer, next, request).await,
     };
     response.extensions_mut().insert(viewer);
     response
@@ -154,11 +154,20 @@ async fn admit(console: &Console, viewer: &Viewer, mut request: Request) -> Resu
     Ok(request)
 }
 
+/// Whether the request ends with its browser: a page, a try, which runs as long as its tool, or a preview.
+fn changes_nothing(request: &Request) -> bool {
+    let path = request.uri().path();
+    let fields = request.extensions().get::<FormFields>();
+    request.method().is_safe()
+        || path.starts_with("/console/try/")
+        || path.starts_with("/console/policies/") && fields.is_some_and(policies::is_preview)
+}
+
 /// Runs a change to its end, even if the browser disconnects.
-async fn complete(console: &Console, next: Next, request: Request) -> Response {
-    let permit = Arc::clone(&console.changes).acquire_owned().await;
+async fn complete(console: &Console, viewer: &Viewer, next: Next, request: Request) -> Response {
+    let permit = console.changes.acquire(viewer.caller.organization.as_ref()).await;
     let completed = console.app.run_to_completion(async move {
-        let _permit = permit.ok();
+        let _permit = permit;
         next.run(request).await
     });
     completed.await.unwrap_or_else(IntoResponse::into_response)
@@ -208,6 +217,20 @@ mod tests {
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
         let headers: HeaderMap = fields.collect();
         expect_same_origin(&headers, &Uri::from_static("/console/sign-in")).is_ok()
+    }
+
+    #[test]
+    fn tries_and_previews_hold_no_permit_but_changes_do() {
+        let ends = |method: &str, path: &str, act: &str| {
+            let request =
+                Request::builder().method(method).uri(path).extension(FormFields::of(&[("act", act)]));
+            changes_nothing(&request.body(axum::body::Body::empty()).expect("a request"))
+        };
+        assert!(ends("GET", "/console/tokens", ""));
+        assert!(ends("POST", "/console/try/acme/pay/send", ""));
+        assert!(ends("POST", "/console/policies/platform", "preview"));
+        assert!(!ends("POST", "/console/policies/platform", "put"));
+        assert!(!ends("POST", "/console/tokens", ""));
     }
 
     #[test]

@@ -102,17 +102,21 @@ async fn edit(app: &App, viewer: &Viewer, key: &RuleKey) -> Result<Page, Problem
     Ok(page(viewer, key, &draft, &Answer::None))
 }
 
+/// Whether a form only asks what a text would change.
+pub(super) fn is_preview(form: &FormFields) -> bool {
+    form.text("act") != "put"
+}
+
 async fn act(app: &App, viewer: &Viewer, key: RuleKey, form: &FormFields) -> Result<Response, Problem> {
     let draft = Draft { text: form.text("text").to_owned(), revision: form.text("revision").to_owned() };
-    let answer = match form.text("act") {
-        "put" => match put(app, viewer, &key, &draft).await {
+    let answer = if is_preview(form) {
+        let preview = app.admin().preview(&viewer.caller, key.clone(), &draft.text).await;
+        preview.map_or_else(Answer::Refused, Answer::Preview)
+    } else {
+        match put(app, viewer, &key, &draft).await {
             Ok(()) => return Ok(SeeOther::to(&shown_at(&key)).into_response()),
             Err(error) => Answer::Refused(error),
-        },
-        _ => match app.admin().preview(&viewer.caller, key.clone(), &draft.text).await {
-            Ok(preview) => Answer::Preview(preview),
-            Err(error) => Answer::Refused(error),
-        },
+        }
     };
     match answer {
         Answer::Refused(error) if !can_be_corrected(error.error_type) => Err(error.into()),
