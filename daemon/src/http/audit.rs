@@ -177,7 +177,7 @@ pub struct ExportParameters {
     /// new records.
     #[serde(default)]
     #[param(required = false)]
-    follow: bool,
+    pub(super) follow: bool,
 }
 
 /// Export the audit log.

@@ -176,6 +176,19 @@ fn o6_the_console_is_no_part_of_the_programming_interface() {
 }
 
 #[test]
+fn o6_the_log_is_exported_but_not_followed() {
+    with_fixture(|fixture| {
+        let person = Person::sign_in(&fixture.operator);
+        person.get("/console/audit/export").expect(200);
+        person.get("/console/audit/export?follow=false").expect(200);
+        // The stream would not end with the session.
+        let refused = person.get("/console/audit/export?follow=true");
+        assert_eq!(refused.status, 400, "{}", refused.text());
+        assert!(refused.text().contains("toolgate audit follow"), "{}", refused.text());
+    });
+}
+
+#[test]
 fn o6_style_and_script_are_kept_by_browsers_under_their_hash() {
     with_fixture(|fixture| {
         let person = Person::new(&fixture.daemon);

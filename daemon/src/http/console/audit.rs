@@ -8,6 +8,7 @@ use axum::http::{HeaderValue, Uri};
 use axum::response::Response;
 use maud::{Markup, html};
 use toolgate_api::audit::DamagedRange;
+use toolgate_api::error::ErrorType;
 
 use super::calls;
 use super::elements::{
@@ -58,6 +59,12 @@ pub(super) async fn export(
     viewer: Viewer,
     Filters(parameters): Filters<ExportParameters>,
 ) -> Result<Response, Problem> {
+    if parameters.follow {
+        // The stream would go on after the person signs out.
+        let message = "the console does not follow the log";
+        let hint = "leave `follow` out, or run `toolgate audit follow`";
+        return Err(Problem::new(ErrorType::InvalidRequest, message, hint));
+    }
     let caller = Authenticated(Arc::clone(&viewer.caller));
     let mut response = audit::export(State(app), caller, Query(parameters)).await?;
     let saved = HeaderValue::from_static("attachment; filename=\"audit.jsonl\"");
