@@ -27,6 +27,8 @@ const DAY_MS: u64 = 86_400_000;
 const DAYS: u64 = 30;
 /// Tools and quotas that are listed.
 const LISTED: usize = 10;
+/// Counters of quotas that are read, to list the most used of them.
+const COUNTERS: u32 = 1_000;
 
 /// The numbers of the page.
 struct Overview {
@@ -170,14 +172,10 @@ fn all_days(today: u64, found: Vec<UsageRow>) -> Vec<UsageRow> {
 
 /// The quotas with use in their present period, the most used first. Tenants see those of their own policies.
 async fn quotas(app: &App, caller: &Caller) -> Result<Vec<QuotaUse>, Problem> {
-    let counters = app.parts().store.quota_use(now_ms()).await.map_err(CallError::from)?;
-    let own = caller.organization.as_ref().map(Name::as_str);
-    let mut found: Vec<QuotaUse> = counters
-        .iter()
-        .filter(|counter| own.is_none_or(|own| counter.organization == own))
-        .filter_map(|counter| quota_use(app, counter))
-        .filter(|quota| own.is_none() || quota.owner != "platform")
-        .collect();
+    let organization = caller.organization.as_ref();
+    let counters = app.parts().store.greatest_quota_use(organization, now_ms(), COUNTERS).await;
+    let counters = counters.map_err(CallError::from)?;
+    let mut found: Vec<QuotaUse> = counters.iter().filter_map(|counter| quota_use(app, counter)).collect();
     // Thousandths, so that quotas of any measure compare.
     let share = |quota: &QuotaUse| quota.used.saturating_mul(1_000) / quota.amount.unwrap_or(u64::MAX).max(1);
     found.sort_by_key(|quota| std::cmp::Reverse(share(quota)));
