@@ -9,9 +9,6 @@ use toolgate_api::text::list;
 
 use crate::rules::Plugin;
 
-/// Most names in one sentence.
-const NAMES: usize = 5;
-
 /// Says what a plugin asks to reach, a sentence each; nothing for one that only computes.
 pub fn permissions_in_words(asked: &Capabilities) -> Vec<String> {
     let mut words = Vec::new();
@@ -37,7 +34,7 @@ fn rule_in_words(rule: &NetworkRule) -> String {
         host => format!("`{host}`"),
     };
     let methods = match &rule.methods {
-        Some(methods) => format!("{} requests", list(methods.iter().map(|method| &**method), NAMES)),
+        Some(methods) => format!("{} requests", list(methods.iter().map(|method| &**method), usize::MAX)),
         None => "requests".to_owned(),
     };
     let port = if rule.port() == rule.scheme.default_port() {
@@ -152,6 +149,14 @@ mod tests {
             let vetted = confirm_hints(&plugin(&capabilities, &reads));
             assert_eq!(risk(&vetted, true).level, level, "{capabilities}");
         }
+    }
+
+    #[test]
+    fn c6_every_method_is_named() {
+        let methods = ["GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "DELETE"];
+        let asks = json!({"network": [{"host": "api.example", "methods": methods}]});
+        let words = permissions_in_words(&plugin(&asks, &json!({})).descriptor.capabilities);
+        assert!(methods.iter().all(|method| words[0].contains(&format!("`{method}`"))), "{words:?}");
     }
 
     #[test]
