@@ -22,6 +22,8 @@ use super::state::App;
 use crate::documents::DocumentKey;
 
 /// Get the assertions of the platform.
+///
+/// Returns the document, with the assertions that do not hold in `broken`.
 #[utoipa::path(
     get, path = "/v1/platform/policy/assertions", tag = "policies", operation_id = "get_platform_assertions",
     responses((status = 200, description = "The document.", body = AssertionsDocument, headers(("ETag" = String, description = "The tag to replace or delete it by."))), NoAssertions, StoreUnreadable),
@@ -69,6 +71,8 @@ pub async fn put_platform(
 }
 
 /// Delete the assertions of the platform.
+///
+/// Nothing is checked against them any more. Those of organizations stay.
 #[utoipa::path(
     delete, path = "/v1/platform/policy/assertions", tag = "policies", operation_id = "delete_platform_assertions",
     params(DeleteHeaders),
@@ -85,6 +89,8 @@ pub async fn delete_platform(
 }
 
 /// Get the assertions of an organization.
+///
+/// Returns the document, with the assertions that do not hold in `broken`.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/policy/assertions", tag = "policies", operation_id = "get_organization_assertions",
     params(OrgPath),
@@ -127,6 +133,8 @@ pub async fn put(
 }
 
 /// Delete the assertions of an organization.
+///
+/// Nothing is checked against them any more. Those of the platform stay.
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/policy/assertions", tag = "policies", operation_id = "delete_organization_assertions",
     params(OrgPath, DeleteHeaders),

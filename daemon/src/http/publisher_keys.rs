@@ -23,6 +23,8 @@ use super::state::App;
 use crate::documents::{DocumentKey, DocumentKind};
 
 /// List the publishers' keys of the platform.
+///
+/// They verify plugins that operators load, and those that organizations load for themselves.
 #[utoipa::path(
     get, path = "/v1/platform/publisher-keys", tag = "publishers", operation_id = "list_publisher_keys", params(Page),
     responses((status = 200, description = "A page of the keys, by name.", body = List<DocumentEntry<PublisherKeyDocument>>), StoreUnreadable),
@@ -98,6 +100,8 @@ pub async fn delete(
 }
 
 /// List the publishers' keys of an organization.
+///
+/// They verify plugins that the organization loads for itself, beside the keys of the platform.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/publisher-keys", tag = "publishers", operation_id = "list_org_publisher_keys",
     params(OrgPath, Page),

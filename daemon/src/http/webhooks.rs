@@ -30,6 +30,8 @@ const CALLBACK_BYTES: u64 = 16 * 1024;
 const CALLBACK_DEPTH: u64 = 4;
 
 /// List the webhooks of an organization.
+///
+/// Each has its address and events; secrets are never returned.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/webhooks", tag = "webhooks", operation_id = "list_webhooks", params(OrgPath),
     responses((status = 200, description = "All of them, by name.", body = WebhookList), NoOrganization, StoreUnreadable),
