@@ -162,6 +162,26 @@ fn o6_an_owner_accepts_and_enables_a_plugin_in_the_catalogue() {
 }
 
 #[test]
+fn o6_an_owner_tries_a_tool_unless_the_platform_blocks_it() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let operator = daemon.operator();
+    operator.load("stranger", &plugin("1.0.0", "Answers."));
+    operator.make_agent("acme/bot", &json!({"enabled": ["stranger/*"]}));
+    let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme"}));
+    let person = Person::sign_in(&owner);
+    let address = "/console/try/acme/stranger/answer";
+    let page = person.page(address);
+    assert!(page.contains("Answers."), "{page}");
+    // Fields by position, of a schema that the tool does not have.
+    let stale = person.submit(&Form::find(&page, address).with("fields", "1"));
+    assert_eq!(stale.status, 409, "{}", stale.text());
+    operator.make("/v1/platform/policy", &json!({"blocked": ["stranger/*"]})).expect(201);
+    let blocked = person.get(address);
+    assert_eq!(blocked.status, 404, "{}", blocked.text());
+    assert!(!blocked.text().contains("Answers."));
+}
+
+#[test]
 fn o6_a_call_shows_its_way_and_explain_shows_the_rule() {
     with_fixture(|fixture| {
         let tenant: Tenant = fixture.tenant();
