@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 pub use help::help_text;
 pub use keys::{
-    Audit, Calls, Compile, Config, ConsentSection, ConsoleSection, CredentialSection, Egress, Http, IssuerSection, LogFormat, LogLevel,
-    Logging, MetricsSection, OauthSection, PagemapScan, PluginsSection, Queue, Rates, RegistrySection,
-    SandboxSection, Sessions, Signatures, Tls, TracesSection, WebhookSection,
+    Audit, Calls, Compile, Config, ConsentSection, ConsoleSection, CredentialSection, Egress, Http,
+    IssuerSection, LogFormat, LogLevel, Logging, MetricsSection, OauthSection, PagemapScan, PluginsSection,
+    Queue, Rates, RegistrySection, SandboxSection, Sessions, Signatures, Tls, TracesSection, WebhookSection,
 };
 pub use listen::Listen;
 pub use read::ConfigError;
@@ -275,7 +275,9 @@ impl PluginsSection {
             let passwords = usize::from(password_file.is_some()) + usize::from(password_vault_kv.is_some());
             if passwords != usize::from(username.is_some()) {
                 return Err(ConfigError::new(
-                    format!("the registry `{host}` has a user without one password, or a password without a user"),
+                    format!(
+                        "the registry `{host}` has a user without one password, or a password without a user"
+                    ),
                     "set `username` with `password_file` or `password_vault_kv`, or none of them",
                 ));
             }

@@ -57,7 +57,9 @@ use crate::identity::{AccessTokens, Identity};
 use crate::keys;
 use crate::logging;
 use crate::metrics::{Metrics, listener as metrics_listener};
-use crate::plugins::{BuiltIn, OrganizationRegistries, PluginFolder, PluginParts, Plugins, PublisherKey, Registries};
+use crate::plugins::{
+    BuiltIn, OrganizationRegistries, PluginFolder, PluginParts, Plugins, PublisherKey, Registries,
+};
 use crate::registry::{Registry, Replacement};
 use crate::sessions::{
     AnswerSettings, Answers, Bounds, InitialState, OPEN_MAX, OrganizationBounds, SessionSetup, Sessions,
@@ -251,8 +253,8 @@ impl PreparedDaemon {
         service.serve(app.clone());
         failure.disarm();
         let tasks = [
-            serving, sweeper, refreshing, compiling, metrics, counting, fetching, judging, watching, announcing,
-            asserting,
+            serving, sweeper, refreshing, compiling, metrics, counting, fetching, judging, watching,
+            announcing, asserting,
         ];
         let exporter = exporter.map(Exporter::start);
         let _socket = socket;
@@ -512,7 +514,8 @@ impl PreparedDaemon {
     ) -> impl Future<Output = ()> + Send + use<> {
         let limit_bytes = self.config.http.plugin_bytes;
         let of_settings = self.config.plugins.folder.clone();
-        let folder = of_settings.map(|path| PluginFolder::new(path, admin.clone(), background.clone(), limit_bytes));
+        let folder =
+            of_settings.map(|path| PluginFolder::new(path, admin.clone(), background.clone(), limit_bytes));
         let stop = stop.clone();
         async move {
             if let Some(folder) = folder {

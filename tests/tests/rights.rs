@@ -449,7 +449,8 @@ fn shop() -> Value {
 }
 
 fn finds_nothing_that_waits(operation: &str) -> bool {
-    ["refresh_custom_tool", "approve_custom_tool", "approve_plugin", "approve_owned_plugin"].contains(&operation)
+    ["refresh_custom_tool", "approve_custom_tool", "approve_plugin", "approve_owned_plugin"]
+        .contains(&operation)
 }
 
 /// Credential that a user connects.

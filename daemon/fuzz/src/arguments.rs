@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use toolgate_admission::{
-    CanaryDraw, ChargeTime, Checked, Consumer, Descriptor, Ledger, QuotaCounters, Rates, Refusal, Rules, SessionFacts,
-    ToolCall, Verdict, check,
+    CanaryDraw, ChargeTime, Checked, Consumer, Descriptor, Ledger, QuotaCounters, Rates, Refusal, Rules,
+    SessionFacts, ToolCall, Verdict, check,
 };
 use toolgate_api::error::ErrorType;
 use toolgate_api::name::Name;

@@ -245,7 +245,8 @@ pub(super) fn effects(
     let secrets = secret_words(admitted.arguments().raw(), &admitted.tool().redact);
     let emails = redacts_emails();
     for effect in &finished.effects {
-        let record = EffectRecord { effect: effect.kind.into(), detail: redact_effect(effect, &secrets, emails) };
+        let record =
+            EffectRecord { effect: effect.kind.into(), detail: redact_effect(effect, &secrets, emails) };
         if let Err(error) = audit.effect(entry, record) {
             tracing::error!(%error, "an effect cannot be recorded");
         }

@@ -3,8 +3,8 @@ use toolgate_api::policy::AgentDocument;
 
 use super::documents::{Strictness, document_response, documents, name, precondition, stored_warnings};
 use super::error_responses::{
-    AssertionBroken, AuditUnavailable, InvalidDocument, NoAgent, NoOrganization, PreconditionFailed, PreconditionRequired,
-    StoreUnreadable,
+    AssertionBroken, AuditUnavailable, InvalidDocument, NoAgent, NoOrganization, PreconditionFailed,
+    PreconditionRequired, StoreUnreadable,
 };
 use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;

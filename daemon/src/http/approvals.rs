@@ -10,8 +10,8 @@ use utoipa::IntoParams;
 use super::body::Json;
 use super::documents::name;
 use super::error_responses::{
-    AlreadyDecided, ApprovalStale, AuditUnavailable, NoApproval, NoOrganization, OtherArgumentsInvalid, OwnSession,
-    StoreUnreadable,
+    AlreadyDecided, ApprovalStale, AuditUnavailable, NoApproval, NoOrganization, OtherArgumentsInvalid,
+    OwnSession, StoreUnreadable,
 };
 use super::extract::{Authenticated, Path, Query};
 use super::path_params::ApprovalPath;

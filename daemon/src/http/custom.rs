@@ -6,9 +6,9 @@ use super::documents::{
     status, with_etag,
 };
 use super::error_responses::{
-    AssertionBroken, AuditUnavailable, InvalidDocument, NoConsentPending, NoCustomTool, NoCustomToolGrant, NoOrganization,
-    PlatformNamespace, PreconditionFailed, PreconditionRequired, ServerDenied, ServerProtocolError,
-    ServerUnavailable, StoreUnreadable, TooManyTools,
+    AssertionBroken, AuditUnavailable, InvalidDocument, NoConsentPending, NoCustomTool, NoCustomToolGrant,
+    NoOrganization, PlatformNamespace, PreconditionFailed, PreconditionRequired, ServerDenied,
+    ServerProtocolError, ServerUnavailable, StoreUnreadable, TooManyTools,
 };
 use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;

@@ -11,7 +11,8 @@ use toolgate_openapi::{ImportError, ImportOptions, Imported, Selector};
 use super::body::Json;
 use super::custom::own_tool;
 use super::error_responses::{
-    AssertionBroken, AuditUnavailable, InvalidDocument, NoOrganization, PlatformNamespace, TooManyTools, ToolExists,
+    AssertionBroken, AuditUnavailable, InvalidDocument, NoOrganization, PlatformNamespace, TooManyTools,
+    ToolExists,
 };
 use super::extract::{Authenticated, Path};
 use super::path_params::OrgPath;

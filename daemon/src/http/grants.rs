@@ -6,8 +6,8 @@ use toolgate_api::grant::Grant;
 
 use super::documents::{self, Strictness, grant_response};
 use super::error_responses::{
-    AssertionBroken, AuditUnavailable, InvalidDocument, NoGrant, NoPlugin, PreconditionFailed, PreconditionRequired,
-    StoreUnreadable,
+    AssertionBroken, AuditUnavailable, InvalidDocument, NoGrant, NoPlugin, PreconditionFailed,
+    PreconditionRequired, StoreUnreadable,
 };
 use super::extract::{Authenticated, Path, Query};
 use super::path_params::{PluginPath, WriteHeaders};

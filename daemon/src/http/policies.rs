@@ -3,8 +3,8 @@ use toolgate_api::policy::{OrgDocument, PlatformDocument};
 
 use super::documents::{self, Strictness, document_response, name, stored_warnings};
 use super::error_responses::{
-    AssertionBroken, AuditUnavailable, InvalidDocument, NoOrganization, NoPlatformPolicy, NoPolicy, PreconditionFailed,
-    PreconditionRequired, StoreUnreadable,
+    AssertionBroken, AuditUnavailable, InvalidDocument, NoOrganization, NoPlatformPolicy, NoPolicy,
+    PreconditionFailed, PreconditionRequired, StoreUnreadable,
 };
 use super::extract::{Authenticated, Path, Query};
 use super::path_params::{OrgPath, WriteHeaders};

@@ -74,7 +74,9 @@ impl Sweeper {
     async fn cut_audit(&self) {
         match self.dispatcher.parts().audit.cut_old(self.audit).await {
             Ok(0) => {}
-            Ok(records) => tracing::info!(event = "audit_cut", records, "old records were cut from the audit log"),
+            Ok(records) => {
+                tracing::info!(event = "audit_cut", records, "old records were cut from the audit log")
+            }
             Err(error) => tracing::warn!(%error, "the audit log cannot be cut"),
         }
     }

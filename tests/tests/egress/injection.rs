@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use toolgate_admission::{
-    CanaryDraw, Catalogue, ChargeTime, Consumer, Descriptor, Digest, Ledger, Plugin, QuotaCounters, Rates, Rules,
-    SessionFacts, ToolCall, Verdict, check,
+    CanaryDraw, Catalogue, ChargeTime, Consumer, Descriptor, Digest, Ledger, Plugin, QuotaCounters, Rates,
+    Rules, SessionFacts, ToolCall, Verdict, check,
 };
 use toolgate_api::grant::Grant;
 use toolgate_api::limits::LimitsPatch;

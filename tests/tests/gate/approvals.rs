@@ -345,11 +345,16 @@ fn g11_an_approved_call_that_fails_to_start_keeps_its_approval() {
 fn g18_an_approver_approves_with_other_arguments() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["files/*"], "autonomy": "supervised"}));
-        let write = || agent.session.call_as("c1", "files/write", json!({"path": "a.txt", "content": "theirs"}));
+        let write =
+            || agent.session.call_as("c1", "files/write", json!({"path": "a.txt", "content": "theirs"}));
         let approval = write().approval();
         let instead = json!({"path": "a.txt", "content": "ours"});
         for (invalid, status, error_type) in [
-            (json!({"decision": "approve", "arguments_instead": {"path": "a.txt"}}), 422, "INVALID_ARGUMENTS"),
+            (
+                json!({"decision": "approve", "arguments_instead": {"path": "a.txt"}}),
+                422,
+                "INVALID_ARGUMENTS",
+            ),
             (json!({"decision": "approve", "arguments_instead": instead, "uses": 2}), 400, "INVALID_REQUEST"),
             (json!({"decision": "deny", "arguments_instead": instead}), 400, "INVALID_REQUEST"),
         ] {
@@ -363,7 +368,8 @@ fn g18_an_approver_approves_with_other_arguments() {
         let told = ran.0.to_string();
         assert!(told.contains("The approver changed the arguments") && told.contains("ours"), "{told}");
         assert_eq!(agent.session.get_file("a.txt").expect(200).text(), "ours");
-        let records = fixture.operator.audit(&format!("kind=admin&organization={}&limit=100", agent.organization));
+        let records =
+            fixture.operator.audit(&format!("kind=admin&organization={}&limit=100", agent.organization));
         let record = records.iter().find(|record| record.to_string().contains("approval.approve"));
         assert!(record.expect("a record").to_string().contains("ours"), "{records:?}");
         // Another call with the approver's arguments asks for itself.
