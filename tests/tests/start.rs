@@ -189,5 +189,5 @@ fn a_missing_certificate_file_is_reported_with_its_setting() {
     let ended = start_fails(folder.path(), &["--config", "t.toml", "--data", "data"]);
     let (message, hint) = message_and_hint(&ended);
     assert!(message.contains("`missing.pem`"), "{message}");
-    assert!(hint.contains("`credentials.ca_file`"), "{hint}");
+    assert!(hint.contains("`ca_file`") && hint.contains("`[credentials]`"), "{hint}");
 }

@@ -4,7 +4,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use http_body_util::{BodyExt, Empty};
 use hyper::Request;
@@ -19,7 +18,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
 use toolgate_tests::daemon::{Options, ProgramOutput, run_to_end};
-use toolgate_tests::{Daemon, compiled_code, json};
+use toolgate_tests::{Daemon, compiled_code, json, wait};
 
 use crate::PROGRAM;
 
@@ -257,12 +256,7 @@ fn idle_http2_connections_are_closed_for_new_ones() {
         }
         let open = || idle.iter().filter(|client| !client.requests.is_closed()).count();
         // A client learns a little later that it was closed.
-        for _ in 0..1000 {
-            if open() <= 8 {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        wait::until_true("idle clients to be closed", || open() <= 8);
         assert!((1..=8).contains(&open()), "{} are open", open());
     });
 }

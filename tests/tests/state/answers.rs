@@ -165,7 +165,8 @@ fn r7_stored_answers_are_sealed() {
     assert!(answers_file(&daemon, &session).exists());
     let finds = |text: &str| find_in_folder(&daemon.data(), text);
     assert!(!finds(&digest), "the answer is readable on disk");
-    assert!(finds("nothing on disk has the hash of this"), "the audit log has the arguments");
+    assert!(finds("call_codec_hash") || finds("codec/hash"), "the audit log has the call");
+    assert!(!finds("nothing on disk has the hash of this"), "the arguments are readable on disk");
     assert_eq!(move_to(&session, &daemon).call_as("c1", "codec/hash", hash).output(), &answer);
 }
 
