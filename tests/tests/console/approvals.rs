@@ -160,7 +160,12 @@ fn g11_a_row_of_the_inbox_is_short_and_a_page_is_cut_with_a_note() {
         assert!(inbox.len() < 40_000, "{} bytes", inbox.len());
         let page = person.page(&address(&approval));
         assert!(page.len() < 800_000 && !page.contains("<script>"), "{} bytes", page.len());
-        assert!(page.contains("64 KiB"), "a note says what is left out");
+        assert!(page.contains("can only be denied here"), "a note says what is left out");
+        assert!(
+            page.contains("value=\"deny\"") && !page.contains("value=\"approve\""),
+            "{} bytes",
+            page.len()
+        );
     });
 }
 

@@ -173,7 +173,7 @@ fn o6_an_owner_tries_a_tool_unless_the_platform_blocks_it() {
     let page = person.page(address);
     assert!(page.contains("Answers."), "{page}");
     // Fields by position, of a schema that the tool does not have.
-    let stale = person.submit(&Form::find(&page, address).with("fields", "1"));
+    let stale = person.submit(&Form::find(&page, address).with("fields", "1").with("schema", "another"));
     assert_eq!(stale.status, 409, "{}", stale.text());
     operator.make("/v1/platform/policy", &json!({"blocked": ["stranger/*"]})).expect(201);
     let blocked = person.get(address);
