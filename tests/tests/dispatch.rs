@@ -12,8 +12,8 @@ use toolgate_admission::Rates;
 use toolgate_api::call::{CallStatus, Executed};
 use toolgate_api::error::ErrorType;
 use toolgate_api::name::Namespace;
-use toolgate_tests::PluginFile;
 use toolgate_tests::local::{LocalDispatcher, LocalSettings};
+use toolgate_tests::{PluginFile, wait};
 
 const AUTONOMOUS: &str = r#"{"enabled":["p/answer"],"autonomy":"autonomous"}"#;
 const TOOL: &str = "p/answer";
@@ -92,9 +92,10 @@ async fn a_used_id_returns_the_same_outcome_and_no_other_call() {
     assert!(Arc::ptr_eq(&first, &again), "{again:?}");
     let other = local.call(&session, "c1", TOOL, r#"{"x":1}"#).await;
     assert_eq!((error(&other), other.executed), (ErrorType::Conflict, Executed::No));
-    // The refused attempt is an act of its own, which is recorded behind the answer.
-    let records = local.parts().audit.counts().records;
-    assert!((2..=3).contains(&records), "an intent and an outcome: {records}");
+    // Beside an intent and an outcome, the refused attempt is an act of its own, which is recorded behind the answer.
+    let audit = local.parts().audit.clone();
+    let wait = move || wait::until_true("the three records", || audit.counts().records == 3);
+    tokio::task::spawn_blocking(wait).await.expect("recorded");
 }
 
 #[tokio::test]
