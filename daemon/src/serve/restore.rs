@@ -1,0 +1,346 @@
+//! Restores the state of the last run: store, audit log, documents, plugins, sessions.
+
+use std::hash::RandomState;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use toolgate_admission::{Ledger, QuotaCounters, Rates, SessionFacts, parse_platform};
+use toolgate_api::assertion::{AssertionHolder, AssertionsDocument};
+use toolgate_api::document::OrganizationDocument;
+use toolgate_api::grant::Grant;
+use toolgate_api::name::ToolId;
+use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
+use toolgate_api::read::ReadError;
+use toolgate_api::tools::ToolList;
+use toolgate_sandbox::{EgressSettings, HostClient, Queue, QueueSettings, Upstreams};
+
+use super::PreparedDaemon;
+use super::resources::count;
+use crate::admin::{Admin, AdminParts};
+use crate::approvals::Approvals;
+use crate::audit::{Audit, AuditSettings, DataKeys, WrappedKey};
+use crate::clock::{now_ms, steady_unix_ms};
+use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
+use crate::config::Config;
+use crate::credentials::Credentials;
+use crate::custom::{CustomTools, Parts as CustomParts};
+use crate::dispatch::{DetachedCalls, Dispatcher, Parts};
+use crate::documents::{Document, DocumentKey};
+use crate::enabled::StoredEnabled;
+use crate::events::Events;
+use crate::identity::Identity;
+use crate::keys;
+use crate::logging;
+use crate::metrics::Metrics;
+use crate::plugins::{BuiltIn, PluginParts, Plugins, PublisherKey};
+use crate::registry::{Registry, Replacement};
+use crate::sessions::{
+    AnswerSettings, Answers, Bounds, InitialState, OrganizationBounds, SessionSetup, Sessions,
+};
+use crate::store::{OrganizationKeyRow, Store};
+use crate::webhooks::{WebhookParts, Webhooks};
+
+/// Policy revisions of one start: far more than a daemon makes changes, and few enough that the numbers stay exact in JSON.
+const REVISIONS_PER_START: u64 = 100_000_000;
+
+impl PreparedDaemon {
+    /// Restores the state of the last run. Returns the task that compiles built-in plugins, too.
+    pub(super) async fn restore(
+        &self,
+        report: impl Fn(&str, Duration) + Send + 'static,
+        stop: &CancellationToken,
+        shutdown: &CancellationToken,
+    ) -> Result<(Admin, JoinHandle<()>)> {
+        let store = Store::open(&self.config.store_path()?).await?;
+        let audit = self.open_audit(&store).await?;
+        // Faults of the configuration are told before anything is compiled.
+        let secrets = self.credential_settings(&audit)?;
+        let hosts = self.webhook_hosts();
+        let webhook_client = HostClient::new(hosts.client_settings(self.config.credentials.ca_file.clone()))?;
+        let identity = Arc::new(Identity::load(store.clone()).await?);
+        let operator_token = self.folder.operator_token();
+        if identity.make_first_token(&operator_token, now_ms()).await? {
+            tracing::info!(file = %operator_token.display(), "the operator token was created; it is only in this file");
+        }
+        let registry = Registry::new(self.config.limits.clone());
+        registry.begin_revisions((store.count_start().await? - 1).saturating_mul(REVISIONS_PER_START));
+        registry.require_consent(self.config.consent.required);
+        let plugins = self.plugins(&store, &registry)?;
+        let uncompiled = plugins.load_built_in().await?;
+        plugins.restore().await?;
+        let tools = restore_documents(&store, &registry, &plugins).await?;
+        let credentials = Credentials::open(store.clone(), registry.clone(), secrets, now_ms()).await?;
+        let sessions = self.restore_sessions(&store).await?;
+        let quotas = QuotaCounters::restore(store.quota_use(steady_unix_ms()).await?);
+        let dispatcher = self.dispatcher(audit, &registry, &store, &credentials, quotas, shutdown);
+        dispatcher.restore_at_client(&sessions).await.context("the stored answers cannot be read")?;
+        let custom = CustomTools::new(CustomParts {
+            plugins: plugins.clone(),
+            registry: registry.clone(),
+            store: store.clone(),
+            dispatcher: dispatcher.clone(),
+            sessions: Arc::clone(&sessions),
+        });
+        let compiling =
+            tokio::spawn(compile_until_stopped(plugins.clone(), uncompiled, report, stop.clone()));
+        custom.restore(tools).await;
+        plugins.restore_owned().await?;
+        plugins.remove_unused();
+        let webhooks = Webhooks::new(WebhookParts {
+            store: store.clone(),
+            audit: dispatcher.parts().audit.clone(),
+            credentials: credentials.clone(),
+            http: webhook_client,
+            hosts,
+            base_url: self.public_url(),
+        });
+        let admin = Admin::new(AdminParts {
+            credentials,
+            custom,
+            dispatcher,
+            identity,
+            plugins,
+            registry,
+            sessions,
+            store,
+            webhooks,
+        });
+        admin.make_missing_data_keys().await?;
+        admin.carry_over_consents().await?;
+        Ok((admin, compiling))
+    }
+
+    pub(super) fn results_kept_ms(&self) -> u64 {
+        self.config.calls.recorded_seconds.saturating_mul(1000)
+    }
+
+    async fn open_audit(&self, store: &Store) -> Result<Audit> {
+        let mut settings = AuditSettings::new(self.folder.subfolder("audit")?);
+        let keys = self.folder.subfolder("keys")?;
+        settings.key = Some(keys::read_or_generate(&keys.join("audit.key"))?);
+        settings.data_keys = Some(load_data_keys(store, &keys.join("data.key")).await?);
+        settings.segment_bytes = self.config.audit.segment_bytes;
+        settings.reserve_bytes = self.config.audit.reserve_bytes;
+        let (audit, recovery) = Audit::start(&settings).await?;
+        if recovery.unknown > 0 || recovery.cut.is_some() || recovery.lost.is_some() {
+            tracing::warn!(?recovery, "the audit log was recovered after an unclean stop");
+        }
+        Ok(audit)
+    }
+
+    async fn restore_sessions(&self, store: &Store) -> Result<Arc<Sessions>> {
+        let workspaces = self.folder.subfolder("workspaces")?;
+        let kept_ms = self.results_kept_ms();
+        let sessions =
+            Arc::new(Sessions::new(&workspaces, self.answers(kept_ms)?, kept_ms, bounds(&self.config)));
+        restore_open_sessions(store, &sessions).await?;
+        sessions.remove_orphans().await;
+        Ok(sessions)
+    }
+
+    fn answers(&self, kept_ms: u64) -> Result<Answers> {
+        let calls = &self.config.calls;
+        Ok(Answers::start(AnswerSettings {
+            folder: self.folder.subfolder("answers")?,
+            key: keys::read_or_generate(&self.folder.subfolder("keys")?.join("answers.key"))?,
+            kept_ms,
+            file_kept_ms: kept_ms.max(calls.client_result_seconds.saturating_mul(1000)),
+            organization_bytes: calls.recorded_bytes_per_organization,
+        })?)
+    }
+
+    fn plugins(&self, store: &Store, registry: &Registry) -> Result<Plugins> {
+        let compile = &self.config.compile;
+        let command = WorkerCommand {
+            program: self.worker.clone(),
+            limits: WorkerLimits {
+                memory_bytes: compile.memory_bytes,
+                cpu_seconds: compile.timeout_seconds,
+                wall_seconds: compile.timeout_seconds,
+            },
+            concurrency: usize::try_from(compile.concurrency)?,
+        };
+        let key = keys::read_or_generate(&self.folder.subfolder("keys")?.join("cache.key"))?;
+        let compiler = Compiler::open(self.sandbox.clone(), &self.folder.subfolder("cache")?, &key, command)?;
+        Ok(Plugins::new(PluginParts {
+            sandbox: self.sandbox.clone(),
+            compiler,
+            registry: registry.clone(),
+            store: store.clone(),
+            folder: self.folder.subfolder("components")?,
+            limits: self.config.limits.clone(),
+            signatures: self.config.plugins.signatures,
+        }))
+    }
+
+    fn dispatcher(
+        &self,
+        audit: Audit,
+        registry: &Registry,
+        store: &Store,
+        credentials: &Credentials,
+        quotas: QuotaCounters,
+        shutdown: &CancellationToken,
+    ) -> Dispatcher {
+        let queue = &self.config.queue;
+        let (rates, calls, egress) = (&self.config.rates, &self.config.calls, &self.config.egress);
+        let rates = Rates {
+            calls_per_second: Some(u32::try_from(rates.calls_per_second).unwrap_or(u32::MAX)),
+            burst: u32::try_from(rates.burst).unwrap_or(u32::MAX),
+        };
+        Dispatcher::new(Parts {
+            queue: Queue::new(QueueSettings {
+                running: self.config.sandbox.instances as usize,
+                running_per_organization: self.config.running_per_organization() as usize,
+                waiting_per_organization: count(queue.waiting_per_organization),
+                waiting: count(queue.waiting_total),
+            }),
+            registry: registry.clone(),
+            audit,
+            sandbox: self.sandbox.clone(),
+            ledger: Ledger::new(rates, quotas),
+            upstreams: Upstreams::new(EgressSettings {
+                name_servers: egress.name_servers.clone(),
+                connections: count(egress.connections),
+                connections_per_organization: count(egress.connections_per_organization),
+            }),
+            credentials: credentials.clone(),
+            approvals: Approvals::new(store.clone(), calls.approval_seconds.saturating_mul(1000)),
+            events: Events::new(count(self.config.streams_per_organization())),
+            store: store.clone(),
+            client_result_ms: calls.client_result_seconds.saturating_mul(1000),
+            detached: DetachedCalls::new(shutdown.clone()),
+            metrics: Arc::new(Metrics::new(self.config.metrics.organizations())),
+            log: logging::NamedEvents::default(),
+            traces: self.traces.clone(),
+            draw_key: RandomState::new(),
+        })
+    }
+}
+
+async fn compile_until_stopped(
+    plugins: Plugins,
+    uncompiled: Vec<BuiltIn>,
+    report: impl Fn(&str, Duration),
+    stop: CancellationToken,
+) {
+    stop.run_until_cancelled(plugins.compile_built_in(uncompiled, report)).await;
+}
+
+fn bounds(config: &Config) -> Bounds {
+    Bounds {
+        rounds_per_turn: config.calls.rounds_per_turn,
+        rounds_per_session: config.calls.rounds_per_session,
+        failures: config.calls.breaker_failures,
+        recent: count(config.calls.recent),
+        organization: OrganizationBounds {
+            sessions: count(config.sessions.open_per_organization),
+            at_client: count(config.calls.at_client_per_organization),
+            workspace_bytes: config.sessions.workspace_bytes_per_organization,
+        },
+    }
+}
+
+/// Loads the data keys of organizations. One that cannot be unwrapped opens nothing, and no arguments of its organization are
+/// recorded, until its key file is back or the organization's data is deleted.
+async fn load_data_keys(store: &Store, path: &std::path::Path) -> Result<DataKeys> {
+    let keys = DataKeys::new(keys::read_or_generate(path)?);
+    for row in store.organization_keys().await? {
+        let OrganizationKeyRow { organization, id, wrapped, .. } = row;
+        if let Err(error) = keys.insert(organization.as_str(), &WrappedKey { id, wrapped }) {
+            tracing::error!(%organization, %error, "the data key of an organization cannot be used: was `keys/data.key` replaced? Its arguments in the audit log cannot be read, and new ones are not recorded. Put the file back, or give the data up with `toolgate org delete-data`");
+        }
+    }
+    Ok(keys)
+}
+
+/// Puts the stored documents in force, and returns those of custom tools, which are restored later. A document that this
+/// version cannot parse allows nothing: no policy means deny.
+async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins) -> Result<Vec<Document>> {
+    let mut tools = Vec::new();
+    for document in store.all_documents().await? {
+        if let DocumentKey::Tool(_) = document.key {
+            tools.push(document);
+            continue;
+        }
+        let (key, body) = (document.key, document.body);
+        let unsound = |error: &ReadError| {
+            tracing::error!(document = %key, %error, "a stored document is invalid and allows no tools");
+        };
+        match &key {
+            DocumentKey::Platform => {
+                let read = parse_platform(&body).inspect_err(unsound);
+                let nothing = || PlatformDocument { allowed: Some(ToolList::NONE), ..Default::default() };
+                registry.put(Replacement::Platform(read.unwrap_or_else(|_| nothing())));
+            }
+            DocumentKey::Organization(name) => {
+                let read: OrganizationDocument = serde_json::from_str(&body).unwrap_or_default();
+                registry.put_organization(name.clone(), read.connected.into_iter().collect());
+            }
+            DocumentKey::Policy(organization) => {
+                let read = OrgDocument::parse(&body).inspect_err(unsound).unwrap_or_default();
+                registry.put(Replacement::Policy(organization.clone(), read));
+            }
+            DocumentKey::Agent { organization, agent } => {
+                let read = AgentDocument::parse(&body).inspect_err(unsound).unwrap_or_default();
+                registry.put(Replacement::Agent(organization.clone(), agent.clone(), read));
+            }
+            DocumentKey::Grant(namespace) => {
+                let read = Grant::parse(&body).inspect_err(unsound).unwrap_or_default();
+                plugins.grant(namespace.clone(), read).await;
+            }
+            DocumentKey::PublisherKey(owner, name) => match PublisherKey::parse(&body) {
+                Ok(key) => plugins.put_publisher_key(owner.clone(), name.clone(), key),
+                Err(error) => unsound(&error),
+            },
+            DocumentKey::Assertions(organization) => {
+                let holder = match organization {
+                    Some(_) => AssertionHolder::Organization,
+                    None => AssertionHolder::Platform,
+                };
+                let read = AssertionsDocument::parse(&body, holder).inspect_err(|error| {
+                    tracing::error!(document = %key, %error, "stored assertions are invalid and not checked");
+                });
+                let read = read.unwrap_or_default();
+                registry.put(Replacement::Assertions(organization.clone(), read));
+            }
+            DocumentKey::Enabled(tool) => {
+                let read = StoredEnabled::parse(&body).inspect_err(|error| {
+                    tracing::error!(document = %key, %error, "stored settings are invalid, and count as not given");
+                });
+                let (organization, namespace) = (tool.organization.clone(), tool.namespace.clone());
+                registry.put(Replacement::Enabled(organization, namespace, read.ok()));
+            }
+            // They are parsed with the tool that they belong to.
+            DocumentKey::Tool(_) | DocumentKey::Mount(_) | DocumentKey::ToolGrant(_) => {}
+        }
+    }
+    Ok(tools)
+}
+
+async fn restore_open_sessions(store: &Store, sessions: &Sessions) -> Result<()> {
+    for row in store.open_sessions().await? {
+        // A tool whose name no longer parses does not exist.
+        let id = |text: &str| ToolId::parse(text).ok();
+        let facts = SessionFacts {
+            disabled: row.disabled_tools.iter().filter_map(|tool| id(tool)).collect(),
+            broken: row.broken_tools.into_iter().filter_map(|(tool, why)| Some((id(&tool)?, why))).collect(),
+            channel: row.channel.clone(),
+        };
+        let setup = SessionSetup {
+            id: row.id,
+            organization: row.organization,
+            agent: row.agent,
+            user: row.user,
+            conversation: row.conversation,
+            channel: row.channel,
+            principal: row.opened_by,
+            created_ms: row.created_ms,
+        };
+        sessions.restore(setup, InitialState { facts, rounds: row.rounds, last_used_ms: row.last_used_ms });
+    }
+    Ok(())
+}

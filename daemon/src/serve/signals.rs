@@ -1,0 +1,36 @@
+//! Signals of an operator or supervisor.
+
+use anyhow::Result;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// SIGTERM and SIGINT. One listener for the whole run, so that a signal between two waits is not lost.
+pub struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    /// Installs the handlers. From now on a signal does not terminate the process.
+    pub fn listen() -> Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for a signal; returns at once if one arrived since the last wait.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// A closed terminal or a supervisor's reload must not end the daemon.
+pub(super) fn ignore_hangups() -> Result<()> {
+    let mut hangups = signal(SignalKind::hangup())?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            tracing::info!("SIGHUP is ignored: settings are read at the start");
+        }
+    });
+    Ok(())
+}
