@@ -6,6 +6,7 @@
 mod check;
 mod examples;
 mod failure;
+mod man;
 mod mcp;
 mod new;
 mod plugin;
@@ -75,6 +76,10 @@ enum Command {
     Mcp(mcp::McpCommand),
     #[command(flatten)]
     Remote(RemoteCommand),
+    /// Print the completions of a shell
+    Completions(man::CompletionsOptions),
+    /// Write the manual pages of all commands
+    Man(man::ManOptions),
     /// Compile a plugin from standard input to standard output, with resource limits
     #[command(hide = true)]
     CompileWorker {
@@ -107,11 +112,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, cla
 }
 
 fn command_line() -> clap::Command {
-    // The table of settings is long, so only `serve --help` shows it, not `serve -h`.
-    let command = Arguments::command().mut_subcommand("serve", |serve| {
-        serve.after_long_help(format!("{}\n{}", serve::EXAMPLES, config::help_text()))
-    });
-    examples::hand_down(command)
+    examples::hand_down(Arguments::command())
 }
 
 /// Prints a clap error. Help and version are successes on standard output, a usage error goes to standard error; clap
@@ -128,6 +129,9 @@ fn explain(error: &clap::Error) -> ExitCode {
 fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Failure> {
     match command {
         Command::Quickstart { once } => crate::quickstart::run(once).map_err(failure::of_start),
+        Command::Serve(options) if options.list_settings => {
+            here(false, async |printer| Ok(printer.text(&config::help_text())?))
+        }
         Command::Serve(options) => crate::serve::run(options.config()?).map_err(failure::of_start),
         Command::CompileWorker { .. } => Ok(()),
         Command::New(options) => here(false, async |printer| new::run(options, printer)),
@@ -137,6 +141,10 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::Policy(options) => policy::run(options, environment_token),
         Command::Mcp(command) => mcp::run(command, environment_token),
         Command::Remote(command) => command.run(environment_token),
+        Command::Completions(options) => man::complete(&options, &command_line()),
+        Command::Man(options) => {
+            here(false, async |printer| man::write_pages(&options, command_line(), printer))
+        }
     }
 }
 
@@ -212,6 +220,12 @@ mod tests {
             "toolgate mcp --stdio --agent acme/bot --search",
             "toolgate mcp --stdio --embedded --data d",
             "toolgate compile-worker code 1 2",
+            "toolgate login --server https://a.example --token-file t --ca-file c",
+            "toolgate login prod --offline",
+            "toolgate context use prod",
+            "toolgate plugin list --context prod",
+            "toolgate completions zsh",
+            "toolgate man pages",
         ] {
             assert!(read(line).is_ok(), "{line}: {:?}", read(line).err());
         }
@@ -273,11 +287,19 @@ mod tests {
     }
 
     #[test]
-    fn the_help_of_serve_lists_the_settings() {
+    fn the_help_of_serve_is_short_and_names_the_list_of_settings() {
         let help = read("toolgate serve --help").err().expect("help").to_string();
-        assert!(help.contains("header_bytes = 32768 (32 KiB), 8 KiB to 256 KiB"), "{help}");
-        let short = read("toolgate serve -h").err().expect("help").to_string();
-        assert!(!short.contains("header_bytes"), "{short}");
+        assert!(help.contains("--list-settings") && !help.contains("header_bytes"), "{help}");
+        assert!(config::help_text().contains("header_bytes = 32768 (32 KiB), 8 KiB to 256 KiB"));
+        assert!(read("toolgate serve --list-settings").is_ok());
+    }
+
+    #[test]
+    fn options_of_every_command_stand_under_their_own_heading() {
+        let help = read("toolgate policy put --help").err().expect("help").to_string();
+        let (own, global) = help.split_once("Global options:").expect("a heading");
+        assert!(own.contains("--strict") && global.contains("--token-file"), "{help}");
+        assert!(!own.contains("--token-file") && !global.contains("--strict"), "{help}");
     }
 
     /// Returns every visible command with its path of names.

@@ -140,6 +140,11 @@ impl Server {
         format!("{scheme}://{}", self.authority)
     }
 
+    /// The host, without brackets or port.
+    pub fn host(&self) -> &str {
+        self.host.trim_start_matches('[').trim_end_matches(']')
+    }
+
     /// Whether requests leave this machine unencrypted.
     pub fn is_plain_remote(&self) -> bool {
         !self.is_https && !self.is_loopback()
@@ -147,7 +152,7 @@ impl Server {
 
     /// Whether the server is on this machine (a loopback address).
     pub fn is_loopback(&self) -> bool {
-        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        let host = self.host();
         let address = host.parse::<std::net::IpAddr>();
         host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
     }

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+mod context;
 mod remote;
 mod failure;
 mod print;
@@ -46,6 +47,10 @@ pub use remote::Remote;
 /// Commands that send requests to a running daemon, besides `plugin`.
 #[derive(Subcommand)]
 pub enum RemoteCommand {
+    /// Store a daemon's address and a token as a context, and use it from now on
+    Login(context::LoginOptions),
+    /// List, choose and remove contexts
+    Context(context::ContextOptions),
     /// Call a tool as an agent
     Call(call::CallOptions),
     /// Create tools from HTTP APIs and MCP servers without code, and test them
@@ -78,6 +83,8 @@ impl RemoteCommand {
     /// Runs the command with the token of the environment, unless an option names another one.
     pub fn run(self, token: Option<OsString>) -> Result<(), Failure> {
         match self {
+            Self::Login(login) => context::login(login, token),
+            Self::Context(options) => context::run(options),
             Self::Call(call) => {
                 call.remote.run(token, async |client, out| call::run(call.command, client, out).await)
             }

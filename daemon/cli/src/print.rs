@@ -49,6 +49,11 @@ impl<'out> Printer<'out> {
         writeln!(self.out, "{}", visible(text))
     }
 
+    /// Prints text of this program as the result, with its line breaks.
+    pub fn text(&mut self, text: &str) -> io::Result<()> {
+        text.lines().try_for_each(|line| self.line(line))
+    }
+
     /// Prints the result: `value` as JSON, or `line` for people.
     pub fn result<T: Serialize + ?Sized>(&mut self, value: &T, line: &str) -> io::Result<()> {
         if self.json { self.json(value) } else { self.line(line) }

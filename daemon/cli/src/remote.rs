@@ -1,8 +1,8 @@
 //! Address and token of the daemon that a command connects to.
 //!
-//! The token comes from a file or the environment. Without either, a daemon on this machine gets the operator token
-//! of `./toolgate-data`, the default data folder of `serve`; a daemon on another host never gets that token
-//! implicitly.
+//! Both come from options, else from the environment, else from a context. Without them, a daemon on this machine gets
+//! the operator token of `./toolgate-data`, the default data folder of `serve`; a daemon on another host never gets that
+//! token implicitly.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::client::{Client, ClientError, Server, TlsFiles};
+use super::context::{Context, ContextFile, ContextTls, Contexts};
 use super::failure::Failure;
 use super::print::Printer;
 
@@ -21,26 +22,40 @@ const DEFAULT_TOKEN_FILE: &str = "toolgate-data/operator.token";
 /// Size limit of a token file, far above the length of a token; a wrong file is rejected before it is read whole.
 const TOKEN_FILE_BYTES: u64 = 4096;
 
+/// Heading of the options that every command has, so that a command's own options stand first.
+pub const GLOBAL: &str = "Global options";
+
 /// Options of every command that connects to a daemon.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct Remote {
-    /// The daemon's URL: `http://`, `https://`, or `unix:` and the path of its socket
-    #[arg(long, global = true, env = "TOOLGATE_SERVER", value_name = "URL", default_value = DEFAULT_SERVER)]
-    server: String,
+    /// The daemon's URL: `http://`, `https://`, or `unix:` and the path of its socket [default: the current context, else
+    /// http://127.0.0.1:7300]
+    #[arg(long, global = true, env = "TOOLGATE_SERVER", value_name = "URL", help_heading = GLOBAL)]
+    server: Option<String>,
+    /// The context of `toolgate login` to use instead of the current one
+    #[arg(long, global = true, env = "TOOLGATE_CONTEXT", value_name = "NAME", help_heading = GLOBAL)]
+    context: Option<String>,
     /// A PEM file of certificate authorities that `https://` trusts besides the public ones
-    #[arg(long, visible_alias = "ca", global = true, env = "TOOLGATE_CA_FILE", value_name = "FILE")]
+    #[arg(
+        long,
+        visible_alias = "ca",
+        global = true,
+        env = "TOOLGATE_CA_FILE",
+        value_name = "FILE",
+        help_heading = GLOBAL
+    )]
     ca_file: Option<PathBuf>,
     /// A PEM file with the client certificate for a daemon that demands one
-    #[arg(long, global = true, env = "TOOLGATE_CLIENT_CERTIFICATE", value_name = "FILE")]
+    #[arg(long, global = true, env = "TOOLGATE_CLIENT_CERTIFICATE", value_name = "FILE", help_heading = GLOBAL)]
     client_certificate: Option<PathBuf>,
     /// A PEM file with the private key of the client certificate
-    #[arg(long, global = true, env = "TOOLGATE_CLIENT_KEY", value_name = "FILE")]
+    #[arg(long, global = true, env = "TOOLGATE_CLIENT_KEY", value_name = "FILE", help_heading = GLOBAL)]
     client_key: Option<PathBuf>,
-    /// The file that contains the token; else TOOLGATE_TOKEN, else ./toolgate-data/operator.token
-    #[arg(long, global = true, value_name = "FILE")]
+    /// The file that contains the token; else TOOLGATE_TOKEN, else the context, else ./toolgate-data/operator.token
+    #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
     token_file: Option<PathBuf>,
     /// Print JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GLOBAL)]
     pub json: bool,
 }
 
@@ -59,25 +74,52 @@ impl Remote {
         Ok(out.flush()?)
     }
 
+    /// The server of `--server` or the environment, or the default one, without a look at contexts.
+    pub fn named_server(&self) -> &str {
+        self.server.as_deref().unwrap_or(DEFAULT_SERVER)
+    }
+
+    /// The file of `--token-file`.
+    pub fn token_file(&self) -> Option<&Path> {
+        self.token_file.as_deref()
+    }
+
+    /// The files for TLS of options and environment, as absolute paths.
+    pub fn named_files(&self) -> Result<ContextTls, Failure> {
+        let absolute = |file: &Option<PathBuf>| file.as_deref().map(std::path::absolute).transpose();
+        Ok(ContextTls {
+            ca_file: absolute(&self.ca_file)?,
+            client_certificate: absolute(&self.client_certificate)?,
+            client_key: absolute(&self.client_key)?,
+        })
+    }
+
+    /// The token of options, environment or data folder.
+    pub fn token_without_context(
+        &self,
+        environment_token: Option<OsString>,
+        server: &Server,
+    ) -> Result<Option<String>, Failure> {
+        self.token(environment_token, None, server, Path::new(DEFAULT_TOKEN_FILE))
+    }
+
     fn connect(
         &self,
         environment_token: Option<OsString>,
         printer: &mut Printer<'_>,
     ) -> Result<Client, Failure> {
-        let usage_error = |error: ClientError| Failure::wrong_usage(error.to_string(), error.hint());
-        let server = Server::parse(&self.server).map_err(usage_error)?;
-        let token = self.token(environment_token, &server, Path::new(DEFAULT_TOKEN_FILE))?;
+        let context = self.chosen_context()?;
+        let server = self.server.as_deref().or(context.as_ref().map(|context| context.server.as_str()));
+        let server = parse(server.unwrap_or(DEFAULT_SERVER))?;
+        let token =
+            self.token(environment_token, context.as_ref(), &server, Path::new(DEFAULT_TOKEN_FILE))?;
         if token.is_some() && server.is_plain_remote() {
             printer.warning(
                 "the token is sent unencrypted and can be read on the way; use an `https://` server",
             )?;
         }
+        let files = self.tls_files(context.as_ref());
         // The printer belongs to the command, which is waiting, so the message goes straight to standard error.
-        let files = TlsFiles {
-            ca: self.ca_file.clone(),
-            certificate: self.client_certificate.clone(),
-            key: self.client_key.clone(),
-        };
         let client = Client::new(server, token.as_deref(), &files)?.on_wait(|server| {
             let _ =
                 writeln!(anstream::stderr(), "no response yet from {server}; waiting (Ctrl-C stops that)");
@@ -85,9 +127,33 @@ impl Remote {
         Ok(client)
     }
 
+    /// Returns the context that the command uses. One that nobody named is read only where it can matter, so that a damaged
+    /// file does not stop a command with options of its own.
+    fn chosen_context(&self) -> Result<Option<Context>, Failure> {
+        let contexts = match (&self.context, ContextFile::of_user()) {
+            (_, Ok(file)) => file.read(),
+            (Some(_), Err(failure)) => Err(failure),
+            (None, Err(_)) => Ok(Contexts::default()),
+        };
+        match (contexts, &self.context, &self.server) {
+            (Err(_), None, Some(_)) => Ok(None),
+            (contexts, name, server) => context_for(&contexts?, name.as_deref(), server.as_deref()),
+        }
+    }
+
+    fn tls_files(&self, context: Option<&Context>) -> TlsFiles {
+        let stored = context.map(Context::tls_files).unwrap_or_default();
+        TlsFiles {
+            ca: self.ca_file.clone().or(stored.ca),
+            certificate: self.client_certificate.clone().or(stored.certificate),
+            key: self.client_key.clone().or(stored.key),
+        }
+    }
+
     fn token(
         &self,
         environment_token: Option<OsString>,
+        context: Option<&Context>,
         server: &Server,
         default_file: &Path,
     ) -> Result<Option<String>, Failure> {
@@ -100,11 +166,47 @@ impl Remote {
             })?;
             return Ok(Some(token.trim().to_owned()));
         }
+        if let Some(context) = context {
+            return Ok(Some(context.token.clone()));
+        }
         if server.is_loopback() && default_file.is_file() {
             return token_in(default_file).map(Some);
         }
         Ok(None)
     }
+}
+
+/// Returns the named context, or the current one where it is of the named server: a token never goes to another server
+/// than its own.
+fn context_for(
+    contexts: &Contexts,
+    name: Option<&str>,
+    server: Option<&str>,
+) -> Result<Option<Context>, Failure> {
+    let is_of = |context: &Context| match server {
+        None => Ok(true),
+        Some(server) => Ok::<_, Failure>(parse(server)? == parse(&context.server)?),
+    };
+    match name {
+        None => match contexts.current() {
+            Some(context) if is_of(context)? => Ok(Some(context.clone())),
+            _ => Ok(None),
+        },
+        Some(name) => {
+            let context = contexts.get(name)?;
+            match is_of(context)? {
+                true => Ok(Some(context.clone())),
+                false => Err(Failure::wrong_usage(
+                    format!("context `{name}` is of another server, {}", context.server),
+                    "leave out `--server` (and TOOLGATE_SERVER), or `--context` (and TOOLGATE_CONTEXT)",
+                )),
+            }
+        }
+    }
+}
+
+fn parse(server: &str) -> Result<Server, Failure> {
+    Server::parse(server).map_err(|error: ClientError| Failure::wrong_usage(error.to_string(), error.hint()))
 }
 
 fn token_in(file: &Path) -> Result<String, Failure> {
@@ -129,14 +231,8 @@ mod tests {
     }
 
     fn desk() -> Desk {
-        let remote = Remote {
-            server: DEFAULT_SERVER.into(),
-            ca_file: None,
-            client_certificate: None,
-            client_key: None,
-            token_file: None,
-            json: false,
-        };
+        // A named server keeps the contexts of the person who runs the tests out.
+        let remote = Remote { server: Some(DEFAULT_SERVER.into()), ..Remote::default() };
         Desk { folder: tempfile::tempdir().expect("a folder"), remote }
     }
 
@@ -150,7 +246,8 @@ mod tests {
         fn token(&self, environment: Option<&str>, server: &str) -> Option<String> {
             let server = Server::parse(server).expect("a server");
             let default_file = self.folder.path().join("operator.token");
-            self.remote.token(environment.map(OsString::from), &server, &default_file).expect("readable")
+            let environment = environment.map(OsString::from);
+            self.remote.token(environment, None, &server, &default_file).expect("readable")
         }
     }
 
@@ -179,7 +276,7 @@ mod tests {
         let mut desk = desk();
         desk.remote.token_file = Some("/no/such/file".into());
         let server = Server::parse(DEFAULT_SERVER).expect("a server");
-        let failure = desk.remote.token(None, &server, Path::new("")).expect_err("no file");
+        let failure = desk.remote.token(None, None, &server, Path::new("")).expect_err("no file");
         assert!(failure.to_string().contains("`/no/such/file`"), "{failure}");
     }
 
@@ -187,7 +284,7 @@ mod tests {
     fn a_token_that_would_travel_the_network_in_clear_is_warned_of() {
         let notes_for = |server: &str| {
             let (mut out, mut notes) = (Vec::new(), Vec::new());
-            let remote = Remote { server: server.into(), ..desk().remote };
+            let remote = Remote { server: Some(server.into()), ..desk().remote };
             remote
                 .connect(Some("tg_x".into()), &mut Printer::new(&mut out, &mut notes, false))
                 .expect("a client");
@@ -196,5 +293,52 @@ mod tests {
         assert!(notes_for("http://127.0.0.1:1").is_empty());
         assert!(notes_for("https://10.0.0.1:1").is_empty());
         assert!(!notes_for("http://10.0.0.1:1").is_empty());
+    }
+
+    fn contexts() -> Contexts {
+        let context = |server: &str, token: &str| Context {
+            server: server.into(),
+            token: token.into(),
+            files: ContextTls::default(),
+        };
+        let contexts = [
+            ("dev".to_owned(), context(DEFAULT_SERVER, "tg_dev")),
+            ("prod".to_owned(), context("https://tools.example.org", "tg_prod")),
+        ];
+        Contexts { current: Some("prod".into()), contexts: contexts.into() }
+    }
+
+    #[test]
+    fn a_token_of_a_context_goes_to_its_own_server_alone() {
+        let token = |name: Option<&str>, server: Option<&str>| {
+            context_for(&contexts(), name, server).map(|context| context.map(|context| context.token))
+        };
+        assert_eq!(token(None, None).expect("current").as_deref(), Some("tg_prod"));
+        assert_eq!(
+            token(None, Some("https://tools.example.org/")).expect("the same").as_deref(),
+            Some("tg_prod")
+        );
+        assert_eq!(token(None, Some("https://other.example.org")).expect("none"), None);
+        assert_eq!(token(Some("dev"), None).expect("named").as_deref(), Some("tg_dev"));
+        let failure = token(Some("dev"), Some("https://other.example.org")).expect_err("another server");
+        assert!(failure.hint().contains("TOOLGATE_SERVER"), "{}", failure.hint());
+        token(Some("test"), None).expect_err("no such context");
+    }
+
+    #[test]
+    fn options_and_environment_override_the_context_and_that_the_data_folder() {
+        let mut desk = desk();
+        let default_file = desk.file("operator.token", "tg_default");
+        let server = Server::parse(DEFAULT_SERVER).expect("a server");
+        let contexts = contexts();
+        let context = contexts.get("dev").expect("a context");
+        let token = |remote: &Remote, environment: Option<&str>| {
+            let environment = environment.map(OsString::from);
+            remote.token(environment, Some(context), &server, &default_file).expect("readable")
+        };
+        assert_eq!(token(&desk.remote, None).as_deref(), Some("tg_dev"));
+        assert_eq!(token(&desk.remote, Some("tg_env")).as_deref(), Some("tg_env"));
+        desk.remote.token_file = Some(desk.file("mine", "tg_file"));
+        assert_eq!(token(&desk.remote, Some("tg_env")).as_deref(), Some("tg_file"));
     }
 }

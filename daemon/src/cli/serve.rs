@@ -12,12 +12,12 @@ Examples:
   toolgate serve
   toolgate serve --data /var/lib/toolgate --listen 127.0.0.1:7300
   toolgate serve --config /etc/toolgate.toml
-";
+  toolgate serve --list-settings                     every setting of the file, with its default";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeOptions {
-    /// The settings file (TOML); `--help` lists the settings
+    /// The settings file (TOML); `--list-settings` lists the settings
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The data folder [default: toolgate-data]
@@ -29,6 +29,9 @@ pub struct ServeOptions {
     /// The database of documents, tokens and sessions [default: sqlite:DIR/state.db]
     #[arg(long, value_name = "URL")]
     store: Option<String>,
+    /// List the settings of the file with defaults and ranges, and do not start
+    #[arg(long)]
+    pub list_settings: bool,
 }
 
 impl ServeOptions {
