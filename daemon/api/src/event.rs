@@ -126,15 +126,19 @@ impl Event {
 pub enum StreamEvent {
     /// The event named by its member `event`.
     Event(Box<Event>),
-    /// The event `dropped`: the subscriber lagged behind.
+    /// The event `dropped`: the subscriber lagged behind, or came back too late.
     Dropped(EventsDropped),
 }
 
-/// The number of events that a subscriber missed.
+/// Events that a subscriber missed.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct EventsDropped {
-    /// Events of the organization.
+    /// Their number, of all sessions of the organization; 0 if it is not known.
     pub dropped: u64,
+    /// Whether the number is not known: the stream was to be resumed at an event that the daemon no longer knows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub unknown: bool,
 }
 
 /// An approval in an event.

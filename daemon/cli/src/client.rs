@@ -47,6 +47,13 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 /// Delay before the user at the terminal is told that the request still waits for its response.
 const NOTICE_DELAY: Duration = Duration::from_secs(10);
 
+/// Delay before the first attempt to resume a stream; doubled with each.
+pub(crate) const RETRY_MIN: Duration = Duration::from_millis(250);
+pub(crate) const RETRY_MAX: Duration = Duration::from_secs(10);
+
+/// Silence after which the connection of a stream counts as lost: the daemon sends something every 15 seconds.
+pub(crate) const SILENCE: Duration = Duration::from_secs(45);
+
 /// Size limit of a response body, far above the largest one, a page of the audit log with its arguments.
 const RESPONSE_BYTES: usize = 1 << 30;
 
@@ -283,6 +290,14 @@ impl RequestBuilder<'_> {
         let request = self.header(ACCEPT, events::CONTENT_TYPE);
         let client = request.client;
         in_time(client, async { EventStream::from_response(request.response().await?).await }).await
+    }
+
+    /// Resumes an event stream after the event with this id.
+    pub fn resuming(self, last_id: Option<&str>) -> Self {
+        match last_id {
+            Some(id) => self.header(HeaderName::from_static("last-event-id"), id),
+            None => self,
+        }
     }
 
     /// Sends the request and returns the lines of its response.

@@ -1,12 +1,18 @@
 //! `toolgate events`: prints the events of calls, one per line, until Ctrl-C or the end of the stream.
+//!
+//! A stream that breaks, or whose daemon restarts, is resumed after the last event. It is over when the daemon refuses
+//! that: the session or the token has ended.
+
+use std::time::Duration;
 
 use clap::Args;
+use tokio::time::{sleep, timeout};
 use toolgate_api::event::{Event, EventProgress, EventsDropped, StreamEvent};
 
 use super::failure::Failure;
 use super::print::{Printer, time_text};
 use super::remote::Remote;
-use crate::client::{Client, ClientError, SseEvent, escape};
+use crate::client::{Client, ClientError, EventStream, RETRY_MAX, RETRY_MIN, SILENCE, SseEvent, escape};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,14 +42,54 @@ pub async fn run(
     follow(client, printer, &path).await
 }
 
-/// Prints the events of a stream until it ends.
+/// Prints the events of a stream until it is over, and resumes it where its connection is lost.
 pub async fn follow(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result<(), Failure> {
     let mut events = client.get(path).follow().await?;
     printer.note("listening; end with Ctrl-C")?;
-    while let Some(event) = events.next().await? {
-        print(printer, &event)?;
+    let mut last_id = None;
+    loop {
+        let ended = print_all(&mut events, printer).await?;
+        last_id = events.last_id().map(str::to_owned).or(last_id);
+        // A daemon that sends no positions cannot resume.
+        if last_id.is_none() {
+            ended?;
+            break;
+        }
+        match reconnect(client, path, last_id.as_deref()).await {
+            Ok(resumed) => events = resumed,
+            Err(ClientError::Refused(_)) => break,
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(printer.note("the stream has ended: the session, the token or the daemon")?)
+}
+
+/// Prints events until the connection ends. Returns how it ended.
+async fn print_all(
+    events: &mut EventStream,
+    printer: &mut Printer<'_>,
+) -> Result<Result<(), ClientError>, Failure> {
+    loop {
+        match timeout(SILENCE, events.next()).await {
+            Ok(Ok(Some(event))) => print(printer, &event)?,
+            Ok(Ok(None)) => return Ok(Ok(())),
+            Ok(Err(error @ ClientError::Lost { .. })) => return Ok(Err(error)),
+            Ok(Err(error)) => return Err(error.into()),
+            Err(_) => return Ok(Err(ClientError::Lost { reason: "the daemon is silent".into() })),
+        }
+    }
+}
+
+/// Connects again, with growing pauses while the daemon is away.
+async fn reconnect(client: &Client, path: &str, last_id: Option<&str>) -> Result<EventStream, ClientError> {
+    let mut delay = Duration::ZERO;
+    loop {
+        sleep(delay).await;
+        match client.get(path).resuming(last_id).follow().await {
+            Err(error) if error.is_temporary() => delay = (delay * 2).clamp(RETRY_MIN, RETRY_MAX),
+            connected => return connected,
+        }
+    }
 }
 
 fn print(printer: &mut Printer<'_>, event: &SseEvent) -> Result<(), Failure> {
@@ -52,7 +98,10 @@ fn print(printer: &mut Printer<'_>, event: &SseEvent) -> Result<(), Failure> {
     }
     match serde_json::from_str(&event.data) {
         Ok(StreamEvent::Event(event)) => Ok(printer.line(&line(&event))?),
-        Ok(StreamEvent::Dropped(EventsDropped { dropped })) => {
+        Ok(StreamEvent::Dropped(EventsDropped { unknown: true, .. })) => Ok(printer.warning(
+            "events are missing: the daemon no longer has those after the last one, see `audit search`",
+        )?),
+        Ok(StreamEvent::Dropped(EventsDropped { dropped, .. })) => {
             Ok(printer.warning(&format!("{dropped} events are missing: they were not read in time"))?)
         }
         Err(_) => Err(ClientError::unexpected_response(200, event.data.as_bytes()).into()),
@@ -91,6 +140,7 @@ mod tests {
     use super::super::testing::{Run, run_with};
     use super::*;
     use crate::client::testing::Canned;
+    use toolgate_api::error::{CallError, ErrorType};
 
     async fn run_follow(json: bool, body: &str) -> Run {
         let stream =
@@ -118,6 +168,29 @@ mod tests {
             ]
         );
         assert!(run.notes.contains("warning: 7 events are missing"), "{}", run.notes);
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_ends_is_resumed_after_its_last_position_until_that_is_refused() {
+        let stream = |body: &str| Canned {
+            content_type: "text/event-stream",
+            body: body.to_owned(),
+            ..Canned::empty(200)
+        };
+        let answers = vec![
+            stream("id: e_1-0\n: listening\n\nid: e_1-4\nevent: dropped\ndata: {\"dropped\":7}\n\n"),
+            stream("id: e_2-0\nevent: dropped\ndata: {\"dropped\":0,\"unknown\":true}\n\n"),
+            Canned::refusal(CallError::new(ErrorType::Expired, "the session has ended", "h")),
+        ];
+        let path = "/v1/sessions/s_1/events";
+        let run = run_with(answers, false, async |client, printer| follow(client, printer, path).await).await;
+        run.result.expect("followed to its end");
+        let resumed: Vec<_> = run.asked.iter().map(|asked| asked.header("last-event-id")).collect();
+        assert_eq!(resumed, [None, Some("e_1-4"), Some("e_2-0")]);
+        for part in ["7 events are missing", "no longer has those after the last one", "the stream has ended"]
+        {
+            assert!(run.notes.contains(part), "{part}: {}", run.notes);
+        }
     }
 
     #[tokio::test]

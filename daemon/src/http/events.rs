@@ -3,6 +3,10 @@
 //! A stream ends when its token ends or the daemon stops, and a stream of a session or a call when the session ends;
 //! the last events of running calls come first. A subscriber that lags behind gets an event `dropped` with the number of
 //! missed events, and continues from there.
+//!
+//! Each event of a session, of an organization or of everything has an `id`; a client that sends the last one in
+//! `Last-Event-ID` gets the events after it, as far as the ring still has them, and else an event `dropped`. The stream of
+//! a call cannot be resumed: the state of the call says how it ended.
 
 use std::collections::HashSet;
 use std::pin::pin;
@@ -11,7 +15,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use tokio::time::error::Elapsed;
@@ -26,7 +30,7 @@ use super::documents::own_organization;
 use super::error_responses::{NoOrganization, NoSession, SessionEnded, TooManyStreams};
 use super::extract::{Authenticated, Path};
 use super::find_tool::Searches;
-use super::path_params::{OrgPath, SessionPath};
+use super::path_params::{LastEventId, OrgPath, SessionPath};
 use super::problem::Problem;
 use super::state::App;
 use crate::clock::now_ms;
@@ -35,53 +39,61 @@ use crate::events::{Received, Scope, Subscriber};
 use crate::identity::Caller;
 use crate::sessions::{CallState, Session};
 
+const LAST_EVENT_ID: &str = "last-event-id";
+
 /// Interval of keep-alive comments, so that proxies do not close a quiet stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Stream all events.
 ///
-/// Streams the events of every organization from now on.
+/// Streams the events of every organization, from now on or after the one in `Last-Event-ID`.
 #[utoipa::path(
-    get, path = "/v1/events", tag = "events", operation_id = "follow_events",
+    get, path = "/v1/events", tag = "events", operation_id = "follow_events", params(LastEventId),
     responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream")))),
 )]
-pub async fn all(State(app): State<App>, Authenticated(caller): Authenticated) -> Result<Response, Problem> {
-    follow(&app, Scope::All, Filter::Everything, &caller)
+pub async fn all(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    follow(&app, Scope::All, Filter::Everything, &caller, &headers)
 }
 
 /// Stream the events of an organization.
 ///
-/// Streams every event of the calls of its agents from now on.
+/// Streams every event of the calls of its agents, from now on or after the one in `Last-Event-ID`.
 #[utoipa::path(
     get, path = "/v1/orgs/{org}/events", tag = "events", operation_id = "follow_organization_events",
-    params(OrgPath),
+    params(OrgPath, LastEventId),
     responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream"))), NoOrganization, TooManyStreams),
 )]
 pub async fn of_organization(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(organization): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let organization = own_organization(&app, &caller, &organization)?;
-    follow(&app, Scope::Organization(organization), Filter::Everything, &caller)
+    follow(&app, Scope::Organization(organization), Filter::Everything, &caller, &headers)
 }
 
 /// Stream the events of a session.
 ///
-/// Streams every event of its calls from now on. The stream ends with the session.
+/// Streams every event of its calls, from now on or after the one in `Last-Event-ID`. The stream ends with the session.
 #[utoipa::path(
     get, path = "/v1/sessions/{id}/events", tag = "events", operation_id = "follow_session_events",
-    params(SessionPath),
+    params(SessionPath, LastEventId),
     responses((status = 200, description = "Server-sent events.", content((StreamEvent = "text/event-stream"))), NoSession, SessionEnded, TooManyStreams),
 )]
 pub async fn of_session(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(id): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let scope = Scope::Organization(session.setup.organization.clone());
-    follow(&app, scope, Filter::Session(session), &caller)
+    follow(&app, scope, Filter::Session(session), &caller, &headers)
 }
 
 /// Streams the events of these calls as they happen, and then the response as the event `answer`. The calls are
@@ -252,9 +264,9 @@ impl Filter {
         let event = match received {
             Received::Event(event) => event,
             Received::Missed(missed) => {
-                let body = serde_json::to_string(&EventsDropped { dropped: missed }).unwrap_or_default();
-                return Some(format!("event: dropped\ndata: {body}\n\n"));
+                return Some(dropped_text(EventsDropped { dropped: missed, unknown: false }));
             }
+            Received::Gap => return Some(dropped_text(EventsDropped { dropped: 0, unknown: true })),
         };
         let passes = match self {
             Self::Everything => true,
@@ -269,9 +281,27 @@ impl Filter {
     }
 }
 
-/// Streams events from now on, until the token ends or the last event was sent.
-fn follow(app: &App, scope: Scope, filter: Filter, caller: &Caller) -> Result<Response, Problem> {
-    let (subscriber, pending) = (subscribe(app, scope)?, app.dispatcher().parts().events.pending().clone());
+fn dropped_text(dropped: EventsDropped) -> String {
+    let body = serde_json::to_string(&dropped).unwrap_or_default();
+    format!("event: dropped\ndata: {body}\n\n")
+}
+
+/// Streams events until the token ends or the last event was sent: from now on, or after the last one that the client
+/// received.
+fn follow(
+    app: &App,
+    scope: Scope,
+    filter: Filter,
+    caller: &Caller,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let events = &app.dispatcher().parts().events;
+    let last = headers.get(LAST_EVENT_ID).map(|id| id.to_str().unwrap_or_default());
+    // An empty id is that of a client that received no event (WHATWG HTML, section 9.2.4).
+    let subscriber = events.resume(scope, last.filter(|id| !id.is_empty())).ok_or_else(too_many_streams)?;
+    let pending = events.pending().clone();
+    // Sent at once, so that the client knows that the subscription has started, and may resume before the first event.
+    let opened = with_position(&subscriber, ": listening\n\n");
     let events = stream::unfold((subscriber, filter), move |(mut subscriber, filter)| {
         let pending = pending.clone();
         async move {
@@ -285,26 +315,33 @@ fn follow(app: &App, scope: Scope, filter: Filter, caller: &Caller) -> Result<Re
                     },
                 };
                 if let Some(text) = text {
+                    let text = with_position(&subscriber, &text);
                     return Some((Ok::<_, std::convert::Infallible>(text), (subscriber, filter)));
                 }
             }
         }
     });
-    // Sends a comment at once, so that the client knows that the subscription has started.
-    let opened = stream::once(async { Ok(": listening\n\n".to_owned()) });
+    let opened = stream::once(async { Ok(opened) });
     Ok(stream_of(Body::from_stream(opened.chain(events.take_until(caller.wait_for_end())))))
 }
 
+/// Adds the position. A keep-alive comment has one too: the events before it may all have been of other sessions, and
+/// without it a quiet client would resume far behind.
+fn with_position(subscriber: &Subscriber, text: &str) -> String {
+    format!("id: {}\n{text}", subscriber.position())
+}
+
 fn subscribe(app: &App, scope: Scope) -> Result<Subscriber, Problem> {
-    let too_many = || {
-        CallError::new(
-            ErrorType::QuotaExceeded,
-            "the organization follows as many streams of events as it may",
-            "close one; a stream of the organization tells of all its sessions",
-        )
-        .with_retry_after_ms(1_000)
-    };
-    Ok(app.dispatcher().parts().events.subscribe(scope).ok_or_else(too_many)?)
+    Ok(app.dispatcher().parts().events.subscribe(scope).ok_or_else(too_many_streams)?)
+}
+
+fn too_many_streams() -> CallError {
+    CallError::new(
+        ErrorType::QuotaExceeded,
+        "the organization follows as many streams of events as it may",
+        "close one; a stream of the organization tells of all its sessions",
+    )
+    .with_retry_after_ms(1_000)
 }
 
 fn stream_of(body: Body) -> Response {

@@ -182,6 +182,17 @@ pub(super) struct FilePath {
     path: String,
 }
 
+/// Header of an event stream.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(super) struct LastEventId {
+    /// The `id` of the last event that was received. The stream begins with the events after it, as far as the daemon
+    /// still has them: 1,024 of an organization, for five minutes after its last stream ended. Otherwise an event
+    /// `dropped` comes first.
+    #[param(rename = "Last-Event-ID", value_type = String, required = false)]
+    last_event_id: Option<String>,
+}
+
 /// Precondition header of a file write.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]

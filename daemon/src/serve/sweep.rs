@@ -54,6 +54,7 @@ impl Sweeper {
                 return;
             }
             self.admin.record_refused_openings(Some(Instant::now())).await;
+            self.dispatcher.parts().events.remove_unused(Instant::now());
             let now_ms = now_ms();
             if let Err(error) =
                 self.store.forget_sessions(now_ms.saturating_sub(ENDED_SESSIONS_KEPT_MS)).await

@@ -4,24 +4,17 @@
 //! it ends when the daemon refuses the token.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use serde::Deserialize;
 use toolgate_api::audit::{AdminRecord, CallIntent, CallOutcome, EffectRecord, Kind, Row, Status};
 use toolgate_api::audit_export::{ExportKind, ExportLine, ExportRecord};
 
-use super::super::client::{Client, ClientError};
+use super::super::client::{Client, ClientError, RETRY_MAX, RETRY_MIN, SILENCE};
 use super::super::document::query;
 use super::super::failure::Failure;
 use super::super::print::{Printer, word};
 use super::{Filters, When, now_ms, row};
 
-/// Delay before the first attempt to connect again; doubled with each.
-const RETRY_MIN: Duration = Duration::from_millis(250);
-const RETRY_MAX: Duration = Duration::from_secs(10);
-
-/// Silence after which a connection counts as lost: the daemon sends an empty line every 15 seconds.
-const SILENCE: Duration = Duration::from_secs(45);
 
 pub async fn follow(filters: &Filters, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let mut followed = Followed { filters, after: filters.since.map(|_| 0), open: HashMap::new() };
@@ -42,21 +35,12 @@ pub async fn follow(filters: &Filters, client: &Client, printer: &mut Printer<'_
                 }
             }
             // The first attempt tells at once that there is no daemon.
-            Err(error) if retry.is_some() && is_temporary(&error) => {}
+            Err(error) if retry.is_some() && error.is_temporary() => {}
             Err(error) => return Err(error.into()),
         }
         let delay = retry.unwrap_or(RETRY_MIN);
         tokio::time::sleep(delay).await;
         retry = Some((delay * 2).min(RETRY_MAX));
-    }
-}
-
-/// Whether the daemon may answer later: it is away, or it is starting or stopping.
-fn is_temporary(error: &ClientError) -> bool {
-    match error {
-        ClientError::Unreachable { .. } | ClientError::Lost { .. } => true,
-        ClientError::Refused(problem) => problem.status >= 500,
-        _ => false,
     }
 }
 

@@ -150,6 +150,15 @@ impl ClientError {
         }
     }
 
+    /// Whether the daemon may answer later: it is away, or it is starting or stopping.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Lost { .. } => true,
+            Self::Refused(problem) => problem.status >= 500,
+            _ => false,
+        }
+    }
+
     /// Converts the error of a request whose body has `bytes`.
     pub(super) fn from_request(server: &Server, bytes: usize, error: &legacy::Error) -> Self {
         let server = || server.clone();

@@ -1,8 +1,8 @@
-//! Parser for a stream of server-sent events (WHATWG HTML, section 9.2) as the daemon writes them: a name and one
-//! line of data.
+//! Parser for a stream of server-sent events (WHATWG HTML, section 9.2) as the daemon writes them: a position, a name and
+//! one line of data.
 //!
-//! Keep-alive comments are skipped. A broken stream cannot be resumed: the daemon buffers no events, and missed ones
-//! are in the audit log.
+//! Keep-alive comments are skipped, but the positions before them count. A broken stream is resumed with a request that
+//! has the last position in `Last-Event-ID`.
 
 use hyper::Response;
 use hyper::body::Incoming;
@@ -18,6 +18,7 @@ pub(super) const CONTENT_TYPE: &str = "text/event-stream";
 #[derive(Debug)]
 pub struct EventStream {
     lines: LineStream,
+    last_id: Option<String>,
 }
 
 /// One server-sent event.
@@ -34,7 +35,7 @@ impl EventStream {
     pub(crate) async fn from_response(response: Response<Incoming>) -> Result<Self, ClientError> {
         let kind = response.headers().get(CONTENT_TYPE_HEADER).and_then(|kind| kind.to_str().ok());
         if response.status().is_success() && kind.is_some_and(|kind| kind.starts_with(CONTENT_TYPE)) {
-            return Ok(Self { lines: LineStream::new(response.into_body()) });
+            return Ok(Self { lines: LineStream::new(response.into_body()), last_id: None });
         }
         let response = read::<Box<RawValue>>(response).await?;
         Err(ClientError::unexpected_response(response.status, response.body.get().as_bytes()))
@@ -46,6 +47,7 @@ impl EventStream {
         while let Some(line) = self.lines.next().await? {
             match line.split_once(':').unwrap_or((&line, "")) {
                 ("event", name) => event.event = value(name).to_owned(),
+                ("id", id) => self.last_id = Some(value(id).to_owned()),
                 ("data", data) if event.data.is_empty() => event.data = value(data).to_owned(),
                 ("data", data) => event.data += &format!("\n{}", value(data)),
                 // An empty line ends an event; an event without data is discarded.
@@ -55,6 +57,11 @@ impl EventStream {
             }
         }
         Ok(None)
+    }
+
+    /// The position to resume at; `None` for a stream without positions.
+    pub fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
     }
 }
 
