@@ -10,6 +10,7 @@
 mod session;
 mod guard;
 mod form;
+mod upload;
 mod permits;
 mod page;
 mod text;
@@ -27,6 +28,9 @@ mod schema_form;
 mod catalogue;
 mod try_out;
 mod plugins;
+mod plugin_uploads;
+mod hints;
+mod owned_plugins;
 mod organizations;
 mod policies;
 mod tokens;
@@ -119,6 +123,17 @@ fn add_pages(router: Router<App>) -> Router<App> {
         .route("/console/plugins/{namespace}/rollback", post(plugins::rollback))
         .route("/console/plugins/{namespace}/disable", post(plugins::disable))
         .route("/console/plugins/{namespace}/enable", post(plugins::enable))
+        .route("/console/plugins/{namespace}/remove", post(plugins::remove))
+        .route("/console/plugins/{namespace}/hints", post(hints::confirm))
+        .route("/console/compiling/fragment", get(plugins::compiling_fragment))
+        .route("/console/upload/plugin", get(plugin_uploads::platform).post(plugin_uploads::load))
+        .route(
+            "/console/upload/plugin/{org}",
+            get(plugin_uploads::organization).post(plugin_uploads::load_owned),
+        )
+        .route("/console/organizations/{org}/plugins/{namespace}", get(owned_plugins::page))
+        .route("/console/organizations/{org}/plugins/{namespace}/approve", post(owned_plugins::approve))
+        .route("/console/organizations/{org}/plugins/{namespace}/remove", post(owned_plugins::remove))
         .route("/console/organizations", get(organizations::index))
         .route("/console/organizations/{org}", get(organizations::page))
         .route("/console/organizations/{org}/agents/{agent}", get(organizations::agent))

@@ -270,7 +270,7 @@ pub(super) fn parse_namespace(namespace: &str) -> Result<Namespace, Problem> {
     })
 }
 
-fn canary_share(percent: Option<u8>) -> Result<Option<CanaryShare>, Problem> {
+pub(super) fn canary_share(percent: Option<u8>) -> Result<Option<CanaryShare>, Problem> {
     let Some(percent) = percent else { return Ok(None) };
     CanaryShare::from_percent(percent).map(Some).ok_or_else(|| {
         let message = format!("`canary` is {percent}, and the share of a canary is 1 to 50 percent");

@@ -26,7 +26,7 @@ const PATH_BYTES: usize = 1_024;
 pub(super) const OPEN_FORM_BYTES: u64 = 16 * 1_024;
 
 /// Most fields of a form.
-const FIELDS: usize = 256;
+pub(super) const FIELDS: usize = 256;
 
 /// The fields of a form, as they were sent.
 #[derive(Clone, Default)]
@@ -41,6 +41,11 @@ impl FormFields {
     pub(super) fn of(fields: &[(&str, &str)]) -> Self {
         let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Self { fields: Arc::new(fields.collect()), _share: None }
+    }
+
+    /// The fields of a form before its file. They are few and short.
+    pub(super) fn of_upload(fields: Vec<(String, String)>) -> Self {
+        Self { fields: Arc::new(fields), _share: None }
     }
 
     /// A field; empty if it was not sent.
@@ -126,7 +131,7 @@ fn parse(body: &[u8]) -> Result<Vec<(String, String)>, Problem> {
 }
 
 /// Browsers send the lines of a text area with CR LF.
-fn with_line_feeds(value: &str) -> String {
+pub(super) fn with_line_feeds(value: &str) -> String {
     value.replace("\r\n", "\n")
 }
 

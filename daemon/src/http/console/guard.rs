@@ -10,10 +10,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use toolgate_api::error::ErrorType;
+use toolgate_api::name::Name;
 
 use super::form::{self, FormFields, SeeOther};
 use super::session::LiveSession;
-use super::{AUDIT_SOURCE, Console, once, policies};
+use super::{AUDIT_SOURCE, Console, once, policies, upload};
 use crate::admin::Actor;
 use crate::clock::now_ms;
 use crate::http::header::header;
@@ -107,8 +108,11 @@ pub(super) async fn require_viewer(
     };
     let mut response = match admit(&console, &viewer, request).await {
         Err(problem) => problem.into_response(),
-        Ok(request) if changes_nothing(&request) => next.run(request).await,
-        Ok(request) => complete(&console, &viewer, next, request).await,
+        Ok(request) if ends_with_browser(&request) => next.run(request).await,
+        Ok(request) => {
+            let completed = complete_change(&console, viewer.caller.organization.as_ref(), next.run(request));
+            completed.await.unwrap_or_else(IntoResponse::into_response)
+        }
     };
     response.extensions_mut().insert(viewer);
     response
@@ -144,6 +148,11 @@ async fn admit(console: &Console, viewer: &Viewer, mut request: Request) -> Resu
             expect_csrf(viewer, fields.text(CSRF_FIELD))?;
             request = Request::from_parts(parts, axum::body::Body::empty());
             request.extensions_mut().insert(fields);
+        } else if upload::is_upload(&request) {
+            let (parts, fields, file) = upload::open(&console.app, request).await?;
+            expect_csrf(viewer, fields.text(CSRF_FIELD))?;
+            request = Request::from_parts(parts, file);
+            request.extensions_mut().insert(fields);
         } else {
             expect_csrf(viewer, header(request.headers(), &CSRF_HEADER)?.unwrap_or_default())?;
             request.extensions_mut().insert(FormFields::default());
@@ -154,23 +163,29 @@ async fn admit(console: &Console, viewer: &Viewer, mut request: Request) -> Resu
     Ok(request)
 }
 
-/// Whether the request ends with its browser: a page, a try, which runs as long as its tool, or a preview.
-fn changes_nothing(request: &Request) -> bool {
+/// Whether the request ends with its browser: a page, a try, which runs as long as its tool, a preview, or an upload, whose
+/// handler completes the change when the file is there.
+fn ends_with_browser(request: &Request) -> bool {
     let path = request.uri().path();
     let fields = request.extensions().get::<FormFields>();
     request.method().is_safe()
         || path.starts_with("/console/try/")
         || path.starts_with("/console/policies/") && fields.is_some_and(policies::is_preview)
+        || upload::is_upload(request)
 }
 
 /// Runs a change to its end, even if the browser disconnects.
-async fn complete(console: &Console, viewer: &Viewer, next: Next, request: Request) -> Response {
-    let permit = console.changes.acquire(viewer.caller.organization.as_ref()).await;
-    let completed = console.app.run_to_completion(async move {
+pub(super) async fn complete_change<T: Send + 'static>(
+    console: &Console,
+    organization: Option<&Name>,
+    change: impl Future<Output = T> + Send + 'static,
+) -> Result<T, Problem> {
+    let permit = console.changes.acquire(organization).await;
+    let change = async move {
         let _permit = permit;
-        next.run(request).await
-    });
-    completed.await.unwrap_or_else(IntoResponse::into_response)
+        change.await
+    };
+    console.app.run_to_completion(change).await
 }
 
 fn expect_csrf(viewer: &Viewer, sent: &str) -> Result<(), Problem> {
@@ -222,15 +237,17 @@ mod tests {
     #[test]
     fn tries_and_previews_hold_no_permit_but_changes_do() {
         let ends = |method: &str, path: &str, act: &str| {
-            let request =
-                Request::builder().method(method).uri(path).extension(FormFields::of(&[("act", act)]));
-            changes_nothing(&request.body(axum::body::Body::empty()).expect("a request"))
+            let request = Request::builder().method(method).uri(path).header(CONTENT_TYPE, act);
+            let request = request.extension(FormFields::of(&[("act", act)]));
+            ends_with_browser(&request.body(axum::body::Body::empty()).expect("a request"))
         };
         assert!(ends("GET", "/console/tokens", ""));
         assert!(ends("POST", "/console/try/acme/pay/send", ""));
         assert!(ends("POST", "/console/policies/platform", "preview"));
         assert!(!ends("POST", "/console/policies/platform", "put"));
         assert!(!ends("POST", "/console/tokens", ""));
+        let form = "multipart/form-data; boundary=x";
+        assert!(ends("POST", "/console/upload/plugin", form) && !ends("POST", "/console/tokens", form));
     }
 
     #[test]

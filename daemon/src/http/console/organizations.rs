@@ -18,6 +18,7 @@ use super::elements::{
 };
 use super::guard::Viewer;
 use super::page::Page;
+use super::plugin_uploads::Holder;
 use super::plugins::state_badge;
 use crate::documents::{DocumentKey, RuleKey};
 use crate::http::documents::{name, own_organization, stored_warnings};
@@ -192,7 +193,7 @@ fn plugins_table(organization: &Name, plugins: &List<PluginView>) -> Markup {
     let rows = html! {
         @for plugin in &plugins.items {
             tr {
-                th scope="row" { (short(&plugin.namespace)) }
+                th scope="row" { a href=(Holder::Organization(organization.clone()).page_of(&plugin.namespace)) { (short(&plugin.namespace)) } }
                 td { (short(&plugin.version)) }
                 td { (digest(&plugin.digest)) }
                 td { (state_badge(plugin.state)) @if let Some(reason) = &plugin.reason { " " (short(reason)) } }
@@ -202,15 +203,12 @@ fn plugins_table(organization: &Name, plugins: &List<PluginView>) -> Markup {
     };
     html! {
         @if plugins.items.is_empty() {
-            (empty(
-                "The organization has loaded no plugins of its own.",
-                "Where the platform's policy allows it:",
-                Some(&format!("toolgate plugin load FILE.wasm --organization {organization}")),
-            ))
+            (empty("The organization has loaded no plugins of its own.", "The platform's policy says whether it may.", None))
         } @else {
             (table("Own plugins", &["Plugin", "Version", "Digest", "State", "Tools"], &rows))
             (cut(plugins.next_cursor.is_some(), &format!("toolgate plugin list --organization {organization}")))
         }
+        p { a.button href=(format!("/console/upload/plugin/{organization}")) { "Load a plugin" } }
     }
 }
 

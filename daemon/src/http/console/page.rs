@@ -10,6 +10,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, html};
+use toolgate_api::error::CallError;
 use toolgate_api::problem::Problem as ProblemBody;
 
 use super::Console;
@@ -67,6 +68,12 @@ impl Page {
     /// The page with another status.
     pub(super) fn with_status(self, status: StatusCode) -> Self {
         Self { status, ..self }
+    }
+
+    /// The page with the status of the error that it shows.
+    pub(super) fn with_status_of(self, error: &CallError) -> Self {
+        let status = StatusCode::from_u16(error.http_status());
+        self.with_status(status.unwrap_or(StatusCode::UNPROCESSABLE_ENTITY))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Plugins of the platform: versions, signatures, differences that wait for consent; approve, roll back, disable, enable.
+//! Plugins of the platform: versions, signatures, differences that wait for consent; approve, roll back, disable, enable, remove.
 
 use std::sync::Arc;
 
@@ -7,18 +7,19 @@ use axum::http::Uri;
 use maud::{Markup, html};
 use toolgate_api::name::Namespace;
 use toolgate_api::plugin::{
-    CanaryView, PluginApproval, PluginLoaded, PluginSource, PluginState, PluginView, SignerView, ToolView,
-    VersionDifference, VersionView,
+    CanaryView, HintsState, PluginApproval, PluginLoaded, PluginSource, PluginState, PluginView, SignerView,
+    ToolView, VersionDifference, VersionView,
 };
 
 use super::elements::{
-    Filters, LIST_BYTES, ROWS, badge, block, digest, empty, facts, next_page, number, percent_encode, short,
-    table, time_or,
+    Filters, LIST_BYTES, ROWS, badge, block, digest, facts, next_page, number, short, table, time_or,
 };
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
 use super::organizations::warnings_list;
 use super::page::Page;
+use super::plugin_uploads::{self, Holder};
+use super::{Console, hints};
 use crate::http::extract::{Authenticated, Path, Query};
 use crate::http::paging;
 use crate::http::plugins::{self as api, parse_namespace};
@@ -35,7 +36,9 @@ pub(super) async fn list(
 ) -> Result<Page, Problem> {
     viewer.caller.may(Access::Operate)?;
     let page = paging::Page { limit: Some(ROWS), ..page };
-    let found = api::list(State(app), Authenticated(Arc::clone(&viewer.caller)), Query(page)).await?.0;
+    let caller = Authenticated(Arc::clone(&viewer.caller));
+    let found = api::list(State(app.clone()), caller, Query(page)).await?.0;
+    let has_only_built_in = found.items.iter().all(|plugin| plugin.built_in);
     let rows = html! {
         @for plugin in &found.items {
             tr {
@@ -52,19 +55,54 @@ pub(super) async fn list(
         }
     };
     let main = html! {
-        @if found.items.is_empty() { (none()) }
-        @else { (table("Plugins", &["Plugin", "Version", "Digest", "State", "Signed by", "Tools"], &rows)) }
+        @if has_only_built_in {
+            div.empty { p { "Only plugins that are part of the daemon are loaded. " a href="#load" { "Load one of your own" } ", or write one with " code { "toolgate new" } "." } }
+        }
+        @if !found.items.is_empty() { (table("Plugins", &["Plugin", "Version", "Digest", "State", "Signed by", "Tools"], &rows)) }
         (next_page(&uri, found.next_cursor.as_deref()))
+        section aria-labelledby="compiling" {
+            h2 id="compiling" { "What compiles now" }
+            div data-refresh="/console/compiling/fragment" { (compiling(&app).await) }
+        }
+        section aria-labelledby="load" {
+            h2 id="load" { "Load a plugin" }
+            (plugin_uploads::form(&app, &viewer, &Holder::Platform, &FormFields::default()))
+        }
     };
     Ok(Page::new("Plugins", main))
 }
 
-fn none() -> Markup {
-    empty("No plugin is loaded.", "Load one:", Some("toolgate plugin load FILE.wasm"))
+/// The plugins that compile, for the script.
+pub(super) async fn compiling_fragment(
+    State(app): State<App>,
+    viewer: Viewer,
+    console: Console,
+) -> Result<Page, Problem> {
+    viewer.caller.may(Access::Operate)?;
+    let rendering = async { Ok(compiling(&app).await) };
+    Ok(Page::fragment(console.rendered.get("compiling".to_owned(), rendering).await?))
+}
+
+async fn compiling(app: &App) -> Markup {
+    let plugins = app.parts().plugins.list().await;
+    let is_compiling = |plugin: &&PluginView| {
+        let states = plugin.versions.iter().map(|version| version.state);
+        states.chain([plugin.state]).any(|state| state == PluginState::Compiling)
+    };
+    let names: Vec<&str> = plugins
+        .iter()
+        .filter(is_compiling)
+        .map(|plugin| plugin.namespace.as_str())
+        .take(ROWS as usize)
+        .collect();
+    html! {
+        @if names.is_empty() { p { "No plugin compiles now." } }
+        @else { ul { @for name in names { li { a href=(address(name)) { (short(name)) } } } } }
+    }
 }
 
 fn address(namespace: &str) -> String {
-    format!("/console/plugins/{}", percent_encode(namespace))
+    Holder::Platform.page_of(namespace)
 }
 
 /// The state of a version in a word.
@@ -103,19 +141,30 @@ pub(super) async fn page(
 ) -> Result<Page, Problem> {
     viewer.caller.may(Access::Operate)?;
     let caller = Authenticated(Arc::clone(&viewer.caller));
-    let PluginLoaded { plugin, warnings } = api::get(State(app), caller, Path(namespace)).await?.0;
-    let main = html! {
-        (about(&plugin))
-        @if let Some(version) = waiting(&plugin) { (consent(&viewer, &plugin, version)) }
-        @if !warnings.is_empty() { h2 { "Warnings" } (warnings_list(&warnings)) }
-        section aria-labelledby="versions" { h2 id="versions" { "Versions" } (versions(&plugin)) (changes(&viewer, &plugin)) }
+    let loaded = api::get(State(app), caller, Path(namespace)).await?.0;
+    Ok(Page::new(loaded.plugin.namespace.clone(), show(&viewer, &Holder::Platform, &loaded)))
+}
+
+/// A plugin with the changes that its holder can make.
+pub(super) fn show(viewer: &Viewer, holder: &Holder, loaded: &PluginLoaded) -> Markup {
+    let PluginLoaded { plugin, warnings } = loaded;
+    html! {
+        (about(plugin))
+        @if let Some(version) = waiting(plugin) { (consent(viewer, holder, plugin, version)) }
+        @if !warnings.is_empty() { h2 { "Warnings" } (warnings_list(warnings)) }
+        (hints::unconfirmed(viewer, holder, plugin))
+        section aria-labelledby="versions" {
+            h2 id="versions" { "Versions" }
+            (versions(plugin))
+            @if !plugin.built_in { p { a.button href=(holder.address_for(&plugin.namespace)) { "Load another version" } } }
+            (changes(viewer, holder, plugin))
+        }
         section aria-labelledby="capabilities" {
             h2 id="capabilities" { "Capabilities that it requests" }
             (block(&serde_json::to_string_pretty(&plugin.capabilities).unwrap_or_default(), LIST_BYTES))
         }
         section aria-labelledby="tools" { h2 id="tools" { "Tools" } (tools(&plugin.tools)) }
-    };
-    Ok(Page::new(plugin.namespace.clone(), main))
+    }
 }
 
 fn about(plugin: &PluginView) -> Markup {
@@ -134,18 +183,21 @@ fn about(plugin: &PluginView) -> Markup {
     facts(&pairs)
 }
 
-fn consent(viewer: &Viewer, plugin: &PluginView, version: &VersionView) -> Markup {
+fn consent(viewer: &Viewer, holder: &Holder, plugin: &PluginView, version: &VersionView) -> Markup {
     html! {
         section aria-labelledby="consent" {
             h2 id="consent" { "Version " (short(&version.version)) " waits for consent" }
             (facts(&[("Digest", digest(&version.digest)), ("Signed by", signer(version.signed_by.as_ref(), false))]))
             (differences(&version.diff))
-            form method="post" action=(format!("{}/approve", address(&plugin.namespace))) {
+            p.quiet { "Approving it confirms the hints of its tools, too." }
+            form method="post" action=(format!("{}/approve", holder.page_of(&plugin.namespace))) {
                 (viewer.csrf_field())
                 input type="hidden" name="digest" value=(version.digest);
-                label.choice {
-                    input type="checkbox" name="keep_grant";
-                    "Keep the grant, although the version may ask for other capabilities or limits"
+                @if matches!(holder, Holder::Platform) {
+                    label.choice {
+                        input type="checkbox" name="keep_grant";
+                        "Keep the grant, although the version may ask for other capabilities or limits"
+                    }
                 }
                 button { "Approve this version" }
             }
@@ -215,8 +267,9 @@ fn source(source: Option<&PluginSource>) -> Markup {
     }
 }
 
-fn changes(viewer: &Viewer, plugin: &PluginView) -> Markup {
-    let address = address(&plugin.namespace);
+fn changes(viewer: &Viewer, holder: &Holder, plugin: &PluginView) -> Markup {
+    let is_platform = matches!(holder, Holder::Platform);
+    let address = holder.page_of(&plugin.namespace);
     let button = |act: &str, question: &str, word: &str| {
         html! {
             form method="post" action=(format!("{address}/{act}")) {
@@ -226,13 +279,17 @@ fn changes(viewer: &Viewer, plugin: &PluginView) -> Markup {
         }
     };
     html! {
-        @if plugin.versions.len() > 1 {
+        @if is_platform && plugin.versions.len() > 1 {
             (button("rollback", "Roll back to the version before?", "Roll back to the version before"))
         }
         @match plugin.state {
+            _ if !is_platform => {},
             PluginState::Disabled => (button("enable", "Enable the plugin for every agent?", "Enable")),
             PluginState::Active | PluginState::Canary => (button("disable", "Disable the plugin for every agent?", "Disable")),
             _ => {},
+        }
+        @if !plugin.built_in {
+            (button("remove", "Remove the plugin with all its versions?", "Remove"))
         }
     }
 }
@@ -243,12 +300,15 @@ fn tools(tools: &[ToolView]) -> Markup {
             tr {
                 th scope="row" { code { (short(&tool.name)) } }
                 td { (short(&tool.description)) }
-                td { @if tool.read_only { "reads" } @else { "may change things" } }
+                td {
+                    (hints::words(tool))
+                    @if tool.details.hints_state == HintsState::Unconfirmed { " " (badge("warn", "not confirmed")) }
+                }
             }
         }
     };
     html! {
-        (table("Tools", &["Tool", "Description", "Effect"], &rows))
+        (table("Tools", &["Tool", "Description", "Effects, as it says"], &rows))
         @if tools.len() > ROWS as usize { p.quiet { (number(tools.len() as u64)) " tools in all." } }
     }
 }
@@ -301,6 +361,16 @@ async fn switch(
     let namespace = parse_namespace(&namespace)?;
     app.admin().switch_plugin(viewer.actor(), &namespace, disabled).await?;
     Ok(back(&namespace))
+}
+
+/// Removes the plugin and its versions.
+pub(super) async fn remove(
+    State(app): State<App>,
+    viewer: Viewer,
+    Path(namespace): Path<String>,
+) -> Result<SeeOther, Problem> {
+    app.admin().remove_plugin(viewer.actor(), &parse_namespace(&namespace)?).await?;
+    Ok(SeeOther::to("/console/plugins"))
 }
 
 fn back(namespace: &Namespace) -> SeeOther {
