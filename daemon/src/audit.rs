@@ -32,6 +32,7 @@ mod retention;
 mod index;
 mod index_batch;
 mod search;
+mod watch;
 mod export;
 mod usage;
 
@@ -65,6 +66,7 @@ pub use retention::Retention;
 pub use search::{EarlierCalls, PAGE_ROWS, Page, Query};
 pub use usage::{RECENT_CALLS, RecentCalls, UsageQuery};
 pub use verify::verify_folder;
+pub use watch::{NewCalls, WATCHED_CALLS_MAX, WatchPosition};
 
 use anchor::Sealer;
 use data_keys::{DataSealing, SealedRecord};
@@ -275,6 +277,31 @@ impl Audit {
         let _ = self.sync().await;
         self.log.index.catch_up(self.log.progress.durable().sequence).await?;
         search::search(&self.log.index.reading, &self.log.content(), query).await
+    }
+
+    /// Searches what is indexed, without waiting for the newest records.
+    pub async fn search_indexed(&self, query: &Query) -> Result<Page, AuditError> {
+        search::search(&self.log.index.reading, &self.log.content(), query).await
+    }
+
+    /// Returns the position from which [`Audit::new_calls`] goes on.
+    pub async fn watch_position(&self, query: &Query) -> Result<WatchPosition, AuditError> {
+        watch::position(&self.log.index.reading, query).await
+    }
+
+    /// Waits until a record after `sequence` is indexed. The indexer is at most a batch behind the log.
+    pub async fn wait_for_records(&self, sequence: u64) -> Result<(), AuditError> {
+        self.log.index.wait_beyond(sequence).await
+    }
+
+    /// Returns the newest calls, at most `limit`, that began or ended since a position, and the number of all of them.
+    pub async fn new_calls(
+        &self,
+        query: &Query,
+        since: &WatchPosition,
+        limit: u32,
+    ) -> Result<NewCalls, AuditError> {
+        watch::new_calls(&self.log.index.reading, &self.log.content(), query, since, limit).await
     }
 
     /// Sums the use of all calls that ended before; none where the report would be too long.

@@ -118,6 +118,13 @@ impl Index {
             Err(_) => Err(AuditError::Closed),
         }
     }
+
+    /// Waits until a record after `sequence` is indexed, without asking for it.
+    pub async fn wait_beyond(&self, sequence: u64) -> Result<(), AuditError> {
+        let mut reached = self.reached.clone();
+        let waited = reached.wait_for(|reached| reached.sequence > sequence).await;
+        waited.map(drop).map_err(|_| AuditError::Closed)
+    }
 }
 
 impl Drop for Index {

@@ -5,6 +5,7 @@ mod damage;
 mod kept;
 mod recovery;
 mod search;
+mod watch;
 mod space;
 
 use std::borrow::Cow;

@@ -1,0 +1,63 @@
+//! Calls for those who watch.
+
+use super::*;
+
+/// Waits until everything is indexed, and returns the names of what is new.
+async fn look(audit: &Audit, query: &Query, since: &mut WatchPosition) -> (Vec<String>, u64) {
+    audit.search(&Query::default()).await.expect("the index answers");
+    let new = audit.new_calls(query, since, 3).await.expect("the index answers");
+    *since = new.position;
+    let name = |row: &Row| {
+        let call = row.call.as_ref().expect("a call");
+        format!("{} {:?}", call.call, row.status.expect("a status"))
+    };
+    (new.rows.iter().map(name).collect(), new.matching)
+}
+
+#[tokio::test]
+async fn o6_a_watch_sees_each_call_that_begins_or_ends() {
+    let log = TestLog::new();
+    let audit = log.start().await;
+    call(&audit, "before").await;
+    audit.search(&Query::default()).await.expect("the index answers");
+    let query = Query { organization: Some("acme".into()), ..Query::default() };
+    let mut since = audit.watch_position(&query).await.expect("the index answers");
+    assert_eq!(look(&audit, &query, &mut since).await, (vec![], 0));
+
+    let slow = audit.open(intent("slow")).expect("it is taken");
+    slow.sync().await.expect("it is on disk");
+    let foreign = CallIntent { organization: "globex".into(), ..intent("foreign") };
+    let foreign = audit.open(foreign).expect("it is taken");
+    audit.close(foreign, success()).await.expect("it is on disk");
+    perform(&audit, "agent.put", None).await;
+    assert_eq!(look(&audit, &query, &mut since).await, (vec!["slow Running".to_owned()], 1));
+
+    call(&audit, "quick").await;
+    audit.close(slow, failure("TOOL_FAILED")).await.expect("it is on disk");
+    let both = vec!["quick Ok".to_owned(), "slow Error".to_owned()];
+    assert_eq!(look(&audit, &query, &mut since).await, (both, 2));
+    assert_eq!(look(&audit, &query, &mut since).await, (vec![], 0));
+}
+
+#[tokio::test]
+async fn o6_a_watch_by_outcome_sees_a_call_that_ends_later_and_counts_what_it_leaves_out() {
+    let log = TestLog::new();
+    let audit = log.start().await;
+    let query = Query { status: Some(Status::Error), ..Query::default() };
+    let mut since = audit.watch_position(&query).await.expect("the index answers");
+    let slow = audit.open(intent("slow")).expect("it is taken");
+    slow.sync().await.expect("it is on disk");
+    call(&audit, "fine").await;
+    assert_eq!(look(&audit, &query, &mut since).await, (vec![], 0));
+    audit.close(slow, failure("TOOL_FAILED")).await.expect("it is on disk");
+    assert_eq!(look(&audit, &query, &mut since).await, (vec!["slow Error".to_owned()], 1));
+
+    for number in 0..5 {
+        let entry = audit.open(intent(["a", "b", "c", "d", "e"][number])).expect("it is taken");
+        audit.close(entry, failure("TOOL_FAILED")).await.expect("it is on disk");
+    }
+    let newest = ["e", "d", "c"].map(|name| format!("{name} Error")).to_vec();
+    assert_eq!(look(&audit, &query, &mut since).await, (newest, 5));
+    let mut resumed = WatchPosition::after(0);
+    assert_eq!(look(&audit, &query, &mut resumed).await.1, 6, "after a break");
+}
