@@ -132,7 +132,10 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::Serve(options) if options.list_settings => {
             here(false, async |printer| Ok(printer.text(&config::help_text())?))
         }
-        Command::Serve(options) => crate::serve::run(options.config()?).map_err(failure::of_start),
+        Command::Serve(options) => {
+            let read_again = move || options.config();
+            crate::serve::run(read_again()?, read_again).map_err(failure::of_start)
+        }
         Command::CompileWorker { .. } => Ok(()),
         Command::New(options) => here(false, async |printer| new::run(options, printer)),
         Command::Check(options) => here(options.json, async |printer| check::run(options, printer).await),

@@ -1,6 +1,6 @@
 //! Settings of the daemon: a TOML file in which every key is optional.
 //!
-//! `keys` is the table of keys with default, range and description; the structs, `toolgate serve --help` and
+//! `keys` is the table of keys with default, range and description; the structs, `toolgate serve --list-settings` and
 //! `docs/config.md` are generated from it. `read` parses a file to [`Config`]; an error has the line and the nearest key.
 //! `help` renders the table.
 //!
@@ -11,22 +11,27 @@ mod keys;
 mod listen;
 mod read;
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 pub use help::help_text;
 pub use keys::{
     Audit, Calls, Compile, Config, ConsentSection, ConsoleSection, CredentialSection, Egress, Http,
-    IssuerSection, LogFormat, LogLevel, Logging, MetricsSection, OauthSection, PagemapScan, PluginsSection,
+    IssuerSection, LogFormat, LogLevel, Logging, MetricsSection, OauthSection, OidcRoleSection, OidcSection, PagemapScan, PluginsSection,
     Queue, Rates, RegistrySection, SandboxSection, Sessions, Signatures, Tls, TracesSection, WebhookSection,
 };
 pub use listen::Listen;
 pub use read::ConfigError;
 use toolgate_api::name::Name;
+use toolgate_api::token::Role;
 use url::Url;
 
 /// The least default of the memory for request bodies.
 const BODIES_BYTES: u64 = 256 << 20;
+
+/// Keys that take effect when the settings are read again (SIGHUP). Others need a restart.
+pub const WITHOUT_RESTART: &[&str] = &["log.level"];
 
 /// Settings from the options of `serve`, which override the file.
 #[derive(Clone, Debug, Default)]
@@ -81,6 +86,28 @@ impl Config {
         let config = read::read(text, file)?;
         config.check()?;
         Ok(config)
+    }
+
+    /// These settings at another address, which a service manager chose.
+    pub fn listening_at(mut self, listen: Listen) -> Result<Self, ConfigError> {
+        self.listen = listen;
+        self.check()?;
+        Ok(self)
+    }
+
+    /// The keys with other values than in `other`, as `section.key`.
+    pub fn differing_keys(&self, other: &Self) -> Vec<String> {
+        let mut differing = Vec::new();
+        for ((section, ours), (_, theirs)) in self.values().iter().zip(other.values()) {
+            let keys = [ours, &theirs].into_iter().filter_map(|value| value.as_object());
+            let keys: BTreeSet<&String> = keys.flat_map(|values| values.keys()).collect();
+            let changed = keys.into_iter().filter(|key| ours.get(key) != theirs.get(key));
+            differing.extend(changed.map(|key| match *section {
+                "" => key.clone(),
+                section => format!("{section}.{key}"),
+            }));
+        }
+        differing
     }
 
     /// The accepted values of the `Host` header, in lower case and without a port.
@@ -165,7 +192,8 @@ impl Config {
             ));
         }
         self.plugins.check()?;
-        self.credentials.check(self.plugins.uses_vault())?;
+        self.credentials.check(self.plugins.uses_vault() || self.console.uses_vault())?;
+        self.console.oidc.as_ref().map_or(Ok(()), OidcSection::check)?;
         self.check_tls()?;
         self.oauth.check()?;
         self.check_served("credentials.public_url", self.credentials.public_url.as_deref())?;
@@ -246,6 +274,72 @@ impl OauthSection {
     }
 }
 
+impl ConsoleSection {
+    fn uses_vault(&self) -> bool {
+        self.oidc.as_ref().is_some_and(|oidc| oidc.client_secret_vault_kv.is_some())
+    }
+}
+
+impl OidcSection {
+    /// The roles of people, in the order in which they decide.
+    pub fn roles(&self) -> &[OidcRoleSection] {
+        self.roles.as_deref().unwrap_or_default()
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        if self.issuer.is_empty() || self.client_id.is_empty() || self.claim.is_empty() || self.roles().is_empty() {
+            return Err(ConfigError::new(
+                "`[console.oidc]` needs `issuer`, `client_id`, `claim` and at least one `[[console.oidc.roles]]`",
+                "register the daemon with the provider, and say which value of the claim has which role",
+            ));
+        }
+        if self.client_secret_file.is_some() && self.client_secret_vault_kv.is_some() {
+            return Err(ConfigError::new(
+                "`client_secret_file` and `client_secret_vault_kv` of `[console.oidc]` exclude each other",
+                "keep the one that has the secret",
+            ));
+        }
+        if !self.scopes.iter().any(|scope| scope == "openid") {
+            return Err(ConfigError::new(
+                "`scopes` of `[console.oidc]` has no `openid`",
+                "add it: without it a provider sends no ID token",
+            ));
+        }
+        self.roles().iter().try_for_each(OidcRoleSection::check)
+    }
+}
+
+impl OidcRoleSection {
+    /// The rules of tokens of these roles.
+    fn check(&self) -> Result<(), ConfigError> {
+        let refuse = |why: &str, hint: &str| {
+            Err(ConfigError::new(format!("the entry `{}` of `[[console.oidc.roles]]` {why}", self.value), hint))
+        };
+        let is_operator = match self.role {
+            None => return refuse("has no role", "set `role`, like `role = \"approver\"`"),
+            Some(role) => role == Role::Operator,
+        };
+        if self.value.is_empty() {
+            return refuse("is for no value", "set `value` to a value of the claim");
+        }
+        if is_operator == self.organization.is_some() && self.role != Some(Role::Auditor) {
+            return match is_operator {
+                true => refuse("gives an operator an organization", "leave `organization` out"),
+                false => refuse("has no organization", "set `organization`"),
+            };
+        }
+        match &self.agents {
+            Some(_) if self.role != Some(Role::Orchestrator) => {
+                refuse("has agents", "leave `agents` out: only an `orchestrator` is for single agents")
+            }
+            Some(agents) if agents.iter().any(|agent| Name::parse(agent).is_err()) => {
+                refuse("names an agent that cannot exist", "write names like `helper`, without the organization")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl PluginsSection {
     /// The registries that plugins may be loaded from.
     pub fn registries(&self) -> &[RegistrySection] {
@@ -302,7 +396,7 @@ impl CredentialSection {
         if [self.vault_url.is_some(), self.vault_token_file.is_some()].contains(&!wanted) {
             return Err(ConfigError::new(
                 "the settings of the vault in `[credentials]` are incomplete",
-                "set `vault_url`, `vault_token_file`, and at least one of `vault_kv`, `vault_transit`, `vault_references` and `password_vault_kv` of a registry",
+                "set `vault_url`, `vault_token_file`, and at least one of `vault_kv`, `vault_transit`, `vault_references`, `password_vault_kv` of a registry and `client_secret_vault_kv` of `[console.oidc]`",
             ));
         }
         self.check_references()

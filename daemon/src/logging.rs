@@ -20,6 +20,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload::Handle;
 
 pub use named_events::NamedEvents;
 
@@ -34,20 +35,49 @@ pub const EVENTS: &str = "toolgate::events";
 /// The target of exceptions caught from guests. No guest can log under it.
 pub const CAUGHT: &str = "toolgate::dispatch::caught";
 
+/// Sets the lowest level that is logged, of a running log.
+pub struct LevelControl(Box<dyn Fn(LogLevel) + Send + Sync>);
+
+impl LevelControl {
+    fn of<S: 'static>(filter: Handle<EnvFilter, S>) -> Self {
+        // It fails without a log, which has no level then.
+        Self(Box::new(move |level| {
+            let _ = filter.reload(filter_of(level));
+        }))
+    }
+
+    /// Logs this level and those above it from now on.
+    pub fn set(&self, level: LogLevel) {
+        (self.0)(level);
+    }
+}
+
 /// Starts logging. A second call changes nothing.
-pub fn start(format: LogFormat, level: LogLevel) {
-    // Libraries log warnings and errors only.
-    let filter = EnvFilter::new(format!("warn,toolgate={level:?},toolgate_sandbox={level:?}"));
+pub fn start(format: LogFormat, level: LogLevel) -> LevelControl {
     let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_env_filter(filter_of(level))
         .with_writer(std::io::stderr)
         .with_ansi(AutoStream::choice(&std::io::stderr()) != ColorChoice::Never);
-    let started = match format {
-        LogFormat::Text => lines.try_init(),
-        LogFormat::Json => lines.event_format(JsonLines).try_init(),
-    };
-    // It fails if logging was started before, which only tests do.
-    drop(started);
+    // A start fails if logging was started before, which only tests do.
+    match format {
+        LogFormat::Text => {
+            let lines = lines.with_filter_reloading();
+            let control = LevelControl::of(lines.reload_handle());
+            drop(lines.try_init());
+            control
+        }
+        LogFormat::Json => {
+            let lines = lines.event_format(JsonLines).with_filter_reloading();
+            let control = LevelControl::of(lines.reload_handle());
+            drop(lines.try_init());
+            control
+        }
+    }
+}
+
+/// Libraries log warnings and errors only.
+fn filter_of(level: LogLevel) -> EnvFilter {
+    EnvFilter::new(format!("warn,toolgate={level:?},toolgate_sandbox={level:?}"))
 }
 
 /// A value, such as one from a guest. `Debug` writes it as one line of JSON, with control and invisible characters escaped.

@@ -5,10 +5,12 @@
 //! threads created later inherit it.
 
 mod clients;
+mod reload;
 mod resources;
 mod restore;
 mod signals;
 mod sweep;
+mod systemd;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,9 +21,10 @@ use anyhow::{Context, Result};
 pub use signals::StopSignals;
 use sweep::Sweeper;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use toolgate_cli::Failure;
 use toolgate_sandbox::{Sandbox, SandboxSettings, processors};
 
 use crate::admin::Admin;
@@ -36,6 +39,7 @@ use crate::metrics::listener as metrics_listener;
 use crate::plugins::PluginFolder;
 use crate::store::DataFolder;
 use crate::traces::{Exporter, ExporterTask, Traces};
+use reload::Reload;
 use resources::{bind, bind_metrics, listener_settings, raise_open_files, tls_files};
 
 /// The resources that are acquired before the runtime: engine, locked data folder, bound address.
@@ -67,33 +71,48 @@ pub struct RunningDaemon {
     _socket: Socket,
 }
 
-/// Runs the daemon until a stop signal.
-pub fn run(config: Config) -> Result<()> {
-    logging::start(config.log.format, config.log.level);
-    let drain_seconds = config.drain_seconds;
-    let prepared = PreparedDaemon::new(config, std::env::current_exe()?)?;
-    let runtime = runtime()?;
-    runtime.block_on(async {
-        let running = prepared.start(|namespace, took| {
-            tracing::info!(namespace, ?took, "built-in plugin compiled");
-        });
-        let running = running.await?;
-        let mut signals = StopSignals::listen()?;
-        signals::ignore_hangups()?;
-        tracing::info!(address = %running.address, "serving");
+/// Runs the daemon until a stop signal. `read_again` reads the settings for a SIGHUP.
+pub fn run(config: Config, read_again: impl Fn() -> Result<Config, Failure> + Send + 'static) -> Result<()> {
+    let level = logging::start(config.log.format, config.log.level);
+    let reload = Reload::new(config.clone(), read_again, level);
+    let prepared = match systemd::take_socket()? {
+        Some(socket) => {
+            let config = config.listening_at(socket.address()?)?;
+            PreparedDaemon::with_socket(config, std::env::current_exe()?, socket)?
+        }
+        None => PreparedDaemon::new(config, std::env::current_exe()?)?,
+    };
+    runtime()?.block_on(serve_until_stopped(prepared, reload))
+}
+
+async fn serve_until_stopped(
+    prepared: PreparedDaemon,
+    reload: Reload<impl Fn() -> Result<Config, Failure> + Send + 'static>,
+) -> Result<()> {
+    let drain_seconds = prepared.config.drain_seconds;
+    systemd::notify_status("starting: restoring the state of the last run");
+    let running = prepared.start(|namespace, took| {
+        tracing::info!(namespace, ?took, "built-in plugin compiled");
+    });
+    let running = running.await?;
+    let mut signals = StopSignals::listen()?;
+    let status = format!("serving at {}", running.address);
+    let watchdog = systemd::keep_watchdog(running.accepting());
+    tracing::info!(address = %running.address, "serving");
+    systemd::notify_ready(&status);
+    let hangups = signals::follow_hangups(move || reload.run(&status))?;
+    signals.next().await;
+    tracing::info!(drain_seconds, "stopping: waiting for running calls; a second signal stops them at once");
+    drop(hangups);
+    systemd::notify_stopping(Duration::from_secs(drain_seconds));
+    let shutdown = running.shutdown.clone();
+    tokio::spawn(async move {
         signals.next().await;
-        tracing::info!(
-            drain_seconds,
-            "stopping: waiting for running calls; a second signal stops them at once"
-        );
-        let shutdown = running.shutdown.clone();
-        tokio::spawn(async move {
-            signals.next().await;
-            shutdown.cancel();
-        });
-        running.stop().await;
-        anyhow::Ok(())
-    })
+        shutdown.cancel();
+    });
+    running.stop().await;
+    drop(watchdog);
+    Ok(())
 }
 
 /// Builds the tokio runtime for connections and guests.
@@ -107,10 +126,15 @@ pub fn runtime() -> Result<tokio::runtime::Runtime> {
 
 impl PreparedDaemon {
     /// Binds the address, locks the data folder and creates the engine. `worker` is the binary of the compile worker.
-    pub fn new(mut config: Config, worker: PathBuf) -> Result<Self> {
-        raise_open_files(&config);
+    pub fn new(config: Config, worker: PathBuf) -> Result<Self> {
         // Bound first: a start on a port that is in use creates no files.
         let socket = bind(&config.listen)?;
+        Self::with_socket(config, worker, socket)
+    }
+
+    /// The same with a socket that is bound already, at `config.listen`.
+    pub fn with_socket(mut config: Config, worker: PathBuf, socket: Socket) -> Result<Self> {
+        raise_open_files(&config);
         let tls = tls_files(&config.tls).map(Tls::load).transpose()?;
         let metrics_listener = config.metrics.listen.map(bind_metrics).transpose()?;
         let (traces, exporter) = Traces::new(&config.traces)?;
@@ -156,6 +180,7 @@ impl PreparedDaemon {
         let dispatcher = admin.parts().dispatcher.clone();
         let counting = tokio::spawn(dispatcher.store_quota_use_until(stop.clone()));
         let fetching = self.fetch_issuer_keys(access_tokens.clone(), stop.clone())?;
+        let (person_sign_in, fetching_for_people) = self.person_sign_in(stop.clone())?;
         let judging = tokio::spawn(admin.clone().judge_canaries_until(stop.clone()));
         let asserting = tokio::spawn(admin.clone().watch_assertions_until(stop.clone()));
         let announcing = tokio::spawn(admin.parts().webhooks.clone().run(stop.clone()));
@@ -168,6 +193,7 @@ impl PreparedDaemon {
             admin,
             openapi: std::sync::OnceLock::new(),
             access_tokens,
+            person_sign_in,
             mcp: Mcp::new(&config, stop.clone()),
             bodies: BodyMemory::new(config.bodies_bytes(), config.bodies_bytes_per_organization()),
             config,
@@ -180,7 +206,7 @@ impl PreparedDaemon {
         failure.disarm();
         let tasks = [
             serving, sweeper, refreshing, compiling, metrics, counting, fetching, judging, watching,
-            announcing, asserting,
+            announcing, asserting, fetching_for_people,
         ];
         let exporter = exporter.map(Exporter::start);
         let _socket = socket;
@@ -232,6 +258,12 @@ impl PreparedDaemon {
 }
 
 impl RunningDaemon {
+    /// The task that accepts connections.
+    fn accepting(&self) -> AbortHandle {
+        let [accepting, ..] = &self.tasks;
+        accepting.abort_handle()
+    }
+
     /// Stops accepting requests, waits for running requests and changes until the drain timeout, and closes everything.
     pub async fn stop(self) {
         let drained = self.app.stop_serving();

@@ -40,8 +40,8 @@ const HOST: &[(&str, &str)] = &[
     (
         "toolgate",
         "aho-corasick anstream anstyle anyhow arc-swap axum base64 bytes clap clap_complete clap_mangen futures-util http-body-util hyper \
-         hyper-util icu_properties maud mimalloc multer opentelemetry-proto percent-encoding prometheus-client prost rand ring rmcp rustix rustls rustls-webpki \
-         scopeguard serde serde_json sqlx tempfile thiserror tokio tokio-rustls tokio-util toml toolgate-admission toolgate-api \
+         hyper-util icu_properties listenfd maud mimalloc multer opentelemetry-proto percent-encoding prometheus-client prost rand ring rmcp rustix rustls rustls-webpki \
+         scopeguard sd-notify serde serde_json sqlx tempfile thiserror tokio tokio-rustls tokio-util toml toolgate-admission toolgate-api \
          toolgate-cli toolgate-openapi toolgate-sandbox tower tracing tracing-subscriber url utoipa \
          utoipa-axum zeroize",
     ),

@@ -36,9 +36,9 @@ pub struct ServeOptions {
 
 impl ServeOptions {
     /// Loads the settings file and applies the options.
-    pub fn config(self) -> Result<Config, Failure> {
+    pub fn config(&self) -> Result<Config, Failure> {
         let failure = |error: ConfigError| Failure::new(error.to_string(), error.hint());
-        let overrides = Overrides::parse(self.data, self.listen.as_deref(), self.store)
+        let overrides = Overrides::parse(self.data.clone(), self.listen.as_deref(), self.store.clone())
             .map_err(|error| Failure::wrong_usage(error.to_string(), error.hint()))?;
         Config::load(self.config.as_deref(), overrides).map_err(failure)
     }

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use toolgate_api::limits::LimitsPatch;
+use toolgate_api::name::Name;
+use toolgate_api::token::Role;
 use url::Url;
 
 use super::listen::Listen;
@@ -56,6 +58,8 @@ pub enum ValueKind {
     Share,
     /// Texts without spaces.
     Words,
+    /// A table with the keys of a section.
+    Table(&'static Section),
     /// Tables with the keys of a section.
     Tables(&'static Section),
     TextFormat(&'static TextFormat),
@@ -102,6 +106,14 @@ const SECURE_URL: TextFormat = TextFormat {
     example: "https://tools.example.org/mcp",
 };
 
+const CONSOLE_ROLE: TextFormat = TextFormat {
+    accepts: |text| Role::parse(text).is_some_and(|role| role != Role::Agent),
+    name: "role of people",
+    example: "approver",
+};
+const ORGANIZATION: TextFormat =
+    TextFormat { accepts: |text| Name::parse(text).is_ok(), name: "name", example: "acme" };
+
 /// Whether the URL is protected by TLS, or names a loopback address. It is a base URL, too.
 fn is_secure_url(text: &str) -> bool {
     let is_loopback = |url: &Url| match url.host() {
@@ -129,7 +141,7 @@ pub struct Section {
     pub keys: &'static [Key],
 }
 
-/// The sections that are defined here. A name with a dot is that of a key whose values are tables. The table of `[limits]` is
+/// The sections that are defined here. A name with a dot is that of a key whose value is a table, or a list of tables. The table of `[limits]` is
 /// in `toolgate-admission`, which enforces them.
 pub const SECTIONS: &[Section] = &[
     Config::SECTION,
@@ -150,6 +162,8 @@ pub const SECTIONS: &[Section] = &[
     IssuerSection::SECTION,
     WebhookSection::SECTION,
     ConsoleSection::SECTION,
+    OidcSection::SECTION,
+    OidcRoleSection::SECTION,
     Audit::SECTION,
     Logging::SECTION,
     MetricsSection::SECTION,
@@ -189,6 +203,15 @@ macro_rules! settings {
                     },
                 } ),+],
             };
+
+            /// The values by section, the keys of this one under an empty name.
+            pub fn values(&self) -> Vec<(&'static str, serde_json::Value)> {
+                let own = ("", serde_json::to_value(self).unwrap_or_default());
+                let nested = [
+                    $($( (stringify!($nested), serde_json::to_value(&self.$nested).unwrap_or_default()), )+)?
+                ];
+                std::iter::once(own).chain(nested).collect()
+            }
         }
 
         impl Default for $section {
@@ -565,6 +588,44 @@ settings! {
         idle_seconds: u64 = 1_800, number(1, DAY_SECONDS);
         /// Seconds after which a session ends, whether it is used or not.
         longest_seconds: u64 = 43_200, number(1, 30 * DAY_SECONDS);
+        /// Sign-in by OpenID Connect. By default people sign in with a token alone.
+        oidc: Option<OidcSection> = None, ValueKind::Table(&OidcSection::SECTION);
+    }
+}
+
+settings! {
+    /// Sign-in to the console by OpenID Connect, besides tokens. The redirect URL to register with the provider is
+    /// `/console/sign-in/callback` below `credentials.public_url`.
+    OidcSection in "console.oidc" {
+        /// The issuer, spelled as in its ID tokens.
+        issuer: String = String::new(), ValueKind::TextFormat(&SECURE_URL);
+        /// The client id of the daemon at the provider.
+        client_id: String = String::new(), ValueKind::Text;
+        /// A file with the client secret, which is read at each sign-in. By default the client has no secret.
+        client_secret_file: Option<PathBuf> = None, ValueKind::Text;
+        /// The client secret in the vault of `[credentials]`, as `MOUNT/PATH#FIELD`, instead of a file.
+        client_secret_vault_kv: Option<String> = None, ValueKind::TextFormat(&VAULT_KV);
+        /// The scopes to ask for. `openid` must be one of them.
+        scopes: Vec<String> = vec!["openid".into()], ValueKind::Words;
+        /// The claim of the ID token that decides about the role: a text, or a list of texts.
+        claim: String = "groups".into(), ValueKind::Text;
+        /// The roles of people, by the values of the claim. The first entry that fits decides, and people without one are
+        /// refused.
+        roles: Option<Vec<OidcRoleSection>> = None, ValueKind::Tables(&OidcRoleSection::SECTION);
+    }
+}
+
+settings! {
+    /// The role of the people with a value of the claim.
+    OidcRoleSection in "console.oidc.roles" {
+        /// The value, spelled as in the claim.
+        value: String = String::new(), ValueKind::Text;
+        /// The role: `operator`, `owner`, `orchestrator`, `approver` or `auditor`.
+        role: Option<Role> = None, ValueKind::TextFormat(&CONSOLE_ROLE);
+        /// The organization. An `operator` has none, and an `auditor` without one reads the whole audit log.
+        organization: Option<String> = None, ValueKind::TextFormat(&ORGANIZATION);
+        /// The agents that an `orchestrator` acts for. By default all of the organization.
+        agents: Option<Vec<String>> = None, ValueKind::Words;
     }
 }
 

@@ -3,6 +3,8 @@
 //! - Generated file, `DATA/keys/root`: the default. It protects secrets if only the database leaks (a copy, a backup, a disk
 //!   image without `keys/`), and not if the whole data folder leaks or an attacker runs as the daemon's user.
 //! - Operator's file, with mode 0600 or less. It can be on another disk, or in memory.
+//! - Credential of a service manager (`LoadCredential=root-key:…`), if the settings name no other source. The manager decides who
+//!   reads the file, with access control lists that its mode does not show.
 //! - Environment variable. It stays readable in `/proc/PID/environ` for the daemon's user, since a program with threads
 //!   cannot remove it safely.
 //! - Vault with a KV secrets engine: an operator stored the key there, and the daemon reads it at start.
@@ -33,6 +35,8 @@ pub enum RootKeySource {
     Generated(PathBuf),
     /// A file of the operator.
     File(PathBuf),
+    /// A credential of the service manager.
+    Credential(PathBuf),
     /// An environment variable, and its value at start.
     Environment { name: String, value: Option<Secret> },
     /// A secrets engine of a vault.
@@ -103,7 +107,11 @@ impl RootKeySource {
     pub async fn read(&self) -> Result<Option<RootKey>, SourceError> {
         match self {
             Self::Generated(path) if !path.exists() => Ok(None),
-            Self::Generated(path) | Self::File(path) => read_file(path).map(Some),
+            Self::Generated(path) | Self::File(path) => read_private_file(path).map(Some),
+            Self::Credential(path) => {
+                let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+                read_key(file, path).map(Some)
+            }
             Self::Environment { name, value } => {
                 let value = value.as_ref().ok_or_else(|| {
                     SourceError::new(
@@ -149,7 +157,7 @@ impl RootKeySource {
                 let encrypted: VaultData<Encrypted> = parse_response(&response).map_err(vault_failure)?;
                 write_private_file(file, encrypted.data.ciphertext.as_bytes())
             }
-            Self::File(_) | Self::Environment { .. } | Self::Vault { .. } => Ok(()),
+            Self::File(_) | Self::Credential(_) | Self::Environment { .. } | Self::Vault { .. } => Ok(()),
         }
     }
 
@@ -157,6 +165,7 @@ impl RootKeySource {
     pub fn description(&self) -> String {
         match self {
             Self::Generated(path) | Self::File(path) => format!("the file `{}`", path.display()),
+            Self::Credential(path) => format!("the credential `{}`", path.display()),
             Self::Environment { name, .. } => format!("the variable `{name}`"),
             Self::Vault { vault, engine: VaultEngine::Kv(KvPath { mount, path, field }) } => {
                 format!("field `{field}` of `{mount}/{path}` in the vault `{}`", vault.url)
@@ -168,25 +177,31 @@ impl RootKeySource {
     }
 }
 
-fn read_file(path: &Path) -> Result<RootKey, SourceError> {
-    let unreadable = |error: &dyn std::fmt::Display| {
-        SourceError::new(
-            format!("the root key in `{}` cannot be read: {error}", path.display()),
-            "put the root key there, or unseal the daemon with `POST /v1/unseal`",
-        )
-    };
-    let file = File::open(path).map_err(|error| unreadable(&error))?;
-    let mode = file.metadata().map_err(|error| unreadable(&error))?.permissions().mode();
+/// Reads a key file that only its owner can read.
+fn read_private_file(path: &Path) -> Result<RootKey, SourceError> {
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    let mode = file.metadata().map_err(|error| unreadable(path, &error))?.permissions().mode();
     if mode & 0o077 != 0 {
         return Err(SourceError::new(
             format!("others than its owner can read the root key in `{}`", path.display()),
             "run `chmod 600` on the file, and rotate the key if another user may have read it",
         ));
     }
+    read_key(file, path)
+}
+
+fn read_key(file: File, path: &Path) -> Result<RootKey, SourceError> {
     // Allocated at its final size: a reallocation would leave a copy behind.
     let mut written = Zeroizing::new(Vec::with_capacity(2 * usize::try_from(WRITTEN_KEY_BYTES).unwrap_or(0)));
-    file.take(WRITTEN_KEY_BYTES).read_to_end(&mut written).map_err(|error| unreadable(&error))?;
-    RootKey::read_file(&written).map_err(|error| unreadable(&error))
+    file.take(WRITTEN_KEY_BYTES).read_to_end(&mut written).map_err(|error| unreadable(path, &error))?;
+    RootKey::read_file(&written).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> SourceError {
+    SourceError::new(
+        format!("the root key in `{}` cannot be read: {error}", path.display()),
+        "put the root key there, or unseal the daemon with `POST /v1/unseal`",
+    )
 }
 
 /// Reads the encrypted root key of a transit engine; `None` if the file does not exist.
@@ -277,9 +292,11 @@ mod tests {
         assert_eq!(file(folder.path(), 0o600, key.expose()).read().await.unwrap().unwrap().id(), key.id());
         assert_eq!(file(folder.path(), 0o400, key.expose()).read().await.unwrap().unwrap().id(), key.id());
         for mode in [0o640, 0o604, 0o620] {
-            assert!(
-                refusal(&file(folder.path(), mode, key.expose())).await.contains("others than its owner")
-            );
+            let RootKeySource::File(path) = file(folder.path(), mode, key.expose()) else { continue };
+            assert!(refusal(&RootKeySource::File(path.clone())).await.contains("others than its owner"));
+            // Its mode shows the access control list of a service manager.
+            let credential = RootKeySource::Credential(path);
+            assert_eq!(credential.read().await.unwrap().unwrap().id(), key.id());
         }
     }
 

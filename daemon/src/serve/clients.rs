@@ -9,14 +9,14 @@ use tokio_util::sync::CancellationToken;
 use toolgate_sandbox::{HostClient, HostClientSettings};
 use url::Url;
 
-use super::PreparedDaemon;
+use super::{PreparedDaemon, systemd};
 use crate::audit::Audit;
 use crate::config::Listen;
 use crate::credentials::{
     CredentialSettings, Credentials, ReferencePrefix, RootKeySource, TokenClient, Vault, VaultEngine,
     VaultReferences, token_client,
 };
-use crate::identity::AccessTokens;
+use crate::identity::{AccessTokens, PersonSignIn, SignInConnection};
 use crate::plugins::{OrganizationRegistries, Registries};
 use crate::webhooks::GrantedHosts;
 
@@ -81,7 +81,10 @@ impl PreparedDaemon {
         Ok(match (&settings.root_key_file, &settings.root_key_environment) {
             (Some(path), _) => RootKeySource::File(path.clone()),
             (None, Some(name)) => RootKeySource::of_environment(name),
-            (None, None) => RootKeySource::Generated(keys.join("root")),
+            (None, None) => match systemd::root_key_credential() {
+                Some(path) => RootKeySource::Credential(path),
+                None => RootKeySource::Generated(keys.join("root")),
+            },
         })
     }
 
@@ -114,26 +117,51 @@ impl PreparedDaemon {
         Ok(token_client(HostClient::new(settings)?))
     }
 
-    /// Starts the task that fetches the keys of issuers. The operator's URLs may lead to this machine and to private networks.
+    /// Starts the task that fetches the keys of issuers.
     pub(super) fn fetch_issuer_keys(
         &self,
         known: Option<AccessTokens>,
         stop: CancellationToken,
     ) -> Result<JoinHandle<()>> {
         let Some(known) = known else { return Ok(tokio::spawn(std::future::ready(()))) };
-        let (credentials, issuers) = (&self.config.credentials, self.config.oauth.issuers());
+        let issuers = self.config.oauth.issuers();
         let urls = issuers.iter().flat_map(|issuer| [Some(&issuer.issuer), issuer.jwks_uri.as_ref()]);
+        let (http, _) = self.issuer_client(urls.flatten().map(String::as_str))?;
+        Ok(tokio::spawn(known.run_background(http, stop)))
+    }
+
+    /// The sign-in to the console by OpenID Connect, if the settings have one, with the task that fetches its keys.
+    pub(super) fn person_sign_in(
+        &self,
+        stop: CancellationToken,
+    ) -> Result<(Option<PersonSignIn>, JoinHandle<()>)> {
+        let Some(oidc) = self.config.console.oidc.as_ref().filter(|_| self.config.console.enabled) else {
+            return Ok((None, tokio::spawn(std::future::ready(()))));
+        };
+        let (http, plain_http) = self.issuer_client([oidc.issuer.as_str()].into_iter())?;
+        let vault = oidc.client_secret_vault_kv.as_ref().map(|_| self.vault()).transpose()?;
+        let redirect_url = format!("{}/console/sign-in/callback", self.public_url());
+        let connection = SignInConnection { http, plain_http, redirect_url, vault };
+        let sign_in = PersonSignIn::new(oidc, connection)
+            .context("`[console.oidc]` cannot be used, or the system gives no random bytes")?;
+        let fetching = tokio::spawn(sign_in.clone().run_background(stop));
+        Ok((Some(sign_in), fetching))
+    }
+
+    /// A client for issuers, with the hosts that it uses without TLS. The operator's URLs may lead to this machine and to private
+    /// networks.
+    fn issuer_client<'a>(&self, urls: impl Iterator<Item = &'a str>) -> Result<(TokenClient, Vec<String>)> {
+        let credentials = &self.config.credentials;
         let mut private_hosts = credentials.private_hosts.clone().unwrap_or_default();
         let mut plain_http = Vec::new();
-        for url in urls.flatten().filter_map(|url| Url::parse(url).ok()) {
+        for url in urls.filter_map(|url| Url::parse(url).ok()) {
             let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else { continue };
             let hosts = if url.scheme() == "http" { &mut plain_http } else { &mut private_hosts };
             hosts.push(format!("{host}:{port}"));
         }
-        let ca_file = credentials.ca_file.clone();
+        let (listed, ca_file) = (plain_http.clone(), credentials.ca_file.clone());
         let settings = HostClientSettings { plain_http, private_hosts, allow_private: false, ca_file };
-        let http = token_client(HostClient::new(settings)?);
-        Ok(tokio::spawn(known.run_background(http, stop)))
+        Ok((token_client(HostClient::new(settings)?), listed))
     }
 
     /// The registries of the settings.

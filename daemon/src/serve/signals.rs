@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::task::AbortOnDropHandle;
 
 /// SIGTERM and SIGINT. One listener for the whole run, so that a signal between two waits is not lost.
 pub struct StopSignals {
@@ -24,13 +25,12 @@ impl StopSignals {
     }
 }
 
-/// A closed terminal or a supervisor's reload must not end the daemon.
-pub(super) fn ignore_hangups() -> Result<()> {
+/// Acts at each SIGHUP, until the handle is dropped. A closed terminal does not end the daemon: later signals are ignored.
+pub(super) fn follow_hangups(act: impl Fn() + Send + 'static) -> Result<AbortOnDropHandle<()>> {
     let mut hangups = signal(SignalKind::hangup())?;
-    tokio::spawn(async move {
+    Ok(AbortOnDropHandle::new(tokio::spawn(async move {
         while hangups.recv().await.is_some() {
-            tracing::info!("SIGHUP is ignored: settings are read at the start");
+            act();
         }
-    });
-    Ok(())
+    })))
 }

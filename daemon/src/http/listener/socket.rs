@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use crate::config::Listen;
 
-/// A bound socket. Dropping it removes the file of a Unix socket.
+/// A bound socket. Dropping it removes the file of a Unix socket that it made.
 pub enum Socket {
     /// TCP.
     Tcp(std::net::TcpListener),
@@ -19,12 +19,18 @@ pub enum Socket {
     Unix(StdUnixListener, SocketFile),
 }
 
-/// The file of a Unix socket, removed on drop.
-pub struct SocketFile(PathBuf);
+/// The file of a Unix socket.
+pub struct SocketFile {
+    path: PathBuf,
+    /// Whether this process made the file, and removes it on drop. A service manager keeps its own.
+    is_ours: bool,
+}
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        if self.is_ours {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -32,11 +38,7 @@ impl Socket {
     /// Binds the address, and replaces the file of a Unix socket without a listener.
     pub fn bind(listen: &Listen) -> io::Result<Self> {
         match listen {
-            Listen::Tcp(address) => {
-                let listener = std::net::TcpListener::bind(address)?;
-                listener.set_nonblocking(true)?;
-                Ok(Self::Tcp(listener))
-            }
+            Listen::Tcp(address) => Self::of_tcp_listener(std::net::TcpListener::bind(address)?),
             Listen::Unix(path) => {
                 remove_stale(path)?;
                 // A mode that is set after the bind would leave a moment in which others may connect.
@@ -44,18 +46,33 @@ impl Socket {
                 let bound = StdUnixListener::bind(path);
                 umask(before);
                 let listener = bound?;
-                let file = SocketFile(path.clone());
+                let file = SocketFile { path: path.clone(), is_ours: true };
                 listener.set_nonblocking(true)?;
                 Ok(Self::Unix(listener, file))
             }
         }
     }
 
+    /// Uses a listener that is bound already.
+    pub fn of_tcp_listener(listener: std::net::TcpListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Ok(Self::Tcp(listener))
+    }
+
+    /// Uses a listener that another process bound, which keeps its file.
+    pub fn of_unix_listener(listener: StdUnixListener) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let path = address.as_pathname().ok_or_else(|| io::Error::other("the Unix socket has no path"))?;
+        let file = SocketFile { path: path.to_owned(), is_ours: false };
+        listener.set_nonblocking(true)?;
+        Ok(Self::Unix(listener, file))
+    }
+
     /// The address, with the port that port 0 stands for.
     pub fn address(&self) -> io::Result<Listen> {
         Ok(match self {
             Self::Tcp(listener) => Listen::Tcp(listener.local_addr()?),
-            Self::Unix(_, SocketFile(path)) => Listen::Unix(path.clone()),
+            Self::Unix(_, file) => Listen::Unix(file.path.clone()),
         })
     }
 
