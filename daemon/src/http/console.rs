@@ -35,6 +35,7 @@ mod organizations;
 mod policies;
 mod tokens;
 mod open_sessions;
+mod session_files;
 mod audit;
 
 use std::sync::Arc;
@@ -148,6 +149,9 @@ fn add_pages(router: Router<App>) -> Router<App> {
         .route("/console/sessions", get(open_sessions::list))
         .route("/console/sessions/{id}", get(open_sessions::page))
         .route("/console/sessions/{id}/files/{*path}", get(open_sessions::file))
+        .route("/console/sessions/{id}/view/{*path}", get(session_files::page).post(session_files::change))
+        .route("/console/sessions/{id}/write", post(session_files::write))
+        .route("/console/upload/file/{id}", get(session_files::upload_page).post(session_files::upload))
         .route("/console/sessions/{id}/end", post(open_sessions::end))
         .route("/console/audit", get(audit::list))
         .route("/console/audit/export", get(audit::export))

@@ -7,11 +7,12 @@ use axum::extract::{Request, State};
 use axum::http::header::{self, IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use toolgate_admission::session_limits;
 use toolgate_api::error::{CallError, ErrorType, Precondition};
 use toolgate_api::file::{FileList, FileView};
 use toolgate_sandbox::Workspace;
-use toolgate_sandbox::workspace::{Quota, WorkspaceError};
+use toolgate_sandbox::workspace::{Quota, Upload, WorkspaceError};
 
 use super::body;
 use super::error_responses::{
@@ -23,6 +24,7 @@ use super::path_params::{FileHeaders, FilePath, SessionPath};
 use super::problem::Problem;
 use super::schema::FileBytes;
 use super::state::App;
+use crate::admin::Actor;
 use crate::clock::now_ms;
 use crate::dispatch::rules_of;
 use crate::identity::Caller;
@@ -104,22 +106,8 @@ pub async fn put(
 ) -> Result<StatusCode, Problem> {
     body::expect_unencoded(request.headers())?;
     let must_be_new = must_be_new(request.headers())?;
-    let (session, workspace) = workspace(&app, &caller, &id).await?;
-    let mut body = request.into_body();
-    body::expect_size(&body, workspace.quota().bytes)?;
-    let folder = app.parts().sessions.upload_folder();
-    let upload = workspace.upload(&folder, &path, must_be_new).await;
-    let mut upload = upload.map_err(workspace_problem)?;
-    let receive = async {
-        while let Some(piece) = body::next_piece(&mut body).await? {
-            upload.write(piece).await.map_err(workspace_problem)?;
-        }
-        Ok(())
-    };
-    body::in_time(&app, receive).await?;
-    // Recorded when the bytes are here: an upload that breaks off changes nothing.
-    let finish = async { upload.finish().await.map_err(workspace_error) };
-    app.admin().change_file(app.actor(&caller), &session, "file.write", &path, finish).await?;
+    let received = receive(&app, &caller, &id, path, must_be_new, request.into_body()).await?;
+    received.store(&app, app.actor(&caller)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -140,10 +128,69 @@ pub async fn delete(
     if must_be_new(&headers)? {
         return Err(no_tags());
     }
-    let (session, workspace) = workspace(&app, &caller, &id).await?;
-    let delete = async { workspace.delete(&path).await.map_err(workspace_error) };
-    app.admin().change_file(app.actor(&caller), &session, "file.delete", &path, delete).await?;
+    remove(&app, app.actor(&caller), &id, &path).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// A file whose content is here, and not yet in the workspace.
+pub(super) struct ReceivedFile {
+    session: Arc<Session>,
+    upload: Upload,
+    path: String,
+}
+
+/// Receives the content of a file, under the quota of the workspace and the timeout of bodies.
+pub(super) async fn receive(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    path: String,
+    must_be_new: bool,
+    mut body: Body,
+) -> Result<ReceivedFile, Problem> {
+    let (session, workspace) = workspace(app, caller, id).await?;
+    body::expect_size(&body, workspace.quota().bytes)?;
+    let folder = app.parts().sessions.upload_folder();
+    let upload = workspace.upload(&folder, &path, must_be_new).await;
+    let mut upload = upload.map_err(workspace_problem)?;
+    let receive = async {
+        while let Some(piece) = body::next_piece(&mut body).await? {
+            upload.write(piece).await.map_err(workspace_problem)?;
+        }
+        Ok(())
+    };
+    body::in_time(app, receive).await?;
+    Ok(ReceivedFile { session, upload, path })
+}
+
+impl ReceivedFile {
+    /// Places the file in the workspace. Recorded when the bytes are here: an upload that breaks off changes nothing.
+    pub(super) async fn store(self, app: &App, actor: Actor<'_>) -> Result<(), Problem> {
+        let Self { session, upload, path } = self;
+        let finish = async { upload.finish().await.map_err(workspace_error) };
+        Ok(app.admin().change_file(actor, &session, "file.write", &path, finish).await?)
+    }
+}
+
+/// Removes a file or an empty folder.
+pub(super) async fn remove(app: &App, actor: Actor<'_>, id: &str, path: &str) -> Result<(), Problem> {
+    let (session, workspace) = workspace(app, actor.caller, id).await?;
+    let delete = async { workspace.delete(path).await.map_err(workspace_error) };
+    Ok(app.admin().change_file(actor, &session, "file.delete", path, delete).await?)
+}
+
+/// Returns the first piece of a file, and the length of the whole.
+pub(super) async fn read_start(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    path: &str,
+) -> Result<(Bytes, u64), Problem> {
+    let (_, workspace) = workspace(app, caller, id).await?;
+    let mut file = workspace.read(path).await.map_err(workspace_problem)?;
+    let length = file.bytes();
+    let start = file.next().await.map_err(workspace_problem)?.unwrap_or_default();
+    Ok((start, length))
 }
 
 async fn workspace(app: &App, caller: &Caller, id: &str) -> Result<(Arc<Session>, Workspace), Problem> {

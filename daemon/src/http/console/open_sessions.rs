@@ -11,12 +11,13 @@ use toolgate_api::file::FileList;
 use toolgate_api::page::List;
 
 use super::elements::{
-    Filters, ROWS, bytes, empty, facts, filter, next_page, notice, number, parameter, percent_encode, short,
-    table, time,
+    Filters, ROWS, empty, facts, filter, next_page, notice, number, parameter, percent_encode, short, table,
+    time,
 };
 use super::form::SeeOther;
 use super::guard::Viewer;
 use super::page::Page;
+use super::session_files::{self, FilesPage};
 use crate::http::documents::name;
 use crate::http::extract::{Authenticated, Path};
 use crate::http::files;
@@ -104,7 +105,7 @@ fn rows(sessions: &[Arc<Session>]) -> Markup {
     table("Sessions", &["Opened", "Agent", "User", "Channel", "Rounds", "Last used"], &rows)
 }
 
-fn address(id: &str) -> String {
+pub(super) fn address(id: &str) -> String {
     format!("/console/sessions/{}", percent_encode(id))
 }
 
@@ -112,7 +113,9 @@ fn address(id: &str) -> String {
 pub(super) async fn page(
     State(app): State<App>,
     viewer: Viewer,
+    uri: Uri,
     Path(id): Path<String>,
+    Filters(page): Filters<FilesPage>,
 ) -> Result<Page, Problem> {
     let session = app.session_of(&viewer.caller, &id).await?;
     let setup = &session.setup;
@@ -141,7 +144,9 @@ pub(super) async fn page(
         }
         h2 { "Files" }
         @match &files {
-            Ok(axum::Json(files)) => (file_table(&id, files)),
+            Ok(axum::Json(FileList { items, truncated })) => {
+                (session_files::section(&viewer, &id, (items, *truncated), &page, &uri))
+            },
             Err(Problem(error)) => (notice(error)),
         }
         h2 { "End" }
@@ -152,29 +157,6 @@ pub(super) async fn page(
         p.quiet { "Its running calls are cancelled, and its files removed." }
     };
     Ok(Page::new("Session", main))
-}
-
-fn file_table(id: &str, files: &FileList) -> Markup {
-    let rows = html! {
-        @for file in files.items.iter().take(ROWS as usize) {
-            tr {
-                th scope="row" {
-                    @if file.kind == "file" {
-                        a href=(format!("{}/files/{}", address(id), percent_encode(&file.path))) download { (short(&file.path)) }
-                    } @else {
-                        (short(&file.path)) "/"
-                    }
-                }
-                td.number { @if file.kind == "file" { (bytes(file.bytes)) } }
-            }
-        }
-    };
-    let is_cut = files.truncated || files.items.len() > ROWS as usize;
-    html! {
-        @if files.items.is_empty() { p { "The session has no files." } }
-        @else { (table("Files", &["File", "Size"], &rows)) }
-        @if is_cut { p.quiet { "These are the first files." } }
-    }
 }
 
 /// A file of a session, to save.
