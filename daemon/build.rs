@@ -19,16 +19,44 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 fn main() -> ExitCode {
-    if let Err(error) = embed_sdk() {
+    let workspace = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");
+    describe_build(&workspace);
+    if let Err(error) = embed_sdk(&workspace) {
         println!("cargo::error=the SDK cannot be embedded: {error}");
         return ExitCode::FAILURE;
     }
     guests::embed("plugins", "BUILT_IN", "built_in.rs")
 }
 
+/// Sets the variables of `src/version.rs` and `src/main.rs`: wasmtime's version, the platform, and in optimized builds the reflog
+/// of the checkout, whose last line has the commit. `main.rs` includes the reflog, so that a commit does not run this script;
+/// other builds do without it, since each commit would link them again.
+fn describe_build(workspace: &Path) {
+    let lock_file = workspace.join("Cargo.lock");
+    println!("cargo::rerun-if-changed={}", lock_file.display());
+    let lock_file = fs::read_to_string(lock_file).unwrap_or_default();
+    let wasmtime = lock_file.split_once("name = \"wasmtime\"\nversion = \"");
+    let wasmtime = wasmtime.and_then(|(_, rest)| rest.split('"').next()).unwrap_or("0");
+    println!("cargo::rustc-env=TOOLGATE_WASMTIME={wasmtime}");
+    println!("cargo::rustc-env=TOOLGATE_TARGET={}", env::var("TARGET").unwrap_or_default());
+
+    println!("cargo::rustc-check-cfg=cfg(has_reflog)");
+    let reflog = reflog(&workspace.join(".git"));
+    if env::var("PROFILE").is_ok_and(|profile| profile == "release") && reflog.is_file() {
+        println!("cargo::rustc-cfg=has_reflog");
+        println!("cargo::rustc-env=TOOLGATE_REFLOG={}", reflog.display());
+    }
+}
+
+/// `git` is the folder of the repository; in further work trees it is a file with the path of their folder.
+fn reflog(git: &Path) -> PathBuf {
+    let text = fs::read_to_string(git).unwrap_or_default();
+    let folder = text.strip_prefix("gitdir: ").map(|path| git.with_file_name(path.trim()));
+    folder.unwrap_or_else(|| git.to_owned()).join("logs/HEAD")
+}
+
 /// Writes `pub const SDK_FILES`: pairs of a path below `toolgate-sdk/` and the text.
-fn embed_sdk() -> io::Result<()> {
-    let workspace = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");
+fn embed_sdk(workspace: &Path) -> io::Result<()> {
     let mut files: Vec<(String, PathBuf)> =
         FILES.iter().map(|(from, to)| ((*to).to_owned(), workspace.join(from))).collect();
     for (from, to) in FOLDERS {

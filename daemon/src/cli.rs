@@ -16,6 +16,7 @@ mod push;
 mod run;
 mod serve;
 mod sign;
+mod version;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -45,7 +46,7 @@ Examples:
 
 /// Runs the tools of AI agents: gated, validated, sandboxed, audited.
 #[derive(Parser)]
-#[command(name = "toolgate", version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = "toolgate", version = crate::version::text(), arg_required_else_help = true, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -80,6 +81,8 @@ enum Command {
     Completions(man::CompletionsOptions),
     /// Write the manual pages of all commands
     Man(man::ManOptions),
+    /// Print the version, the commit and the version of wasmtime
+    Version(version::VersionOptions),
     /// Compile a plugin from standard input to standard output, with resource limits
     #[command(hide = true)]
     CompileWorker {
@@ -91,7 +94,8 @@ enum Command {
 }
 
 /// Reads the command line and the environment once, then runs the command.
-pub fn main() -> ExitCode {
+pub fn main(commit: Option<&'static str>) -> ExitCode {
+    crate::version::set_commit(commit);
     let environment_token = std::env::var_os("TOOLGATE_TOKEN");
     let arguments = match parse(std::env::args_os()) {
         Ok(arguments) => arguments,
@@ -145,6 +149,7 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::Mcp(command) => mcp::run(command, environment_token),
         Command::Remote(command) => command.run(environment_token),
         Command::Completions(options) => man::complete(&options, &command_line()),
+        Command::Version(options) => here(options.json, async |printer| version::print(printer)),
         Command::Man(options) => {
             here(false, async |printer| man::write_pages(&options, command_line(), printer))
         }
@@ -222,6 +227,7 @@ mod tests {
             "toolgate audit verify",
             "toolgate mcp --stdio --agent acme/bot --search",
             "toolgate mcp --stdio --embedded --data d",
+            "toolgate version --json",
             "toolgate compile-worker code 1 2",
             "toolgate login --server https://a.example --token-file t --ca-file c",
             "toolgate login prod --offline",

@@ -41,6 +41,7 @@ pub mod config;
 pub mod keys;
 pub mod identifier;
 pub mod clock;
+pub mod version;
 pub mod logging;
 pub mod metrics;
 pub mod traces;
@@ -56,7 +57,7 @@ pub mod scaffold;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The main function of the binary, and of the binary that the tests start.
-pub fn main() -> std::process::ExitCode {
-    cli::main()
+/// The main function of the binary, and of the binary that the tests start. `commit` is that of the build.
+pub fn main(commit: Option<&'static str>) -> std::process::ExitCode {
+    cli::main(commit)
 }

@@ -1,5 +1,5 @@
 //! Binary under test: the same `main` as `toolgate`.
 
 fn main() -> std::process::ExitCode {
-    toolgate::main()
+    toolgate::main(None)
 }
