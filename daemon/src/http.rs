@@ -25,6 +25,7 @@ mod openapi;
 mod calls;
 mod dialects;
 mod sessions;
+mod session_lists;
 mod tools;
 mod usage;
 mod events;
@@ -34,6 +35,7 @@ mod approvals;
 mod test_call;
 
 mod documents;
+mod history;
 mod organizations;
 mod policies;
 mod assertions;
@@ -124,6 +126,9 @@ fn add_administration(routes: Routes) -> Routes {
         .add_guarded(Own, routes!(owned_plugins::list))
         .add_guarded(Own, routes!(owned_plugins::get, owned_plugins::put, owned_plugins::delete))
         .add_guarded(Own, routes!(owned_plugins::approve))
+        .add_guarded(Own, routes!(owned_plugins::rollback))
+        .add_guarded(Own, routes!(owned_plugins::disable))
+        .add_guarded(Own, routes!(owned_plugins::enable))
         .add_guarded(Operate, routes!(publisher_keys::list))
         .add_guarded(Operate, routes!(publisher_keys::get, publisher_keys::put, publisher_keys::delete))
         .add_guarded(Own, routes!(publisher_keys::list_own))
@@ -143,6 +148,7 @@ fn add_administration(routes: Routes) -> Routes {
             routes!(assertions::get_platform, assertions::put_platform, assertions::delete_platform),
         )
         .add_guarded(Own, routes!(assertions::get, assertions::put, assertions::delete))
+        .add_guarded(Own, routes!(history::get))
         .add_guarded(Own, routes!(agents::list))
         .add_guarded(Own, routes!(agents::get, agents::put, agents::delete))
         .add_guarded(Own, routes!(agents::warnings))
@@ -177,12 +183,12 @@ fn add_administration(routes: Routes) -> Routes {
 fn add_call_routes(routes: Routes) -> Routes {
     use Access::{Audit as ReadAudit, Decide, Operate, Orchestrate, Own, UseTools, Verify};
     routes
-        .add_guarded(Orchestrate, routes!(sessions::post))
+        .add_guarded(Orchestrate, routes!(sessions::post, session_lists::list))
         .add_guarded(Orchestrate, routes!(sessions::get, sessions::delete))
         .add_guarded(Orchestrate, routes!(tools::list))
         .add_guarded(Orchestrate, routes!(tools::select))
         .add_guarded(Orchestrate, routes!(tools::switch))
-        .add_guarded_calls(Orchestrate, routes!(calls::post))
+        .add_guarded_calls(Orchestrate, routes!(calls::post, session_lists::calls))
         .add_guarded(Orchestrate, routes!(calls::get, calls::delete))
         .add_guarded(Orchestrate, routes!(calls::result))
         .add_guarded(Orchestrate, routes!(events::of_session))

@@ -12,6 +12,7 @@ mod credentials;
 mod documents;
 mod error;
 mod folder;
+mod history;
 mod messages;
 mod organization_keys;
 mod plugins;
@@ -41,11 +42,12 @@ pub use documents::{Change, Deleted, WriteResult};
 pub use error::{StoreError, UnavailableReason};
 pub(crate) use folder::entry_hint;
 pub use folder::{DataFolder, FolderError};
+pub use history::{HistoryEntry, Stamp};
 pub use messages::{InboxKey, MessageRow};
 pub use organization_keys::OrganizationKeyRow;
 pub use plugins::{CanaryRow, PluginRow, PluginVersionRow, SignerRow, TrustRow};
 pub use root_keys::{RootKeyRow, RootKeyWrap};
-pub use sessions::{SessionRow, SessionUse};
+pub use sessions::{SessionFilter, SessionRow, SessionUse};
 pub use tokens::TokenRow;
 pub use webhooks::{DELIVERY_PENDING, DeliveryRow, TokenKind, WebhookRow};
 
@@ -65,6 +67,8 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (11, "webhooks", include_str!("../migrations/0011_webhooks.sql")),
     (12, "organization_keys", include_str!("../migrations/0012_organization_keys.sql")),
     (13, "canaries", include_str!("../migrations/0013_canaries.sql")),
+    (15, "session_lists", include_str!("../migrations/0015_session_lists.sql")),
+    (16, "document_history", include_str!("../migrations/0016_document_history.sql")),
 ];
 
 /// Number of reading connections. Reads are short, and no call waits for them.

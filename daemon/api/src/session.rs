@@ -5,6 +5,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::audit::Status;
+use crate::call::Executed;
 use crate::plugin::ToolDetails;
 
 /// A request to open a session.
@@ -52,6 +54,74 @@ pub struct SessionView {
     pub system_prompt: String,
     /// The time at which an unused session ends, in milliseconds since 1970.
     pub expires_at: u64,
+}
+
+/// Whether a session takes calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionState {
+    /// It takes calls.
+    Open,
+    /// It was ended, or was not used for too long.
+    Ended,
+}
+
+/// A session in a list.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct SessionSummary {
+    /// The id of the session.
+    pub session: String,
+    /// Whether it takes calls.
+    pub state: SessionState,
+    /// The agent, as `ORGANIZATION/AGENT`.
+    pub agent: String,
+    /// The user for whom the orchestrator acts.
+    #[schema(required)]
+    pub user: Option<String>,
+    /// The conversation of the orchestrator.
+    #[schema(required)]
+    pub conversation: Option<String>,
+    /// The channel of the conversation.
+    #[schema(required)]
+    pub channel: Option<String>,
+    /// The id of the token that opened it.
+    pub opened_by: String,
+    /// The number of requests with calls so far.
+    pub rounds: u64,
+    /// The time at which it was opened, in milliseconds since 1970.
+    pub created_at: u64,
+    /// The time of its last use, in milliseconds since 1970.
+    pub last_used_at: u64,
+    /// The time at which it ended, in milliseconds since 1970.
+    #[schema(required)]
+    pub ended_at: Option<u64>,
+}
+
+/// A call in the list of a session.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct CallSummary {
+    /// The id of the call. A call that waited for a person or for its client is in the list once for each attempt.
+    pub id: String,
+    /// The tool, as `namespace/tool`.
+    pub tool: String,
+    /// The name that the model called.
+    pub name: String,
+    /// The call whose script made this one.
+    #[schema(required)]
+    pub parent: Option<String>,
+    /// The status, `running` before its end.
+    pub status: Status,
+    /// The error's code, where the call ended in one.
+    #[schema(required)]
+    pub error_type: Option<String>,
+    /// Whether guest code began to run; null before the call's end.
+    #[schema(required)]
+    pub executed: Option<Executed>,
+    /// The time at which it was recorded, in milliseconds since 1970.
+    pub created_at: u64,
+    /// The time at which it ended, in milliseconds since 1970.
+    #[schema(required)]
+    pub ended_at: Option<u64>,
 }
 
 /// The definition of a tool for a model.

@@ -79,7 +79,7 @@ pub struct Filters {
     /// Only rows of this organization
     #[arg(long, value_name = "ORG")]
     organization: Option<String>,
-    /// Only rows of this agent
+    /// Only rows of this agent: its name, or `ORG/AGENT`
     #[arg(long)]
     agent: Option<String>,
     /// Only rows of this session
@@ -158,6 +158,11 @@ impl When {
 }
 
 pub async fn run(command: AuditCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    match &command {
+        AuditCommand::Search(search) => search.filters.check()?,
+        AuditCommand::Follow(options) => options.filters.check()?,
+        AuditCommand::Export(_) | AuditCommand::Verify { .. } => {}
+    }
     match command {
         AuditCommand::Search(search) => show_page(&search, client, printer).await,
         AuditCommand::Follow(options) => follow::follow(&options.filters, client, printer).await,
@@ -225,13 +230,36 @@ async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failur
     ))
 }
 
+impl Filters {
+    /// The organization and the agent of the filters. An agent may be written with its organization.
+    fn scope(&self) -> (Option<&str>, Option<&str>) {
+        match self.agent.as_deref().and_then(|agent| agent.split_once('/')) {
+            Some((organization, agent)) => (self.organization.as_deref().or(Some(organization)), Some(agent)),
+            None => (self.organization.as_deref(), self.agent.as_deref()),
+        }
+    }
+
+    /// Refuses two different organizations, which would match no row.
+    fn check(&self) -> Result<(), Failure> {
+        let named = self.agent.as_deref().and_then(|agent| agent.split_once('/'));
+        match (named, self.organization.as_deref()) {
+            (Some((of_agent, _)), Some(organization)) if of_agent != organization => Err(Failure::new(
+                format!("`--agent` is of `{of_agent}`, and `--organization` is `{organization}`"),
+                "leave `--organization` out: `--agent ORG/AGENT` names it",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Search {
     fn target(&self, now_ms: u64) -> String {
         let Self { filters, .. } = self;
         let time = |when: Option<When>| when.map(|when| when.ms(now_ms).to_string());
+        let (organization, agent) = filters.scope();
         let filters = [
-            ("organization", filters.organization.clone()),
-            ("agent", filters.agent.clone()),
+            ("organization", organization.map(str::to_owned)),
+            ("agent", agent.map(str::to_owned)),
             ("session", filters.session.clone()),
             ("tool", filters.tool.clone()),
             ("user", filters.user.clone()),
@@ -365,6 +393,17 @@ mod tests {
             asked.target(10_000_000),
             "/v1/audit?organization=acme&tool=files%2Fwrite&user=u%201&principal=ab12&action=agent.put&since_ms=2800000&until_ms=7000&limit=9"
         );
+    }
+
+    #[tokio::test]
+    async fn an_agent_is_named_alone_or_with_its_organization() {
+        let asked = search(&["--agent", "acme/mcp", "--since", "1970-01-01T00:00:07.000Z"]);
+        assert_eq!(asked.target(9_000), "/v1/audit?organization=acme&agent=mcp&since_ms=7000");
+        assert_eq!(search(&["--agent", "mcp"]).target(0), "/v1/audit?agent=mcp");
+        let other = search(&["--agent", "acme/mcp", "--organization", "rival"]);
+        let run = run_command(AuditCommand::Search(Box::new(other)), Vec::new()).await;
+        assert!(run.result.expect_err("two organizations").to_string().contains("`--agent` is of `acme`"));
+        assert!(run.asked.is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `toolgate session`: opens, shows and ends sessions, and enables or disables their tools.
+//! `toolgate session`: opens, lists, shows and ends sessions and their calls, and enables or disables their tools.
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
@@ -7,8 +7,10 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use toolgate_api::call::CallResult;
+use toolgate_api::page::List;
 use toolgate_api::session::{
-    SelectRequest, SelectedTools, SessionRequest, SessionView, ToolDefinition, ToolList, ToolSwitch,
+    CallSummary, SelectRequest, SelectedTools, SessionRequest, SessionSummary, SessionView, ToolDefinition,
+    ToolList, ToolSwitch,
 };
 
 use super::agent::{AgentName, parse_agent};
@@ -16,12 +18,14 @@ use super::client::{Client, escape};
 use super::document::{arguments_from, query};
 use super::events;
 use super::failure::Failure;
-use super::print::{Printer, time_text};
+use super::print::{Printer, time_text, word};
 use super::remote::Remote;
 
 const EXAMPLES: &str = "\
 Examples:
   toolgate session open acme/bot --user u-17 --channel webchat
+  toolgate session list --agent acme/bot --state open
+  toolgate session calls s_…
   toolgate session tools s_… --message 'please refund the last invoice'
   toolgate session tools s_… --format openai             as that provider takes them
   toolgate session disable s_… files/write
@@ -54,6 +58,19 @@ pub enum SessionCommand {
     Show {
         /// The session
         id: String,
+    },
+    /// List sessions, newest first, with those that ended within a week
+    List(Box<ListOptions>),
+    /// List the calls of a session, newest first, also of one that has ended
+    Calls {
+        /// The session
+        id: String,
+        /// Rows per page, at most 500
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
+        limit: Option<u32>,
+        /// The cursor of the next page, from the page before
+        #[arg(long)]
+        cursor: Option<String>,
     },
     /// End a session: its running calls are cancelled, its files deleted
     End {
@@ -138,6 +155,31 @@ pub struct Open {
     channel: Option<String>,
 }
 
+#[derive(Args)]
+pub struct ListOptions {
+    /// Only sessions of this organization
+    #[arg(long, value_name = "ORG", conflicts_with = "agent")]
+    organization: Option<String>,
+    /// Only sessions of this agent
+    #[arg(long, value_name = "ORG/AGENT", value_parser = parse_agent)]
+    agent: Option<AgentName>,
+    /// Only open sessions, or only ended ones
+    #[arg(long, value_parser = PossibleValuesParser::new(["open", "ended"]))]
+    state: Option<String>,
+    /// Only sessions of this conversation
+    #[arg(long, value_name = "TEXT")]
+    conversation: Option<String>,
+    /// Only sessions on behalf of this user
+    #[arg(long, value_name = "TEXT")]
+    user: Option<String>,
+    /// Rows per page, at most 1,000
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    limit: Option<u32>,
+    /// The cursor of the next page, from the page before
+    #[arg(long)]
+    cursor: Option<String>,
+}
+
 pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     match command {
         SessionCommand::Open(open) => {
@@ -150,6 +192,12 @@ pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer
             show(printer, &client.post("/v1/sessions").json(&request).send().await?.body)
         }
         SessionCommand::Show { id } => show(printer, &client.get(&path(&id)).send().await?.body),
+        SessionCommand::List(options) => list_sessions(*options, client, printer).await,
+        SessionCommand::Calls { id, limit, cursor } => {
+            let limit = limit.map(|limit| limit.to_string());
+            let query = query(&[("limit", limit.as_deref()), ("cursor", cursor.as_deref())]);
+            list_calls(client, printer, &format!("{}/calls{query}", path(&id))).await
+        }
         SessionCommand::End { id } => {
             client.delete(&path(&id)).send::<IgnoredAny>().await?;
             Ok(printer.result(&json!({"ended": id}), &format!("session `{id}` has ended"))?)
@@ -200,6 +248,66 @@ fn show(printer: &mut Printer<'_>, session: &SessionView) -> Result<(), Failure>
     ])?;
     printer.line("")?;
     table(printer, &session.tools)
+}
+
+async fn list_sessions(
+    options: ListOptions,
+    client: &Client,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    let (agent, limit) =
+        (options.agent.map(|agent| agent.to_string()), options.limit.map(|limit| limit.to_string()));
+    let query = query(&[
+        ("organization", options.organization.as_deref()),
+        ("agent", agent.as_deref()),
+        ("state", options.state.as_deref()),
+        ("conversation", options.conversation.as_deref()),
+        ("user", options.user.as_deref()),
+        ("limit", limit.as_deref()),
+        ("cursor", options.cursor.as_deref()),
+    ]);
+    let page: List<SessionSummary> = client.get(&format!("/v1/sessions{query}")).send().await?.body;
+    if printer.is_json() {
+        return Ok(printer.json(&page)?);
+    }
+    let rows: Vec<_> = page.items.iter().map(session_row).collect();
+    printer.table(["OPENED", "SESSION", "STATE", "AGENT", "USER", "CONVERSATION", "LAST USED"], &rows)?;
+    note_more(printer, page.next_cursor)
+}
+
+fn session_row(session: &SessionSummary) -> [String; 7] {
+    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    [
+        time_text(session.created_at),
+        session.session.clone(),
+        word(&session.state),
+        session.agent.clone(),
+        or_dash(&session.user),
+        or_dash(&session.conversation),
+        time_text(session.last_used_at),
+    ]
+}
+
+async fn list_calls(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result<(), Failure> {
+    let page: List<CallSummary> = client.get(path).send().await?.body;
+    if printer.is_json() {
+        return Ok(printer.json(&page)?);
+    }
+    let rows: Vec<_> = page.items.iter().map(call_row).collect();
+    printer.table(["TIME", "CALL", "STATUS", "TOOL", "ERROR"], &rows)?;
+    note_more(printer, page.next_cursor)
+}
+
+fn call_row(call: &CallSummary) -> [String; 5] {
+    let error = call.error_type.clone().unwrap_or_else(|| "-".to_owned());
+    [time_text(call.created_at), call.id.clone(), word(&call.status), call.tool.clone(), error]
+}
+
+fn note_more(printer: &mut Printer<'_>, next_cursor: Option<String>) -> Result<(), Failure> {
+    match next_cursor {
+        Some(cursor) => Ok(printer.note(&format!("there is more: add `--cursor {cursor}`"))?),
+        None => Ok(()),
+    }
 }
 
 async fn list(
@@ -347,6 +455,31 @@ mod tests {
             let run = run_line(&words, vec![session_response()]).await;
             assert_eq!(serde_json::from_str::<Value>(&run.out).expect("json")["system_prompt"], "…");
         }
+    }
+
+    #[tokio::test]
+    async fn sessions_and_the_calls_of_one_are_listed() {
+        let session = json!({"session": "s_1", "state": "open", "agent": "acme/bot", "user": null, "conversation": "t1",
+            "channel": null, "opened_by": "ab", "rounds": 2, "created_at": 0, "last_used_at": 1_000, "ended_at": null});
+        let page = Canned::json(200, json!({"items": [session], "next_cursor": "0.s_1"}));
+        let words = ["list", "--agent", "acme/bot", "--state", "open", "--conversation", "t 1", "--limit", "1"];
+        let run = run_line(&words, vec![page]).await;
+        run.result.expect("listed");
+        let asked = "GET /v1/sessions?agent=acme%2Fbot&state=open&conversation=t%201&limit=1";
+        assert_eq!(run.asked[0].line(), asked);
+        for part in ["s_1", "open", "acme/bot", "t1", "1970-01-01T00:00:01.000Z"] {
+            assert!(run.out.contains(part), "{part}: {}", run.out);
+        }
+        assert_eq!(run.notes, "there is more: add `--cursor 0.s_1`\n");
+
+        let call = json!({"id": "c_1", "tool": "files/read", "name": "call_files_read", "parent": null, "status": "error",
+            "error_type": "ACCESS_DENIED", "executed": "no", "created_at": 0, "ended_at": 5});
+        let page = Canned::json(200, json!({"items": [call], "next_cursor": null}));
+        let run = run_line(&["calls", "s_1"], vec![page]).await;
+        run.result.expect("listed");
+        assert_eq!(run.asked[0].line(), "GET /v1/sessions/s_1/calls");
+        assert!(run.out.contains("c_1") && run.out.contains("ACCESS_DENIED"), "{}", run.out);
+        assert_eq!(run.notes, "");
     }
 
     #[tokio::test]

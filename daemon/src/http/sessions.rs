@@ -148,7 +148,7 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn agent_named(text: &str) -> Result<(Name, Name), Problem> {
+pub(super) fn agent_named(text: &str) -> Result<(Name, Name), Problem> {
     let named = text
         .split_once('/')
         .and_then(|(organization, agent)| Some((Name::parse(organization).ok()?, Name::parse(agent).ok()?)));

@@ -197,6 +197,19 @@ impl Caller {
         }
     }
 
+    /// Checks that the caller may list sessions, of one organization or of all that it may use. Returns the organization
+    /// to list, or `None` for all. Of a token for some agents, the list has the sessions of these alone.
+    pub fn may_list_sessions(&self, organization: Option<&Name>) -> Result<Option<Name>, CallError> {
+        self.may(Access::Orchestrate)?;
+        match organization {
+            None => Ok(self.organization.clone()),
+            Some(asked) => {
+                self.need_scope(asked, || DocumentKey::Organization(asked.clone()).to_string())?;
+                Ok(Some(asked.clone()))
+            }
+        }
+    }
+
     /// Checks read access to the audit log, of one organization or of all that the caller may read. Returns the
     /// organization to search in, or `None` for all.
     pub fn may_audit(&self, organization: Option<&Name>) -> Result<Option<Name>, CallError> {

@@ -212,7 +212,8 @@ impl PendingCall {
         self.outcome.expires_ms().unwrap_or(u64::MAX)
     }
 
-    fn is_at_client(&self) -> bool {
+    /// Whether it waits for the client, and not for a person.
+    pub fn is_at_client(&self) -> bool {
         matches!(self.on, PendingOn::Client(_))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row as _};
+use sqlx::{FromRow, QueryBuilder, Row as _, Sqlite};
 use toolgate_api::name::Name;
 
 use super::documents::require;
@@ -37,6 +37,20 @@ pub struct SessionUse {
     pub id: String,
     pub rounds: u64,
     pub last_used_ms: u64,
+}
+
+/// Filters of a list of sessions; a session must match all of them.
+#[derive(Clone, Debug, Default)]
+pub struct SessionFilter {
+    pub organization: Option<Name>,
+    /// Sessions of these agents; `None` for all.
+    pub agents: Option<Vec<Name>>,
+    pub conversation: Option<String>,
+    pub user: Option<String>,
+    /// Only open sessions, or only ended ones.
+    pub is_open: Option<bool>,
+    /// Only sessions after this one in the list: the time at which it was opened, and its id.
+    pub after: Option<(u64, String)>,
 }
 
 impl FromRow<'_, SqliteRow> for SessionRow {
@@ -93,6 +107,37 @@ impl Store {
     pub async fn session(&self, id: &str) -> Result<SessionRow, StoreError> {
         let query = sqlx::query_as("SELECT * FROM sessions WHERE id = $1").bind(id);
         query.fetch_optional(&self.readers).await?.ok_or_else(|| not_found(id))
+    }
+
+    /// Returns up to `limit` sessions, the newest first.
+    pub async fn sessions(&self, filter: &SessionFilter, limit: u32) -> Result<Vec<SessionRow>, StoreError> {
+        let mut sql = QueryBuilder::<Sqlite>::new("SELECT * FROM sessions WHERE 1 = 1");
+        if let Some(organization) = &filter.organization {
+            sql.push(" AND organization = ").push_bind(organization.to_string());
+        }
+        if let Some(agents) = &filter.agents {
+            sql.push(" AND agent IN (");
+            let mut list = sql.separated(", ");
+            for agent in agents {
+                list.push_bind(agent.to_string());
+            }
+            sql.push(")");
+        }
+        if let Some(conversation) = &filter.conversation {
+            sql.push(" AND conversation = ").push_bind(conversation.clone());
+        }
+        if let Some(user) = &filter.user {
+            sql.push(" AND user_name = ").push_bind(user.clone());
+        }
+        if let Some(is_open) = filter.is_open {
+            sql.push(if is_open { " AND ended_ms IS NULL" } else { " AND ended_ms IS NOT NULL" });
+        }
+        if let Some((created_ms, id)) = &filter.after {
+            sql.push(" AND (created_ms, id) < (").push_bind(to_sql(*created_ms));
+            sql.push(", ").push_bind(id.clone()).push(")");
+        }
+        sql.push(" ORDER BY created_ms DESC, id DESC LIMIT ").push_bind(i64::from(limit));
+        Ok(sql.build_query_as().persistent(false).fetch_all(&self.readers).await?)
     }
 
     /// Returns every open session; called once, at the start.

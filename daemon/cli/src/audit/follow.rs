@@ -70,7 +70,7 @@ impl Followed<'_> {
         let until = number(self.filters.until.map(|when: When| when.ms(now_ms())));
         let filters = [
             ("follow", Some("true")),
-            ("organization", self.filters.organization.as_deref()),
+            ("organization", self.filters.scope().0),
             ("since_ms", since.as_deref()),
             ("until_ms", until.as_deref()),
             ("after", after.as_deref()),
@@ -190,14 +190,15 @@ impl Followed<'_> {
 
     /// Whether the filters of the beginning pass. An effect is shown with its call, so a call passes for the kind `effect`.
     fn matches(&self, row: &Row) -> bool {
-        let Filters { agent, session, tool, user, principal, action, .. } = self.filters;
+        let Filters { session, tool, user, principal, action, .. } = self.filters;
+        let agent = self.filters.scope().1;
         let call = row.call.as_ref();
         let act = row.admin.as_ref();
         let passes = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
         };
         let principal_of = call.map(|call| &*call.principal).or(act.map(|act| &*act.principal));
-        passes(agent, call.map(|call| &*call.agent))
+        agent.is_none_or(|agent| call.is_some_and(|call| *call.agent == *agent))
             && passes(session, call.map(|call| &*call.session))
             && passes(tool, call.map(|call| &*call.tool))
             && passes(user, call.and_then(|call| call.user.as_deref()))
