@@ -68,6 +68,41 @@ pub struct ToolKey {
     pub namespace: Namespace,
 }
 
+/// Key of a plugin of the platform, or of one that an organization loaded for itself (rule 9.16).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginKey {
+    /// The organization; `None` for the platform.
+    pub owner: Option<Name>,
+    pub namespace: Namespace,
+}
+
+impl From<&Namespace> for PluginKey {
+    fn from(namespace: &Namespace) -> Self {
+        Self { owner: None, namespace: namespace.clone() }
+    }
+}
+
+impl From<&ToolKey> for PluginKey {
+    fn from(key: &ToolKey) -> Self {
+        Self { owner: Some(key.organization.clone()), namespace: key.namespace.clone() }
+    }
+}
+
+impl PluginKey {
+    /// The key among the tools of its organization; `None` for a plugin of the platform.
+    pub fn in_organization(&self) -> Option<ToolKey> {
+        Some(ToolKey { organization: self.owner.clone()?, namespace: self.namespace.clone() })
+    }
+
+    /// The key of the operator's grant.
+    pub fn grant(&self) -> DocumentKey {
+        match self.in_organization() {
+            Some(key) => DocumentKey::ToolGrant(key),
+            None => DocumentKey::Grant(self.namespace.clone()),
+        }
+    }
+}
+
 /// Kind of a document, with its text form in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentKind {

@@ -17,13 +17,14 @@ mod load_request;
 mod owned;
 mod sources;
 mod quarantine;
+mod table;
 mod trust;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use toolgate_admission::{Descriptor, Plugin, Warning};
+use toolgate_admission::{Descriptor, Plugin, Warning, description_warnings, grant_warnings};
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::Grant;
@@ -48,13 +49,14 @@ pub use trust::PublisherKey;
 use crate::clock::now_ms;
 use crate::compile::Compiler;
 use crate::config::Signatures;
-use crate::registry::Registry;
+use crate::documents::{PluginKey, ToolKey};
+use crate::registry::{Registry, Replacement};
 use crate::store::Store;
 use background_loads::BackgroundLoads;
 use files::{FileHandle, PluginFiles};
-use history::{FailedPlugin, History, Version};
+use history::{History, Version};
 pub use load::digest_of;
-use owned::OwnedPlugins;
+use table::{Entry, PluginTable};
 use trust::{PublisherKeys, Signer};
 
 /// Facts about a plugin that its description does not have.
@@ -98,19 +100,17 @@ struct Shared {
     store: Store,
     files: PluginFiles,
     limits: LimitsPatch,
-    /// Locked to store and swap, not to compile.
-    loaded: tokio::sync::Mutex<BTreeMap<Namespace, History>>,
-    /// The operators' grants; a plugin without one has its default grant.
+    /// The plugins of the platform and of organizations. Its changes are locked to store and swap, not to compile.
+    table: PluginTable,
+    /// The organizations that load a file.
+    loading: Mutex<BTreeSet<Name>>,
+    /// The operators' grants for plugins of the platform; one without has its default grant. Changed only while changes of the
+    /// table are locked.
     grants: Mutex<BTreeMap<Namespace, Arc<Grant>>>,
     /// The built-in components that build plugins from definitions.
     definition_components: Mutex<BTreeMap<DefinitionKind, (FileHandle, Component)>>,
-    /// Stored plugins of which this start could load no version. Their files are kept, since a later start may succeed.
-    /// Changed only while `loaded` is locked.
-    failed: Mutex<BTreeMap<Namespace, FailedPlugin>>,
     /// Files of stored plugins whose namespace this version cannot parse.
     unparsable: Mutex<Vec<FileHandle>>,
-    /// The plugins of organizations.
-    owned: OwnedPlugins,
     publisher_keys: PublisherKeys,
     signatures: Signatures,
     background: BackgroundLoads,
@@ -145,72 +145,93 @@ impl Plugins {
             registry,
             store,
             limits,
-            loaded: Default::default(),
+            table: PluginTable::default(),
+            loading: Default::default(),
             grants: Default::default(),
             definition_components: Default::default(),
-            failed: Default::default(),
             unparsable: Default::default(),
-            owned: OwnedPlugins::default(),
             publisher_keys: PublisherKeys::default(),
             signatures,
             background: BackgroundLoads::default(),
         }))
     }
 
-    /// Lists all plugins by namespace: loaded, loading in the background, and failed.
-    pub async fn list(&self) -> Vec<PluginView> {
-        let loaded = self.0.loaded.lock().await;
-        let mut views = self.0.background.latest();
-        for (name, failed) in lock(&self.0.failed).iter() {
-            views.insert(name.clone(), self.with_background_loads(name, failed.view(name)));
-        }
-        for (name, history) in loaded.iter() {
-            let mut view = self.view(name, history);
+    /// Lists the plugins of the platform (`None`) or of an organization by namespace. Those of the platform include the ones that
+    /// load in the background.
+    pub fn list(&self, owner: Option<&Name>) -> Vec<PluginView> {
+        let mut views = match owner {
+            None => self.0.background.latest(),
+            Some(_) => BTreeMap::new(),
+        };
+        views.extend(self.0.table.filter_map(owner, |(namespace, entry)| {
+            let key = PluginKey { owner: owner.cloned(), namespace: namespace.clone() };
+            let mut view = self.entry_view(&key, entry);
             // Differences may be long, and a list is for an overview.
             view.versions.iter_mut().for_each(|version| version.diff.clear());
-            views.insert(name.clone(), self.with_background_loads(name, view));
-        }
+            Some((namespace.clone(), self.with_background_loads(&key, view)))
+        }));
         views.into_values().collect()
     }
 
-    /// Returns the provenance of each plugin that serves.
-    pub async fn provenance(&self) -> BTreeMap<Namespace, Provenance> {
-        let loaded = self.0.loaded.lock().await;
-        let of_plugin = |(namespace, history): (&Namespace, &History)| {
-            Some((namespace.clone(), self.provenance_of(None, history)?))
+    /// Returns the provenance of each plugin of an owner that serves.
+    pub fn provenance(&self, owner: Option<&Name>) -> BTreeMap<Namespace, Provenance> {
+        let of_entry = |(namespace, entry): (&Namespace, &Entry)| {
+            let Version { loaded_ms, signer, .. } = entry.ready()?.serving_version()?;
+            let stands = |signer: &Signer| self.0.publisher_keys.objection(owner, signer).is_none();
+            let is_signed = signer.as_ref().is_some_and(stands);
+            Some((namespace.clone(), Provenance { loaded_ms: *loaded_ms, is_signed }))
         };
-        loaded.iter().filter_map(of_plugin).collect()
-    }
-
-    fn provenance_of(&self, owner: Option<&Name>, history: &History) -> Option<Provenance> {
-        let Version { loaded_ms, signer, .. } = history.serving_version()?;
-        let stands = |signer: &Signer| self.0.publisher_keys.objection(owner, signer).is_none();
-        Some(Provenance { loaded_ms: *loaded_ms, is_signed: signer.as_ref().is_some_and(stands) })
+        self.0.table.filter_map(owner, of_entry).into_iter().collect()
     }
 
     /// Returns one plugin with all its versions.
-    pub async fn find(&self, namespace: &Namespace) -> Result<PluginView, CallError> {
-        let loaded = self.0.loaded.lock().await;
-        let view = loaded.get(namespace).map(|history| self.view(namespace, history));
-        match view.or_else(|| Some(lock(&self.0.failed).get(namespace)?.view(namespace))) {
-            Some(view) => Ok(self.with_background_loads(namespace, view)),
-            None => self.0.background.of(namespace).pop().ok_or_else(|| not_found(namespace)),
+    pub fn find(&self, key: &PluginKey) -> Result<PluginView, CallError> {
+        match self.0.table.look(key, |entry| entry.map(|entry| self.entry_view(key, entry))) {
+            Some(view) => Ok(self.with_background_loads(key, view)),
+            None => self.background_loads(key).pop().ok_or_else(|| not_found(&key.namespace)),
         }
     }
 
-    /// Returns the warnings about the description of the version in `view`; none if that version neither
-    /// serves nor waits for consent.
-    pub async fn warnings(&self, namespace: &Namespace, view: &PluginView) -> Vec<Warning> {
-        let loaded = self.0.loaded.lock().await;
-        let shown = loaded.get(namespace).and_then(|history| history.plugin_in_view(&view.digest));
-        shown.map_or_else(Vec::new, |plugin| plugin.descriptor.warnings(&Limits::platform(&self.0.limits)))
+    /// Returns the warnings about the description of the version in `view`, if that version serves or waits for consent, and about
+    /// the grant.
+    pub fn warnings(&self, key: &PluginKey, view: &PluginView) -> Vec<Warning> {
+        let shown = self.0.table.look(key, |entry| entry?.ready()?.plugin_in_view(&view.digest));
+        let limits = Limits::platform(&self.0.limits);
+        let mut warnings = shown.map_or_else(Vec::new, |plugin| plugin.descriptor.warnings(&limits));
+        if let Some(served) = self.served(key) {
+            warnings.extend(grant_warnings(&served.granted, &served.descriptor.capabilities));
+            warnings.extend(description_warnings(&served.granted, Some(&served.descriptor)));
+        }
+        warnings
+    }
+
+    fn entry_view(&self, key: &PluginKey, entry: &Entry) -> PluginView {
+        match entry {
+            Entry::Failed(failed) => failed.view(&key.namespace),
+            Entry::Ready(history) => {
+                let granted = match &key.owner {
+                    None => self.grant_of(&key.namespace),
+                    Some(_) => self.served(key).map(|served| Arc::clone(&served.granted)),
+                };
+                self.view(key, history, granted.as_ref())
+            }
+        }
     }
 
     /// The view of a plugin, with the objections to the keys that signed its versions.
-    fn view(&self, namespace: &Namespace, history: &History) -> PluginView {
-        let mut view = history.view(namespace, self.grant_of(namespace).as_ref());
-        self.0.publisher_keys.add_objections(None, &mut view);
+    fn view(&self, key: &PluginKey, history: &History, granted: Option<&Arc<Grant>>) -> PluginView {
+        let mut view = history.view(&key.namespace, granted);
+        self.0.publisher_keys.add_objections(key.owner.as_ref(), &mut view);
         view
+    }
+
+    /// The plugin in force under a key.
+    fn served(&self, key: &PluginKey) -> Option<ServedPlugin> {
+        let snapshot = self.0.registry.snapshot();
+        match key.in_organization() {
+            Some(own) => snapshot.own_plugin(&own).cloned(),
+            None => snapshot.catalogue().plugin(&key.namespace).cloned(),
+        }
     }
 
     /// Puts a publisher's key in force; `owner` is `None` for the platform.
@@ -228,27 +249,36 @@ impl Plugins {
         self.0.publisher_keys.remove_organization(organization);
     }
 
-    fn with_background_loads(&self, namespace: &Namespace, mut view: PluginView) -> PluginView {
-        for load in self.0.background.of(namespace) {
+    fn with_background_loads(&self, key: &PluginKey, mut view: PluginView) -> PluginView {
+        for load in self.background_loads(key) {
             view.versions.insert(0, load.as_version());
         }
         view
     }
 
+    /// The background loads of a plugin of the platform; those of organizations are waited for.
+    fn background_loads(&self, key: &PluginKey) -> Vec<PluginView> {
+        match &key.owner {
+            None => self.0.background.of(&key.namespace),
+            Some(_) => Vec::new(),
+        }
+    }
+
     /// Serves the version before the current one again, unless its key would verify it no more, or ends the trial of a canary.
-    pub async fn roll_back(&self, namespace: &Namespace) -> Result<PluginView, CallError> {
-        self.change(namespace, |history| {
+    pub async fn roll_back(&self, key: &PluginKey) -> Result<PluginView, CallError> {
+        self.change(key, |history| {
             if history.roll_back_canary().is_some() {
                 return Ok(());
             }
             history.roll_back().ok_or_else(|| {
                 CallError::new(
                     ErrorType::Conflict,
-                    format!("plugin `{namespace}` has no version before this one"),
+                    format!("plugin `{}` has no version before this one", key.namespace),
                     "load the version that you want",
                 )
             })?;
-            history.serving_version().map_or(Ok(()), |target| self.check_signer(None, target))
+            let target = history.serving_version();
+            target.map_or(Ok(()), |target| self.check_signer(key.owner.as_ref(), target))
         })
         .await
     }
@@ -261,8 +291,8 @@ impl Plugins {
     }
 
     /// Disables or enables a loaded plugin. No agent can call the tools of a disabled plugin.
-    pub async fn set_disabled(&self, namespace: &Namespace, disabled: bool) -> Result<PluginView, CallError> {
-        self.change(namespace, |history| {
+    pub async fn set_disabled(&self, key: &PluginKey, disabled: bool) -> Result<PluginView, CallError> {
+        self.change(key, |history| {
             history.set_disabled(disabled);
             Ok(())
         })
@@ -270,46 +300,73 @@ impl Plugins {
     }
 
     /// Removes a plugin with all its versions, and cancels its background loads. A built-in plugin cannot be removed.
-    pub async fn remove(&self, namespace: &Namespace) -> Result<(), CallError> {
-        let mut loaded = self.0.loaded.lock().await;
-        let is_compiling = self.0.registry.snapshot().compiling().contains(namespace);
-        if is_compiling || loaded.get(namespace).is_some_and(History::is_built_in) {
-            if !is_compiling {
-                // Loads under its name fail, and would stay in the list for ever.
-                self.0.background.cancel(namespace);
+    pub async fn remove(&self, key: &PluginKey) -> Result<(), CallError> {
+        let changing = self.0.table.change().await;
+        let own = key.in_organization();
+        if own.is_none() {
+            self.check_removable(&key.namespace)?;
+        }
+        if !self.0.table.contains(key) {
+            let is_cancelled = own.is_none() && self.0.background.cancel(&key.namespace);
+            return if is_cancelled { Ok(()) } else { Err(not_found(&key.namespace)) };
+        }
+        // Without it, the platform's plugin of that name would be served to the organization.
+        let checked = match &own {
+            Some(own) => Some(self.0.registry.check_own_plugin(own, None).await?),
+            None => None,
+        };
+        self.0.store.remove_plugin(key, now_ms()).await?;
+        let removed = self.0.table.remove(key);
+        match own {
+            Some(ToolKey { organization, namespace }) => {
+                self.serve(key, None);
+                self.0.registry.put(Replacement::Enabled(organization, namespace, None));
             }
-            return Err(CallError::new(
-                ErrorType::Conflict,
-                format!("plugin `{namespace}` is built in and cannot be removed"),
-                "disable it instead",
-            ));
+            None => {
+                self.0.background.cancel(&key.namespace);
+                lock(&self.0.grants).remove(&key.namespace);
+                self.0.registry.forget_enabled(&key.namespace);
+                self.serve(key, None);
+            }
         }
-        let has_failed = lock(&self.0.failed).contains_key(namespace);
-        if !has_failed && !loaded.contains_key(namespace) {
-            return if self.0.background.cancel(namespace) { Ok(()) } else { Err(not_found(namespace)) };
-        }
-        self.0.store.remove_plugin(namespace, now_ms()).await?;
-        self.0.background.cancel(namespace);
-        let removed = loaded.remove(namespace).into_iter().flat_map(History::into_handles);
-        let failed = lock(&self.0.failed).remove(namespace).into_iter().flat_map(FailedPlugin::into_handles);
-        lock(&self.0.grants).remove(namespace);
-        self.0.registry.forget_enabled(namespace);
-        self.serve(&loaded);
-        drop(loaded);
-        self.0.files.release_all(removed.chain(failed)).await;
+        drop((checked, changing));
+        self.release_entries(removed).await;
         Ok(())
     }
 
-    async fn change(
-        &self,
-        namespace: &Namespace,
-        act: impl FnOnce(&mut History) -> Result<(), CallError>,
-    ) -> Result<PluginView, CallError> {
-        self.wait_until_compiled(namespace).await;
-        let mut loaded = self.0.loaded.lock().await;
-        let mut next = loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?.clone();
-        act(&mut next)?;
-        self.store_and_serve(&mut loaded, namespace, next, true).await
+    fn check_removable(&self, namespace: &Namespace) -> Result<(), CallError> {
+        let is_compiling = self.0.registry.snapshot().compiling().contains(namespace);
+        let is_built_in = |entry: Option<&Entry>| {
+            entry.and_then(Entry::ready).is_some_and(History::is_built_in)
+        };
+        if !is_compiling && !self.0.table.look(&namespace.into(), is_built_in) {
+            return Ok(());
+        }
+        if !is_compiling {
+            // Loads under its name fail, and would stay in the list for ever.
+            self.0.background.cancel(namespace);
+        }
+        Err(CallError::new(
+            ErrorType::Conflict,
+            format!("plugin `{namespace}` is built in and cannot be removed"),
+            "disable it instead",
+        ))
+    }
+
+    /// Forgets the plugins of an organization that was deleted from the store.
+    pub async fn forget_organization(&self, organization: &Name) {
+        let changing = self.0.table.change().await;
+        let removed = self.0.table.remove_all(organization);
+        drop(changing);
+        self.release_entries(removed).await;
+    }
+
+    async fn release_entries(&self, removed: impl IntoIterator<Item = Entry>) {
+        let removed: Vec<Entry> = removed.into_iter().collect();
+        let handles: Vec<_> = removed.iter().flat_map(Entry::handles).collect();
+        // Each entry has handles of its own, which keep the files.
+        drop(removed);
+        self.0.files.release_all(handles).await;
     }
 
     /// Components loaded from compiled code, and compiled ones.
@@ -322,25 +379,18 @@ impl Plugins {
         lock(&self.0.grants).get(namespace).cloned()
     }
 
-    /// Swaps the registry's plugins for the loaded ones.
-    fn serve(&self, loaded: &BTreeMap<Namespace, History>) {
-        let serving = checked::serving(loaded.iter(), &lock(&self.0.grants));
-        self.0.registry.serve(self.0.limits.clone(), serving);
-    }
-
     /// Returns the descriptor of a loaded plugin.
     pub async fn descriptor(&self, namespace: &Namespace) -> Result<Arc<Descriptor>, CallError> {
         self.wait_until_compiled(namespace).await;
-        let loaded = self.0.loaded.lock().await;
-        let history = loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?;
+        let history = self.0.table.history(&namespace.into())?;
         Ok(Arc::clone(&history.serving().descriptor))
     }
 
     /// Puts a grant in force for calls that start from now on.
     pub async fn grant(&self, namespace: Namespace, granted: Grant) {
-        let loaded = self.0.loaded.lock().await;
+        let _changing = self.0.table.change().await;
         lock(&self.0.grants).insert(namespace, Arc::new(granted));
-        self.serve(&loaded);
+        self.serve_platform();
     }
 
     /// Waits until a built-in plugin is compiled; returns at once for every other one.
@@ -350,19 +400,6 @@ impl Plugins {
             .registry
             .wait_for(|snapshot| snapshot.compiling().iter().filter(is_it).cloned().collect())
             .await;
-    }
-
-    fn not_loaded(&self, namespace: &Namespace) -> CallError {
-        if !lock(&self.0.failed).contains_key(namespace) {
-            return not_found(namespace);
-        }
-        CallError::new(
-            ErrorType::NotFound,
-            format!(
-                "no version of plugin `{namespace}` could be loaded when the daemon started, so none serves"
-            ),
-            "see its `reason`, then load a version that works or remove the plugin",
-        )
     }
 
     /// Deletes unreferenced plugin files and unused cache entries. Called once, after everything is restored.

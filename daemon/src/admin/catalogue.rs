@@ -62,7 +62,7 @@ impl Admin {
                 (calls.map_err(|error| audit_failure(&error))?, self.own_provenance(name).await?)
             }
         };
-        let provenance = self.parts().plugins.provenance().await;
+        let provenance = self.parts().plugins.provenance(None);
         Ok(CatalogueFacts { provenance, own_provenance, calls, calls_of_all })
     }
 
@@ -79,7 +79,7 @@ impl Admin {
             }
             _ => None,
         });
-        Ok(tools.chain(plugins.owned_provenance(organization)).collect())
+        Ok(tools.chain(plugins.provenance(Some(organization))).collect())
     }
 
     async fn calls_of_all(&self) -> Result<Arc<HashMap<String, u64>>, CallError> {

@@ -68,7 +68,7 @@ impl Admin {
                 let _checked = self.parts().registry.check_change(scope, change).await?;
                 let document = DocumentKey::Enabled(key.clone());
                 let store = &self.parts().store;
-                let written = store.put_document(&document, &enabled.text(), precondition, now_ms()).await?;
+                let written = store.put_document(&document, &enabled.text(), precondition, actor.stamp()).await?;
                 self.parts().registry.put(replacement);
                 Ok(written)
             });
@@ -86,7 +86,7 @@ impl Admin {
         self.run_audited(enabled_action(actor, key, "enabled.delete", None), async {
             let _in_order = self.0.documents.lock().await;
             let document = DocumentKey::Enabled(key.clone());
-            self.parts().store.delete_document(&document, precondition, now_ms()).await?;
+            self.parts().store.delete_document(&document, precondition, actor.stamp()).await?;
             self.parts().registry.put(replacement(key, None));
             Ok(())
         })
@@ -149,7 +149,7 @@ impl Admin {
         let is_own = snapshot.owns(&key.organization, &key.namespace);
         let provenance = match is_own {
             true => self.own_provenance(&key.organization).await?,
-            false => self.parts().plugins.provenance().await,
+            false => self.parts().plugins.provenance(None),
         };
         let origin = Origin::of(&plugin, is_own, provenance.get(&key.namespace));
         let stored = snapshot.stored_enabled(&key.organization, &key.namespace).cloned().unwrap_or_default();

@@ -63,7 +63,7 @@ impl Admin {
             self.record_pulled(pulled, details.as_deref()).await?;
             self.install_owned_file(key, file, &request, bounds).await
         };
-        self.change_owned_plugin(actor, key, "plugin.load", details.as_deref(), loading).await
+        self.change_plugin(actor, &key.into(), "plugin.load", details.as_deref(), loading).await
     }
 
     /// Records which file a registry sent, as an act of its own: the intent of the load was recorded before.

@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use serde_json::json;
+use serde_json::value::RawValue;
+use tokio::sync::MutexGuard;
 use tokio_util::sync::CancellationToken;
 use toolgate_api::error::CallError;
-use toolgate_api::name::Namespace;
+use toolgate_api::name::Name;
 use toolgate_api::plugin::{PluginApproval, PluginApproved, PluginView};
 
 use super::plugin_sources::{PULLED, RegistryPlugin, load_details};
 use super::{Actor, Admin, AuditedAction};
+use crate::documents::PluginKey;
 use crate::identity::Access;
 use crate::plugins::{FailingCanary, PluginLoad};
 
@@ -23,9 +26,9 @@ impl Admin {
     /// Judges the canaries every second until `stop`, and returns those that fail too often.
     pub async fn judge_canaries_until(self, stop: CancellationToken) {
         while tokio::time::timeout(CANARY_INTERVAL, stop.cancelled()).await.is_err() {
-            for failing in self.parts().plugins.failing_canaries().await {
+            for failing in self.parts().plugins.failing_canaries() {
                 if let Err(error) = self.return_canary(&failing).await {
-                    let (namespace, reason) = (&failing.namespace, error.message);
+                    let (namespace, reason) = (&failing.plugin.namespace, error.message);
                     tracing::error!(%namespace, reason, "a canary that fails cannot be returned");
                 }
             }
@@ -34,18 +37,24 @@ impl Admin {
 
     /// Gives all calls back to the version before a canary.
     async fn return_canary(&self, failing: &FailingCanary) -> Result<(), CallError> {
-        let FailingCanary { namespace, digest, reason } = failing;
+        let FailingCanary { plugin, digest, reason } = failing;
+        let PluginKey { owner, namespace } = plugin;
         let details = serde_json::value::to_raw_value(&json!({"digest": digest.as_str(), "reason": reason}));
         let action = AuditedAction {
             principal: DAEMON_PRINCIPAL,
-            organization: None,
+            organization: owner.as_ref(),
             action: "plugin.canary_return",
             target: namespace.as_str(),
             details: details.as_deref().ok(),
             source: DAEMON_SOURCE,
         };
-        self.run_audited(action, self.parts().plugins.return_canary(failing)).await?;
-        tracing::warn!(event = "canary_returned", %namespace, %digest, reason, "a canary failed too often");
+        self.run_audited(action, async {
+            let _in_order = self.order_of_organization(plugin).await;
+            self.parts().plugins.return_canary(failing).await
+        })
+        .await?;
+        let organization = owner.as_ref().map(Name::as_str);
+        tracing::warn!(event = "canary_returned", organization, %namespace, %digest, reason, "a canary failed too often");
         Ok(())
     }
 
@@ -77,57 +86,90 @@ impl Admin {
     }
 
     /// Removes a plugin and its versions.
-    pub async fn remove_plugin(&self, actor: Actor<'_>, namespace: &Namespace) -> Result<(), CallError> {
-        actor.caller.may(Access::Operate)?;
-        let action = actor.action(None, "plugin.remove", namespace.as_str());
-        self.run_audited(action, async {
-            // So that no organization accepts the plugin meanwhile.
-            let _in_order = self.0.documents.lock().await;
-            self.parts().plugins.remove(namespace).await
-        })
-        .await
+    pub async fn remove_plugin(
+        &self,
+        actor: Actor<'_>,
+        plugin: impl Into<PluginKey>,
+    ) -> Result<(), CallError> {
+        let plugin = plugin.into();
+        let removing = async {
+            // So that no organization accepts the plugin or stores settings for it meanwhile.
+            let _documents_in_order = self.0.documents.lock().await;
+            let _in_order = self.order_of_organization(&plugin).await;
+            self.parts().plugins.remove(&plugin).await
+        };
+        self.change_plugin(actor, &plugin, "plugin.remove", None, removing).await
     }
 
-    /// Serves the version of a plugin that waits for consent.
+    /// Serves the version of a plugin that waits for consent, if its digest is this one.
     pub async fn approve_plugin(
         &self,
         actor: Actor<'_>,
-        namespace: &Namespace,
+        plugin: impl Into<PluginKey>,
         approval: &PluginApproval,
     ) -> Result<PluginApproved, CallError> {
-        actor.caller.may(Access::Operate)?;
-        let details = serde_json::value::to_raw_value(approval).ok();
-        let action = actor.action(None, "plugin.approve", namespace.as_str());
-        self.run_audited(AuditedAction { details: details.as_deref(), ..action }, async {
+        let plugin = plugin.into();
+        let approving = async {
             // Consent may remove the grant, which is a document.
-            let _in_order = self.0.documents.lock().await;
-            let (plugin, grant) = self.parts().plugins.approve(namespace, approval).await?;
+            let _documents_in_order = self.0.documents.lock().await;
+            let _in_order = self.order_of_organization(&plugin).await;
+            let (plugin, grant) = self.parts().plugins.approve(&plugin, approval).await?;
             Ok(PluginApproved { plugin, grant })
-        })
-        .await
+        };
+        let details = serde_json::value::to_raw_value(approval).ok();
+        self.change_plugin(actor, &plugin, "plugin.approve", details.as_deref(), approving).await
     }
 
     /// Serves the previous version of a plugin again.
     pub async fn roll_back_plugin(
         &self,
         actor: Actor<'_>,
-        namespace: &Namespace,
+        plugin: impl Into<PluginKey>,
     ) -> Result<PluginView, CallError> {
-        actor.caller.may(Access::Operate)?;
-        let action = actor.action(None, "plugin.rollback", namespace.as_str());
-        self.run_audited(action, self.parts().plugins.roll_back(namespace)).await
+        let plugin = plugin.into();
+        let rolling_back = async {
+            let _in_order = self.order_of_organization(&plugin).await;
+            self.parts().plugins.roll_back(&plugin).await
+        };
+        self.change_plugin(actor, &plugin, "plugin.rollback", None, rolling_back).await
     }
 
-    /// Disables or enables the tools of a plugin for every agent.
+    /// Disables or enables the tools of a plugin for every agent that could call them.
     pub async fn switch_plugin(
         &self,
         actor: Actor<'_>,
-        namespace: &Namespace,
+        plugin: impl Into<PluginKey>,
         disabled: bool,
     ) -> Result<PluginView, CallError> {
-        actor.caller.may(Access::Operate)?;
+        let plugin = plugin.into();
+        let switching = async {
+            let _in_order = self.order_of_organization(&plugin).await;
+            self.parts().plugins.set_disabled(&plugin, disabled).await
+        };
         let action = if disabled { "plugin.disable" } else { "plugin.enable" };
-        let action = actor.action(None, action, namespace.as_str());
-        self.run_audited(action, self.parts().plugins.set_disabled(namespace, disabled)).await
+        self.change_plugin(actor, &plugin, action, None, switching).await
+    }
+
+    /// Performs an act on a plugin: of an operator on one of the platform, of an owner on one of the organization.
+    pub(super) async fn change_plugin<T>(
+        &self,
+        actor: Actor<'_>,
+        plugin: &PluginKey,
+        action: &'static str,
+        details: Option<&RawValue>,
+        change: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        match &plugin.owner {
+            None => actor.caller.may(Access::Operate)?,
+            Some(organization) => actor.caller.may_own(organization)?,
+        }
+        let action = actor.action(plugin.owner.as_ref(), action, plugin.namespace.as_str());
+        self.run_audited(AuditedAction { details, ..action }, change).await
+    }
+
+    /// Locks the tools and grants of the organization that has the plugin: a custom tool and a plugin of one namespace would replace
+    /// each other, and the operator's grant would be lost that is stored meanwhile.
+    async fn order_of_organization(&self, plugin: &PluginKey) -> Option<MutexGuard<'_, ()>> {
+        Some(self.parts().custom.in_order(&plugin.in_organization()?).await)
     }
 }

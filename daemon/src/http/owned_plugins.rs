@@ -2,41 +2,27 @@
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use serde::Deserialize;
 use toolgate_api::page::List;
 use toolgate_api::plugin::{PluginApproval, PluginApproved, PluginLoaded, PluginView, RegistryLoad};
-use utoipa::IntoParams;
 
 use super::body::{self, Json};
 use super::custom::own_tool;
 use super::documents::own_organization;
 use super::error_responses::{
     AssertionBroken, AuditUnavailable, InvalidPlugin, NoConsentPending, NoOrganization, NoOwnedPlugin,
-    OwnedNamespaceTaken, OwnersLoadNothing, RegistryLogin, RegistryUnavailable, TooManyOwnedPlugins,
+    NoPreviousVersion, OwnedNamespaceTaken, OwnersLoadNothing, RegistryLogin, RegistryUnavailable,
+    TooManyOwnedPlugins,
 };
 use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;
 use super::path_params::{CustomToolPath, OrgPath};
-use super::plugins::{Confirm, expect_wasm, is_json, signature};
+use super::plugins::{UploadQuery, expect_wasm, is_json, load_request, with_warnings};
 use super::problem::Problem;
 use super::registry_loads;
 use super::schema::ComponentFile;
 use super::state::App;
-use crate::documents::{ToolKey, warning_view};
-use crate::plugins::{LoadRequest, LoadSource, OwnedBounds};
-
-/// The query parameters of an upload for an organization.
-#[derive(Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub struct OwnedUploadQuery {
-    /// The version that the file must have.
-    version: Option<String>,
-    /// `hints` confirms the hints of exactly this file for the organization. Without it the tools count as changing, destructive
-    /// and open-world until an approval confirms them.
-    #[param(inline)]
-    confirm: Option<Confirm>,
-}
+use crate::documents::PluginKey;
+use crate::plugins::{LoadRequest, OwnedBounds};
 
 /// List the plugins that an organization loaded for itself.
 ///
@@ -54,7 +40,7 @@ pub async fn list(
 ) -> Result<axum::Json<List<PluginView>>, Problem> {
     let organization = own_organization(&app, &caller, &organization)?;
     let after = page.cursor.as_deref().unwrap_or("");
-    let mut found = app.parts().plugins.list_owned(&organization);
+    let mut found = app.parts().plugins.list(Some(&organization));
     found.retain(|plugin| plugin.namespace.as_str() > after);
     Ok(axum::Json(List::new(found, page.limit(), |plugin| plugin.namespace.clone())))
 }
@@ -72,8 +58,8 @@ pub async fn get(
     Authenticated(caller): Authenticated,
     Path((organization, namespace)): Path<(String, String)>,
 ) -> Result<axum::Json<PluginLoaded>, Problem> {
-    let key = own_tool(&caller, &organization, &namespace)?;
-    let plugin = app.parts().plugins.find_owned(&key)?;
+    let key = PluginKey::from(&own_tool(&caller, &organization, &namespace)?);
+    let plugin = app.parts().plugins.find(&key)?;
     Ok(axum::Json(with_warnings(&app, &key, plugin)))
 }
 
@@ -85,7 +71,7 @@ pub async fn get(
 /// from the serving one in what models see or calls may do waits for `approve`.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/plugins/{namespace}", tag = "plugins", operation_id = "put_owned_plugin",
-    params(CustomToolPath, OwnedUploadQuery,
+    params(CustomToolPath, UploadQuery,
         ("Toolgate-Signature" = Option<String>, Header, description = "The signature of the file by its publisher: a DSSE envelope, JSON in base64.")),
     request_body(content((ComponentFile = "application/wasm"), (RegistryLoad = "application/json")), description = "The component, or a reference to it in a registry that the organization has a credential of the provider `oci` for. How large it may be is a setting, 64 MiB by default."),
     responses(
@@ -97,7 +83,7 @@ pub async fn put(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path((organization, namespace)): Path<(String, String)>,
-    Query(query): Query<OwnedUploadQuery>,
+    Query(query): Query<UploadQuery>,
     request: Request,
 ) -> Result<axum::Json<PluginLoaded>, Problem> {
     let key = own_tool(&caller, &organization, &namespace)?;
@@ -106,13 +92,8 @@ pub async fn put(
     if !is_reference {
         expect_wasm(&request)?;
     }
-    let wanted = LoadRequest {
-        version: query.version,
-        owner: Some(key.organization.clone()),
-        signature: signature(request.headers())?,
-        confirm_hints: query.confirm.is_some(),
-        ..LoadRequest::new(key.namespace.clone(), LoadSource::Upload)
-    };
+    let wanted = load_request(key.namespace.clone(), query, request.headers())?;
+    let wanted = LoadRequest { owner: Some(key.organization.clone()), ..wanted };
     let settings = app.settings();
     let bounds = OwnedBounds {
         plugins: settings.plugins.owned_per_organization,
@@ -120,16 +101,16 @@ pub async fn put(
     };
     if is_reference {
         let plugin = registry_loads::load_owned(&app, &caller, &key, wanted, bounds, request).await?;
-        return Ok(axum::Json(with_warnings(&app, &key, plugin)));
+        return Ok(axum::Json(with_warnings(&app, &PluginKey::from(&key), plugin)));
     }
     let organization = Some(&key.organization);
     let body = body::read(&app, organization, request.into_body(), settings.http.plugin_bytes).await?;
     let file = body.bytes().clone();
     let plugin = app.admin().load_owned_plugin(app.actor(&caller), &key, file, &wanted, bounds).await?;
-    Ok(axum::Json(with_warnings(&app, &key, plugin)))
+    Ok(axum::Json(with_warnings(&app, &PluginKey::from(&key), plugin)))
 }
 
-/// Consent to the version of an organization's plugin that waits.
+/// Consent to the version of an organization's plugin that waits, or give a canary all calls.
 ///
 /// The request has the digest of the version, so that none that was loaded meanwhile takes effect. A grant by an operator is
 /// removed if the version asks for other capabilities or limits, even with `keep_grant`; `grant` of the response tells.
@@ -146,7 +127,58 @@ pub async fn approve(
     Json(approval): Json<PluginApproval>,
 ) -> Result<axum::Json<PluginApproved>, Problem> {
     let key = own_tool(&caller, &organization, &namespace)?;
-    Ok(axum::Json(app.admin().approve_owned_plugin(app.actor(&caller), &key, &approval).await?))
+    Ok(axum::Json(app.admin().approve_plugin(app.actor(&caller), &key, &approval).await?))
+}
+
+/// Serve the previous version of an organization's plugin again.
+///
+/// Four versions are kept. A canary on trial is returned instead: the version beside it gets all calls.
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/plugins/{namespace}/rollback", tag = "plugins", operation_id = "rollback_owned_plugin",
+    params(CustomToolPath),
+    responses((status = 200, description = "The version before serves.", body = PluginView), NoOwnedPlugin, NoPreviousVersion, AssertionBroken, AuditUnavailable),
+)]
+pub async fn rollback(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+) -> Result<axum::Json<PluginView>, Problem> {
+    let key = own_tool(&caller, &organization, &namespace)?;
+    Ok(axum::Json(app.admin().roll_back_plugin(app.actor(&caller), &key).await?))
+}
+
+/// Disable the tools of an organization's plugin for its agents.
+///
+/// The plugin stays loaded. Calls of its tools get `TOOL_DISABLED`, in open sessions too. The operation is idempotent.
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/plugins/{namespace}/disable", tag = "plugins", operation_id = "disable_owned_plugin",
+    params(CustomToolPath),
+    responses((status = 200, description = "It takes no calls.", body = PluginView), NoOwnedPlugin, AuditUnavailable),
+)]
+pub async fn disable(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+) -> Result<axum::Json<PluginView>, Problem> {
+    let key = own_tool(&caller, &organization, &namespace)?;
+    Ok(axum::Json(app.admin().switch_plugin(app.actor(&caller), &key, true).await?))
+}
+
+/// Enable the tools of an organization's disabled plugin.
+///
+/// The operation is idempotent.
+#[utoipa::path(
+    post, path = "/v1/orgs/{org}/plugins/{namespace}/enable", tag = "plugins", operation_id = "enable_owned_plugin",
+    params(CustomToolPath),
+    responses((status = 200, description = "It takes calls.", body = PluginView), NoOwnedPlugin, AssertionBroken, AuditUnavailable),
+)]
+pub async fn enable(
+    State(app): State<App>,
+    Authenticated(caller): Authenticated,
+    Path((organization, namespace)): Path<(String, String)>,
+) -> Result<axum::Json<PluginView>, Problem> {
+    let key = own_tool(&caller, &organization, &namespace)?;
+    Ok(axum::Json(app.admin().switch_plugin(app.actor(&caller), &key, false).await?))
 }
 
 /// Remove a plugin of an organization and its versions.
@@ -163,11 +195,6 @@ pub async fn delete(
     Path((organization, namespace)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     let key = own_tool(&caller, &organization, &namespace)?;
-    app.admin().remove_owned_plugin(app.actor(&caller), &key).await?;
+    app.admin().remove_plugin(app.actor(&caller), &key).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-fn with_warnings(app: &App, key: &ToolKey, plugin: PluginView) -> PluginLoaded {
-    let warnings = app.parts().plugins.owned_warnings(key);
-    PluginLoaded { plugin, warnings: warnings.into_iter().map(warning_view).collect() }
 }

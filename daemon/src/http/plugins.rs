@@ -7,7 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::Deserialize;
-use toolgate_admission::{Warning, description_warnings, grant_warnings};
+use toolgate_admission::Warning;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
 use toolgate_api::page::List;
@@ -26,7 +26,7 @@ use super::problem::Problem;
 use super::registry_loads;
 use super::schema::ComponentFile;
 use super::state::App;
-use crate::documents::warning_view;
+use crate::documents::{PluginKey, warning_view};
 use crate::plugins::{CanaryShare, LoadRequest, LoadSource, PluginLoad};
 
 /// Organizations that a warning names.
@@ -57,10 +57,13 @@ pub enum Confirm {
     Hints,
 }
 
-pub(super) async fn with_warnings(app: &App, namespace: &Namespace, plugin: PluginView) -> PluginLoaded {
-    let mut warnings = app.parts().plugins.warnings(namespace, &plugin).await;
+pub(super) fn with_warnings(app: &App, key: &PluginKey, plugin: PluginView) -> PluginLoaded {
+    let mut warnings = app.parts().plugins.warnings(key, &plugin);
     let snapshot = app.parts().registry.snapshot();
-    let owners = snapshot.owners_of(namespace);
+    let owners = match &key.owner {
+        None => snapshot.owners_of(&key.namespace),
+        Some(_) => Vec::new(),
+    };
     if !owners.is_empty() {
         let owners: Vec<_> = owners.into_iter().take(NAMED_OWNERS).map(|name| format!("`{name}`")).collect();
         let message = format!(
@@ -68,10 +71,6 @@ pub(super) async fn with_warnings(app: &App, namespace: &Namespace, plugin: Plug
             owners.join(", ")
         );
         warnings.push(Warning::new("HIDDEN", "", message));
-    }
-    if let Some(served) = snapshot.catalogue().plugin(namespace) {
-        warnings.extend(grant_warnings(&served.granted, &served.descriptor.capabilities));
-        warnings.extend(description_warnings(&served.granted, Some(&served.descriptor)));
     }
     PluginLoaded { plugin, warnings: warnings.into_iter().map(warning_view).collect() }
 }
@@ -90,7 +89,7 @@ pub async fn list(
     Query(page): Query<Page>,
 ) -> Result<axum::Json<List<PluginView>>, Problem> {
     let after = page.cursor.as_deref().unwrap_or("");
-    let mut found = app.parts().plugins.list().await;
+    let mut found = app.parts().plugins.list(None);
     found.retain(|plugin| plugin.namespace.as_str() > after);
     Ok(axum::Json(List::new(found, page.limit(), |plugin| plugin.namespace.clone())))
 }
@@ -108,9 +107,9 @@ pub async fn get(
     _: Authenticated,
     Path(namespace): Path<String>,
 ) -> Result<axum::Json<PluginLoaded>, Problem> {
-    let namespace = parse_namespace(&namespace)?;
-    let plugin = app.parts().plugins.find(&namespace).await?;
-    Ok(axum::Json(with_warnings(&app, &namespace, plugin).await))
+    let key = PluginKey::from(&parse_namespace(&namespace)?);
+    let plugin = app.parts().plugins.find(&key)?;
+    Ok(axum::Json(with_warnings(&app, &key, plugin)))
 }
 
 /// Load a plugin, or a new version of one.
@@ -154,7 +153,7 @@ pub async fn put(
     let load = PluginLoad::new(Some(body.bytes().clone()), wanted);
     if wait {
         let plugin = app.admin().load_plugin(app.actor(&caller), load, None).await?;
-        return Ok(axum::Json(with_warnings(&app, &namespace, plugin).await).into_response());
+        return Ok(axum::Json(with_warnings(&app, &PluginKey::from(&namespace), plugin)).into_response());
     }
     let view = app.parts().plugins.show_load(&load);
     let loading = app.clone();
@@ -285,7 +284,8 @@ fn prefers_async(request: &Request) -> Result<bool, Problem> {
     Ok(preferences.split(',').any(|preference| preference.trim().eq_ignore_ascii_case("respond-async")))
 }
 
-fn load_request(
+/// The load that a request asks for, of a file that it sends.
+pub(super) fn load_request(
     namespace: Namespace,
     query: UploadQuery,
     headers: &HeaderMap,
@@ -300,7 +300,7 @@ fn load_request(
 }
 
 /// The envelope in `Toolgate-Signature`, JSON in base64.
-pub(super) fn signature(headers: &HeaderMap) -> Result<Option<Bytes>, Problem> {
+fn signature(headers: &HeaderMap) -> Result<Option<Bytes>, Problem> {
     let name = HeaderName::from_static("toolgate-signature");
     let Some(text) = super::header::header(headers, &name)? else { return Ok(None) };
     let envelope = STANDARD.decode(text).map_err(|_| {

@@ -13,7 +13,7 @@ use super::plugins::with_warnings;
 use super::problem::Problem;
 use super::state::App;
 use crate::admin::{OwnedRegistryPlugin, RegistryPlugin};
-use crate::documents::ToolKey;
+use crate::documents::{PluginKey, ToolKey};
 use crate::identity::Caller;
 use crate::oci::Reference;
 use crate::plugins::{LoadRequest, OwnedBounds, PluginLoad};
@@ -62,7 +62,7 @@ pub(super) async fn load(
     if wait {
         let plugin = RegistryPlugin { registries: &registries, reference: &reference, limit_bytes };
         let loaded = app.admin().load_plugin(app.actor(&caller), load, Some(plugin)).await?;
-        return Ok(Json(with_warnings(&app, &namespace, loaded).await).into_response());
+        return Ok(Json(with_warnings(&app, &PluginKey::from(&namespace), loaded)).into_response());
     }
     let view = app.parts().plugins.show_load(&load);
     let loading = app.clone();

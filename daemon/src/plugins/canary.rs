@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use toolgate_admission::{Canary, Digest, Plugin, VersionCounters, VersionOutcomes, fails_more_often};
 use toolgate_api::error::{CallError, ErrorType};
-use toolgate_api::name::Namespace;
+use toolgate_api::name::{Name, Namespace};
 use toolgate_api::plugin::{CanaryView, PluginState, PluginView, VersionView};
 use toolgate_sandbox::Component;
 
 use super::history::KeptVersion;
 use super::{CanaryShare, FileHandle, History, Plugins, Version};
+use crate::documents::PluginKey;
 use crate::store::{CanaryRow, PluginVersionRow};
 
 /// The reason of a canary that an operator rolled back.
@@ -34,7 +35,7 @@ pub(super) struct CanaryVersion {
 /// A canary that fails too often.
 pub struct FailingCanary {
     /// Its plugin.
-    pub namespace: Namespace,
+    pub plugin: PluginKey,
     /// Its digest.
     pub digest: Digest,
     /// The outcomes of both versions in words.
@@ -138,7 +139,7 @@ impl History {
     }
 
     /// The canary, if it fails too often.
-    fn failing_canary(&self, namespace: &Namespace) -> Option<FailingCanary> {
+    fn failing_canary(&self, plugin: PluginKey) -> Option<FailingCanary> {
         let canary = self.canary.as_ref()?;
         let (counts, serving) = canary.outcomes();
         let digest = canary.running()?.plugin.digest.clone();
@@ -149,25 +150,30 @@ impl History {
             )
         };
         let is_failing = fails_more_often(counts, serving);
-        is_failing.then(|| FailingCanary { namespace: namespace.clone(), digest, reason: reason() })
+        is_failing.then(|| FailingCanary { plugin, digest, reason: reason() })
     }
 }
 
 impl Plugins {
     /// The canaries that fail more often than their serving version, by more than chance.
-    pub async fn failing_canaries(&self) -> Vec<FailingCanary> {
-        let loaded = self.0.loaded.lock().await;
-        loaded.iter().filter_map(|(namespace, history)| history.failing_canary(namespace)).collect()
+    pub fn failing_canaries(&self) -> Vec<FailingCanary> {
+        let failing = |owner: Option<Name>| {
+            self.0.table.filter_map(owner.as_ref(), |(namespace, entry)| {
+                let plugin = PluginKey { owner: owner.clone(), namespace: namespace.clone() };
+                entry.ready()?.failing_canary(plugin)
+            })
+        };
+        self.0.table.owners().into_iter().flat_map(failing).collect()
     }
 
     /// Ends the trial of a canary that fails: the serving version has all calls again.
     pub async fn return_canary(&self, failing: &FailingCanary) -> Result<PluginView, CallError> {
-        let FailingCanary { namespace, digest, reason } = failing;
-        self.change(namespace, |history| {
+        let FailingCanary { plugin, digest, reason } = failing;
+        self.change(plugin, |history| {
             // Another trial may have begun since.
             let is_it = history.canary.as_ref().is_some_and(|canary| canary.has_digest(digest));
             let ended = if is_it { history.end_canary(reason.clone()) } else { None };
-            ended.ok_or_else(|| no_trial(namespace))
+            ended.ok_or_else(|| no_trial(&plugin.namespace))
         })
         .await
     }

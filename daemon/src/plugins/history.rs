@@ -377,7 +377,7 @@ impl History {
         match (at.cmp(&self.serving), self.disabled) {
             (Ordering::Equal, false) => (PluginState::Active, None),
             (Ordering::Equal, true) => {
-                (PluginState::Disabled, Some("an operator disabled the plugin".into()))
+                (PluginState::Disabled, Some("the plugin was disabled".into()))
             }
             (Ordering::Less, _) => (PluginState::Disabled, Some("replaced".into())),
             (Ordering::Greater, _) => rolled_back_state(),

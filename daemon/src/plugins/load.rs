@@ -9,21 +9,23 @@ use toolgate_admission::{Descriptor, Digest, Plugin};
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::{FilesystemAccess, Grant};
-use toolgate_api::name::Namespace;
-use toolgate_api::plugin::{PluginState, PluginView};
+use toolgate_api::name::{Name, Namespace};
+use toolgate_api::plugin::PluginView;
 use toolgate_sandbox::{Component, FunctionsDescription};
 
 use super::background_loads::LoadToken;
 use super::from_definition::kind_of_component;
 use super::history::{FailedPlugin, FailedVersion, KeptVersion};
 use super::sources::check_source;
-use super::trust::{Signer, check_holder};
+use super::table::Entry;
+use super::trust::Signer;
 use super::{
     BUILT_IN, CanaryShare, Embedded, FileHandle, History, LoadRequest, LoadSource, PluginLoad, Plugins,
-    Version, canary, is_built_in, lock,
+    Version, is_built_in, lock,
 };
 use crate::audit;
 use crate::clock::now_ms;
+use crate::documents::PluginKey;
 use crate::store::{PluginRow, PluginVersionRow, UnavailableReason};
 
 /// A built-in plugin that is not compiled yet.
@@ -138,7 +140,7 @@ impl Plugins {
             self.0.background.add_built_in(namespace, digest);
         }
         self.0.registry.set_compiling(namespaces(&uncompiled));
-        self.serve(&*self.0.loaded.lock().await);
+        self.serve_all().await;
         Ok(uncompiled)
     }
 
@@ -170,7 +172,7 @@ impl Plugins {
                     self.0.background.record_failure(namespace, |_| true, reason);
                 }
             }
-            self.serve(&*self.0.loaded.lock().await);
+            self.serve_all().await;
             registry.set_compiling(namespaces(&uncompiled));
         }
     }
@@ -197,7 +199,8 @@ impl Plugins {
         let plugin = self.describe(&handle, component, None, None).await?;
         let mut history = History::new(Version::new(plugin, handle, now_ms()), true);
         history.set_disabled(*disabled);
-        self.0.loaded.lock().await.insert(namespace.clone(), history);
+        let _changing = self.0.table.change().await;
+        self.0.table.put(&namespace.into(), Entry::Ready(history));
         Ok(took)
     }
 
@@ -208,24 +211,35 @@ impl Plugins {
             if row.built_in {
                 continue;
             }
-            let Some((namespace, history)) = self.restore_plugin(&row).await else { continue };
-            self.0.loaded.lock().await.insert(namespace, history);
+            match Namespace::parse(&row.namespace) {
+                Ok(namespace) => {
+                    let key = PluginKey::from(&namespace);
+                    self.0.table.put(&key, self.restore_entry(&key, &row).await);
+                }
+                Err(_) => self.keep_files_of(&row),
+            }
         }
-        self.serve(&*self.0.loaded.lock().await);
+        self.serve_all().await;
         Ok(())
     }
 
-    async fn restore_plugin(&self, row: &PluginRow) -> Option<(Namespace, History)> {
-        let Ok(namespace) = Namespace::parse(&row.namespace) else {
-            self.keep_files_of(row);
-            return None;
-        };
-        match self.restore_history(&namespace, row).await {
-            Ok(history) => Some((namespace, history)),
+    async fn serve_all(&self) {
+        let _changing = self.0.table.change().await;
+        self.serve_platform();
+    }
+
+    /// Loads the stored versions of a plugin.
+    pub(super) async fn restore_entry(&self, key: &PluginKey, row: &PluginRow) -> Entry {
+        match self.restore_history(&key.namespace, row).await {
+            Ok(history) => Entry::Ready(history),
             Err(failed) => {
-                tracing::error!(%namespace, "a plugin is not served: neither its chosen version nor an older one loads");
-                lock(&self.0.failed).insert(namespace, failed);
-                None
+                let (organization, namespace) = (key.owner.as_ref().map(Name::as_str), &key.namespace);
+                tracing::error!(
+                    organization,
+                    %namespace,
+                    "a plugin is not served: neither its chosen version nor an older one loads"
+                );
+                Entry::Failed(failed)
             }
         }
     }
@@ -236,12 +250,7 @@ impl Plugins {
         lock(&self.0.unparsable).extend(digests.map(|digest| self.0.files.handle(&digest)));
     }
 
-    /// Loads the stored versions of a plugin.
-    pub(super) async fn restore_history(
-        &self,
-        namespace: &Namespace,
-        row: &PluginRow,
-    ) -> Result<History, FailedPlugin> {
+    async fn restore_history(&self, namespace: &Namespace, row: &PluginRow) -> Result<History, FailedPlugin> {
         let mut versions = Vec::new();
         for kept in &row.versions {
             let version = self.restore_version(namespace, kept).await;
@@ -349,47 +358,11 @@ impl Plugins {
         version: Version,
         canary: Option<CanaryShare>,
     ) -> Result<PluginView, CallError> {
-        let mut loaded = self.0.loaded.lock().await;
+        let key = PluginKey::from(&namespace);
+        let _changing = self.0.table.change().await;
         token.check()?;
-        check_source(&loaded, &lock(&self.0.failed), &namespace, &version.source)?;
-        // A key may have been revoked since the signature was verified.
-        self.check_signer(None, &version)?;
-        let digest = version.plugin.digest.clone();
-        let mut keeps_grant = true;
-        let (next, dropped) = match loaded.get(&namespace) {
-            None if canary.is_some() => return Err(canary::no_serving_version(&namespace)),
-            None => match lock(&self.0.failed).get(&namespace) {
-                None => (History::new(version, false), Vec::new()),
-                Some(failed) => {
-                    check_holder(&namespace, failed.holder(), version.holder())?;
-                    // Nothing serves that another version could be compared with.
-                    keeps_grant = failed.has_served(&digest);
-                    failed.replace_with(version)
-                }
-            },
-            Some(history) => {
-                check_holder(&namespace, history.holder(), version.holder())?;
-                let mut next = history.clone();
-                let dropped = match canary {
-                    Some(share) => next.start_canary(version, share)?,
-                    None => next.take(version),
-                };
-                (next, dropped)
-            }
-        };
-        let view = self.store_and_serve(&mut loaded, &namespace, next, keeps_grant).await?;
-        lock(&self.0.failed).remove(&namespace);
-        let view = match loaded.get(&namespace) {
-            Some(history) => history.view_of_load(&digest, view),
-            None => view,
-        };
-        if view.state == PluginState::Quarantined {
-            let version = &view.version;
-            tracing::warn!(event = "plugin_quarantined", %namespace, version, %digest, "a new version waits for consent");
-        }
-        drop(loaded);
-        self.0.files.release_all(dropped).await;
-        Ok(view)
+        self.0.table.look(&key, |entry| check_source(entry, &namespace, &version.source))?;
+        self.install_version(&key, version, canary).await
     }
 }
 
@@ -447,6 +420,7 @@ fn write_error(error: &io::Error) -> CallError {
 #[cfg(test)]
 mod tests {
     use toolgate_api::limits::LimitsPatch;
+    use toolgate_api::plugin::PluginState;
 
     use super::super::PluginParts;
     use super::super::files::tests::idle_compiler;
@@ -519,6 +493,10 @@ mod tests {
         }
     }
 
+    fn key_of(loading: &Loading) -> PluginKey {
+        PluginKey::from(&loading.namespace)
+    }
+
     #[tokio::test]
     async fn a_load_keeps_its_file_when_another_load_of_the_same_bytes_fails() {
         let (_folder, plugins) = plugins().await;
@@ -535,14 +513,14 @@ mod tests {
         let (_folder, plugins) = plugins().await;
         let loading = Loading::of(&plugins).await;
         loading.install(&plugins, &LoadToken::default()).await.unwrap();
-        plugins.remove(&loading.namespace).await.unwrap();
+        plugins.remove(&key_of(&loading)).await.unwrap();
         assert!(loading.is_kept(&plugins).await);
         let view = loading.install(&plugins, &LoadToken::default()).await.unwrap();
         assert_eq!(view.digest, loading.handle.digest().as_str());
         let Loading { namespace, handle, version, .. } = loading;
         let digest = handle.digest().clone();
         drop((handle, version));
-        plugins.remove(&namespace).await.unwrap();
+        plugins.remove(&PluginKey::from(&namespace)).await.unwrap();
         assert!(
             plugins.0.files.read(&plugins.0.files.handle(&digest)).await.is_err(),
             "the last handle is gone"
@@ -556,7 +534,7 @@ mod tests {
         loading.install(&plugins, &LoadToken::default()).await.unwrap();
         let grant = || plugins.grant_and_store(&loading.namespace, Grant::default(), |_| async { Ok(()) });
         grant().await.unwrap();
-        plugins.remove(&loading.namespace).await.unwrap();
+        plugins.remove(&key_of(&loading)).await.unwrap();
         assert_eq!(grant().await.unwrap_err().error_type, ErrorType::NotFound);
     }
 
@@ -581,15 +559,15 @@ mod tests {
             load
         };
         let (first, second) = (start(), start());
-        plugins.remove(&loading.namespace).await.unwrap();
+        plugins.remove(&key_of(&loading)).await.unwrap();
         for load in [&first, &second] {
             let error = loading.install(&plugins, &load.token).await.unwrap_err();
             assert_eq!(error.error_type, ErrorType::Cancelled);
             plugins.record_load_failure(load, &error);
         }
-        assert!(plugins.find(&loading.namespace).await.is_err(), "a cancelled load is not shown");
+        assert!(plugins.find(&key_of(&loading)).is_err(), "a cancelled load is not shown");
         let load = start();
         loading.install(&plugins, &load.token).await.unwrap();
-        assert_eq!(plugins.find(&loading.namespace).await.unwrap().state, PluginState::Active);
+        assert_eq!(plugins.find(&key_of(&loading)).unwrap().state, PluginState::Active);
     }
 }

@@ -14,10 +14,12 @@ use toolgate_api::plugin::{
 };
 use toolgate_sandbox::Component;
 
+use super::checked::PluginChange;
 use super::differences::{Side, asks_for_the_same, differences};
 use super::history::{KeptVersion, StateReason, capabilities_view, tool_views};
 use super::trust::Signer;
 use super::{FileHandle, History, Plugins, Version};
+use crate::documents::PluginKey;
 use crate::store::PluginVersionRow;
 
 impl KeptVersion {
@@ -161,23 +163,19 @@ impl Plugins {
     /// The caller holds back other changes of grants.
     pub async fn approve(
         &self,
-        namespace: &Namespace,
+        key: &PluginKey,
         approval: &PluginApproval,
     ) -> Result<(PluginView, GrantAfterApproval), CallError> {
-        self.wait_until_compiled(namespace).await;
-        let mut loaded = self.0.loaded.lock().await;
-        let history = loaded.get(namespace).ok_or_else(|| self.not_loaded(namespace))?;
-        let waiting = history.waiting(namespace, &approval.digest)?;
-        self.check_signer(None, waiting)?;
-        let is_grant_kept = approval.keep_grant
-            || asks_for_the_same(&history.serving().descriptor, &waiting.plugin.descriptor);
-        let grant = grant_after(self.grant_of(namespace).is_some(), is_grant_kept);
-        let mut next = history.clone();
-        let dropped = next.approve(namespace, &approval.digest)?;
-        let view = self.store_and_serve(&mut loaded, namespace, next, is_grant_kept).await?;
-        drop(loaded);
-        self.0.files.release_all(dropped).await;
-        Ok((view, grant))
+        self.wait_until_compiled(&key.namespace).await;
+        let _changing = self.0.table.change().await;
+        let mut next = self.0.table.history(key)?;
+        let waiting = next.waiting(&key.namespace, &approval.digest)?;
+        self.check_signer(key.owner.as_ref(), waiting)?;
+        // An owner cannot keep what an operator granted to a version that asked for something else.
+        let keeps_grant = approval.keep_grant && key.owner.is_none()
+            || asks_for_the_same(&next.serving().descriptor, &waiting.plugin.descriptor);
+        let dropped = next.approve(&key.namespace, &approval.digest)?;
+        self.store_and_serve(key, PluginChange { next, dropped, keeps_grant }).await
     }
 }
 

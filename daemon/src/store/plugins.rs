@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
-use toolgate_api::name::{Name, Namespace};
+use toolgate_api::name::Name;
 use toolgate_api::plugin::PluginSource;
 
 use super::{Store, StoreError, StoreTransaction, from_sql, to_sql};
-use crate::documents::{DocumentKey, ToolKey};
+use crate::documents::{DocumentKey, PluginKey};
 
 /// The owner of the plugins that every organization may use.
 const PLATFORM: &str = "";
@@ -105,44 +105,22 @@ impl Store {
         Ok(plugins.into_iter().map(row).collect())
     }
 
-    /// Creates or replaces a plugin with its versions.
-    pub async fn put_plugin(&self, plugin: PluginRow) -> Result<(), StoreError> {
-        let mut change = self.begin().await?;
-        write_plugin(&mut change, &plugin).await?;
-        change.commit().await?;
-        Ok(())
-    }
-
-    /// Like [`Store::put_plugin`] for a plugin of an organization, which must exist. Removes the grant of an operator unless
-    /// `keeps_grant`.
-    pub async fn put_owned_plugin(
+    /// Creates or replaces a plugin with its versions. An organization that has it for itself must exist. Removes the grant of an
+    /// operator in the same transaction unless `keeps_grant`.
+    pub async fn put_plugin(
         &self,
-        key: &ToolKey,
+        key: &PluginKey,
         plugin: PluginRow,
         keeps_grant: bool,
         now_ms: u64,
     ) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
-        super::documents::require_organization(&mut change, &key.organization).await?;
-        if !keeps_grant {
-            let grant = DocumentKey::ToolGrant(key.clone());
-            super::documents::delete_if_there(&mut change, &grant, now_ms).await?;
+        if let Some(organization) = &key.owner {
+            super::documents::require_organization(&mut change, organization).await?;
         }
-        write_plugin(&mut change, &plugin).await?;
-        change.commit().await?;
-        Ok(())
-    }
-
-    /// Like [`Store::put_plugin`] for a plugin of the platform, and removes its grant.
-    pub async fn put_plugin_without_grant(
-        &self,
-        namespace: &Namespace,
-        plugin: PluginRow,
-        now_ms: u64,
-    ) -> Result<(), StoreError> {
-        let mut change = self.begin().await?;
-        let grant = DocumentKey::Grant(namespace.clone());
-        super::documents::delete_if_there(&mut change, &grant, now_ms).await?;
+        if !keeps_grant {
+            super::documents::delete_if_there(&mut change, &key.grant(), now_ms).await?;
+        }
         write_plugin(&mut change, &plugin).await?;
         change.commit().await?;
         Ok(())
@@ -150,29 +128,19 @@ impl Store {
 
     /// Deletes a plugin with its versions, its grant, and what organizations have set for it, so that another plugin of that
     /// namespace gets neither the grant nor a consent.
-    pub async fn remove_plugin(&self, namespace: &Namespace, now_ms: u64) -> Result<(), StoreError> {
+    pub async fn remove_plugin(&self, key: &PluginKey, now_ms: u64) -> Result<(), StoreError> {
         let mut change = self.begin().await?;
-        let grant = DocumentKey::Grant(namespace.clone());
-        super::documents::delete_if_there(&mut change, &grant, now_ms).await?;
-        super::documents::delete_enabled(&mut change, namespace, now_ms).await?;
-        delete_plugin(&mut change, (PLATFORM, namespace.as_str())).await?;
-        change.commit().await?;
-        Ok(())
-    }
-
-    /// Deletes a plugin of an organization, like [`Store::remove_plugin`].
-    pub async fn remove_owned_plugin(
-        &self,
-        owner: &Name,
-        namespace: &Namespace,
-        now_ms: u64,
-    ) -> Result<(), StoreError> {
-        let mut change = self.begin().await?;
-        let key = ToolKey { organization: owner.clone(), namespace: namespace.clone() };
-        for document in [DocumentKey::ToolGrant(key.clone()), DocumentKey::Enabled(key)] {
-            super::documents::delete_if_there(&mut change, &document, now_ms).await?;
+        super::documents::delete_if_there(&mut change, &key.grant(), now_ms).await?;
+        match key.in_organization() {
+            None => {
+                super::documents::delete_enabled(&mut change, &key.namespace, now_ms).await?;
+            }
+            Some(own) => {
+                super::documents::delete_if_there(&mut change, &DocumentKey::Enabled(own), now_ms).await?;
+            }
         }
-        delete_plugin(&mut change, (owner.as_str(), namespace.as_str())).await?;
+        let owner = key.owner.as_ref().map_or(PLATFORM, Name::as_str);
+        delete_plugin(&mut change, (owner, key.namespace.as_str())).await?;
         change.commit().await?;
         Ok(())
     }
@@ -182,7 +150,7 @@ impl Store {
 type StoredPlugin = (String, String, i64, i16, i16, Option<String>);
 
 /// Owner and namespace.
-type PluginKey<'a> = (&'a str, &'a str);
+type RowKey<'a> = (&'a str, &'a str);
 
 /// Deletes every plugin of an organization.
 pub(super) async fn delete_owned(change: &mut StoreTransaction, owner: &str) -> Result<(), StoreError> {
@@ -215,7 +183,7 @@ async fn write_plugin(change: &mut StoreTransaction, plugin: &PluginRow) -> Resu
     Ok(())
 }
 
-async fn delete_plugin(change: &mut StoreTransaction, key: PluginKey<'_>) -> Result<(), StoreError> {
+async fn delete_plugin(change: &mut StoreTransaction, key: RowKey<'_>) -> Result<(), StoreError> {
     delete_versions(change, key).await?;
     let (owner, namespace) = key;
     let done = sqlx::query("DELETE FROM plugins WHERE owner = $1 AND namespace = $2")
@@ -270,7 +238,7 @@ fn trust_of(row: &SqliteRow) -> Result<TrustRow, sqlx::Error> {
 
 async fn delete_versions(
     change: &mut StoreTransaction,
-    (owner, namespace): PluginKey<'_>,
+    (owner, namespace): RowKey<'_>,
 ) -> Result<(), StoreError> {
     sqlx::query("DELETE FROM plugin_versions WHERE owner = $1 AND namespace = $2")
         .bind(owner)
@@ -282,7 +250,7 @@ async fn delete_versions(
 
 async fn insert_version(
     change: &mut StoreTransaction,
-    (owner, namespace): PluginKey<'_>,
+    (owner, namespace): RowKey<'_>,
     position: i64,
     version: &PluginVersionRow,
 ) -> Result<(), StoreError> {
@@ -314,9 +282,11 @@ async fn insert_version(
 
 #[cfg(test)]
 mod tests {
+    use toolgate_api::name::Namespace;
+
     use super::super::testing::empty_store;
     use super::*;
-    use crate::documents::Precondition;
+    use crate::documents::{Precondition, ToolKey};
 
     fn plugin(namespace: &str, digests: &[&str]) -> PluginRow {
         let version = |digest: &&str| PluginVersionRow {
@@ -339,12 +309,21 @@ mod tests {
         Namespace::parse("weather").expect("a namespace")
     }
 
+    /// Key of the platform's plugin.
+    fn platform() -> PluginKey {
+        PluginKey::from(&weather())
+    }
+
+    async fn put(store: &Store, plugin: PluginRow) {
+        store.put_plugin(&platform(), plugin, true, 1).await.expect("stored");
+    }
+
     #[tokio::test]
     async fn a_plugin_comes_back_with_its_versions_in_order() {
         let (_folder, store) = empty_store().await;
         let (weather, files) = (plugin("weather", &["9", "1"]), plugin("files", &["a"]));
         for plugin in [&weather, &files] {
-            store.put_plugin(plugin.clone()).await.expect("stored");
+            put(&store, plugin.clone()).await;
         }
         assert_eq!(store.plugins().await.expect("plugins"), [files, weather]);
     }
@@ -356,7 +335,7 @@ mod tests {
         weather.serving = 0;
         for failure in [None, Some("it fails".to_owned())] {
             weather.versions[1].canary = Some(CanaryRow { percent: 10, failure });
-            store.put_plugin(weather.clone()).await.expect("stored");
+            put(&store, weather.clone()).await;
             assert_eq!(store.plugins().await.expect("plugins"), [weather.clone()]);
         }
     }
@@ -369,7 +348,7 @@ mod tests {
         weather.versions[0].trust.hints_confirmed = true;
         let signer = Some(SignerRow { publisher: "acme".into(), key: "ed25519:AA==".into() });
         weather.versions[1].trust = TrustRow { quarantined: true, hints_confirmed: false, signer };
-        store.put_plugin(weather.clone()).await.expect("stored");
+        put(&store, weather.clone()).await;
         assert_eq!(store.plugins().await.expect("plugins"), [weather]);
     }
 
@@ -379,32 +358,33 @@ mod tests {
         let grant = DocumentKey::Grant(weather());
         store.put_document(&grant, "{}", &Precondition::Absent, 1).await.expect("granted");
         let next = plugin("weather", &["1"]);
-        store.put_plugin_without_grant(&weather(), next.clone(), 2).await.expect("stored");
+        store.put_plugin(&platform(), next.clone(), false, 2).await.expect("stored");
         assert_eq!(store.plugins().await.expect("plugins"), std::slice::from_ref(&next));
         store.document(&grant).await.expect_err("removed");
         // A plugin without a grant is replaced in the same way.
-        store.put_plugin_without_grant(&weather(), next, 3).await.expect("stored");
+        store.put_plugin(&platform(), next, false, 3).await.expect("stored");
     }
 
     #[tokio::test]
     async fn r9_16_an_owned_plugin_is_replaced_with_or_without_its_grant_and_leaves_nothing_behind() {
         let (_folder, store) = empty_store().await;
         let organization = Name::parse("acme").expect("a name");
-        let put = async |key: &DocumentKey| {
+        let put_document = async |key: &DocumentKey| {
             store.put_document(key, "{}", &Precondition::Absent, 1).await.expect("stored");
         };
-        put(&DocumentKey::Organization(organization.clone())).await;
-        let key = ToolKey { organization: organization.clone(), namespace: weather() };
+        put_document(&DocumentKey::Organization(organization.clone())).await;
+        let key = ToolKey { organization, namespace: weather() };
+        let own = PluginKey::from(&key);
         let (grant, enabled) = (DocumentKey::ToolGrant(key.clone()), DocumentKey::Enabled(key.clone()));
-        put(&grant).await;
-        put(&enabled).await;
+        put_document(&grant).await;
+        put_document(&enabled).await;
         let owned = PluginRow { owner: "acme".into(), ..plugin("weather", &["1"]) };
-        store.put_owned_plugin(&key, owned.clone(), true, 2).await.expect("stored");
+        store.put_plugin(&own, owned.clone(), true, 2).await.expect("stored");
         store.document(&grant).await.expect("kept");
-        store.put_owned_plugin(&key, owned, false, 3).await.expect("stored");
+        store.put_plugin(&own, owned, false, 3).await.expect("stored");
         store.document(&grant).await.expect_err("removed");
-        put(&grant).await;
-        store.remove_owned_plugin(&organization, &weather(), 4).await.expect("removed");
+        put_document(&grant).await;
+        store.remove_plugin(&own, 4).await.expect("removed");
         for document in [grant, enabled] {
             store.document(&document).await.expect_err("removed");
         }
@@ -413,45 +393,46 @@ mod tests {
     #[tokio::test]
     async fn r9_16_a_plugin_of_an_organization_is_none_of_the_platform() {
         let (_folder, store) = empty_store().await;
-        let acme = Name::parse("acme").expect("a name");
-        let platform = plugin("weather", &["1"]);
+        let owner = Some(Name::parse("acme").expect("a name"));
+        let acme = PluginKey { owner, namespace: weather() };
+        let shared = plugin("weather", &["1"]);
         let owned = PluginRow { owner: "acme".into(), ..plugin("weather", &["2", "3"]) };
-        for plugin in [&platform, &owned] {
-            store.put_plugin(plugin.clone()).await.expect("stored");
+        for plugin in [&shared, &owned] {
+            put(&store, plugin.clone()).await;
         }
-        assert_eq!(store.plugins().await.expect("plugins"), std::slice::from_ref(&platform));
+        assert_eq!(store.plugins().await.expect("plugins"), std::slice::from_ref(&shared));
         assert_eq!(store.owned_plugins().await.expect("plugins"), [owned]);
-        store.remove_owned_plugin(&acme, &weather(), 1).await.expect("removed");
+        store.remove_plugin(&acme, 1).await.expect("removed");
         assert_eq!(store.owned_plugins().await.expect("plugins"), []);
-        assert_eq!(store.plugins().await.expect("plugins"), [platform]);
-        store.remove_owned_plugin(&acme, &weather(), 1).await.expect_err("none");
+        assert_eq!(store.plugins().await.expect("plugins"), [shared]);
+        store.remove_plugin(&acme, 1).await.expect_err("none");
     }
 
     #[tokio::test]
     async fn a_plugin_is_replaced_whole() {
         let (_folder, store) = empty_store().await;
-        store.put_plugin(plugin("weather", &["1", "2", "3"])).await.expect("stored");
+        put(&store, plugin("weather", &["1", "2", "3"])).await;
         let publisher = Some("example".to_owned());
         let next = PluginRow { disabled: true, serving: 0, publisher, ..plugin("weather", &["2", "4"]) };
-        store.put_plugin(next.clone()).await.expect("stored");
+        put(&store, next.clone()).await;
         assert_eq!(store.plugins().await.expect("plugins"), [next]);
     }
 
     #[tokio::test]
     async fn a_plugin_that_is_removed_leaves_nothing_behind() {
         let (_folder, store) = empty_store().await;
-        store.put_plugin(plugin("weather", &["1"])).await.expect("stored");
-        store.remove_plugin(&weather(), 1).await.expect("removed");
+        put(&store, plugin("weather", &["1"])).await;
+        store.remove_plugin(&platform(), 1).await.expect("removed");
         assert_eq!(store.plugins().await.expect("plugins"), []);
         let bare = PluginRow { namespace: "weather".into(), ..PluginRow::default() };
-        store.put_plugin(bare.clone()).await.expect("stored");
+        put(&store, bare.clone()).await;
         assert_eq!(store.plugins().await.expect("plugins"), [bare]);
     }
 
     #[tokio::test]
     async fn a_plugin_that_is_not_there_is_not_found() {
         let (_folder, store) = empty_store().await;
-        let error = store.remove_plugin(&weather(), 1).await.expect_err("none");
+        let error = store.remove_plugin(&platform(), 1).await.expect_err("none");
         assert_eq!(error.to_string(), "no plugin `weather`");
     }
 }

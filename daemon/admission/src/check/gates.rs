@@ -93,7 +93,7 @@ pub(super) const GATES: &[Gate] = &[
     Gate {
         reason: reason(Layer::Platform, "plugin_disabled"),
         error_type: ErrorType::ToolDisabled,
-        hint: "go on without it; an operator can enable it again",
+        hint: "go on without it; an operator can enable it again, or an owner a plugin of the organization",
         refuses: |input| input.flags.has(ToolFlag::PluginDisabled),
         why: |_, _, refuses| either(refuses, "its plugin is disabled", "its plugin is enabled"),
     },

@@ -130,7 +130,7 @@ async fn platform(app: &App) -> Result<Platform, Problem> {
     let (running, waiting) = dispatch.queue.depth();
     Ok(Platform {
         organizations: parts.registry.snapshot().organizations(None).len(),
-        plugins: parts.plugins.list().await.len(),
+        plugins: parts.plugins.list(None).len(),
         sessions: parts.sessions.filter(|_| true).len(),
         running,
         waiting,

@@ -42,7 +42,7 @@ pub(super) async fn approve(
 ) -> Result<SeeOther, Problem> {
     let key = own_tool(&viewer.caller, &organization, &namespace)?;
     let approval = PluginApproval { digest: form.text("digest").to_owned(), keep_grant: false };
-    app.admin().approve_owned_plugin(viewer.actor(), &key, &approval).await?;
+    app.admin().approve_plugin(viewer.actor(), &key, &approval).await?;
     Ok(back(key))
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn remove(
     Path((organization, namespace)): Path<(String, String)>,
 ) -> Result<SeeOther, Problem> {
     let key = own_tool(&viewer.caller, &organization, &namespace)?;
-    app.admin().remove_owned_plugin(viewer.actor(), &key).await?;
+    app.admin().remove_plugin(viewer.actor(), &key).await?;
     Ok(SeeOther::to(&format!("/console/organizations/{}", key.organization)))
 }
 

@@ -84,7 +84,7 @@ pub(super) async fn compiling_fragment(
 }
 
 async fn compiling(app: &App) -> Markup {
-    let plugins = app.parts().plugins.list().await;
+    let plugins = app.parts().plugins.list(None);
     let is_compiling = |plugin: &&PluginView| {
         let states = plugin.versions.iter().map(|version| version.state);
         states.chain([plugin.state]).any(|state| state == PluginState::Compiling)

@@ -24,11 +24,13 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
 use toolgate_api::plugin::PluginView;
 
-use super::super::history::{FailedPlugin, History};
+use super::super::history::History;
 use super::super::load::digest_of;
-use super::super::{LoadRequest, LoadSource, PluginLoad, Plugins, Version, lock};
+use super::super::table::Entry;
+use super::super::{LoadRequest, LoadSource, PluginLoad, Plugins, Version};
 use crate::admin::{Actor, Admin};
 use crate::clock::now_ms;
+use crate::documents::PluginKey;
 use crate::identity::Caller;
 use events::FolderEvents;
 use look::{Look, ReadFile, Stamp};
@@ -114,7 +116,7 @@ impl PluginFolder {
 
     async fn follow(&mut self) {
         // Also the plugins whose files were removed while the daemon was down.
-        let loaded = self.admin.parts().plugins.namespaces_from_folder().await;
+        let loaded = self.admin.parts().plugins.namespaces_from_folder();
         self.files.extend(loaded.into_iter().map(|namespace| (namespace, KnownFile::default())));
         let mut events = None;
         loop {
@@ -244,13 +246,13 @@ impl PluginFolder {
             signature: file.signature,
             ..LoadRequest::new(namespace.clone(), LoadSource::Folder)
         };
-        if plugins.needs_no_load(&request, &digest_of(&file.component)).await {
+        if plugins.needs_no_load(&request, &digest_of(&file.component)) {
             plugins.forget_load_failures(namespace);
             return Ok(());
         }
         // Before anything is recorded and a worker starts, so that a thousand wrong files cost little.
         let expected = match file.component.starts_with(WASM_MAGIC) {
-            true => plugins.expect_from_folder(namespace).await,
+            true => plugins.expect_from_folder(namespace),
             false => Err(no_wasm()),
         };
         expected.inspect_err(|error| plugins.show_load_failure(namespace, error))?;
@@ -272,7 +274,7 @@ impl PluginFolder {
     async fn remove(&mut self, namespace: Namespace) {
         let plugins = &self.admin.parts().plugins;
         plugins.forget_load_failures(&namespace);
-        if plugins.is_from_folder(&namespace).await {
+        if plugins.is_from_folder(&namespace) {
             let (admin, name) = (self.admin.clone(), namespace.clone());
             let removing = self.background.spawn(async move {
                 let caller = Caller::daemon();
@@ -321,26 +323,27 @@ async fn wait_for_events(events: &mut FolderEvents) {
 
 impl Plugins {
     /// The plugins of the platform whose chosen version came from the watched folder.
-    async fn namespaces_from_folder(&self) -> Vec<Namespace> {
-        let loaded = self.0.loaded.lock().await;
-        let served = loaded.iter().filter(|(_, history)| history.source() == LoadSource::Folder);
-        let failed = lock(&self.0.failed);
-        let failed = failed.iter().filter(|(_, failed)| failed.source() == LoadSource::Folder);
-        served.map(|(name, _)| name.clone()).chain(failed.map(|(name, _)| name.clone())).collect()
+    fn namespaces_from_folder(&self) -> Vec<Namespace> {
+        self.0.table.filter_map(None, |(namespace, entry)| {
+            (entry.source() == LoadSource::Folder).then(|| namespace.clone())
+        })
     }
 
-    async fn is_from_folder(&self, namespace: &Namespace) -> bool {
-        self.namespaces_from_folder().await.contains(namespace)
+    fn is_from_folder(&self, namespace: &Namespace) -> bool {
+        self.namespaces_from_folder().contains(namespace)
     }
 
     /// Whether a load of the file would change nothing, or serve what waits for consent or was taken back: by an operator, or as
     /// a canary that failed.
-    async fn needs_no_load(&self, request: &LoadRequest, digest: &Digest) -> bool {
-        let loaded = self.0.loaded.lock().await;
-        let Some(history) = loaded.get(&request.namespace) else {
-            let failed = lock(&self.0.failed);
-            return failed.get(&request.namespace).is_some_and(|failed| failed.holds_back(digest));
-        };
+    fn needs_no_load(&self, request: &LoadRequest, digest: &Digest) -> bool {
+        self.0.table.look(&PluginKey::from(&request.namespace), |entry| match entry {
+            None => false,
+            Some(Entry::Failed(failed)) => failed.holds_back(digest),
+            Some(Entry::Ready(history)) => self.is_no_change(history, request, digest),
+        })
+    }
+
+    fn is_no_change(&self, history: &History, request: &LoadRequest, digest: &Digest) -> bool {
         let still_waits = |version: &&Version| self.check_signer(None, version).is_ok();
         let version = match history.serves(digest) {
             true => history.serving_version(),
@@ -354,9 +357,9 @@ impl Plugins {
         history.is_held_back(digest) || version.is_some_and(|version| !is_signed_anew(version))
     }
 
-    async fn expect_from_folder(&self, namespace: &Namespace) -> Result<(), CallError> {
-        let loaded = self.0.loaded.lock().await;
-        check_source(&loaded, &lock(&self.0.failed), namespace, &LoadSource::Folder)
+    fn expect_from_folder(&self, namespace: &Namespace) -> Result<(), CallError> {
+        let key = PluginKey::from(namespace);
+        self.0.table.look(&key, |entry| check_source(entry, namespace, &LoadSource::Folder))
     }
 
     fn forget_load_failures(&self, namespace: &Namespace) {
@@ -370,14 +373,13 @@ impl Plugins {
 
 /// Checks that the folder replaces only what came from it.
 pub(in crate::plugins) fn check_source(
-    loaded: &BTreeMap<Namespace, History>,
-    failed: &BTreeMap<Namespace, FailedPlugin>,
+    replaced: Option<&Entry>,
     namespace: &Namespace,
     source: &LoadSource,
 ) -> Result<(), CallError> {
     // A built-in plugin is refused with its own reason.
-    let served = loaded.get(namespace).filter(|history| !history.is_built_in()).map(History::source);
-    let origin = match served.or_else(|| failed.get(namespace).map(FailedPlugin::source)) {
+    let is_built_in = |entry: &&Entry| entry.ready().is_some_and(History::is_built_in);
+    let origin = match replaced.filter(|entry| !is_built_in(entry)).map(Entry::source) {
         Some(LoadSource::Upload) if *source == LoadSource::Folder => "an upload",
         Some(LoadSource::Registry { .. }) if *source == LoadSource::Folder => "a registry",
         _ => return Ok(()),
