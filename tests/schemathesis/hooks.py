@@ -111,6 +111,7 @@ class EveryOperationIsReached:
         # are not valid. `tests/secrets`, `tests/egress`, `tests/mounts.rs`, `tests/plugin_files` and `tests/gate` cover these; a token's
         # role, organization and agents seldom fit by chance, which `tests/http/tokens.rs` covers.
         elsewhere = {
+            "GET /v1/history",
             "GET /v1/oauth/callback",
             "PUT /v1/orgs/{org}/credentials/{name}",
             "PUT /v1/orgs/{org}/tools/{namespace}",
@@ -124,6 +125,9 @@ class EveryOperationIsReached:
             "PUT /v1/orgs/{org}/plugins/{namespace}",
             "DELETE /v1/orgs/{org}/plugins/{namespace}",
             "POST /v1/orgs/{org}/plugins/{namespace}/approve",
+            "POST /v1/orgs/{org}/plugins/{namespace}/disable",
+            "POST /v1/orgs/{org}/plugins/{namespace}/enable",
+            "POST /v1/orgs/{org}/plugins/{namespace}/rollback",
             "POST /v1/plugins/{namespace}/approve",
             "DELETE /v1/orgs/{org}/policy/assertions",
             "DELETE /v1/platform/policy/assertions",

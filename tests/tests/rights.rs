@@ -262,7 +262,10 @@ impl Fixture {
         if operation.path.starts_with("/v1/orgs/{org}/plugins") {
             let place = format!("/v1/orgs/{ORGANIZATION}/plugins/{OWNED}");
             let wasm = [("Content-Type", "application/wasm")];
-            self.operator.send("PUT", &place, &wasm, &plugin(OWNED, "1.0.0")).expect(200);
+            // Two versions, for a rollback.
+            for version in ["1.0.0", "1.0.1"] {
+                self.operator.send("PUT", &place, &wasm, &plugin(OWNED, version)).expect(200);
+            }
         }
         if operation.path.starts_with("/v1/plugins/{namespace}") {
             // Two versions, for a rollback.
@@ -360,6 +363,7 @@ fn path(operation: &Operation, targets: &Targets) -> String {
         "list_approvals" => format!("?organization={organization}"),
         "export_audit" => format!("?organization={organization}"),
         "list_catalogue" => format!("?org={organization}"),
+        "get_document_history" => format!("?kind=policy&organization={organization}"),
         "search_audit" => format!("?organization={organization}&limit=1"),
         "finish_connecting" => "?state=none&code=none".to_owned(),
         _ => String::new(),

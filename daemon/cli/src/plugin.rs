@@ -46,6 +46,7 @@ Examples:
   toolgate plugin grant weather grant.json
   toolgate plugin grant http hosts.json --add
   toolgate plugin rollback weather
+  toolgate plugin rollback ours --organization acme
   toolgate plugin disable weather
   toolgate plugin enable weather
   toolgate plugin remove weather";
@@ -101,16 +102,25 @@ pub enum PluginCommand {
     Rollback {
         /// The plugin
         namespace: String,
+        /// The organization that has it for itself
+        #[arg(long, alias = "org", value_name = "ORG")]
+        organization: Option<String>,
     },
     /// Enable the tools of a disabled plugin
     Enable {
         /// The plugin
         namespace: String,
+        /// The organization that has it for itself
+        #[arg(long, alias = "org", value_name = "ORG")]
+        organization: Option<String>,
     },
     /// Disable the tools of a plugin, which stays loaded
     Disable {
         /// The plugin
         namespace: String,
+        /// The organization that has it for itself
+        #[arg(long, alias = "org", value_name = "ORG")]
+        organization: Option<String>,
     },
 }
 
@@ -142,9 +152,15 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
             let line = format!("plugin `{namespace}` is removed");
             Ok(printer.result(&json!({"removed": namespace}), &line)?)
         }
-        PluginCommand::Rollback { namespace } => post(client, printer, &namespace, "rollback").await,
-        PluginCommand::Enable { namespace } => post(client, printer, &namespace, "enable").await,
-        PluginCommand::Disable { namespace } => post(client, printer, &namespace, "disable").await,
+        PluginCommand::Rollback { namespace, organization } => {
+            post(client, printer, &path_in(organization.as_deref(), &namespace), "rollback").await
+        }
+        PluginCommand::Enable { namespace, organization } => {
+            post(client, printer, &path_in(organization.as_deref(), &namespace), "enable").await
+        }
+        PluginCommand::Disable { namespace, organization } => {
+            post(client, printer, &path_in(organization.as_deref(), &namespace), "disable").await
+        }
     }
 }
 
@@ -199,13 +215,8 @@ fn with(before: &Value, added: &str) -> String {
     Value::Object(grant).to_string()
 }
 
-async fn post(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    namespace: &str,
-    verb: &str,
-) -> Result<(), Failure> {
-    let plugin: PluginView = client.post(&format!("{}/{verb}", path(namespace))).send().await?.body;
+async fn post(client: &Client, printer: &mut Printer<'_>, path: &str, verb: &str) -> Result<(), Failure> {
+    let plugin: PluginView = client.post(&format!("{path}/{verb}")).send().await?.body;
     show(printer, &plugin, &plugin)
 }
 
@@ -342,13 +353,17 @@ pub mod tests {
                 "GET /v1/plugins/weather/grant",
             ),
             (
-                PluginCommand::Rollback { namespace: namespace() },
+                PluginCommand::Rollback { namespace: namespace(), organization: None },
                 weather(),
                 "POST /v1/plugins/weather/rollback",
             ),
-            (PluginCommand::Enable { namespace: namespace() }, weather(), "POST /v1/plugins/weather/enable"),
             (
-                PluginCommand::Disable { namespace: namespace() },
+                PluginCommand::Enable { namespace: namespace(), organization: Some("acme".to_owned()) },
+                weather(),
+                "POST /v1/orgs/acme/plugins/weather/enable",
+            ),
+            (
+                PluginCommand::Disable { namespace: namespace(), organization: None },
                 weather(),
                 "POST /v1/plugins/weather/disable",
             ),

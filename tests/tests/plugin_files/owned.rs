@@ -21,14 +21,22 @@ struct Owners {
 impl Owners {
     /// Two organizations whose owners may load plugins.
     fn start() -> Self {
-        let owners = Self::without_permission();
+        Self::start_with(SETTINGS)
+    }
+
+    fn start_with(settings: &str) -> Self {
+        let owners = Self::without_permission_with(settings);
         let policy = json!({"owners_load_plugins": true});
         owners.operator.make("/v1/platform/policy", &policy).expect(201);
         owners
     }
 
     fn without_permission() -> Self {
-        let daemon = Daemon::start(PROGRAM, SETTINGS);
+        Self::without_permission_with(SETTINGS)
+    }
+
+    fn without_permission_with(settings: &str) -> Self {
+        let daemon = Daemon::start(PROGRAM, settings);
         let operator = daemon.operator();
         for organization in ["acme", "rival"] {
             operator.make_agent(&format!("{organization}/bot"), &json!({"enabled": ["*"]}));
@@ -271,4 +279,73 @@ fn r9_16_a_deleted_organization_leaves_no_plugin_behind() {
     owners.operator.get("/v1/orgs/acme/plugins/ours").expect_refusal(404, "NOT_FOUND");
     let daemon = owners.daemon.crash_and_restart();
     daemon.operator().get("/v1/orgs/acme/plugins/ours").expect_refusal(404, "NOT_FOUND");
+}
+
+#[test]
+fn r9_16_an_owner_rolls_back_and_disables_its_plugin() {
+    let owners = Owners::start();
+    for answer in [1, 2] {
+        put(&owners.acme, "acme/ours", &answers("ours", answer)).expect(200);
+    }
+    let act =
+        |client: &Client, act: &str| client.post(&format!("/v1/orgs/acme/plugins/ours/{act}"), &json!({}));
+    let session = owners.session("acme/bot");
+    for refused in ["rollback", "disable", "enable"] {
+        act(&owners.rival, refused).expect_refusal(404, "NOT_FOUND");
+    }
+    assert_eq!(act(&owners.acme, "rollback").expect(200).json()["version"], "1.0.0");
+    assert_eq!(session.call("ours/answer", json!({})).output(), 1);
+    act(&owners.acme, "rollback").expect_refusal(409, "CONFLICT");
+    assert_eq!(act(&owners.acme, "disable").expect(200).json()["state"], "disabled");
+    session.call("ours/answer", json!({})).expect_error("TOOL_DISABLED");
+    // Neither a restart nor another grant enables it.
+    let daemon = owners.daemon.crash_and_restart();
+    let operator = daemon.operator();
+    operator.make("/v1/orgs/acme/tools/ours/grant", &json!({"filesystem": "workspace"})).expect(201);
+    let session = operator.open_session("acme/bot");
+    session.call("ours/answer", json!({})).expect_error("TOOL_DISABLED");
+    act(&operator, "enable").expect(200);
+    assert_eq!(session.call("ours/answer", json!({})).output(), 1);
+    assert!(operator.get("/v1/orgs/acme/tools/ours/grant").expect(200).header("etag").is_some());
+    for (act, outcomes) in
+        [("rollback", &["ok", "CONFLICT"][..]), ("disable", &["ok"][..]), ("enable", &["ok"][..])]
+    {
+        let rows = operator.audit(&format!("kind=admin&action=plugin.{act}"));
+        let mut found: Vec<&Value> = rows.iter().map(|row| &row["admin"]["outcome"]).collect();
+        found.sort_by_key(|outcome| *outcome == "CONFLICT");
+        assert_eq!(found, outcomes, "{rows:?}");
+        assert!(rows.iter().all(|row| row["admin"]["organization"] == "acme"), "{rows:?}");
+    }
+}
+
+#[test]
+fn r9_16_a_canary_of_an_owner_takes_its_share_and_is_returned_when_it_fails() {
+    let settings = format!("{SETTINGS}\n[calls]\nbreaker_failures = 1_000\nrounds_per_session = 100_000\n");
+    let owners = Owners::start_with(&settings);
+    let trial = "/v1/orgs/acme/plugins/ours?canary=50";
+    let load = |file: &PluginFile| owners.acme.send("PUT", trial, &WASM, &file.build());
+    load(&answers("ours", 1)).expect_refusal(409, "CONFLICT");
+    put(&owners.acme, "acme/ours", &answers("ours", 1)).expect(200);
+    let newest = || {
+        let shown = owners.acme.get("/v1/orgs/acme/plugins/ours").expect(200).json();
+        shown["versions"][0].clone()
+    };
+    let session = owners.session("acme/bot");
+    let call = || session.call("ours/answer", json!({}));
+    load(&answers("ours", 2).with_call("(unreachable)")).expect(200);
+    assert_eq!(newest()["state"], "canary");
+    let failed = wait::until("the canary to be returned", || {
+        call();
+        Some(newest()).filter(|newest| newest["state"] == "failed")
+    });
+    assert!(failed["reason"].as_str().is_some_and(|reason| reason.contains("failed")), "{failed}");
+    let rows = owners.operator.audit("kind=admin&action=plugin.canary_return");
+    assert_eq!((rows.len(), &rows[0]["admin"]["organization"]), (1, &json!("acme")), "{rows:?}");
+    // A better one gets its share, and all calls with consent.
+    load(&answers("ours", 3)).expect(200);
+    let outputs: Vec<Value> = (0..60).map(|_| call().output().clone()).collect();
+    assert!(outputs.contains(&json!(1)) && outputs.contains(&json!(3)), "{outputs:?}");
+    let approval = json!({"digest": newest()["digest"]});
+    owners.acme.post("/v1/orgs/acme/plugins/ours/approve", &approval).expect(200);
+    assert!((0..10).all(|_| call().output() == 3));
 }

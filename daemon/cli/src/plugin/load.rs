@@ -35,7 +35,7 @@ pub struct LoadOptions {
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=50))]
     pub canary: Option<u8>,
     /// Load it for this organization alone, where the platform's policy allows it
-    #[arg(long, alias = "org", value_name = "ORG", conflicts_with = "canary")]
+    #[arg(long, alias = "org", value_name = "ORG")]
     pub organization: Option<String>,
 }
 
