@@ -52,16 +52,19 @@ use crate::store::{CredentialUse, Store, StoreError};
 
 pub use authorization::{AuthorizationLink, PendingFlow};
 pub use change::NewCredential;
-pub use discovery::fetch_issuer_keys;
+pub use discovery::{fetch_issuer_keys, fetch_sign_in_metadata};
 pub use document::{Authentication, CredentialDocument, OauthClient};
 pub use envelope::{EnvelopeError, SEALED_OVERHEAD, decrypt, encrypt, length_prefixed};
 pub use injection::{SECRET_BYTES, is_sendable};
 pub use keyring::RootRotation;
-pub use oauth::{TokenClient, TokenClientError, TokenResponseFuture, token_client};
+pub use oauth::{
+    TokenClient, TokenClientError, TokenResponseFuture, authorization_url_with, exchange_code, token_client,
+};
 pub use request::{new_credential, rotated_secret};
 pub use root_key::{InvalidRootKey, RootKey, RootKeyId};
 pub use root_key_source::{RootKeySource, SourceError, VaultEngine};
 pub use snapshot::{Credential, State};
+pub use token_response::TokenFailure;
 pub use vault::{KvPath, Vault};
 pub use vault_references::{ReferencePrefix, VaultReferences};
 

@@ -5,12 +5,15 @@
 //! sees the snapshot before or after the change, and never blocks.
 //!
 //! An unknown, a revoked and a wrong token get the same response. `caller` defines the permissions, `token` the
-//! format of a token. `access_tokens` does the same for the access tokens of authorization servers.
+//! format of a token. `access_tokens` does the same for the access tokens of authorization servers, and `sign_in` for people
+//! who sign in to the console by OpenID Connect.
 
 mod caller;
 mod token;
 mod jwt;
+mod issuer_keys;
 mod access_tokens;
+mod sign_in;
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -33,6 +36,7 @@ use crate::store::{Store, StoreError, TokenRow};
 
 pub use access_tokens::AccessTokens;
 pub use caller::{Access, Caller, one_of};
+pub use sign_in::{PersonSignIn, SignInConnection, SignInResponse};
 pub use token::{Secret, TokenHash};
 
 /// Longest label, in bytes; a label is for people, and the limit keeps a row small.

@@ -1,4 +1,4 @@
-//! Renders the table of settings: for `toolgate serve --help`, and in a test as the page `docs/config.md`, which the test
+//! Renders the table of settings: for `toolgate serve --list-settings`, and in a test as the page `docs/config.md`, which the test
 //! compares and, with `TOOLGATE_BLESS` set, writes.
 
 use std::fmt::Write;
@@ -12,7 +12,7 @@ const HELP_WIDTH: usize = 80;
 
 const HELP_INDENT: &str = "      ";
 
-/// The settings as `toolgate serve --help` lists them.
+/// The settings as `toolgate serve --list-settings` lists them.
 pub fn help_text() -> String {
     let mut text = String::from("Settings of the file given by --config (TOML, every key optional):\n");
     for section in SECTIONS {
@@ -35,7 +35,8 @@ pub fn help_text() -> String {
 
 /// The line that begins a section in the file.
 fn title(section: &Section) -> String {
-    let is_list = section.name.contains('.');
+    let mut keys = SECTIONS.iter().flat_map(|section| section.keys);
+    let is_list = keys.any(|key| matches!(key.values, ValueKind::Tables(of) if of.name == section.name));
     if is_list { format!("[[{}]]", section.name) } else { format!("[{}]", section.name) }
 }
 
@@ -81,6 +82,7 @@ fn values(key: &Key) -> String {
         ValueKind::TokenIds => "table of names and token ids".into(),
         ValueKind::Share => "0 to 1".into(),
         ValueKind::Words => "list of texts".into(),
+        ValueKind::Table(section) => format!("table `[{}]`", section.name),
         ValueKind::Tables(section) => format!("tables `[[{}]]`", section.name),
         ValueKind::TextFormat(form) => form.name.into(),
     }

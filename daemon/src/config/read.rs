@@ -109,6 +109,11 @@ impl Source<'_> {
             let tables = value.get_ref().as_array().into_iter().flat_map(|tables| tables.iter());
             return tables.into_iter().try_for_each(|table| self.check_section(section.name, table));
         }
+        if let ValueKind::Table(section) = wanted
+            && accepts(value.get_ref(), wanted)
+        {
+            return self.check_section(section.name, value);
+        }
         if accepts(value.get_ref(), wanted) {
             return Ok(());
         }
@@ -214,6 +219,7 @@ fn accepts(value: &DeValue<'_>, wanted: ValueKind) -> bool {
         }
         ValueKind::Share => number(value).is_some_and(|share| (0.0..=1.0).contains(&share)),
         ValueKind::Words => is_list_of(value, 1, is_word),
+        ValueKind::Table(_) => value.is_table(),
         ValueKind::Tables(_) => value.as_array().is_some_and(|tables| {
             (1..=TABLES_MAX).contains(&tables.len()) && tables.iter().all(|table| table.get_ref().is_table())
         }),
@@ -225,7 +231,7 @@ fn accepts(value: &DeValue<'_>, wanted: ValueKind) -> bool {
 const ORGANIZATIONS_MAX: usize = 16;
 
 /// Tables of one key.
-const TABLES_MAX: usize = 16;
+const TABLES_MAX: usize = 64;
 
 /// A scope (RFC 6749, section 3.3).
 fn is_word(text: &str) -> bool {
@@ -291,6 +297,7 @@ fn describe(wanted: ValueKind) -> String {
         ValueKind::TokenIds => "write names and ids of tokens, like `{ \"worker.example.org\" = \"tok_…\" }`".into(),
         ValueKind::Share => "write a number from 0 to 1, like `0.1`".into(),
         ValueKind::Words => "write a list of texts without spaces, at least one, like `[\"tools\"]`".into(),
+        ValueKind::Table(section) => format!("write a table, after a line `[{}]`", section.name),
         ValueKind::Tables(section) => {
             format!("write 1 to {TABLES_MAX} tables, each after a line `[[{}]]`", section.name)
         }

@@ -188,8 +188,12 @@ impl Discovery<'_> {
                 return Ok(uri);
             }
         }
+        Err(self.attempts_in_words())
+    }
+
+    fn attempts_in_words(&self) -> String {
         let attempts = self.attempts.iter().map(|attempt| format!("`{}`: {}", attempt.url, attempt.result));
-        Err(attempts.collect::<Vec<_>>().join("; "))
+        attempts.collect::<Vec<_>>().join("; ")
     }
 
     /// Requests metadata once, and notes the attempt.
@@ -241,6 +245,24 @@ impl Discovery<'_> {
         let response = tokio::time::timeout_at(self.deadline, (self.http)(request)).await;
         response.map_err(|_| "there was no time left".to_owned())?.map_err(|error| error.0)
     }
+}
+
+/// Fetches the metadata of the issuer that people sign in with. `plain_http` has the hosts that may be used without TLS.
+pub async fn fetch_sign_in_metadata(
+    http: &TokenClient,
+    issuer: &str,
+    plain_http: &[String],
+) -> Result<AuthorizationServer, String> {
+    let deadline = Instant::now() + DISCOVERY_TIME;
+    let mut discovery = Discovery { http, plain_http, deadline, attempts: Vec::new() };
+    let base = Url::parse(issuer).map_err(|_| "the issuer is not a URL")?;
+    for place in metadata_urls(&base) {
+        let read = |fields: &Map<String, Value>| read_server(fields, issuer, plain_http);
+        if let Some(server) = discovery.metadata(&place, read).await {
+            return Ok(server);
+        }
+    }
+    Err(discovery.attempts_in_words())
 }
 
 /// Fetches the JWK set of an issuer, from `jwks_uri` or from the URL in the issuer's metadata.

@@ -61,13 +61,24 @@ pub fn authorization_request(
     authorization_url: &str,
     redirect_url: &str,
 ) -> Result<AuthorizationRequest, TokenFailure> {
-    let mut url = Url::parse(authorization_url).map_err(invalid_url)?;
     let (verifier, state) = (random_text(), random_text());
+    let url = authorization_url_with(client, authorization_url, redirect_url, (&state, &verifier))?;
+    Ok(AuthorizationRequest { url: url.into(), state, verifier: Secret::new(verifier.into_bytes()) })
+}
+
+/// Builds the URL of an authorization request with this `state` and PKCE verifier.
+pub fn authorization_url_with(
+    client: &OauthClient,
+    authorization_url: &str,
+    redirect_url: &str,
+    (state, verifier): (&str, &str),
+) -> Result<Url, TokenFailure> {
+    let mut url = Url::parse(authorization_url).map_err(invalid_url)?;
     let challenge = URL_SAFE_NO_PAD.encode(ring::digest::digest(&ring::digest::SHA256, verifier.as_bytes()));
     url.query_pairs_mut()
         .append_pair("response_type", "code")
         .append_pair("client_id", &client.client_id)
-        .append_pair("state", &state)
+        .append_pair("state", state)
         .append_pair("code_challenge", &challenge)
         .append_pair("code_challenge_method", "S256")
         .append_pair("redirect_uri", redirect_url);
@@ -75,7 +86,7 @@ pub fn authorization_request(
     if !client.scopes.is_empty() {
         url.query_pairs_mut().append_pair("scope", &client.scopes.join(" "));
     }
-    Ok(AuthorizationRequest { url: url.into(), state, verifier: Secret::new(verifier.into_bytes()) })
+    Ok(url)
 }
 
 /// Exchanges an authorization code for tokens (RFC 6749, section 4.1.3).

@@ -26,6 +26,8 @@ pub struct Tokens {
     pub access: Secret,
     /// `None` if the previous refresh token stays valid, or there is none.
     pub refresh: Option<Secret>,
+    /// The ID token of OpenID Connect; `None` if the provider does not send it.
+    pub id: Option<Secret>,
     /// Lifetime of the access token; `None` if the provider does not send it.
     pub lifetime: Option<Duration>,
 }
@@ -67,7 +69,8 @@ pub fn read(status: StatusCode, body: &[u8], sent: &[Secret]) -> Result<Tokens, 
         return Err(unavailable("the provider's token is too short to be redacted in responses".to_owned()));
     }
     let refresh = text(&fields, "refresh_token").map(secret);
-    Ok(Tokens { access, refresh, lifetime: fields.get("expires_in").and_then(seconds) })
+    let id = text(&fields, "id_token").map(secret);
+    Ok(Tokens { access, refresh, id, lifetime: fields.get("expires_in").and_then(seconds) })
 }
 
 /// The fields of a JSON object or a form.

@@ -18,7 +18,7 @@ use crate::call::CallOutcome;
 use crate::clock::now_ms;
 use crate::config::Config;
 use crate::dispatch::Dispatcher;
-use crate::identity::{AccessTokens, Caller};
+use crate::identity::{AccessTokens, Caller, PersonSignIn};
 use crate::plugins::{OrganizationRegistries, Registries};
 use crate::sessions::Session;
 
@@ -44,6 +44,8 @@ pub struct AppParts {
     pub bodies: BodyMemory,
     /// The access tokens of authorization servers, if there are any.
     pub access_tokens: Option<AccessTokens>,
+    /// The sign-in of people by OpenID Connect, if the settings have one.
+    pub person_sign_in: Option<PersonSignIn>,
     /// The registries that plugins may be loaded from.
     pub registries: Registries,
     /// The registries that organizations may load plugins from; none where they cannot.

@@ -1,4 +1,4 @@
-//! JWT access tokens (RFC 7519, RFC 9068) and the public keys that sign them (RFC 7517).
+//! JWT access tokens (RFC 7519, RFC 9068), ID tokens (OpenID Connect Core) and the public keys that sign them (RFC 7517).
 //!
 //! The rules of RFC 8725: three algorithms, each bound to one kind of key, so that no token chooses how it is verified; strict
 //! JSON, so that no claim occurs twice; every claim that decides something has its type, or the token is refused. `ring`
@@ -65,12 +65,18 @@ pub enum InvalidToken {
     Claim(String),
     #[error("its claim `{0}` is not `ORGANIZATION/AGENT`")]
     AgentName(String),
+    #[error("it is an access token, not an ID token")]
+    NoIdToken,
+    #[error("its `nonce` is of another sign-in")]
+    Nonce,
 }
 
 /// A token whose signature is not verified yet.
 pub struct UnverifiedToken<'a> {
     pub algorithm: Algorithm,
     pub key_id: Option<String>,
+    /// Whether its type is that of an access token (RFC 9068), and of no other.
+    is_access_token: bool,
     claims: Map<String, Value>,
     signed: &'a str,
     signature: Vec<u8>,
@@ -141,17 +147,17 @@ impl<'a> UnverifiedToken<'a> {
         if header.contains_key("crit") {
             return Err(InvalidToken::Critical);
         }
-        match header.get("typ") {
-            None => {}
-            Some(Value::String(kind)) if is_access_token(kind) => {}
+        let is_access_token = match header.get("typ") {
+            None => false,
+            Some(Value::String(kind)) if is_known_type(kind) => media_type(kind) != "jwt",
             Some(other) => return Err(InvalidToken::Type(display_text(&other.to_string()))),
-        }
+        };
         let key_id = match header.get("kid") {
             None => None,
             Some(id) => Some(id.as_str().ok_or_else(malformed)?.to_owned()),
         };
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| InvalidToken::Malformed)?;
-        Ok(Self { algorithm, key_id, claims, signed, signature })
+        Ok(Self { algorithm, key_id, is_access_token, claims, signed, signature })
     }
 
     /// The issuer that the token names.
@@ -159,21 +165,65 @@ impl<'a> UnverifiedToken<'a> {
         self.text("iss")
     }
 
-    /// Verifies the signature, then the claims.
+    /// Verifies an access token: the signature, then the claims.
     pub fn verify(&self, key: &Key, expected: &Expected<'_>, now_ms: u64) -> Result<Claims, InvalidToken> {
+        let (subject, expires_ms) = self.verify_common(key, expected.audience, now_ms)?;
+        let agent = self.text(expected.agent_claim)?.split_once('/');
+        let agent = agent.and_then(|(organization, agent)| {
+            Some((Name::parse(organization).ok()?, Name::parse(agent).ok()?))
+        });
+        let (organization, agent) =
+            agent.ok_or_else(|| InvalidToken::AgentName(expected.agent_claim.to_owned()))?;
+        Ok(Claims { subject, organization, agent, scopes: self.scopes(), expires_ms })
+    }
+
+    /// Verifies an ID token (OpenID Connect Core, section 3.1.3.7): the signature, then the claims. Returns the subject. The claims
+    /// of a token that was not verified decide nothing.
+    pub fn verify_id(&self, key: &Key, client_id: &str, nonce: &str, now_ms: u64) -> Result<String, InvalidToken> {
+        if self.is_access_token {
+            return Err(InvalidToken::NoIdToken);
+        }
+        let (subject, _) = self.verify_common(key, client_id, now_ms)?;
+        let party = self.claims.get("azp");
+        let has_others = self.claims.get("aud").and_then(Value::as_array).is_some_and(|list| list.len() > 1);
+        let is_for_us = match party {
+            None => !has_others,
+            Some(party) => party.as_str() == Some(client_id),
+        };
+        if !is_for_us {
+            return Err(InvalidToken::Audience(client_id.to_owned()));
+        }
+        // The nonce is no secret of this daemon: the browser sent it to the provider.
+        if self.text("nonce")? != nonce {
+            return Err(InvalidToken::Nonce);
+        }
+        Ok(subject)
+    }
+
+    /// The texts of a claim that is a text or a list of texts; none where it is missing.
+    pub fn texts(&self, claim: &str) -> Vec<&str> {
+        match self.claims.get(claim) {
+            Some(Value::String(text)) => vec![text],
+            Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Verifies what tokens of every kind have. Returns the subject, and the time from which the token is refused in milliseconds
+    /// since 1970.
+    fn verify_common(&self, key: &Key, audience: &str, now_ms: u64) -> Result<(String, u64), InvalidToken> {
         if self.algorithm != key.algorithm {
             return Err(InvalidToken::Signature);
         }
         key.verify(self.signed.as_bytes(), &self.signature)?;
-        let is_ours = |audience: &Value| audience.as_str() == Some(expected.audience);
-        let audiences = self.claims.get("aud");
-        let fits = match audiences {
+        let is_ours = |found: &Value| found.as_str() == Some(audience);
+        let fits = match self.claims.get("aud") {
             Some(Value::Array(audiences)) => audiences.iter().any(is_ours),
             Some(audience) => is_ours(audience),
             None => false,
         };
         if !fits {
-            return Err(InvalidToken::Audience(expected.audience.to_owned()));
+            return Err(InvalidToken::Audience(audience.to_owned()));
         }
         let now = now_ms / 1000;
         let expires = self.time("exp")?.ok_or_else(|| InvalidToken::Claim("exp".to_owned()))?;
@@ -189,19 +239,7 @@ impl<'a> UnverifiedToken<'a> {
         if subject.is_empty() || subject.len() > SUBJECT_BYTES || !is_visible {
             return Err(InvalidToken::Claim("sub".to_owned()));
         }
-        let agent = self.text(expected.agent_claim)?.split_once('/');
-        let agent = agent.and_then(|(organization, agent)| {
-            Some((Name::parse(organization).ok()?, Name::parse(agent).ok()?))
-        });
-        let (organization, agent) =
-            agent.ok_or_else(|| InvalidToken::AgentName(expected.agent_claim.to_owned()))?;
-        Ok(Claims {
-            subject: subject.to_owned(),
-            organization,
-            agent,
-            scopes: self.scopes(),
-            expires_ms: expires.saturating_mul(1000),
-        })
+        Ok((subject.to_owned(), expires.saturating_mul(1000)))
     }
 
     fn text(&self, claim: &str) -> Result<&str, InvalidToken> {
@@ -301,10 +339,15 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Whether `typ` is that of an access token (RFC 9068, section 4), or of a JWT. Both are media types without a prefix.
-fn is_access_token(kind: &str) -> bool {
+/// Whether `typ` is that of an access token (RFC 9068, section 4), or of a JWT.
+fn is_known_type(kind: &str) -> bool {
+    matches!(media_type(kind).as_str(), "at+jwt" | "jwt")
+}
+
+/// A media type in lower case, without the prefix `application/`.
+fn media_type(kind: &str) -> String {
     let kind = kind.to_ascii_lowercase();
-    matches!(kind.strip_prefix("application/").unwrap_or(&kind), "at+jwt" | "jwt")
+    kind.strip_prefix("application/").map_or_else(|| kind.clone(), str::to_owned)
 }
 
 fn decode_object(text: &str) -> Option<Map<String, Value>> {

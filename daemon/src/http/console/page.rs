@@ -52,17 +52,24 @@ pub(super) struct Page {
     main: Markup,
     status: StatusCode,
     is_fragment: bool,
+    /// The page of the console that the browser opens at once, from here: so it sends the cookie of the session.
+    next: Option<String>,
 }
 
 impl Page {
     /// A page with a title, which is its first heading, too.
     pub(super) fn new(title: impl Into<String>, main: Markup) -> Self {
-        Self { title: title.into(), main, status: StatusCode::OK, is_fragment: false }
+        Self { title: title.into(), main, status: StatusCode::OK, is_fragment: false, next: None }
     }
 
     /// A part of a page, which the script puts in place of an older one.
     pub(super) fn fragment(main: Markup) -> Self {
         Self { is_fragment: true, ..Self::new("", main) }
+    }
+
+    /// The page that opens another one of the console at once, also without the script.
+    pub(super) fn going_on_to(self, address: String) -> Self {
+        Self { next: Some(address), ..self }
     }
 
     /// The page with another status.
@@ -155,6 +162,7 @@ fn layout(page: &Page, viewer: Option<&Viewer>) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
+                @if let Some(next) = &page.next { meta http-equiv="refresh" content={ "0;url=" (next) }; }
                 title { (page.title) " · Toolgate" }
                 link rel="stylesheet" href=(assets::css_path());
                 link rel="icon" type="image/svg+xml" href=(assets::icon_path());

@@ -1,4 +1,4 @@
-//! Sessions of the console: a random cookie that stands for a token.
+//! Sessions of the console: a random cookie that stands for a token, or for a person whom a provider knows.
 //!
 //! Sessions are in memory only, by the hash of their cookie, so neither a dump of the store nor a backup has one. A
 //! restart signs every user out.
@@ -15,11 +15,12 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::hex;
 
 use crate::config::Config;
+use crate::identity::Caller;
 
 /// Bytes of a cookie, and of the key of CSRF tokens.
 const RANDOM_BYTES: usize = 32;
 
-/// Most sessions of one token. The oldest ends where another begins.
+/// Most sessions of one token or person. The oldest ends where another begins.
 const SESSIONS_PER_TOKEN: usize = 8;
 
 /// The message that a CSRF token signs.
@@ -37,16 +38,44 @@ pub(super) struct ConsoleSessions {
 }
 
 struct Session {
-    token_id: Arc<str>,
+    who: SignedIn,
     csrf_key: hmac::Key,
     created_ms: u64,
     used_ms: u64,
 }
 
+/// The identity of a session.
+#[derive(Clone)]
+pub(super) enum SignedIn {
+    /// The id of a token, which is looked up at each request.
+    Token(Arc<str>),
+    /// A person whom a provider knows. The end of the session revokes the caller.
+    Person(Arc<Caller>),
+}
+
+impl SignedIn {
+    /// The principal, which has a limited number of sessions.
+    fn principal(&self) -> &str {
+        match self {
+            Self::Token(id) => id,
+            Self::Person(caller) => &caller.token_id,
+        }
+    }
+}
+
+/// Ends streams and tasks that outlive their request.
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let SignedIn::Person(caller) = &self.who {
+            caller.revoked.cancel();
+        }
+    }
+}
+
 /// A session that has not ended.
 pub(super) struct LiveSession {
     pub hash: SessionHash,
-    pub token_id: Arc<str>,
+    pub who: SignedIn,
     /// The key of its CSRF token.
     csrf_key: hmac::Key,
 }
@@ -75,15 +104,15 @@ impl ConsoleSessions {
     }
 
     /// Begins a session. Returns the `Set-Cookie` header; the id is always new, so that none can be fixed before.
-    pub(super) fn begin(&self, token_id: &Arc<str>, now_ms: u64) -> Result<String, CallError> {
+    pub(super) fn begin(&self, who: SignedIn, now_ms: u64) -> Result<String, CallError> {
         let (cookie, csrf_key) = (random()?, random()?);
         let text = BASE64_URL_SAFE_NO_PAD.encode(cookie);
         let csrf_key = hmac::Key::new(hmac::HMAC_SHA256, &csrf_key);
-        let session =
-            Session { token_id: Arc::clone(token_id), csrf_key, created_ms: now_ms, used_ms: now_ms };
+        let session = Session { who, csrf_key, created_ms: now_ms, used_ms: now_ms };
         let mut sessions = self.lock();
         sessions.retain(|_, session| self.is_live(session, now_ms));
-        let own = sessions.iter().filter(|(_, session)| session.token_id == *token_id);
+        let principal = session.who.principal();
+        let own = sessions.iter().filter(|(_, session)| session.who.principal() == principal);
         let mut own: Vec<_> = own.map(|(hash, session)| (session.created_ms, *hash)).collect();
         own.sort_unstable();
         let surplus = (own.len() + 1).saturating_sub(SESSIONS_PER_TOKEN);
@@ -111,14 +140,46 @@ impl ConsoleSessions {
         if is_use {
             session.used_ms = now_ms;
         }
-        let (token_id, csrf_key) = (Arc::clone(&session.token_id), session.csrf_key.clone());
-        Some(LiveSession { hash, token_id, csrf_key })
+        let (who, csrf_key) = (session.who.clone(), session.csrf_key.clone());
+        Some(LiveSession { hash, who, csrf_key })
+    }
+
+    /// Whether a session has not ended. To ask is no use of it.
+    pub(super) fn is_open(&self, hash: &SessionHash, now_ms: u64) -> bool {
+        self.lock().get(hash).is_some_and(|session| self.is_live(session, now_ms))
     }
 
     /// Ends a session. Returns the `Set-Cookie` header that removes its cookie.
     pub(super) fn end(&self, hash: &SessionHash) -> String {
         self.lock().remove(hash);
         self.cookie("", 0)
+    }
+
+    /// The `Set-Cookie` header of a sign-in that waits for its provider. It is sent to the pages of the sign-in alone where the
+    /// browser allows that.
+    pub(super) fn begin_sign_in(&self, value: &str, seconds: u64) -> String {
+        let place = if self.is_secure { "Path=/; Secure" } else { "Path=/console/sign-in" };
+        let name = self.sign_in_cookie_name();
+        format!("{name}={value}; {place}; Max-Age={seconds}; HttpOnly; SameSite=Strict")
+    }
+
+    /// The `Set-Cookie` header that removes the cookie of a sign-in.
+    pub(super) fn end_sign_in(&self) -> String {
+        self.begin_sign_in("", 0)
+    }
+
+    /// The cookie of a sign-in that waits for its provider.
+    pub(super) fn find_sign_in<'a>(&self, cookies: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+        cookie_value(cookies, self.sign_in_cookie_name())
+    }
+
+    /// The time at which a session that begins now ends at the latest.
+    pub(super) fn latest_end_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_add(self.longest_ms)
+    }
+
+    fn sign_in_cookie_name(&self) -> &'static str {
+        if self.is_secure { "__Host-toolgate-sign-in" } else { "toolgate-sign-in" }
     }
 
     fn is_live(&self, session: &Session, now_ms: u64) -> bool {
@@ -194,7 +255,7 @@ mod tests {
     }
 
     fn begin(sessions: &ConsoleSessions, now_ms: u64) -> String {
-        let cookie = sessions.begin(&"t".into(), now_ms).expect("a session");
+        let cookie = sessions.begin(SignedIn::Token("t".into()), now_ms).expect("a session");
         cookie.split(';').next().unwrap_or_default().to_owned()
     }
 
@@ -211,6 +272,8 @@ mod tests {
         assert!(!is_live(&sessions, &cookie, true, 120_000), "longest");
         let cookie = begin(&sessions, 0);
         assert!(is_live(&sessions, &cookie, false, 59_000), "a refresh is no use");
+        let hash = hash_of(cookie.split_once('=').expect("a pair").1);
+        assert!(sessions.is_open(&hash, 59_000) && !sessions.is_open(&hash, 60_000), "of its streams");
         assert!(!is_live(&sessions, &cookie, false, 60_000), "idle");
     }
 
@@ -247,7 +310,7 @@ mod tests {
     fn a_cookie_is_secure_unless_the_listener_is_plain_on_loopback() {
         let cookie = |text: &str| {
             let config = Config::parse(text, Path::new("test.toml")).expect("settings");
-            ConsoleSessions::new(&config).begin(&"t".into(), 0).expect("a session")
+            ConsoleSessions::new(&config).begin(SignedIn::Token("t".into()), 0).expect("a session")
         };
         let plain = cookie("");
         assert!(plain.starts_with("toolgate-console=") && !plain.contains("Secure"), "{plain}");

@@ -1,4 +1,4 @@
-//! Sign-in with a token, and sign-out.
+//! Sign-in with a token, and sign-out. `provider` is the sign-in by OpenID Connect.
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -9,25 +9,28 @@ use serde::Deserialize;
 use toolgate_api::error::{CallError, ErrorType};
 
 use super::Console;
+use super::elements::{percent_encode, short};
 use super::form::{self, SeeOther, own_path};
 use super::guard::{Viewer, expect_same_origin};
 use super::page::{Page, sentence};
+use super::session::SignedIn;
 use super::text::visible_text;
 use crate::clock::now_ms;
 use crate::http::extract::Query;
 use crate::http::listener::{Authentication, PeerAddress};
 use crate::http::problem::Problem;
 use crate::http::state::App;
+use crate::identity::PersonSignIn;
 
 /// Query parameters of the sign-in page. Others are ignored.
 #[derive(Deserialize)]
 pub(super) struct SignInQuery {
-    next: Option<String>,
+    pub next: Option<String>,
 }
 
 /// The form that asks for a token.
-pub(super) async fn page(Query(query): Query<SignInQuery>) -> Page {
-    form_page(query.next.as_deref().unwrap_or_default(), None)
+pub(super) async fn page(State(app): State<App>, Query(query): Query<SignInQuery>) -> Page {
+    form_page(&app, query.next.as_deref().unwrap_or_default(), None)
 }
 
 /// Begins a session for a token that is valid. A browser never sends the token again.
@@ -47,7 +50,12 @@ pub(super) async fn sign_in(
     });
     let caller = match admitted {
         Ok(caller) => caller,
-        Err(error) => return Ok(form_page(next, Some(&error)).into_response()),
+        Err(error) if error.error_type == ErrorType::Unauthenticated => {
+            let hint = "copy the whole token; it may have been revoked, or have expired";
+            let error = CallError::new(error.error_type, error.message, hint);
+            return Ok(form_page(&app, next, Some(&error)).into_response());
+        }
+        Err(error) => return Ok(form_page(&app, next, Some(&error)).into_response()),
     };
     if let Some(connection) = parts.extensions.get::<Authentication>() {
         connection.succeed();
@@ -56,7 +64,7 @@ pub(super) async fn sign_in(
     if let Some(earlier) = console.sessions.find(cookies, false, now_ms()) {
         console.sessions.end(&earlier.hash);
     }
-    let cookie = console.sessions.begin(&caller.token_id, now_ms())?;
+    let cookie = console.sessions.begin(SignedIn::Token(caller.token_id.clone()), now_ms())?;
     Ok(([(SET_COOKIE, cookie)], SeeOther::to(next)).into_response())
 }
 
@@ -66,20 +74,22 @@ pub(super) async fn sign_out(viewer: Viewer, console: Console) -> Response {
     ([(SET_COOKIE, cookie)], SeeOther::to("/console/sign-in")).into_response()
 }
 
-fn form_page(next: &str, error: Option<&CallError>) -> Page {
+/// The page with the forms, after a refusal with its reason.
+pub(super) fn form_page(app: &App, next: &str, error: Option<&CallError>) -> Page {
     let next = own_path(next).unwrap_or_default();
+    let provider = app.0.person_sign_in.as_ref().map(PersonSignIn::provider);
     let page = Page::new(
         "Sign in",
         html! {
             @if let Some(error) = error {
                 div #sign-in-error .notice.error role="alert" {
                     p { strong { (sentence(&visible_text(&error.message))) "." } }
-                    @if error.error_type == ErrorType::Unauthenticated {
-                        p { "Copy the whole token. It may have been revoked, or have expired." }
-                    } @else {
-                        p { (sentence(&visible_text(&error.hint))) "." }
-                    }
+                    p { (sentence(&visible_text(&error.hint))) "." }
                 }
+            }
+            @if let Some(provider) = provider {
+                p { a .button href={ "/console/sign-in/provider?next=" (percent_encode(next)) } { "Sign in with " (short(&provider)) } }
+                h2 { "Or with a token" }
             }
             form .stack method="post" action="/console/sign-in" {
                 input type="hidden" name="next" value=(next);
@@ -97,5 +107,6 @@ fn form_page(next: &str, error: Option<&CallError>) -> Page {
             }
         },
     );
-    if error.is_some() { page.with_status(StatusCode::UNAUTHORIZED) } else { page }
+    let status = error.and_then(|error| StatusCode::from_u16(error.http_status()).ok());
+    page.with_status(status.unwrap_or(StatusCode::OK))
 }

@@ -7,6 +7,7 @@ use toolgate_api::name::Name;
 use super::*;
 use crate::clock::now_ms;
 use crate::config::Config;
+use crate::identity::jwt::Key;
 use crate::identity::jwt::testing::{Signer, set};
 
 const ISSUER: &str = "https://issuer.example";
@@ -172,7 +173,7 @@ async fn m2_a_new_key_is_fetched_once_and_a_removed_one_ends_its_tokens() {
     assert_eq!(fixture.fetches(), fetches + 1);
     fixture.caller(&of_old).await.expect("still known");
     // The next fetch.
-    let issuer = &fixture.known.0.issuers[0];
+    let issuer = &fixture.known.0.issuers[0].keys;
     issuer.put(Key::read_set(&set(&[new.jwk()])), None);
     caller.wait_for_end().await;
     assert!(fixture.refusal(&of_old).await.contains("has no key `old`"));
@@ -187,31 +188,8 @@ async fn m2_before_the_first_keys_are_there_the_client_may_try_again() {
     let token = signer.token(&claims("ann"));
     let error = fixture.caller(&token).await.expect_err("no keys");
     assert_eq!((error.error_type, error.retry_after_ms()), (ErrorType::Unavailable, Some(60_000)));
-    fixture.known.0.issuers[0].put(Key::read_set(&set(&[signer.jwk()])), None);
+    fixture.known.0.issuers[0].keys.put(Key::read_set(&set(&[signer.jwk()])), None);
     fixture.caller(&token).await.expect("valid");
-}
-
-#[test]
-fn m2_known_keys_stay_in_use_for_a_day_without_their_issuer() {
-    let read = |signers: &[&Signer]| {
-        let keys: Vec<Value> = signers.iter().map(|signer| signer.jwk()).collect();
-        Key::read_set(&set(&keys))
-    };
-    let (one, two, start) = (Signer::es256("a"), Signer::es256("a"), Instant::now());
-    let first = Keys::default().after_fetch(read(&[&one]), None, start);
-    assert_eq!(first.next_fetch, None);
-    let almost = first.after_fetch(None, None, start + KEYS_KEPT - RETRY_INTERVAL);
-    assert_eq!((almost.list.len(), almost.fetched), (1, Some(start)));
-    assert_eq!(almost.next_fetch, Some(start + KEYS_KEPT));
-    let late = almost.after_fetch(None, None, start + KEYS_KEPT);
-    assert_eq!((late.list.len(), late.fetched), (0, None));
-    // The same key is kept, another one of the same id is new.
-    let asked = start + RETRY_INTERVAL;
-    let same = first.after_fetch(read(&[&one]), Some(asked), asked);
-    assert!(Arc::ptr_eq(&first.list[0], &same.list[0]));
-    assert_eq!(same.next_fetch, Some(asked + RETRY_INTERVAL));
-    let other = first.after_fetch(read(&[&two]), None, asked);
-    assert!(!Arc::ptr_eq(&first.list[0], &other.list[0]));
 }
 
 #[tokio::test]
@@ -221,7 +199,7 @@ async fn m2_a_token_without_a_key_id_needs_one_key_for_its_algorithm() {
     fixture.web.put(ISSUER, &[&one, &two]);
     let token = one.sign(&json!({"alg": "ES256"}), &claims("ann"));
     fixture.caller(&token).await.expect("one key");
-    fixture.known.0.issuers[0].put(Key::read_set(&set(&[one.jwk(), third.jwk()])), Some(Instant::now()));
+    fixture.known.0.issuers[0].keys.put(Key::read_set(&set(&[one.jwk(), third.jwk()])), Some(Instant::now()));
     let token = one.sign(&json!({"alg": "ES256"}), &claims("ben"));
     assert!(fixture.refusal(&token).await.contains("it names no key"));
 }

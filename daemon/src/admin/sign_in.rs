@@ -1,0 +1,21 @@
+//! Sign-in of people to the console, whose identity no token in the store shows.
+
+use toolgate_api::error::CallError;
+
+use super::{Actor, Admin};
+
+impl Admin {
+    /// Begins the session of a person, between intent and outcome in the audit log. The target is the role.
+    pub async fn sign_person_in<T>(
+        &self,
+        actor: Actor<'_>,
+        begin: impl FnOnce() -> Result<T, CallError>,
+    ) -> Result<T, CallError> {
+        if let Some(organization) = &actor.caller.organization {
+            self.expect_known(organization)?;
+        }
+        let action =
+            actor.action(actor.caller.organization.as_ref(), "console.sign_in", actor.caller.role.as_str());
+        self.run_audited(action, async { begin() }).await
+    }
+}
