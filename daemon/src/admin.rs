@@ -16,6 +16,7 @@ mod policy_diff;
 mod publisher_keys;
 mod refused_openings;
 mod sessions;
+mod sign_in;
 mod tokens;
 mod webhooks;
 
@@ -28,6 +29,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 
 use crate::audit::{ActOutcome, AdminRecord, AuditError, Status};
+use crate::clock::now_ms;
 use crate::credentials::Credentials;
 use crate::custom::CustomTools;
 use crate::dispatch::{Dispatcher, Origin};
@@ -36,7 +38,7 @@ use crate::identity::{Caller, Identity};
 use crate::plugins::Plugins;
 use crate::registry::Registry;
 use crate::sessions::Sessions;
-use crate::store::{Store, StoreError};
+use crate::store::{Stamp, Store, StoreError};
 use crate::webhooks::Webhooks;
 
 pub use credentials::CredentialKey;
@@ -109,6 +111,11 @@ impl<'a> Actor<'a> {
         let Caller { token_id, revoked, .. } = self.caller;
         let principal = Arc::clone(token_id);
         Origin { principal, source: self.source, trace: None, revoked: revoked.clone() }
+    }
+
+    /// The author and the time of a change of this actor, for the history of documents.
+    fn stamp(self) -> Stamp<'a> {
+        Stamp { author: &self.caller.token_id, at_ms: now_ms() }
     }
 
     fn action(

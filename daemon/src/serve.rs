@@ -64,7 +64,7 @@ pub struct RunningDaemon {
     app: App,
     stop: CancellationToken,
     shutdown: CancellationToken,
-    tasks: [JoinHandle<()>; 11],
+    tasks: [JoinHandle<()>; 12],
     exporter: Option<ExporterTask>,
     folder: DataFolder,
     /// Removes the file of a Unix socket when it is dropped.

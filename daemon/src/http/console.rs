@@ -16,10 +16,12 @@ mod page;
 mod text;
 mod assets;
 mod sign_in;
+mod provider;
 mod approvals;
 mod changes;
 mod once;
 mod live;
+mod stream;
 mod elements;
 mod overview;
 mod calls;
@@ -51,6 +53,7 @@ use form::SeeOther;
 use live::RenderedParts;
 use permits::ChangePermits;
 use session::ConsoleSessions;
+use stream::LiveHub;
 
 /// Source of the console's actions in the audit log.
 const AUDIT_SOURCE: &str = "console";
@@ -64,6 +67,7 @@ struct Console {
     app: App,
     sessions: Arc<ConsoleSessions>,
     rendered: Arc<RenderedParts>,
+    hub: Arc<LiveHub>,
     changes: Arc<ChangePermits>,
 }
 
@@ -78,6 +82,7 @@ pub(super) fn routes(app: &App) -> Router<App> {
         app: app.clone(),
         sessions,
         rendered: Arc::default(),
+        hub: Arc::default(),
         changes: Arc::new(ChangePermits::new()),
     };
     let guarded = add_pages(add_core_pages(Router::new()))
@@ -86,6 +91,9 @@ pub(super) fn routes(app: &App) -> Router<App> {
         .layer(from_fn_with_state(console.clone(), guard::require_viewer));
     let open = Router::new()
         .route("/console/sign-in", get(sign_in::page).post(sign_in::sign_in))
+        .route("/console/sign-in/provider", get(provider::begin))
+        .route("/console/sign-in/callback", get(provider::callback))
+        .route("/console/sign-in/finish", get(provider::finish))
         .route("/console/once/decided", get(once::decision_page))
         .route("/console/once/{id}", post(once::show))
         .route("/console/once/{id}/decision", post(once::decide))
@@ -102,6 +110,9 @@ fn add_core_pages(router: Router<App>) -> Router<App> {
         .route("/console/approvals", get(approvals::inbox))
         .route("/console/approvals/fragment", get(approvals::fragment))
         .route("/console/approvals/count/fragment", get(approvals::count))
+        .route("/console/live/fragment", get(stream::badge))
+        .route("/console/calls/live/fragment", get(stream::of_calls))
+        .route("/console/approvals/live/fragment", get(stream::of_inbox))
         .route("/console/approvals/{id}", get(approvals::page).post(approvals::decide))
 }
 

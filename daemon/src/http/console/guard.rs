@@ -13,7 +13,7 @@ use toolgate_api::error::ErrorType;
 use toolgate_api::name::Name;
 
 use super::form::{self, FormFields, SeeOther};
-use super::session::LiveSession;
+use super::session::{LiveSession, SignedIn};
 use super::{AUDIT_SOURCE, Console, once, policies, upload};
 use crate::admin::Actor;
 use crate::clock::now_ms;
@@ -124,9 +124,8 @@ fn find_viewer(console: &Console, request: &mut Request) -> Option<Viewer> {
     let cookies = request.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     // The requests of the script do not keep an idle session open.
     let live = console.sessions.find(cookies, !path.ends_with("/fragment"), now_ms())?;
-    let identity = &console.app.parts().identity;
     let address = request.extensions().get().map(|PeerAddress(address)| *address);
-    let Some(caller) = identity.caller_with_id(&live.token_id) else {
+    let Some(caller) = caller_of(console, &live.who) else {
         console.sessions.end(&live.hash);
         return None;
     };
@@ -135,6 +134,19 @@ fn find_viewer(console: &Console, request: &mut Request) -> Option<Viewer> {
         connection.succeed();
     }
     Some(Viewer { caller, session: Arc::new(live), path: path.into() })
+}
+
+/// The caller as it is now: none for a token that is revoked, and for a person of an organization that was deleted.
+fn caller_of(console: &Console, who: &SignedIn) -> Option<Arc<Caller>> {
+    let parts = console.app.parts();
+    match who {
+        SignedIn::Token(id) => parts.identity.caller_with_id(id),
+        SignedIn::Person(caller) => {
+            let organization = caller.organization.as_ref();
+            let is_known = organization.is_none_or(|name| parts.registry.snapshot().knows(name));
+            Some(Arc::clone(caller)).filter(|caller| is_known && caller.is_valid(now_ms()))
+        }
+    }
 }
 
 /// Checks origin and CSRF token of a change, and reads its form.
