@@ -31,7 +31,7 @@ use crate::documents::ToolKey;
 use crate::enabled::StoredEnabled;
 use crate::plugins::BUILT_IN;
 
-pub use assertions::{ChangeScope, CheckedChange, Violations};
+pub use assertions::{ChangeScope, CheckedChange, VIOLATIONS_MAX, Violations};
 pub use shortlist::Shortlist;
 
 /// The namespaces of the built-in plugins, which no uploaded plugin can have. Organizations share them.

@@ -32,7 +32,7 @@ pub struct DocumentWarnings {
 }
 
 /// A warning: the author of the document may not have intended this.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct DocumentWarning {
     /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `UNDEFINED`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`,
     /// `NOTHING_RUNS`, `NO_EFFECT`, `NO_CONSENT`; for a token, `UNRESOLVED_AGENT`; for rules, grants and differences,
@@ -59,4 +59,56 @@ pub struct OrganizationDocument {
     /// characters.
     #[schema(max_items = 10_000, example = json!(["stripe"]))]
     pub connected: Vec<String>,
+}
+
+/// A kind of stored documents with a history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DocumentKindName {
+    /// The policy of the platform.
+    Platform,
+    /// An organization.
+    Organization,
+    /// The policy of an organization.
+    Policy,
+    /// An agent.
+    Agent,
+    /// The operator's grant of a plugin.
+    Grant,
+    /// The definition of a custom tool.
+    Tool,
+    /// The operator's grant of a tool of an organization.
+    ToolGrant,
+    /// The settings and the consent of an organization for a plugin.
+    Enabled,
+    /// The policy assertions of the platform or of an organization.
+    Assertions,
+    /// A publisher's key.
+    PublisherKey,
+}
+
+/// The kept revisions of a document, newest first.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct DocumentHistory {
+    /// The revisions.
+    pub items: Vec<DocumentRevision>,
+}
+
+/// A write or deletion of a document.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct DocumentRevision {
+    /// The number of the change, which no other change has.
+    pub revision: u64,
+    /// The id of the token that made the change; left out if the daemon made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub author: Option<String>,
+    /// When the change was made, in milliseconds since 1970.
+    pub written_at: u64,
+    /// Whether the change deleted the document.
+    pub deleted: bool,
+    /// The document as it was sent; only of one requested revision, and none where it was deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object, required = false)]
+    pub document: Option<Box<serde_json::value::RawValue>>,
 }

@@ -11,12 +11,13 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::read::ReadError;
 
+use super::documents::change_scope;
 use super::plugins::{DAEMON_PRINCIPAL, DAEMON_SOURCE};
 use super::{Actor, Admin, DocumentWrite};
 use crate::assertions::AssertionViolation;
 use crate::audit::{AdminRecord, AuditError};
-use crate::clock::now_ms;
 use crate::documents::{DocumentKey, Precondition};
+use crate::identity::{Access, Caller};
 use crate::registry::{ChangeScope, Replacement, Snapshot, Violations};
 use crate::store::WriteResult;
 
@@ -33,7 +34,7 @@ impl Admin {
         let target = organization.map_or("platform", Name::as_str);
         self.run_audited(actor.action(organization, "assertions.delete", target), async {
             let _in_order = self.0.documents.lock().await;
-            self.parts().store.delete_document(&key, precondition, now_ms()).await?;
+            self.parts().store.delete_document(&key, precondition, actor.stamp()).await?;
             let none = AssertionsDocument::default();
             self.parts().registry.put(Replacement::Assertions(organization.cloned(), none));
             Ok(())
@@ -44,17 +45,16 @@ impl Admin {
     /// Stores a document of assertions, if all of them hold.
     pub(super) async fn put_assertions(
         &self,
+        actor: Actor<'_>,
         organization: Option<&Name>,
         write: &DocumentWrite,
-        sees_platform: bool,
     ) -> Result<(WriteResult, Vec<Warning>), CallError> {
-        let scope =
-            organization.map_or(ChangeScope::PLATFORM, |name| ChangeScope::organization(name, sees_platform));
+        let scope = change_scope(actor, organization);
         let document = parse(&write.text, organization)
             .map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?;
         let registry = &self.parts().registry;
         let _checked = registry.check_assertions(scope, &document).await?;
-        let written = self.store_document(write).await?;
+        let written = self.store_document(actor, write).await?;
         registry.put(Replacement::Assertions(organization.cloned(), document));
         Ok((written, Vec::new()))
     }
@@ -77,6 +77,32 @@ impl Admin {
     ) -> Result<Vec<BrokenAssertion>, CallError> {
         let (snapshot, organization) = (self.parts().registry.snapshot(), organization.cloned());
         let broken = find(move || snapshot.broken_of(organization.as_ref())).await?;
+        Ok(broken.found.iter().map(|broken| broken.view()).collect())
+    }
+
+    /// Returns the assertions of a document that would not hold under the rules in force. Nothing is stored.
+    pub async fn try_assertions(
+        &self,
+        caller: &Caller,
+        organization: Option<&Name>,
+        text: &str,
+    ) -> Result<Vec<BrokenAssertion>, CallError> {
+        match organization {
+            Some(organization) => self.expect_own(caller, organization)?,
+            None => caller.may(Access::Operate)?,
+        }
+        let document =
+            parse(text, organization).map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?;
+        let registry = &self.parts().registry;
+        registry.wait_for_asserted_by(&document).await;
+        let replacement = Replacement::Assertions(organization.cloned(), document);
+        let (snapshot, organization) =
+            (registry.snapshot().with_document(replacement), organization.cloned());
+        let broken = find(move || snapshot.broken_of(organization.as_ref())).await?;
+        if broken.exceeds_budget && broken.found.is_empty() {
+            let hint = "name fewer agents and tools in assertions";
+            return Err(CallError::new(ErrorType::Conflict, BudgetExceeded.to_string(), hint));
+        }
         Ok(broken.found.iter().map(|broken| broken.view()).collect())
     }
 

@@ -16,7 +16,7 @@ use super::Admin;
 use crate::documents::warning_view;
 use crate::documents::{self, DocumentKey, RuleKey};
 use crate::identity::{Access, Caller};
-use crate::registry::Snapshot;
+use crate::registry::{Snapshot, VIOLATIONS_MAX};
 use crate::store::StoreError;
 
 /// Decisions of one preview: a second or two of one processor. Past that it is not complete.
@@ -45,7 +45,7 @@ impl Admin {
         // Millions of decisions, so on a blocking thread beside running calls.
         let comparing = move || {
             let organization = DocumentKey::from(key.clone()).organization().cloned();
-            let broken = before.violations_by(&after, organization.as_ref());
+            let broken = before.violations_by(&after, organization.as_ref(), VIOLATIONS_MAX);
             let broken = [broken.refusing, broken.warning].map(|broken| broken.warnings(sees_platform));
             let left = documents::left_with_nothing(&key, Some(&before), &after);
             (compare(&before, &after, &key, sees_platform), broken.into_iter().flatten().chain(left))

@@ -34,7 +34,10 @@ mod plugin_uploads;
 mod hints;
 mod owned_plugins;
 mod organizations;
+mod credential_form;
+mod credentials;
 mod policies;
+mod assertions;
 mod tokens;
 mod open_sessions;
 mod session_files;
@@ -47,6 +50,8 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{any, get, post};
 use toolgate_api::error::ErrorType;
 
+pub(super) use credentials::connection_page;
+
 use super::problem::Problem;
 use super::state::App;
 use form::SeeOther;
@@ -56,7 +61,7 @@ use session::ConsoleSessions;
 use stream::LiveHub;
 
 /// Source of the console's actions in the audit log.
-const AUDIT_SOURCE: &str = "console";
+pub(super) const AUDIT_SOURCE: &str = "console";
 
 /// Most rows of a page.
 const PAGE_ROWS: u32 = 100;
@@ -149,10 +154,21 @@ fn add_pages(router: Router<App>) -> Router<App> {
         .route("/console/organizations", get(organizations::index))
         .route("/console/organizations/{org}", get(organizations::page))
         .route("/console/organizations/{org}/agents/{agent}", get(organizations::agent))
+        .route("/console/credentials/{org}", get(credentials::list).post(credentials::create))
+        .route("/console/credentials/{org}/new/{kind}", get(credentials::creation))
+        .route("/console/credentials/{org}/{name}", get(credentials::page).post(credentials::act))
         .route("/console/policies/platform", get(policies::platform).post(policies::put_platform))
         .route(
             "/console/policies/organizations/{org}",
             get(policies::organization).post(policies::put_organization),
+        )
+        .route(
+            "/console/policies/platform/assertions",
+            get(assertions::platform).post(assertions::change_platform),
+        )
+        .route(
+            "/console/policies/organizations/{org}/assertions",
+            get(assertions::organization).post(assertions::change_organization),
         )
         .route("/console/policies/agents/{org}/{agent}", get(policies::agent).post(policies::put_agent))
         .route("/console/tokens", get(tokens::list).post(tokens::create))

@@ -25,7 +25,7 @@ const DECISIONS_MAX: u64 = 20_000_000;
 /// Decisions that take as long as compiling the rules of one agent.
 const AGENT_DECISIONS: u64 = 100;
 /// Violations that one search lists.
-const VIOLATIONS_MAX: usize = 100;
+pub const VIOLATIONS_MAX: usize = 100;
 
 /// The part of the platform that a change can affect, and who is told of a refusal.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +96,7 @@ impl Registry {
         if !before.asserting_organizations(scope.organization).is_empty() {
             let after = change(&before);
             let organization = scope.organization.cloned();
-            let broken = search(move || before.violations_by(&after, organization.as_ref())).await?;
+            let broken = search(move || before.violations_by(&after, organization.as_ref(), 1)).await?;
             refuse_violation(scope, broken.refusing)?;
             warnings = broken.warning.warnings(scope.sees_platform);
         }
@@ -199,7 +199,7 @@ fn refuse_violation(scope: ChangeScope<'_>, broken: Violations) -> Result<(), Ca
 
 /// The assertions that a change breaks.
 pub struct ChangeViolations {
-    /// The first violation that refuses the change.
+    /// Violations that refuse the change.
     pub refusing: Violations,
     /// Violations of assertions that cannot refuse it.
     pub warning: Violations,
@@ -207,10 +207,10 @@ pub struct ChangeViolations {
 
 impl Snapshot {
     /// Finds the assertions that `after`, made of this snapshot by a change in the organization or of the platform, would
-    /// break.
-    pub fn violations_by(&self, after: &Self, organization: Option<&Name>) -> ChangeViolations {
+    /// break; at most `most` that refuse the change.
+    pub fn violations_by(&self, after: &Self, organization: Option<&Name>, most: usize) -> ChangeViolations {
         let refuses = |holder, _: &Assertion| holder == Holder::Platform || organization.is_some();
-        let refusing = after.violations(Some(self), organization, refuses, 1);
+        let refusing = after.violations(Some(self), organization, refuses, most);
         let is_refused = !refusing.found.is_empty() || refusing.exceeds_budget;
         let warning = match organization {
             None if !is_refused => {

@@ -1,13 +1,14 @@
 //! Policies of the platform, organizations and agents: edited, and put in force after the page has shown what would change (G16).
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
+use toolgate_api::document::DocumentWarning;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::explain::ToolVerdict;
 use toolgate_api::policy_diff::{AgentChange, Preview, ToolChange};
 
+use super::assertions;
 use super::elements::{ROWS, editable, notice, number, short, table, verdict};
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
@@ -23,10 +24,26 @@ use crate::identity::Access;
 use crate::store::StoreError;
 
 /// A document as the form has it.
-struct Draft {
-    text: String,
+pub(super) struct Draft {
+    pub text: String,
     /// The tag of the document that it replaces; empty for a new one.
-    revision: String,
+    pub revision: String,
+}
+
+impl Draft {
+    /// The text and revision of a form.
+    pub(super) fn of(form: &FormFields) -> Self {
+        Self { text: form.text("text").to_owned(), revision: form.text("revision").to_owned() }
+    }
+
+    /// The stored document; `start` where there is none.
+    pub(super) async fn stored(app: &App, key: &DocumentKey, start: &str) -> Result<Self, Problem> {
+        match app.parts().store.document(key).await {
+            Ok(stored) => Ok(Self { text: stored.body, revision: stored.revision.etag() }),
+            Err(StoreError::NotFound { .. }) => Ok(Self { text: start.to_owned(), revision: String::new() }),
+            Err(error) => Err(CallError::from(error).into()),
+        }
+    }
 }
 
 /// The answer of the daemon to a draft.
@@ -94,26 +111,22 @@ async fn edit(app: &App, viewer: &Viewer, key: &RuleKey) -> Result<Page, Problem
         Some(organization) => app.admin().expect_own(&viewer.caller, organization)?,
         None => viewer.caller.may(Access::Operate)?,
     }
-    let draft = match app.parts().store.document(&document).await {
-        Ok(stored) => Draft { text: stored.body, revision: stored.revision.etag() },
-        Err(StoreError::NotFound { .. }) => Draft { text: "{}".to_owned(), revision: String::new() },
-        Err(error) => return Err(CallError::from(error).into()),
-    };
+    let draft = Draft::stored(app, &document, "{}").await?;
     Ok(page(viewer, key, &draft, &Answer::None))
 }
 
 /// Whether a form only asks what a text would change.
 pub(super) fn is_preview(form: &FormFields) -> bool {
-    form.text("act") != "put"
+    !matches!(form.text("act"), "put" | "delete")
 }
 
 async fn act(app: &App, viewer: &Viewer, key: RuleKey, form: &FormFields) -> Result<Response, Problem> {
-    let draft = Draft { text: form.text("text").to_owned(), revision: form.text("revision").to_owned() };
+    let draft = Draft::of(form);
     let answer = if is_preview(form) {
         let preview = app.admin().preview(&viewer.caller, key.clone(), &draft.text).await;
         preview.map_or_else(Answer::Refused, Answer::Preview)
     } else {
-        match put(app, viewer, &key, &draft).await {
+        match put(app, viewer, key.clone().into(), &draft).await {
             Ok(()) => return Ok(SeeOther::to(&shown_at(&key)).into_response()),
             Err(error) => Answer::Refused(error),
         }
@@ -121,26 +134,29 @@ async fn act(app: &App, viewer: &Viewer, key: RuleKey, form: &FormFields) -> Res
     match answer {
         Answer::Refused(error) if !can_be_corrected(error.error_type) => Err(error.into()),
         Answer::Refused(ref error) => {
-            let status =
-                StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY);
-            Ok(page(viewer, &key, &draft, &answer).with_status(status).into_response())
+            Ok(page(viewer, &key, &draft, &answer).with_status_of(error).into_response())
         }
         answer => Ok(page(viewer, &key, &draft, &answer).into_response()),
     }
 }
 
 /// Whether the text is shown again with the error, so that nothing is lost.
-fn can_be_corrected(error_type: ErrorType) -> bool {
+pub(super) fn can_be_corrected(error_type: ErrorType) -> bool {
     !matches!(error_type, ErrorType::Forbidden | ErrorType::NotFound | ErrorType::Unauthenticated)
 }
 
-async fn put(app: &App, viewer: &Viewer, key: &RuleKey, draft: &Draft) -> Result<(), CallError> {
+/// Puts a draft in force, if the document is still the one that it replaces.
+pub(super) async fn put(
+    app: &App,
+    viewer: &Viewer,
+    key: DocumentKey,
+    draft: &Draft,
+) -> Result<(), CallError> {
     let precondition = match draft.revision.as_str() {
         "" => Precondition::Absent,
         tag => Precondition::from_headers(Some(tag), None)?,
     };
-    let write =
-        DocumentWrite { key: key.clone().into(), text: draft.text.clone(), precondition, strict: false };
+    let write = DocumentWrite { key, text: draft.text.clone(), precondition, strict: false };
     app.admin().put_document(viewer.actor(), write).await?;
     Ok(())
 }
@@ -175,7 +191,11 @@ fn page(viewer: &Viewer, key: &RuleKey, draft: &Draft, answer: &Answer) -> Page 
         @match answer {
             Answer::None => p { "Change the text, and look at what it would change before you put it in force." },
             Answer::Refused(error) => (notice(error)),
-            Answer::Preview(preview) => { (changes(preview)) (confirmation(viewer, key, draft)) },
+            Answer::Preview(preview) => {
+                (changes(preview))
+                @if is_refused(key, preview) { p { "Change the text, or the assertions. Then look again at what it would change." } }
+                @else { (confirmation(viewer, key, draft)) }
+            },
         }
         form method="post" action=(address(key)) {
             (viewer.csrf_field())
@@ -185,8 +205,37 @@ fn page(viewer: &Viewer, key: &RuleKey, draft: &Draft, answer: &Answer) -> Page 
             textarea.tall id="text" name="text" spellcheck="false" rows="20" { "\n" (editable(&draft.text)) }
             button { "Show what would change" }
         }
+        @match key {
+            RuleKey::Platform => p { a href=(assertions::address(None)) { "Assertions of the platform" } },
+            RuleKey::Policy(organization) | RuleKey::Agent(organization, _) => {
+                p { a href=(assertions::address(Some(organization))) { "Assertions of " (organization) } }
+            },
+        }
     };
     Page::new(title, main)
+}
+
+/// Whether the daemon would refuse the draft for an assertion that it breaks. A change of the platform may break those of
+/// organizations.
+fn is_refused(key: &RuleKey, preview: &Preview) -> bool {
+    !matches!(key, RuleKey::Platform) && preview.warnings.iter().any(is_of_assertion)
+}
+
+fn is_of_assertion(warning: &DocumentWarning) -> bool {
+    warning.code.starts_with("ASSERTION_")
+}
+
+/// The assertions that a draft would break.
+fn broken(warnings: &[DocumentWarning]) -> Markup {
+    html! {
+        @if !warnings.is_empty() {
+            div.notice.error {
+                p { strong { "Assertions that would fail" } }
+                p { "The change is refused for an assertion of its holder or of the platform. An assertion of an organization refuses no change of the platform." }
+                (warnings_list(warnings))
+            }
+        }
+    }
 }
 
 /// The form that puts in force what was shown, and nothing else.
@@ -206,9 +255,11 @@ fn changes(preview: &Preview) -> Markup {
     let tools = preview.agents.iter().flat_map(|agent| agent.tools.iter().map(move |tool| (agent, tool)));
     let rows = html! { @for (agent, tool) in tools.clone().take(ROWS as usize) { (change(agent, tool)) } };
     let count = tools.count();
+    let (failing, others): (Vec<_>, Vec<_>) = preview.warnings.iter().cloned().partition(is_of_assertion);
     html! {
         h2 { "What would change" }
-        @if !preview.warnings.is_empty() { (warnings_list(&preview.warnings)) }
+        (broken(&failing))
+        @if !others.is_empty() { (warnings_list(&others)) }
         @if preview.members.is_empty() { p { "The text says what the document in force says." } }
         @else { p { "Changed members: " (toolgate_api::text::list(preview.members.iter().map(String::as_str), 50)) "." } }
         @if count == 0 { p { "No agent gains or loses a tool." } }
