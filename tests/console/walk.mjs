@@ -39,7 +39,9 @@ async function pagesOf(page) {
 // The bytes of a page with what it loads, as a browser gets them compressed.
 async function weigh(page, path) {
   const bodies = [];
-  const collect = (response) => bodies.push(response.body().catch(() => Buffer.alloc(0)));
+  // A stream has no end, and is no weight of the page.
+  const isStream = (response) => (response.headers()["content-type"] ?? "").startsWith("text/event-stream");
+  const collect = (response) => isStream(response) || bodies.push(response.body().catch(() => Buffer.alloc(0)));
   page.on("response", collect);
   await page.goto(path, { waitUntil: "load" });
   page.off("response", collect);

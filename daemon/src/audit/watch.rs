@@ -121,5 +121,9 @@ fn select_into(
     let running: Vec<String> = since.running.iter().map(u64::to_string).collect();
     sql.push(format_args!(" UNION ALL {columns} WHERE kind = {}", Kind::Call as i64));
     push_filters(sql, query, "+");
-    sql.push(format_args!(" AND status <> {} AND sequence IN ({})", Status::Running as i64, running.join(", ")));
+    sql.push(format_args!(
+        " AND status <> {} AND sequence IN ({})",
+        Status::Running as i64,
+        running.join(", ")
+    ));
 }

@@ -24,6 +24,7 @@ use super::problem::Problem;
 use super::state::App;
 use crate::admin::audit_failure;
 use crate::audit::{self, Anchor, Audit, ExportQuery, Exporter, Kind, Order, Row, Status, VerifyReport};
+use crate::identity::Caller;
 
 /// Filters of a search; a record must match all of them.
 #[derive(Default, Deserialize, IntoParams)]
@@ -94,12 +95,22 @@ pub async fn search(
     Authenticated(caller): Authenticated,
     Query(query): Query<AuditQuery>,
 ) -> Result<axum::Json<AuditPage>, Problem> {
+    let query = scoped(&caller, query)?;
+    let mut page = app.audit().search(&query).await.map_err(|error| audit_failure(&error))?;
+    if caller.organization.is_some() {
+        page.rows.iter_mut().for_each(hide_platforms);
+    }
+    Ok(axum::Json(AuditPage { items: page.rows, next_cursor: page.next }))
+}
+
+/// The query of a caller: of its organization alone, if it has one.
+pub(super) fn scoped(caller: &Caller, query: AuditQuery) -> Result<audit::Query, Problem> {
     let asked = match &query.organization {
         None => None,
         Some(text) => Some(Name::parse(text).map_err(|_| Problem::not_found("organization"))?),
     };
     let organization = caller.may_audit(asked.as_ref())?;
-    let query = audit::Query {
+    Ok(audit::Query {
         organization: organization.map(|name| name.to_string()),
         agent: query.agent,
         session: query.session,
@@ -116,17 +127,12 @@ pub async fn search(
         cursor: query.cursor,
         limit: query.limit,
         order: query.order,
-    };
-    let mut page = app.audit().search(&query).await.map_err(|error| audit_failure(&error))?;
-    if caller.organization.is_some() {
-        page.rows.iter_mut().for_each(hide_platforms);
-    }
-    Ok(axum::Json(AuditPage { items: page.rows, next_cursor: page.next }))
+    })
 }
 
 /// Hides details of the platform from tenants: they see that the platform's layer decided but not by which rule
 /// (G16), and that a record is damaged but not its position in the shared log.
-fn hide_platforms(row: &mut Row) {
+pub(super) fn hide_platforms(row: &mut Row) {
     if let Some(damaged) = &mut row.damaged {
         (damaged.segment, damaged.offset) = (None, None);
     }

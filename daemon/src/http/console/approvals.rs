@@ -9,6 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use toolgate_api::approval::{ApprovalState, ApprovalView, Choice, DecisionRequest};
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
 use url::form_urlencoded::Serializer;
 
 use super::elements::{editable, table};
@@ -23,7 +24,7 @@ use crate::http::documents::name;
 use crate::http::extract::{Path, Query};
 use crate::http::problem::Problem;
 use crate::http::state::App;
-use crate::identity::Access;
+use crate::identity::{Access, Caller};
 use crate::store::ApprovalRow;
 
 /// Longest start of the arguments in a row, in characters.
@@ -36,7 +37,7 @@ const COUNTED: u64 = 100;
 const MINUTE_MS: u64 = 60_000;
 
 /// Query parameters of the inbox.
-#[derive(Default, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 pub(super) struct InboxQuery {
     #[serde(default)]
     state: String,
@@ -46,52 +47,73 @@ pub(super) struct InboxQuery {
     cursor: String,
 }
 
+/// The filters of an inbox, as its viewer may use them.
+pub(super) struct ScopedInbox {
+    query: InboxQuery,
+    /// None for every organization.
+    organization: Option<Name>,
+    state: Option<ApprovalState>,
+}
+
+/// A page of approvals.
+pub(super) struct InboxPage {
+    query: InboxQuery,
+    rows: Vec<ApprovalRow>,
+    next: Option<String>,
+    now_ms: u64,
+}
+
 /// A page of approvals, those that wait first.
 pub(super) async fn inbox(
     State(app): State<App>,
     viewer: Viewer,
     Query(query): Query<InboxQuery>,
 ) -> Result<Page, Problem> {
-    let rows = rows(&app, &viewer, &query).await?;
+    let scoped = query.clone().scoped(&app, &viewer.caller)?;
+    let list = render_list(&load(&app, &scoped).await?);
     // A later page does not change under its reader.
-    let address =
-        query.cursor.is_empty().then(|| format!("/console/approvals/fragment?{}", query.encode(None)));
+    let address = |part: &str| {
+        query.cursor.is_empty().then(|| format!("/console/approvals/{part}?{}", query.encode(None)))
+    };
     Ok(Page::new(
         "Approvals",
         html! {
             (filters(&query, viewer.caller.organization.is_none()))
-            div data-refresh=[address] { (rows) }
+            div data-live=[address("live/fragment")] data-refresh=[address("fragment")] data-order="oldest" { (list) }
             div data-notify {}
         },
     ))
 }
 
-/// The rows of the first page, for the script.
+/// The rows of the first page, for a script without a stream.
 pub(super) async fn fragment(
     State(app): State<App>,
     viewer: Viewer,
     console: Console,
     Query(query): Query<InboxQuery>,
 ) -> Result<Page, Problem> {
-    viewer.caller.may(Access::Decide)?;
     let key = format!("approvals {} {}", scope(&viewer), query.encode(Some(&query.cursor)));
-    Ok(Page::fragment(console.rendered.get(key, rows(&app, &viewer, &query)).await?))
+    let scoped = query.scoped(&app, &viewer.caller)?;
+    let rendering = async { Ok(render_list(&load(&app, &scoped).await?)) };
+    Ok(Page::fragment(console.rendered.get(key, rendering).await?))
 }
 
-/// The number of approvals that wait, for the navigation; nothing where there are none.
+/// The number of approvals that wait, for the navigation.
 pub(super) async fn count(State(app): State<App>, viewer: Viewer, console: Console) -> Result<Page, Problem> {
     viewer.caller.may(Access::Decide)?;
-    let counting = async {
-        let organization = viewer.caller.organization.as_ref();
-        let waiting = app.parts().store.count_open_approvals(organization, now_ms(), COUNTED).await;
-        let waiting = waiting.map_err(CallError::from)?;
-        let shown = if waiting < COUNTED { waiting.to_string() } else { format!("{}+", COUNTED - 1) };
-        Ok::<_, Problem>(html! {
-            @if waiting > 0 { " " span .count data-count=(waiting) { (shown) span .unseen { " waiting" } } }
-        })
-    };
     let key = format!("count {}", scope(&viewer));
+    let counting = open_count(&app, viewer.caller.organization.as_ref());
     Ok(Page::fragment(console.rendered.get(key, counting).await?))
+}
+
+/// The number of approvals that wait, of one organization or of all; nothing where there are none.
+pub(super) async fn open_count(app: &App, organization: Option<&Name>) -> Result<Markup, Problem> {
+    let waiting = app.parts().store.count_open_approvals(organization, now_ms(), COUNTED).await;
+    let waiting = waiting.map_err(CallError::from)?;
+    let shown = if waiting < COUNTED { waiting.to_string() } else { format!("{}+", COUNTED - 1) };
+    Ok(html! {
+        @if waiting > 0 { " " span .count data-count=(waiting) { (shown) span .unseen { " waiting" } } }
+    })
 }
 
 /// The organization whose approvals the viewer sees; none for all.
@@ -142,9 +164,25 @@ impl InboxQuery {
         }
     }
 
-    /// Whether the rows are those that the navigation counts.
-    fn counts_all(&self) -> bool {
-        self.state.is_empty() && self.organization.is_empty() && self.cursor.is_empty()
+    /// The cursor, if there is one.
+    pub(super) fn cursor(&self) -> Option<&str> {
+        Some(self.cursor.as_str()).filter(|cursor| !cursor.is_empty())
+    }
+
+    /// The filters of the first page.
+    pub(super) fn without_cursor(self) -> Self {
+        Self { cursor: String::new(), ..self }
+    }
+
+    /// Checks that the caller may see these approvals.
+    pub(super) fn scoped(self, app: &App, caller: &Caller) -> Result<ScopedInbox, Problem> {
+        caller.may(Access::Decide)?;
+        let asked = Some(self.organization.as_str()).filter(|text| !text.is_empty()).map(name).transpose()?;
+        if let Some(organization) = &asked {
+            app.admin().expect_decides(caller, organization)?;
+        }
+        let organization = asked.or_else(|| caller.organization.clone());
+        Ok(ScopedInbox { state: self.state()?, organization, query: self })
     }
 
     fn encode(&self, cursor: Option<&str>) -> String {
@@ -167,32 +205,36 @@ async fn find(app: &App, viewer: &Viewer, id: &str) -> Result<ApprovalRow, Probl
     Ok(found.map_err(CallError::from)?)
 }
 
-async fn rows(app: &App, viewer: &Viewer, query: &InboxQuery) -> Result<Markup, Problem> {
-    viewer.caller.may(Access::Decide)?;
-    let asked = Some(query.organization.as_str()).filter(|text| !text.is_empty()).map(name).transpose()?;
-    if let Some(organization) = &asked {
-        app.admin().expect_decides(&viewer.caller, organization)?;
-    }
-    let (scope, now_ms) = (asked.as_ref().or(viewer.caller.organization.as_ref()), now_ms());
-    let after = Some(query.cursor.as_str()).filter(|cursor| !cursor.is_empty());
+/// Reads a page of approvals, the oldest first.
+pub(super) async fn load(app: &App, inbox: &ScopedInbox) -> Result<InboxPage, Problem> {
+    let ScopedInbox { query, organization, state } = inbox;
     let store = &app.parts().store;
     // One more than is shown, so that a cut start says so.
-    let found = store.inbox_approvals(scope, query.state()?, after, PAGE_ROWS + 1, START_CHARS + 1).await;
+    let found = store
+        .inbox_approvals(organization.as_ref(), *state, query.cursor(), PAGE_ROWS + 1, START_CHARS + 1)
+        .await;
     let mut rows = found.map_err(CallError::from)?;
     let has_more = rows.len() > PAGE_ROWS as usize;
     rows.truncate(PAGE_ROWS as usize);
     let next = rows.last().filter(|_| has_more).map(|row| row.id.clone());
-    let waits = |row: &&ApprovalRow| approvals::shown_state(row, now_ms) == ApprovalState::Pending;
-    Ok(html! {
-        @if rows.is_empty() { (empty(query)) }
-        @else { (table("Approvals, the oldest first", &HEADINGS, &rows_of(&rows, now_ms))) }
-        @if query.counts_all() {
-            span hidden data-count=(rows.iter().filter(waits).count()) {}
+    Ok(InboxPage { query: query.clone(), rows, next, now_ms: now_ms() })
+}
+
+/// The table of a page of approvals, with the link to the next one.
+pub(super) fn render_list(page: &InboxPage) -> Markup {
+    let rows = html! { @for row in &page.rows { (row_of(row, page.now_ms)) } };
+    html! {
+        @if page.rows.is_empty() { (empty(&page.query)) }
+        @else { (table("Approvals, the oldest first", &HEADINGS, &rows)) }
+        @if let Some(next) = &page.next {
+            p { a href={ "/console/approvals?" (page.query.encode(Some(next))) } { "Next page" } }
         }
-        @if let Some(next) = next {
-            p { a href={ "/console/approvals?" (query.encode(Some(&next))) } { "Next page" } }
-        }
-    })
+    }
+}
+
+/// The rows of a page, each with its id.
+pub(super) fn render_rows(page: &InboxPage) -> Vec<(String, String)> {
+    page.rows.iter().map(|row| (row.id.clone(), row_of(row, page.now_ms).0)).collect()
 }
 
 fn empty(query: &InboxQuery) -> Markup {
@@ -238,17 +280,15 @@ fn filters(query: &InboxQuery, is_of_platform: bool) -> Markup {
     }
 }
 
-fn rows_of(rows: &[ApprovalRow], now_ms: u64) -> Markup {
+fn row_of(row: &ApprovalRow, now_ms: u64) -> Markup {
     html! {
-        @for row in rows {
-            tr {
-                th scope="row" { a href={ "/console/approvals/" (row.id) } { (row.tool) } }
-                td { (row.organization) "/" (row.agent) }
-                td .wide { code { (cut(&row.arguments, START_CHARS)) } }
-                td { (time(row.created_ms)) }
-                td { (time(row.expires_ms)) }
-                td { (state(approvals::shown_state(row, now_ms))) }
-            }
+        tr data-row=(row.id) {
+            th scope="row" { a href={ "/console/approvals/" (row.id) } { (row.tool) } }
+            td { (row.organization) "/" (row.agent) }
+            td .wide { code { (cut(&row.arguments, START_CHARS)) } }
+            td { (time(row.created_ms)) }
+            td { (time(row.expires_ms)) }
+            td { (state(approvals::shown_state(row, now_ms))) }
         }
     }
 }

@@ -22,6 +22,9 @@ use crate::http::problem::Problem;
 use crate::http::state::App;
 use crate::identity::{Access, Caller};
 
+/// Columns of a list of calls.
+const HEADINGS: [&str; 6] = ["Time", "Agent", "Tool", "Outcome", "Decided by", "Took"];
+
 /// Statuses, as filters and pages name them.
 pub const STATUSES: [(Status, &str, &str); 8] = [
     (Status::Running, "running", "warn"),
@@ -57,9 +60,12 @@ pub(super) async fn list(
     let main = html! {
         (filters(&viewer.caller, &uri))
         @if parameter(&uri, "cursor").is_none() {
-            div data-refresh=(format!("/console/calls/fragment?{}", uri.query().unwrap_or(""))) { (call_list(&page.items)) }
+            @let address = |part: &str| format!("/console/calls/{part}?{}", uri.query().unwrap_or(""));
+            div data-live=(address("live/fragment")) data-refresh=(address("fragment")) data-order="newest" {
+                (rows_or_hint(&page.items))
+            }
         } @else {
-            (call_list(&page.items))
+            (rows_or_hint(&page.items))
         }
         (next_page(&uri, page.next_cursor.as_deref()))
     };
@@ -80,7 +86,7 @@ pub(super) async fn fragment(
     let caller = Authenticated(Arc::clone(&viewer.caller));
     let rendering = async {
         let page = audit::search(State(app), caller, Query(of_calls(query))).await?.0;
-        Ok(call_list(&page.items))
+        Ok(rows_or_hint(&page.items))
     };
     Ok(Page::fragment(console.rendered.get(key, rendering).await?))
 }
@@ -89,18 +95,21 @@ fn of_calls(query: AuditQuery) -> AuditQuery {
     AuditQuery { kind: Some(Kind::Call), limit: Some(query.limit.unwrap_or(50).min(ROWS)), ..query }
 }
 
-fn call_list(calls: &[Row]) -> Markup {
-    html! {
-        @if calls.is_empty() {
-            (empty(
-                "No call matches.",
-                "Calls come from orchestrators and from the command line:",
-                Some("toolgate call acme/helper arithmetic/evaluate '{\"expression\": \"6 * 7\"}'"),
-            ))
-        } @else {
-            (rows(calls))
-        }
+fn rows_or_hint(calls: &[Row]) -> Markup {
+    let rows: Vec<Markup> = calls.iter().map(row).collect();
+    call_list(rows.iter())
+}
+
+/// A list of rendered calls.
+pub fn call_list<'a>(rows: impl ExactSizeIterator<Item = &'a Markup>) -> Markup {
+    if rows.len() == 0 {
+        return empty(
+            "No call matches.",
+            "Calls come from orchestrators and from the command line:",
+            Some("toolgate call acme/helper arithmetic/evaluate '{\"expression\": \"6 * 7\"}'"),
+        );
     }
+    table("Calls", &HEADINGS, &html! { @for row in rows { (row) } })
 }
 
 fn filters(caller: &Caller, uri: &Uri) -> Markup {
@@ -124,29 +133,26 @@ fn filters(caller: &Caller, uri: &Uri) -> Markup {
     }
 }
 
-/// A table of calls.
-fn rows(calls: &[Row]) -> Markup {
-    let rows = html! {
-        @for row in calls {
-            tr {
-                @match &row.call {
-                    Some(call) => {
-                        th scope="row" { a href=(address(call)) { (time(row.at_ms)) } }
-                        td { (short(&call.organization)) "/" (short(&call.agent)) }
-                        td { code { (short(&call.tool)) } }
-                        td { (status(row)) }
-                        td { (decision(call)) }
-                        td.number { @if let Some(outcome) = &row.outcome { (duration(outcome.duration_us)) } }
-                    },
-                    None => {
-                        th scope="row" { (time(row.at_ms)) }
-                        td colspan="5" { (badge("bad", "damaged")) " The record cannot be read. See the audit log." }
-                    },
-                }
+/// One call of a list.
+pub fn row(row: &Row) -> Markup {
+    html! {
+        tr data-row=(row.sequence) {
+            @match &row.call {
+                Some(call) => {
+                    th scope="row" { a href=(address(call)) { (time(row.at_ms)) } }
+                    td { (short(&call.organization)) "/" (short(&call.agent)) }
+                    td { code { (short(&call.tool)) } }
+                    td { (status(row)) }
+                    td { (decision(call)) }
+                    td.number { @if let Some(outcome) = &row.outcome { (duration(outcome.duration_us)) } }
+                },
+                None => {
+                    th scope="row" { (time(row.at_ms)) }
+                    td colspan="5" { (badge("bad", "damaged")) " The record cannot be read. See the audit log." }
+                },
             }
         }
-    };
-    table("Calls", &["Time", "Agent", "Tool", "Outcome", "Decided by", "Took"], &rows)
+    }
 }
 
 /// The address of a call's page.
@@ -234,7 +240,7 @@ fn render(records: &CallRecords, row: &Row, call: &CallIntent<'_>, is_owner: boo
         @if !records.inner.is_empty() {
             section aria-labelledby="inner" {
                 h2 id="inner" { "Calls of its script" }
-                (rows(&records.inner))
+                (rows_or_hint(&records.inner))
             }
         }
         section aria-labelledby="records" {

@@ -1,8 +1,10 @@
-// Liveness of the console's pages, which work without it. An element with `data-refresh` is filled again from that address
-// of this console, whose text the daemon has escaped; with `data-now`, at once.
+// Liveness of the console's pages, which work without it. A page has one stream of changes, from the address in `data-live` of its
+// list or of the number in the navigation. Without a stream, an element is filled again from the address in `data-refresh`.
+// The daemon has escaped the text of both.
 "use strict";
 
 const PERIOD_MS = 5000;
+const MOST_ROWS = 100;
 
 // Whether a person is in the part, so that its focus or selection would be lost.
 function isInUse(part) {
@@ -23,15 +25,14 @@ async function refresh(part) {
   if (text !== part.dataset.shown && !isInUse(part)) {
     part.dataset.shown = text;
     part.innerHTML = text;
-    announce(part);
+    if (part === badge) announce();
   }
 }
 
 // Tells the tab, and with the person's consent the desktop, how many approvals wait.
 let waiting;
-function announce(part) {
-  const number = part.querySelector("[data-count]");
-  if (!number && !part.matches("nav *")) return;
+function announce() {
+  const number = badge.querySelector("[data-count]");
   const count = number ? Number(number.dataset.count) : 0;
   const title = document.title.replace(/^\(\d+\) /, "");
   document.title = count > 0 ? `(${count}) ${title}` : title;
@@ -42,25 +43,133 @@ function announce(part) {
   }
 }
 
-async function keepFresh(part, note) {
-  try {
-    if (!document.hidden || part.matches("nav *")) await refresh(part);
-    note.textContent = "";
-  } catch {
-    note.textContent = "The daemon does not answer. This page shows the last state.";
-  }
-  setTimeout(() => keepFresh(part, note), PERIOD_MS);
+const badge = document.querySelector("nav [data-live]");
+const list = document.querySelector("main [data-live]");
+const parts = [list, badge].filter(Boolean);
+// The open stream, the id of its last event, and the number of rows that were not sent.
+let source;
+let lastEvent = "";
+let leftOut = 0;
+let isPaused = false;
+// Grows with each change between stream and polls, so that older polls end.
+let turn = 0;
+
+const state = document.createElement("p");
+const remainder = document.createElement("p");
+state.className = remainder.className = "quiet";
+state.setAttribute("role", "status");
+if (list) list.after(remainder, state);
+
+function tell(text) {
+  if (state.textContent !== text) state.textContent = text;
 }
 
-for (const part of document.querySelectorAll("[data-refresh]")) {
-  const note = document.createElement("p");
-  if (part.tagName === "DIV") {
-    note.className = "quiet";
-    note.setAttribute("role", "status");
-    part.after(note);
-  }
-  setTimeout(() => keepFresh(part, note), "now" in part.dataset ? 0 : PERIOD_MS);
+const tellProblem = () => tell("The daemon does not answer. This page shows the last state.");
+
+function leaveOut(number) {
+  leftOut += number;
+  if (leftOut > 0) remainder.textContent = `${leftOut} more since this page was opened are not shown here.`;
 }
+
+// Asks for a part again and again.
+async function poll(part, goesOn) {
+  while (goesOn()) {
+    try {
+      if (!document.hidden || part === badge) await refresh(part);
+      if (goesOn()) tell("");
+    } catch {
+      if (goesOn()) tellProblem();
+    }
+    await new Promise((resolve) => setTimeout(resolve, PERIOD_MS));
+  }
+}
+
+// Puts rows in the place of those with the same key, or where the newest belong.
+function changeRows({ rows, removed, left_out }) {
+  const body = list.querySelector("tbody");
+  const find = (key) => body.querySelector(`[data-row="${CSS.escape(key)}"]`);
+  const parsed = document.createElement("template");
+  parsed.innerHTML = rows;
+  const added = [];
+  if (body) {
+    for (const row of removed.map(find)) if (row && !isInUse(row)) row.remove();
+    for (const row of [...parsed.content.children]) {
+      const older = find(row.dataset.row);
+      if (!older) added.push(row);
+      else if (!isInUse(older)) older.replaceWith(row);
+    }
+    if (list.dataset.order === "newest") body.prepend(...added);
+    else body.append(...added);
+    while (body.rows.length > MOST_ROWS) body.rows[body.rows.length - 1].remove();
+  }
+  // The note of an empty list comes and goes with the whole of it.
+  if (!body || body.rows.length === 0) refresh(list).catch(tellProblem);
+  leaveOut(left_out);
+}
+
+// Opens the stream. A hidden page has none, since a browser opens few connections to one daemon.
+function listen() {
+  turn += 1;
+  for (const part of parts) delete part.dataset.shown;
+  const address = new URL((list ?? badge).dataset.live, location.href);
+  if (lastEvent) address.searchParams.set("cursor", lastEvent);
+  source = new EventSource(address);
+  const on = (name, act) => source.addEventListener(name, (event) => {
+    if (event.lastEventId) lastEvent = event.lastEventId;
+    act(JSON.parse(event.data));
+  });
+  on("badge", ({ html }) => {
+    badge.innerHTML = html;
+    announce();
+  });
+  on("rows", changeRows);
+  on("left_out", ({ left_out }) => leaveOut(left_out));
+  on("whole", ({ html }) => { if (!isInUse(list)) list.innerHTML = html; });
+  source.addEventListener("open", () => tell(""));
+  source.addEventListener("error", () => {
+    tellProblem();
+    // The browser tries again by itself, unless the answer was no stream.
+    if (source?.readyState === EventSource.CLOSED) stop();
+  });
+}
+
+function stop() {
+  source?.close();
+  source = undefined;
+  turn += 1;
+  const own = turn;
+  if (!isPaused) for (const part of parts) poll(part, () => own === turn);
+}
+
+function start() {
+  if (!source && !isPaused && parts.length > 0) listen();
+}
+
+function pause(button) {
+  isPaused = !isPaused;
+  button.textContent = isPaused ? "Go on with updates" : "Pause updates";
+  if (isPaused) stop();
+  else start();
+  tell(isPaused ? "Paused." : "");
+}
+
+if (list) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "plain";
+  button.textContent = "Pause updates";
+  button.addEventListener("click", () => pause(button));
+  state.after(button);
+}
+// Parts that have no stream.
+for (const part of document.querySelectorAll("[data-refresh]:not([data-live])")) poll(part, () => true);
+if (document.hidden) stop();
+else start();
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) stop();
+  else start();
+});
+window.addEventListener("pagehide", () => source?.close());
 
 // The inbox offers notifications of the browser, where a person has not answered before.
 const inbox = document.querySelector("[data-notify]");
@@ -87,6 +196,11 @@ document.addEventListener("submit", (event) => {
   // The pair of the button is collected after this handler.
   if (event.target.method === "post") setTimeout(() => { submitter.disabled = true; }, 0);
 });
-window.addEventListener("pageshow", () => {
+window.addEventListener("pageshow", (event) => {
+  // A page that the browser kept is live again.
+  if (event.persisted) {
+    source = undefined;
+    start();
+  }
   for (const button of document.querySelectorAll("button:disabled")) button.disabled = false;
 });

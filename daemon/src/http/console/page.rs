@@ -115,6 +115,14 @@ pub(super) async fn finish(State(_): State<Console>, request: Request, next: Nex
     response
 }
 
+/// A page outside of the console's routes, without a session.
+pub(super) fn standalone(page: &Page) -> Response {
+    let html = [(CONTENT_TYPE, "text/html; charset=utf-8")];
+    let mut response = (page.status, html, layout(page, None).into_string()).into_response();
+    add_headers(response.headers_mut());
+    response
+}
+
 /// Adds the headers that a page has not set itself.
 fn add_headers(headers: &mut HeaderMap) {
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
@@ -211,7 +219,7 @@ fn navigation(viewer: &Viewer) -> Markup {
                     li {
                         a href=(path) aria-current=[current(viewer.path(), path)] {
                             (label)
-                            @if *path == APPROVALS { span data-refresh="/console/approvals/count/fragment" data-now {} }
+                            @if *path == APPROVALS { span data-live="/console/live/fragment" data-refresh="/console/approvals/count/fragment" {} }
                         }
                     }
                 }
