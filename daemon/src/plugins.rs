@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use toolgate_admission::{Descriptor, Plugin, Warning, description_warnings, grant_warnings};
+use toolgate_admission::{Plugin, Warning, description_warnings, grant_warnings, unconfirmed_hints};
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::Grant;
@@ -201,6 +201,7 @@ impl Plugins {
         if let Some(served) = self.served(key) {
             warnings.extend(grant_warnings(&served.granted, &served.descriptor.capabilities));
             warnings.extend(description_warnings(&served.granted, Some(&served.descriptor)));
+            warnings.extend(unconfirmed_hints(&served));
         }
         warnings
     }
@@ -379,11 +380,16 @@ impl Plugins {
         lock(&self.0.grants).get(namespace).cloned()
     }
 
-    /// Returns the descriptor of a loaded plugin.
-    pub async fn descriptor(&self, namespace: &Namespace) -> Result<Arc<Descriptor>, CallError> {
+    /// Returns the serving version of a plugin of the platform under another grant.
+    pub async fn under_grant(
+        &self,
+        namespace: &Namespace,
+        granted: &Grant,
+    ) -> Result<Arc<Plugin<Component>>, CallError> {
         self.wait_until_compiled(namespace).await;
-        let history = self.0.table.history(&namespace.into())?;
-        Ok(Arc::clone(&history.serving().descriptor))
+        let key = PluginKey::from(namespace);
+        let history = self.0.table.history(&key)?;
+        Ok(checked::served_plugin(&key, &history, Some(Arc::new(granted.clone()))))
     }
 
     /// Puts a grant in force for calls that start from now on.

@@ -1,12 +1,12 @@
 //! Descriptor of a plugin: the answer of `describe` (T1) with its schemas compiled and its names checked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use toolgate_api::descriptor::{
     DescriptionSource, Example, Hints, LeftOut, Mode, PluginDescription, RateLimit, ToolDescription,
 };
-use toolgate_api::grant::Capabilities;
+use toolgate_api::grant::{Capabilities, Grant};
 use toolgate_api::json::parse_strict;
 use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::name::{Namespace, ToolId, ToolName, WireName};
@@ -162,13 +162,17 @@ impl Descriptor {
         self.tools.iter().find(is_it)
     }
 
-    /// The descriptor with an operator's descriptions instead of its own.
-    pub fn with_descriptions(&self, descriptions: &BTreeMap<String, String>) -> Self {
+    /// The descriptor with the descriptions and hints of an operator's grant instead of its own.
+    pub fn with_grant(&self, grant: &Grant) -> Self {
         let mut described = self.clone();
         for tool in &mut described.tools {
-            let Some(description) = descriptions.get(tool.name.as_str()) else { continue };
-            tool.description.clone_from(description);
-            tool.description_source = DescriptionSource::Operator;
+            if let Some(description) = grant.descriptions.get(tool.name.as_str()) {
+                tool.description.clone_from(description);
+                tool.description_source = DescriptionSource::Operator;
+            }
+            if let Some(hints) = grant.hints.get(tool.name.as_str()) {
+                tool.hints = *hints;
+            }
         }
         described
     }

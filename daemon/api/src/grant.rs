@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::descriptor::Hints;
 use crate::limits::LimitsPatch;
 use crate::name::ToolName;
 use crate::network::{
@@ -23,8 +24,8 @@ const REQUESTED_ENTRIES: usize = 100;
 const CERTIFICATE_BYTES: usize = 16 * 1024;
 /// Most certificates: each connection that opens checks them.
 const CERTIFICATES: usize = 16;
-/// Most descriptions, as many as the tools of a plugin.
-const DESCRIPTIONS: usize = 1_000;
+/// Most tools with a description or hints, as many as a plugin may have.
+const TOOLS: usize = 1_000;
 /// Longest description, in characters, as in a descriptor.
 const DESCRIPTION_CHARS: usize = 4_096;
 /// Longest name of a provider.
@@ -194,6 +195,12 @@ pub struct Grant {
     #[serde(default, deserialize_with = "descriptions", skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<BTreeMap<String, String>>))]
     pub descriptions: BTreeMap<String, String>,
+    /// Effects of tools by their names in the plugin, in place of what the plugin says; a member that is left out has the careful
+    /// default. They are for components that say nothing, and count once the hints of the version are confirmed
+    /// (`confirmed_hints`).
+    #[serde(default, deserialize_with = "hints", skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<BTreeMap<String, Hints>>))]
+    pub hints: BTreeMap<String, Hints>,
     /// Limits of the plugin's calls. The smallest value of all layers applies; a layer cannot raise a limit.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(value_type = Option<LimitsPatch>))]
@@ -270,17 +277,29 @@ impl Grant {
 }
 
 fn descriptions<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
-    let written = Option::<BTreeMap<String, String>>::deserialize(from)?.unwrap_or_default();
-    if written.len() > DESCRIPTIONS {
-        return Err(invalid(
-            format_args!("more than the {DESCRIPTIONS} descriptions allowed"),
-            "describe the tools that are used",
-        ));
-    }
+    let written: BTreeMap<String, String> = by_tool(from)?;
     for (name, text) in &written {
-        ToolName::parse(name).map_err(|error| invalid_at(pointer("", name), error.message, error.hint))?;
         check_text(text, DESCRIPTION_CHARS)
             .map_err(|(message, hint)| invalid_at(pointer("", name), message, hint))?;
+    }
+    Ok(written)
+}
+
+fn hints<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Hints>, D::Error> {
+    by_tool(from)
+}
+
+/// Values by the names of tools.
+fn by_tool<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<BTreeMap<String, T>, D::Error> {
+    let written = Option::<BTreeMap<String, T>>::deserialize(from)?.unwrap_or_default();
+    if written.len() > TOOLS {
+        return Err(invalid(
+            format_args!("more than the {TOOLS} tools allowed"),
+            "name the tools that are used",
+        ));
+    }
+    for name in written.keys() {
+        ToolName::parse(name).map_err(|error| invalid_at(pointer("", name), error.message, error.hint))?;
     }
     Ok(written)
 }

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use toolgate_admission::{Warning, description_warnings, grant_warnings};
+use toolgate_admission::{Warning, description_warnings, grant_warnings, unconfirmed_hints};
 use toolgate_api::document::OrganizationDocument;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::Grant;
 use toolgate_api::name::Name;
 
 use super::{Actor, Admin};
-use crate::clock::now_ms;
 use crate::documents::{DocumentKey, Precondition, Revision, RuleKey, ToolKey, left_with_nothing};
 use crate::identity::Access;
 use crate::registry::{ChangeScope, Snapshot};
@@ -53,14 +52,13 @@ impl Admin {
             let _in_order = self.0.documents.lock().await;
             let (written, warnings) = match (&write.key, RuleKey::of(&write.key)) {
                 (_, Some(key)) => self.put_rules(actor, key, &write).await?,
-                (DocumentKey::Grant(_), _) => self.put_grant(&write).await?,
-                (DocumentKey::ToolGrant(key), _) => self.put_tool_grant(key, &write).await?,
+                (DocumentKey::Grant(_), _) => self.put_grant(actor, &write).await?,
+                (DocumentKey::ToolGrant(key), _) => self.put_tool_grant(actor, key, &write).await?,
                 (DocumentKey::PublisherKey(owner, name), _) => {
-                    self.put_publisher_key(owner.as_ref(), name, &write).await?
+                    self.put_publisher_key(actor, owner.as_ref(), name, &write).await?
                 }
                 (DocumentKey::Assertions(organization), _) => {
-                    let sees_platform = actor.caller.organization.is_none();
-                    self.put_assertions(organization.as_ref(), &write, sees_platform).await?
+                    self.put_assertions(actor, organization.as_ref(), &write).await?
                 }
                 (key, None) => return Err(not_written_whole(key)),
             };
@@ -86,7 +84,7 @@ impl Admin {
             let _in_order = self.0.documents.lock().await;
             self.make_data_key_if_missing(name).await?;
             let key = DocumentKey::Organization(name.clone());
-            let written = self.parts().store.put_document(&key, &text, precondition, now_ms()).await?;
+            let written = self.parts().store.put_document(&key, &text, precondition, actor.stamp()).await?;
             self.parts()
                 .registry
                 .put_organization(name.clone(), document.connected.iter().cloned().collect());
@@ -108,7 +106,7 @@ impl Admin {
         let target = format!("{organization}/{agent}");
         self.run_audited(actor.action(Some(organization), "agent.delete", &target), async {
             let _in_order = self.0.documents.lock().await;
-            let deleted = self.parts().store.delete_document(&key, precondition, now_ms()).await?;
+            let deleted = self.parts().store.delete_document(&key, precondition, actor.stamp()).await?;
             self.parts().registry.remove_agent(organization, agent);
             self.end_dependents(deleted).await;
             Ok(())
@@ -127,7 +125,7 @@ impl Admin {
         self.run_audited(actor.action(Some(name), "organization.delete", name.as_str()), async {
             let _in_order = self.0.documents.lock().await;
             let key = DocumentKey::Organization(name.clone());
-            let deleted = self.parts().store.delete_document(&key, precondition, now_ms()).await?;
+            let deleted = self.parts().store.delete_document(&key, precondition, actor.stamp()).await?;
             self.parts().registry.remove_organization(name);
             self.parts().plugins.remove_publisher_keys(name);
             self.parts().plugins.forget_organization(name).await;
@@ -173,22 +171,27 @@ impl Admin {
         let change = |rules: &Snapshot| rules.with_document(sound.replacement.clone());
         let checked = self.parts().registry.check_change(scope, change).await?;
         check_strict(&checked.warnings, write.strict)?;
-        let written = self.store_document(write).await?;
+        let written = self.store_document(actor, write).await?;
         self.parts().registry.put(sound.replacement);
         warnings.extend(checked.warnings);
         Ok((written, warnings))
     }
 
-    async fn put_grant(&self, write: &DocumentWrite) -> Result<(WriteResult, Vec<Warning>), CallError> {
+    async fn put_grant(
+        &self,
+        actor: Actor<'_>,
+        write: &DocumentWrite,
+    ) -> Result<(WriteResult, Vec<Warning>), CallError> {
         let DocumentKey::Grant(namespace) = &write.key else { return Err(not_written_whole(&write.key)) };
-        let descriptor = self.parts().plugins.descriptor(namespace).await?;
         let grant = parse_grant(&write.text)?;
-        let mut warnings = grant_warnings(&grant, &descriptor.capabilities);
-        warnings.extend(description_warnings(&grant, Some(&descriptor)));
+        let plugin = self.parts().plugins.under_grant(namespace, &grant).await?;
+        let mut warnings = grant_warnings(&grant, &plugin.descriptor.capabilities);
+        warnings.extend(description_warnings(&grant, Some(&plugin.descriptor)));
+        warnings.extend(unconfirmed_hints(&plugin));
         check_strict(&warnings, write.strict)?;
         let storing = |broken: Vec<Warning>| async move {
             check_strict(&broken, write.strict)?;
-            Ok((self.store_document(write).await?, broken))
+            Ok((self.store_document(actor, write).await?, broken))
         };
         let (written, broken) = self.parts().plugins.grant_and_store(namespace, grant, storing).await?;
         warnings.extend(broken);
@@ -197,22 +200,29 @@ impl Admin {
 
     async fn put_tool_grant(
         &self,
+        actor: Actor<'_>,
         key: &ToolKey,
         write: &DocumentWrite,
     ) -> Result<(WriteResult, Vec<Warning>), CallError> {
         let grant = parse_grant(&write.text)?;
         let served = self.parts().custom.descriptor(key);
-        let loaded = served.as_deref().filter(|_| self.parts().plugins.is_owned(key));
-        let mut warnings = description_warnings(&grant, loaded);
+        let loaded = self.parts().plugins.owned_under(key, &Arc::new(grant.clone()));
+        let mut warnings = description_warnings(&grant, loaded.as_deref().map(|plugin| &*plugin.descriptor));
+        warnings.extend(loaded.as_deref().and_then(unconfirmed_hints));
         warnings.extend(served.iter().flat_map(|served| grant_warnings(&grant, &served.capabilities)));
         check_strict(&warnings, write.strict)?;
-        let written = self.parts().custom.grant(key, &write.text, grant, &write.precondition).await?;
+        let (custom, stamp) = (&self.parts().custom, actor.stamp());
+        let written = custom.grant(key, &write.text, grant, &write.precondition, stamp).await?;
         Ok((written, warnings))
     }
 
-    pub(super) async fn store_document(&self, write: &DocumentWrite) -> Result<WriteResult, CallError> {
+    pub(super) async fn store_document(
+        &self,
+        actor: Actor<'_>,
+        write: &DocumentWrite,
+    ) -> Result<WriteResult, CallError> {
         let store = &self.parts().store;
-        Ok(store.put_document(&write.key, &write.text, &write.precondition, now_ms()).await?)
+        Ok(store.put_document(&write.key, &write.text, &write.precondition, actor.stamp()).await?)
     }
 
     /// Ends in memory the tokens and sessions that were deleted with a document.
@@ -225,7 +235,7 @@ impl Admin {
 }
 
 /// The part of the platform that a change of a document affects, and who is told why it is refused.
-fn change_scope<'a>(actor: Actor<'_>, organization: Option<&'a Name>) -> ChangeScope<'a> {
+pub(super) fn change_scope<'a>(actor: Actor<'_>, organization: Option<&'a Name>) -> ChangeScope<'a> {
     let sees_platform = actor.caller.organization.is_none();
     organization.map_or(ChangeScope::PLATFORM, |name| ChangeScope::organization(name, sees_platform))
 }

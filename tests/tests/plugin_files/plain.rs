@@ -145,6 +145,59 @@ fn t10_hints_of_functions_do_not_count() {
     assert_eq!(tool["original_name"], "get-current-time");
 }
 
+/// 9.11: hints are off until an operator writes them for the version that serves.
+#[test]
+fn t10_an_operator_writes_the_hints_of_a_function_into_the_grant() {
+    let plain = Plain::load();
+    let operator = plain.daemon.operator();
+    operator.make_agent("acme/careful", &json!({"enabled": ["*"], "autonomy": "supervised"}));
+    let careful = operator.open_session("acme/careful");
+    let status = |tool: &str, arguments: Value| careful.call(tool, arguments).status().to_owned();
+    let sum = |numbers: &[u8]| status("plain/sum", json!({"numbers": numbers}));
+    assert_eq!(sum(&[1]), "approval_required");
+    let grant = |confirmed: &Value| {
+        let hints = json!({"sum": {"read_only": true, "open_world": false}, "summ": {"read_only": true}});
+        json!({"hints": hints, "confirmed_hints": confirmed})
+    };
+    let codes = |accepted: &Value| -> Vec<String> {
+        let warnings = accepted["warnings"].as_array().into_iter().flatten();
+        warnings.filter_map(|warning| warning["code"].as_str().map(str::to_owned)).collect()
+    };
+    // Hints that are confirmed for no version, or for another one, do not count.
+    let another = json!(format!("sha256:{}", "0".repeat(64)));
+    let path = "/v1/plugins/plain/grant";
+    let accepted = operator.make(path, &grant(&Value::Null)).expect(201).json();
+    assert!(codes(&accepted).contains(&"UNCONFIRMED".to_owned()), "{accepted}");
+    operator.replace(path, &grant(&another)).expect(200);
+    assert_eq!(
+        (sum(&[2]), &plain.tool("sum")["hints_state"]),
+        ("approval_required".to_owned(), &json!("unconfirmed"))
+    );
+    let accepted = operator.replace(path, &grant(&plain.view()["digest"])).expect(200).json();
+    let codes = codes(&accepted);
+    assert!(
+        codes.contains(&"UNRESOLVED_TOOL".to_owned()) && !codes.contains(&"UNCONFIRMED".to_owned()),
+        "{accepted}"
+    );
+    let tool = plain.tool("sum");
+    assert_eq!((&tool["hints_state"], &tool["read_only"]), (&json!("confirmed"), &json!(true)), "{tool}");
+    assert_eq!(
+        (&tool["hints"]["open_world"], &tool["hints"]["destructive"]),
+        (&json!(false), &json!(true)),
+        "{tool}"
+    );
+    assert_eq!(sum(&[3]), "ok");
+    assert_eq!(status("plain/repeat", json!({"text": "a", "times": 1})), "approval_required");
+    for wrong in
+        [json!({"sum": {"readonly": true}}), json!({"no such": {}}), json!({"sum": {"read_only": "yes"}})]
+    {
+        let refused = operator.replace(path, &json!({"hints": wrong}));
+        let pointer = refused.expect_refusal(422, "INVALID_POLICY").json()["details"]["pointer"].clone();
+        assert!(pointer.as_str().is_some_and(|pointer| pointer.starts_with("/hints/")), "{pointer}");
+    }
+    assert_eq!(sum(&[4]), "ok", "a refused grant changes nothing");
+}
+
 #[test]
 fn t10_an_operator_describes_a_function_in_the_grant() {
     let plain = Plain::load();

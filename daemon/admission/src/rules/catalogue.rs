@@ -85,11 +85,11 @@ pub struct Plugin<P> {
 }
 
 impl<P: Clone> Plugin<P> {
-    /// The plugin with an operator's grant, and with the descriptions in it.
+    /// The plugin with an operator's grant, and with the descriptions and hints in it.
     pub fn with_grant(&self, granted: Arc<Grant>) -> Self {
-        let descriptor = match granted.descriptions.is_empty() {
+        let descriptor = match granted.descriptions.is_empty() && granted.hints.is_empty() {
             true => Arc::clone(&self.descriptor),
-            false => Arc::new(self.descriptor.with_descriptions(&granted.descriptions)),
+            false => Arc::new(self.descriptor.with_grant(&granted)),
         };
         let granted_plugin = Self { descriptor, granted, canary: None, ..self.clone() };
         // Both versions are decided by one rule, so the confirmation of the serving one covers the hints of its canary.

@@ -8,14 +8,14 @@ use toolgate_api::quota::Quota;
 use toolgate_api::read::pointer;
 use toolgate_api::tools::{ToolList, ToolPattern};
 
-use super::catalogue::Catalogue;
+use super::catalogue::{Catalogue, Plugin};
 use crate::descriptor::Descriptor;
 
 /// A warning about a valid part of a document that is probably a mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// A stable code: `UNRESOLVED_TOOL`, `UNRESOLVED_SERVER`, `NO_TOOLS`, `LIMIT_WITHOUT_EFFECT`, `NOTHING_RUNS`, `NO_EFFECT`,
-    /// `UNDEFINED`, `ASSERTION_BROKEN`, `ASSERTION_UNCHECKED`.
+    /// `UNDEFINED`, `UNCONFIRMED`, `ASSERTION_BROKEN`, `ASSERTION_UNCHECKED`.
     pub code: &'static str,
     /// JSON pointer into the document.
     pub path: String,
@@ -88,15 +88,17 @@ pub fn grant_warnings(grant: &Grant, asked: &Capabilities) -> Vec<Warning> {
     warnings
 }
 
-/// Returns warnings about descriptions in a grant that no tool has: of tools that the plugin lacks, or of a plugin that is described
-/// by its definition alone (`None`).
+/// Returns warnings about descriptions and hints in a grant that no tool has: of tools that the plugin lacks, or of a plugin that is
+/// described by its definition alone (`None`).
 pub fn description_warnings(grant: &Grant, described: Option<&Descriptor>) -> Vec<Warning> {
     let has_tool = |name: &str| {
         described.is_some_and(|descriptor| descriptor.tools.iter().any(|tool| tool.name.as_str() == name))
     };
-    let unused = grant.descriptions.keys().filter(|name| !has_tool(name));
-    let warning = |name: &String| {
-        let path = pointer("/descriptions", name);
+    let described_tools = grant.descriptions.keys().map(|name| ("/descriptions", name));
+    let named = described_tools.chain(grant.hints.keys().map(|name| ("/hints", name)));
+    let unused = named.filter(|(_, name)| !has_tool(name));
+    let warning = |(place, name): (&str, &String)| {
+        let path = pointer(place, name);
         match described {
             None => {
                 Warning::new("NO_EFFECT", path, "the definition describes its tools, so this has no effect")
@@ -109,6 +111,18 @@ pub fn description_warnings(grant: &Grant, described: Option<&Descriptor>) -> Ve
         }
     };
     unused.map(warning).collect()
+}
+
+/// Returns a warning about hints in the plugin's grant that do not count: those of its version are not confirmed (9.11).
+pub fn unconfirmed_hints<P>(plugin: &Plugin<P>) -> Option<Warning> {
+    if plugin.granted.hints.is_empty() || plugin.has_confirmed_hints() {
+        return None;
+    }
+    let message = format!(
+        "the hints do not count until they are confirmed for the version that serves: add `\"confirmed_hints\":\"{}\"`",
+        plugin.digest
+    );
+    Some(Warning::new("UNCONFIRMED", "/hints", message))
 }
 
 /// Limits that are above what the layers above leave, and those under which nothing runs.
