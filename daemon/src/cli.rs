@@ -90,6 +90,9 @@ enum Command {
         work: crate::compile::WorkerTask,
         memory_bytes: u64,
         cpu_seconds: u64,
+        /// Keep the access of the user
+        #[arg(long)]
+        unconfined: bool,
     },
 }
 
@@ -101,8 +104,8 @@ pub fn main(commit: Option<&'static str>) -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return explain(&error),
     };
-    if let Command::CompileWorker { work, memory_bytes, cpu_seconds } = arguments.command {
-        let status = crate::compile::run_worker(work, memory_bytes, cpu_seconds);
+    if let Command::CompileWorker { work, memory_bytes, cpu_seconds, unconfined } = arguments.command {
+        let status = crate::compile::run_worker(work, memory_bytes, cpu_seconds, !unconfined);
         return ExitCode::from(u8::try_from(status).unwrap_or(1));
     }
     match run(arguments.command, environment_token) {

@@ -34,6 +34,8 @@ pub struct WorkerCommand {
     pub limits: WorkerLimits,
     /// Maximum number of concurrent compilations.
     pub concurrency: usize,
+    /// Whether the process loses all access but to its pipes.
+    pub is_confined: bool,
 }
 
 /// Compiles plugin files to runnable components. Cheap to clone.

@@ -6,6 +6,7 @@
 //!
 //! Nothing here reads the environment: only the file and the options of `serve` determine the settings.
 
+mod files;
 mod help;
 mod keys;
 mod listen;
@@ -15,9 +16,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+pub use files::NamedFile;
 pub use help::help_text;
 pub use keys::{
-    Audit, Calls, Compile, Config, ConsentSection, ConsoleSection, CredentialSection, Egress, Http,
+    Audit, Calls, Compile, Config, ConsentSection, ConsoleSection, CredentialSection, Egress, Hardening, Http,
     IssuerSection, LogFormat, LogLevel, Logging, MetricsSection, OauthSection, OidcRoleSection, OidcSection, PagemapScan, PluginsSection,
     Queue, Rates, RegistrySection, SandboxSection, Sessions, Signatures, Tls, TracesSection, WebhookSection,
 };
@@ -76,6 +78,7 @@ impl Config {
             Some(path) => read::read(&read::read_text(path)?, path)?,
             None => Self::default(),
         };
+        config.file = file.map(Path::to_owned);
         config.override_with(overrides);
         config.check()?;
         Ok(config)

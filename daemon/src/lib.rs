@@ -46,6 +46,7 @@ pub mod logging;
 pub mod metrics;
 pub mod traces;
 pub mod serve;
+pub mod wall;
 
 // The command line, and modules for it.
 pub mod cli;

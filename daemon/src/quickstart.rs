@@ -16,7 +16,7 @@ use toolgate_api::call::{CallResult, CallUsage, NativeAnswer};
 use toolgate_api::session::SessionView;
 use toolgate_cli::{Client, Server, TlsFiles};
 
-use crate::config::{Audit, Config, Listen};
+use crate::config::{Audit, Config, Hardening, Listen};
 use crate::harness::temporary_folder;
 use crate::serve::{PreparedDaemon, RunningDaemon, StopSignals, runtime};
 
@@ -40,6 +40,8 @@ pub fn run(once: bool) -> Result<()> {
         data: folder.path().join("data"),
         listen: Listen::Tcp(std::net::SocketAddr::from(([127, 0, 0, 1], 0))),
         // Small segments, since there are four calls.
+        // The folder is removed at the end, from one that the daemon could not write to.
+        hardening: Hardening::Off,
         audit: Audit { segment_bytes: 4 << 20, reserve_bytes: 1 << 20, ..Audit::default() },
         ..Config::default()
     };

@@ -1,8 +1,7 @@
 //! Start and stop of the daemon.
 //!
-//! [`PreparedDaemon::new`] binds the address, opens files and creates the engine while the process has one thread; then
-//! the tokio runtime is built. A sandbox that restricts threads, such as Landlock, belongs between the two, since only
-//! threads created later inherit it.
+//! [`PreparedDaemon::new`] binds the address and opens files while the process has one thread. Then the process restricts
+//! itself ([`wall`]), since only threads created later inherit that, and the engine and the tokio runtime are made.
 
 mod clients;
 mod reload;
@@ -39,6 +38,7 @@ use crate::metrics::listener as metrics_listener;
 use crate::plugins::PluginFolder;
 use crate::store::DataFolder;
 use crate::traces::{Exporter, ExporterTask, Traces};
+use crate::wall;
 use reload::Reload;
 use resources::{bind, bind_metrics, listener_settings, raise_open_files, tls_files};
 
@@ -78,9 +78,9 @@ pub fn run(config: Config, read_again: impl Fn() -> Result<Config, Failure> + Se
     let prepared = match systemd::take_socket()? {
         Some(socket) => {
             let config = config.listening_at(socket.address()?)?;
-            PreparedDaemon::with_socket(config, std::env::current_exe()?, socket)?
+            PreparedDaemon::with_socket(config, wall::PROGRAM.into(), socket)?
         }
-        None => PreparedDaemon::new(config, std::env::current_exe()?)?,
+        None => PreparedDaemon::new(config, wall::PROGRAM.into())?,
     };
     runtime()?.block_on(serve_until_stopped(prepared, reload))
 }
@@ -125,7 +125,8 @@ pub fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 impl PreparedDaemon {
-    /// Binds the address, locks the data folder and creates the engine. `worker` is the binary of the compile worker.
+    /// Binds the address, locks the data folder, restricts the process and creates the engine. `worker` is the binary of the
+    /// compile worker.
     pub fn new(config: Config, worker: PathBuf) -> Result<Self> {
         // Bound first: a start on a port that is in use creates no files.
         let socket = bind(&config.listen)?;
@@ -140,6 +141,8 @@ impl PreparedDaemon {
         let (traces, exporter) = Traces::new(&config.traces)?;
         let folder = DataFolder::open(&config.data)?;
         config.data = folder.path().to_owned();
+        // Before the engine starts a thread, which would stay outside.
+        wall::raise(&config, folder.path())?;
         let sandbox = Sandbox::new(&SandboxSettings {
             instances: config.sandbox.instances,
             pagemap_scan: match config.sandbox.pagemap_scan {
@@ -147,6 +150,7 @@ impl PreparedDaemon {
                 PagemapScan::Off => toolgate_sandbox::PagemapScan::Off,
             },
         })?;
+        wall::forbid_dumps(config.hardening);
         tracing::info!(pagemap_scan = sandbox.pagemap_scan(), "sandbox ready");
         Ok(Self { config, folder, sandbox, socket, tls, metrics_listener, traces, exporter, worker })
     }

@@ -15,6 +15,7 @@ use super::failure;
 use crate::config::{Config, Listen};
 use crate::logging;
 use crate::serve::{PreparedDaemon, RunningDaemon, runtime};
+use crate::wall;
 
 /// The agent of an embedded daemon, made on its first start.
 const AGENT: &str = "local/desktop";
@@ -40,8 +41,7 @@ pub fn run(command: McpCommand, environment_token: Option<OsString>) -> Result<(
     let config =
         Config { data, listen: Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 0))), ..Config::default() };
     logging::start(config.log.format, crate::config::LogLevel::Warn);
-    let program = std::env::current_exe()?;
-    let prepared = PreparedDaemon::new(config, program).map_err(failure::of_start)?;
+    let prepared = PreparedDaemon::new(config, wall::PROGRAM.into()).map_err(failure::of_start)?;
     let runtime = runtime().map_err(failure::of_start)?;
     runtime.block_on(async {
         let running = prepared.start(|_, _| {}).await.map_err(failure::of_start)?;

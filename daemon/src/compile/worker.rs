@@ -1,8 +1,8 @@
 //! The worker process: compiles a component from standard input to native code on standard output, or compiles the
 //! schemas of a description to check that they stay within limits.
 //!
-//! It first limits itself with `setrlimit`: address space, CPU time, no file writes, no core dump. Its standard error is
-//! the error message for the plugin's author.
+//! It first limits itself with `setrlimit`: address space, CPU time, no file writes, no core dump. Then it gives up all access
+//! but to its three pipes ([`wall::confine_worker`]). Its standard error is the error message for the plugin's author.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -15,8 +15,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use toolgate_admission::Descriptor;
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_sandbox::processors;
 
 use super::WorkerCommand;
+use crate::wall;
 
 /// Longest native code that is read from the worker. Native code has 2 to 5 times the size of its component, and the
 /// largest known component (a Python runtime) 80 MB.
@@ -99,11 +101,15 @@ pub(super) async fn run_task(
 
 fn start(command: &WorkerCommand, task: WorkerTask, limits: WorkerLimits) -> Result<Child, CallError> {
     Command::new(&command.program)
+        .arg0("toolgate")
         .arg("compile-worker")
         .arg(task.as_str())
         .arg(limits.memory_bytes.to_string())
         .arg(limits.cpu_seconds.to_string())
+        .args((!command.is_confined).then_some("--unconfined"))
         .env_clear()
+        // Confined, it could not read what its control group may use.
+        .env("RAYON_NUM_THREADS", processors().to_string())
         // mimalloc reserves a gigabyte of address space at start, which can exceed the whole limit.
         .env("MIMALLOC_ARENA_RESERVE", "0")
         .current_dir(Path::new("/"))
@@ -113,7 +119,13 @@ fn start(command: &WorkerCommand, task: WorkerTask, limits: WorkerLimits) -> Res
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| {
-            tracing::error!(%error, program = %command.program.display(), "the compile worker cannot start");
+            let hint = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => {
+                    "restart the daemon: the wall around it knows the loader of programs (`ld.so`) from before an upgrade"
+                }
+                _ => "check the memory and the number of processes of this user",
+            };
+            tracing::error!(%error, program = %command.program.display(), hint, "the compile worker cannot start");
             CallError::new(
                 ErrorType::Unavailable,
                 "the compile worker cannot start",
@@ -154,10 +166,13 @@ fn worker_error(reason: impl Into<String>) -> CallError {
 
 /// The main function of the worker. Returns its exit status: 0 with the result on standard output, 1 with an error
 /// message on standard error.
-pub fn run(task: WorkerTask, memory_bytes: u64, cpu_seconds: u64) -> i32 {
+pub fn run(task: WorkerTask, memory_bytes: u64, cpu_seconds: u64, is_confined: bool) -> i32 {
     if let Err(error) = limit_self(memory_bytes, cpu_seconds) {
         eprintln!("the compile worker cannot limit itself: {error}");
         return 2;
+    }
+    if is_confined {
+        wall::confine_worker();
     }
     let mut input = Vec::new();
     let compiled = std::io::stdin()

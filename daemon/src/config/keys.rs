@@ -180,6 +180,7 @@ macro_rules! settings {
             $( $(#[doc = $meaning:literal])+ $key:ident: $type:ty = $default:expr, $values:expr; )+
         }
         $( sections { $( $(#[doc = $nested_about:literal])+ $nested:ident: $nested_type:ty; )+ } )?
+        $( apart { $( $(#[doc = $apart_about:literal])+ $apart:ident: $apart_type:ty; )+ } )?
     ) => {
         $(#[doc = $about])+
         #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -187,6 +188,7 @@ macro_rules! settings {
         pub struct $section {
             $( $(#[doc = $meaning])+ pub $key: $type, )+
             $($( $(#[doc = $nested_about])+ #[serde(skip_serializing)] pub $nested: $nested_type, )+)?
+            $($( $(#[doc = $apart_about])+ #[serde(skip)] pub $apart: $apart_type, )+)?
         }
 
         impl $section {
@@ -219,6 +221,7 @@ macro_rules! settings {
                 Self {
                     $( $key: $default, )+
                     $($( $nested: Default::default(), )+)?
+                    $($( $apart: Default::default(), )+)?
                 }
             }
         }
@@ -247,6 +250,9 @@ settings! {
         allowed_hosts: Option<Vec<String>> = None, ValueKind::Hosts;
         /// How long a stopping daemon waits for running calls and changes.
         drain_seconds: u64 = 30, number(0, 600);
+        /// Whether the process bounds its own files, sockets, signals and system calls with Landlock and seccomp. `required` does not
+        /// start without, `best-effort` uses what the kernel has and logs what it lacks.
+        hardening: Hardening = Hardening::BestEffort, ValueKind::OneOf(&["required", "best-effort", "off"]);
     }
     sections {
         /// The platform's limits of a call.
@@ -289,6 +295,10 @@ settings! {
         metrics: MetricsSection;
         /// Traces for OpenTelemetry.
         traces: TracesSection;
+    }
+    apart {
+        /// The file that the settings were read from.
+        file: Option<PathBuf>;
     }
 }
 
@@ -690,6 +700,18 @@ pub enum Signatures {
     Required,
 }
 
+/// Whether the process bounds itself with Landlock and seccomp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hardening {
+    /// A start fails unless files and system calls can be bounded.
+    Required,
+    /// As far as the kernel can.
+    BestEffort,
+    /// Not at all.
+    Off,
+}
+
 /// Whether the page-map scan finds the pages to reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -766,7 +788,8 @@ mod tests {
         for (section, key) in keys() {
             let ValueKind::OneOf(choices) = key.values else { continue };
             for choice in choices {
-                let text = format!("[{}]\n{} = \"{choice}\"", section.name, key.name);
+                let head = if section.name.is_empty() { String::new() } else { format!("[{}]\n", section.name) };
+                let text = format!("{head}{} = \"{choice}\"", key.name);
                 Config::parse(&text, std::path::Path::new("choice.toml")).expect("a choice");
             }
         }

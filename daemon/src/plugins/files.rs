@@ -176,6 +176,7 @@ pub(super) mod tests {
             program: folder.join("nothing"),
             limits: WorkerLimits { memory_bytes: 1, cpu_seconds: 1, wall_seconds: 1 },
             concurrency: 1,
+            is_confined: true,
         };
         let compiler = Compiler::open(sandbox.clone(), &folder.join("cache"), &[7; 32], command).unwrap();
         (sandbox, compiler)

@@ -24,7 +24,7 @@ use crate::approvals::Approvals;
 use crate::audit::{Audit, AuditSettings, DataKeys, WrappedKey};
 use crate::clock::{now_ms, steady_unix_ms};
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
-use crate::config::Config;
+use crate::config::{Config, Hardening};
 use crate::credentials::Credentials;
 use crate::custom::{CustomTools, Parts as CustomParts};
 use crate::dispatch::{DetachedCalls, Dispatcher, Parts};
@@ -126,7 +126,7 @@ impl PreparedDaemon {
         settings.reserve_bytes = self.config.audit.reserve_bytes;
         let (audit, recovery) = Audit::start(&settings).await?;
         if recovery.unknown > 0 || recovery.cut.is_some() || recovery.lost.is_some() {
-            tracing::warn!(?recovery, "the audit log was recovered after an unclean stop");
+            tracing::warn!(%recovery, "the audit log was recovered after an unclean stop");
         }
         Ok(audit)
     }
@@ -162,6 +162,7 @@ impl PreparedDaemon {
                 wall_seconds: compile.timeout_seconds,
             },
             concurrency: usize::try_from(compile.concurrency)?,
+            is_confined: self.config.hardening != Hardening::Off,
         };
         let key = keys::read_or_generate(&self.folder.subfolder("keys")?.join("cache.key"))?;
         let compiler = Compiler::open(self.sandbox.clone(), &self.folder.subfolder("cache")?, &key, command)?;

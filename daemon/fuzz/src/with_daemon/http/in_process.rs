@@ -304,6 +304,7 @@ fn plugins(folder: &Path, registry: &Registry, store: &Store, sandbox: &Sandbox)
         program: folder.join("nothing"),
         limits: WorkerLimits { memory_bytes: 1, cpu_seconds: 1, wall_seconds: 1 },
         concurrency: 1,
+        is_confined: true,
     };
     let compiler = Compiler::open(sandbox.clone(), &create_folder(folder, "cache"), &[3; 32], command)
         .expect("a compiler");

@@ -1,0 +1,191 @@
+//! The paths that stay in reach behind the wall.
+//!
+//! Landlock knows files by what is there when the wall is raised. A file that is replaced later would be another one, so that
+//! the folder of each configured file is readable, and of a link the folder of its target, too.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::config::{Config, Listen};
+
+/// Folders and files of the system that the daemon and its libraries read while they run: the configuration of the resolver,
+/// processors and memory of the machine and of the control group, and the process itself. Landlock keeps what `/proc` has of
+/// other processes from it.
+const SYSTEM: &[&str] = &[
+    "/etc",
+    "/proc",
+    "/run/NetworkManager",
+    "/run/resolvconf",
+    "/run/systemd/resolve",
+    "/sys/devices/system",
+    "/sys/fs/cgroup",
+    "/sys/kernel/mm",
+    "/dev/random",
+    "/dev/urandom",
+];
+
+/// The running program. The compile worker is started by this path, which stays right when a new version replaces the file.
+pub const PROGRAM: &str = "/proc/self/exe";
+
+/// Paths by what the process may do with them and, if they are folders, with everything below.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileRules {
+    /// Read files and list folders.
+    pub read: Vec<PathBuf>,
+    /// Start as a program.
+    pub execute: Vec<PathBuf>,
+    /// Everything but start as a program and make devices.
+    pub write: Vec<PathBuf>,
+    /// Remove files.
+    pub remove: Vec<PathBuf>,
+}
+
+impl FileRules {
+    /// The rules for a daemon with these settings and this data folder.
+    pub fn of(config: &Config, data: &Path) -> Self {
+        let mut rules = Self::default();
+        rules.read.extend(SYSTEM.iter().map(PathBuf::from));
+        rules.read.extend(folders_of(Path::new("/etc/resolv.conf")));
+        rules.add_program(&fs::read_to_string("/proc/self/maps").unwrap_or_default());
+        rules.write.push(PathBuf::from("/dev/null"));
+        rules.add_data(data);
+        if let Ok(store) = config.store_path() {
+            rules.write.push(folder_of(&store));
+        }
+        let configured = config.named_files().into_iter().map(|file| file.path);
+        rules.read.extend(configured.chain(config.file.clone()).flat_map(|file| folders_of(&file)));
+        if let Some(folder) = &config.plugins.folder {
+            rules.add_plugins(folder);
+        }
+        if let Listen::Unix(socket) = &config.listen {
+            rules.remove.push(folder_of(socket));
+        }
+        rules
+    }
+
+    /// The program as its own compile worker, from the `maps` of the process: the program itself and the loader may be
+    /// started, and the folders of its libraries may be read.
+    fn add_program(&mut self, maps: &str) {
+        self.execute.push(PathBuf::from(PROGRAM));
+        let program = fs::read_link(PROGRAM).unwrap_or_default();
+        let mapped = maps.lines().filter_map(|line| Some(Path::new(&line[line.find('/')?..])));
+        for library in mapped.filter(|path| *path != program) {
+            let name = library.file_name().unwrap_or_default().as_bytes();
+            if name.starts_with(b"ld-") && !self.execute.iter().any(|known| known == library) {
+                self.execute.push(library.to_owned());
+            }
+            let folder = folder_of(library);
+            if name.windows(3).any(|part| part == b".so") && !self.read.contains(&folder) {
+                self.read.push(folder);
+            }
+        }
+    }
+
+    /// The data folder, and the targets of links in it: an operator may keep a part of it on another disk.
+    fn add_data(&mut self, data: &Path) {
+        self.write.push(data.to_owned());
+        let entries = fs::read_dir(data).into_iter().flatten().filter_map(Result::ok);
+        let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+        self.write.extend(links.filter_map(|link| link.path().canonicalize().ok()));
+    }
+
+    /// The watched folder. Where there is none yet, or an empty one on which a volume may be mounted later, its parent: a rule
+    /// of a folder does not hold for what is mounted on it.
+    fn add_plugins(&mut self, folder: &Path) {
+        let is_filled = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
+        self.read.push(if is_filled { folder.to_owned() } else { folder_of(folder) });
+        self.read.extend(folder.canonicalize());
+    }
+}
+
+/// The folder of a file, and of the file that it is a link to. A file in the root folder stands for itself.
+fn folders_of(file: &Path) -> Vec<PathBuf> {
+    let mut folders = vec![folder_of(file)];
+    folders.extend(file.canonicalize().ok().map(|target| folder_of(&target)));
+    folders.dedup();
+    folders
+}
+
+fn folder_of(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(folder) if folder.as_os_str().is_empty() => PathBuf::from("."),
+        Some(folder) if folder.as_os_str() == OsStr::new("/") => file.to_owned(),
+        Some(folder) => folder.to_owned(),
+        None => file.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn rules(settings: &str, data: &Path) -> FileRules {
+        let config = Config::parse(settings, Path::new("t.toml")).expect("settings");
+        FileRules::of(&config, data)
+    }
+
+    #[test]
+    fn only_the_data_and_the_folder_of_the_store_are_written() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let rules = rules("store = \"sqlite:/srv/a/state.db\"", folder.path());
+        assert_eq!(rules.write, [Path::new("/dev/null"), folder.path(), Path::new("/srv/a")]);
+        assert!(rules.remove.is_empty());
+    }
+
+    #[test]
+    fn a_part_of_the_data_may_lie_on_another_disk() {
+        let (folder, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("another"));
+        symlink(other.path(), folder.path().join("audit")).expect("a link");
+        let target = other.path().canonicalize().expect("a path");
+        assert!(rules("", folder.path()).write.contains(&target));
+    }
+
+    #[test]
+    fn the_folders_of_a_configured_file_and_of_its_target_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().canonicalize().expect("a path");
+        for name in ["live", "archive", "data"] {
+            fs::create_dir(root.join(name)).expect("a folder");
+        }
+        fs::write(root.join("archive/ca.pem"), "").expect("a file");
+        symlink("../archive/ca.pem", root.join("live/ca.pem")).expect("a link");
+        let settings = format!("[credentials]\nca_file = \"{}\"", root.join("live/ca.pem").display());
+        let rules = rules(&settings, &root.join("data"));
+        for name in ["live", "archive"] {
+            assert!(rules.read.contains(&root.join(name)), "{name}: {rules:?}");
+        }
+        assert!(!rules.read.contains(&root), "{rules:?}");
+    }
+
+    #[test]
+    fn the_worker_may_start_the_program_and_its_loader_alone() {
+        let maps = "55a0-55b0 r-xp 00000000 fe:01 1 /usr/bin/toolgate\n\
+                    7f00-7f10 r-xp 00000000 fe:01 2 /usr/lib/x86_64-linux-gnu/libc.so.6\n\
+                    7f10-7f20 r--p 00000000 fe:01 2 /usr/lib/x86_64-linux-gnu/libc.so.6\n\
+                    7f20-7f30 r-xp 00000000 fe:01 3 /usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2\n\
+                    7f30-7f40 rw-p 00000000 00:00 0 [heap]\n\
+                    7f40-7f50 rw-s 00000000 00:01 4 /memfd:image (deleted)\n";
+        let mut rules = FileRules::default();
+        rules.add_program(maps);
+        let loader = Path::new("/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2");
+        assert_eq!(rules.execute, [Path::new(PROGRAM), loader]);
+        assert_eq!(rules.read, [Path::new("/usr/lib/x86_64-linux-gnu")]);
+    }
+
+    #[test]
+    fn a_folder_of_plugins_that_is_empty_may_be_mounted_later() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let plugins = folder.path().join("plugins");
+        let settings = format!("[plugins]\nfolder = \"{}\"", plugins.display());
+        assert!(rules(&settings, Path::new("/data")).read.contains(&folder.path().to_owned()));
+        fs::create_dir(&plugins).expect("a folder");
+        assert!(rules(&settings, Path::new("/data")).read.contains(&folder.path().to_owned()));
+        fs::write(plugins.join("a.wasm"), "").expect("a file");
+        let read = rules(&settings, Path::new("/data")).read;
+        assert!(read.contains(&plugins) && !read.contains(&folder.path().to_owned()), "{read:?}");
+    }
+}
