@@ -35,7 +35,7 @@ use crate::documents::{Document, DocumentKey, DocumentKind, Precondition, Precon
 use crate::plugins::{Definition, Plugins};
 use crate::registry::{CheckedChange, Registry, Replacement, Snapshot};
 use crate::sessions::Sessions;
-use crate::store::{Store, StoreError, WriteResult};
+use crate::store::{Stamp, Store, StoreError, WriteResult};
 use definition::ParsedDefinition;
 use mount::Mount;
 
@@ -115,6 +115,7 @@ impl CustomTools {
         body: &str,
         precondition: &Precondition,
         origin: &Origin,
+        stamp: Stamp<'_>,
     ) -> Result<(WriteResult, CustomToolView), CallError> {
         let definition = ParsedDefinition::parse(body)?;
         self.0.registry.wait_for_asserted(Some(&key.organization)).await;
@@ -142,18 +143,23 @@ impl CustomTools {
         let document = DocumentKey::Tool(key.clone());
         let store = &self.0.store;
         let _checked = self.check_assertions(key, Some(&plugin)).await?;
-        let written = store.put_documents((&document, body), beside, precondition, now_ms()).await?;
+        let written = store.put_documents((&document, body), beside, precondition, stamp).await?;
         self.serve_instead(key, Some(plugin)).await;
         Ok((written, view))
     }
 
     /// Deletes a tool.
-    pub async fn remove(&self, key: &ToolKey, precondition: &Precondition) -> Result<(), CallError> {
+    pub async fn remove(
+        &self,
+        key: &ToolKey,
+        precondition: &Precondition,
+        stamp: Stamp<'_>,
+    ) -> Result<(), CallError> {
         let document = DocumentKey::Tool(key.clone());
         self.0.registry.wait_for_asserted(Some(&key.organization)).await;
         let _in_order = self.in_order(key).await;
         let _checked = self.check_assertions(key, None).await?;
-        self.0.store.delete_document(&document, precondition, now_ms()).await?;
+        self.0.store.delete_document(&document, precondition, stamp).await?;
         let enabled = Replacement::Enabled(key.organization.clone(), key.namespace.clone(), None);
         self.0.registry.put(enabled);
         self.serve_instead(key, None).await;
@@ -168,6 +174,7 @@ impl CustomTools {
         body: &str,
         grant: Grant,
         precondition: &Precondition,
+        stamp: Stamp<'_>,
     ) -> Result<WriteResult, CallError> {
         let _in_order = self.in_order(key).await;
         let plugin = self.under_grant(key, Arc::new(grant));
@@ -176,7 +183,7 @@ impl CustomTools {
             None => None,
         };
         let document = DocumentKey::ToolGrant(key.clone());
-        let written = self.0.store.put_document(&document, body, precondition, now_ms()).await?;
+        let written = self.0.store.put_document(&document, body, precondition, stamp).await?;
         if plugin.is_some() {
             self.0.registry.serve_to(&key.organization, &key.namespace, plugin);
         }

@@ -10,6 +10,8 @@ use toolgate_api::document::{DocumentAccepted, DocumentEntry};
 use super::client::{Client, escape};
 use super::document::{self, document_from};
 use super::failure::Failure;
+use super::history::{self, HistoryOptions, RollbackOptions};
+use super::policy::LayerName;
 use super::print::{Printer, cell};
 use super::remote::Remote;
 
@@ -20,6 +22,8 @@ Examples:
   toolgate agent put acme/bot bot.json
   toolgate agent get acme/bot > bot.json
   toolgate agent list acme
+  toolgate agent history acme/bot
+  toolgate agent rollback acme/bot --to 17
   toolgate agent delete acme/bot";
 
 #[derive(Args)]
@@ -71,6 +75,22 @@ pub enum AgentCommand {
         /// The organization
         #[arg(value_name = "ORG")]
         organization: String,
+    },
+    /// List the kept revisions of an agent's document, or show one
+    History {
+        /// The agent
+        #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
+        agent: AgentName,
+        #[command(flatten)]
+        options: HistoryOptions,
+    },
+    /// Return to an earlier revision of an agent's document, after its differences are shown
+    Rollback {
+        /// The agent
+        #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
+        agent: AgentName,
+        #[command(flatten)]
+        options: RollbackOptions,
     },
     /// Delete an agent and end its sessions
     Delete {
@@ -143,6 +163,12 @@ pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'
                 let enabled = enabled.as_ref().map(ToolNames::text);
                 [entry.name.clone(), cell(name.as_ref()), cell(enabled.as_ref())]
             })?)
+        }
+        AgentCommand::History { agent, options } => {
+            history::show(client, printer, &LayerName::Agent(agent).document(), &options).await
+        }
+        AgentCommand::Rollback { agent, options } => {
+            history::rollback(client, printer, &LayerName::Agent(agent).document(), &options).await
         }
         AgentCommand::Delete { agent } => {
             document::delete(client, &path(&agent)).await?;

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 use jiff::{Span, SpanRelativeTo, Timestamp};
 use serde::de::DeserializeOwned;
 use toolgate_api::audit::{
-    AuditPage, DamagedRange, Kind, PAGE_ROWS_MAX, Recovery, Row, Status, VerifyReport,
+    AuditPage, DamagedRange, Kind, PAGE_ROWS_MAX, Row, Status, VerifyReport,
 };
 use toolgate_api::error::ErrorType;
 
@@ -197,8 +197,17 @@ async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failur
         printer.warning(&format!(
             "the start of {} found more than a crash explains: {} (record {})",
             time_text(noted.at_ms),
-            recovery_text(&noted.recovery),
+            noted.recovery,
             noted.sequence,
+        ))?;
+    }
+    for noted in &report.restores {
+        printer.note(&format!(
+            "the log was restored on {} from a backup of {} with the records up to {}: what was recorded after that backup \
+             is in the original log alone",
+            time_text(noted.at_ms),
+            time_text(noted.from.made_at_ms),
+            noted.from.head.sequence,
         ))?;
     }
     if let Some(cut) = &report.cut {
@@ -212,6 +221,15 @@ async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failur
         return Ok(printer.result(&report, &line)?);
     }
     let Some(bad) = &report.first_bad else {
+        if report.suspicious.iter().all(|noted| noted.recovery.lost.is_none() || noted.recovery.copied) {
+            return Err(Failure::new(
+                format!(
+                    "the data folder is a copy that was made while a daemon wrote to it, and lacks records of the original; \
+                     the chain of its {records} records is whole"
+                ),
+                "make copies with `toolgate backup`, or of a stopped daemon; this log tells of the gap from now on, and the missing records are in the original",
+            ));
+        }
         return Err(Failure::new(
             format!(
                 "acknowledged records of the log are gone; the chain of the {records} records left is whole"
@@ -291,7 +309,7 @@ fn row(item: &Row) -> [String; 6] {
         let call = item.of.map_or_else(dash, |of| of.to_string());
         (format!("call {call}"), format!("{} {}", effect.effect, effect.detail), dash())
     } else {
-        (dash(), item.recovery.as_ref().map_or_else(dash, recovery_text), dash())
+        (dash(), item.recovery.as_ref().map_or_else(dash, ToString::to_string), dash())
     };
     let what = match &item.damaged {
         Some(damaged) => damage_text(item, damaged, &what),
@@ -299,28 +317,6 @@ fn row(item: &Row) -> [String; 6] {
     };
     let status = item.status.map_or_else(dash, |status| word(&status));
     [time_text(item.at_ms), word(&item.kind), status, who, what, error]
-}
-
-/// Describes what the recovery at start-up found in a log without a clean shutdown, the most serious finding first.
-fn recovery_text(recovery: &Recovery) -> String {
-    let mut findings = Vec::new();
-    if let Some(lost) = &recovery.lost {
-        findings.push(format!(
-            "acknowledged records behind {} are gone, up to {}",
-            lost.after_sequence, lost.acknowledged_sequence
-        ));
-    }
-    if recovery.anchor_missing {
-        findings.push("the `head` file was missing, so an end that is gone would not show".into());
-    }
-    if let Some(cut) = &recovery.cut {
-        findings
-            .push(format!("{} torn bytes cut off segment {} at byte {}", cut.bytes, cut.segment, cut.offset));
-    }
-    if recovery.unknown > 0 {
-        findings.push(format!("calls and acts that ended as unknown: {}", recovery.unknown));
-    }
-    if findings.is_empty() { "-".into() } else { findings.join("; ") }
 }
 
 /// Describes which part of a row is unreadable, and its position, which tenants do not see. For a call with a

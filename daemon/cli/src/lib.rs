@@ -14,6 +14,8 @@ mod remote;
 mod failure;
 mod print;
 pub mod document;
+mod differences;
+mod history;
 
 mod call;
 pub mod plugin;
@@ -26,6 +28,7 @@ mod agent;
 pub mod policy;
 mod approval;
 mod webhook;
+mod apply;
 mod session;
 mod events;
 pub mod mcp;
@@ -65,6 +68,8 @@ pub enum RemoteCommand {
     Approval(approval::ApprovalOptions),
     /// Announce approvals to an endpoint of an organization
     Webhook(webhook::WebhookOptions),
+    /// Bring documents of a folder into force: policies, agents, grants, tools and more
+    Apply(apply::ApplyOptions),
     /// Open, show and end sessions, and enable or disable their tools
     Session(session::SessionOptions),
     /// Follow the events of calls as a stream
@@ -106,6 +111,9 @@ impl RemoteCommand {
             Self::Webhook(webhook) => webhook
                 .remote
                 .run(token, async |client, out| webhook::run(webhook.command, client, out).await),
+            Self::Apply(apply) => {
+                apply.remote.run(token, async |client, out| apply::run(&apply.folder, client, out).await)
+            }
             Self::Session(session) => session
                 .remote
                 .run(token, async |client, out| session::run(session.command, client, out).await),

@@ -4,11 +4,13 @@ use clap::{Args, Subcommand};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use toolgate_api::document::{DocumentAccepted, DocumentEntry, OrganizationDocument};
+use toolgate_api::token::TokenView;
 
 use super::client::{Client, escape};
 use super::document;
 use super::enabled::{ConsentOptions, EnableOptions, accept_enabled, enable as enable_plugin, withdraw};
 use super::failure::Failure;
+use super::history::{self, DocumentName, HistoryOptions, RollbackOptions};
 use super::plugin::asks;
 use super::print::{Printer, cell};
 use super::remote::Remote;
@@ -24,8 +26,11 @@ Examples:
   toolgate org withdraw acme mail
   toolgate org list
   toolgate org get acme
+  toolgate org history acme
+  toolgate org rollback acme
   toolgate org delete-data acme
-  toolgate org delete acme";
+  toolgate org delete acme
+  toolgate org delete acme --yes";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -68,12 +73,29 @@ pub enum OrganizationCommand {
         /// The organization
         name: String,
     },
+    /// List the kept revisions of an organization's document, or show one
+    History {
+        /// The organization
+        name: String,
+        #[command(flatten)]
+        options: HistoryOptions,
+    },
+    /// Return to an earlier revision of an organization's document, after its differences are shown
+    Rollback {
+        /// The organization
+        name: String,
+        #[command(flatten)]
+        options: RollbackOptions,
+    },
     /// List the organizations
     List,
     /// Delete an organization with its agents, sessions, tokens and data
     Delete {
         /// The organization
         name: String,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
     },
     /// Delete an organization's data: sessions with their files, messages, approvals, and arguments in the audit log
     DeleteData {
@@ -115,6 +137,12 @@ pub async fn run(
             let document: OrganizationDocument = client.get(&path(&name)).send().await?.body;
             Ok(printer.json(&document)?)
         }
+        OrganizationCommand::History { name, options } => {
+            history::show(client, printer, &DocumentName::organization(&name), &options).await
+        }
+        OrganizationCommand::Rollback { name, options } => {
+            history::rollback(client, printer, &DocumentName::organization(&name), &options).await
+        }
         OrganizationCommand::List => {
             let organizations: Vec<DocumentEntry<OrganizationDocument>> = client.list_all("/v1/orgs").await?;
             Ok(printer.list(["NAME", "DISPLAY NAME", "CONNECTED"], &organizations, |entry| {
@@ -122,12 +150,34 @@ pub async fn run(
                 [entry.name.clone(), cell(display_name.as_ref()), connected.join(",")]
             })?)
         }
-        OrganizationCommand::Delete { name } => {
-            document::delete(client, &path(&name)).await?;
-            Ok(printer.result(&json!({"deleted": name}), &format!("organization `{name}` is deleted"))?)
-        }
+        OrganizationCommand::Delete { name, yes } => delete(client, printer, &name, yes).await,
         OrganizationCommand::DeleteData { name, yes } => delete_data(client, printer, &name, yes).await,
     }
+}
+
+/// Deletes an organization, after a question at a terminal that names what goes with it.
+async fn delete(client: &Client, printer: &mut Printer<'_>, name: &str, yes: bool) -> Result<(), Failure> {
+    let current = client.get(&path(name)).send::<IgnoredAny>().await?;
+    if !yes {
+        let mut counts = Vec::new();
+        for (list, label) in [("agents", "agents"), ("tools", "tools"), ("credentials", "credentials")] {
+            let entries: Vec<IgnoredAny> = client.list_all(&format!("{}/{list}", path(name))).await?;
+            counts.push(format!("{} {label}", entries.len()));
+        }
+        let tokens: Vec<TokenView> = client.list_all("/v1/tokens").await?;
+        let tokens = tokens.iter().filter(|token| token.organization.as_deref() == Some(name)).count();
+        let question = format!(
+            "Delete `{name}` with {}, {} tokens, and every session, file, message and approval? [y/N] ",
+            counts.join(", "),
+            tokens
+        );
+        if !asks(&question)? {
+            let hint = "nothing brings it back; add `--yes` if you mean it";
+            return Err(Failure::new(format!("organization `{name}` was not deleted"), hint));
+        }
+    }
+    client.delete(&path(name)).replacing(current.etag.as_deref()).send::<IgnoredAny>().await?;
+    Ok(printer.result(&json!({"deleted": name}), &format!("organization `{name}` is deleted"))?)
 }
 
 /// Deletes the data of an organization, after a question at a terminal.
@@ -295,7 +345,7 @@ mod tests {
     async fn a_deletion_is_of_what_is_there_now() {
         let there = Canned::json(200, json!({})).with_etag("\"4\"");
         let run = run_command(
-            OrganizationCommand::Delete { name: "acme".into() },
+            OrganizationCommand::Delete { name: "acme".into(), yes: true },
             false,
             vec![there, Canned::empty(204)],
         )

@@ -13,6 +13,7 @@ use toolgate_api::document::{DocumentAccepted, DocumentWarnings};
 use super::agent::{self, AgentName, parse_agent};
 use super::document::{self, document_from};
 use super::failure::Failure;
+use super::history::{self, DocumentName, HistoryOptions, RollbackOptions};
 use super::print::Printer;
 use crate::client::{Client, escape};
 
@@ -22,6 +23,9 @@ Examples:
   toolgate policy show platform
   toolgate policy diff acme policy.json              what would change, for whom
   toolgate policy put acme policy.json --strict
+  toolgate policy history acme                       who wrote it, and when
+  toolgate policy history acme --revision 17
+  toolgate policy rollback acme                      return to the revision before
   toolgate policy explain acme/bot                   every tool
   toolgate policy explain acme/bot files/write --channel sms
   toolgate policy assertions put acme assertions.json  refuse changes that break them
@@ -49,6 +53,22 @@ pub enum PolicyCommand {
         /// Treat warnings as errors
         #[arg(long)]
         strict: bool,
+    },
+    /// List the kept revisions of a document, or show one
+    History {
+        /// The layer
+        #[arg(value_name = "platform|ORG|ORG/AGENT")]
+        layer: LayerName,
+        #[command(flatten)]
+        options: HistoryOptions,
+    },
+    /// Return to an earlier revision of a document, after its differences are shown
+    Rollback {
+        /// The layer
+        #[arg(value_name = "platform|ORG|ORG/AGENT")]
+        layer: LayerName,
+        #[command(flatten)]
+        options: RollbackOptions,
     },
     /// Explain what an agent may call, and which layer and rule decides
     Explain(explain::Explain),
@@ -107,6 +127,16 @@ impl LayerName {
         }
     }
 
+    /// The document, for its history.
+    pub fn document(&self) -> DocumentName {
+        let (kind, organization, name) = match self {
+            Self::Platform => ("platform", None, None),
+            Self::Organization(organization) => ("policy", Some(organization.clone()), None),
+            Self::Agent(agent) => ("agent", Some(agent.organization.clone()), Some(agent.agent.clone())),
+        };
+        DocumentName { kind, organization, name, path: self.path(), label: self.to_string() }
+    }
+
     fn diff_path(&self) -> String {
         match self {
             Self::Agent(agent) => format!("{}/policy/diff", agent::path(agent)),
@@ -119,6 +149,12 @@ pub async fn run(command: PolicyCommand, client: &Client, printer: &mut Printer<
     match command {
         PolicyCommand::Show { layer } => show(client, printer, &layer).await,
         PolicyCommand::Put { layer, file, strict } => put(client, printer, &layer, &file, strict).await,
+        PolicyCommand::History { layer, options } => {
+            history::show(client, printer, &layer.document(), &options).await
+        }
+        PolicyCommand::Rollback { layer, options } => {
+            history::rollback(client, printer, &layer.document(), &options).await
+        }
         PolicyCommand::Explain(asked) => explain::run(&asked, client, printer).await,
         PolicyCommand::Diff { layer, file } => diff::run(&layer, &file, client, printer).await,
         PolicyCommand::Assertions { command } => assertions::run(command, client, printer).await,

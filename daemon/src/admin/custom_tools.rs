@@ -28,7 +28,7 @@ impl Admin {
         precondition: &Precondition,
     ) -> Result<(WriteResult, CustomToolView), CallError> {
         let origin = actor.origin();
-        let putting = self.parts().custom.put(key, definition, precondition, &origin);
+        let putting = self.parts().custom.put(key, definition, precondition, &origin, actor.stamp());
         self.change_custom_tool(actor, key, "tool.put", putting).await
     }
 
@@ -56,7 +56,7 @@ impl Admin {
             return Ok((imported, None));
         }
         let (text, origin) = (imported.definition.to_string(), actor.origin());
-        let putting = self.parts().custom.put(key, &text, &Precondition::Absent, &origin);
+        let putting = self.parts().custom.put(key, &text, &Precondition::Absent, &origin, actor.stamp());
         let (_, tool) = self.change_custom_tool(actor, key, "tool.import", putting).await?;
         Ok((imported, Some(tool)))
     }
@@ -68,7 +68,7 @@ impl Admin {
         key: &ToolKey,
         precondition: &Precondition,
     ) -> Result<(), CallError> {
-        let deleting = self.parts().custom.remove(key, precondition);
+        let deleting = self.parts().custom.remove(key, precondition, actor.stamp());
         self.change_custom_tool(actor, key, "tool.remove", deleting).await
     }
 

@@ -6,7 +6,6 @@ use toolgate_api::name::Name;
 
 use super::documents::check_strict;
 use super::{Actor, Admin, DocumentWrite};
-use crate::clock::now_ms;
 use crate::documents::{DocumentKey, Precondition};
 use crate::plugins::PublisherKey;
 use crate::store::WriteResult;
@@ -15,6 +14,7 @@ impl Admin {
     /// Checks a key of the platform (`None`) or of an organization, stores it and puts it in force.
     pub(super) async fn put_publisher_key(
         &self,
+        actor: Actor<'_>,
         owner: Option<&Name>,
         name: &Name,
         write: &DocumentWrite,
@@ -24,7 +24,7 @@ impl Admin {
         let covers_nothing = || Warning::new("NO_EFFECT", "/namespaces", "the key may publish no namespace");
         let warnings: Vec<_> = key.covers_nothing().then(covers_nothing).into_iter().collect();
         check_strict(&warnings, write.strict)?;
-        let written = self.store_document(write).await?;
+        let written = self.store_document(actor, write).await?;
         self.parts().plugins.put_publisher_key(owner.cloned(), name.clone(), key);
         Ok((written, warnings))
     }
@@ -41,7 +41,7 @@ impl Admin {
         self.check_owner(actor, &key)?;
         self.run_audited(actor.action(owner, "publisher_key.delete", name.as_str()), async {
             let _in_order = self.0.documents.lock().await;
-            self.parts().store.delete_document(&key, precondition, now_ms()).await?;
+            self.parts().store.delete_document(&key, precondition, actor.stamp()).await?;
             self.parts().plugins.remove_publisher_key(owner.cloned(), name.clone());
             Ok(())
         })

@@ -117,6 +117,7 @@ error_responses! {
     AssertionBroken = Conflict, "an assertion would be broken; `details` has the agent, the tool and the rules that let the call through";
     NoPolicy = NotFound, "no such organization, it is not the token's, or it has no policy";
     NoAgent = NotFound, "no such agent, or its organization is not the token's";
+    NoHistory = NotFound, "no such document was ever written, no such revision is kept, or it is not the token's";
     NoGrant = NotFound, "no such plugin is loaded, or nothing was granted to it";
     NotInCatalogue = NotFound, "the organization may use no such plugin, or it is not the token's";
     NoEnabledDocument = NotFound, "the organization has set nothing for such a plugin, or it is not the token's";

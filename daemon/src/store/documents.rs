@@ -3,6 +3,7 @@
 
 use toolgate_api::name::{Name, Namespace};
 
+use super::history::{self, Stamp};
 use super::{Store, StoreError, StoreTransaction, from_sql, to_sql};
 use crate::documents::{Document, DocumentKey, DocumentKind, Precondition, PreconditionResult, Revision};
 
@@ -89,9 +90,9 @@ impl Store {
         key: &DocumentKey,
         body: &str,
         precondition: &Precondition,
-        now_ms: u64,
+        stamp: impl Into<Stamp<'_>>,
     ) -> Result<WriteResult, StoreError> {
-        self.put_documents((key, body), None, precondition, now_ms).await
+        self.put_documents((key, body), None, precondition, stamp).await
     }
 
     /// Like [`put_document`](Self::put_document), and also writes a second document without a precondition.
@@ -100,16 +101,17 @@ impl Store {
         (key, body): (&DocumentKey, &str),
         beside: Option<(&DocumentKey, &str)>,
         precondition: &Precondition,
-        now_ms: u64,
+        stamp: impl Into<Stamp<'_>>,
     ) -> Result<WriteResult, StoreError> {
+        let stamp = stamp.into();
         let mut change = self.begin().await?;
         if let Some(organization) = key.organization() {
             require_organization(&mut change, organization).await?;
         }
         let current = check_precondition(&mut change, key, precondition).await?;
-        let revision = write(&mut change, key, body, now_ms).await?;
+        let revision = write(&mut change, key, body, stamp).await?;
         if let Some((key, body)) = beside {
-            write(&mut change, key, body, now_ms).await?;
+            write(&mut change, key, body, stamp).await?;
         }
         change.commit().await?;
         Ok(WriteResult { revision, created: current.is_none() })
@@ -121,25 +123,28 @@ impl Store {
         &self,
         key: &DocumentKey,
         precondition: &Precondition,
-        now_ms: u64,
+        stamp: impl Into<Stamp<'_>>,
     ) -> Result<Deleted, StoreError> {
+        let stamp = stamp.into();
+        let now_ms = stamp.at_ms;
         let mut change = self.begin().await?;
         if check_precondition(&mut change, key, precondition).await?.is_none() {
             return Err(StoreError::no_document(key));
         }
-        delete_row(&mut change, key, now_ms).await?;
+        delete_row(&mut change, key, stamp).await?;
         let mut deleted = Deleted::default();
         match key {
             DocumentKey::Organization(organization) => {
-                delete_if_there(&mut change, &DocumentKey::Policy(organization.clone()), now_ms).await?;
+                delete_if_there(&mut change, &DocumentKey::Policy(organization.clone()), stamp).await?;
                 let assertions = DocumentKey::Assertions(Some(organization.clone()));
-                delete_if_there(&mut change, &assertions, now_ms).await?;
-                deleted.agents = delete_in_organization(&mut change, organization, now_ms).await?;
+                delete_if_there(&mut change, &assertions, stamp).await?;
+                deleted.agents = delete_in_organization(&mut change, organization, stamp).await?;
                 deleted.tokens =
                     super::tokens::revoke_of_organization(&mut change, organization, now_ms).await?;
                 deleted.sessions = super::sessions::end_of(&mut change, organization, None, now_ms).await?;
                 super::plugins::delete_owned(&mut change, organization.as_str()).await?;
                 super::webhooks::delete_of(&mut change, organization).await?;
+                history::delete_of_organization(&mut change, organization.as_str()).await?;
                 for sql in [
                     "DELETE FROM credentials WHERE organization = $1",
                     "DELETE FROM approvals WHERE organization = $1",
@@ -152,9 +157,9 @@ impl Store {
                     super::sessions::end_of(&mut change, organization, Some(agent), now_ms).await?;
             }
             DocumentKey::Tool(tool) => {
-                delete_if_there(&mut change, &DocumentKey::Mount(tool.clone()), now_ms).await?;
-                delete_if_there(&mut change, &DocumentKey::ToolGrant(tool.clone()), now_ms).await?;
-                delete_if_there(&mut change, &DocumentKey::Enabled(tool.clone()), now_ms).await?;
+                delete_if_there(&mut change, &DocumentKey::Mount(tool.clone()), stamp).await?;
+                delete_if_there(&mut change, &DocumentKey::ToolGrant(tool.clone()), stamp).await?;
+                delete_if_there(&mut change, &DocumentKey::Enabled(tool.clone()), stamp).await?;
             }
             DocumentKey::Platform
             | DocumentKey::Policy(_)
@@ -222,9 +227,9 @@ async fn write(
     change: &mut StoreTransaction,
     key: &DocumentKey,
     body: &str,
-    now_ms: u64,
+    stamp: Stamp<'_>,
 ) -> Result<Revision, StoreError> {
-    let revision = record_change(change, key, false, now_ms).await?;
+    let revision = record_change(change, key, false, stamp.at_ms).await?;
     sqlx::query(
         "INSERT INTO docs (kind, scope, name, revision, body, updated_ms) \
          VALUES ($1, $2, $3, $4, $5, $6) \
@@ -236,9 +241,10 @@ async fn write(
     .bind(key.name())
     .bind(to_sql(revision.0))
     .bind(body)
-    .bind(to_sql(now_ms))
+    .bind(to_sql(stamp.at_ms))
     .execute(&mut **change)
     .await?;
+    history::add(change, key, revision, Some(body), stamp).await?;
     Ok(revision)
 }
 
@@ -286,7 +292,7 @@ pub(super) async fn next_revision(change: &mut StoreTransaction) -> Result<Revis
 async fn delete_in_organization(
     change: &mut StoreTransaction,
     organization: &Name,
-    now_ms: u64,
+    stamp: Stamp<'_>,
 ) -> Result<Vec<String>, StoreError> {
     let rows: Vec<(String, String)> = sqlx::query_as(
         "SELECT kind, name FROM docs WHERE scope = $1 AND kind IN ('agent', 'enabled', 'mount', 'tool', 'tool_grant', 'publisher_key') \
@@ -298,7 +304,7 @@ async fn delete_in_organization(
     let mut agents = Vec::new();
     for (kind, name) in rows {
         let key = DocumentKey::from_row(&kind, organization.as_str(), &name).ok_or_else(unreadable)?;
-        delete_row(change, &key, now_ms).await?;
+        delete_row(change, &key, stamp).await?;
         if matches!(key, DocumentKey::Agent { .. }) {
             agents.push(name);
         }
@@ -323,7 +329,7 @@ pub(super) async fn delete_enabled(
     for organization in organizations {
         let key =
             DocumentKey::from_row("enabled", &organization, namespace.as_str()).ok_or_else(unreadable)?;
-        delete_row(change, &key, now_ms).await?;
+        delete_row(change, &key, now_ms.into()).await?;
     }
     Ok(())
 }
@@ -331,16 +337,21 @@ pub(super) async fn delete_enabled(
 pub(super) async fn delete_if_there(
     change: &mut StoreTransaction,
     key: &DocumentKey,
-    now_ms: u64,
+    stamp: impl Into<Stamp<'_>>,
 ) -> Result<(), StoreError> {
     match current_revision(change, key).await? {
-        Some(_) => delete_row(change, key, now_ms).await,
+        Some(_) => delete_row(change, key, stamp.into()).await,
         None => Ok(()),
     }
 }
 
-async fn delete_row(change: &mut StoreTransaction, key: &DocumentKey, now_ms: u64) -> Result<(), StoreError> {
-    record_change(change, key, true, now_ms).await?;
+async fn delete_row(
+    change: &mut StoreTransaction,
+    key: &DocumentKey,
+    stamp: Stamp<'_>,
+) -> Result<(), StoreError> {
+    let revision = record_change(change, key, true, stamp.at_ms).await?;
+    history::add(change, key, revision, None, stamp).await?;
     sqlx::query("DELETE FROM docs WHERE kind = $1 AND scope = $2 AND name = $3")
         .bind(key.kind().as_str())
         .bind(key.scope())

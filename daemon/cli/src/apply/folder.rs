@@ -1,0 +1,364 @@
+//! Documents of a folder: found, parsed and checked before anything is sent.
+//!
+//! The layout is that of `toolgate policy test`, with the documents that no policy test needs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use toolgate_api::assertion::{AssertionHolder, AssertionsDocument};
+use toolgate_api::definition::{CustomToolDefinition, DefinitionKind};
+use toolgate_api::document::OrganizationDocument;
+use toolgate_api::grant::Grant;
+use toolgate_api::name::{Name, Namespace};
+use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
+use toolgate_api::publisher::PublisherKeyDocument;
+use toolgate_api::read::ReadError;
+
+use super::super::client::escape;
+
+/// The files of a folder, for the help.
+pub const LAYOUT: &str = "\
+Files of the folder, all of them optional:
+  platform.json                     the policy of the platform
+  assertions.json                   the assertions of the platform
+  grants/PLUGIN.json                the grant of a plugin
+  publisher-keys/NAME.json          a publisher's key of the platform
+  orgs/ORG/organization.json        the organization
+  orgs/ORG/policy.json              its policy
+  orgs/ORG/assertions.json          its assertions
+  orgs/ORG/agents/AGENT.json        an agent
+  orgs/ORG/tools/NAMESPACE.json     the definition of a tool
+  orgs/ORG/grants/NAMESPACE.json    the grant of a tool
+  orgs/ORG/webhooks/NAME.json       a webhook, without its secret
+  orgs/ORG/publisher-keys/NAME.json a publisher's key of the organization
+
+The folder `plugins`, hidden files and files that do not end in `.json` are passed over.";
+
+/// Limit of a file, above every limit of a body; a larger file is not read.
+const FILE_BYTES: u64 = 16 << 20;
+
+/// Levels of folders, as in `orgs/ORG/agents`. Links could make endless ones.
+const DEPTH: usize = 3;
+
+/// Kinds of documents, in the order in which they are written: each after those that it may refer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Platform,
+    PublisherKey,
+    Grant,
+    Organization,
+    OrganizationKey,
+    Tool,
+    ToolGrant,
+    Policy,
+    Agent,
+    Webhook,
+    Assertions,
+}
+
+/// A document of the folder.
+#[derive(Clone, Debug)]
+pub struct FolderDocument {
+    pub kind: Kind,
+    /// The path of the document in the HTTP interface.
+    pub path: String,
+    /// The words of messages, such as ``agent `acme/bot` ``.
+    pub label: String,
+    /// The organization that it belongs to.
+    pub organization: Option<String>,
+    pub text: String,
+    pub value: Value,
+}
+
+/// A file that is wrong.
+#[derive(Debug)]
+pub struct WrongFile {
+    pub file: PathBuf,
+    pub message: String,
+    pub hint: String,
+}
+
+/// The documents and the wrong files of a folder.
+#[derive(Debug, Default)]
+pub struct Folder {
+    /// In the order of their kinds.
+    pub documents: Vec<FolderDocument>,
+    pub wrong: Vec<WrongFile>,
+}
+
+/// Reads every document of a folder.
+pub fn read(folder: &Path) -> Folder {
+    let mut found = Folder::default();
+    found.walk(folder, &mut Vec::new());
+    found.documents.sort_by(|one, other| (one.kind, &one.path).cmp(&(other.kind, &other.path)));
+    found
+}
+
+impl Folder {
+    /// Names of the organizations that have a folder.
+    pub fn organizations(&self) -> Vec<String> {
+        let mut names: Vec<_> =
+            self.documents.iter().filter_map(|document| document.organization.clone()).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    fn walk(&mut self, folder: &Path, place: &mut Vec<String>) {
+        let entries = match fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
+            Ok(entries) => entries,
+            Err(error) => return self.add_wrong(folder, format!("cannot be read: {error}"), PERMISSIONS),
+        };
+        for entry in entries {
+            let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
+            if name.starts_with('.') || (place.is_empty() && name == "plugins") {
+                continue;
+            }
+            match (path.is_dir(), name.strip_suffix(".json")) {
+                (true, _) if place.len() >= DEPTH => {
+                    self.add_wrong(&path, "is not a folder of documents".to_owned(), SEE_LAYOUT);
+                }
+                (true, _) => {
+                    place.push(name);
+                    self.walk(&path, place);
+                    place.pop();
+                }
+                (false, Some(stem)) => {
+                    place.push(stem.to_owned());
+                    self.add(&path, place);
+                    place.pop();
+                }
+                (false, None) => {}
+            }
+        }
+    }
+
+    fn add(&mut self, file: &Path, place: &[String]) {
+        let place: Vec<&str> = place.iter().map(String::as_str).collect();
+        let Some((kind, path, label, organization)) = document_at(&place) else {
+            let message = "is not the file of a document".to_owned();
+            return self.add_wrong(file, message, SEE_LAYOUT);
+        };
+        if let Some(error) = wrong_name(kind, &place) {
+            return self.add_wrong(file, error.0, error.1);
+        }
+        let text = match read_text(file) {
+            Ok(text) => text,
+            Err(reason) => return self.add_wrong(file, format!("cannot be read: {reason}"), PERMISSIONS),
+        };
+        let value = match serde_json::from_str::<Value>(&text) {
+            Ok(value) => value,
+            Err(error) => return self.add_wrong(file, format!("is not JSON: {error}"), FIX_JSON),
+        };
+        match check(kind, &text, &value, organization.is_some()) {
+            Ok(()) => {
+                self.documents.push(FolderDocument { kind, path, label, organization, text, value });
+            }
+            Err(error) => {
+                let place = if error.place.is_empty() { String::new() } else { format!(" (`{}`)", error.place) };
+                self.add_wrong(file, format!("{}{place}", error.message), error.hint);
+            }
+        }
+    }
+
+    fn add_wrong(&mut self, file: &Path, message: String, hint: impl Into<String>) {
+        self.wrong.push(WrongFile { file: file.to_owned(), message, hint: hint.into() });
+    }
+}
+
+const SEE_LAYOUT: &str = "`toolgate apply --help` lists the files of a folder";
+const PERMISSIONS: &str = "check the path and its permissions";
+const FIX_JSON: &str = "fix it at that line; keys and texts stand in double quotes";
+
+fn read_text(file: &Path) -> Result<String, String> {
+    let bytes = fs::metadata(file).map_err(|error| error.to_string())?.len();
+    if bytes > FILE_BYTES {
+        return Err(format!("it has {bytes} bytes, more than a document can have"));
+    }
+    fs::read_to_string(file).map_err(|error| error.to_string())
+}
+
+/// Kind, path, label and organization of the document at a place in the folder.
+fn document_at(place: &[&str]) -> Option<(Kind, String, String, Option<String>)> {
+    let platform = |kind, path: String, label: String| Some((kind, path, label, None));
+    match place {
+        ["platform"] => platform(Kind::Platform, "/v1/platform/policy".into(), "policy of the platform".into()),
+        ["assertions"] => platform(
+            Kind::Assertions,
+            "/v1/platform/policy/assertions".into(),
+            "assertions of the platform".into(),
+        ),
+        ["grants", plugin] => platform(
+            Kind::Grant,
+            format!("/v1/plugins/{}/grant", escape(plugin)),
+            format!("grant of plugin `{plugin}`"),
+        ),
+        ["publisher-keys", name] => platform(
+            Kind::PublisherKey,
+            format!("/v1/platform/publisher-keys/{}", escape(name)),
+            format!("publisher key `{name}`"),
+        ),
+        ["orgs", organization, rest @ ..] => {
+            let (kind, path, label) = document_of_organization(organization, rest)?;
+            Some((kind, path, label, Some((*organization).to_owned())))
+        }
+        _ => None,
+    }
+}
+
+fn document_of_organization(organization: &str, place: &[&str]) -> Option<(Kind, String, String)> {
+    let base = format!("/v1/orgs/{}", escape(organization));
+    let of = format!("`{organization}`");
+    Some(match place {
+        ["organization"] => (Kind::Organization, base, format!("organization {of}")),
+        ["policy"] => (Kind::Policy, format!("{base}/policy"), format!("policy of {of}")),
+        ["assertions"] => {
+            (Kind::Assertions, format!("{base}/policy/assertions"), format!("assertions of {of}"))
+        }
+        ["agents", name] => (
+            Kind::Agent,
+            format!("{base}/agents/{}", escape(name)),
+            format!("agent `{organization}/{name}`"),
+        ),
+        ["tools", name] => {
+            (Kind::Tool, format!("{base}/tools/{}", escape(name)), format!("tool `{organization}/{name}`"))
+        }
+        ["grants", name] => (
+            Kind::ToolGrant,
+            format!("{base}/tools/{}/grant", escape(name)),
+            format!("grant of tool `{organization}/{name}`"),
+        ),
+        ["webhooks", name] => (
+            Kind::Webhook,
+            format!("{base}/webhooks/{}", escape(name)),
+            format!("webhook `{organization}/{name}`"),
+        ),
+        ["publisher-keys", name] => (
+            Kind::OrganizationKey,
+            format!("{base}/publisher-keys/{}", escape(name)),
+            format!("publisher key `{organization}/{name}`"),
+        ),
+        _ => return None,
+    })
+}
+
+/// Message and hint of a name that no daemon takes.
+fn wrong_name(kind: Kind, place: &[&str]) -> Option<(String, String)> {
+    let organization = match place {
+        ["orgs", organization, ..] => Name::parse(organization).err(),
+        _ => None,
+    };
+    let last = place.last().copied().unwrap_or_default();
+    let own = match kind {
+        Kind::Grant | Kind::Tool | Kind::ToolGrant => Namespace::parse(last).err(),
+        Kind::PublisherKey | Kind::OrganizationKey | Kind::Agent | Kind::Webhook => Name::parse(last).err(),
+        Kind::Platform | Kind::Organization | Kind::Policy | Kind::Assertions => None,
+    };
+    organization.or(own).map(|error| (error.message, error.hint.to_owned()))
+}
+
+/// Checks what can be checked without the state of a daemon.
+fn check(kind: Kind, text: &str, value: &Value, of_organization: bool) -> Result<(), ReadError> {
+    match kind {
+        Kind::Platform => PlatformDocument::parse(text).map(drop),
+        Kind::Policy => OrgDocument::parse(text).map(drop),
+        Kind::Agent => AgentDocument::parse(text).map(drop),
+        Kind::Grant | Kind::ToolGrant => Grant::parse(text).map(drop),
+        Kind::PublisherKey | Kind::OrganizationKey => PublisherKeyDocument::parse(text).map(drop),
+        Kind::Assertions => {
+            let holder =
+                if of_organization { AssertionHolder::Organization } else { AssertionHolder::Platform };
+            AssertionsDocument::parse(text, holder).map(drop)
+        }
+        Kind::Organization => serde_json::from_value::<OrganizationDocument>(value.clone())
+            .map(drop)
+            .map_err(|error| ReadError::new("", error.to_string(), "write `display_name` and `connected`")),
+        Kind::Tool => {
+            let kind = value.get("kind").cloned().map(serde_json::from_value::<DefinitionKind>);
+            let kind = kind.transpose().map_err(|error| {
+                ReadError::new("/kind", error.to_string(), "write `http`, `mcp` or `shell`")
+            })?;
+            CustomToolDefinition::read(value, kind.unwrap_or_default()).map(drop)
+        }
+        Kind::Webhook => check_webhook(value),
+    }
+}
+
+/// A secret belongs into no folder that is kept with others under version control.
+fn check_webhook(value: &Value) -> Result<(), ReadError> {
+    let url = value.get("url").and_then(Value::as_str);
+    let unknown = value.as_object().and_then(|members| {
+        members.keys().find(|name| !matches!(name.as_str(), "url" | "events"))
+    });
+    match (url, unknown) {
+        (_, Some(name)) if name == "secret" => Err(ReadError::new(
+            "/secret",
+            "a webhook of a folder has no secret",
+            "leave it out: a new webhook gets one, and `toolgate webhook put --secret-file` sets another",
+        )),
+        (_, Some(name)) => {
+            Err(ReadError::new(format!("/{name}"), format!("unknown field `{name}`"), "write `url` and `events`"))
+        }
+        (None, None) => Err(ReadError::new("", "a webhook has a `url`", "write {\"url\": \"https://…\"}")),
+        (Some(_), None) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    pub fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            fs::write(path, text).expect("written");
+        }
+        folder
+    }
+
+    #[test]
+    fn documents_come_in_the_order_in_which_they_can_be_written() {
+        let folder = folder(&[
+            ("orgs/acme/agents/bot.json", r#"{"enabled": ["files/*"]}"#),
+            ("orgs/acme/policy.json", r#"{"enabled": "*"}"#),
+            ("orgs/acme/organization.json", "{}"),
+            ("orgs/acme/assertions.json", r#"{"assertions": []}"#),
+            ("platform.json", "{}"),
+            ("README.md", "no document"),
+            ("plugins/pay.json", "not looked at"),
+        ]);
+        let found = read(folder.path());
+        assert!(found.wrong.is_empty(), "{:?}", found.wrong);
+        let paths: Vec<_> = found.documents.iter().map(|document| document.path.as_str()).collect();
+        let expected = [
+            "/v1/platform/policy",
+            "/v1/orgs/acme",
+            "/v1/orgs/acme/policy",
+            "/v1/orgs/acme/agents/bot",
+            "/v1/orgs/acme/policy/assertions",
+        ];
+        assert_eq!(paths, expected);
+        assert_eq!(found.organizations(), ["acme"]);
+    }
+
+    #[test]
+    fn every_wrong_file_is_named_with_its_place() {
+        let folder = folder(&[
+            ("platform.json", "{"),
+            ("polcy.json", "{}"),
+            ("orgs/acme/policy.json", r#"{"enabeld": []}"#),
+            ("orgs/Acme Inc/policy.json", "{}"),
+            ("orgs/acme/webhooks/chat.json", r#"{"url": "https://a.example", "secret": "s"}"#),
+            ("orgs/acme/agents/ok.json", r#"{"enabled": []}"#),
+        ]);
+        let found = read(folder.path());
+        let wrong: Vec<_> = found.wrong.iter().map(|wrong| format!("{}", wrong.file.display())).collect();
+        for file in ["platform.json", "polcy.json", "acme/policy.json", "Acme Inc/policy.json", "chat.json"] {
+            assert!(wrong.iter().any(|wrong| wrong.ends_with(file)), "{file}: {wrong:?}");
+        }
+        assert_eq!((wrong.len(), found.documents.len()), (5, 1));
+    }
+}

@@ -1,0 +1,214 @@
+//! The changes that bring a daemon to the documents of a folder.
+
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use toolgate_api::policy_diff::Preview;
+use toolgate_api::webhook::WebhookList;
+
+use super::super::client::{Client, escape};
+use super::super::differences::differences;
+use super::super::document;
+use super::super::failure::Failure;
+use super::super::print::Printer;
+use super::folder::{Folder, FolderDocument, Kind};
+
+/// Changes and deletions, in the order in which they are made.
+pub struct Plan {
+    pub changes: Vec<Change>,
+    pub deletions: Vec<Deletion>,
+    /// Number of documents that are as in the folder.
+    pub unchanged: usize,
+}
+
+/// A document to be written.
+pub struct Change {
+    pub document: FolderDocument,
+    pub before: Option<Stored>,
+}
+
+/// A document as the daemon has it.
+pub struct Stored {
+    /// The entity tag; `None` for a default that was never written, and for a webhook.
+    pub etag: Option<String>,
+    pub text: String,
+    pub value: Value,
+}
+
+/// A document to be deleted.
+pub struct Deletion {
+    pub path: String,
+    pub label: String,
+    pub etag: Option<String>,
+}
+
+impl Plan {
+    /// Reads the current documents, and compares them with those of the folder.
+    pub async fn read(client: &Client, folder: Folder, prune: bool) -> Result<Self, Failure> {
+        let deletions = if prune { deletions(client, &folder).await? } else { Vec::new() };
+        let (mut changes, mut unchanged) = (Vec::new(), 0);
+        for document in folder.documents {
+            let before = stored(client, &document).await?;
+            match before.as_ref().is_some_and(|before| is_same(&document, before)) {
+                true => unchanged += 1,
+                false => changes.push(Change { document, before }),
+            }
+        }
+        Ok(Self { changes, deletions, unchanged })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.deletions.is_empty()
+    }
+
+    /// Asks the daemon about each policy and agent that depends on no other change of the plan, without an effect. A change
+    /// that depends on others is checked when it is written.
+    pub async fn check(&self, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
+        for change in &self.changes {
+            let document = &change.document;
+            let path = match document.kind {
+                Kind::Platform | Kind::Policy => format!("{}/diff", document.path),
+                Kind::Agent => format!("{}/policy/diff", document.path),
+                _ => continue,
+            };
+            if self.depends_on_another(document) {
+                continue;
+            }
+            let post = client.post(&path).json_text(document.text.clone());
+            let preview: Preview = match post.send().await {
+                Ok(response) => response.body,
+                Err(error) if error.status() == Some(404) => continue,
+                Err(error) => return Err(nothing_applied(&document.label, error.into())),
+            };
+            document::warn(printer, &preview.warnings)?;
+            if !preview.agents.is_empty() {
+                let agents = preview.agents.len();
+                printer.note(&format!("{}: decisions change for {agents} agents", document.label))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn depends_on_another(&self, document: &FolderDocument) -> bool {
+        self.changes.iter().any(|other| {
+            let other = &other.document;
+            let is_above = other.organization.is_none() || other.organization == document.organization;
+            other.kind < document.kind && is_above
+        })
+    }
+}
+
+impl Change {
+    /// Whether the document is new.
+    pub fn creates(&self) -> bool {
+        self.before.as_ref().is_none_or(|before| before.etag.is_none())
+            && !(self.document.kind == Kind::Webhook && self.before.is_some())
+    }
+
+    pub fn verb(&self) -> &'static str {
+        if self.creates() { "create" } else { "change" }
+    }
+
+    pub fn differences(&self) -> Vec<String> {
+        let before = self.before.as_ref().map_or(&Value::Null, |before| &before.value);
+        let lines = differences(before, &self.document.value);
+        // Nothing stands before a new document.
+        lines.into_iter().filter(|line| line != "- : null").collect()
+    }
+}
+
+/// The failure of an apply without an effect.
+pub fn nothing_applied(label: &str, failure: Failure) -> Failure {
+    Failure::new(format!("nothing was applied: {label}: {failure}"), failure.hint())
+}
+
+fn is_same(document: &FolderDocument, stored: &Stored) -> bool {
+    let has_events = document.value.get("events").is_some();
+    match document.kind {
+        Kind::Webhook if !has_events => document.value.get("url") == stored.value.get("url"),
+        // A grant that holds by default follows the plugin; a written one does not.
+        Kind::Grant | Kind::ToolGrant if stored.etag.is_none() => false,
+        _ => document.value == stored.value,
+    }
+}
+
+async fn stored(client: &Client, document: &FolderDocument) -> Result<Option<Stored>, Failure> {
+    let current = document::current::<Box<RawValue>>(client, &document.path).await;
+    let Some(current) = current.map_err(|failure| nothing_applied(&document.label, failure))? else {
+        return Ok(None);
+    };
+    let text = current.body.get().to_owned();
+    let mut value: Value = serde_json::from_str(&text).unwrap_or_default();
+    match (document.kind, value.as_object_mut()) {
+        (Kind::Assertions, Some(members)) => {
+            // What does not hold at present is added to the document.
+            members.remove("broken");
+        }
+        (Kind::Webhook, Some(members)) => members.retain(|name, _| name == "url" || name == "events"),
+        _ => return Ok(Some(Stored { etag: current.etag, text, value })),
+    }
+    Ok(Some(Stored { etag: current.etag, text: value.to_string(), value }))
+}
+
+/// The documents of the folder's organizations that the folder does not have. An organization itself, a policy and a grant
+/// are never deleted.
+async fn deletions(client: &Client, folder: &Folder) -> Result<Vec<Deletion>, Failure> {
+    let mut found = Vec::new();
+    for organization in folder.organizations() {
+        let base = format!("/v1/orgs/{}", escape(&organization));
+        let new = folder.documents.iter().any(|document| document.path == base);
+        let lists = [("agents", "agent"), ("tools", "tool"), ("publisher-keys", "publisher key")];
+        for (list, label) in lists {
+            let path = format!("{base}/{list}");
+            let entries: Result<Vec<Value>, _> = client.list_all(&path).await;
+            let entries = match entries {
+                Ok(entries) => entries,
+                // The folder makes the organization.
+                Err(error) if error.status() == Some(404) && new => continue,
+                Err(error) => return Err(nothing_applied(&path, error.into())),
+            };
+            for name in entries.iter().filter_map(name_of) {
+                let path = format!("{path}/{}", escape(name));
+                let label = format!("{label} `{organization}/{name}`");
+                found.push(Deletion { path, label, etag: Some("*".to_owned()) });
+            }
+        }
+        if let Some(webhooks) = document::current::<WebhookList>(client, &format!("{base}/webhooks")).await? {
+            found.extend(webhooks.body.items.iter().map(|webhook| Deletion {
+                path: format!("{base}/webhooks/{}", escape(&webhook.name)),
+                label: format!("webhook `{organization}/{}`", webhook.name),
+                etag: None,
+            }));
+        }
+        let path = format!("{base}/policy/assertions");
+        if let Some(assertions) = document::current::<IgnoredAny>(client, &path).await? {
+            found.push(Deletion { path, label: format!("assertions of `{organization}`"), etag: assertions.etag });
+        }
+    }
+    found.retain(|deletion| !folder.documents.iter().any(|document| document.path == deletion.path));
+    tagged(client, found).await
+}
+
+/// Reads the tags of the documents, so that one that was changed in between is not deleted.
+async fn tagged(client: &Client, mut found: Vec<Deletion>) -> Result<Vec<Deletion>, Failure> {
+    for deletion in found.iter_mut().filter(|deletion| deletion.etag.as_deref() == Some("*")) {
+        let current = client.get(&deletion.path).send::<IgnoredAny>().await;
+        deletion.etag = current.map_err(|error| nothing_applied(&deletion.label, error.into()))?.etag;
+    }
+    Ok(found)
+}
+
+fn name_of(entry: &Value) -> Option<&str> {
+    entry.get("name").or_else(|| entry.get("namespace"))?.as_str()
+}
+
+/// Text that stands for a document that was not there, for kinds that cannot be deleted.
+pub fn empty_text(kind: Kind, before: Option<&Stored>) -> Option<String> {
+    match kind {
+        Kind::Platform | Kind::Policy => Some(json!({}).to_string()),
+        Kind::Grant | Kind::ToolGrant => {
+            Some(before.map_or_else(|| json!({}).to_string(), |before| before.text.clone()))
+        }
+        _ => None,
+    }
+}

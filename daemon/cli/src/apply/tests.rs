@@ -1,0 +1,92 @@
+use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::problem::Problem;
+
+use super::super::testing::{Run, run_with};
+use super::folder::tests::folder;
+use super::*;
+use crate::client::testing::Canned;
+
+const FILES: [(&str, &str); 2] = [
+    ("orgs/acme/policy.json", r#"{"enabled": ["files/*"]}"#),
+    ("orgs/acme/agents/bot.json", r#"{"enabled": ["files/read"]}"#),
+];
+
+async fn apply(files: &[(&str, &str)], dry_run: bool, answers: Vec<Canned>) -> Run {
+    let folder = folder(files);
+    let options =
+        FolderOptions { folder: folder.path().to_owned(), dry_run, yes: true, prune: false };
+    run_with(answers, false, async |client, printer| run(&options, client, printer).await).await
+}
+
+fn missing() -> Canned {
+    Canned::refusal(CallError::new(ErrorType::NotFound, "none", ""))
+}
+
+fn stored(text: &str, etag: &'static str) -> Canned {
+    Canned::json(200, serde_json::from_str(text).expect("json")).with_etag(etag)
+}
+
+fn preview() -> Canned {
+    Canned::json(
+        200,
+        json!({"warnings": [], "members": ["enabled"], "agents": [], "unchanged": 1, "complete": true}),
+    )
+}
+
+#[tokio::test]
+async fn a_wrong_file_is_named_and_nothing_is_sent() {
+    let files = [FILES[0], ("orgs/acme/agents/bad.json", r#"{"enabeld": []}"#)];
+    let run = apply(&files, false, vec![]).await;
+    let failure = run.result.expect_err("a wrong file");
+    assert!(failure.to_string().starts_with("nothing was applied"), "{failure}");
+    assert!(run.notes.contains("bad.json") && run.notes.contains("enabled"), "{}", run.notes);
+    assert!(run.asked.is_empty());
+}
+
+#[tokio::test]
+async fn changes_are_shown_and_written_on_the_tags_that_were_read() {
+    let before = stored(r#"{"enabled": ["a/*"]}"#, "\"3\"");
+    let written = || Canned::json(200, json!({"warnings": []})).with_etag("\"9\"");
+    let run = apply(&FILES, false, vec![before, missing(), preview(), written(), written()]).await;
+    run.result.expect("applied");
+    assert_eq!(run.asked[2].line(), "POST /v1/orgs/acme/policy/diff");
+    assert_eq!(run.asked[3].line(), "PUT /v1/orgs/acme/policy");
+    assert_eq!(run.asked[3].header("if-match"), Some("\"3\""));
+    assert_eq!(run.asked[4].line(), "PUT /v1/orgs/acme/agents/bot");
+    assert_eq!(run.asked[4].header("if-none-match"), Some("*"));
+    assert!(run.out.contains("change policy of `acme`\n    - /enabled/*: \"a/*\""), "{}", run.out);
+    assert!(run.out.contains("create agent `acme/bot`"), "{}", run.out);
+    assert!(run.out.ends_with("2 written, 0 deleted\n"), "{}", run.out);
+}
+
+#[tokio::test]
+async fn a_dry_run_writes_nothing() {
+    let answers = vec![missing(), missing(), preview()];
+    let run = apply(&FILES, true, answers).await;
+    run.result.expect("shown");
+    assert!(run.asked.iter().all(|asked| asked.method != "PUT"), "{:?}", run.asked);
+    assert!(run.out.contains("create policy of `acme`"), "{}", run.out);
+}
+
+#[tokio::test]
+async fn a_folder_that_is_in_force_changes_nothing() {
+    let answers = vec![stored(FILES[0].1, "\"3\""), stored(FILES[1].1, "\"4\"")];
+    let run = apply(&FILES, false, answers).await;
+    run.result.expect("nothing to do");
+    assert_eq!((run.asked.len(), run.out.as_str()), (2, "nothing to change\n"));
+}
+
+#[tokio::test]
+async fn a_concurrent_change_is_told_and_what_was_written_is_taken_back() {
+    let before = stored(r#"{"enabled": ["a/*"]}"#, "\"3\"");
+    let written = Canned::json(200, json!({"warnings": []})).with_etag("\"9\"");
+    let raced = Problem::new(CallError::new(ErrorType::Conflict, "changed", ""), 412);
+    let raced = Canned::json(412, json!(raced));
+    let restored = Canned::json(200, json!({"warnings": []})).with_etag("\"10\"");
+    let run = apply(&FILES, false, vec![before, missing(), preview(), written, raced, restored]).await;
+    let failure = run.result.expect_err("raced");
+    assert!(failure.to_string().contains("agent `acme/bot` was changed by another write"), "{failure}");
+    let last = run.asked.last().expect("a request");
+    assert_eq!((last.line(), last.header("if-match")), ("PUT /v1/orgs/acme/policy".into(), Some("\"9\"")));
+    assert_eq!(last.body, r#"{"enabled":["a/*"]}"#);
+}

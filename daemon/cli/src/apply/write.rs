@@ -1,0 +1,128 @@
+//! Writes the changes of a plan, and takes them back if one is refused.
+
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use toolgate_api::document::DocumentWarning;
+
+use super::super::client::{Client, ClientError, Response};
+use super::super::document;
+use super::super::failure::Failure;
+use super::super::print::Printer;
+use super::folder::Kind;
+use super::plan::{Change, Plan, empty_text, nothing_applied};
+
+/// A change that is in force.
+struct Written<'plan> {
+    change: &'plan Change,
+    etag: Option<String>,
+}
+
+/// Writes all changes, then deletes. Returns what a person must know, such as the secret of a new webhook.
+pub async fn all(client: &Client, plan: &Plan, printer: &mut Printer<'_>) -> Result<Vec<String>, Failure> {
+    let (mut written, mut notes) = (Vec::new(), Vec::new());
+    for change in &plan.changes {
+        match write(client, change).await {
+            Ok(response) => {
+                notes.extend(secret(change, &response.body));
+                document::warn(printer, &warnings(&response.body))?;
+                written.push(Written { change, etag: response.etag });
+            }
+            Err(error) => {
+                let failure = explained(change, error);
+                return Err(take_back(client, written, printer).await.map_or_else(
+                    |stays| stays,
+                    |()| nothing_applied(&change.document.label, failure),
+                ));
+            }
+        }
+    }
+    for (index, deletion) in plan.deletions.iter().enumerate() {
+        let mut request = client.delete(&deletion.path);
+        if let Some(etag) = &deletion.etag {
+            request = request.replacing(Some(etag));
+        }
+        if let Err(error) = request.send::<IgnoredAny>().await {
+            let failure = Failure::from(error);
+            return Err(Failure::new(
+                format!(
+                    "everything is written, {index} documents are deleted, and {} is not: {failure}",
+                    deletion.label
+                ),
+                "look at it, and apply the folder again",
+            ));
+        }
+    }
+    Ok(notes)
+}
+
+async fn write(client: &Client, change: &Change) -> Result<Response<Value>, ClientError> {
+    let put = client.put(&change.document.path).json_text(change.document.text.clone());
+    let etag = change.before.as_ref().and_then(|before| before.etag.as_deref());
+    match change.document.kind {
+        // Webhooks have no entity tags.
+        Kind::Webhook => put.send().await,
+        _ => put.replacing(etag).send().await,
+    }
+}
+
+/// A failed precondition means that somebody else wrote the document after it was read.
+fn explained(change: &Change, error: ClientError) -> Failure {
+    match error.status() {
+        Some(412) => Failure::new(
+            format!("{} was changed by another write meanwhile", change.document.label),
+            "apply the folder again; its changes are shown anew",
+        ),
+        _ => error.into(),
+    }
+}
+
+/// Takes changes back, the last one first. The failure names those that stay.
+async fn take_back(
+    client: &Client,
+    written: Vec<Written<'_>>,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    let mut stays = Vec::new();
+    for Written { change, etag } in written.into_iter().rev() {
+        let label = &change.document.label;
+        match restore(client, change, etag.as_deref()).await {
+            Ok(()) => printer.note(&format!("{label} is as it was before"))?,
+            Err(failure) => stays.push(format!("{label} ({failure})")),
+        }
+    }
+    match stays.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::new(
+            format!("the folder is applied in part, and these changes stay: {}", stays.join(", ")),
+            "return to the revisions before with the `rollback` of each document",
+        )),
+    }
+}
+
+async fn restore(client: &Client, change: &Change, etag: Option<&str>) -> Result<(), Failure> {
+    let document = &change.document;
+    let before = match (&change.before, change.creates()) {
+        (Some(before), false) => Some(before.text.clone()),
+        (before, _) => empty_text(document.kind, before.as_ref()),
+    };
+    let request = match before {
+        Some(text) => client.put(&document.path).json_text(text),
+        None => client.delete(&document.path),
+    };
+    let request = match etag {
+        Some(etag) => request.replacing(Some(etag)),
+        None => request,
+    };
+    request.send::<IgnoredAny>().await?;
+    Ok(())
+}
+
+fn warnings(response: &Value) -> Vec<DocumentWarning> {
+    let warnings = response.get("warnings").cloned();
+    warnings.and_then(|warnings| serde_json::from_value(warnings).ok()).unwrap_or_default()
+}
+
+fn secret(change: &Change, response: &Value) -> Option<String> {
+    let secret = response.get("secret").filter(|_| change.document.kind == Kind::Webhook)?.as_str()?;
+    Some(format!("{}: its secret, shown once: {secret}", change.document.label))
+}

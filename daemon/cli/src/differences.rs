@@ -1,0 +1,73 @@
+//! Differences of two JSON documents, as lines for people.
+
+use serde_json::Value;
+use toolgate_api::text::escape_for_display;
+
+/// Limit of characters of a value in a line.
+const VALUE_CHARS: usize = 200;
+
+/// Returns the values that only one of two documents has, each with its JSON pointer: `- ` of `before`, `+ ` of `after`.
+/// Entries of lists have `*` in the place of their number, since an insertion would move all entries behind it.
+pub fn differences(before: &Value, after: &Value) -> Vec<String> {
+    if before == after {
+        return Vec::new();
+    }
+    let (before, after) = (leaves(before), leaves(after));
+    let lines = lines_of(&before, &after, '-').chain(lines_of(&after, &before, '+'));
+    let mut lines: Vec<_> = lines.collect();
+    if lines.is_empty() {
+        lines.push("  only the order of entries differs".to_owned());
+    }
+    lines
+}
+
+fn lines_of(
+    leaves: &[(String, String)],
+    others: &[(String, String)],
+    mark: char,
+) -> impl Iterator<Item = String> {
+    let only = leaves.iter().filter(|leaf| !others.contains(leaf));
+    only.map(move |(place, value)| format!("{mark} {place}: {value}")).collect::<Vec<_>>().into_iter()
+}
+
+/// Every scalar and empty container with its place.
+fn leaves(value: &Value) -> Vec<(String, String)> {
+    fn walk(value: &Value, place: String, found: &mut Vec<(String, String)>) {
+        match value {
+            Value::Object(members) if !members.is_empty() => {
+                members.iter().for_each(|(name, value)| walk(value, format!("{place}/{name}"), found));
+            }
+            Value::Array(items) if !items.is_empty() => {
+                items.iter().for_each(|value| walk(value, format!("{place}/*"), found));
+            }
+            _ => found.push((place, escape_for_display(&value.to_string(), VALUE_CHARS))),
+        }
+    }
+    let mut found = Vec::new();
+    walk(value, String::new(), &mut found);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_insertion_is_one_line_and_a_change_two() {
+        let before = json!({"enabled": ["a/*", "c/*"], "limits": {"fuel": 1}});
+        let after = json!({"enabled": ["a/*", "b/*", "c/*"], "limits": {"fuel": 2}});
+        assert_eq!(
+            differences(&before, &after),
+            ["- /limits/fuel: 1", "+ /enabled/*: \"b/*\"", "+ /limits/fuel: 2"]
+        );
+        assert!(differences(&before, &before).is_empty());
+    }
+
+    #[test]
+    fn another_order_is_said() {
+        let lines = differences(&json!({"a": [1, 2]}), &json!({"a": [2, 1]}));
+        assert_eq!(lines, ["  only the order of entries differs"]);
+    }
+}
