@@ -189,8 +189,18 @@ fn b5_an_import_is_asked_for_or_declared_unused() {
         findings(&file.build(), status).into_iter().map(|(code, _)| code).collect::<Vec<_>>()
     };
     assert_eq!(found(json!(["filesystem"]), 0), [""; 0]);
-    assert_eq!(found(json!(["network"]), 1), ["UNDECLARED_IMPORT", "UNUSED_CAPABILITY"]);
+    assert_eq!(found(json!(["filesystem", "network"]), 0), ["UNUSED_DECLARATION"]);
+    assert_eq!(found(json!(["network"]), 1), ["UNDECLARED_IMPORT", "UNUSED_DECLARATION"]);
     assert_eq!(found(json!(["sockets"]), 1), ["DESCRIPTION_INVALID"]);
+    let declared = json!({"unused": ["filesystem"]});
+    let file = valid_plugin().with_outer(importing).with_member("capabilities", declared).build();
+    let ended = run_on_plugin("check", &file, &[], &[]);
+    let said = "its runtime imports filesystem without using them: nothing is asked for";
+    assert!(ended.stderr.contains(said), "{}", ended.stderr);
+    let asked = json!({"filesystem": "workspace", "unused": ["filesystem"]});
+    let file = valid_plugin().with_outer(importing).with_member("capabilities", asked).build();
+    let place = "/capabilities/unused/0".to_owned();
+    assert_eq!(findings(&file, 0), [("UNUSED_DECLARATION".to_owned(), place)]);
 }
 
 /// The examples fail as well, without naming the cause.

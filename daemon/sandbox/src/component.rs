@@ -69,11 +69,10 @@ impl Component {
         self.0.needs.iter().map(|need| need.name())
     }
 
-    /// The names of the capabilities that the plugin asks for, or declares unused, and no import can use.
+    /// The names of the capabilities that the plugin asks for and no import can use.
     pub fn unused_capabilities(&self, asked: &Capabilities) -> impl Iterator<Item = &'static str> {
         let kinds = [GrantKind::Filesystem, GrantKind::Network, GrantKind::Calls, GrantKind::Messages];
-        let is_named = |kind: &GrantKind| kind.is_asked(asked) || kind.is_declared_unused(asked);
-        let unused = kinds.into_iter().filter(|kind| is_named(kind) && !self.0.needs.contains(kind));
+        let unused = kinds.into_iter().filter(|kind| kind.is_asked(asked) && !self.0.needs.contains(kind));
         unused.map(GrantKind::name).collect::<Vec<_>>().into_iter()
     }
 

@@ -68,6 +68,10 @@ fn summary(report: &Report, printer: &mut Printer<'_>) -> Result<(), Failure> {
     };
     let (tools, examples) = (count_text(report.tools, "tool"), count_text(report.examples, "example"));
     let (errors, warnings) = (count_text(errors, "error"), count_text(warnings, "warning"));
+    if !report.unused.is_empty() {
+        let names = report.unused.join(" and ");
+        printer.note(&format!("its runtime imports {names} without using them: nothing is asked for"))?;
+    }
     Ok(printer.line(&format!("{name}{tools}, {examples} run, {errors}, {warnings}"))?)
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use toolgate_admission::{Descriptor, Rules, ToolDescriptor};
 use toolgate_api::descriptor::{Example, LeftOut};
 use toolgate_api::error::{CallError, ErrorType};
-use toolgate_api::grant::FilesystemAccess;
+use toolgate_api::grant::{Capabilities, FilesystemAccess, RuntimeImport};
 use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::read::ReadError;
 use toolgate_api::text::escape_for_display;
@@ -63,7 +63,7 @@ codes! {
     NOT_A_PLUGIN Error "the file is not a component that a daemon can load"
         "build it for `wasm32-wasip2` with the SDK's `plugin!`, and give the whole file";
     UNDECLARED_IMPORT Error "the component imports an interface whose capability it does not ask for"
-        "write `capabilities(filesystem = workspace)` or `capabilities(network = [\"GET https://api.example.com/v1/\"])` in `plugin!` (without the SDK: ask for it in `capabilities` of the description), or remove the code that imports it";
+        "write `capabilities(filesystem = workspace)` or `capabilities(network = [\"GET https://api.example.com/v1/\"])` in `plugin!` (without the SDK: ask for it in `capabilities` of the description, or name it in `unused` there if only the language's runtime imports it), or remove the code that imports it";
     DESCRIBE_FAILED Error "`describe` returns no description"
         "make `describe` (with the SDK: each `JsonSchema` of your own) return without a crash, files, clock or network";
     DESCRIPTION_VARIES Error "`describe` returns something else when it is called again"
@@ -86,6 +86,8 @@ codes! {
         "check its spelling; a field of a newer SDK may need a newer daemon";
     UNUSED_CAPABILITY Warning "the plugin asks for a capability that no import of the component can use"
         "leave it out of the plugin's `capabilities`: people have to consent to it";
+    UNUSED_DECLARATION Warning "the plugin names a capability in `unused` that it asks for, or that no import of the component needs"
+        "leave it out of `unused` of the plugin's `capabilities`, which is for what only the language's runtime imports";
     UNUSED_WORKSPACE Warning "`--workspace` is given, and the plugin asks for no files"
         "write `capabilities(filesystem = workspace)` in `plugin!` (without the SDK: ask for `filesystem` in `capabilities` of the description), or leave `--workspace` out";
     LIMIT_WITHOUT_EFFECT Warning "a limit is above the maximum that an operator can set"
@@ -142,13 +144,15 @@ pub struct Report {
     pub tools: usize,
     /// Number of examples that ran.
     pub examples: usize,
+    /// Capabilities that the language's runtime imports and the plugin declares unused: nothing is granted by it.
+    pub unused: Vec<&'static str>,
     /// Errors first.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
     fn of(findings: Vec<Finding>) -> Self {
-        Self { namespace: None, version: None, tools: 0, examples: 0, findings }
+        Self { namespace: None, version: None, tools: 0, examples: 0, unused: Vec::new(), findings }
     }
 
     /// Whether there is no error.
@@ -193,6 +197,7 @@ pub async fn check(file: &[u8], tools: CompileTools, workspace: Option<&Path>) -
         version: Some(descriptor.version.clone()),
         tools: descriptor.tools.len(),
         examples: descriptor.tools.iter().map(|tool| tool.examples.len()).sum(),
+        unused: descriptor.capabilities.unused.iter().map(|unused| unused.as_str()).collect(),
         findings,
     };
     let rules = harness.rules(descriptor, LimitsPatch::default());
@@ -233,6 +238,16 @@ fn plugin_findings(component: &Component, descriptor: &Descriptor) -> Vec<Findin
         let message = format!("`{name}` is asked for, and no import of the component can use it");
         findings.push(UNUSED_CAPABILITY.at(format!("/capabilities/{name}"), message));
     }
+    for (at, unused) in descriptor.capabilities.unused.iter().enumerate() {
+        let (place, name) = (format!("/capabilities/unused/{at}"), unused.as_str());
+        if asks_for(&descriptor.capabilities, *unused) {
+            let message = format!("`{name}` is declared unused, and the plugin asks for it");
+            findings.push(UNUSED_DECLARATION.at(place, message));
+        } else if !component.needs().any(|need| need == name) {
+            let message = format!("`{name}` is declared unused, and the component imports nothing of it");
+            findings.push(UNUSED_DECLARATION.at(place, message));
+        }
+    }
     for LeftOut { name, why } in &descriptor.left_out {
         findings.push(FUNCTION_LEFT_OUT.at("", format!("`{name}`: {why}")));
     }
@@ -259,7 +274,14 @@ pub fn unused_workspace(descriptor: &Descriptor) -> Option<Finding> {
 }
 
 fn asks_for_files(descriptor: &Descriptor) -> bool {
-    descriptor.capabilities.filesystem == FilesystemAccess::Workspace
+    asks_for(&descriptor.capabilities, RuntimeImport::Filesystem)
+}
+
+fn asks_for(capabilities: &Capabilities, import: RuntimeImport) -> bool {
+    match import {
+        RuntimeImport::Filesystem => capabilities.filesystem == FilesystemAccess::Workspace,
+        RuntimeImport::Network => !capabilities.network.is_empty(),
+    }
 }
 
 fn tool_findings((at, tool): (usize, &ToolDescriptor)) -> Vec<Finding> {
