@@ -34,6 +34,7 @@ mod plugin_uploads;
 mod hints;
 mod owned_plugins;
 mod organizations;
+mod organization_forms;
 mod credential_form;
 mod credentials;
 mod policies;
@@ -151,7 +152,19 @@ fn add_pages(router: Router<App>) -> Router<App> {
         .route("/console/organizations/{org}/plugins/{namespace}", get(owned_plugins::page))
         .route("/console/organizations/{org}/plugins/{namespace}/approve", post(owned_plugins::approve))
         .route("/console/organizations/{org}/plugins/{namespace}/remove", post(owned_plugins::remove))
-        .route("/console/organizations", get(organizations::index))
+        .route(
+            "/console/organizations",
+            get(organizations::index).post(organization_forms::create_organization),
+        )
+        .route(
+            "/console/organizations/{org}/edit",
+            get(organization_forms::organization).post(organization_forms::change_organization),
+        )
+        .route("/console/organizations/{org}/agents", post(organization_forms::create_agent))
+        .route(
+            "/console/organizations/{org}/agents/{agent}/delete",
+            get(organization_forms::agent).post(organization_forms::delete_agent),
+        )
         .route("/console/organizations/{org}", get(organizations::page))
         .route("/console/organizations/{org}/agents/{agent}", get(organizations::agent))
         .route("/console/credentials/{org}", get(credentials::list).post(credentials::create))

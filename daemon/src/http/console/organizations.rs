@@ -16,10 +16,12 @@ use toolgate_api::plugin::PluginView;
 use super::elements::{
     Filters, LIST_BYTES, PAGE_BYTES, ROWS, badge, digest, empty, json, next_page, short, table, time, time_or,
 };
+use super::form::FormFields;
 use super::guard::Viewer;
 use super::page::Page;
 use super::plugin_uploads::Holder;
 use super::plugins::state_badge;
+use super::{assertions, organization_forms};
 use crate::documents::{DocumentKey, RuleKey};
 use crate::http::documents::{name, own_organization, stored_warnings};
 use crate::http::extract::{Authenticated, Path, Query};
@@ -47,12 +49,13 @@ pub(super) fn links(names: &[Name], prefix: &str) -> Markup {
     html! { ul { @for name in names { li { a href=(format!("{prefix}{name}")) { (name) } } } } }
 }
 
-fn no_organization() -> Markup {
-    empty(
-        "There is no organization yet.",
-        "Create one:",
-        Some("toolgate org put acme --enabled 'arithmetic/*'"),
-    )
+/// The note of pages that are about organizations, where there is none.
+pub(super) fn no_organization() -> Markup {
+    html! {
+        div.empty {
+            p { "There is no organization yet. " a href="/console/organizations#new" { "Create one first" } ": its agents call tools." }
+        }
+    }
 }
 
 /// The organizations.
@@ -79,7 +82,16 @@ pub(super) async fn index(
         @if found.items.is_empty() { (no_organization()) }
         @else { (table("Organizations", &["Organization", "Agents", "Tools of agents", "Plugins", "Calls"], &rows)) }
         (next_page(&uri, found.next_cursor.as_deref()))
-        @if viewer.may(Access::Operate) { p { a.button href="/console/policies/platform" { "Policy of the platform" } } }
+        @if viewer.may(Access::Operate) {
+            p {
+                a.button href="/console/policies/platform" { "Policy of the platform" }
+                a.button href=(assertions::address(None)) { "Assertions of the platform" }
+            }
+            section aria-labelledby="new" {
+                h2 id="new" { "New organization" }
+                (organization_forms::new_organization(&viewer, &FormFields::default()))
+            }
+        }
     };
     Ok(Page::new("Organizations", main))
 }
@@ -103,18 +115,27 @@ pub(super) async fn page(
             h2 id="agents" { "Agents" }
             (agents_table(&organization, &agents.items))
             (next_page(&uri, agents.next_cursor.as_deref()))
+            details { summary { "New agent" } (organization_forms::new_agent(&viewer, &organization, &FormFields::default())) }
         }
         section aria-labelledby="policy" {
             h2 id="policy" { "Policy" }
-            (document_block(policy.as_deref(), &format!("toolgate org put {organization} --enabled 'arithmetic/*'")))
-            p { a.button href=(format!("/console/policies/organizations/{organization}")) { "Edit the policy" } }
+            @if policy.is_some() { (document_block(policy.as_deref())) }
+            @else { div.empty { p { "There is no policy yet, so that its agents can call nothing. Edit it, and enable tools: " code { r#"{"enabled": ["arithmetic/*"]}"# } } } }
+            p {
+                a.button href=(format!("/console/policies/organizations/{organization}")) { "Edit the policy" }
+                a.button href=(assertions::address(Some(&organization))) { "Assertions" }
+            }
         }
         section aria-labelledby="plugins" { h2 id="plugins" { "Own plugins" } (plugins_table(&organization, &plugins)) }
         section aria-labelledby="credentials" {
             h2 id="credentials" { "Credentials" }
             (credentials_table(&organization, &credentials))
         }
-        section aria-labelledby="document" { h2 id="document" { "Document" } (document_block(about.as_deref(), "")) }
+        section aria-labelledby="document" {
+            h2 id="document" { "Document" }
+            (document_block(about.as_deref()))
+            @if viewer.may(Access::Operate) { p { a.button href=(format!("/console/organizations/{organization}/edit")) { "Edit or delete" } } }
+        }
     };
     Ok(Page::new(organization.to_string(), main))
 }
@@ -148,11 +169,11 @@ async fn document(app: &App, key: &DocumentKey) -> Result<Option<String>, Proble
     }
 }
 
-fn document_block(text: Option<&str>, command: &str) -> Markup {
+fn document_block(text: Option<&str>) -> Markup {
     match text.map(|text| (text, serde_json::from_str::<&RawValue>(text))) {
         Some((_, Ok(value))) => json(value, PAGE_BYTES),
         Some((text, Err(_))) => super::elements::block(text, PAGE_BYTES),
-        None => empty("There is none yet.", "Create one:", Some(command)),
+        None => html! { p { "There is none." } },
     }
 }
 
@@ -180,11 +201,9 @@ fn agents_table(organization: &Name, agents: &[Name]) -> Markup {
         }
     };
     match agents {
-        [] => empty(
-            "There are no agents here.",
-            "Create one:",
-            Some(&format!("toolgate agent put {organization}/helper --enabled 'arithmetic/*'")),
-        ),
+        [] => {
+            html! { div.empty { p { "There are no agents here. Create one below: programs open sessions for it, and call tools." } } }
+        }
         _ => table("Agents", &["Agent", "Its tools", "Its calls"], &rows),
     }
 }
@@ -267,8 +286,11 @@ pub(super) async fn agent(
         }
         @if !warnings.is_empty() { h2 { "Warnings" } (warnings_list(&warnings)) }
         h2 { "Document" }
-        (document_block(Some(&text), ""))
-        p { a.button href=(format!("/console/policies/agents/{organization}/{agent}")) { "Edit the document" } }
+        (document_block(Some(&text)))
+        p {
+            a.button href=(format!("/console/policies/agents/{organization}/{agent}")) { "Edit the document" }
+            a.button href=(format!("/console/organizations/{organization}/agents/{agent}/delete")) { "Delete the agent" }
+        }
     };
     Ok(Page::new(format!("{organization}/{agent}"), main))
 }
