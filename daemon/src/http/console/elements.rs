@@ -125,16 +125,29 @@ pub fn digest(digest: &str) -> Markup {
     html! { code title=(short(digest)) { (short(&start)) } }
 }
 
-/// A table that scrolls by itself on narrow screens. `label` names it for screen readers.
+/// A table that scrolls by itself on narrow screens. `label` names it for screen readers. A heading is aligned as the cells of
+/// its column are.
 pub fn table(label: &str, headings: &[&str], rows: &Markup) -> Markup {
+    let numbers = number_columns(&rows.0);
+    let headings = headings.iter().enumerate();
+    let headings =
+        headings.map(|(at, heading)| (heading, numbers.get(at).is_some_and(|is_number| *is_number)));
     html! {
         div.table role="region" aria-label=(label) tabindex="0" {
             table {
-                thead { tr { @for heading in headings { th scope="col" { (heading) } } } }
+                thead { tr { @for (heading, is_number) in headings { th class=[is_number.then_some("number")] scope="col" { (heading) } } } }
                 tbody { (rows) }
             }
         }
     }
+}
+
+/// Whether each cell of the first row is a number, by the class that the row gives it.
+fn number_columns(rows: &str) -> Vec<bool> {
+    let row = rows.split("</tr>").next().unwrap_or_default();
+    let tags = row.split('<').filter_map(|part| part.split('>').next());
+    let cells = tags.filter(|tag| matches!(tag.split(' ').next(), Some("td" | "th")));
+    cells.map(|tag| tag.contains("class=\"number")).collect()
 }
 
 /// Pairs of a term and its value.
@@ -259,6 +272,23 @@ mod tests {
         assert_eq!(number(1_234_567), "1,234,567");
         assert_eq!((bytes(1_023), bytes(1_536)), ("1023 B".to_owned(), "1.5 KiB".to_owned()));
         assert_eq!((duration(999), duration(1_250)), ("999 µs".to_owned(), "1.2 ms".to_owned()));
+    }
+
+    #[test]
+    fn o6_the_heading_of_numbers_is_aligned_as_they_are() {
+        let rows = html! {
+            tr { th scope="row" { "a<td class=\"number\">" } td { time { "now" } } td.number { (7) } }
+            tr { th scope="row" { "b" } td.number { (7) } td { "x" } }
+        };
+        let shown = table("Things", &["Thing", "When", "Calls", "Rest"], &rows).into_string();
+        for heading in [
+            "<th scope=\"col\">Thing",
+            "<th scope=\"col\">When",
+            "<th class=\"number\" scope=\"col\">Calls",
+            "<th scope=\"col\">Rest",
+        ] {
+            assert!(shown.contains(heading), "no {heading}: {shown}");
+        }
     }
 
     #[test]

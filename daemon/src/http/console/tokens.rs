@@ -5,14 +5,16 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::Uri;
 use maud::{Markup, html};
+use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 use toolgate_api::token::{Role, TokenView};
 
-use super::elements::{Filters, ROWS, next_page, percent_encode, short, table, time, time_or};
+use super::elements::{Filters, ROWS, next_page, notice, percent_encode, short, table, time, time_or};
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
 use super::organizations::warnings_list;
 use super::page::Page;
+use super::policies;
 use crate::clock::now_ms;
 use crate::documents::warning_view;
 use crate::http::documents::name;
@@ -32,14 +34,31 @@ pub(super) async fn list(
     uri: Uri,
     Filters(page): Filters<paging::Page>,
 ) -> Result<Page, Problem> {
+    show(&app, &viewer, &uri, page, &FormFields::default(), None).await
+}
+
+async fn show(
+    app: &App,
+    viewer: &Viewer,
+    uri: &Uri,
+    page: paging::Page,
+    fields: &FormFields,
+    error: Option<&CallError>,
+) -> Result<Page, Problem> {
     let page = paging::Page { limit: Some(ROWS), ..page };
-    let found = api::list(State(app), Authenticated(Arc::clone(&viewer.caller)), Query(page)).await?.0;
-    let rows = html! { @for token in &found.items { (row(&viewer, token)) } };
+    let caller = Authenticated(Arc::clone(&viewer.caller));
+    let found = api::list(State(app.clone()), caller, Query(page)).await?.0;
+    let is_alone = found.items.iter().all(|token| *token.id == *viewer.caller.token_id);
+    let rows = html! { @for token in &found.items { (row(viewer, token)) } };
     let headings = ["Token", "Role", "Organization", "Label", "Created", "Last used", "Ends", "Revoke"];
     let main = html! {
+        @if let Some(error) = error { (notice(error)) }
+        @if is_alone {
+            div.empty { p { "Yours is the only token. " a href="#new" { "Create one" } " for each person and each program, with the role that it needs." } }
+        }
         (table("Tokens", &headings, &rows))
-        (next_page(&uri, found.next_cursor.as_deref()))
-        section aria-labelledby="new" { h2 id="new" { "New token" } (creation(&viewer)) }
+        (next_page(uri, found.next_cursor.as_deref()))
+        section aria-labelledby="new" { h2 id="new" { "New token" } (creation(viewer, fields)) }
     };
     Ok(Page::new("Tokens", main))
 }
@@ -70,33 +89,35 @@ fn row(viewer: &Viewer, token: &TokenView) -> Markup {
     }
 }
 
-fn creation(viewer: &Viewer) -> Markup {
+fn creation(viewer: &Viewer, fields: &FormFields) -> Markup {
+    let asked = fields.filled_field("role").unwrap_or(Role::Orchestrator.as_str());
+    let value = |name: &str| short(fields.text(name));
     let roles = Role::ALL.into_iter().filter(|role| *role != Role::Operator || viewer.may(Access::Operate));
     html! {
         form.stack method="post" action="/console/tokens" {
             (viewer.csrf_field())
             label for="role" { "Role" }
             select id="role" name="role" required {
-                @for role in roles { option value=(role.as_str()) selected[role == Role::Orchestrator] { (role.as_str()) } }
+                @for role in roles { option value=(role.as_str()) selected[role.as_str() == asked] { (role.as_str()) } }
             }
             @match &viewer.caller.organization {
                 Some(own) => { input type="hidden" name="organization" value=(own); }
                 None => {
                     label for="organization" { "Organization" }
-                    input id="organization" name="organization" autocomplete="off" aria-describedby="organization-hint";
+                    input id="organization" name="organization" value=(value("organization")) autocomplete="off" aria-describedby="organization-hint";
                     p.hint id="organization-hint" { "Empty for an operator, and for an auditor of the whole platform." }
                 }
             }
             label for="agents" { "Agents" }
-            input id="agents" name="agents" autocomplete="off" aria-describedby="agents-hint";
+            input id="agents" name="agents" value=(value("agents")) autocomplete="off" aria-describedby="agents-hint";
             p.hint id="agents-hint" { "Names with spaces between them. Empty for all agents; role agent needs one." }
             label for="label" { "Label" }
-            input id="label" name="label" maxlength="200" autocomplete="off";
+            input id="label" name="label" value=(value("label")) maxlength="200" autocomplete="off";
             label for="days" { "Days until it ends" }
-            input id="days" name="days" type="number" min="1" max="36500" aria-describedby="days-hint";
+            input id="days" name="days" value=(value("days")) type="number" min="1" max="36500" aria-describedby="days-hint";
             p.hint id="days-hint" { "Empty for a token that does not end." }
             label for="addresses" { "Networks" }
-            input id="addresses" name="addresses" autocomplete="off" aria-describedby="addresses-hint";
+            input id="addresses" name="addresses" value=(value("addresses")) autocomplete="off" aria-describedby="addresses-hint";
             p.hint id="addresses-hint" { "Such as 10.1.0.0/16, with spaces between them. Empty for every one." }
             button { "Create the token" }
         }
@@ -107,10 +128,22 @@ fn creation(viewer: &Viewer) -> Markup {
 pub(super) async fn create(
     State(app): State<App>,
     viewer: Viewer,
+    uri: Uri,
     form: FormFields,
 ) -> Result<Page, Problem> {
-    let wanted = token_from(&form)?;
-    let (made, warnings) = app.admin().create_token(viewer.actor(), wanted).await?;
+    let made = match token_from(&form) {
+        Ok(wanted) => app.admin().create_token(viewer.actor(), wanted).await,
+        Err(Problem(error)) => Err(error),
+    };
+    let (made, warnings) = match made {
+        Ok(made) => made,
+        Err(error) if !policies::can_be_corrected(error.error_type) => return Err(error.into()),
+        Err(error) => {
+            let first = paging::Page { cursor: None, limit: None };
+            let page = show(&app, &viewer, &uri, first, &form, Some(&error)).await?;
+            return Ok(page.with_status_of(&error));
+        }
+    };
     let warnings: Vec<_> = warnings.into_iter().map(warning_view).collect();
     let main = html! {
         div.notice role="status" {
