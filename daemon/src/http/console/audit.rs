@@ -16,6 +16,7 @@ use super::elements::{
     table, time,
 };
 use super::guard::Viewer;
+use super::organizations;
 use super::page::Page;
 use crate::audit::{AdminRecord, Recovery, Row};
 use crate::http::audit::{self, AuditQuery, ExportParameters};
@@ -35,8 +36,9 @@ pub(super) async fn list(
 ) -> Result<Page, Problem> {
     let query = AuditQuery { limit: Some(query.limit.unwrap_or(50).min(ROWS)), ..query };
     let caller = Authenticated(Arc::clone(&viewer.caller));
-    let page = audit::search(State(app), caller, Query(query)).await?.0;
+    let page = audit::search(State(app.clone()), caller, Query(query)).await?.0;
     let main = html! {
+        @if let Some(step) = organizations::first_step(&app, &viewer) { (step) }
         (filters(&viewer.caller, &uri))
         p {
             a.button href="/console/audit/export" download="audit.jsonl" { "Export all records" }

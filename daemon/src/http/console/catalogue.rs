@@ -20,6 +20,7 @@ use super::elements::{
 };
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
+use super::organizations;
 use super::page::Page;
 use super::schema_form::SchemaForm;
 use super::try_out;
@@ -48,9 +49,10 @@ pub(super) async fn list(
     let own = viewer.caller.organization.as_ref().map(Name::to_string);
     let organization = own.or_else(|| query.org.clone());
     let caller = Authenticated(Arc::clone(&viewer.caller));
-    let found = api::list(State(app), caller, Query(query)).await?.0;
+    let found = api::list(State(app.clone()), caller, Query(query)).await?.0;
     let categories: Vec<&str> = found.categories.iter().map(|category| category.category.as_str()).collect();
     let main = html! {
+        @if let Some(step) = organizations::first_step(&app, &viewer) { (step) }
         (filters(&viewer, &uri, &categories))
         @if organization.is_none() {
             p.quiet { "These are the platform's plugins. Name an organization, to see what it may use and has accepted." }

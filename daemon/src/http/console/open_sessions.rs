@@ -16,6 +16,7 @@ use super::elements::{
 };
 use super::form::SeeOther;
 use super::guard::Viewer;
+use super::organizations;
 use super::page::Page;
 use super::session_files::{self, FilesPage};
 use crate::http::documents::name;
@@ -58,7 +59,9 @@ pub(super) async fn list(
     let page = List::new(found, ROWS, |session| place(session));
     let main = html! {
         (filter_form(&viewer, &uri))
-        @if page.items.is_empty() {
+        @if let Some(step) = organizations::first_step(&app, &viewer) {
+            (step)
+        } @else if page.items.is_empty() {
             (empty("No session is open.", "Orchestrators open them. To try one:", Some("toolgate call acme/helper arithmetic/evaluate '{\"expression\": \"6 * 7\"}' --keep")))
         } @else {
             (rows(&page.items))

@@ -58,6 +58,22 @@ pub(super) fn no_organization() -> Markup {
     }
 }
 
+/// The first thing to do in an installation without an organization, or in an organization without an agent.
+pub(super) fn first_step(app: &App, viewer: &Viewer) -> Option<Markup> {
+    let snapshot = app.parts().registry.snapshot();
+    match &viewer.caller.organization {
+        None if viewer.may(Access::Operate) && snapshot.organizations(None).is_empty() => {
+            Some(no_organization())
+        }
+        Some(own) if viewer.may(Access::Own) && snapshot.agents(own).is_empty() => Some(html! {
+            div.empty {
+                p { "The organization has no agent yet. " a href=(format!("/console/organizations/{own}#agents")) { "Create one first" } ": programs call tools for it." }
+            }
+        }),
+        _ => None,
+    }
+}
+
 /// The organizations.
 pub(super) async fn index(
     State(app): State<App>,
