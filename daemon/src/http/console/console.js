@@ -194,7 +194,13 @@ document.addEventListener("submit", (event) => {
     return;
   }
   // The pair of the button is collected after this handler.
-  if (event.target.method === "post") setTimeout(() => { submitter.disabled = true; }, 0);
+  if (event.target.method !== "post") return;
+  setTimeout(() => {
+    submitter.disabled = true;
+    if (!submitter.dataset.busy) return;
+    submitter.dataset.label = submitter.textContent;
+    submitter.textContent = submitter.dataset.busy;
+  }, 0);
 });
 window.addEventListener("pageshow", (event) => {
   // A page that the browser kept is live again.
@@ -202,5 +208,35 @@ window.addEventListener("pageshow", (event) => {
     source = undefined;
     start();
   }
-  for (const button of document.querySelectorAll("button:disabled")) button.disabled = false;
+  for (const button of document.querySelectorAll("button:disabled")) {
+    button.disabled = false;
+    if (button.dataset.label) button.textContent = button.dataset.label;
+  }
 });
+
+// A file that is dropped onto the part of a form is chosen in its field. Elsewhere it would open in place of the page.
+const drops = [...document.querySelectorAll("[data-drop]")];
+const hasFile = (event) => event.dataTransfer?.types.includes("Files");
+for (const kind of drops.length > 0 ? ["dragover", "drop"] : []) {
+  window.addEventListener(kind, (event) => hasFile(event) && event.preventDefault());
+}
+for (const part of drops) {
+  const field = part.querySelector("input");
+  part.addEventListener("dragover", (event) => part.classList.toggle("over", hasFile(event)));
+  part.addEventListener("dragleave", () => part.classList.remove("over"));
+  part.addEventListener("drop", (event) => {
+    part.classList.remove("over");
+    const [file] = event.dataTransfer.files;
+    if (!file) return;
+    const chosen = new DataTransfer();
+    chosen.items.add(file);
+    field.files = chosen.files;
+    field.dispatchEvent(new Event("change"));
+  });
+  // A plugin's file is mostly named as its namespace.
+  const namespace = field.form.querySelector("[name=namespace]");
+  field.addEventListener("change", () => {
+    const name = field.files[0]?.name.replace(/\.wasm$/, "").replaceAll("_", "-");
+    if (namespace && namespace.value === "" && name) namespace.value = name;
+  });
+}
