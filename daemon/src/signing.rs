@@ -15,7 +15,9 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use ring::rand::SystemRandom;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use toolgate_api::hex;
+use toolgate_api::read::{self, ReadError};
 use zeroize::Zeroizing;
 
 use crate::audit;
@@ -27,6 +29,9 @@ pub const PAYLOAD_TYPE: &str = "application/vnd.toolgate.plugin+json";
 pub const ENVELOPE_BYTES: usize = 8 * 1024;
 /// Most signatures of an envelope: a rotation signs with two keys.
 const SIGNATURES: usize = 8;
+
+/// Deepest nesting of an envelope: fields that DSSE does not define may be nested.
+const JSON_DEPTH: u64 = 16;
 
 const KEY_BYTES: usize = 32;
 const KEY_PREFIX: &str = "ed25519:";
@@ -147,8 +152,10 @@ impl Envelope {
             let message = format!("the envelope has {} bytes, more than {ENVELOPE_BYTES}", json.len());
             return Err(SignatureError::new(message));
         }
-        let envelope: EnvelopeJson = serde_json::from_slice(json)
-            .map_err(|error| SignatureError::new(format!("the signature is no DSSE envelope: {error}")))?;
+        let unreadable =
+            |error: ReadError| SignatureError::new(format!("the signature is no DSSE envelope: {error}"));
+        let value = parse_json(json).map_err(unreadable)?;
+        let (envelope, _) = read::read_lenient::<EnvelopeJson>(&value).map_err(unreadable)?;
         if envelope.payload_type != PAYLOAD_TYPE {
             return Err(SignatureError::new(format!("the envelope is not of the type `{PAYLOAD_TYPE}`")));
         }
@@ -183,9 +190,16 @@ impl Envelope {
 
     /// The signed statement. Call it after [`Envelope::is_signed_by`].
     pub fn statement(&self) -> Result<Statement, SignatureError> {
-        serde_json::from_slice(&self.payload)
+        parse_json(&self.payload)
+            .and_then(|value| read::read(&value))
             .map_err(|error| SignatureError::new(format!("the signed statement cannot be read: {error}")))
     }
+}
+
+/// Parses strict JSON: a text with a key that stands there twice would mean different things to two readers.
+fn parse_json(json: &[u8]) -> Result<Value, ReadError> {
+    let not_text = |_| ReadError::new("", "it is not UTF-8", "");
+    read::parse(str::from_utf8(json).map_err(not_text)?, JSON_DEPTH)
 }
 
 /// The bytes that DSSE v1 signs: lengths separate type and payload, so that no other pair has the same bytes.

@@ -41,6 +41,7 @@ pub use with_daemon::{
     audit::{audit_log, audit_segment},
     component::component,
     config::config,
+    envelope::envelope,
     frame::frame,
     http::http,
 };
@@ -59,6 +60,8 @@ pub fn seeds(target: &str) -> Vec<(&'static str, String)> {
         "audit_log" => (with_daemon::audit::SEEDS, Vec::new()),
         #[cfg(feature = "daemon")]
         "config" => (with_daemon::config::SEEDS, Vec::new()),
+        #[cfg(feature = "daemon")]
+        "envelope" => (with_daemon::envelope::SEEDS, Vec::new()),
         #[cfg(feature = "daemon")]
         "frame" => (with_daemon::frame::SEEDS, with_daemon::frame::long_seeds()),
         #[cfg(feature = "daemon")]

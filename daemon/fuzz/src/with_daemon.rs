@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod component;
 pub mod config;
+pub mod envelope;
 pub mod frame;
 pub mod http;
 mod scratch;

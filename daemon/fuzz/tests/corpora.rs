@@ -25,7 +25,7 @@ macro_rules! targets {
     };
 }
 
-targets! { arguments audit_log audit_segment component config describe documents egress frame http json names openapi }
+targets! { arguments audit_log audit_segment component config describe documents egress envelope frame http json names openapi }
 
 fn check_corpus(target: &str, run: fn(&[u8])) {
     let seeds = write_seeds(target);
