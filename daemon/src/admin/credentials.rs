@@ -88,7 +88,8 @@ impl Admin {
         let connecting = async {
             let (CredentialKey { organization, name }, caller) = (key, actor.caller);
             let credentials = &self.parts().credentials;
-            credentials.begin_authorization(organization, name, &caller.token_id, &caller.revoked, now_ms())
+            let who = (&*caller.token_id, actor.source);
+            credentials.begin_authorization(organization, name, who, &caller.revoked, now_ms())
         };
         self.change_credential(actor, key, "credential.connect", connecting).await
     }

@@ -53,6 +53,8 @@ pub struct PendingFlow {
     pub name: Name,
     /// The id of the token that began the flow.
     pub principal: String,
+    /// The front end that the principal used, as the audit log names it.
+    pub source: &'static str,
     /// Cancelled when that token is revoked, which ends the flow.
     revoked: CancellationToken,
     id: String,
@@ -123,12 +125,12 @@ fn hash(state: &str) -> [u8; 32] {
 }
 
 impl Credentials {
-    /// Begins the flow of a credential.
+    /// Begins the flow of a credential, for a principal who asked through this front end.
     pub fn begin_authorization(
         &self,
         organization: &Name,
         name: &Name,
-        principal: &str,
+        (principal, source): (&str, &'static str),
         revoked: &CancellationToken,
         now_ms: u64,
     ) -> Result<AuthorizationLink, CallError> {
@@ -154,6 +156,7 @@ impl Credentials {
             organization: organization.clone(),
             name: name.clone(),
             principal: principal.to_owned(),
+            source,
             revoked: revoked.clone(),
             id: credential.row.id.clone(),
             revision: credential.row.revision,
@@ -171,6 +174,11 @@ impl Credentials {
     pub(super) fn own_redirect_url(&self, organization: &Name) -> String {
         // A name has no characters that a query must encode.
         format!("{}?organization={organization}", self.0.redirect_url)
+    }
+
+    /// The redirect URLs to register with a provider: for clients with a secret, and for those of the organization without one.
+    pub fn redirect_urls(&self, organization: &Name) -> (String, String) {
+        (self.0.redirect_url.clone(), self.own_redirect_url(organization))
     }
 
     /// Takes the flow with this `state`, if the browser was redirected to its redirect URL: `organization` is the parameter

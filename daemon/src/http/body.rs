@@ -46,10 +46,14 @@ impl<T: DeserializeOwned> FromRequest<App> for SecretJson<T> {
         let JsonText(body) = JsonText::from_request(request, app).await?;
         let read = serde_json::from_slice(&body).map(|Object(request)| request);
         let read = read.map_err(|error| error_without_values(&error));
-        if let Ok(mut bytes) = body.into_bytes().try_into_mut() {
-            bytes.zeroize();
-        }
+        wipe(body.into_bytes());
         read.map(Self)
+    }
+}
+
+fn wipe(bytes: Bytes) {
+    if let Ok(mut bytes) = bytes.try_into_mut() {
+        bytes.zeroize();
     }
 }
 
@@ -87,6 +91,13 @@ impl BodyBytes {
 
     /// The share of the memory, for text that was parsed from the bytes.
     pub(super) fn into_share(self) -> BodyShare {
+        self.share
+    }
+
+    /// The same after the bytes are wiped, which can hold a secret. A buffer that hyper read together with other bytes belongs to
+    /// hyper and is not wiped.
+    pub(super) fn into_share_wiped(self) -> BodyShare {
+        wipe(self.bytes);
         self.share
     }
 

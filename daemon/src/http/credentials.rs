@@ -148,7 +148,7 @@ pub(super) fn key(organization: &str, credential: &str) -> Result<CredentialKey,
 }
 
 /// Returns the credential without its secret.
-fn to_view(app: &App, credential: &Credential) -> CredentialView {
+pub(super) fn to_view(app: &App, credential: &Credential) -> CredentialView {
     let (row, document) = (&credential.row, &credential.document);
     CredentialView {
         name: row.name.to_string(),

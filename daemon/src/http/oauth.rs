@@ -13,6 +13,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use utoipa::{IntoParams, ToSchema};
 
 use super::body::Json;
+use super::console;
 use super::credentials::key;
 use super::documents::name;
 use super::error_responses::{
@@ -23,6 +24,7 @@ use super::extract::{Authenticated, Path};
 use super::path_params::{CredentialPath, OrgPath};
 use super::problem::Problem;
 use super::state::{AUDIT_SOURCE, App};
+use crate::admin::CredentialKey;
 use crate::clock::now_ms;
 
 /// Longest query of the redirect, in bytes. A `code` and a `state` have some hundred bytes; some providers add
@@ -130,7 +132,8 @@ pub async fn connect(
 /// Accept the redirect of an authorization.
 ///
 /// For browsers, which the provider redirects to this endpoint; it needs no token. Query parameters that are not
-/// described here are ignored.
+/// described here are ignored. A flow that was begun in the console is answered with a page that leads back there, also after a
+/// refusal.
 #[utoipa::path(
     get, path = "/v1/oauth/callback", tag = "credentials", operation_id = "finish_connecting", params(AuthorizationResponse),
     responses(
@@ -147,8 +150,14 @@ pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Resu
     // The exchange of the code and its audit record complete even if the browser disconnects.
     let admin = app.admin().clone();
     let code = flow.check_issuer(response.iss.as_deref()).and_then(|()| code(response));
+    let key = CredentialKey { organization: flow.organization.clone(), name: flow.name.clone() };
+    let is_of_console = flow.source == console::AUDIT_SOURCE;
     let finishing = async move { admin.finish_connecting(AUDIT_SOURCE, flow, code).await };
-    let key = app.run_to_completion(finishing).await??;
+    let finished = app.run_to_completion(finishing).await?;
+    if is_of_console {
+        return Ok(console::connection_page(&key, finished.err().as_ref()));
+    }
+    let key = finished?;
     let headers = [
         (CACHE_CONTROL, "no-store"),
         (REFERRER_POLICY, "no-referrer"),

@@ -14,6 +14,7 @@ use toolgate_api::consent::{ConsentState, RiskLevel, RiskView};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 
+use super::credentials::{address as credential_address, address_for_plugin, connect, find_unconnected};
 use super::elements::{
     Filters, LIST_BYTES, badge, block, choice, digest, editable, empty, facts, filter, next_page, notice,
     number, parameter, percent_encode, short, time, whole,
@@ -35,6 +36,8 @@ use crate::store::StoreError;
 
 /// Entries of a page: each has the tools of a plugin.
 const ENTRIES: u32 = 20;
+/// Providers of a plugin that a page offers to connect.
+const PROVIDERS: usize = 20;
 /// Tools of an entry that are listed.
 const TOOLS: usize = 20;
 
@@ -172,7 +175,7 @@ async fn show(app: &App, viewer: &Viewer, key: &ToolKey, refused: Option<&Refuse
     let main = html! {
         @if let Some(refused) = refused { (notice(&refused.error)) }
         (about(&view))
-        @if !view.missing_integrations.is_empty() { (integrations(key, &view.missing_integrations)) }
+        @if !view.missing_integrations.is_empty() { (integrations(app, viewer, key, &view.missing_integrations)) }
         (reach(&view))
         (settings(viewer, key, &view, revision, refused))
         (enabling(viewer, key, &view))
@@ -212,11 +215,25 @@ fn tries(app: &App, key: &ToolKey) -> Markup {
     }
 }
 
-fn integrations(key: &ToolKey, missing: &[String]) -> Markup {
+/// The providers that the plugin lacks, each with the way to connect it.
+fn integrations(app: &App, viewer: &Viewer, key: &ToolKey, missing: &[String]) -> Markup {
     html! {
         div.notice.warn {
-            p { "Not all of its tools work until these are connected: " (toolgate_api::text::list(missing.iter().map(String::as_str), 20)) "." }
-            p { "Store a credential with " code { "toolgate credential put " (key.organization) "/NAME" } ", or connect one with " code { "toolgate credential connect" } "." }
+            p { "Not all of its tools work until these are connected:" }
+            @for provider in missing.iter().take(PROVIDERS) {
+                @match find_unconnected(app, &key.organization, provider) {
+                    Some(credential) => {
+                        form method="post" action=(credential_address(&credential.organization, credential.name.as_str())) {
+                            (viewer.csrf_field())
+                            input type="hidden" name="act" value="connect";
+                            button { "Connect " (short(provider)) }
+                        }
+                    }
+                    None => {
+                        p { a.button href=(address_for_plugin(&key.organization, provider, &key.namespace)) { "Store a credential for " (short(provider)) } }
+                    }
+                }
+            }
         }
     }
 }
@@ -261,7 +278,6 @@ fn settings(
         @if let Some(error) = &view.config_error { p { (badge("warn", "the settings do not reach the plugin")) " " (short(error)) } }
         form method="post" action=(address(key.organization.as_str(), key.namespace.as_str())) {
             (viewer.csrf_field())
-            input type="hidden" name="act" value="save";
             input type="hidden" name="digest" value=(view.digest);
             input type="hidden" name="revision" value=(revision.map(Revision::etag).unwrap_or_default());
             @match &view.config_schema {
@@ -274,7 +290,10 @@ fn settings(
                     "The organization accepts what this version may reach, its publisher and its risk"
                 }
             }
-            button { "Save" }
+            button name="act" value="save" { "Save" }
+            @if !view.enabled || !view.missing_integrations.is_empty() {
+                button name="act" value="all" { "Save, enable and connect" }
+            }
         }
     }
 }
@@ -322,12 +341,14 @@ pub(super) async fn put(
     form: FormFields,
 ) -> Result<Response, Problem> {
     let key = own_tool(&viewer.caller, &organization, &namespace)?;
+    let own = || SeeOther::to(&address(&organization, &namespace)).into_response();
     let done = match form.text("act") {
-        "enable" => enable_tools(&app, &viewer, &key).await,
-        _ => save(&app, &viewer, &key, &form).await,
+        "enable" => enable_tools(&app, &viewer, &key).await.map(|()| own()),
+        "all" => save_and_connect(&app, &viewer, &key, &form).await,
+        _ => save(&app, &viewer, &key, &form).await.map(|()| own()),
     };
     match done {
-        Ok(()) => Ok(SeeOther::to(&address(&organization, &namespace)).into_response()),
+        Ok(response) => Ok(response),
         Err(Problem(error)) if is_of_form(error.error_type) => {
             let status =
                 StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY);
@@ -387,6 +408,30 @@ async fn save(app: &App, viewer: &Viewer, key: &ToolKey, form: &FormFields) -> R
     };
     app.admin().put_enabled(viewer.actor(), key, &text, &precondition).await?;
     Ok(())
+}
+
+/// Stores settings and consent, enables the tools, and leads to the first provider that is not connected.
+async fn save_and_connect(
+    app: &App,
+    viewer: &Viewer,
+    key: &ToolKey,
+    form: &FormFields,
+) -> Result<Response, Problem> {
+    save(app, viewer, key, form).await?;
+    let (view, _) = app.admin().enabled_plugin(&viewer.caller, key).await?;
+    if !view.enabled {
+        enable_tools(app, viewer, key).await?;
+    }
+    let Some(provider) = view.missing_integrations.first() else {
+        let page = address(key.organization.as_str(), key.namespace.as_str());
+        return Ok(SeeOther::to(&page).into_response());
+    };
+    match find_unconnected(app, &key.organization, provider) {
+        Some(credential) => Ok(connect(app, viewer, &credential).await?.into_response()),
+        None => {
+            Ok(SeeOther::to(&address_for_plugin(&key.organization, provider, &key.namespace)).into_response())
+        }
+    }
 }
 
 /// Adds the tools to `enabled` of the policy, and keeps its other fields.

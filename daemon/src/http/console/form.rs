@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use toolgate_api::error::ErrorType;
 use toolgate_api::name::Name;
 use url::form_urlencoded;
+use zeroize::{Zeroize, Zeroizing};
 
 use crate::http::body;
 use crate::http::body_memory::BodyShare;
@@ -31,26 +32,36 @@ pub(super) const FIELDS: usize = 256;
 /// The fields of a form, as they were sent.
 #[derive(Clone, Default)]
 pub(super) struct FormFields {
-    fields: Arc<Vec<(String, String)>>,
+    fields: Arc<WipedFields>,
     /// Counts the fields as a body as long as they are kept.
     _share: Option<Arc<BodyShare>>,
+}
+
+/// Names and values, which can be secrets: wiped on drop.
+#[derive(Default)]
+struct WipedFields(Vec<(String, String)>);
+
+impl Drop for WipedFields {
+    fn drop(&mut self) {
+        self.0.iter_mut().for_each(|(_, value)| value.zeroize());
+    }
 }
 
 impl FormFields {
     #[cfg(test)]
     pub(super) fn of(fields: &[(&str, &str)]) -> Self {
         let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        Self { fields: Arc::new(fields.collect()), _share: None }
+        Self { fields: Arc::new(WipedFields(fields.collect())), _share: None }
     }
 
     /// The fields of a form before its file. They are few and short.
     pub(super) fn of_upload(fields: Vec<(String, String)>) -> Self {
-        Self { fields: Arc::new(fields), _share: None }
+        Self { fields: Arc::new(WipedFields(fields)), _share: None }
     }
 
     /// A field; empty if it was not sent.
     pub(super) fn text(&self, name: &str) -> &str {
-        self.fields.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+        self.fields.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
     /// A field that was filled in, without the spaces around it.
@@ -60,7 +71,7 @@ impl FormFields {
 
     /// Whether a checkbox was checked.
     pub(super) fn is_checked(&self, name: &str) -> bool {
-        self.fields.iter().any(|(key, _)| key == name)
+        self.fields.0.iter().any(|(key, _)| key == name)
     }
 
     /// A number that was filled in.
@@ -113,8 +124,9 @@ pub(super) async fn read(
     }
     let (parts, body) = request.into_parts();
     let body = body::read(app, organization, body, limit_bytes).await?;
-    let fields = Arc::new(parse(&body)?);
-    Ok((parts, FormFields { fields, _share: Some(Arc::new(body.into_share())) }))
+    let fields = parse(&body).map(|fields| Arc::new(WipedFields(fields)));
+    let share = Arc::new(body.into_share_wiped());
+    Ok((parts, FormFields { fields: fields?, _share: Some(share) }))
 }
 
 /// Parses fields. The separators are counted first, since each field takes more memory than its text.
@@ -127,7 +139,9 @@ fn parse(body: &[u8]) -> Result<Vec<(String, String)>, Problem> {
         ));
     }
     let fields = form_urlencoded::parse(body);
-    Ok(fields.map(|(name, value)| (name.into_owned(), with_line_feeds(&value))).collect())
+    Ok(fields
+        .map(|(name, value)| (name.into_owned(), with_line_feeds(&Zeroizing::new(value.into_owned()))))
+        .collect())
 }
 
 /// Browsers send the lines of a text area with CR LF.

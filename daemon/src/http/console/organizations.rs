@@ -13,8 +13,9 @@ use toolgate_api::name::Name;
 use toolgate_api::page::List;
 use toolgate_api::plugin::PluginView;
 
+use super::credentials::{credentials_table, list_address as credentials_address};
 use super::elements::{
-    Filters, LIST_BYTES, PAGE_BYTES, ROWS, badge, digest, empty, json, next_page, short, table, time, time_or,
+    Filters, LIST_BYTES, PAGE_BYTES, ROWS, badge, digest, empty, json, next_page, short, table,
 };
 use super::form::FormFields;
 use super::guard::Viewer;
@@ -146,6 +147,7 @@ pub(super) async fn page(
         section aria-labelledby="credentials" {
             h2 id="credentials" { "Credentials" }
             (credentials_table(&organization, &credentials))
+            p { a.button href=(credentials_address(&organization)) { "Store or change credentials" } }
         }
         section aria-labelledby="document" {
             h2 id="document" { "Document" }
@@ -244,34 +246,6 @@ fn plugins_table(organization: &Name, plugins: &List<PluginView>) -> Markup {
             (cut(plugins.next_cursor.is_some(), &format!("toolgate plugin list --organization {organization}")))
         }
         p { a.button href=(format!("/console/upload/plugin/{organization}")) { "Load a plugin" } }
-    }
-}
-
-/// Secrets are write-only: neither the view nor the page has them.
-fn credentials_table(organization: &Name, credentials: &List<CredentialView>) -> Markup {
-    let rows = html! {
-        @for credential in &credentials.items {
-            tr {
-                th scope="row" { (short(&credential.name)) }
-                td { (short(&credential.provider)) }
-                td { (badge(if credential.state == "connected" { "good" } else { "warn" }, &credential.state)) }
-                td { @match &credential.user { Some(user) => (short(user)), None => "organization" } }
-                td { (time(credential.changed_ms)) }
-                td { (time_or(credential.last_used_ms, "never")) }
-            }
-        }
-    };
-    html! {
-        @if credentials.items.is_empty() {
-            (empty(
-                "There are no credentials.",
-                "Store one, whose secret no page and no plugin sees:",
-                Some(&format!("toolgate credential put {organization}/NAME --provider PROVIDER --kind bearer --to https://HOST/ --secret-file FILE")),
-            ))
-        } @else {
-            (table("Credentials", &["Credential", "Provider", "State", "Owner", "Changed", "Last used"], &rows))
-            (cut(credentials.next_cursor.is_some(), &format!("toolgate credential list {organization}")))
-        }
     }
 }
 
