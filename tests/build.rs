@@ -7,6 +7,7 @@ mod guests;
 use std::env;
 use std::error::Error;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -53,6 +54,11 @@ fn find_tools() -> Result<(), Box<dyn Error>> {
     for (name, path) in TOOLS {
         enable(name, are_required || folder.join(path).exists());
     }
+    enable("systemd", are_required || runs("systemd-analyze"));
+    enable(
+        "dpkg",
+        are_required || runs("dpkg-deb") && runs("systemd-sysusers") && runs("strip") && is_root(),
+    );
     enable("mount", can_mount(&output));
     enable("swap", can_swap());
     Ok(())
@@ -63,6 +69,15 @@ fn enable(name: &str, is_there: bool) {
     if is_there {
         println!("cargo::rustc-cfg=has=\"{name}\"");
     }
+}
+
+fn runs(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// Packages are installed, and their owners set, by root alone.
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
 fn can_mount(output: &Path) -> bool {

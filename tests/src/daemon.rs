@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
@@ -38,6 +39,8 @@ pub struct Options {
     pub listen: Option<String>,
     /// Command that runs the program, such as `env`; empty to run it directly.
     pub under: Vec<String>,
+    /// Standard input; by default empty.
+    pub stdin: Option<Arc<OwnedFd>>,
 }
 
 /// Lines of the daemon's log, and whether it has ended.
@@ -92,9 +95,10 @@ impl Daemon {
         command.arg("serve").arg("--config").arg(&settings);
         command.arg("--data").arg(data_of(&options, &folder));
         command.arg("--listen").arg(options.listen.as_deref().unwrap_or("127.0.0.1:0"));
+        let input = options.stdin.as_ref().map(|input| input.try_clone().expect("a second descriptor"));
         let mut child = command
             .current_dir(folder.path())
-            .stdin(Stdio::null())
+            .stdin(input.map_or_else(Stdio::null, Stdio::from))
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

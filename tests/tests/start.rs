@@ -2,6 +2,11 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
+#[path = "start/package.rs"]
+mod package;
+#[path = "start/service_manager.rs"]
+mod service_manager;
+
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
@@ -59,7 +64,7 @@ fn invalid_options_are_usage_errors() {
 fn a_hangup_does_not_end_the_daemon() {
     let daemon = Daemon::start(PROGRAM, "");
     daemon.hang_up();
-    daemon.wait_for_log("the signal", |line| line.contains("SIGHUP is ignored"));
+    daemon.wait_for_log("the signal", |line| line.contains("the settings were read again"));
     daemon.anonymous().get("/healthz").expect(200);
 }
 

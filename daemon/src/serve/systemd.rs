@@ -101,12 +101,30 @@ async fn signal_while_healthy(period: Duration, accepting: AbortHandle) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if accepting.is_finished() {
+        if !is_healthy(&accepting).await {
             tracing::error!("no connections are accepted: the watchdog gets no more signals");
             return;
         }
-        if tokio::spawn(std::future::ready(())).await.is_ok() {
-            send(&[NotifyState::Watchdog]);
-        }
+        send(&[NotifyState::Watchdog]);
+    }
+}
+
+/// Whether connections are accepted, by a runtime that runs a new task.
+async fn is_healthy(accepting: &AbortHandle) -> bool {
+    tokio::spawn(std::future::ready(())).await.is_ok() && !accepting.is_finished()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_daemon_that_accepts_no_connections_is_not_healthy() {
+        let accepting = tokio::spawn(std::future::pending::<()>());
+        assert!(is_healthy(&accepting.abort_handle()).await);
+        let ended = tokio::spawn(std::future::ready(()));
+        let handle = ended.abort_handle();
+        ended.await.expect("it ended");
+        assert!(!is_healthy(&handle).await);
     }
 }
