@@ -29,6 +29,7 @@ mod explain;
 mod schema_form;
 mod catalogue;
 mod try_out;
+mod try_definition;
 mod plugins;
 mod plugin_uploads;
 mod hints;
@@ -134,6 +135,7 @@ fn add_pages(router: Router<App>) -> Router<App> {
         .route("/console/explain/{org}/{agent}", get(explain::agent))
         .route("/console/catalogue", get(catalogue::list))
         .route("/console/catalogue/{org}/{namespace}", get(catalogue::page).post(catalogue::put))
+        .route("/console/try/{org}", get(try_definition::page).post(try_definition::run))
         .route("/console/try/{org}/{namespace}/{tool}", get(try_out::page).post(try_out::run))
         .route("/console/plugins", get(plugins::list))
         .route("/console/plugins/{namespace}", get(plugins::page))

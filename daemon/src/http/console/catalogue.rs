@@ -60,6 +60,9 @@ pub(super) async fn list(
         @if organization.is_none() {
             p.quiet { "These are the platform's plugins. Name an organization, to see what it may use and has accepted." }
         }
+        @if let Some(organization) = &organization {
+            p { a.button href=(format!("/console/try/{}", percent_encode(organization))) { "Try a definition that is not saved" } }
+        }
         @if found.items.is_empty() {
             (empty("No plugin matches.", "Change the filters, or have the operator load one:", Some("toolgate plugin load FILE.wasm")))
         }

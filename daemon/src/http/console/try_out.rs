@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 use toolgate_api::text::escape_for_display;
-use toolgate_sandbox::Exchange;
+use toolgate_sandbox::{Excerpt, Exchange};
 
 use super::elements::{
     LIST_BYTES, PAGE_BYTES, ROWS, badge, block, editable, facts, json, notice, number, percent_encode, short,
@@ -25,6 +25,8 @@ use crate::http::extract::Path;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 
+/// Requests of a try that are shown.
+const EXCHANGES: usize = 20;
 /// Longest tool in an error, in characters.
 const TOOL_CHARS: usize = 200;
 
@@ -157,50 +159,72 @@ pub(super) fn address(organization: &str, tool: &str) -> String {
     )
 }
 
-fn outcome(result: &TestCallResult) -> Markup {
+/// What came of a try: the answer as the model gets it, and each request with its raw answer.
+pub(super) fn outcome(result: &TestCallResult) -> Markup {
     let TestCallResult { outcome, exchanges } = result;
     let status = outcome.status().as_str();
     html! {
         section role="status" aria-label="Result" {
             h2 { "Result: " (badge(if status == "ok" { "good" } else { "warn" }, status)) }
             @if let Some(error) = outcome.error() { (notice(error)) }
-            @if let Some(output) = outcome.output() { (json(output, PAGE_BYTES)) }
+            @if let Some(output) = outcome.output() {
+                h3 { "Parsed answer" }
+                (json(output, PAGE_BYTES))
+            }
             @if let Some(text) = outcome.pending_text() { p { (text) } }
         }
-        @for exchange in exchanges.iter().take(20) { (exchange_part(exchange)) }
+        section aria-labelledby="requests" {
+            h2 id="requests" { "Requests to upstreams" }
+            @if exchanges.is_empty() { p { "The tool sent no request." } }
+            @for (at, exchange) in exchanges.iter().take(EXCHANGES).enumerate() { (exchange_part(at + 1, exchange)) }
+            @if exchanges.len() > EXCHANGES { p.quiet { (number(exchanges.len() as u64)) " requests in all." } }
+        }
     }
 }
 
-fn exchange_part(exchange: &Exchange) -> Markup {
+fn exchange_part(at: usize, exchange: &Exchange) -> Markup {
     let mut pairs = vec![(
         "Status",
         html! { @match exchange.status { Some(status) => (status), None => (badge("bad", "no answer")) } },
     )];
+    if let Some(rule) = exchange.rule.as_ref().and_then(|rule| serde_json::to_string(rule).ok()) {
+        pairs.push(("Permitted by", html! { code { (short(&rule)) } }));
+    }
     if let Some(credential) = &exchange.credential {
-        pairs.push(("Credential", html! { (short(credential)) }));
+        pairs.push(("Credential", html! { (short(credential)) ", whose secret is left out" }));
     }
     if let Some(failed) = &exchange.failed {
         pairs.push(("Failed", html! { (short(failed)) }));
     }
     html! {
-        details {
-            summary { "Request " code { (short(&exchange.request)) } }
+        details open[at == 1] {
+            summary { (at) ". " code { (short(&exchange.request)) } }
             (facts(&pairs))
-            h3 { "Sent" }
-            (headers(&exchange.headers))
-            (block(&String::from_utf8_lossy(&exchange.body.bytes), LIST_BYTES))
-            h3 { "Answer, " (number(exchange.answer.length)) " bytes" }
-            (headers(&exchange.answer_headers))
-            (block(&String::from_utf8_lossy(&exchange.answer.bytes), LIST_BYTES))
+            h3 { "Request as it was sent" }
+            (headers("Fields of the request", &exchange.headers))
+            (content(&exchange.body))
+            h3 { "Raw answer" }
+            (headers("Fields of the answer", &exchange.answer_headers))
+            (content(&exchange.answer))
         }
     }
 }
 
-fn headers(headers: &[(String, String)]) -> Markup {
+/// The start of a body.
+fn content(excerpt: &Excerpt) -> Markup {
+    let kept = excerpt.bytes.len() as u64;
+    html! {
+        @if excerpt.length == 0 { p.quiet { "No content." } }
+        @else { (block(&String::from_utf8_lossy(&excerpt.bytes), LIST_BYTES)) }
+        @if kept < excerpt.length { p.quiet { "The first " (number(kept)) " of " (number(excerpt.length)) " bytes were kept." } }
+    }
+}
+
+fn headers(label: &str, headers: &[(String, String)]) -> Markup {
     let rows = html! {
         @for (name, value) in headers.iter().take(ROWS as usize) {
             tr { th scope="row" { (short(name)) } td { (short(value)) } }
         }
     };
-    html! { @if !headers.is_empty() { (table("Header fields", &["Field", "Value"], &rows)) } }
+    html! { @if !headers.is_empty() { (table(label, &["Field", "Value"], &rows)) } }
 }
