@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use toolgate::approvals::Approvals;
-use toolgate::audit::{Audit, AuditSettings};
+use toolgate::audit::{Audit, AuditSettings, DataKeys};
 use toolgate::call::{CallOutcome, RequestedCall};
 use toolgate::clock::now_ms;
 use toolgate::credentials::{CredentialSettings, Credentials, RootKeySource, token_client};
@@ -45,6 +45,8 @@ pub struct LocalSettings<'a> {
     pub instances: u32,
     /// Size of a segment of the audit log.
     pub segment_bytes: u64,
+    /// Whether the audit log has arguments encrypted under a key of the organization, as that of a daemon.
+    pub seals_arguments: bool,
 }
 
 impl LocalDispatcher {
@@ -60,9 +62,11 @@ impl LocalDispatcher {
         registry.put_organization(organization.clone(), BTreeSet::new());
         registry.put(Replacement::Policy(organization.clone(), OrgDocument::allow_all()));
         let document = AgentDocument::parse(settings.agent).expect("a document");
-        registry.put(Replacement::Agent(organization, agent, document));
+        registry.put(Replacement::Agent(organization.clone(), agent, document));
         let audit = AuditSettings::new(folder.path().join("audit"));
-        let audit = AuditSettings { segment_bytes: settings.segment_bytes, reserve_bytes: 0, ..audit };
+        let data_keys = settings.seals_arguments.then(|| data_keys(organization.as_str()));
+        let segment_bytes = settings.segment_bytes;
+        let audit = AuditSettings { segment_bytes, reserve_bytes: 0, data_keys, ..audit };
         let (audit, _) = Audit::start(&audit).await.expect("a log");
         let store = Store::open(&folder.path().join("state.db")).await.expect("a store");
         let secrets = CredentialSettings {
@@ -140,6 +144,14 @@ impl LocalDispatcher {
         let mut batch = self.dispatcher.batch(session, None, vec![call], &self.origin).await;
         batch.results.remove(0).outcome
     }
+}
+
+/// A key for the data of one organization.
+fn data_keys(organization: &str) -> DataKeys {
+    let keys = DataKeys::new([3; 32]);
+    let key = keys.generate(organization).expect("a key");
+    keys.insert(organization, &key).expect("it unwraps");
+    keys
 }
 
 /// A component without the plugin contract gets the namespace `echo`.

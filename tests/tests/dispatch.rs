@@ -27,6 +27,7 @@ async fn dispatcher(agent: &str, rates: Rates) -> LocalDispatcher {
         rates,
         instances: 2,
         segment_bytes: 64 * 1024,
+        seals_arguments: false,
     })
     .await
 }

@@ -26,6 +26,11 @@ pub struct LocalDispatcher(local::LocalDispatcher);
 
 impl LocalDispatcher {
     pub async fn new(component: &[u8]) -> Self {
+        Self::with_sealing(component, false).await
+    }
+
+    /// With or without arguments that are encrypted in the audit log (O3).
+    pub async fn with_sealing(component: &[u8], seals_arguments: bool) -> Self {
         let settings = LocalSettings {
             component,
             agent: r#"{"enabled":["echo/*"],"autonomy":"autonomous"}"#,
@@ -33,6 +38,7 @@ impl LocalDispatcher {
             // Valgrind has no room for the memories of many.
             instances: super::argument("instances=").unwrap_or(SandboxSettings::default().instances),
             segment_bytes: AuditSettings::SEGMENT_BYTES,
+            seals_arguments,
         };
         Self(local::LocalDispatcher::new(settings).await)
     }
