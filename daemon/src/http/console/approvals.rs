@@ -17,7 +17,7 @@ use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
 use super::page::{Page, sentence};
 use super::text::{block, brief, cut, is_shown_whole, time, visible_text};
-use super::{Console, PAGE_ROWS, changes};
+use super::{Console, PAGE_ROWS, approval_aids, changes};
 use crate::approvals;
 use crate::clock::now_ms;
 use crate::http::documents::name;
@@ -128,7 +128,7 @@ pub(super) async fn page(
     Path(id): Path<String>,
 ) -> Result<Page, Problem> {
     let row = find(&app, &viewer, &id).await?;
-    one(&viewer, row, &FormFields::default(), None)
+    one(&app, &viewer, row, &FormFields::default(), None).await
 }
 
 /// Decides an approval. A refusal is shown on its page, with what was written.
@@ -148,7 +148,7 @@ pub(super) async fn decide(
     };
     let row = find(&app, &viewer, &id).await?;
     let status = StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    Ok(one(&viewer, row, &fields, Some(&error))?.with_status(status).into_response())
+    Ok(one(&app, &viewer, row, &fields, Some(&error)).await?.with_status(status).into_response())
 }
 
 impl InboxQuery {
@@ -303,7 +303,8 @@ fn state(state: ApprovalState) -> Markup {
 }
 
 /// Lays out an approval: the refusal of a decision, the decision, the call, and the forms.
-fn one(
+async fn one(
+    app: &App,
     viewer: &Viewer,
     row: ApprovalRow,
     fields: &FormFields,
@@ -311,6 +312,10 @@ fn one(
 ) -> Result<Page, Problem> {
     let own = &*viewer.caller.token_id;
     let is_own = row.opened_by == own || row.asked_by == own;
+    let aids = match approvals::shown_state(&row, now_ms()) {
+        ApprovalState::Pending => approval_aids::of_call(app, viewer, &row).await,
+        _ => html! {},
+    };
     let view = approvals::view(row, now_ms())?;
     let is_pending = view.state == ApprovalState::Pending;
     Ok(Page::new(
@@ -318,6 +323,7 @@ fn one(
         html! {
             @if let Some(error) = error { (refusal(&view, error)) }
             (details(&view))
+            (aids)
             @if is_pending && is_own {
                 div .notice {
                     p { "Your token opened this session, or made this call. Somebody else decides about it." }

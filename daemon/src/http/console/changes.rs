@@ -49,7 +49,7 @@ fn is_patch(text: &str) -> bool {
 }
 
 /// The removed lines before the added ones, between those that both texts begin and end with.
-fn difference(old: &str, new: &str) -> Markup {
+pub(super) fn difference(old: &str, new: &str) -> Markup {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let shorter = old.len().min(new.len());
     let start = old.iter().zip(&new).take_while(|(one, other)| one == other).count();

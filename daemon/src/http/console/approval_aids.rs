@@ -1,0 +1,79 @@
+//! What helps a person to decide about a call, beside its bytes: the change of a file against the file as it is, and what
+//! the call may use.
+
+use maud::{Markup, html};
+use serde_json::Value;
+use toolgate_admission::session_limits;
+use toolgate_api::limits::Limits;
+use toolgate_api::name::Name;
+use toolgate_api::quota::Quota;
+
+use super::changes::difference;
+use super::elements::{bytes, duration, facts, number, short};
+use super::guard::Viewer;
+use crate::http::files::read_text;
+use crate::http::state::App;
+use crate::store::ApprovalRow;
+
+/// The tool that replaces a whole file by its argument `content`.
+const WRITE: &str = "files/write";
+/// Longest file that is compared, in bytes.
+const FILE_BYTES: u64 = 64 * 1024;
+/// Quotas that are listed.
+const QUOTAS: usize = 10;
+
+/// Shows what a call would use and change. Approvers who may not read the session's files see no comparison with them.
+pub(super) async fn of_call(app: &App, viewer: &Viewer, row: &ApprovalRow) -> Markup {
+    html! {
+        (file_change(app, viewer, row).await.unwrap_or_default())
+        (cost(app, row).unwrap_or_default())
+    }
+}
+
+/// The file that the call would replace, against its new content.
+async fn file_change(app: &App, viewer: &Viewer, row: &ApprovalRow) -> Option<Markup> {
+    if row.tool != WRITE {
+        return None;
+    }
+    let arguments: Value = serde_json::from_str(&row.arguments).ok()?;
+    let (path, content) = (arguments.get("path")?.as_str()?, arguments.get("content")?.as_str()?);
+    let session = app.session_of(&viewer.caller, &row.session).await.ok()?;
+    let current = read_text(app, &session, path, FILE_BYTES).await?;
+    Some(html! {
+        h3 { "Against the file as it is now" }
+        p.quiet { "The file may change before the call runs." }
+        (difference(&current, content))
+    })
+}
+
+/// The most that the call may use, and the quotas of the organization that it counts against.
+fn cost(app: &App, row: &ApprovalRow) -> Option<Markup> {
+    let (organization, agent) = (Name::parse(&row.organization).ok()?, Name::parse(&row.agent).ok()?);
+    let rules = app.parts().registry.snapshot().rules(&organization, &agent)?;
+    let tool = rules.catalogue.find(&row.tool)?;
+    let Limits { fuel, deadline_ms, memory_bytes, .. } = session_limits(&rules);
+    let units = tool.descriptor().cost;
+    let quotas = rules.organization.document().quotas.iter().chain(rules.agent.document().quotas.iter());
+    let quotas: Vec<&Quota> = quotas.take(QUOTAS).collect();
+    Some(html! {
+        h2 { "What it would cost" }
+        (facts(&[
+            ("Cost", html! { (number(units)) " units, as the tool declares" }),
+            ("At most", html! {
+                (number(fuel)) " instructions, " (duration(deadline_ms.saturating_mul(1_000))) ", " (bytes(memory_bytes)) " of memory"
+            }),
+        ]))
+        @if !quotas.is_empty() {
+            p { "It counts against these quotas:" }
+            ul { @for quota in quotas { li { (quota_line(quota)) } } }
+        }
+    })
+}
+
+fn quota_line(quota: &Quota) -> Markup {
+    html! {
+        code { (short(quota.name.as_str())) } ": at most " (number(quota.amount)) " " (quota.measure.to_string())
+        @if let Some(seconds) = quota.seconds { " in " (number(seconds.into())) " seconds" }
+        @if quota.tools.is_some() { ", of some tools" }
+    }
+}
