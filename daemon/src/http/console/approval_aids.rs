@@ -5,7 +5,6 @@ use maud::{Markup, html};
 use serde_json::Value;
 use toolgate_admission::session_limits;
 use toolgate_api::limits::Limits;
-use toolgate_api::name::Name;
 use toolgate_api::quota::Quota;
 
 use super::changes::difference;
@@ -48,8 +47,7 @@ async fn file_change(app: &App, viewer: &Viewer, row: &ApprovalRow) -> Option<Ma
 
 /// The most that the call may use, and the quotas of the organization that it counts against.
 fn cost(app: &App, row: &ApprovalRow) -> Option<Markup> {
-    let (organization, agent) = (Name::parse(&row.organization).ok()?, Name::parse(&row.agent).ok()?);
-    let rules = app.parts().registry.snapshot().rules(&organization, &agent)?;
+    let rules = app.parts().registry.snapshot().rules(&row.organization, &row.agent)?;
     let tool = rules.catalogue.find(&row.tool)?;
     let Limits { fuel, deadline_ms, memory_bytes, .. } = session_limits(&rules);
     let units = tool.descriptor().cost;
