@@ -265,18 +265,22 @@ impl Plugins {
         }
     }
 
-    /// Serves the version before the current one again, unless its key would verify it no more, or ends the trial of a canary.
-    pub async fn roll_back(&self, key: &PluginKey) -> Result<PluginView, CallError> {
+    /// Serves the version before the current one again, or the kept version that `to` names by version or digest, unless its
+    /// key would verify it no more. Ends the trial of a canary, and without `to` does nothing else then.
+    pub async fn roll_back(&self, key: &PluginKey, to: Option<&str>) -> Result<PluginView, CallError> {
         self.change(key, |history| {
-            if history.roll_back_canary().is_some() {
+            if history.roll_back_canary().is_some() && to.is_none() {
                 return Ok(());
             }
-            history.roll_back().ok_or_else(|| {
-                CallError::new(
-                    ErrorType::Conflict,
-                    format!("plugin `{}` has no version before this one", key.namespace),
-                    "load the version that you want",
-                )
+            let (served, missing) = match to {
+                Some(version) => {
+                    (history.serve_version(version), format!("has no kept version `{version}`"))
+                }
+                None => (history.roll_back(), "has no version before this one".to_owned()),
+            };
+            served.ok_or_else(|| {
+                let hint = "its view lists the kept versions; load the version that you want";
+                CallError::new(ErrorType::Conflict, format!("plugin `{}` {missing}", key.namespace), hint)
             })?;
             let target = history.serving_version();
             target.map_or(Ok(()), |target| self.check_signer(key.owner.as_ref(), target))

@@ -34,14 +34,14 @@ const HOST: &[(&str, &str)] = &[
     (
         "toolgate-cli",
         "anstream base64 bytes clap http-body-util hyper hyper-rustls hyper-util jiff ring rustls serde serde_json \
-         thiserror tokio toolgate-api tower-service url webpki-roots",
+         terminal_size thiserror tokio toolgate-api tower-service url webpki-roots",
     ),
     // Everything else, without the engine.
     (
         "toolgate",
-        "aho-corasick anstream anstyle anyhow arc-swap axum base64 bytes clap clap_complete clap_mangen futures-util http-body-util hyper \
+        "aho-corasick anstream anstyle anyhow arc-swap axum base64 bytes clap clap_complete clap_mangen flate2 futures-util http-body-util hyper \
          hyper-util icu_properties listenfd maud mimalloc multer opentelemetry-proto percent-encoding prometheus-client prost rand ring rmcp rustix rustls rustls-webpki \
-         scopeguard sd-notify serde serde_json sqlx tempfile thiserror tokio tokio-rustls tokio-util toml toolgate-admission toolgate-api \
+         scopeguard sd-notify serde serde_json sqlx tar tempfile thiserror tokio tokio-rustls tokio-util toml toolgate-admission toolgate-api \
          toolgate-cli toolgate-openapi toolgate-sandbox tower tracing tracing-subscriber url utoipa \
          utoipa-axum zeroize",
     ),

@@ -2,7 +2,6 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use toolgate_api::document::{DocumentAccepted, DocumentEntry};
@@ -37,14 +36,14 @@ pub struct AgentOptions {
 
 #[derive(Subcommand)]
 pub enum AgentCommand {
-    /// Create an agent, or replace its whole document
+    /// Create an agent, or change the given fields of it; a file replaces its whole document
     Put {
         /// The agent
         #[arg(value_name = "ORG/AGENT", value_parser = parse_agent)]
         agent: AgentName,
         /// The document, as JSON; `-` for standard input
         #[arg(
-            required_unless_present_any = ["enabled", "profile", "subtype"],
+            required_unless_present_any = ["enabled", "disabled", "profile", "subtype", "autonomy"],
             conflicts_with_all = ["enabled", "disabled", "profile", "subtype", "autonomy"]
         )]
         file: Option<String>,
@@ -127,20 +126,14 @@ pub fn parse_agent(text: &str) -> Result<AgentName, String> {
 pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     match command {
         AgentCommand::Put { agent, file, enabled, disabled, profile, subtype, autonomy } => {
-            let body = match file {
-                Some(file) => document_from(&file)?,
-                None => {
-                    // Without an explicit list, the profile decides the tools of the agent.
-                    let enabled = (!enabled.is_empty()).then(|| json!(enabled));
-                    let said = [("profile", profile), ("subtype", subtype), ("autonomy", autonomy)];
-                    let said = said.into_iter().map(|(name, value)| (name, value.map(Value::String)));
-                    let members =
-                        [("enabled", enabled), ("disabled", Some(json!(disabled)))].into_iter().chain(said);
-                    let members = members.filter_map(|(name, value)| Some((name.to_owned(), value?)));
-                    Value::Object(members.collect()).to_string()
+            let named = NamedFields { enabled, disabled, profile, subtype, autonomy };
+            match file {
+                Some(file) => {
+                    let text = document_from(&file)?;
+                    put(client, printer, &agent, |_| text).await
                 }
-            };
-            put(client, printer, &agent, body).await
+                None => put(client, printer, &agent, |current| named.in_document(current)).await,
+            }
         }
         AgentCommand::Get { agent } => {
             let document: Value = client.get(&path(&agent)).send().await?.body;
@@ -178,6 +171,30 @@ pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'
     }
 }
 
+/// The fields of a document that options name.
+struct NamedFields {
+    enabled: Vec<String>,
+    disabled: Vec<String>,
+    profile: Option<String>,
+    subtype: Option<String>,
+    autonomy: Option<String>,
+}
+
+impl NamedFields {
+    /// The document with these fields; the others keep their value. Without an explicit list, the profile decides the tools of
+    /// the agent.
+    fn in_document(self, current: Option<&Value>) -> String {
+        let mut document = current.and_then(Value::as_object).cloned().unwrap_or_default();
+        let lists = [("enabled", self.enabled), ("disabled", self.disabled)];
+        let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+        let lists = lists.map(|(name, list)| (name, json!(list)));
+        let words = [("profile", self.profile), ("subtype", self.subtype), ("autonomy", self.autonomy)];
+        let words = words.into_iter().filter_map(|(name, word)| Some((name, Value::String(word?))));
+        document.extend(lists.chain(words).map(|(name, value)| (name.to_owned(), value)));
+        Value::Object(document).to_string()
+    }
+}
+
 /// A list of tools, or `*`.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
@@ -199,10 +216,9 @@ async fn put(
     client: &Client,
     printer: &mut Printer<'_>,
     agent: &AgentName,
-    body: String,
+    body: impl FnOnce(Option<&Value>) -> String,
 ) -> Result<(), Failure> {
-    let accepted: DocumentAccepted =
-        document::put(client, &path(agent), |_: Option<&IgnoredAny>| body).await?.body;
+    let accepted: DocumentAccepted = document::put(client, &path(agent), body).await?.body;
     document::warn(printer, &accepted.warnings)?;
     Ok(printer.result(&accepted, &format!("agent `{agent}` is set"))?)
 }
@@ -252,7 +268,7 @@ mod tests {
         let run = run_command(put(None), vec![there(), warned]).await;
         run.result.expect("done");
         assert_eq!(run.asked[1].line(), "PUT /v1/orgs/acme/agents/bot");
-        assert_eq!(run.asked[1].body, r#"{"disabled":[],"enabled":["files/*"]}"#);
+        assert_eq!(run.asked[1].body, r#"{"enabled":["files/*"]}"#);
         assert_eq!(run.notes, "warning: no tool `files/*` is loaded\n");
     }
 
@@ -265,11 +281,12 @@ mod tests {
         }
         let read = |words: &[&str]| Line::try_parse_from(["agent", "put", "acme/bot"].iter().chain(words));
         let line = read(&["--profile", "support", "--autonomy", "autonomous"]).expect("understood");
-        let run = run_command(line.command, vec![there(), Canned::json(200, json!({"warnings": []}))]).await;
+        let before = Canned::json(200, json!({"autonomy": "supervised", "name": "Bot"})).with_etag("\"4\"");
+        let run = run_command(line.command, vec![before, Canned::json(200, json!({"warnings": []}))]).await;
         run.result.expect("done");
-        assert_eq!(run.asked[1].body, r#"{"autonomy":"autonomous","disabled":[],"profile":"support"}"#);
+        assert_eq!(run.asked[1].body, r#"{"autonomy":"autonomous","name":"Bot","profile":"support"}"#);
         for wrong in [
-            &["--autonomy", "autonomous"][..],
+            &[][..],
             &["--profile", "a", "bot.json"],
             &["--subtype", "a", "--autonomy", "free"],
         ] {

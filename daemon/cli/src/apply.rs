@@ -75,10 +75,7 @@ pub async fn run(options: &FolderOptions, client: &Client, printer: &mut Printer
 }
 
 /// Reads the folder; a single wrong file ends the command before anything is sent.
-fn read_folder(
-    options: &FolderOptions,
-    printer: &mut Printer<'_>,
-) -> Result<folder::Folder, Failure> {
+fn read_folder(options: &FolderOptions, printer: &mut Printer<'_>) -> Result<folder::Folder, Failure> {
     if !options.folder.is_dir() {
         return Err(Failure::wrong_usage(
             format!("`{}` is not a folder", options.folder.display()),
@@ -125,9 +122,7 @@ fn finish(
     line: &str,
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
-    let change = |change: &Change| {
-        json!({"document": change.document.label, "change": change.verb(), "differences": change.differences()})
-    };
+    let change = |change: &Change| json!({"document": change.document.label, "change": change.verb(), "differences": change.differences()});
     let deletion = |deletion: &Deletion| json!({"document": deletion.label, "change": "delete"});
     let changes: Vec<Value> =
         plan.changes.iter().map(change).chain(plan.deletions.iter().map(deletion)).collect();

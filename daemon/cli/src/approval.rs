@@ -15,17 +15,19 @@ use super::document::{arguments_from, query};
 use super::failure::Failure;
 use super::print::{Printer, time_text};
 use super::remote::Remote;
+use super::watch::{WatchOptions, repeat};
 
 const EXAMPLES: &str = "\
 Examples:
   toolgate approval list --organization acme --state pending
+  toolgate approval list --state pending --watch
   toolgate approval show a_…
   toolgate approval approve a_… --reason 'agreed by phone'
   toolgate approval approve a_… --uses 10 --expires-in 600 --arguments '{\"/amount\": {\"type\": \"integer\", \"maximum\": 100}}'
   toolgate approval approve a_… --arguments-instead '{\"to\": \"bob\", \"amount\": 5}'
   toolgate approval deny a_… --reason 'wrong customer'
 
-Nobody decides about calls of a session that the same token opened.";
+A token cannot decide about calls of a session that it opened.";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -46,6 +48,8 @@ pub enum ApprovalCommand {
         /// Only approvals in this state
         #[arg(long, value_parser = PossibleValuesParser::new(ApprovalState::ALL.map(ApprovalState::as_str)))]
         state: Option<String>,
+        #[command(flatten)]
+        watch: WatchOptions,
     },
     /// Show an approval with everything that it is bound to
     Show {
@@ -91,10 +95,15 @@ pub async fn run(
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
     match command {
-        ApprovalCommand::List { organization, state } => {
+        ApprovalCommand::List { organization, state, watch } => {
             let query = query(&[("organization", organization.as_deref()), ("state", state.as_deref())]);
-            let approvals: Vec<ApprovalView> = client.list_all(&format!("/v1/approvals{query}")).await?;
-            Ok(printer.list(["ID", "STATE", "AGENT", "TOOL", "ASKED AT", "EXPIRES AT"], &approvals, row)?)
+            let path = format!("/v1/approvals{query}");
+            let headings = ["ID", "STATE", "AGENT", "TOOL", "ASKED AT", "EXPIRES AT"];
+            repeat(printer, watch, async |printer| {
+                let approvals: Vec<ApprovalView> = client.list_all(&path).await?;
+                Ok(printer.list(headings, &approvals, row)?)
+            })
+            .await
         }
         ApprovalCommand::Show { id } => show(printer, &client.get(&path(&id)).send().await?.body),
         ApprovalCommand::Approve(options) => approve(client, printer, options).await,

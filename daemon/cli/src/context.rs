@@ -206,7 +206,7 @@ fn print_with(
     print: impl FnOnce(&mut Printer<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let (mut out, mut notes) = (anstream::stdout().lock(), anstream::stderr().lock());
-    print(&mut Printer::new(&mut out, &mut notes, json))
+    print(&mut Printer::new(&mut out, &mut notes, json).fitted())
 }
 
 #[cfg(test)]

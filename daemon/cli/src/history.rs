@@ -218,14 +218,18 @@ mod tests {
     #[tokio::test]
     async fn the_document_before_is_written_on_the_current_tag() {
         let current = Canned::json(200, json!({"connected": ["b"]})).with_etag("\"9\"");
-        let earlier = json!({"revision": 4, "written_at": 0, "deleted": false, "document": {"connected": ["a"]}});
+        let earlier =
+            json!({"revision": 4, "written_at": 0, "deleted": false, "document": {"connected": ["a"]}});
         let earlier = Canned::json(200, json!({"items": [earlier]}));
         let written = Canned::json(200, json!(null)).with_etag("\"10\"");
         let options = RollbackOptions { to: None, yes: true };
         let run = roll_back(options, vec![history(), current, earlier, written]).await;
         run.result.expect("rolled back");
         assert_eq!(run.asked[2].line(), "GET /v1/history?kind=organization&organization=acme&revision=4");
-        assert_eq!((run.asked[3].line(), run.asked[3].header("if-match")), ("PUT /v1/orgs/acme".into(), Some("\"9\"")));
+        assert_eq!(
+            (run.asked[3].line(), run.asked[3].header("if-match")),
+            ("PUT /v1/orgs/acme".into(), Some("\"9\""))
+        );
         assert_eq!(run.asked[3].body, "{\"connected\":[\"a\"]}");
         assert_eq!(run.notes, "- /connected/*: \"b\"\n+ /connected/*: \"a\"\n");
         assert_eq!(run.out, "organization `acme` is as it was at revision 4\n");

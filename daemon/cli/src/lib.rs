@@ -13,6 +13,7 @@ mod context;
 mod remote;
 mod failure;
 mod print;
+mod watch;
 pub mod document;
 mod differences;
 mod history;

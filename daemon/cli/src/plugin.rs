@@ -1,8 +1,10 @@
 //! `toolgate plugin`: manages the plugins of a running daemon.
 
 mod approve;
+pub mod grant;
 mod key;
 mod load;
+mod show;
 mod signature;
 
 use std::io::{IsTerminal, Write};
@@ -11,16 +13,18 @@ use std::path::Path;
 use clap::Subcommand;
 use serde::Serialize;
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::json;
 use toolgate_api::descriptor::LeftOut;
-use toolgate_api::document::DocumentAccepted;
 use toolgate_api::plugin::{CapabilitiesView, PluginLoaded, PluginView};
 
 use super::client::{Client, escape};
-use super::document;
+use super::document::query;
 use super::failure::Failure;
+use super::history::DocumentName;
 use super::print::{Printer, cell, word};
+use super::watch::{WatchOptions, repeat};
 use approve::ApproveOptions;
+use grant::GrantOptions;
 use key::KeyCommand;
 pub use load::LoadOptions;
 pub use signature::{find_signature, read_signature, signature_beside};
@@ -45,7 +49,10 @@ Examples:
   toolgate plugin show weather
   toolgate plugin grant weather grant.json
   toolgate plugin grant http hosts.json --add
+  toolgate plugin grant weather --as-asked
+  toolgate plugin grant weather --rollback
   toolgate plugin rollback weather
+  toolgate plugin use weather@1.2.0
   toolgate plugin rollback ours --organization acme
   toolgate plugin disable weather
   toolgate plugin enable weather
@@ -62,6 +69,8 @@ pub enum PluginCommand {
         /// Only the plugins that this organization loaded for itself
         #[arg(long, alias = "org", value_name = "ORG")]
         organization: Option<String>,
+        #[command(flatten)]
+        watch: WatchOptions,
     },
     /// Load a plugin file, or a new version of a loaded plugin
     Load(LoadOptions),
@@ -84,11 +93,8 @@ pub enum PluginCommand {
     Grant {
         /// The plugin
         namespace: String,
-        /// A JSON file, or `-` for standard input
-        file: Option<String>,
-        /// Add to the current grant instead of replacing it
-        #[arg(long, requires = "file")]
-        add: bool,
+        #[command(flatten)]
+        options: GrantOptions,
     },
     /// Remove a plugin with all its versions
     Remove {
@@ -102,6 +108,15 @@ pub enum PluginCommand {
     Rollback {
         /// The plugin
         namespace: String,
+        /// The organization that has it for itself
+        #[arg(long, alias = "org", value_name = "ORG")]
+        organization: Option<String>,
+    },
+    /// Serve a kept version of a plugin, before or after the current one
+    Use {
+        /// The plugin and the version, or its digest: `weather@1.2.0`
+        #[arg(value_name = "NAME@VERSION", value_parser = parse_version)]
+        version: PluginVersion,
         /// The organization that has it for itself
         #[arg(long, alias = "org", value_name = "ORG")]
         organization: Option<String>,
@@ -124,11 +139,31 @@ pub enum PluginCommand {
     },
 }
 
+/// A plugin and one of its versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginVersion {
+    namespace: String,
+    version: String,
+}
+
+fn parse_version(text: &str) -> Result<PluginVersion, String> {
+    match text.split_once('@') {
+        Some((namespace, version)) if !namespace.is_empty() && !version.is_empty() => {
+            Ok(PluginVersion { namespace: namespace.to_owned(), version: version.to_owned() })
+        }
+        _ => Err("write it like `weather@1.2.0`; `toolgate plugin show weather` lists the kept versions".into()),
+    }
+}
+
 pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     match command {
-        PluginCommand::List { organization } => {
-            let plugins: Vec<PluginView> = client.list_all(&folder(organization.as_deref())).await?;
-            Ok(printer.list(["NAMESPACE", "VERSION", "STATE", "TOOLS", "PURPOSE"], &plugins, row)?)
+        PluginCommand::List { organization, watch } => {
+            let path = folder(organization.as_deref());
+            repeat(printer, watch, async |printer| {
+                let plugins: Vec<PluginView> = client.list_all(&path).await?;
+                Ok(printer.list(["NAMESPACE", "VERSION", "STATE", "TOOLS", "PURPOSE"], &plugins, row)?)
+            })
+            .await
         }
         PluginCommand::Load(options) => load::load(client, printer, &options).await,
         PluginCommand::Approve(options) => approve::approve(client, printer, &options).await,
@@ -136,15 +171,21 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
         PluginCommand::Show { namespace, organization } => {
             let path = path_in(organization.as_deref(), &namespace);
             let plugin: PluginLoaded = client.get(&path).send().await?.body;
-            Ok(printer.json(&plugin)?)
+            show::run(printer, &plugin)
         }
-        PluginCommand::Grant { namespace, file: None, .. } => {
-            show_grant(client, printer, &path(&namespace)).await
+        PluginCommand::Grant { namespace, options } => {
+            let name = DocumentName::grant(&namespace);
+            let asked = async || {
+                let plugin: PluginLoaded = client.get(&path(&namespace)).send().await?.body;
+                Ok(plugin.plugin.capabilities)
+            };
+            grant::run(client, printer, &name, &format!("plugin `{namespace}`"), &options, asked).await
         }
-        PluginCommand::Grant { namespace, file: Some(file), add } => {
-            let accepted = grant(client, printer, &path(&namespace), &file, add).await?;
-            let line = format!("plugin `{namespace}` has its grant, for calls from now on");
-            Ok(printer.result(&accepted, &line)?)
+        PluginCommand::Use { version, organization } => {
+            let path = path_in(organization.as_deref(), &version.namespace);
+            let query = query(&[("version", Some(&version.version))]);
+            let plugin: PluginView = client.post(&format!("{path}/rollback{query}")).send().await?.body;
+            show(printer, &plugin, &plugin)
         }
         PluginCommand::Remove { namespace, organization } => {
             let path = path_in(organization.as_deref(), &namespace);
@@ -173,46 +214,6 @@ pub fn asks(question: &str) -> Result<bool, Failure> {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
-}
-
-/// Prints the grant of the plugin or tool at a path.
-pub async fn show_grant(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result<(), Failure> {
-    let grant: Value = client.get(&format!("{path}/grant")).send().await?.body;
-    Ok(printer.json(&grant)?)
-}
-
-/// Replaces the grant of the plugin or tool at a path with the document of a file, or merges that into it.
-pub async fn grant(
-    client: &Client,
-    printer: &mut Printer<'_>,
-    path: &str,
-    file: &str,
-    add: bool,
-) -> Result<DocumentAccepted, Failure> {
-    let text = document::document_from(file)?;
-    let body = |before: Option<&Value>| match before.filter(|_| add) {
-        Some(before) => with(before, &text),
-        None => text,
-    };
-    let accepted: DocumentAccepted = document::put(client, &format!("{path}/grant"), body).await?.body;
-    document::warn(printer, &accepted.warnings)?;
-    Ok(accepted)
-}
-
-/// Merges two grants: lists are joined, and other fields of the added grant replace those of the first.
-fn with(before: &Value, added: &str) -> String {
-    let Ok(Value::Object(added_members)) = serde_json::from_str(added) else { return added.to_owned() };
-    let mut grant = before.as_object().cloned().unwrap_or_default();
-    for (name, value) in added_members {
-        match (grant.get_mut(&name), value) {
-            (Some(Value::Array(list)), Value::Array(more)) => {
-                let new: Vec<Value> = more.into_iter().filter(|item| !list.contains(item)).collect();
-                list.extend(new);
-            }
-            (_, value) => drop(grant.insert(name, value)),
-        }
-    }
-    Value::Object(grant).to_string()
 }
 
 async fn post(client: &Client, printer: &mut Printer<'_>, path: &str, verb: &str) -> Result<(), Failure> {
@@ -302,6 +303,8 @@ fn folder(organization: Option<&str>) -> String {
 
 #[cfg(test)]
 pub mod tests {
+    use serde_json::Value;
+
     use super::super::testing::{Run, run_with};
     use super::*;
     use crate::client::testing::Canned;
@@ -329,7 +332,7 @@ pub mod tests {
     async fn a_list_shows_each_plugin_with_its_state() {
         let item = plugin();
         let run = run_command(
-            PluginCommand::List { organization: None },
+            PluginCommand::List { organization: None, watch: WatchOptions::default() },
             vec![Canned::json(200, json!({"items": [item], "next_cursor": null}))],
         )
         .await;
@@ -348,7 +351,7 @@ pub mod tests {
                 "GET /v1/plugins/weather",
             ),
             (
-                PluginCommand::Grant { namespace: namespace(), file: None, add: false },
+                PluginCommand::Grant { namespace: namespace(), options: GrantOptions::default() },
                 Canned::json(200, json!({"network": []})),
                 "GET /v1/plugins/weather/grant",
             ),

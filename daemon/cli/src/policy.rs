@@ -27,6 +27,7 @@ Examples:
   toolgate policy history acme --revision 17
   toolgate policy rollback acme                      return to the revision before
   toolgate policy explain acme/bot                   every tool
+  toolgate policy explain acme/bot --allowed           those that it may call
   toolgate policy explain acme/bot files/write --channel sms
   toolgate policy assertions put acme assertions.json  refuse changes that break them
   toolgate policy assertions show platform
@@ -161,7 +162,7 @@ pub async fn run(command: PolicyCommand, client: &Client, printer: &mut Printer<
     }
 }
 
-/// Prints only the document on standard output, so it can be edited and written back.
+/// Prints only the document on standard output; a pipe or file gets it as JSON, so it can be edited and written back.
 async fn show(client: &Client, printer: &mut Printer<'_>, layer: &LayerName) -> Result<(), Failure> {
     let answer = client.get(&layer.path()).send::<Value>().await?;
     let (document, etag) = (answer.body, answer.etag);
@@ -169,7 +170,7 @@ async fn show(client: &Client, printer: &mut Printer<'_>, layer: &LayerName) -> 
     if printer.is_json() {
         return Ok(printer.json(&json!({"document": document, "etag": etag, "warnings": warnings}))?);
     }
-    printer.json(&document)?;
+    printer.document(&document)?;
     document::warn(printer, &warnings)
 }
 

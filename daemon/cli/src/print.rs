@@ -5,7 +5,7 @@
 //! `NO_COLOR` is set.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use clap::builder::styling::{AnsiColor, Style};
 use jiff::Timestamp;
@@ -14,6 +14,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use toolgate_api::text;
 
+use super::failure::Failure;
+
 const HEADING: Style = Style::new().bold();
 const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Red.on_default();
@@ -21,6 +23,10 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WAITING: Style = AnsiColor::Yellow.on_default();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const GAP: &str = "  ";
+/// Moves the cursor to the first cell, and clears the screen.
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J\u{1b}[3J";
+/// Least width of a column that is trimmed to the terminal.
+const TRIMMED_CHARS: usize = 12;
 
 /// Limit of characters per cell: wider than a terminal, which suffices for a sentence, while no untrusted name or
 /// reason can push the other columns off the screen. `--json` prints the whole text.
@@ -31,12 +37,61 @@ pub struct Printer<'out> {
     out: &'out mut dyn Write,
     notes: &'out mut dyn Write,
     json: bool,
+    /// Columns of the terminal that shows the results; `None` for a pipe or file, which gets whole cells.
+    columns: Option<usize>,
 }
 
 impl<'out> Printer<'out> {
     /// Creates a printer: results go to `out`, as JSON if `json` is set; notes for people go to `notes`.
     pub fn new(out: &'out mut dyn Write, notes: &'out mut dyn Write, json: bool) -> Self {
-        Self { out, notes, json }
+        Self { out, notes, json, columns: None }
+    }
+
+    /// Trims tables to the terminal, if standard output is one.
+    pub fn fitted(self) -> Self {
+        let is_terminal = io::stdout().is_terminal();
+        let size = is_terminal.then(terminal_size::terminal_size).flatten();
+        Self { columns: size.map(|(width, _)| usize::from(width.0)), ..self }
+    }
+
+    /// Whether results are read by a person: standard output is a terminal, and no JSON was asked for.
+    pub fn is_terminal(&self) -> bool {
+        self.columns.is_some() && !self.json
+    }
+
+    /// Sets the width of the terminal.
+    #[cfg(test)]
+    pub fn with_columns(self, columns: Option<usize>) -> Self {
+        Self { columns, ..self }
+    }
+
+    /// Prints a document as the result: its fields at a terminal, else JSON, which can be edited and written back.
+    pub fn document(&mut self, document: &Value) -> io::Result<()> {
+        if !self.is_terminal() {
+            return self.json(document);
+        }
+        let fields = readable_fields(document);
+        let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), Some(value.clone()))).collect();
+        self.fields(&fields)
+    }
+
+    /// Runs `print` with a printer whose results go to `out`.
+    pub async fn with_output(
+        &mut self,
+        out: &mut dyn Write,
+        print: impl AsyncFn(&mut Printer<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let Self { notes, json, columns, .. } = self;
+        print(&mut Printer { out, notes: &mut **notes, json: *json, columns: *columns }).await
+    }
+
+    /// Prints text of another printer; on a terminal, in the place of what it shows.
+    pub fn redraw(&mut self, text: &[u8]) -> io::Result<()> {
+        if self.columns.is_some() {
+            self.out.write_all(CLEAR.as_bytes())?;
+        }
+        self.out.write_all(text)?;
+        self.out.flush()
     }
 
     /// Whether the output is JSON.
@@ -130,9 +185,16 @@ impl<'out> Printer<'out> {
                 *width = (*width).max(cell.chars().count());
             }
         }
-        self.row(&headings.map(str::to_owned), &widths, |_| HEADING)?;
+        if let Some(columns) = self.columns {
+            trim(&mut widths, columns);
+        }
+        let fit = |row: &[String; N]| {
+            let mut widths = widths.iter();
+            row.each_ref().map(|cell| cut_to(cell.clone(), widths.next().copied().unwrap_or(CELL_CHARS)))
+        };
+        self.row(&fit(&headings.map(str::to_owned)), &widths, |_| HEADING)?;
         for row in &rows {
-            self.row(row, &widths, style_of)?;
+            self.row(&fit(row), &widths, style_of)?;
         }
         Ok(())
     }
@@ -155,6 +217,47 @@ impl<'out> Printer<'out> {
     }
 }
 
+/// The members of a document by their names, joined by dots. Lists of words are one line, other lists a line for each entry.
+fn readable_fields(document: &Value) -> Vec<(String, String)> {
+    fn walk(name: String, value: &Value, fields: &mut Vec<(String, String)>) {
+        let is_scalar = |value: &Value| !value.is_object() && !value.is_array();
+        match value {
+            Value::Null => {}
+            Value::Object(members) if !members.is_empty() => {
+                for (member, value) in members {
+                    let name = if name.is_empty() { member.clone() } else { format!("{name}.{member}") };
+                    walk(name, value, fields);
+                }
+            }
+            Value::Array(items) if items.is_empty() => fields.push((name, "none".to_owned())),
+            Value::Array(items) if items.iter().all(is_scalar) => {
+                fields.push((name, items.iter().map(scalar_text).collect::<Vec<_>>().join(", ")));
+            }
+            Value::Array(items) => {
+                fields.extend(items.iter().map(|item| (name.clone(), entry_text(item))));
+            }
+            _ => fields.push((name, scalar_text(value))),
+        }
+    }
+    let mut fields = Vec::new();
+    walk(String::new(), document, &mut fields);
+    fields
+}
+
+/// An entry of a list in one line: the members that have a value.
+fn entry_text(entry: &Value) -> String {
+    let Value::Object(members) = entry else { return scalar_text(entry) };
+    let members = members.iter().filter(|(_, value)| !value.is_null());
+    members.map(|(name, value)| format!("{name}={}", scalar_text(value))).collect::<Vec<_>>().join(" ")
+}
+
+fn scalar_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// Returns the text of a table cell; `-` if absent.
 pub fn cell(text: Option<&impl AsRef<str>>) -> String {
     text.map_or("-", AsRef::as_ref).to_owned()
@@ -168,9 +271,28 @@ pub fn word(variant: &impl Serialize) -> String {
     }
 }
 
-/// Truncates a cell to [`CELL_CHARS`] with an ellipsis at the end.
-fn cut(mut cell: String) -> String {
-    if let Some((end, _)) = cell.char_indices().nth(CELL_CHARS) {
+/// Narrows the widest columns until a row fits into `columns`. The first column stays, since it is the name that other
+/// commands take.
+fn trim(widths: &mut [usize], columns: usize) {
+    let gaps = GAP.len() * widths.len().saturating_sub(1);
+    let mut excess = (widths.iter().sum::<usize>() + gaps).saturating_sub(columns);
+    while excess > 0 {
+        let Some(widest) = widths.iter_mut().skip(1).max() else { return };
+        if *widest <= TRIMMED_CHARS {
+            return;
+        }
+        *widest -= 1;
+        excess -= 1;
+    }
+}
+
+fn cut(cell: String) -> String {
+    cut_to(cell, CELL_CHARS)
+}
+
+/// Truncates a cell to `chars` characters with an ellipsis at the end.
+fn cut_to(mut cell: String, chars: usize) -> String {
+    if let Some((end, _)) = cell.char_indices().nth(chars) {
         let last = cell[..end].char_indices().next_back().map_or(0, |(at, _)| at);
         cell.replace_range(last.., "…");
     }
@@ -250,6 +372,40 @@ mod tests {
         let cut = format!("{}…", "é".repeat(199));
         let lines: Vec<_> = text.lines().skip(1).collect();
         assert_eq!(lines, ["é".repeat(200), cut.clone(), cut].map(|name| format!("{name}  ok")));
+    }
+
+    #[test]
+    fn a_document_is_fields_at_a_terminal_and_json_in_a_pipe() {
+        let document = json!({"enabled": ["a/*", "b/c"], "limits": {"fuel": 5}, "quotas": [{"calls": 1, "of": null}],
+            "disabled": []});
+        let shown = |columns: Option<usize>| {
+            let (mut out, mut notes) = (anstream::StripStream::new(Vec::new()), Vec::new());
+            let mut printer = Printer::new(&mut out, &mut notes, false).with_columns(columns);
+            printer.document(&document).expect("printed");
+            String::from_utf8(out.into_inner()).expect("text")
+        };
+        let fields = shown(Some(80));
+        for line in ["disabled     none", "enabled      a/*, b/c", "limits.fuel  5", "quotas       calls=1"] {
+            assert!(fields.contains(line), "{fields}");
+        }
+        assert_eq!(serde_json::from_str::<Value>(&shown(None)).expect("json"), document);
+    }
+
+    #[test]
+    fn a_table_is_trimmed_to_the_terminal_and_never_in_a_pipe() {
+        let rows = [["a_0123456789".to_owned(), "w".repeat(60), "x".repeat(14)]];
+        let (mut out, mut notes) = (anstream::StripStream::new(Vec::new()), Vec::new());
+        let printer = Printer::new(&mut out, &mut notes, false);
+        Printer { columns: Some(50), ..printer }.table(["ID", "WHY", "STATE"], &rows).expect("printed");
+        let text = String::from_utf8(out.into_inner()).expect("text");
+        assert!(text.lines().all(|line| line.chars().count() <= 50), "{text}");
+        assert!(text.contains("a_0123456789  w") && text.contains("…"), "{text}");
+        let whole = print_text(false, |printer| printer.table(["ID", "WHY", "STATE"], &rows));
+        assert!(whole.contains(&rows[0][1]), "{whole}");
+        // A terminal that is too narrow for all columns wraps its lines.
+        let mut widths = [12, 12, 12];
+        trim(&mut widths, 10);
+        assert_eq!(widths, [12, 12, 12]);
     }
 
     #[test]

@@ -10,13 +10,16 @@ use serde_json::{Value, json};
 use toolgate_api::call::CallUsage;
 use toolgate_api::custom_tool::{ConsentRequest, CustomToolAccepted, CustomToolView, WaitingView};
 use toolgate_api::name::derive_namespace;
+use toolgate_api::plugin::CapabilitiesView;
 use toolgate_api::test_call::{ExcerptView, ExchangeView, FieldView, TestCallRequest, TestCallView};
 use toolgate_api::text::escape_for_display;
 
 use super::client::{Client, escape};
 use super::document::{self, arguments_from, document_from};
 use super::failure::Failure;
-use super::plugin::{capabilities_text, grant, show_grant};
+use super::history::{self, DocumentName, HistoryOptions, RollbackOptions};
+use super::plugin::capabilities_text;
+use super::plugin::grant::{self, GrantOptions};
 use super::print::{Printer, cell, word};
 use super::remote::Remote;
 
@@ -29,7 +32,10 @@ Examples:
   toolgate tool refresh acme/wiki
   toolgate tool approve acme/wiki sha256:…
   toolgate tool grant acme/weather hosts.json --add
+  toolgate tool grant acme/weather --as-asked
   toolgate tool list acme
+  toolgate tool history acme/weather
+  toolgate tool rollback acme/weather
   toolgate tool show acme/weather
   toolgate tool remove acme/weather";
 
@@ -62,6 +68,20 @@ pub enum ToolCommand {
         /// A JSON file, or `-` for standard input
         file: String,
     },
+    /// List the kept revisions of a tool's definition, or show one
+    History {
+        /// `organization/namespace`
+        name: String,
+        #[command(flatten)]
+        options: HistoryOptions,
+    },
+    /// Return to an earlier revision of a tool's definition, after its differences are shown
+    Rollback {
+        /// `organization/namespace`
+        name: String,
+        #[command(flatten)]
+        options: RollbackOptions,
+    },
     /// Remove a tool
     Remove {
         /// `organization/namespace`
@@ -83,11 +103,8 @@ pub enum ToolCommand {
     Grant {
         /// `organization/namespace`
         name: String,
-        /// A JSON file, or `-` for standard input
-        file: Option<String>,
-        /// Add to the current grant instead of replacing it
-        #[arg(long, requires = "file")]
-        add: bool,
+        #[command(flatten)]
+        options: GrantOptions,
     },
     /// Run an action once, and show its requests and responses
     Try {
@@ -134,15 +151,32 @@ pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_
             let tool: CustomToolView = approve.send().await?.body;
             show(printer, &tool, &tool)
         }
-        ToolCommand::Grant { name, file: None, .. } => show_grant(client, printer, &path(&name)?).await,
-        ToolCommand::Grant { name, file: Some(file), add } => {
-            let accepted = grant(client, printer, &path(&name)?, &file, add).await?;
-            Ok(printer.result(&accepted, &format!("tool `{name}` has its grant, for calls from now on"))?)
+        ToolCommand::Grant { name, options } => {
+            let document = DocumentName::tool(&name, &path(&name)?, true);
+            let asked = async || capabilities(client, &name).await;
+            grant::run(client, printer, &document, &format!("tool `{name}`"), &options, asked).await
+        }
+        ToolCommand::History { name, options } => {
+            history::show(client, printer, &DocumentName::tool(&name, &path(&name)?, false), &options).await
+        }
+        ToolCommand::Rollback { name, options } => {
+            let document = DocumentName::tool(&name, &path(&name)?, false);
+            history::rollback(client, printer, &document, &options).await
         }
         ToolCommand::Try { name, arguments, definition, user } => {
             try_out(client, printer, &test_call(&name, &arguments, definition.as_deref(), user)?).await
         }
     }
+}
+
+/// The capabilities that a tool asks for.
+async fn capabilities(client: &Client, name: &str) -> Result<CapabilitiesView, Failure> {
+    let (organization, namespace) = name.split_once('/').unwrap_or((name, ""));
+    let list = format!("/v1/orgs/{}/tools", escape(organization));
+    let tools: Vec<CustomToolView> = client.list_all(&list).await?;
+    let tool = tools.into_iter().find(|tool| tool.namespace == namespace);
+    tool.map(|tool| tool.capabilities)
+        .ok_or_else(|| Failure::new(format!("no tool `{name}`"), "`toolgate tool list` shows the tools"))
 }
 
 /// Creates or replaces the tool at a path.

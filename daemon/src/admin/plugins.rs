@@ -120,16 +120,17 @@ impl Admin {
         self.change_plugin(actor, &plugin, "plugin.approve", details.as_deref(), approving).await
     }
 
-    /// Serves the previous version of a plugin again.
+    /// Serves the previous version of a plugin again, or the kept version that `to` names.
     pub async fn roll_back_plugin(
         &self,
         actor: Actor<'_>,
         plugin: impl Into<PluginKey>,
+        to: Option<&str>,
     ) -> Result<PluginView, CallError> {
         let plugin = plugin.into();
         let rolling_back = async {
             let _in_order = self.order_of_organization(&plugin).await;
-            self.parts().plugins.roll_back(&plugin).await
+            self.parts().plugins.roll_back(&plugin, to).await
         };
         self.change_plugin(actor, &plugin, "plugin.rollback", None, rolling_back).await
     }

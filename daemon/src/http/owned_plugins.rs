@@ -16,7 +16,7 @@ use super::error_responses::{
 use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;
 use super::path_params::{CustomToolPath, OrgPath};
-use super::plugins::{UploadQuery, expect_wasm, is_json, load_request, with_warnings};
+use super::plugins::{RollbackQuery, UploadQuery, expect_wasm, is_json, load_request, with_warnings};
 use super::problem::Problem;
 use super::registry_loads;
 use super::schema::ComponentFile;
@@ -135,16 +135,18 @@ pub async fn approve(
 /// Four versions are kept. A canary on trial is returned instead: the version beside it gets all calls.
 #[utoipa::path(
     post, path = "/v1/orgs/{org}/plugins/{namespace}/rollback", tag = "plugins", operation_id = "rollback_owned_plugin",
-    params(CustomToolPath),
+    params(CustomToolPath, RollbackQuery),
     responses((status = 200, description = "The version before serves.", body = PluginView), NoOwnedPlugin, NoPreviousVersion, AssertionBroken, AuditUnavailable),
 )]
 pub async fn rollback(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path((organization, namespace)): Path<(String, String)>,
+    Query(query): Query<RollbackQuery>,
 ) -> Result<axum::Json<PluginView>, Problem> {
     let key = own_tool(&caller, &organization, &namespace)?;
-    Ok(axum::Json(app.admin().roll_back_plugin(app.actor(&caller), &key).await?))
+    let to = query.version.as_deref();
+    Ok(axum::Json(app.admin().roll_back_plugin(app.actor(&caller), &key, to).await?))
 }
 
 /// Disable the tools of an organization's plugin for its agents.

@@ -49,6 +49,16 @@ pub struct UploadQuery {
     confirm: Option<Confirm>,
 }
 
+/// The query parameters of a rollback.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RollbackQuery {
+    /// The kept version to serve, by its version or digest. Default: the one before the current one.
+    #[param(max_length = 200)]
+    pub(super) version: Option<String>,
+}
+
 /// The part of a load that the caller confirms.
 #[derive(Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -209,19 +219,22 @@ pub async fn approve(
 
 /// Serve the previous version again.
 ///
-/// Four versions are kept. The version that is rolled back from is kept until a newer one is loaded.
+/// Four versions are kept, and `version` names any of them. The version that is rolled back from is kept until a newer one
+/// is loaded.
 #[utoipa::path(
     post, path = "/v1/plugins/{namespace}/rollback", tag = "plugins", operation_id = "rollback_plugin",
-    params(PluginPath),
+    params(PluginPath, RollbackQuery),
     responses((status = 200, description = "The version before serves.", body = PluginView), NoPlugin, NoPreviousVersion, AssertionBroken, AuditUnavailable),
 )]
 pub async fn rollback(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(namespace): Path<String>,
+    Query(query): Query<RollbackQuery>,
 ) -> Result<axum::Json<PluginView>, Problem> {
     let namespace = parse_namespace(&namespace)?;
-    Ok(axum::Json(app.admin().roll_back_plugin(app.actor(&caller), &namespace).await?))
+    let to = query.version.as_deref();
+    Ok(axum::Json(app.admin().roll_back_plugin(app.actor(&caller), &namespace, to).await?))
 }
 
 /// Disable the tools of a plugin for every agent.

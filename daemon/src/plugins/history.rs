@@ -213,6 +213,19 @@ impl History {
         Some(())
     }
 
+    /// Serves the latest kept version of this name or digest. `None` if no such version is ready.
+    pub(super) fn serve_version(&mut self, wanted: &str) -> Option<()> {
+        let is_wanted = |version: &Version| {
+            version.plugin.descriptor.version == wanted || version.plugin.digest.as_str() == wanted
+        };
+        let found = self.versions.iter().enumerate().rev().find_map(|(at, kept)| {
+            kept.ready().filter(|version| is_wanted(version)).map(|version| (at, version))
+        });
+        let (at, plugin) = found.map(|(at, version)| (at, Arc::clone(&version.plugin)))?;
+        self.serve(at, plugin);
+        Some(())
+    }
+
     fn serve(&mut self, at: usize, plugin: Arc<Plugin<Component>>) {
         (self.chosen, self.serving, self.current) = (at, at, plugin);
     }

@@ -156,7 +156,8 @@ impl Folder {
                 self.documents.push(FolderDocument { kind, path, label, organization, text, value });
             }
             Err(error) => {
-                let place = if error.place.is_empty() { String::new() } else { format!(" (`{}`)", error.place) };
+                let place =
+                    if error.place.is_empty() { String::new() } else { format!(" (`{}`)", error.place) };
                 self.add_wrong(file, format!("{}{place}", error.message), error.hint);
             }
         }
@@ -183,7 +184,9 @@ fn read_text(file: &Path) -> Result<String, String> {
 fn document_at(place: &[&str]) -> Option<(Kind, String, String, Option<String>)> {
     let platform = |kind, path: String, label: String| Some((kind, path, label, None));
     match place {
-        ["platform"] => platform(Kind::Platform, "/v1/platform/policy".into(), "policy of the platform".into()),
+        ["platform"] => {
+            platform(Kind::Platform, "/v1/platform/policy".into(), "policy of the platform".into())
+        }
         ["assertions"] => platform(
             Kind::Assertions,
             "/v1/platform/policy/assertions".into(),
@@ -216,11 +219,9 @@ fn document_of_organization(organization: &str, place: &[&str]) -> Option<(Kind,
         ["assertions"] => {
             (Kind::Assertions, format!("{base}/policy/assertions"), format!("assertions of {of}"))
         }
-        ["agents", name] => (
-            Kind::Agent,
-            format!("{base}/agents/{}", escape(name)),
-            format!("agent `{organization}/{name}`"),
-        ),
+        ["agents", name] => {
+            (Kind::Agent, format!("{base}/agents/{}", escape(name)), format!("agent `{organization}/{name}`"))
+        }
         ["tools", name] => {
             (Kind::Tool, format!("{base}/tools/{}", escape(name)), format!("tool `{organization}/{name}`"))
         }
@@ -288,18 +289,20 @@ fn check(kind: Kind, text: &str, value: &Value, of_organization: bool) -> Result
 /// A secret belongs into no folder that is kept with others under version control.
 fn check_webhook(value: &Value) -> Result<(), ReadError> {
     let url = value.get("url").and_then(Value::as_str);
-    let unknown = value.as_object().and_then(|members| {
-        members.keys().find(|name| !matches!(name.as_str(), "url" | "events"))
-    });
+    let unknown = value
+        .as_object()
+        .and_then(|members| members.keys().find(|name| !matches!(name.as_str(), "url" | "events")));
     match (url, unknown) {
         (_, Some(name)) if name == "secret" => Err(ReadError::new(
             "/secret",
             "a webhook of a folder has no secret",
             "leave it out: a new webhook gets one, and `toolgate webhook put --secret-file` sets another",
         )),
-        (_, Some(name)) => {
-            Err(ReadError::new(format!("/{name}"), format!("unknown field `{name}`"), "write `url` and `events`"))
-        }
+        (_, Some(name)) => Err(ReadError::new(
+            format!("/{name}"),
+            format!("unknown field `{name}`"),
+            "write `url` and `events`",
+        )),
         (None, None) => Err(ReadError::new("", "a webhook has a `url`", "write {\"url\": \"https://…\"}")),
         (Some(_), None) => Ok(()),
     }

@@ -182,7 +182,11 @@ async fn deletions(client: &Client, folder: &Folder) -> Result<Vec<Deletion>, Fa
         }
         let path = format!("{base}/policy/assertions");
         if let Some(assertions) = document::current::<IgnoredAny>(client, &path).await? {
-            found.push(Deletion { path, label: format!("assertions of `{organization}`"), etag: assertions.etag });
+            found.push(Deletion {
+                path,
+                label: format!("assertions of `{organization}`"),
+                etag: assertions.etag,
+            });
         }
     }
     found.retain(|deletion| !folder.documents.iter().any(|document| document.path == deletion.path));

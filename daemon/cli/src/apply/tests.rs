@@ -13,8 +13,7 @@ const FILES: [(&str, &str); 2] = [
 
 async fn apply(files: &[(&str, &str)], dry_run: bool, answers: Vec<Canned>) -> Run {
     let folder = folder(files);
-    let options =
-        FolderOptions { folder: folder.path().to_owned(), dry_run, yes: true, prune: false };
+    let options = FolderOptions { folder: folder.path().to_owned(), dry_run, yes: true, prune: false };
     run_with(answers, false, async |client, printer| run(&options, client, printer).await).await
 }
 

@@ -29,10 +29,9 @@ pub async fn all(client: &Client, plan: &Plan, printer: &mut Printer<'_>) -> Res
             }
             Err(error) => {
                 let failure = explained(change, error);
-                return Err(take_back(client, written, printer).await.map_or_else(
-                    |stays| stays,
-                    |()| nothing_applied(&change.document.label, failure),
-                ));
+                return Err(take_back(client, written, printer)
+                    .await
+                    .map_or_else(|stays| stays, |()| nothing_applied(&change.document.label, failure)));
             }
         }
     }

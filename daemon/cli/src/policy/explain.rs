@@ -24,6 +24,9 @@ pub struct Explain {
     agent: AgentName,
     /// One tool, with every check; without it, a summary of all tools
     tool: Option<String>,
+    /// Only the tools that the agent may call, without and with an approval
+    #[arg(long, conflicts_with = "tool")]
+    allowed: bool,
     /// In a conversation on this channel
     #[arg(long, value_name = "TEXT")]
     channel: Option<String>,
@@ -39,7 +42,10 @@ pub async fn run(asked: &Explain, client: &Client, printer: &mut Printer<'_>) ->
         ("session", asked.session.as_deref()),
     ]);
     let path = format!("{}/explain{query}", agent::path(&asked.agent));
-    let explanation: Explanation = client.get(&path).send().await?.body;
+    let mut explanation: Explanation = client.get(&path).send().await?.body;
+    if asked.allowed {
+        explanation.tools.retain(|tool| tool.verdict != ToolVerdict::Refused);
+    }
     if printer.is_json() {
         return Ok(printer.json(&explanation)?);
     }
@@ -167,6 +173,7 @@ mod tests {
         let asked = Explain {
             agent: parse_agent("acme/bot").expect("an agent"),
             tool: tool.map(Into::into),
+            allowed: false,
             channel: Some("sms".into()),
             session: None,
         };
@@ -245,6 +252,23 @@ mod tests {
             ]
         );
         assert_eq!(run.notes, "1 allowed, 1 needs approval, 2 refused\n");
+    }
+
+    #[tokio::test]
+    async fn refused_tools_can_be_left_out() {
+        let tool = |name: &str, verdict: &str| json!({"tool": name, "verdict": verdict, "layer": "agent"});
+        let tools = json!([tool("a/x", "refused"), tool("b/x", "needs_approval"), tool("c/x", "allowed")]);
+        let asked = Explain {
+            agent: parse_agent("acme/bot").expect("an agent"),
+            tool: None,
+            allowed: true,
+            channel: None,
+            session: None,
+        };
+        let answers = vec![Canned::json(200, about(tools))];
+        let run = run_with(answers, false, async |client, printer| run(&asked, client, printer).await).await;
+        run.result.expect("explained");
+        assert!(run.out.contains("c/x") && run.out.contains("b/x") && !run.out.contains("a/x"), "{}", run.out);
     }
 
     #[tokio::test]

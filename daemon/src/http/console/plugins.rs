@@ -334,7 +334,7 @@ pub(super) async fn rollback(
     Path(namespace): Path<String>,
 ) -> Result<SeeOther, Problem> {
     let namespace = parse_namespace(&namespace)?;
-    app.admin().roll_back_plugin(viewer.actor(), &namespace).await?;
+    app.admin().roll_back_plugin(viewer.actor(), &namespace, None).await?;
     Ok(back(&namespace))
 }
 
