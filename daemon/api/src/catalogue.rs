@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 
 use crate::consent::{ConsentState, RiskView};
 use crate::descriptor::Example;
+use crate::plugin::CapabilitiesView;
 use crate::read::{invalid, visible_json};
 
 /// A page of the catalogue.
@@ -156,6 +157,8 @@ pub struct EnabledView {
     pub publisher_proven: bool,
     /// The access that it asks for, in words; empty for a plugin that only computes.
     pub permissions: Vec<String>,
+    /// The access that it asks for.
+    pub capabilities: CapabilitiesView,
     /// Its risk: what can go wrong with it.
     pub risk: RiskView,
     /// Integrations that must be connected before all of its tools work, and are not.

@@ -1,12 +1,17 @@
 //! Enabling a plugin for an organization: the policy's list, settings, consent and connections (`toolgate org enable`).
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use toolgate_api::catalogue::{CatalogueEntry, EnabledDocument, EnabledView, PluginConsent};
 use toolgate_api::consent::{ConsentState, RiskView};
-use toolgate_api::credential::{CredentialKind, CredentialView};
+use toolgate_api::credential::{
+    CredentialDraft, CredentialKind, CredentialView, DiscoveryRequest, DiscoveryView,
+};
 use toolgate_api::document::DocumentAccepted;
+use toolgate_api::network::{HostPattern, NetworkRule, NetworkScheme};
 
 use super::client::{Client, escape};
 use super::credential::connect;
@@ -71,7 +76,7 @@ pub async fn enable(
     let missing = &plugin.missing_integrations;
     let result = json!({"organization": name, "enabled": namespace, "accepted": accepts, "missing_integrations": missing});
     printer.result(&result, &format!("`{name}` has the plugin `{namespace}`"))?;
-    if printer.is_json() { Ok(()) } else { connect_missing(client, printer, name, missing).await }
+    if printer.is_json() { Ok(()) } else { connect_missing(client, printer, name, &plugin).await }
 }
 
 /// Withdraws the consent to a plugin, and removes its settings.
@@ -213,33 +218,101 @@ async fn add_to_policy(client: &Client, name: &str, tools: String) -> Result<Doc
     Ok(document::put(client, &path, body).await?.body)
 }
 
-/// Prints where a person connects each missing integration, or how its credential is stored.
+/// Prints where a person connects each missing integration. A credential that does not exist is made where its service needs no
+/// secret for it; otherwise the command is printed that stores it.
 async fn connect_missing(
     client: &Client,
     printer: &mut Printer<'_>,
     name: &str,
-    missing: &[String],
+    plugin: &EnabledView,
 ) -> Result<(), Failure> {
-    if missing.is_empty() {
+    if plugin.missing_integrations.is_empty() {
         return Ok(());
     }
-    let stored: Vec<CredentialView> =
-        client.list_all(&format!("/v1/orgs/{}/credentials", escape(name))).await?;
-    for provider in missing {
+    let stored: Vec<CredentialView> = client.list_all(&credentials_path(name)).await?;
+    for provider in &plugin.missing_integrations {
         let is_for = |credential: &&CredentialView| {
             credential.provider == *provider && credential.kind == CredentialKind::AuthorizationCode
         };
-        match stored.iter().find(is_for) {
+        let is_taken =
+            |credential: &CredentialView| credential.provider == *provider || credential.name == *provider;
+        let credential = match stored.iter().find(is_for) {
+            Some(credential) => Some(credential.name.clone()),
+            None if stored.iter().any(is_taken) => None,
+            None => make_public_credential(client, printer, name, provider, plugin).await?,
+        };
+        match credential {
             Some(credential) => {
                 printer.note(&format!("connect `{provider}`:"))?;
-                connect(client, printer, &format!("{name}/{}", credential.name)).await?;
+                connect(client, printer, &format!("{name}/{credential}")).await?;
             }
             None => printer.warning(&format!(
-                "`{provider}` is not connected: store its credential with `toolgate credential put {name}/{provider} --provider {provider}`"
+                "`{provider}` is not connected: store its credential with `{}`",
+                put_command(name, provider, plugin)
             ))?,
         }
     }
     Ok(())
+}
+
+/// Makes the credential of a provider, if the authorization server of a host that the plugin reaches takes the daemon as a client
+/// without a secret. Returns its name.
+async fn make_public_credential(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    name: &str,
+    provider: &str,
+    plugin: &EnabledView,
+) -> Result<Option<String>, Failure> {
+    // With several providers, it is unknown which host belongs to which.
+    if plugin.capabilities.credentials != [provider] {
+        return Ok(None);
+    }
+    for url in addresses(plugin) {
+        let organization = Some(name.to_owned());
+        let request = client.post("/v1/oauth/discover").json(&DiscoveryRequest { url, organization });
+        // A service that cannot be asked is set up by hand.
+        let Ok(found) = request.send::<DiscoveryView>().await else { continue };
+        let Some(draft) = found.body.credential.filter(|draft| draft.client_id.is_some()) else { continue };
+        let credential = CredentialDraft { provider: provider.to_owned(), ..draft };
+        let path = format!("{}/{}", credentials_path(name), escape(provider));
+        client.put(&path).json(&credential).send::<IgnoredAny>().await?;
+        printer.note(&format!("credential `{name}/{provider}` is made for `{}`", credential.token_url))?;
+        return Ok(Some(provider.to_owned()));
+    }
+    Ok(None)
+}
+
+/// The command that stores the credential of a provider, complete for a token in `Authorization`.
+fn put_command(name: &str, provider: &str, plugin: &EnabledView) -> String {
+    // The command is for a shell, and the plugin chose the name.
+    let is_plain =
+        |text: &str| text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter));
+    let provider = if is_plain(provider) { provider } else { "PROVIDER" };
+    let to: String = addresses(plugin).iter().map(|url| format!(" --to {url}")).collect();
+    let to = if to.is_empty() { " --to https://HOST/".to_owned() } else { to };
+    format!(
+        "toolgate credential put {name}/{provider} --provider {provider} --kind bearer{to} --secret-file -"
+    )
+}
+
+/// The addresses that the plugin names: hosts over TLS, each with its port and without a path.
+fn addresses(plugin: &EnabledView) -> Vec<String> {
+    let named = |rule: &NetworkRule| match &rule.host {
+        HostPattern::Exact(host) if rule.scheme == NetworkScheme::Https => {
+            let port = rule.port.map(|port| format!(":{port}")).unwrap_or_default();
+            Some(format!("https://{host}{port}/"))
+        }
+        _ => None,
+    };
+    let mut addresses: Vec<String> = plugin.capabilities.network.iter().filter_map(named).collect();
+    let mut seen = BTreeSet::new();
+    addresses.retain(|address| seen.insert(address.clone()));
+    addresses
+}
+
+fn credentials_path(name: &str) -> String {
+    format!("/v1/orgs/{}/credentials", escape(name))
 }
 
 fn settings_from(word: &str) -> Result<Map<String, Value>, Failure> {
@@ -272,7 +345,78 @@ mod tests {
             "risk": {"level": "medium", "reasons": ["it sends what it is given to the hosts that it names"]},
             "missing_integrations": [], "enabled": enabled, "consent": consent, "accepted": null,
             "config": {"region": "eu"}, "config_error": null, "config_schema": null,
+            "capabilities": {"filesystem": "none", "network": [{"host": "api.example"}], "credentials": ["mail"]},
         })
+    }
+
+    /// A plugin that is enabled, and whose service `mail` is not connected.
+    fn unconnected() -> Canned {
+        let mut view = view("not_needed", true);
+        view["missing_integrations"] = json!(["mail"]);
+        Canned::json(200, view)
+    }
+
+    fn page(items: Value) -> Canned {
+        Canned::json(200, json!({"items": items, "next_cursor": null}))
+    }
+
+    fn discovery(credential: Value) -> Canned {
+        Canned::json(
+            200,
+            json!({"resource": null, "server": null, "other_issuers": [], "credential": credential,
+                "redirect_url": "https://daemon.example/v1/oauth/callback", "public_client_redirect_url": null,
+                "notes": [], "attempts": []}),
+        )
+    }
+
+    fn draft() -> Value {
+        json!({"provider": "api.example", "kind": "oauth2_authorization_code",
+            "authorization_url": "https://login.example/authorize", "token_url": "https://login.example/token",
+            "scopes": ["read"], "bound_to": [{"scheme": "https", "host": "api.example", "path": "/"}]})
+    }
+
+    #[tokio::test]
+    async fn c6_a_credential_without_a_secret_is_made_and_connected() {
+        let mut credential = draft();
+        credential["client_id"] = json!("https://daemon.example/v1/oauth/clients/acme");
+        let url = "https://login.example/authorize?client_id=x";
+        let connect = json!({"url": url, "scopes": ["read"], "expires_ms": 1});
+        let answers = vec![
+            unconnected(),
+            page(json!([])),
+            discovery(credential.clone()),
+            Canned::json(201, json!({})),
+            Canned::json(200, connect),
+        ];
+        let run = run_enable(options(false), answers).await;
+        run.result.expect("done");
+        let lines: Vec<String> = run.asked.iter().map(|asked| asked.line().to_owned()).collect();
+        let credentials = "/v1/orgs/acme/credentials";
+        assert_eq!(
+            lines[1..],
+            [
+                format!("GET {credentials}"),
+                "POST /v1/oauth/discover".to_owned(),
+                format!("PUT {credentials}/mail"),
+                format!("POST {credentials}/mail/connect")
+            ]
+        );
+        let asked: Value = serde_json::from_str(&run.asked[2].body).expect("json");
+        assert_eq!(asked, json!({"url": "https://api.example/", "organization": "acme"}));
+        credential["provider"] = json!("mail");
+        assert_eq!(serde_json::from_str::<Value>(&run.asked[3].body).expect("json"), credential);
+        assert!(run.out.contains(url), "{}", run.out);
+    }
+
+    #[tokio::test]
+    async fn c6_a_service_that_needs_a_secret_gets_one_whole_command() {
+        let command = "toolgate credential put acme/mail --provider mail --kind bearer --to https://api.example/ --secret-file -";
+        for found in [discovery(draft()), discovery(Value::Null), Canned::json(503, json!({}))] {
+            let run = run_enable(options(false), vec![unconnected(), page(json!([])), found]).await;
+            run.result.expect("done");
+            assert_eq!(run.asked.len(), 3, "nothing is stored");
+            assert!(run.notes.contains(command), "{}", run.notes);
+        }
     }
 
     async fn run_enable(options: EnableOptions, answers: Vec<Canned>) -> Run {

@@ -18,6 +18,7 @@ use crate::clock::now_ms;
 use crate::documents::{DocumentKey, Precondition, Revision, ToolKey};
 use crate::enabled::{Acceptance, StoredEnabled, apply};
 use crate::identity::Caller;
+use crate::plugins::capabilities_view;
 use crate::registry::{ChangeScope, Replacement, Snapshot};
 use crate::store::{StoreError, WriteResult};
 
@@ -162,6 +163,7 @@ impl Admin {
             publisher: descriptor.publisher.clone(),
             publisher_proven: origin.publisher_proven,
             permissions: permissions_in_words(&descriptor.capabilities),
+            capabilities: capabilities_view(&descriptor.capabilities),
             risk: risk(&plugin, origin.is_vouched_for()),
             missing_integrations: missing_integrations(&snapshot, key, &plugin),
             enabled: enables_all(&snapshot, key, &rules),
