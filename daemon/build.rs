@@ -28,18 +28,11 @@ fn main() -> ExitCode {
     guests::embed("plugins", "BUILT_IN", "built_in.rs")
 }
 
-/// Sets the variables of `src/version.rs` and `src/main.rs`: wasmtime's version, the platform, and in optimized builds the reflog
-/// of the checkout, whose last line has the commit. `main.rs` includes the reflog, so that a commit does not run this script;
-/// other builds do without it, since each commit would link them again.
+/// Sets the variables of `src/version.rs` and `src/main.rs`: the platform, and in optimized builds the reflog of the checkout,
+/// whose last line has the commit. `main.rs` includes the reflog, so that a commit does not run this script; other builds do
+/// without it, since each commit would link them again.
 fn describe_build(workspace: &Path) {
-    let lock_file = workspace.join("Cargo.lock");
-    println!("cargo::rerun-if-changed={}", lock_file.display());
-    let lock_file = fs::read_to_string(lock_file).unwrap_or_default();
-    let wasmtime = lock_file.split_once("name = \"wasmtime\"\nversion = \"");
-    let wasmtime = wasmtime.and_then(|(_, rest)| rest.split('"').next()).unwrap_or("0");
-    println!("cargo::rustc-env=TOOLGATE_WASMTIME={wasmtime}");
     println!("cargo::rustc-env=TOOLGATE_TARGET={}", env::var("TARGET").unwrap_or_default());
-
     println!("cargo::rustc-check-cfg=cfg(has_reflog)");
     let reflog = reflog(&workspace.join(".git"));
     if env::var("PROFILE").is_ok_and(|profile| profile == "release") && reflog.is_file() {

@@ -3,6 +3,7 @@
 //! [`PreparedDaemon::new`] binds the address and opens files while the process has one thread. Then the process restricts
 //! itself ([`wall`]), since only threads created later inherit that, and the engine and the tokio runtime are made.
 
+mod check;
 mod clients;
 mod reload;
 mod resources;
@@ -17,6 +18,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+pub use check::{StartFault, check};
+pub(crate) use resources::{OpenFiles, open_files, open_files_message};
 pub use signals::StopSignals;
 use sweep::Sweeper;
 use tokio::net::TcpListener;
@@ -38,7 +41,7 @@ use crate::metrics::listener as metrics_listener;
 use crate::plugins::PluginFolder;
 use crate::store::DataFolder;
 use crate::traces::{Exporter, ExporterTask, Traces};
-use crate::wall;
+use crate::{version, wall};
 use reload::Reload;
 use resources::{bind, bind_metrics, listener_settings, raise_open_files, tls_files};
 
@@ -74,6 +77,7 @@ pub struct RunningDaemon {
 /// Runs the daemon until a stop signal. `read_again` reads the settings for a SIGHUP.
 pub fn run(config: Config, read_again: impl Fn() -> Result<Config, Failure> + Send + 'static) -> Result<()> {
     let level = logging::start(config.log.format, config.log.level);
+    tracing::info!(version = version::text(), "starting");
     let reload = Reload::new(config.clone(), read_again, level);
     let prepared = match systemd::take_socket()? {
         Some(socket) => {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use serde::Serialize;
+use toolgate_sandbox::WASMTIME_VERSION;
 
 /// Digits of a commit's id.
 pub const COMMIT_DIGITS: usize = 12;
@@ -31,7 +32,7 @@ impl BuildInfo {
         Self {
             version: env!("CARGO_PKG_VERSION"),
             commit: COMMIT.get().copied(),
-            wasmtime: env!("TOOLGATE_WASMTIME"),
+            wasmtime: WASMTIME_VERSION,
             target: env!("TOOLGATE_TARGET"),
         }
     }
@@ -109,6 +110,5 @@ mod tests {
         let info = BuildInfo { version: "1.2.3", commit: Some("0123456789ab"), wasmtime: "4", target: "t" };
         assert_eq!(info.to_string(), "1.2.3 (commit 0123456789ab, wasmtime 4, t)");
         assert_eq!(BuildInfo { commit: None, ..info }.to_string(), "1.2.3 (wasmtime 4, t)");
-        assert!(BuildInfo::current().wasmtime.starts_with(|first: char| first.is_ascii_digit()));
     }
 }
