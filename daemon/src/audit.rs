@@ -21,6 +21,8 @@ mod writer;
 mod folder;
 mod format;
 mod anchor;
+mod origin;
+mod copy;
 
 // Reading: after a crash, for an auditor.
 mod reader;
@@ -35,6 +37,7 @@ mod search;
 mod watch;
 mod export;
 mod usage;
+mod rates;
 
 #[cfg(test)]
 mod tests;
@@ -51,20 +54,23 @@ use serde::Serialize;
 use toolgate_api::audit::LostRecords;
 use toolgate_api::usage::UsageRow;
 
+pub use copy::{LogCopy, is_sealed_by, seal_text, stage_log};
 pub use data_keys::{DataKeys, WrappedKey};
 pub use error::{AuditError, StartError};
 pub use export::{ExportQuery, Exporter};
 pub use group_commit::Durable;
 pub use record::{
     ActOutcome, AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, EffectRecord,
-    Executed, Kind, NotedRecovery, Order, OutputStamp, PluginStamp, Reason, Recovery, Row, Sha256, Status,
+    Executed, Kind, NotedRecovery, NotedRestore, Order, OutputStamp, PluginStamp, Reason, Recovery,
+    RestoredFrom, Row, Sha256, Status,
     Usage, Verdict, VerifyReport, sha256,
 };
 #[doc(hidden)]
 pub use recover::recover_folder;
 pub use retention::Retention;
+pub use rates::{RateBy, RatePhase, RateQuery, RateSpan, RateSums};
 pub use search::{EarlierCalls, PAGE_ROWS, Page, Query};
-pub use usage::{RECENT_CALLS, RecentCalls, UsageQuery};
+pub use usage::UsageQuery;
 pub use verify::verify_folder;
 pub use watch::{NewCalls, WATCHED_CALLS_MAX, WatchPosition};
 
@@ -311,13 +317,19 @@ impl Audit {
         usage::report(&self.log.index.reading, query).await
     }
 
-    /// Counts the calls since a time by how they ended, but at most the newest [`RECENT_CALLS`]. The last may not be counted yet.
-    pub async fn recent_calls(
+    /// Sums calls by minute, hour or day, the oldest first. The newest calls may not be counted yet.
+    pub async fn rates(&self, query: &RateQuery) -> Result<Vec<(u64, RateSums)>, AuditError> {
+        rates::series(&self.log.index.reading, query).await
+    }
+
+    /// Sums the calls of organizations or tools, those with the most calls first. The newest calls may not be counted yet.
+    pub async fn ranking(
         &self,
-        organization: Option<&str>,
-        since_ms: u64,
-    ) -> Result<Vec<RecentCalls>, AuditError> {
-        usage::recent_calls(&self.log.index.reading, organization, since_ms).await
+        query: &RateQuery,
+        by: RateBy,
+        limit: u32,
+    ) -> Result<Vec<(String, RateSums)>, AuditError> {
+        rates::ranking(&self.log.index.reading, query, by, limit).await
     }
 
     /// Sums the calls of each plugin from the day of `since_ms` on, of one organization or of all. The newest calls may not be
@@ -510,6 +522,10 @@ struct OpenLog {
     recovery: Recovery,
     /// Sequences of the intents without outcome.
     unknown: Vec<u64>,
+    /// The folder is a copy of the one that the daemon wrote to.
+    is_copy: bool,
+    /// The backup that the folder was restored from, on the first start since.
+    restored: Option<RestoredFrom>,
 }
 
 impl OpenLog {
@@ -517,9 +533,13 @@ impl OpenLog {
         let folder = Folder::at(&settings.dir);
         folder.create()?;
         let lock = folder.lock()?;
+        let sealer = Sealer::new(settings.key.as_ref());
+        let is_copy = origin::is_copy(&folder, &sealer).map_err(StartError::io("read", &folder.origin()))?;
         let recovered =
             recover::recover(&folder, Sealer::new(settings.key.as_ref()), settings.segment_bytes)?;
-        Self::spawn(settings, folder, lock, recovered)
+        let restored = origin::restored_from(&folder, &sealer, &recovered.anchor())?;
+        let opened = Self::spawn(settings, folder, lock, recovered)?;
+        Ok(Self { is_copy, restored, ..opened })
     }
 
     fn spawn(
@@ -547,7 +567,8 @@ impl OpenLog {
             recovered,
         );
         let writer = WriterThread::spawn(writer).map_err(StartError::Thread)?;
-        Ok(Self { writer, queue, progress, folder, lock, recovery, unknown })
+        let (is_copy, restored) = (false, None);
+        Ok(Self { writer, queue, progress, folder, lock, recovery, unknown, is_copy, restored })
     }
 
     async fn start(mut self, settings: &AuditSettings) -> Result<(Audit, Recovery), StartError> {
@@ -556,6 +577,8 @@ impl OpenLog {
         let lost = recover::lost_records(known.as_ref(), self.progress.durable().sequence);
         self.recovery.lost =
             self.recovery.lost.take().into_iter().chain(lost).max_by_key(|lost| lost.acknowledged_sequence);
+        self.recovery.copied = self.is_copy && self.recovery.lost.is_some();
+        self.record_restore().await.map_err(StartError::Record)?;
         let recovery = self.record_recovery().await.map_err(StartError::Record)?;
         let Self { writer, queue, progress, folder, lock, .. } = self;
         let sealer = Sealer::new(settings.key.as_ref());
@@ -577,18 +600,29 @@ impl OpenLog {
         Ok((Audit { log: Arc::new(log) }, recovery))
     }
 
+    /// Records that the folder was restored. The record is the first one after those of the backup.
+    async fn record_restore(&self) -> Result<(), AuditError> {
+        let Some(from) = &self.restored else { return Ok(()) };
+        let record = encode(RecordKind::Admin, 0, &origin::restored_record(from));
+        self.queue.append_durably(RecordKind::Admin, 0, &record).await?;
+        tracing::info!(
+            event = "audit_restored",
+            backup = %from.backup,
+            made_at_ms = from.made_at_ms,
+            records = from.head.sequence,
+            "this data folder was restored from a backup: what changed after it is not here, and tokens that were revoked since are valid again"
+        );
+        let folder = self.folder.clone();
+        blocking(move || origin::forget_restore(&folder)).await
+    }
+
     async fn record_recovery(&self) -> Result<Recovery, AuditError> {
         if !self.recovery.is_needed() {
             return Ok(Recovery::default());
         }
-        tracing::warn!(event = "audit_recovered", recovery = ?self.recovery, "the audit log was not closed cleanly");
-        if let Some(LostRecords { after_sequence, acknowledged_sequence, .. }) = self.recovery.lost {
-            tracing::error!(
-                event = "audit_lost",
-                after_sequence,
-                acknowledged_sequence,
-                "acknowledged records of the audit log are lost, and their calls may run again: to restore them, stop the daemon and restore the audit folder from a backup",
-            );
+        tracing::warn!(event = "audit_recovered", recovery = %self.recovery, "the audit log was not closed cleanly");
+        if let Some(lost) = &self.recovery.lost {
+            report_loss(lost, self.recovery.copied);
         }
         let outcome = implicit_outcome(Status::Unknown, "UNKNOWN", Executed::Unknown);
         for sequence in &self.unknown {
@@ -599,6 +633,25 @@ impl OpenLog {
         self.queue.append_durably(RecordKind::Recovery, 0, &record).await?;
         Ok(self.recovery.clone())
     }
+}
+
+/// Tells that acknowledged records are missing, and what to do.
+fn report_loss(lost: &LostRecords, copied: bool) {
+    let LostRecords { after_sequence, acknowledged_sequence, .. } = lost;
+    if copied {
+        return tracing::warn!(
+            event = "audit_copied",
+            after_sequence,
+            acknowledged_sequence,
+            "this data folder is a copy that was made while a daemon wrote to it: its audit log lacks the newest records of the original, and their calls may run again. Make copies with `toolgate backup`, or of a stopped daemon; to go on with this one is possible, and `audit verify` tells of the gap from now on"
+        );
+    }
+    tracing::error!(
+        event = "audit_lost",
+        after_sequence,
+        acknowledged_sequence,
+        "acknowledged records of the audit log are lost, and their calls may run again: to restore them, stop the daemon and restore the data folder from a backup",
+    );
 }
 
 /// Reads or changes files on a thread for that.

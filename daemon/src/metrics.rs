@@ -117,13 +117,8 @@ impl Metrics {
     }
 
     /// The durations of each phase since the start.
-    pub fn phases(&self) -> impl Iterator<Item = PhaseDurations> {
-        Phase::ALL.into_iter().zip(&self.phases).map(|(phase, histogram)| PhaseDurations {
-            phase: phase.as_str(),
-            count: histogram.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum(),
-            half_us: histogram.bound_of(50),
-            most_us: histogram.bound_of(99),
-        })
+    pub fn phases(&self) -> PhaseCounts {
+        PhaseCounts(array::from_fn(|phase| self.phases.get(phase).map(Histogram::counts).unwrap_or_default()))
     }
 
     /// Counts what a call used in the sandbox.
@@ -192,6 +187,32 @@ impl OutcomeCounters {
     }
 }
 
+/// Durations of phases by bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PhaseCounts([[u64; HISTOGRAM_BUCKETS]; Phase::ALL.len()]);
+
+impl PhaseCounts {
+    /// The durations since an earlier time.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let count = |phase: usize, bucket: usize| {
+            let of = |counts: &Self| counts.0.get(phase).and_then(|counts| counts.get(bucket)).copied();
+            of(self).unwrap_or(0).saturating_sub(of(earlier).unwrap_or(0))
+        };
+        Self(array::from_fn(|phase| array::from_fn(|bucket| count(phase, bucket))))
+    }
+
+    /// The durations of each phase.
+    pub fn durations(&self) -> impl Iterator<Item = PhaseDurations> {
+        Phase::ALL.into_iter().zip(&self.0).map(|(phase, counts)| PhaseDurations {
+            phase: phase.as_str(),
+            count: counts.iter().sum(),
+            half_us: percentile(counts, 50),
+            most_us: percentile(counts, 99),
+        })
+    }
+}
+
 /// Durations of a phase, as a histogram knows them: bounds, each four times the one below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhaseDurations {
@@ -203,6 +224,26 @@ pub struct PhaseDurations {
     pub half_us: Option<u64>,
     /// A bound of 99 % of them.
     pub most_us: Option<u64>,
+}
+
+/// Buckets of a histogram, the last of which has no bound.
+pub const HISTOGRAM_BUCKETS: usize = BUCKETS + 1;
+
+/// The bucket of a value.
+pub fn bucket_of(value: u64) -> usize {
+    let bits = u64::BITS - (value.saturating_sub(1) / FIRST_BOUND).leading_zeros();
+    (bits.div_ceil(2) as usize).min(BUCKETS)
+}
+
+/// The bound of the bucket that `percent` of the values are not above; none without values, and above all bounds.
+pub fn percentile(counts: &[u64; HISTOGRAM_BUCKETS], percent: u64) -> Option<u64> {
+    let wanted = (counts.iter().sum::<u64>().saturating_mul(percent)).div_ceil(100);
+    let mut below = 0;
+    let index = counts.iter().position(|count| {
+        below += count;
+        below >= wanted
+    })?;
+    (wanted > 0 && index < BUCKETS).then(|| FIRST_BOUND << (2 * index))
 }
 
 /// A histogram with fixed buckets.
@@ -221,21 +262,12 @@ impl Default for Histogram {
 
 impl Histogram {
     fn add(&self, value: u64) {
-        let bits = u64::BITS - (value.saturating_sub(1) / FIRST_BOUND).leading_zeros();
-        add(&self.buckets, (bits.div_ceil(2) as usize).min(BUCKETS), 1);
+        add(&self.buckets, bucket_of(value), 1);
         self.sum.fetch_add(value, Ordering::Relaxed);
     }
 
-    /// The bound of the bucket that `percent` of the values are not above.
-    fn bound_of(&self, percent: u64) -> Option<u64> {
-        let counts: Vec<u64> = (0..=BUCKETS).map(|index| get(&self.buckets, index)).collect();
-        let wanted = (counts.iter().sum::<u64>().saturating_mul(percent)).div_ceil(100);
-        let mut below = 0;
-        let index = counts.iter().position(|count| {
-            below += count;
-            below >= wanted
-        })?;
-        (wanted > 0 && index < BUCKETS).then(|| FIRST_BOUND << (2 * index))
+    fn counts(&self) -> [u64; HISTOGRAM_BUCKETS] {
+        array::from_fn(|index| get(&self.buckets, index))
     }
 
     /// The buckets with their bounds, and the sum, each value multiplied by `unit`.
@@ -275,11 +307,15 @@ mod tests {
             metrics.add_duration(Phase::Run, Duration::from_micros(us));
         }
         metrics.add_duration(Phase::Queue, Duration::from_secs(3_600));
-        let of = |phase: Phase| metrics.phases().find(|durations| durations.phase == phase.as_str()).unwrap();
+        let counts = metrics.phases();
+        let of = |phase: Phase| counts.durations().find(|durations| durations.phase == phase.as_str()).unwrap();
         let known = |phase| (of(phase).count, of(phase).half_us, of(phase).most_us);
         assert_eq!(known(Phase::Run), (3, Some(16), Some(256)));
         assert_eq!(known(Phase::Queue), (1, None, None));
         assert_eq!(known(Phase::Record), (0, None, None));
+        metrics.add_duration(Phase::Run, Duration::from_micros(100));
+        let later = metrics.phases().since(&counts);
+        assert_eq!(later.durations().map(|durations| durations.count).sum::<u64>(), 1);
     }
 
     #[test]

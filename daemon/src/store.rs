@@ -8,6 +8,7 @@
 
 mod approvals;
 mod consents;
+mod copy;
 mod credentials;
 mod documents;
 mod error;
@@ -37,11 +38,12 @@ use tokio::sync::Notify;
 use toolgate_api::name::Name;
 
 pub use approvals::{ApprovalRow, Decision};
+pub use copy::{copy_store, newest_migration};
 pub use credentials::{CredentialRow, CredentialUse, SealedText};
 pub use documents::{Change, Deleted, WriteResult};
 pub use error::{StoreError, UnavailableReason};
 pub(crate) use folder::entry_hint;
-pub use folder::{DataFolder, FolderError};
+pub use folder::{DataFolder, FolderError, UNFINISHED_RESTORE, check_store_path};
 pub use history::{HistoryEntry, Stamp};
 pub use messages::{InboxKey, MessageRow};
 pub use organization_keys::OrganizationKeyRow;
@@ -123,6 +125,11 @@ impl Store {
             return Err(StoreError::Unavailable { reason, source });
         }
         Ok(())
+    }
+
+    /// The free space of the disk, in bytes, where it is known.
+    pub fn free_bytes(&self) -> Option<u64> {
+        folder::free_bytes(&self.lock)
     }
 
     /// The size of the file, in bytes.

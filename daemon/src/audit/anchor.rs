@@ -90,6 +90,21 @@ impl Sealer {
         folder.sync()
     }
 
+    /// Computes the seal of other text than an anchor. `purpose` tells it from seals for other purposes.
+    pub fn seal_text(&self, purpose: &str, text: &[u8]) -> Sha256 {
+        // No anchor begins with a purpose: its first bytes are a number.
+        let text = [purpose.as_bytes(), b"\0", text].concat();
+        let Some(key) = &self.key else { return sha256(&text) };
+        let mut seal = [0; 32];
+        seal.copy_from_slice(hmac::sign(key, &text).as_ref());
+        Sha256(seal)
+    }
+
+    /// The content of a `head` file for this anchor.
+    pub fn head_text(&self, anchor: &Anchor) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec(&self.sign(anchor, Purpose::Head))
+    }
+
     fn sign(&self, anchor: &Anchor, purpose: Purpose) -> SignedAnchor {
         SignedAnchor { head: *anchor, seal: self.seal(anchor, purpose), keyed: self.key.is_some() }
     }

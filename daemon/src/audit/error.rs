@@ -113,10 +113,10 @@ impl StartError {
         match self {
             Self::Held { .. } => "stop the other daemon, or give this one its own data folder",
             Self::Corrupt { .. } => {
-                "keep a copy of the folder; then restore it from a backup, or move it away to begin a new log"
+                "keep a copy of the folder; then restore it from a backup, or move it away to begin a new log. A copy that was made while a daemon wrote to the folder can look like this: make copies with `toolgate backup`"
             }
             Self::Missing { .. } => {
-                "restore the file from a backup, or move the folder away to begin a new log"
+                "restore the file from a backup, or move the folder away to begin a new log. A copy that was made while a daemon wrote to the folder can look like this: make copies with `toolgate backup`"
             }
             Self::Version { .. } => "start the version of the daemon that wrote it",
             Self::Setting { .. } => "set a value within this range, or remove the setting",

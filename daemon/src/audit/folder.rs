@@ -2,7 +2,8 @@
 //!
 //! `00000001.segment`, `00000002.segment`, … are the log. `spare` is the next segment, allocated while the disk has
 //! space, and renamed after its header is synced, so that a file with a segment's name always begins with a complete header.
-//! `head` is the anchor (`anchor.rs`), `cut` names the last record that retention removed (`retention.rs`), `lock` keeps a second daemon out. Space is allocated with `fallocate`, not only sized: a
+//! `head` is the anchor (`anchor.rs`), `cut` names the last record that retention removed (`retention.rs`), `origin` and `restored` tell
+//! copies and restores (`origin.rs`), `lock` keeps a second daemon out. Space is allocated with `fallocate`, not only sized: a
 //! write into it cannot fail for lack of blocks, so that outcomes fit on a full disk. A file system without `fallocate` gets
 //! zeros instead.
 
@@ -66,6 +67,16 @@ impl Folder {
     /// The file that names the last record that was cut.
     pub fn cut(&self) -> PathBuf {
         self.dir.join("cut")
+    }
+
+    /// The file that tells this folder from copies of it.
+    pub fn origin(&self) -> PathBuf {
+        self.dir.join("origin")
+    }
+
+    /// The file that a restore leaves for the first start.
+    pub fn restored(&self) -> PathBuf {
+        self.dir.join("restored")
     }
 
     /// Lists the numbers of the segments, ascending.

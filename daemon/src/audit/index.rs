@@ -26,14 +26,14 @@ use super::index_batch::{IndexBatch, InsertStatements, RowKeys, RunningIntents};
 use super::reader::{ChainLink, Reader, Step, read_one, resync};
 use super::record::Anchor;
 use super::record::Sha256;
-use super::usage;
+use super::{rates, usage};
 
 /// Rows of one transaction: more hardly lower the cost of a row, and a search waits for the batch before its own.
 pub const BATCH_ROWS: usize = 2000;
 /// Pages of the write-ahead log between two checkpoints, each of which syncs twice on the disk that calls wait for.
 const CHECKPOINT_PAGES: &str = "8000";
 /// Raised with every change of the tables; an index of another version is rebuilt.
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 /// Longest time that the indexer waits for a full batch while no search waits.
 const BATCH_DELAY: Duration = Duration::from_millis(250);
 /// Number of records that ends the wait.
@@ -331,13 +331,14 @@ async fn try_open(path: &Path, folder: &Folder) -> Result<SqliteConnection, sqlx
 
 async fn create_tables(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     let mut transaction = connection.begin().await?;
-    for table in ["position", "rows", "spans", "usage"] {
+    for table in ["position", "rows", "spans", "usage", "rates"] {
         let drop = sqlx::AssertSqlSafe(format!("DROP TABLE IF EXISTS {table}"));
         sqlx::raw_sql(drop).execute(&mut *transaction).await?;
     }
     for tables in [TABLES, usage::TABLE] {
         sqlx::raw_sql(tables).execute(&mut *transaction).await?;
     }
+    sqlx::raw_sql(sqlx::AssertSqlSafe(rates::table())).execute(&mut *transaction).await?;
     sqlx::raw_sql(sqlx::AssertSqlSafe(format!("PRAGMA user_version = {VERSION}")))
         .execute(&mut *transaction)
         .await?;

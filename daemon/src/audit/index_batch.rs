@@ -15,6 +15,7 @@ use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqliteConnection};
 use super::format::{LogPosition, RecordHeader, RecordKind};
 use super::index::{BATCH_ROWS, integer};
 use super::record::{AdminRecord, CallIntent, Executed, Kind, Status};
+use super::rates::RateBatch;
 use super::usage::{RecordedUse, UsageSums};
 
 const COLUMNS: [&str; 17] = [
@@ -113,6 +114,7 @@ pub struct IndexBatch {
     /// Outcomes of intents whose rows are in the file already.
     closes: Vec<Close>,
     usage: UsageSums,
+    rates: RateBatch,
     /// Position of the last record.
     pub last: LogPosition,
 }
@@ -156,6 +158,8 @@ struct IntentKeys<'a> {
     user: Option<Cow<'a, str>>,
     #[serde(borrow)]
     principal: Cow<'a, str>,
+    #[serde(default)]
+    repeated: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -167,6 +171,8 @@ struct OutcomeKeys<'a> {
     usage: RecordedUse,
     #[serde(default)]
     executed: Option<Executed>,
+    #[serde(default)]
+    duration_us: u64,
 }
 
 #[derive(Deserialize)]
@@ -243,6 +249,9 @@ impl IndexBatch {
             principal: share(previous, |keys| &keys.principal, &intent.principal),
             action: None,
         };
+        if let Some(more) = intent.repeated.and_then(|repeated| repeated.checked_sub(1)) {
+            self.rates.add_refusals(&keys, header.at_ms, more);
+        }
         self.open_rows.insert(header.sequence, self.rows.len());
         let row = NewRow::of(header, Kind::Call, keys, position);
         self.rows.push(NewRow { status: Some(Status::Running), ..row });
@@ -260,9 +269,14 @@ impl IndexBatch {
         let row = self.open_rows.get(&of).and_then(|index| self.rows.get_mut(*index));
         if let Some(keys) = row.as_ref().map(|row| &row.keys).or_else(|| running.get(&of)) {
             let is_ok = matches!(status, Status::Ok | Status::ClientRequired | Status::ApprovalRequired);
-            if outcome.executed == Some(Executed::Yes) {
+            let ran = outcome.executed == Some(Executed::Yes);
+            if ran {
                 self.usage.add(keys, header.at_ms, outcome.usage, is_ok);
             }
+            let error_type = outcome.error_type.as_deref();
+            // The record of the client's part of a call has no usage.
+            let ran = ran && outcome.usage.duration_us > 0;
+            self.rates.add(keys, header.at_ms, error_type, ran, outcome.duration_us, &outcome.usage);
         }
         match row {
             Some(row) => {
@@ -300,13 +314,14 @@ impl IndexBatch {
 
     /// Writes the rows, in the caller's transaction, which also stores the position.
     pub async fn store(
-        &self,
+        &mut self,
         connection: &mut SqliteConnection,
         inserts: &InsertStatements,
     ) -> Result<(), sqlx::Error> {
         self.insert_rows(connection, inserts).await?;
         self.update_rows(connection).await?;
         self.usage.store(connection).await?;
+        self.rates.store(connection).await?;
         self.insert_span(connection).await
     }
 
@@ -373,6 +388,7 @@ impl IndexBatch {
         self.open_rows.clear();
         self.closes.clear();
         self.usage.clear();
+        self.rates.clear();
     }
 }
 

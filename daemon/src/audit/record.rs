@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 pub use toolgate_api::audit::{
     AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, DamagedRange, EffectRecord, Kind,
-    LostRecords, NotedRecovery, Order, OutputStamp, PluginStamp, Reason, Recovery, Row, Sha256, Status,
+    LostRecords, NotedRecovery, NotedRestore, Order, OutputStamp, PluginStamp, Reason, Recovery, RestoredFrom,
+    Row, Sha256, Status,
     TornEnd, Usage, Verdict, VerifyReport,
 };
 pub use toolgate_api::call::Executed;

@@ -12,7 +12,6 @@ use toolgate_api::usage::{USAGE_ROWS, UsageBy, UsageRow};
 use super::AuditError;
 use super::index::{integer, natural};
 use super::index_batch::RowKeys;
-use super::record::Status;
 
 pub(super) const TABLE: &str = "
 CREATE TABLE usage (day INTEGER NOT NULL, organization TEXT NOT NULL, agent TEXT NOT NULL, user TEXT NOT NULL, tool TEXT NOT NULL,
@@ -22,9 +21,6 @@ CREATE TABLE usage (day INTEGER NOT NULL, organization TEXT NOT NULL, agent TEXT
 ";
 
 const DAY_MS: u64 = 86_400_000;
-
-/// Most calls that are counted one by one, so that a page which shows them is fast.
-pub const RECENT_CALLS: u64 = 10_000;
 
 /// The sums of a batch.
 #[derive(Default)]
@@ -50,11 +46,12 @@ struct Sums {
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct RecordedUse {
-    fuel: u64,
-    cpu_us: u64,
-    duration_us: u64,
-    egress_bytes: u64,
-    cost: u64,
+    pub fuel: u64,
+    pub memory_bytes: u64,
+    pub cpu_us: u64,
+    pub duration_us: u64,
+    pub egress_bytes: u64,
+    pub cost: u64,
 }
 
 /// Filters and properties of a report.
@@ -86,7 +83,7 @@ impl UsageSums {
         let sums = self.0.entry(Key { day: ended_ms / DAY_MS, organization, agent, user, tool }).or_default();
         sums.calls += 1;
         sums.failed += u64::from(!is_ok);
-        let RecordedUse { fuel, cpu_us, duration_us, egress_bytes, cost } = used;
+        let RecordedUse { fuel, cpu_us, duration_us, egress_bytes, cost, .. } = used;
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         add(&mut sums.used.fuel, fuel);
         add(&mut sums.used.cpu_us, cpu_us);
@@ -150,41 +147,6 @@ pub(super) async fn calls_by_plugin(
     }
     let rows = sql.push(" GROUP BY plugin").build().fetch_all(reading).await?;
     Ok(rows.iter().map(|row| (row.get("plugin"), natural(row.get("calls")))).collect())
-}
-
-/// Calls that began in the same hour or so and ended alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecentCalls {
-    /// None for a call that has not ended.
-    pub status: Option<Status>,
-    /// The code of calls that failed.
-    pub error_type: Option<String>,
-    /// The number of calls.
-    pub calls: u64,
-}
-
-/// Counts the calls since a time, of one organization or of all, but at most the newest [`RECENT_CALLS`].
-pub(super) async fn recent_calls(
-    reading: &SqlitePool,
-    organization: Option<&str>,
-    since_ms: u64,
-) -> Result<Vec<RecentCalls>, AuditError> {
-    let mut sql = QueryBuilder::<Sqlite>::new(
-        "SELECT status, error_type, COUNT(*) AS calls FROM (SELECT status, error_type FROM rows WHERE kind = 0 \
-         AND sequence >= (SELECT min(first_sequence) FROM spans WHERE greatest_ms >= ",
-    );
-    sql.push_bind(integer(since_ms)).push(") AND at_ms >= ").push_bind(integer(since_ms));
-    if let Some(organization) = organization {
-        sql.push(" AND organization = ").push_bind(organization.to_owned());
-    }
-    sql.push(format!(" ORDER BY sequence DESC LIMIT {RECENT_CALLS}) GROUP BY status, error_type"));
-    let rows = sql.build().fetch_all(reading).await?;
-    let count = |row: &SqliteRow| RecentCalls {
-        status: row.get::<Option<i64>, _>("status").and_then(Status::from_code),
-        error_type: row.get("error_type"),
-        calls: natural(row.get("calls")),
-    };
-    Ok(rows.iter().map(count).collect())
 }
 
 fn select(query: &UsageQuery) -> QueryBuilder<Sqlite> {

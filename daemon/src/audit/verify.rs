@@ -4,7 +4,7 @@
 //! the last record of a finished segment; and, as far as there is an anchor (the memory of the running daemon, else the
 //! file `head`, see `anchor.rs`), an end that is missing or was rewritten. Not detected: calls that were never recorded, and a
 //! folder replaced together with the index by an older copy while the daemon was down. Recoveries that a crash does not explain
-//! stay in the chain and are listed. A recovery that lost acknowledged records makes every later report not ok: the chain
+//! stay in the chain and are listed, and so are restores from a backup (`origin.rs`). A recovery that lost acknowledged records makes every later report not ok: the chain
 //! continues after the remaining records and is intact without the lost ones. A log that was cut (`retention.rs`) is read from the
 //! cut on, which a record of the chain must name.
 
@@ -15,6 +15,7 @@ use super::anchor::Sealer;
 use super::error::StartError;
 use super::folder::Folder;
 use super::format::RecordKind;
+use super::origin::noted_restore;
 use super::reader::{ChainLink, Reader, Step};
 use super::record::{Anchor, AnchorSource, Corruption, NotedRecovery, VerifyReport};
 use super::record::{Recovery, Sha256};
@@ -57,6 +58,7 @@ fn verify(
         anchor: source,
         first_bad: None,
         suspicious: Vec::new(),
+        restores: Vec::new(),
     };
     let newest = folder.segments()?.last().copied().unwrap_or(0);
     let begin = cut.unwrap_or(Anchor::empty(0));
@@ -124,6 +126,10 @@ impl ChainWalk<'_> {
                 Step::Record { offset, header, payload } => {
                     if header.kind == RecordKind::Recovery {
                         note_recovery(&mut self.report.suspicious, header.sequence, header.at_ms, payload);
+                    }
+                    if header.kind == RecordKind::Admin {
+                        let noted = noted_restore(header.sequence, header.at_ms, payload);
+                        self.report.restores.extend(noted);
                     }
                     if let (RecordKind::Admin, Some(cut)) = (header.kind, &self.report.cut) {
                         self.cut_is_recorded |= CutDetails::is_recorded_in(payload, cut);

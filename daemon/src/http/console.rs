@@ -23,6 +23,7 @@ mod changes;
 mod once;
 mod live;
 mod stream;
+mod phase_history;
 mod elements;
 mod overview;
 mod calls;
@@ -45,6 +46,7 @@ mod tokens;
 mod open_sessions;
 mod session_files;
 mod audit;
+mod verification;
 
 use std::sync::Arc;
 
@@ -60,8 +62,10 @@ use super::state::App;
 use form::SeeOther;
 use live::RenderedParts;
 use permits::ChangePermits;
+use phase_history::PhaseHistory;
 use session::ConsoleSessions;
 use stream::LiveHub;
+use verification::Verifier;
 
 /// Source of the console's actions in the audit log.
 pub(super) const AUDIT_SOURCE: &str = "console";
@@ -76,6 +80,8 @@ struct Console {
     sessions: Arc<ConsoleSessions>,
     rendered: Arc<RenderedParts>,
     hub: Arc<LiveHub>,
+    phases: Arc<PhaseHistory>,
+    verifier: Arc<Verifier>,
     changes: Arc<ChangePermits>,
 }
 
@@ -91,6 +97,8 @@ pub(super) fn routes(app: &App) -> Router<App> {
         sessions,
         rendered: Arc::default(),
         hub: Arc::default(),
+        phases: Arc::new(PhaseHistory::follow(app)),
+        verifier: Arc::default(),
         changes: Arc::new(ChangePermits::new()),
     };
     let guarded = add_pages(add_core_pages(Router::new()))
@@ -197,6 +205,7 @@ fn add_pages(router: Router<App>) -> Router<App> {
         .route("/console/upload/file/{id}", get(session_files::upload_page).post(session_files::upload))
         .route("/console/sessions/{id}/end", post(open_sessions::end))
         .route("/console/audit", get(audit::list))
+        .route("/console/audit/verification", get(verification::page).post(verification::verify))
         .route("/console/audit/export", get(audit::export))
 }
 

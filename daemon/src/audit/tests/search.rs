@@ -51,21 +51,35 @@ fn some(text: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn o6_recent_calls_are_counted_by_how_they_ended() {
+async fn o6_calls_are_counted_by_minute_hour_and_day() {
     let log = TestLog::new();
     let audit = sample_rows(&log).await;
+    let refusal = CallOutcome { executed: Executed::No, duration_us: 0, ..failure("ACCESS_DENIED") };
+    let entry = audit.open(CallIntent { repeated: Some(5), ..intent("refused") }).expect("it is taken");
+    audit.close(entry, refusal).await.expect("it is on disk");
     // The index follows the log; a search waits for it.
     audit.search(&Query::default()).await.expect("it answers");
-    let count = async |organization: Option<&str>, since_ms: u64| {
-        let mut counts = audit.recent_calls(organization, since_ms).await.expect("it answers");
-        counts.sort_by_key(|count| count.calls);
-        counts.into_iter().map(|count| (count.status, count.error_type, count.calls)).collect::<Vec<_>>()
-    };
-    let failed = (Some(Status::Error), some("TOOL_FAILED"), 1);
-    assert_eq!(count(None, 0).await, [failed.clone(), (Some(Status::Ok), None, 11)]);
-    assert_eq!(count(Some("acme"), 0).await, [failed, (Some(Status::Ok), None, 7)]);
-    assert!(count(Some("initech"), 0).await.is_empty());
-    assert!(count(None, u64::MAX >> 1).await.is_empty());
+    for span in [RateSpan::Minute, RateSpan::Hour, RateSpan::Day] {
+        let query = |organization, tool| RateQuery { span, since_ms: 0, organization, tool };
+        let sums = async |organization, tool| {
+            let mut all = RateSums::default();
+            for (_, sums) in audit.rates(&query(organization, tool)).await.expect("it answers") {
+                all.add(&sums);
+            }
+            (all.calls, all.refused, all.failed)
+        };
+        assert_eq!(sums(None, None).await, (17, 5, 1), "{span:?}");
+        assert_eq!(sums(some("acme"), None).await, (13, 5, 1), "{span:?}");
+        assert_eq!(sums(some("globex"), some("files/write")).await, (2, 0, 0), "{span:?}");
+        assert_eq!(sums(None, some("files/write")).await, (6, 0, 0), "{span:?}");
+        assert_eq!(sums(some("other"), None).await, (0, 0, 0), "{span:?}");
+        let ranked = async |organization, by| {
+            let ranked = audit.ranking(&query(organization, None), by, 1).await.expect("it answers");
+            ranked.into_iter().map(|(name, sums)| (name, sums.calls)).collect::<Vec<_>>()
+        };
+        assert_eq!(ranked(None, RateBy::Organization).await, [("acme".to_owned(), 13)]);
+        assert_eq!(ranked(some("globex"), RateBy::Tool).await, [("files/read".to_owned(), 2)]);
+    }
 }
 
 #[tokio::test]

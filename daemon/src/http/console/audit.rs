@@ -43,7 +43,7 @@ pub(super) async fn list(
         p {
             a.button href="/console/audit/export" download="audit.jsonl" { "Export all records" }
             " Lines of JSON, with the hashes that prove each record."
-            @if viewer.may(Access::Verify) { " Check the whole chain with " code { "toolgate audit verify" } "." }
+            @if viewer.may(Access::Verify) { " " a href="/console/audit/verification" { "Verify the whole chain" } "." }
         }
         @if page.items.is_empty() {
             (empty("No record matches.", "Change the filters, or look at all records.", None))
