@@ -285,6 +285,19 @@ impl RequestBuilder<'_> {
         in_time(client, async { read(self.response().await?).await }).await
     }
 
+    /// Sends the request and returns the whole body of its response, which need not be JSON.
+    pub async fn bytes(self) -> Result<Bytes, ClientError> {
+        let client = self.client;
+        in_time(client, async {
+            let (status, body) = body_of(self.response().await?).await?;
+            match status.is_success() {
+                true => Ok(body),
+                false => Err(ClientError::refusal(status.as_u16(), &body)),
+            }
+        })
+        .await
+    }
+
     /// Sends the request and returns the event stream of its response.
     pub async fn follow(self) -> Result<EventStream, ClientError> {
         let request = self.header(ACCEPT, events::CONTENT_TYPE);

@@ -75,23 +75,24 @@ impl<'out> Printer<'out> {
         self.fields(&fields)
     }
 
-    /// Runs `print` with a printer whose results go to `out`.
-    pub async fn with_output(
-        &mut self,
-        out: &mut dyn Write,
+    /// Runs `print` with a printer whose results and notes go to these buffers.
+    pub async fn capture(
+        &self,
+        [out, notes]: [&mut Vec<u8>; 2],
         print: impl AsyncFn(&mut Printer<'_>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let Self { notes, json, columns, .. } = self;
-        print(&mut Printer { out, notes: &mut **notes, json: *json, columns: *columns }).await
+        let Self { json, columns, .. } = *self;
+        print(&mut Printer { out, notes, json, columns }).await
     }
 
-    /// Prints text of another printer; on a terminal, in the place of what it shows.
-    pub fn redraw(&mut self, text: &[u8]) -> io::Result<()> {
+    /// Prints results and notes of another printer; on a terminal, in the place of what it shows.
+    pub fn redraw(&mut self, out: &[u8], notes: &[u8]) -> io::Result<()> {
         if self.columns.is_some() {
             self.out.write_all(CLEAR.as_bytes())?;
         }
-        self.out.write_all(text)?;
-        self.out.flush()
+        self.out.write_all(out)?;
+        self.out.flush()?;
+        self.notes.write_all(notes)
     }
 
     /// Whether the output is JSON.
@@ -271,13 +272,13 @@ pub fn word(variant: &impl Serialize) -> String {
     }
 }
 
-/// Narrows the widest columns until a row fits into `columns`. The first column stays, since it is the name that other
+/// Narrows the widest columns until a row fits into `columns`. The first two stay, since one of them is the name that other
 /// commands take.
 fn trim(widths: &mut [usize], columns: usize) {
     let gaps = GAP.len() * widths.len().saturating_sub(1);
     let mut excess = (widths.iter().sum::<usize>() + gaps).saturating_sub(columns);
     while excess > 0 {
-        let Some(widest) = widths.iter_mut().skip(1).max() else { return };
+        let Some(widest) = widths.iter_mut().skip(2).max() else { return };
         if *widest <= TRIMMED_CHARS {
             return;
         }
@@ -393,15 +394,15 @@ mod tests {
 
     #[test]
     fn a_table_is_trimmed_to_the_terminal_and_never_in_a_pipe() {
-        let rows = [["a_0123456789".to_owned(), "w".repeat(60), "x".repeat(14)]];
+        let rows = [["a_0123456789".to_owned(), "ok".to_owned(), "w".repeat(60)]];
         let (mut out, mut notes) = (anstream::StripStream::new(Vec::new()), Vec::new());
         let printer = Printer::new(&mut out, &mut notes, false);
-        Printer { columns: Some(50), ..printer }.table(["ID", "WHY", "STATE"], &rows).expect("printed");
+        Printer { columns: Some(50), ..printer }.table(["ID", "STATE", "WHY"], &rows).expect("printed");
         let text = String::from_utf8(out.into_inner()).expect("text");
         assert!(text.lines().all(|line| line.chars().count() <= 50), "{text}");
-        assert!(text.contains("a_0123456789  w") && text.contains("…"), "{text}");
-        let whole = print_text(false, |printer| printer.table(["ID", "WHY", "STATE"], &rows));
-        assert!(whole.contains(&rows[0][1]), "{whole}");
+        assert!(text.contains("a_0123456789  ok     www") && text.contains("…"), "{text}");
+        let whole = print_text(false, |printer| printer.table(["ID", "STATE", "WHY"], &rows));
+        assert!(whole.contains(&rows[0][2]), "{whole}");
         // A terminal that is too narrow for all columns wraps its lines.
         let mut widths = [12, 12, 12];
         trim(&mut widths, 10);

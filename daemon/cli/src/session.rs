@@ -1,5 +1,7 @@
 //! `toolgate session`: opens, lists, shows and ends sessions and their calls, and enables or disables their tools.
 
+mod files;
+
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -20,6 +22,7 @@ use super::events;
 use super::failure::Failure;
 use super::print::{Printer, time_text, word};
 use super::remote::Remote;
+use super::watch::{WatchOptions, repeat};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,6 +38,10 @@ Examples:
   toolgate session result s_… c_… '{\"answer\": \"blue\"}'
   toolgate session result s_… c_… --failed 'nobody was there'
   toolgate session events s_… --json
+  toolgate session files list s_…
+  toolgate session files get s_… reports/june.csv > june.csv
+  toolgate session files put s_… data/june.csv june.csv
+  toolgate session files rm s_… data/june.csv
   toolgate session show s_…
   toolgate session end s_…";
 
@@ -71,6 +78,13 @@ pub enum SessionCommand {
         /// The cursor of the next page, from the page before
         #[arg(long)]
         cursor: Option<String>,
+        #[command(flatten)]
+        watch: WatchOptions,
+    },
+    /// List, read, write and remove the files of a session's workspace
+    Files {
+        #[command(subcommand)]
+        command: files::FilesCommand,
     },
     /// End a session: its running calls are cancelled, its files deleted
     End {
@@ -178,6 +192,25 @@ pub struct ListOptions {
     /// The cursor of the next page, from the page before
     #[arg(long)]
     cursor: Option<String>,
+    #[command(flatten)]
+    watch: WatchOptions,
+}
+
+impl ListOptions {
+    fn path(&self) -> String {
+        let agent = self.agent.as_ref().map(ToString::to_string);
+        let limit = self.limit.map(|limit| limit.to_string());
+        let query = query(&[
+            ("organization", self.organization.as_deref()),
+            ("agent", agent.as_deref()),
+            ("state", self.state.as_deref()),
+            ("conversation", self.conversation.as_deref()),
+            ("user", self.user.as_deref()),
+            ("limit", limit.as_deref()),
+            ("cursor", self.cursor.as_deref()),
+        ]);
+        format!("/v1/sessions{query}")
+    }
 }
 
 pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
@@ -192,12 +225,19 @@ pub async fn run(command: SessionCommand, client: &Client, printer: &mut Printer
             show(printer, &client.post("/v1/sessions").json(&request).send().await?.body)
         }
         SessionCommand::Show { id } => show(printer, &client.get(&path(&id)).send().await?.body),
-        SessionCommand::List(options) => list_sessions(*options, client, printer).await,
-        SessionCommand::Calls { id, limit, cursor } => {
+        SessionCommand::List(options) => {
+            let path = options.path();
+            let list = async |printer: &mut Printer<'_>| list_sessions(client, printer, &path).await;
+            repeat(printer, options.watch, list).await
+        }
+        SessionCommand::Calls { id, limit, cursor, watch } => {
             let limit = limit.map(|limit| limit.to_string());
             let query = query(&[("limit", limit.as_deref()), ("cursor", cursor.as_deref())]);
-            list_calls(client, printer, &format!("{}/calls{query}", path(&id))).await
+            let path = format!("{}/calls{query}", path(&id));
+            let list = async |printer: &mut Printer<'_>| list_calls(client, printer, &path).await;
+            repeat(printer, watch, list).await
         }
+        SessionCommand::Files { command } => files::run(command, client, printer).await,
         SessionCommand::End { id } => {
             client.delete(&path(&id)).send::<IgnoredAny>().await?;
             Ok(printer.result(&json!({"ended": id}), &format!("session `{id}` has ended"))?)
@@ -250,23 +290,8 @@ fn show(printer: &mut Printer<'_>, session: &SessionView) -> Result<(), Failure>
     table(printer, &session.tools)
 }
 
-async fn list_sessions(
-    options: ListOptions,
-    client: &Client,
-    printer: &mut Printer<'_>,
-) -> Result<(), Failure> {
-    let (agent, limit) =
-        (options.agent.map(|agent| agent.to_string()), options.limit.map(|limit| limit.to_string()));
-    let query = query(&[
-        ("organization", options.organization.as_deref()),
-        ("agent", agent.as_deref()),
-        ("state", options.state.as_deref()),
-        ("conversation", options.conversation.as_deref()),
-        ("user", options.user.as_deref()),
-        ("limit", limit.as_deref()),
-        ("cursor", options.cursor.as_deref()),
-    ]);
-    let page: List<SessionSummary> = client.get(&format!("/v1/sessions{query}")).send().await?.body;
+async fn list_sessions(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result<(), Failure> {
+    let page: List<SessionSummary> = client.get(path).send().await?.body;
     if printer.is_json() {
         return Ok(printer.json(&page)?);
     }

@@ -37,10 +37,10 @@ async fn repeat_every(
 ) -> Result<(), Failure> {
     let mut shown = None;
     loop {
-        let mut text = Vec::new();
-        printer.with_output(&mut text, &list).await?;
+        let mut text = (Vec::new(), Vec::new());
+        printer.capture([&mut text.0, &mut text.1], &list).await?;
         if shown.as_ref() != Some(&text) {
-            printer.redraw(&text)?;
+            printer.redraw(&text.0, &text.1)?;
             shown = Some(text);
         }
         tokio::time::sleep(interval).await;
