@@ -4,8 +4,11 @@
 //! without a daemon. All other commands are those of `toolgate-cli`.
 
 mod check;
+mod config_check;
+mod doctor;
 mod examples;
 mod failure;
+mod finding;
 mod man;
 mod mcp;
 mod new;
@@ -63,6 +66,10 @@ enum Command {
     },
     /// Run the daemon
     Serve(serve::ServeOptions),
+    /// Check settings before a start
+    Config(config_check::ConfigOptions),
+    /// Check whether this machine suits the daemon
+    Doctor(doctor::DoctorOptions),
     /// Create a plugin project from a template
     New(new::NewOptions),
     /// Validate a plugin file
@@ -143,6 +150,10 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
             let read_again = move || options.config();
             crate::serve::run(read_again()?, read_again).map_err(failure::of_start)
         }
+        Command::Config(options) => {
+            here(options.is_json(), async |printer| config_check::run(options, printer).await)
+        }
+        Command::Doctor(options) => here(options.json, async |printer| doctor::run(options, printer).await),
         Command::CompileWorker { .. } => Ok(()),
         Command::New(options) => here(false, async |printer| new::run(options, printer)),
         Command::Check(options) => here(options.json, async |printer| check::run(options, printer).await),
@@ -195,6 +206,10 @@ mod tests {
             "toolgate run weather.wasm current {} --limit fuel=1000 --limit deadline_ms=5 --workspace w",
             "toolgate call acme/bot weather/current {}",
             "toolgate call --session s_1 weather/current {} --json",
+            "toolgate config check",
+            "toolgate config check a.toml --data d --listen 127.0.0.1:0 --store sqlite:/s --json",
+            "toolgate doctor --config a.toml --data d --json",
+            "toolgate status --json",
             "toolgate plugin list --server http://127.0.0.1:1",
             "toolgate plugin load weather.wasm --namespace weather",
             "toolgate plugin rollback weather --token-file t",
@@ -248,6 +263,8 @@ mod tests {
         for line in [
             "toolgate",
             "toolgate fly",
+            "toolgate config",
+            "toolgate config check a.toml b.toml",
             "toolgate plugin load",
             "toolgate plugin sign weather.wasm",
             "toolgate plugin verify weather.wasm",

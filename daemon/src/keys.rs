@@ -47,6 +47,15 @@ pub fn read_or_generate(path: &Path) -> Result<[u8; KEY_BYTES], KeyError> {
     }
 }
 
+/// Checks the key in `path`. A file that does not exist is fine, since it is generated.
+pub fn check(path: &Path) -> Result<(), KeyError> {
+    match File::open(path) {
+        Ok(file) => read(file, path).map(drop),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(at(path)(error)),
+    }
+}
+
 fn read(file: File, path: &Path) -> Result<[u8; KEY_BYTES], KeyError> {
     let mut bytes = Vec::with_capacity(KEY_BYTES + 1);
     file.take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(at(path))?;

@@ -25,7 +25,7 @@ use sweep::Sweeper;
 use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use toolgate_cli::Failure;
 use toolgate_sandbox::{Sandbox, SandboxSettings, processors};
 
@@ -39,6 +39,7 @@ use crate::identity::AccessTokens;
 use crate::logging;
 use crate::metrics::listener as metrics_listener;
 use crate::plugins::PluginFolder;
+use crate::registry::Registry;
 use crate::store::DataFolder;
 use crate::traces::{Exporter, ExporterTask, Traces};
 use crate::{version, wall};
@@ -65,6 +66,7 @@ pub struct RunningDaemon {
     /// The file of the first operator token; it exists if this start created a token.
     pub operator_token: PathBuf,
     app: App,
+    registry: Registry,
     stop: CancellationToken,
     shutdown: CancellationToken,
     tasks: [JoinHandle<()>; 12],
@@ -104,6 +106,7 @@ async fn serve_until_stopped(
     let watchdog = systemd::keep_watchdog(running.accepting());
     tracing::info!(address = %running.address, "serving");
     systemd::notify_ready(&status);
+    let _compiling = AbortOnDropHandle::new(tokio::spawn(tell_compiling(running.registry.clone(), status.clone())));
     let hangups = signals::follow_hangups(move || reload.run(&status))?;
     signals.next().await;
     tracing::info!(drain_seconds, "stopping: waiting for running calls; a second signal stops them at once");
@@ -117,6 +120,20 @@ async fn serve_until_stopped(
     running.stop().await;
     drop(watchdog);
     Ok(())
+}
+
+/// Tells the service manager of the built-in plugins that are compiled while calls are served.
+async fn tell_compiling(registry: Registry, status: String) {
+    let mut changes = registry.changes();
+    let mut compiling = registry.snapshot().compiling().len();
+    while compiling > 0 {
+        systemd::notify_status(&format!("{status}; compiling {compiling} built-in plugins, whose calls wait"));
+        if changes.changed().await.is_err() {
+            return;
+        }
+        compiling = registry.snapshot().compiling().len();
+    }
+    systemd::notify_status(&status);
 }
 
 /// Builds the tokio runtime for connections and guests.
@@ -197,6 +214,7 @@ impl PreparedDaemon {
         let watching = tokio::spawn(self.watch_plugin_folder(&admin, &background, &stop));
         let Self { config, folder, socket, exporter, .. } = self;
         reserve_space(&folder);
+        let registry = admin.parts().registry.clone();
         let app = App::new(AppParts {
             admin,
             openapi: std::sync::OnceLock::new(),
@@ -218,7 +236,7 @@ impl PreparedDaemon {
         ];
         let exporter = exporter.map(Exporter::start);
         let _socket = socket;
-        Ok(RunningDaemon { address, operator_token, app, stop, shutdown, tasks, exporter, folder, _socket })
+        Ok(RunningDaemon { address, operator_token, app, registry, stop, shutdown, tasks, exporter, folder, _socket })
     }
 
     fn sweeper(&self, admin: &Admin) -> Sweeper {

@@ -139,6 +139,11 @@ impl Store {
         Ok(u64::try_from(bytes).unwrap_or(0))
     }
 
+    /// The free space on its disk, in bytes, if known.
+    pub fn free_bytes(&self) -> Option<u64> {
+        folder::free_bytes(&self.lock)
+    }
+
     /// Waits for running queries, closes the file and unlocks the store.
     pub async fn close(&self) {
         self.readers.close().await;

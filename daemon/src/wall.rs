@@ -146,19 +146,27 @@ fn restrict(support: &WallSupport, config: &Config, data: &Path) -> Vec<String> 
     failures
 }
 
-fn report(hardening: Hardening, support: &WallSupport, failures: &[String]) -> Result<(), CallError> {
-    let names = |parts: &[Protection]| parts.iter().map(|part| part.name).collect::<Vec<_>>().join(", ");
-    if hardening == Hardening::Required {
-        let missing = support.missing_essentials().into_iter().map(str::to_owned);
-        let reasons: Vec<String> = missing.chain(failures.iter().cloned()).collect();
-        if !reasons.is_empty() {
-            return Err(CallError::new(
-                ErrorType::Unavailable,
-                format!("`hardening` is `required`, and this kernel cannot bound: {}", reasons.join(", ")),
-                "run `toolgate doctor`, enable Landlock and seccomp (Linux 5.19 or later, `lsm=landlock,…`), or set `hardening = \"best-effort\"`",
-            ));
-        }
+/// Returns an error if `hardening` is `required`, and the kernel has no such wall. Nothing is restricted.
+pub fn check(hardening: Hardening) -> Result<(), CallError> {
+    demand(hardening, &WallSupport::detect(), &[])
+}
+
+fn demand(hardening: Hardening, support: &WallSupport, failures: &[String]) -> Result<(), CallError> {
+    let missing = support.missing_essentials().into_iter().map(str::to_owned);
+    let reasons: Vec<String> = missing.chain(failures.iter().cloned()).collect();
+    if hardening != Hardening::Required || reasons.is_empty() {
+        return Ok(());
     }
+    Err(CallError::new(
+        ErrorType::Unavailable,
+        format!("`hardening` is `required`, and the process cannot bound: {}", reasons.join(", ")),
+        "run `toolgate doctor`, enable Landlock and seccomp (Linux 5.19 or later, `lsm=landlock,…`), or set `hardening = \"best-effort\"`",
+    ))
+}
+
+fn report(hardening: Hardening, support: &WallSupport, failures: &[String]) -> Result<(), CallError> {
+    demand(hardening, support, failures)?;
+    let names = |parts: &[Protection]| parts.iter().map(|part| part.name).collect::<Vec<_>>().join(", ");
     if failures.is_empty() {
         tracing::info!(
             bounded = names(&support.available),
@@ -167,10 +175,15 @@ fn report(hardening: Hardening, support: &WallSupport, failures: &[String]) -> R
     } else {
         tracing::warn!(failures = failures.join("; "), "the process is not hardened as it could be");
     }
-    if !support.missing.is_empty() {
+    if !support.missing_essentials().is_empty() {
         tracing::warn!(
             missing = names(&support.missing),
-            "this kernel lacks parts of the hardening: `toolgate doctor` tells from which version of Linux on they are there"
+            "this kernel cannot bound what the process may do: see `toolgate doctor`"
+        );
+    } else if !support.missing.is_empty() {
+        tracing::info!(
+            missing = names(&support.missing),
+            "a newer kernel would bound more: see `toolgate doctor`"
         );
     }
     Ok(())

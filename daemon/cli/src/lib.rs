@@ -36,6 +36,7 @@ pub mod mcp;
 mod credential;
 mod token;
 mod audit;
+mod status;
 
 use std::ffi::OsString;
 
@@ -55,6 +56,8 @@ pub enum RemoteCommand {
     Login(context::LoginOptions),
     /// List, choose and remove contexts
     Context(context::ContextOptions),
+    /// Show whether the daemon takes work, its queue, audit log and disk
+    Status(status::StatusOptions),
     /// Call a tool as an agent
     Call(call::CallOptions),
     /// Create tools from HTTP APIs and MCP servers without code, and test them
@@ -91,6 +94,9 @@ impl RemoteCommand {
         match self {
             Self::Login(login) => context::login(login, token),
             Self::Context(options) => context::run(options),
+            Self::Status(options) => {
+                options.remote.run(token, async |client, out| status::run(client, out).await)
+            }
             Self::Call(call) => {
                 call.remote.run(token, async |client, out| call::run(call.command, client, out).await)
             }

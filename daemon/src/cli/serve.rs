@@ -1,6 +1,6 @@
 //! Options of `serve`: a settings file, and overrides of its values.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use toolgate_cli::Failure;
@@ -37,9 +37,19 @@ pub struct ServeOptions {
 impl ServeOptions {
     /// Loads the settings file and applies the options.
     pub fn config(&self) -> Result<Config, Failure> {
-        let failure = |error: ConfigError| Failure::new(error.to_string(), error.hint());
-        let overrides = Overrides::parse(self.data.clone(), self.listen.as_deref(), self.store.clone())
-            .map_err(|error| Failure::wrong_usage(error.to_string(), error.hint()))?;
-        Config::load(self.config.as_deref(), overrides).map_err(failure)
+        load(self.config.as_deref(), self.data.as_deref(), self.listen.as_deref(), self.store.as_deref())
     }
+}
+
+/// Loads the settings of `file`, or the defaults, with the data folder, address and store of options.
+pub fn load(
+    file: Option<&Path>,
+    data: Option<&Path>,
+    listen: Option<&str>,
+    store: Option<&str>,
+) -> Result<Config, Failure> {
+    let failure = |error: ConfigError| Failure::new(error.to_string(), error.hint());
+    let overrides = Overrides::parse(data.map(Path::to_owned), listen, store.map(str::to_owned))
+        .map_err(|error| Failure::wrong_usage(error.to_string(), error.hint()))?;
+    Config::load(file, overrides).map_err(failure)
 }

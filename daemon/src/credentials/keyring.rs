@@ -175,7 +175,7 @@ impl Credentials {
             Keys::Sealed(known) if **known == *reason => return,
             Keys::Sealed(_) => {}
         }
-        tracing::warn!(why = reason, "sealed: there is no root key, so no credential can be used");
+        tracing::warn!(why = reason, "sealed: credentials cannot be used until the root key is there");
         let mut next = CredentialSnapshot::clone(&snapshot);
         next.keys = Keys::Sealed(reason.into());
         self.0.snapshot.store(Arc::new(next));

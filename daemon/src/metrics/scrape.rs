@@ -32,13 +32,14 @@ struct Scrape {
 /// Collects the metrics and writes them as text.
 pub async fn scrape(parts: &AdminParts) -> Result<String, StoreError> {
     let (store_bytes, pending) = (parts.store.bytes().await?, parts.store.pending_approvals().await?);
+    let free_bytes = parts.store.free_bytes().unwrap_or(0);
     let dispatch = parts.dispatcher.parts();
     let (queue, pool) = (dispatch.queue.depth(), dispatch.sandbox.pool_use());
     let audit = dispatch.audit.counts();
     let (hits, misses) = parts.plugins.compile_counts();
     Ok(Scrape {
         calls: Arc::clone(&dispatch.metrics),
-        gauges: gauges(queue, &pool, dispatch.audit.lag(), pending, store_bytes),
+        gauges: gauges(queue, &pool, dispatch.audit.lag(), pending, [store_bytes, free_bytes]),
         counters: counters(
             [audit.records, audit.bytes, audit.syncs],
             [hits, misses],
@@ -54,7 +55,7 @@ fn gauges(
     pool: &PoolUse,
     audit_lag: u64,
     approvals: u64,
-    store_bytes: u64,
+    [store_bytes, free_bytes]: [u64; 2],
 ) -> Vec<(&'static str, &'static str, u64)> {
     vec![
         ("toolgate_queue_running", "Calls that hold a slot of the sandbox", running as u64),
@@ -66,6 +67,7 @@ fn gauges(
         ("toolgate_approvals_waiting", "Approvals that nobody has decided", approvals),
         ("toolgate_audit_lag_records", "Records of the audit log that are not on disk yet", audit_lag),
         ("toolgate_store_bytes", "Size of the SQL store", store_bytes),
+        ("toolgate_disk_free_bytes", "Free space on the disk of the SQL store", free_bytes),
     ]
 }
 
@@ -185,7 +187,7 @@ mod tests {
     /// A scrape without calls.
     fn text() -> String {
         Scrape {
-            gauges: gauges((0, 0), &PoolUse::default(), 0, 0, 0),
+            gauges: gauges((0, 0), &PoolUse::default(), 0, 0, [0, 0]),
             counters: counters([0; 3], [0; 2], (0, 0)),
             ..Scrape::default()
         }

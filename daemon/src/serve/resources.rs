@@ -1,5 +1,6 @@
 //! What the process takes from the system before the runtime: addresses, TLS files, and its limit of open files.
 
+use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -26,27 +27,29 @@ pub(super) fn tls_files(settings: &config::Tls) -> Option<TlsFiles> {
 }
 
 pub(super) fn bind(address: &Listen) -> Result<Socket, CallError> {
-    Socket::bind(address).map_err(|error| {
-        let hint = match error.kind() {
-            std::io::ErrorKind::AddrInUse => {
-                "another daemon or program uses it; choose another port with `--listen`"
-            }
-            std::io::ErrorKind::PermissionDenied => {
-                "ports below 1024 need a privilege; choose another port with `--listen`"
-            }
-            _ => "give an address of this machine with `--listen`, like `127.0.0.1:7300` or `unix:/run/toolgate.sock`",
-        };
-        CallError::new(ErrorType::Unavailable, format!("cannot listen at {address}: {error}"), hint)
-    })
+    Socket::bind(address).map_err(|error| listen_error(address, &error))
+}
+
+pub(super) fn listen_error(address: &Listen, error: &io::Error) -> CallError {
+    let hint = match error.kind() {
+        io::ErrorKind::AddrInUse => "another daemon or program uses it; choose another port with `--listen`",
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need a privilege; choose another port with `--listen`"
+        }
+        _ => "give an address of this machine with `--listen`, like `127.0.0.1:7300` or `unix:/run/toolgate.sock`",
+    };
+    CallError::new(ErrorType::Unavailable, format!("cannot listen at {address}: {error}"), hint)
 }
 
 pub(super) fn bind_metrics(address: SocketAddr) -> Result<std::net::TcpListener, CallError> {
     let bound = std::net::TcpListener::bind(address);
     let listener = bound.and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
-    listener.map_err(|error| {
-        let message = format!("cannot listen at {address} for metrics: {error}");
-        CallError::new(ErrorType::Unavailable, message, "choose another address for `metrics.listen`")
-    })
+    listener.map_err(|error| metrics_listen_error(address, &error))
+}
+
+pub(super) fn metrics_listen_error(address: SocketAddr, error: &io::Error) -> CallError {
+    let message = format!("cannot listen at {address} for metrics: {error}");
+    CallError::new(ErrorType::Unavailable, message, "choose another address for `metrics.listen`")
 }
 
 pub(super) fn listener_settings(config: &Config) -> ListenerSettings {
@@ -68,18 +71,35 @@ pub(super) fn raise_open_files(config: &Config) {
         tracing::warn!(%error, "the limit of open files stays as it is");
     }
     let allowed = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let of_calls = u64::from(config.sandbox.instances) * Limits::platform(&config.limits).open_files;
-    let workspaces = OPEN_MAX as u64 + u64::from(config.sandbox.instances);
-    let connections = FILES_PER_CONNECTION * config.http.connections + config.egress.connections;
-    let wanted = connections + of_calls + workspaces + OTHER_OPEN_FILES;
-    if allowed < wanted {
-        tracing::warn!(
-            allowed,
-            wanted,
-            "the process may open fewer files than `http.connections`, `egress.connections`, and `limits.open_files` of \
-             `sandbox.instances` calls need: raise its limit (`LimitNOFILE` of the service), or lower these settings"
-        );
+    let OpenFiles { usual, most } = open_files(config);
+    if allowed < usual {
+        tracing::warn!("{}", open_files_message(allowed, most));
+    } else if allowed < most {
+        // Reached only if every call opens all files that it may.
+        tracing::info!("{}", open_files_message(allowed, most));
     }
+}
+
+/// Files that a daemon opens with its settings.
+pub(crate) struct OpenFiles {
+    /// With every connection and workspace in use, and one file for each call.
+    pub usual: u64,
+    /// With every call at its limit of open files, too.
+    pub most: u64,
+}
+
+/// The open files that the settings can lead to.
+pub(crate) fn open_files(config: &Config) -> OpenFiles {
+    let calls = u64::from(config.sandbox.instances);
+    let workspaces = OPEN_MAX as u64 + calls;
+    let connections = FILES_PER_CONNECTION * config.http.connections + config.egress.connections;
+    let usual = connections + workspaces + calls + OTHER_OPEN_FILES;
+    OpenFiles { usual, most: usual + calls * Limits::platform(&config.limits).open_files.saturating_sub(1) }
+}
+
+/// The message about a limit that may not suffice.
+pub(crate) fn open_files_message(allowed: u64, most: u64) -> String {
+    format!("open-file limit is {allowed}; this configuration may need {most} (set `LimitNOFILE`)")
 }
 
 /// A number of the settings as a `usize`.

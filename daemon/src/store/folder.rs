@@ -9,12 +9,15 @@ use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{Access, FallocateFlags};
 use rustix::io::Errno;
 
 use super::StoreError;
 
 const LOCK: &str = "lock";
+
+/// The folder that a restore writes to until it is complete. No daemon starts on a data folder with it.
+pub const UNFINISHED_RESTORE: &str = "restoring";
 
 /// A file that takes up space for the next start: without any, SQLite cannot even open a store to read it.
 const RESERVE: &str = "reserve";
@@ -45,6 +48,8 @@ pub enum FolderError {
     Held { path: PathBuf, pid: Option<u32> },
     #[error("the folder `{}` contains other files, and other users can read it", .path.display())]
     NotPrivate { path: PathBuf },
+    #[error("a restore into the data folder `{}` did not end", .path.display())]
+    Unfinished { path: PathBuf },
     #[error("cannot use the data folder `{}`: {source}", .path.display())]
     Unusable { path: PathBuf, source: io::Error },
     /// An entry of the folder, by its path.
@@ -63,6 +68,9 @@ impl FolderError {
             Self::Held { .. } => "stop that daemon, or use another folder with `--data`",
             Self::NotPrivate { .. } => {
                 "use an empty folder with `--data`, or remove the access of other users with `chmod 700`"
+            }
+            Self::Unfinished { .. } => {
+                "remove everything in the folder, and restore the backup again with `toolgate restore`"
             }
             Self::Unusable { .. } => "use a folder with `--data` that this user can write",
             Self::Inside { source, .. } => entry_hint(source),
@@ -89,6 +97,9 @@ impl DataFolder {
         DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(path).map_err(unusable)?;
         let path = path.canonicalize().map_err(unusable)?;
         make_private(&path)?;
+        if path.join(UNFINISHED_RESTORE).exists() {
+            return Err(FolderError::Unfinished { path });
+        }
         let lock = path.join(LOCK);
         match take_lock(&lock) {
             Ok(lock) => {
@@ -99,6 +110,26 @@ impl DataFolder {
             Err(LockError::Held(pid)) => Err(FolderError::Held { path, pid }),
             Err(LockError::Failed(source)) => Err(FolderError::Inside { path: lock, source }),
         }
+    }
+
+    /// Checks whether [`DataFolder::open`] would take `path`, apart from the lock. Nothing is created or changed.
+    pub fn check(path: &Path) -> Result<(), FolderError> {
+        let unusable = |source| FolderError::Unusable { path: path.to_owned(), source };
+        let mut existing = path;
+        while !existing.as_os_str().is_empty() && !existing.exists() {
+            existing = existing.parent().unwrap_or(Path::new("/"));
+        }
+        let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
+        if !existing.is_dir() {
+            return Err(unusable(io::ErrorKind::NotADirectory.into()));
+        }
+        rustix::fs::access(existing, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|error| unusable(error.into()))?;
+        let mode = existing.metadata().map_err(unusable)?.permissions().mode();
+        if existing == path && mode & 0o077 != 0 && !is_data_folder(path).map_err(unusable)? {
+            return Err(FolderError::NotPrivate { path: path.to_owned() });
+        }
+        Ok(())
     }
 
     /// Absolute path of the folder.
@@ -169,6 +200,16 @@ pub(super) fn lock_store(file: &Path) -> Result<File, StoreError> {
         Err(LockError::Held(pid)) => Err(StoreError::Held { path, pid }),
         Err(LockError::Failed(error)) => Err(StoreError::cannot_open(lock.as_ref(), error)),
     }
+}
+
+/// Checks whether a store at `path` can be opened or created. Nothing is created or changed.
+pub fn check_store_path(path: &Path) -> Result<(), StoreError> {
+    let cannot_open = |error: io::Error| StoreError::cannot_open(path, error);
+    if path.exists() {
+        return OpenOptions::new().read(true).write(true).open(path).map(drop).map_err(cannot_open);
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|error| cannot_open(error.into()))
 }
 
 enum LockError {
@@ -300,6 +341,34 @@ mod tests {
         std::fs::write(parent.path().join(LOCK), "\u{1b}[31mno number").expect("written");
         let error = DataFolder::open(parent.path()).expect_err("held");
         assert!(matches!(error, FolderError::Held { pid: None, .. }), "{error}");
+    }
+
+    #[test]
+    fn a_check_finds_what_an_open_refuses_and_changes_nothing() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let new = parent.path().join("a/b");
+        DataFolder::check(&new).expect("it can be created");
+        assert!(!parent.path().join("a").exists());
+        let file = parent.path().join("file");
+        std::fs::write(&file, "").expect("written");
+        for path in [&file, &file.join("below")] {
+            assert!(matches!(DataFolder::check(path), Err(FolderError::Unusable { .. })), "{}", path.display());
+        }
+        let shared = parent.path();
+        std::fs::set_permissions(shared, Permissions::from_mode(0o755)).expect("a mode");
+        assert!(matches!(DataFolder::check(shared), Err(FolderError::NotPrivate { .. })));
+        assert_eq!(mode(shared), 0o755);
+    }
+
+    #[test]
+    fn a_folder_with_an_unfinished_restore_is_refused_and_not_changed() {
+        let parent = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(parent.path().join(UNFINISHED_RESTORE)).expect("a folder");
+        let error = DataFolder::open(parent.path()).expect_err("not restored");
+        assert!(matches!(error, FolderError::Unfinished { .. }), "{error}");
+        assert!(!parent.path().join(LOCK).exists());
+        std::fs::remove_dir(parent.path().join(UNFINISHED_RESTORE)).expect("removed");
+        DataFolder::open(parent.path()).expect("an empty folder");
     }
 
     #[test]

@@ -1,0 +1,82 @@
+//! `toolgate config check`: what `serve` would refuse at its start.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use toolgate_cli::{Failure, Printer};
+
+use super::finding::{self, Finding};
+use super::{failure, serve};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate config check /etc/toolgate/toolgate.toml
+  toolgate config check                                 the defaults, on this machine
+  toolgate config check toolgate.toml --data /var/lib/toolgate --json";
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ConfigOptions {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Subcommand)]
+enum ConfigCommand {
+    /// Check settings with their files and folders; exit status 1 if the daemon would not start
+    Check(ConfigCheckOptions),
+}
+
+#[derive(Args)]
+struct ConfigCheckOptions {
+    /// The settings file (TOML); without one, the defaults are checked
+    file: Option<PathBuf>,
+    /// The data folder, as for `serve`
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The IP address and port, as for `serve`
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// The database, as for `serve`
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl ConfigOptions {
+    pub fn is_json(&self) -> bool {
+        let ConfigCommand::Check(options) = &self.command;
+        options.json
+    }
+}
+
+/// Checks the settings. Nothing is changed, no port is taken, and no request is sent.
+pub async fn run(options: ConfigOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let ConfigCommand::Check(ConfigCheckOptions { file, data, listen, store, .. }) = options.command;
+    let config = serve::load(file.as_deref(), data.as_deref(), listen.as_deref(), store.as_deref())?;
+    let faults = crate::serve::check(&config).await;
+    let findings: Vec<Finding> = faults.into_iter().map(finding_of).collect();
+    let name = file.as_deref().map_or_else(|| "the defaults".into(), |file| file.display().to_string());
+    if findings.is_empty() && !printer.is_json() {
+        return Ok(printer.line(&format!("ok: the daemon starts with {name}"))?);
+    }
+    match finding::print(&findings, printer)? {
+        false => Ok(()),
+        true => Err(Failure::new(
+            format!("the daemon does not start with {name}"),
+            "fix the errors above; each line says how",
+        )),
+    }
+}
+
+/// A fault of a start as a finding.
+pub fn finding_of(fault: crate::serve::StartFault) -> Finding {
+    const NAME: &str = "settings";
+    let failure = failure::of_start(fault.error);
+    match fault.is_fatal {
+        true => Finding::error(NAME, failure.to_string(), failure.hint()),
+        false => Finding::warning(NAME, failure.to_string(), failure.hint()),
+    }
+}
