@@ -106,11 +106,12 @@ async fn serve_until_stopped(
     let watchdog = systemd::keep_watchdog(running.accepting());
     tracing::info!(address = %running.address, "serving");
     systemd::notify_ready(&status);
-    let _compiling = AbortOnDropHandle::new(tokio::spawn(tell_compiling(running.registry.clone(), status.clone())));
+    let compiling =
+        AbortOnDropHandle::new(tokio::spawn(tell_compiling(running.registry.clone(), status.clone())));
     let hangups = signals::follow_hangups(move || reload.run(&status))?;
     signals.next().await;
     tracing::info!(drain_seconds, "stopping: waiting for running calls; a second signal stops them at once");
-    drop(hangups);
+    drop((hangups, compiling));
     systemd::notify_stopping(Duration::from_secs(drain_seconds));
     let shutdown = running.shutdown.clone();
     tokio::spawn(async move {
@@ -127,7 +128,9 @@ async fn tell_compiling(registry: Registry, status: String) {
     let mut changes = registry.changes();
     let mut compiling = registry.snapshot().compiling().len();
     while compiling > 0 {
-        systemd::notify_status(&format!("{status}; compiling {compiling} built-in plugins, whose calls wait"));
+        systemd::notify_status(&format!(
+            "{status}; compiling {compiling} built-in plugins, whose calls wait"
+        ));
         if changes.changed().await.is_err() {
             return;
         }
@@ -231,12 +234,33 @@ impl PreparedDaemon {
         service.serve(app.clone());
         failure.disarm();
         let tasks = [
-            serving, sweeper, refreshing, compiling, metrics, counting, fetching, judging, watching,
-            announcing, asserting, fetching_for_people,
+            serving,
+            sweeper,
+            refreshing,
+            compiling,
+            metrics,
+            counting,
+            fetching,
+            judging,
+            watching,
+            announcing,
+            asserting,
+            fetching_for_people,
         ];
         let exporter = exporter.map(Exporter::start);
         let _socket = socket;
-        Ok(RunningDaemon { address, operator_token, app, registry, stop, shutdown, tasks, exporter, folder, _socket })
+        Ok(RunningDaemon {
+            address,
+            operator_token,
+            app,
+            registry,
+            stop,
+            shutdown,
+            tasks,
+            exporter,
+            folder,
+            _socket,
+        })
     }
 
     fn sweeper(&self, admin: &Admin) -> Sweeper {
