@@ -104,11 +104,13 @@ async fn serve_until_stopped(
     let mut signals = StopSignals::listen()?;
     let status = format!("serving at {}", running.address);
     let watchdog = systemd::keep_watchdog(running.accepting());
-    tracing::info!(address = %running.address, "serving");
-    systemd::notify_ready(&status);
-    let compiling =
-        AbortOnDropHandle::new(tokio::spawn(tell_compiling(running.registry.clone(), status.clone())));
+    let compiling = tell_compiling(running.registry.clone(), status.clone());
+    // Before the manager is told: a reload that comes at once must not end the process.
+    let ready = status.clone();
     let hangups = signals::follow_hangups(move || reload.run(&status))?;
+    tracing::info!(address = %running.address, "serving");
+    systemd::notify_ready(&ready);
+    let compiling = AbortOnDropHandle::new(tokio::spawn(compiling));
     signals.next().await;
     tracing::info!(drain_seconds, "stopping: waiting for running calls; a second signal stops them at once");
     drop((hangups, compiling));
