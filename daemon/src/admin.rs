@@ -2,6 +2,7 @@
 
 mod approvals;
 mod assertions;
+mod backups;
 mod catalogue;
 mod credentials;
 mod custom_tools;

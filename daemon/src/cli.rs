@@ -3,6 +3,7 @@
 //! `serve`, `quickstart` and the hidden `compile-worker` delegate to their own modules; `new`, `check` and `run` work
 //! without a daemon. All other commands are those of `toolgate-cli`.
 
+mod backup;
 mod check;
 mod config_check;
 mod doctor;
@@ -82,6 +83,10 @@ enum Command {
     Policy(policy::PolicyOptions),
     /// Serve an agent's tools to an MCP client that starts this program
     Mcp(mcp::McpCommand),
+    /// Save the state of a daemon in one file
+    Backup(Box<backup::BackupOptions>),
+    /// Restore a backup into an empty data folder
+    Restore(backup::RestoreOptions),
     #[command(flatten)]
     Remote(RemoteCommand),
     /// Print the completions of a shell
@@ -161,6 +166,10 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::Plugin(options) => plugin::run(options, environment_token),
         Command::Policy(options) => policy::run(options, environment_token),
         Command::Mcp(command) => mcp::run(command, environment_token),
+        Command::Backup(options) => backup::run(*options, environment_token),
+        Command::Restore(options) => {
+            here(options.json, async |printer| backup::run_restore(&options, printer))
+        }
         Command::Remote(command) => command.run(environment_token),
         Command::Completions(options) => man::complete(&options, &command_line()),
         Command::Version(options) => here(options.json, async |printer| version::print(printer)),
@@ -234,6 +243,11 @@ mod tests {
             "toolgate session disable s_1 files/write",
             "toolgate session events s_1 --json",
             "toolgate events acme",
+            "toolgate session list --agent acme/bot --state open --limit 10",
+            "toolgate session calls s_1 --json",
+            "toolgate backup b.tar.gz --json",
+            "toolgate backup b.tar.gz --data d --store sqlite:/s --with-keys",
+            "toolgate restore b.tar.gz --data d --keys k --json",
             "toolgate credential put acme/stripe --provider stripe --kind bearer --to https://a.example --secret-env S",
             "toolgate credential rotate acme/stripe --secret-file - --json",
             "toolgate credential unseal --secret-file k",

@@ -57,6 +57,7 @@ mod root_key;
 mod webhooks;
 mod tokens;
 mod audit;
+mod backups;
 mod health;
 mod mcp;
 mod metrics;
@@ -173,6 +174,7 @@ fn add_administration(routes: Routes) -> Routes {
         .add_guarded(Own, routes!(webhooks::list))
         .add_guarded(Own, routes!(webhooks::get, webhooks::put, webhooks::delete))
         .add_guarded(Own, routes!(webhooks::test))
+        .add_guarded(Operate, routes!(backups::post))
         .add_guarded(Operate, routes!(root_key::rotate))
         .add_guarded(Operate, routes!(root_key::unseal))
         .add_guarded(Own, routes!(tokens::list, tokens::post))

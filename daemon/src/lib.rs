@@ -35,6 +35,7 @@ pub mod catalogue;
 pub mod credentials;
 pub mod documents;
 pub mod store;
+pub mod backup;
 
 // The process.
 pub mod config;

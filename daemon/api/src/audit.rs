@@ -404,6 +404,11 @@ pub struct Recovery {
     pub anchor_missing: bool,
     /// Number of calls and administrative acts that were running when the daemon died; each gets the outcome `unknown`.
     pub unknown: u64,
+    /// The records are lost in a copy of the folder, not in the folder that the daemon wrote: it was copied while a daemon
+    /// wrote to it, and some files are later than others.
+    #[serde(skip_serializing_if = "is_false")]
+    #[schema(required = false)]
+    pub copied: bool,
 }
 
 impl Recovery {
@@ -415,6 +420,35 @@ impl Recovery {
     /// Whether a crash does not explain the findings.
     pub fn is_suspicious(&self) -> bool {
         self.lost.is_some() || self.anchor_missing
+    }
+}
+
+/// The findings in words, the most serious one first; `-` for none.
+impl std::fmt::Display for Recovery {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut findings = Vec::new();
+        if let Some(lost) = &self.lost {
+            let LostRecords { after_sequence, acknowledged_sequence, .. } = lost;
+            findings.push(if self.copied {
+                format!(
+                    "the folder was copied while a daemon wrote to it: records behind {after_sequence}, up to \
+                     {acknowledged_sequence}, are in the original alone"
+                )
+            } else {
+                format!("acknowledged records behind {after_sequence} are gone, up to {acknowledged_sequence}")
+            });
+        }
+        if self.anchor_missing {
+            findings.push("the `head` file was missing, so an end that is gone would not show".to_owned());
+        }
+        if let Some(TornEnd { segment, offset, bytes }) = &self.cut {
+            findings.push(format!("{bytes} torn bytes cut off segment {segment} at byte {offset}"));
+        }
+        if self.unknown > 0 {
+            findings.push(format!("calls and acts that ended as unknown: {}", self.unknown));
+        }
+        out.write_str(if findings.is_empty() { "-" } else { "" })?;
+        out.write_str(&findings.join("; "))
     }
 }
 
@@ -467,6 +501,35 @@ pub struct VerifyReport {
     /// Recoveries that a crash does not explain. With `lost`, the log is not `ok`; with a missing `head` file, a loss
     /// cannot be excluded.
     pub suspicious: Vec<NotedRecovery>,
+    /// Restores from a backup, which records of the chain tell of. What was recorded after the backup is not in this log.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    pub restores: Vec<NotedRestore>,
+}
+
+/// The backup that a data folder was restored from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RestoredFrom {
+    /// The id of the backup.
+    pub backup: String,
+    /// The time at which it was made, in milliseconds since 1970.
+    pub made_at_ms: u64,
+    /// The version of the program that made it.
+    pub version: String,
+    /// The last record in it.
+    pub head: Anchor,
+}
+
+/// A restore from a backup, as its record in the chain tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AuditRestore)]
+pub struct NotedRestore {
+    /// Sequence of the record.
+    pub sequence: u64,
+    /// Time of the first start after the restore, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The backup.
+    pub from: RestoredFrom,
 }
 
 /// A position at which the log is not what was written.

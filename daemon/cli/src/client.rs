@@ -5,6 +5,7 @@
 //!
 //! A response without a success status is an error with the daemon's own message and hint.
 
+mod body;
 mod connector;
 mod error;
 mod events;
@@ -33,6 +34,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use toolgate_api::page::List;
 
+pub use body::BodyStream;
 use connector::Connector;
 pub use error::ClientError;
 pub use events::{EventStream, SseEvent};
@@ -303,6 +305,12 @@ impl RequestBuilder<'_> {
         let request = self.header(ACCEPT, events::CONTENT_TYPE);
         let client = request.client;
         in_time(client, async { EventStream::from_response(request.response().await?).await }).await
+    }
+
+    /// Sends the request, and returns the body of its response, which has this type.
+    pub async fn download(self, content_type: &str) -> Result<BodyStream, ClientError> {
+        let client = self.client;
+        in_time(client, async { BodyStream::from_response(self.response().await?, content_type).await }).await
     }
 
     /// Resumes an event stream after the event with this id.

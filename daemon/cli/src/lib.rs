@@ -43,10 +43,11 @@ use std::ffi::OsString;
 use clap::Subcommand;
 
 pub use client::{
-    Client, ClientError, EventStream, RequestBuilder, Response, Server, SseEvent, TlsFiles, escape,
+    BodyStream, Client, ClientError, EventStream, RequestBuilder, Response, Server, SseEvent, TlsFiles,
+    escape,
 };
 pub use failure::Failure;
-pub use print::Printer;
+pub use print::{Printer, time_text};
 pub use remote::Remote;
 
 /// Commands that send requests to a running daemon, besides `plugin`.

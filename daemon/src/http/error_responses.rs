@@ -191,6 +191,7 @@ error_responses! {
     WorkspaceFull = TooLarge, "the file does not fit into the space that is left in the workspace";
     AuditUnavailable = Unavailable, "the store or the audit log cannot be reached, so nothing was done";
     ShuttingDown = Unavailable, "the daemon is shutting down, or a component is not ready";
+    BackupRuns = Conflict, "another backup is running";
     StoreUnreadable = Unavailable, "the store, the audit log or the workspace cannot be read";
 }
 

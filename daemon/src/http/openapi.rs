@@ -49,6 +49,7 @@ use super::guard::SCHEME;
         (name = "webhooks", description = "Where approvals are announced, and decisions that come back."),
         (name = "events", description = "What happens, as it happens."),
         (name = "files", description = "The workspace of a session, which a tool sees as `/workspace`."),
+        (name = "backup", description = "A copy of all that the daemon has, to restore it elsewhere."),
         (name = "audit", description = "The log of every call and every act of administration, chained so that tampering shows."),
     ),
     components(schemas(toolgate_api::problem::Problem)),

@@ -1,0 +1,187 @@
+//! `toolgate backup` and `toolgate restore`.
+//!
+//! A backup comes from a running daemon over its HTTP interface, or with `--data` from the data folder itself, beside a
+//! running daemon too. The file gets its name when it is complete and was read again.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::json;
+use toolgate_cli::{Client, Failure, Printer, Remote, time_text};
+
+use crate::backup::{Backup, BackupError, BackupSource, Restored, inspect, restore};
+use crate::config::{Config, Overrides};
+
+const BACKUP_EXAMPLES: &str = "\
+Examples:
+  toolgate backup /var/backups/toolgate.tar.gz                     of a running daemon, without its keys
+  toolgate backup b.tar.gz --data /var/lib/toolgate --with-keys    of the data folder, on its host";
+
+const RESTORE_EXAMPLES: &str = "\
+Examples:
+  toolgate restore b.tar.gz --data /var/lib/toolgate
+  toolgate restore b.tar.gz --data /var/lib/toolgate --keys /safe/toolgate-keys";
+
+#[derive(Args)]
+#[command(after_help = BACKUP_EXAMPLES)]
+pub struct BackupOptions {
+    #[command(flatten)]
+    pub remote: Remote,
+    /// The file to write; it must not exist
+    file: PathBuf,
+    /// The data folder to back up, instead of asking a daemon; it may be in use
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The database, if it is not in the data folder, as of `serve --store`
+    #[arg(long, value_name = "URL", requires = "data")]
+    store: Option<String>,
+    /// Include the keys of the data folder, which open every secret in it
+    #[arg(long, requires = "data")]
+    with_keys: bool,
+}
+
+#[derive(Args)]
+#[command(after_help = RESTORE_EXAMPLES)]
+pub struct RestoreOptions {
+    /// The backup
+    file: PathBuf,
+    /// The data folder to restore; it must be empty or not exist
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// The folder `keys` of the daemon, for a backup without keys
+    #[arg(long, value_name = "DIR")]
+    keys: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Takes a backup.
+pub fn run(options: BackupOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
+    let BackupOptions { remote, file, data, store, with_keys } = options;
+    let Some(data) = data else {
+        return remote.run(environment_token, async |client, printer| {
+            let target = TargetFile::open(&file)?;
+            download(client, &target).await?;
+            report(target.complete()?, &file, printer)
+        });
+    };
+    super::here(remote.json, async |printer| {
+        let target = TargetFile::open(&file)?;
+        let source = BackupSource { store: store_path(&data, store)?, data, with_keys };
+        let backup = Backup::take(source).await.map_err(failure)?;
+        backup.write(BufWriter::new(&target.content)).map_err(failure)?.0.flush()?;
+        report(target.complete()?, &file, printer)
+    })
+}
+
+/// Restores a backup.
+pub fn run_restore(options: &RestoreOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let RestoreOptions { file, data, keys, .. } = options;
+    let restored = restore(file, data, keys.as_deref()).map_err(failure)?;
+    let Restored { header, files, records } = &restored;
+    let made = time_text(header.made_at_ms);
+    let told = format!(
+        "restored {files} files of {made}, with the records up to {records}, to `{}`: start it with `toolgate serve --data {}`",
+        data.display(),
+        data.display(),
+    );
+    printer.result(&as_json(&restored), &told)?;
+    Ok(printer.note(&format!(
+        "what changed after {made} is not in it: tokens that were revoked since are valid again, and calls of then may run again"
+    ))?)
+}
+
+async fn download(client: &Client, target: &TargetFile) -> Result<(), Failure> {
+    let mut body = client.post("/v1/backup").download("application/gzip").await?;
+    while let Some(bytes) = body.next().await? {
+        (&target.content).write_all(&bytes)?;
+    }
+    Ok(())
+}
+
+fn store_path(data: &Path, store: Option<String>) -> Result<PathBuf, Failure> {
+    let overrides = Overrides::parse(Some(data.to_path_buf()), None, store)
+        .map_err(|error| Failure::wrong_usage(error.to_string(), error.hint()))?;
+    let path = Config::load(None, overrides).and_then(|config| config.store_path());
+    path.map_err(|error| Failure::new(error.to_string(), error.hint()))
+}
+
+fn report(backup: Restored, file: &Path, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let Restored { header, files, records } = &backup;
+    let told = format!(
+        "`{}` has {files} files of {}, with the records up to {records}",
+        file.display(),
+        time_text(header.made_at_ms)
+    );
+    printer.result(&as_json(&backup), &told)?;
+    if header.with_keys {
+        return Ok(printer.warning("the file has the keys of the daemon: keep it as safe as them")?);
+    }
+    Ok(printer.note(
+        "the keys are not in it: save a copy of the folder `keys` of the data folder elsewhere, once",
+    )?)
+}
+
+fn as_json(restored: &Restored) -> serde_json::Value {
+    let Restored { header, files, records } = restored;
+    json!({"backup": header.backup, "made_at_ms": header.made_at_ms, "version": header.version,
+        "with_keys": header.with_keys, "files": files, "records": records})
+}
+
+/// The file of a backup, under another name until it is complete.
+struct TargetFile {
+    path: PathBuf,
+    part: PathBuf,
+    content: File,
+}
+
+impl TargetFile {
+    fn open(path: &Path) -> Result<Self, Failure> {
+        if path.exists() {
+            return Err(Failure::new(
+                format!("`{}` exists", path.display()),
+                "give another name: a backup replaces no file",
+            ));
+        }
+        let mut part = path.as_os_str().to_owned();
+        part.push(".part");
+        let part = PathBuf::from(part);
+        let opened =
+            OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&part);
+        let content = opened
+            .map_err(|source| failure(BackupError::Io { what: "create", path: part.clone(), source }))?;
+        Ok(Self { path: path.to_path_buf(), part, content })
+    }
+
+    /// Reads the file again, syncs it, and gives it its name.
+    fn complete(&self) -> Result<Restored, Failure> {
+        let backup = inspect(&self.part).map_err(failure)?;
+        self.content.sync_all()?;
+        fs::rename(&self.part, &self.path)?;
+        sync_folder(&self.path)?;
+        Ok(backup)
+    }
+}
+
+impl Drop for TargetFile {
+    fn drop(&mut self) {
+        // Gone once it has its name.
+        let _ = fs::remove_file(&self.part);
+    }
+}
+
+fn sync_folder(file: &Path) -> io::Result<()> {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}
+
+fn failure(error: BackupError) -> Failure {
+    Failure::new(error.to_string(), error.hint())
+}
