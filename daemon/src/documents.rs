@@ -273,7 +273,7 @@ impl DocumentKey {
             Self::Platform => "none is in force, so every plugin is allowed; a `PUT` there makes one",
             Self::Assertions(_) => "none are in force; a `PUT` there makes them",
             Self::Grant(_) | Self::ToolGrant(_) => {
-                "check the name; if it is right, nothing was granted to it, and a `PUT` there does"
+                "check the name; if it is right, it has no explicit grant: create one with `toolgate plugin grant` or `toolgate tool grant`"
             }
             _ => NOT_MADE,
         }

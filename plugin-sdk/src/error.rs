@@ -113,11 +113,14 @@ const NOT_CAPABLE: i32 = 76;
 
 const OUTSIDE: &str = "that is not allowed, or outside the workspace: use a path inside it";
 
+/// WASI refuses a socket with the same error as a path.
+const NOT_ALLOWED: &str = "that is not allowed: a path must be inside the workspace, and sockets are not available (a plugin sends requests with `toolgate_sdk::http`)";
+
 fn io_error_text(kind: io::ErrorKind) -> Option<&'static str> {
     use io::ErrorKind as Kind;
     Some(match kind {
-        Kind::NotFound => "there is no such file or folder: list the folder to see what exists",
-        Kind::PermissionDenied => OUTSIDE,
+        Kind::NotFound => "file not found: list the workspace to see what exists",
+        Kind::PermissionDenied => NOT_ALLOWED,
         Kind::AlreadyExists => "that exists already: choose another name",
         Kind::NotADirectory => "a part of the path is a file, not a folder",
         Kind::IsADirectory => "that is a folder, not a file",
@@ -177,7 +180,7 @@ mod tests {
     fn t2_an_operating_system_error_is_replaced_by_plain_text() {
         let missing = std::fs::read("/no/such/file").unwrap_err();
         assert!(missing.to_string().contains("os error"));
-        let expected = "there is no such file or folder: list the folder to see what exists";
+        let expected = "file not found: list the workspace to see what exists";
         assert_eq!(Error::from(missing).message(), expected);
 
         let folder = std::fs::write(std::env::temp_dir(), "").unwrap_err();

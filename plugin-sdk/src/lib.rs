@@ -24,7 +24,7 @@
 //! The function stays a plain function: call it in a unit test, or through [`testing`] with JSON arguments. Neither needs
 //! wasm.
 //!
-//! The session's files are in `/workspace`, for `std::fs`; [`http`] sends requests. A plugin requests both in `plugin!`:
+//! The session's files are in `/workspace`, for [`files`] and `std::fs`; [`http`] sends requests. A plugin requests both in `plugin!`:
 //! `capabilities(filesystem = workspace, network = ["GET https://api.example.com/v1/"])`.
 //!
 //! Each call runs in a fresh instance, so only files in `/workspace` outlive a call, and start-up time counts: a call
@@ -55,6 +55,7 @@ mod describe;
 pub mod bindings;
 #[cfg(target_family = "wasm")]
 mod export;
+pub mod files;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod messages;

@@ -34,7 +34,7 @@ pub struct TokenOptions {
 
 #[derive(Subcommand)]
 pub enum TokenCommand {
-    /// Create a token and print it; it is not shown again
+    /// Create a token and print its secret, which is shown only once
     Create {
         /// The role
         #[arg(long, value_parser = PossibleValuesParser::new(Role::ALL.map(Role::as_str)))]
@@ -114,7 +114,7 @@ async fn create(client: &Client, printer: &mut Printer<'_>, request: &TokenReque
         return Ok(());
     }
     document::warn(printer, created.warnings.as_deref().unwrap_or_default())?;
-    Ok(printer.note(&format!("this is token `{}`; it is not shown again", created.id))?)
+    Ok(printer.note(&format!("created token `{}`; the secret above is shown only once", created.id))?)
 }
 
 /// Parses a number of days, hours or minutes.
@@ -200,7 +200,7 @@ mod tests {
         let run = run_command(create(vec![]), false, vec![token_response()]).await;
         run.result.expect("done");
         assert_eq!(run.out, "tg_ab_secret\n");
-        assert!(run.notes.contains("not shown again"));
+        assert!(run.notes.contains("shown only once"));
         let asked: Value = serde_json::from_str(&run.asked[0].body).expect("json");
         assert_eq!(
             asked,

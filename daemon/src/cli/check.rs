@@ -45,7 +45,7 @@ pub async fn run(options: CheckOptions, printer: &mut Printer<'_>) -> Result<(),
     }
     Err(Failure::new(
         "the plugin does not pass",
-        "mend what stands behind `error` above, each with its way out",
+        "fix the errors above; each line says how",
     ))
 }
 

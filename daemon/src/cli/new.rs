@@ -96,7 +96,7 @@ pub fn run(options: NewOptions, printer: &mut Printer<'_>) -> Result<(), Failure
     let name =
         Namespace::parse(&options.name).map_err(|error| Failure::wrong_usage(error.message, error.hint))?;
     if BUILT_IN.iter().any(|taken| taken.name == name.as_str()) {
-        let message = format!("`{name}` is the name of a built-in plugin, which no daemon lets go");
+        let message = format!("`{name}` is reserved for a built-in plugin");
         return Err(Failure::wrong_usage(message, "choose another one"));
     }
     if options.lang == Language::Rust && NO_PACKAGES.contains(&name.as_str()) {

@@ -100,6 +100,8 @@ codes! {
         "give the result a type (for a client's tool: `result = Type` in `#[tool]`; without the SDK: an `output_schema`): the daemon then validates each result";
     OPEN_INPUT Warning "the schema accepts arguments that it does not name"
         "set `additionalProperties` to false (`#[serde(deny_unknown_fields)]` on a type of your own), so that a misspelt argument is refused";
+    UNDESCRIBED_FIELD Warning "a field of an argument has no description"
+        "write a doc comment on the field of the type (without the SDK: `description`): a model sees nothing else of it";
     NO_PURPOSE Warning "the plugin has no purpose"
         "write the package's `description` (without the SDK: `purpose`): a catalogue shows it";
     NO_PUBLISHER Warning "the plugin has no publisher"
@@ -303,35 +305,69 @@ fn tool_findings((at, tool): (usize, &ToolDescriptor)) -> Vec<Finding> {
         findings
             .push(OPEN_INPUT.at(open, format!("`{name}` accepts arguments that its schema does not name")));
     }
+    // The arguments themselves are described, or the compiler says so.
+    let arguments = format!("{place}/properties/");
+    let is_field = |field: &String| field.strip_prefix(&arguments).is_none_or(|rest| rest.contains('/'));
+    for field in undescribed_fields(input, place).into_iter().filter(is_field) {
+        let message = format!("a field of an argument of `{name}` has no description");
+        findings.push(UNDESCRIBED_FIELD.at(field, message));
+    }
     findings
+}
+
+/// The JSON pointers of properties without a description, at any depth. A reference has the description of its target.
+fn undescribed_fields(schema: &Value, place: String) -> Vec<String> {
+    let is_described = |property: &Value| {
+        property.get("description").or_else(|| property.get("$ref")).is_some() || property.is_boolean()
+    };
+    let mut found = Vec::new();
+    walk_schemas(schema, place, &mut |schema, place| {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let bare = properties.into_iter().flatten().filter(|(_, property)| !is_described(property));
+        found.extend(bare.map(|(name, _)| format!("{place}/properties/{}", pointer_token(name))));
+    });
+    found
+}
+
+/// Visits a schema and those inside it, each with its JSON pointer.
+fn walk_schemas(schema: &Value, place: String, visit: &mut impl FnMut(&Value, &str)) {
+    let Value::Object(members) = schema else { return };
+    visit(schema, &place);
+    for (keyword, inner) in members {
+        let place = format!("{place}/{keyword}");
+        match (keyword.as_str(), inner) {
+            ("properties" | "$defs", Value::Object(named)) => {
+                for (name, schema) in named {
+                    walk_schemas(schema, format!("{place}/{}", pointer_token(name)), visit);
+                }
+            }
+            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
+                for (at, schema) in schemas.iter().enumerate() {
+                    walk_schemas(schema, format!("{place}/{at}"), visit);
+                }
+            }
+            ("items" | "additionalProperties", schema) => walk_schemas(schema, place, visit),
+            _ => {}
+        }
+    }
+}
+
+/// A name as a part of a JSON pointer (RFC 6901).
+fn pointer_token(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// The JSON pointers of object schemas that name properties and accept others too. An object schema without properties
 /// is a map on purpose.
 fn open_objects(schema: &Value, place: String) -> Vec<String> {
-    let Value::Object(members) = schema else { return Vec::new() };
-    let below = members.iter().flat_map(|(keyword, inner)| {
-        let place = format!("{place}/{keyword}");
-        match (keyword.as_str(), inner) {
-            ("properties" | "$defs", Value::Object(named)) => named
-                .iter()
-                .flat_map(|(name, schema)| {
-                    open_objects(schema, format!("{place}/{}", name.replace('~', "~0").replace('/', "~1")))
-                })
-                .collect(),
-            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
-                let schemas = schemas.iter().enumerate();
-                schemas.flat_map(|(at, schema)| open_objects(schema, format!("{place}/{at}"))).collect()
-            }
-            ("items" | "additionalProperties", schema) => open_objects(schema, place),
-            _ => Vec::new(),
-        }
+    let mut found = Vec::new();
+    walk_schemas(schema, place, &mut |schema, place| {
+        let is_open = schema.get("properties").is_some()
+            && matches!(schema.get("additionalProperties"), None | Some(Value::Bool(true)))
+            && schema.get("unevaluatedProperties") != Some(&Value::Bool(false));
+        found.extend(is_open.then(|| place.to_owned()));
     });
-    let below: Vec<String> = below.collect();
-    let is_open = members.contains_key("properties")
-        && matches!(members.get("additionalProperties"), None | Some(Value::Bool(true)))
-        && members.get("unevaluatedProperties") != Some(&Value::Bool(false));
-    is_open.then_some(place).into_iter().chain(below).collect()
+    found
 }
 
 async fn example_findings(
@@ -453,6 +489,19 @@ mod tests {
         for closed in [r#","additionalProperties":false"#, r#","unevaluatedProperties":false"#] {
             assert_eq!(places(closed), [""; 0], "{closed}");
         }
+    }
+
+    #[test]
+    fn fields_of_arguments_without_a_description_are_found() {
+        let described = r##"{"name":"x","version":"1","tools":[{"name":"a","description":"D","usage":"U","input_schema":
+            {"type":"object","additionalProperties":false,"properties":{"bare":{"type":"string"},"order":{"$ref":"#/$defs/Order"}},
+             "$defs":{"Order":{"type":"object","additionalProperties":false,"properties":
+                {"id":{"type":"string"},"note":{"type":"string","description":"A note"}}}}}}]}"##;
+        let descriptor = Descriptor::parse(described).unwrap();
+        let findings = tool_findings((0, &descriptor.tools[0])).into_iter();
+        let bare = findings.filter(|finding| finding.code == UNDESCRIBED_FIELD.code);
+        let places: Vec<_> = bare.map(|finding| finding.place).collect();
+        assert_eq!(places, ["/tools/0/input_schema/$defs/Order/properties/id"]);
     }
 
     #[test]

@@ -215,7 +215,7 @@ pub fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
 pub fn mismatch(why: impl fmt::Display) -> Problem {
     Problem::new(
         ErrorType::InvalidRequest,
-        format!("the body is not what this address takes: {why}"),
+        format!("invalid request body: {why}"),
         "compare it with `/openapi.json`",
     )
 }

@@ -88,7 +88,7 @@ fn unreadable(what: &str, refused: &dyn Error) -> Problem {
     }
     Problem::new(
         ErrorType::InvalidRequest,
-        format!("the {what} is not what this route takes: {why}"),
+        format!("the {what} is invalid: {why}"),
         "compare it with `/openapi.json`",
     )
 }

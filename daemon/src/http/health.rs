@@ -16,7 +16,7 @@ use crate::admin::audit_failure;
 const OK: &str = "ok";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Tell that the daemon lives.
+/// Liveness check.
 ///
 /// Liveness probe for a supervisor that restarts a process without a response. Nothing else is checked: a live daemon
 /// may still be unable to take work.
@@ -33,7 +33,7 @@ pub(super) fn body() -> axum::Json<Health> {
     axum::Json(Health { status: OK.into(), version: VERSION.into() })
 }
 
-/// Tell whether the daemon takes work.
+/// Readiness check.
 ///
 /// Readiness probe for a load balancer. The daemon takes work while its store responds and has space on its disk, its
 /// audit log has space for calls, and it is not stopping. At the first start it takes work while built-in plugins are

@@ -162,11 +162,9 @@ mod tests {
         let stamp = Stamp { author: "t_ben", at_ms: 8 };
         store.delete_document(&policy(), &Precondition::Present, stamp).await.expect("deleted");
         let history = store.history(&policy(), None).await.expect("a history");
-        let shown: Vec<_> = history.iter().map(|entry| (entry.author.as_str(), entry.body.as_deref())).collect();
-        assert_eq!(
-            shown,
-            [("t_ben", None), ("t_ben", Some("{\"n\":2}")), ("t_anna", Some("{\"n\":1}"))]
-        );
+        let shown: Vec<_> =
+            history.iter().map(|entry| (entry.author.as_str(), entry.body.as_deref())).collect();
+        assert_eq!(shown, [("t_ben", None), ("t_ben", Some("{\"n\":2}")), ("t_anna", Some("{\"n\":1}"))]);
         let one = store.history(&policy(), Some(first)).await.expect("a history");
         assert_eq!((one.len(), one[0].written_ms), (1, 7));
         // The revision of another document is not an entry of this one.

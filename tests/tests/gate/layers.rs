@@ -154,7 +154,7 @@ fn g16_explain_names_layer_and_rule_and_hides_platform_rules_from_owners() {
     for client in [&operator, &owner] {
         let outside = explain(client, "call_files_write");
         assert_eq!((&outside["layer"], &outside["rule"]), (&json!("agent"), &json!("profile")));
-        assert_eq!(outside["why"], "the profile `reader` does not have it");
+        assert_eq!(outside["why"], "not listed in the profile `reader`");
         let inside = explain(client, "files%2Fread");
         assert_eq!(inside["verdict"], "allowed");
         assert!(inside["steps"].as_array().is_some_and(|steps| steps.len() > 10), "{inside}");
@@ -265,7 +265,7 @@ fn g16_the_reasons_of_an_explanation_are_accurate() {
         let of_agent = steps.into_iter().find(|step| step["layer"] == "agent" && step["rule"] == rule);
         of_agent.expect("a step")["why"].as_str().unwrap_or_default().to_owned()
     };
-    assert_eq!(why("files/write", "profile"), "the profile `reader` does not have it");
+    assert_eq!(why("files/write", "profile"), "not listed in the profile `reader`");
     assert_eq!(why("files/write", "enabled"), "the agent has no `enabled` of its own: its profile decides");
     assert_eq!(why("files/read", "profile"), "the profile `reader` has it");
     assert_eq!(why("time/now", "profile"), "the tool is universal, so the profile `reader` need not have it");

@@ -264,7 +264,7 @@ impl GateInput<'_> {
             Some(Some(profile)) if self.organization.profile(profile, self.platform).is_none() => {
                 format!("the agent's profile `{profile}` is no longer defined")
             }
-            Some(Some(profile)) => format!("the profile `{profile}` does not have it"),
+            Some(Some(profile)) => format!("not listed in the profile `{profile}`"),
         }
     }
 
@@ -287,7 +287,7 @@ impl GateInput<'_> {
 fn list_entry(field: &str, list: &ToolList, tool: &ToolDescriptor) -> String {
     match list.entry_for(&tool.id) {
         Some(entry) => format!("`{entry}` in `{field}`"),
-        None => format!("`{field}` does not have it"),
+        None => format!("not listed in `{field}`"),
     }
 }
 

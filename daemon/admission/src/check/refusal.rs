@@ -66,7 +66,7 @@ impl Refusal {
     pub fn not_given(called: &str) -> Self {
         let reason = Reason { layer: Layer::Agent, rule: "enabled" };
         let hint = GATES.iter().find(|gate| gate.reason == reason).map_or("", |gate| gate.hint);
-        let why = "`enabled` does not have it";
+        let why = "not listed in `enabled`";
         Self::without_tool(reason, gate_error(reason, called, ErrorType::AccessDenied, why, hint))
     }
 

@@ -140,7 +140,7 @@ impl Calls {
         let count = self.list.len() as u64;
         if count == 0 {
             return Err(invalid(
-                "the request has no calls that are run here",
+                "the message contains no tool calls",
                 "post the model's calls of tools of this session; other calls are not for Toolgate",
             ));
         }

@@ -65,7 +65,7 @@ fn an_envelope_is_an_object_with_known_members_each_once() {
         "",
         "null",
     ] {
-        assert!(refusal(unsound).starts_with("the body is not what this address takes: "), "{unsound}");
+        assert!(refusal(unsound).starts_with("invalid request body: "), "{unsound}");
     }
     let message = parse(b"{\"text\":\"\xff\"}", 32).expect_err("no UTF-8").0.message;
     assert_eq!(message, "the body is not UTF-8 at byte 9");
@@ -112,7 +112,7 @@ fn a_request_has_at_least_one_call_and_no_more_than_allowed() {
     let body = |count: usize| json!({"calls": vec![json!({"tool": "a/b"}); count]}).to_string();
     assert_eq!(parse_valid(&body(32)).calls.len(), 32);
     assert_eq!(too_large(&body(33)), "the request has 33 calls");
-    assert_eq!(refusal(&body(0)), "the request has no calls that are run here");
+    assert_eq!(refusal(&body(0)), "the message contains no tool calls");
 }
 
 /// An item of two bytes in the request takes far more memory once parsed.
@@ -304,7 +304,7 @@ fn openai_a_message_without_calls_is_refused() {
     assert!(refusal(r#"{"openai":[]}"#).contains("expected an object"));
     assert_eq!(
         refusal(r#"{"openai":{"content":"No tool is needed."}}"#),
-        "the request has no calls that are run here"
+        "the message contains no tool calls"
     );
     let old = r#"{"openai":{"function_call":{"name":"a","arguments":"{}"}}}"#;
     assert!(refusal(old).starts_with("`/openai/function_call` was replaced by `tool_calls`"));
@@ -384,7 +384,7 @@ fn anthropic_calls_are_taken_from_among_the_other_blocks() {
         block(r#"{"type":"tool_use","type":"text","id":"t","name":"a"}"#).contains("duplicate field `type`")
     );
     assert_eq!(block(r#"{"id":"t","name":"a","input":{}}"#), "`/anthropic/0` has no `type`");
-    assert_eq!(block(r#"{"type":"text","text":"no call"}"#), "the request has no calls that are run here");
+    assert_eq!(block(r#"{"type":"text","text":"no call"}"#), "the message contains no tool calls");
 }
 
 #[test]
