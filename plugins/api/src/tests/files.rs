@@ -95,7 +95,7 @@ fn c7_a_file_is_the_whole_body_with_the_type_of_its_name_or_a_declared_one() {
 fn c7_a_path_that_names_no_file_of_the_workspace_is_refused_before_a_request() {
     let _folder = workspace(&[("a/b", b"")]);
     for (path, words) in [
-        ("missing.txt", "cannot be read: `missing.txt`: there is no such file"),
+        ("missing.txt", "cannot be read: `missing.txt`: file not found"),
         ("a", "cannot be read: `a`: that is a folder"),
         ("../x", "no path of a workspace file"),
         ("/etc/passwd", "no path of a workspace file"),
