@@ -4,6 +4,7 @@
 """
 
 import os
+import zlib
 from pathlib import Path
 
 import schemathesis
@@ -17,6 +18,93 @@ schemathesis.openapi.media_type(
     "application/wasm",
     st.one_of(st.just(_COMPONENT), st.binary(max_size=64), st.just(b"\0asm\x0d\0\x01\0")),
 )
+
+
+_PUBLISHER_KEY = {
+    "publisher": "acme",
+    "public_key": "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=",
+    "namespaces": ["crm"],
+}
+_SHOP = {
+    "description": "A shop.",
+    "base_url": "https://shop.example",
+    "actions": [
+        {"name": "list", "description": "Lists.", "method": "GET", "path": "/", "input_schema": {"type": "object"}}
+    ],
+}
+_API = {
+    "openapi": "3.1.0",
+    "info": {"title": "Shop", "version": "1"},
+    "paths": {"/items": {"get": {"operationId": "items", "responses": {}}}},
+}
+
+# Requests that fit each other and the resources of the run, by operation: path parameters, body, and whether it names the
+# resource that it replaces. A generator makes valid members, and hardly ever ones that fit: a token whose role has the
+# organization and the agents that it needs and addresses in CIDR notation, a key of 32 bytes, a granted host, a whole definition.
+_FITTING = {
+    "create_token": (
+        {},
+        {"role": "orchestrator", "organization": "tenant", "agents": ["bot"], "addresses": ["10.1.0.0/16"]},
+        False,
+    ),
+    "put_credential": (
+        {"org": "tenant", "name": "stripe"},
+        {"provider": "stripe", "kind": "bearer", "secret": "sk_test", "bound_to": [{"host": "api.stripe.com"}]},
+        False,
+    ),
+    "put_custom_tool": ({"org": "tenant", "namespace": "shop"}, _SHOP, True),
+    "import_custom_tool": (
+        {"org": "tenant"},
+        {"namespace": "imported", "base_url": "https://shop.example", "document": _API, "dry_run": True},
+        False,
+    ),
+    "try_tool": (
+        {},
+        {"organization": "tenant", "tool": "arithmetic/evaluate", "arguments": {"expression": "6*7"}},
+        False,
+    ),
+    "put_enabled_plugin": ({"org": "tenant", "namespace": "answer"}, {"config": {}}, True),
+    "delete_enabled_plugin": ({"org": "tenant", "namespace": "shop"}, None, True),
+    "delete_platform_assertions": ({}, None, True),
+    "delete_organization_assertions": ({"org": "tenant"}, None, True),
+    "get_publisher_key": ({"name": "kept"}, None, False),
+    "put_publisher_key": ({"name": "kept"}, _PUBLISHER_KEY, True),
+    "delete_publisher_key": ({"name": "spare"}, None, True),
+    "get_org_publisher_key": ({"org": "tenant", "name": "kept"}, None, False),
+    "put_org_publisher_key": ({"org": "tenant", "name": "kept"}, _PUBLISHER_KEY, True),
+    "delete_org_publisher_key": ({"org": "tenant", "name": "spare"}, None, True),
+    "get_webhook": ({"org": "tenant", "name": "kept"}, None, False),
+    "put_webhook": ({"org": "tenant", "name": "kept"}, {"url": "http://127.0.0.1:9/"}, False),
+    "delete_webhook": ({"org": "tenant", "name": "spare"}, None, False),
+    "test_webhook": ({"org": "tenant", "name": "kept"}, None, False),
+    "get_owned_plugin": ({"org": "tenant", "namespace": "owned"}, None, False),
+    "delete_owned_plugin": ({"org": "tenant", "namespace": "spare-owned"}, None, False),
+    "rollback_owned_plugin": ({"org": "tenant", "namespace": "owned"}, None, False),
+    "disable_owned_plugin": ({"org": "tenant", "namespace": "owned"}, None, False),
+    "enable_owned_plugin": ({"org": "tenant", "namespace": "owned"}, None, False),
+}
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    """Replace every second valid request of the operations above by the one that fits; the others stay as they are generated."""
+    fitting = _FITTING.get(case.operation.definition.raw.get("operationId"))
+    is_valid = case.meta is not None and case.meta.generation.mode.is_positive
+    if fitting is None or not is_valid or zlib.crc32(repr((case.path_parameters, case.query, case.body)).encode()) % 2:
+        return
+    path, body, replaces = fitting
+    if path:
+        case.path_parameters = path
+    if body is not None:
+        case.body = body
+    for name in [name for name in case.headers or {} if name.lower() in ("if-match", "if-none-match")]:
+        del case.headers[name]
+    if replaces:
+        if case.headers is None:
+            case.headers = {}
+        case.headers["If-Match"] = "*"
+        # A warning refuses a strict document.
+        (case.query or {}).pop("strict", None)
 
 
 @schemathesis.hook
@@ -106,43 +194,18 @@ class EveryOperationIsReached:
             self.reached.add(case.operation.label)
 
     def after_run(self, ctx):
-        # Generated requests cannot succeed here: there is no OAuth2 provider, MCP server, registry or receiver of webhooks, no
-        # version waits for consent, the platform lets no organization load plugins, and random credentials, keys and definitions
-        # are not valid. `tests/secrets`, `tests/egress`, `tests/mounts.rs`, `tests/plugin_files` and `tests/gate` cover these; a token's
-        # role, organization and agents seldom fit by chance, which `tests/http/tokens.rs` covers.
+        # No request can succeed here: there is no OAuth2 provider, MCP server, registry or receiver of webhooks, no version waits for
+        # consent, and no generated file describes itself as a plugin of an organization. `tests/secrets`, `tests/mounts.rs`,
+        # `tests/plugin_files` and `tests/gate` cover these.
         elsewhere = {
             "GET /v1/history",
             "GET /v1/oauth/callback",
-            "PUT /v1/orgs/{org}/credentials/{name}",
-            "PUT /v1/orgs/{org}/tools/{namespace}",
-            "POST /v1/orgs/{org}/tools/import",
             "POST /v1/orgs/{org}/tools/{namespace}/approve",
             "POST /v1/orgs/{org}/tools/{namespace}/refresh",
-            "POST /v1/try",
-            "PUT /v1/orgs/{org}/enabled/{namespace}",
-            "DELETE /v1/orgs/{org}/enabled/{namespace}",
-            "GET /v1/orgs/{org}/plugins/{namespace}",
             "PUT /v1/orgs/{org}/plugins/{namespace}",
-            "DELETE /v1/orgs/{org}/plugins/{namespace}",
             "POST /v1/orgs/{org}/plugins/{namespace}/approve",
-            "POST /v1/orgs/{org}/plugins/{namespace}/disable",
-            "POST /v1/orgs/{org}/plugins/{namespace}/enable",
-            "POST /v1/orgs/{org}/plugins/{namespace}/rollback",
             "POST /v1/plugins/{namespace}/approve",
-            "DELETE /v1/orgs/{org}/policy/assertions",
-            "DELETE /v1/platform/policy/assertions",
-            "GET /v1/orgs/{org}/publisher-keys/{name}",
-            "PUT /v1/orgs/{org}/publisher-keys/{name}",
-            "DELETE /v1/orgs/{org}/publisher-keys/{name}",
-            "GET /v1/platform/publisher-keys/{name}",
-            "PUT /v1/platform/publisher-keys/{name}",
-            "DELETE /v1/platform/publisher-keys/{name}",
-            "GET /v1/orgs/{org}/webhooks/{name}",
-            "PUT /v1/orgs/{org}/webhooks/{name}",
-            "DELETE /v1/orgs/{org}/webhooks/{name}",
-            "POST /v1/orgs/{org}/webhooks/{name}/test",
             "POST /v1/approvals/{id}/callback",
-            "POST /v1/tokens",
         }
         missed = sorted(self.tried - self.reached - elsewhere)
         if os.environ.get("TOOLGATE_REACHES_ALL") and missed:

@@ -61,7 +61,7 @@ impl Fixture {
         let options = Options {
             // Unreachable name server: no generated host name is resolved.
             // An issuer that is not there is enough for the metadata.
-            settings: "[oauth]\nresource = \"http://127.0.0.1/mcp\"\n[[oauth.issuers]]\nissuer = \"http://127.0.0.1:9\"\n[http]\nbody_timeout_ms = 2000\n[credentials]\npublic_url = \"https://127.0.0.1\"\nroot_key_environment = \"ROOT_KEY\"\n[egress]\nname_servers = [\"127.0.0.1:9\"]\n"
+            settings: "[oauth]\nresource = \"http://127.0.0.1/mcp\"\n[[oauth.issuers]]\nissuer = \"http://127.0.0.1:9\"\n[http]\nbody_timeout_ms = 2000\n[credentials]\npublic_url = \"https://127.0.0.1\"\nroot_key_environment = \"ROOT_KEY\"\n[egress]\nname_servers = [\"127.0.0.1:9\"]\n[webhooks]\nplain_http = [\"127.0.0.1:9\"]\n"
                 .into(),
             under: vec!["env".into(), format!("ROOT_KEY={ROOT_KEY}")],
             ..Options::default()
@@ -71,7 +71,8 @@ impl Fixture {
         for agent in ["tenant/bot", "tenant/spare", "spare/bot"] {
             operator.make_agent(agent, &json!({"enabled": ["*"]}));
         }
-        operator.make("/v1/platform/policy", &json!({"channels": {"webchat": {}}})).expect(201);
+        let policy = json!({"channels": {"webchat": {}}, "owners_load_plugins": true});
+        operator.make("/v1/platform/policy", &policy).expect(201);
         operator.make_agent("tenant/supervised", &json!({"enabled": ["files/*"], "autonomy": "supervised"}));
         let asking = operator.with_new_token(&json!({"role": "orchestrator", "organization": "tenant"}));
         let write = json!({"path": "b.txt", "content": "b"});
@@ -104,6 +105,7 @@ impl Fixture {
             });
             operator.make(&format!("/v1/orgs/tenant/credentials/{credential}"), &document).expect(201);
         }
+        make_trusted(&operator);
         let token = json!({"role": "auditor", "organization": "tenant"});
         let spare_token = operator.post("/v1/tokens", &token).expect(201).json();
         let spare_token = spare_token["id"].as_str().expect("an id").to_owned();
@@ -154,6 +156,32 @@ impl Fixture {
         println!("{report}");
         assert!(self.daemon.is_running(), "the daemon died");
         self.daemon.anonymous().get("/readyz").expect(200);
+    }
+}
+
+/// Makes what vouches for plugins or is told of approvals: one of each to use, and one to delete.
+fn make_trusted(operator: &Client) {
+    let key = json!({"publisher": "acme", "public_key": "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="});
+    for scope in ["platform", "orgs/tenant"] {
+        for name in ["kept", "spare"] {
+            operator.make(&format!("/v1/{scope}/publisher-keys/{name}"), &key).expect(201);
+        }
+        operator.make(&format!("/v1/{scope}/policy/assertions"), &json!({"assertions": []})).expect(201);
+    }
+    let put = |path: &str, content_type: &str, body: &[u8]| {
+        operator.send("PUT", path, &[("Content-Type", content_type)], body)
+    };
+    for name in ["kept", "spare"] {
+        let path = format!("/v1/orgs/tenant/webhooks/{name}");
+        // The endpoint refuses connections.
+        put(&path, "application/json", br#"{"url": "http://127.0.0.1:9/"}"#).expect(201);
+    }
+    for (namespace, version) in [("owned", "1.0.0"), ("owned", "1.0.1"), ("spare-owned", "1.0.0")] {
+        let path = format!("/v1/orgs/tenant/plugins/{namespace}");
+        put(&path, "application/wasm", &plugin(namespace, version)).expect(200);
+    }
+    for namespace in ["answer", "shop"] {
+        operator.make(&format!("/v1/orgs/tenant/enabled/{namespace}"), &json!({})).expect(201);
     }
 }
 
