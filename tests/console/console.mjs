@@ -53,8 +53,8 @@ export async function api(role, method, path, body) {
   return text && JSON.parse(text);
 }
 
-// Opens a window with a session of its own.
-export async function open(options = {}) {
+// Opens a window with a session of its own. `elsewhere` has the origins and pages besides the console that it may ask.
+export async function open({ elsewhere = [], ...options } = {}) {
   browser ??= await chromium.launch({ executablePath: process.env.TOOLGATE_CHROMIUM, args: FLAGS });
   const context = await browser.newContext({ baseURL: address, viewport: { width: 1280, height: 800 }, ...options });
   context.setDefaultTimeout(60_000);
@@ -62,7 +62,8 @@ export async function open(options = {}) {
   const fault = (what) => faults.push(`${page.url()}: ${what}`);
   page.on("pageerror", (error) => fault(error.message));
   page.on("console", (message) => ["error", "warning"].includes(message.type()) && fault(message.text()));
-  page.on("request", (request) => request.url().startsWith(`${address}/console`) || fault(`asks ${request.url()}`));
+  const places = [`${address}/console`, ...elsewhere];
+  page.on("request", (request) => places.some((place) => request.url().startsWith(place)) || fault(`asks ${request.url()}`));
   page.on("dialog", (dialog) => {
     const question = questions.shift();
     if (question && dialog.message().includes(question)) return dialog.accept();

@@ -16,6 +16,7 @@ pub mod events;
 pub mod guests;
 pub mod sample_policy;
 pub mod process;
+pub mod redirects;
 pub mod shell;
 pub mod fixture;
 pub mod sync_faults;

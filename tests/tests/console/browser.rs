@@ -5,10 +5,16 @@ use std::process::Command;
 
 use toolgate_tests::{Client, Daemon, json, process};
 
+use crate::provider::People;
 use crate::{MARKUP, PROGRAM, Tenant, payments};
 
 /// Runs a script with tokens of each role. Screenshots are kept in the target folder.
 fn run(script: &str, daemon: &Daemon, tenant: &Tenant) {
+    run_with(script, daemon, tenant, &[]);
+}
+
+/// Runs a script as [`run`] does, with further variables.
+fn run_with(script: &str, daemon: &Daemon, tenant: &Tenant, variables: &[(&str, &str)]) {
     let installed = process::find_installed(PROGRAM, "console");
     let target = Path::new(PROGRAM).parent().and_then(Path::parent).expect("a target folder");
     let token = |client: &Client| client.token.clone().expect("a token");
@@ -24,6 +30,7 @@ fn run(script: &str, daemon: &Daemon, tenant: &Tenant) {
         .env("TOOLGATE_PICTURES", target.join("console-pictures"))
         .env("TOOLGATE_SESSION", &tenant.session.id)
         .env("TOOLGATE_TOKENS", tokens.to_string())
+        .envs(variables.iter().copied())
         .output()
         .expect("node is installed");
     let text = [String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr)].concat();
@@ -42,6 +49,10 @@ fn start() -> (Daemon, Tenant) {
 #[cfg_attr(not(has = "console"), ignore = "needs Chromium, which `.ci/install-test-tools` installs")]
 fn o6_every_page_is_light_fits_small_screens_and_bars_nobody() {
     let (daemon, tenant) = start();
+    let bearer = json!({
+        "provider": "stripe", "kind": "bearer", "secret": "sk_live_walk", "bound_to": [{"host": "api.stripe.com"}],
+    });
+    tenant.owner.make("/v1/orgs/acme/credentials/stripe", &bearer).expect(201);
     tenant.ask("c1", json!({"to": "Bob", "amount": 5}));
     tenant.ask("c2", json!({"to": MARKUP, "amount": 7}));
     for call in 0..120 {
@@ -64,4 +75,17 @@ fn o6_people_decide_with_the_keyboard_without_a_script_and_while_they_watch() {
 fn o6_owners_and_operators_watch_calls_find_out_why_and_change_things() {
     let (daemon, tenant) = start();
     run("operators.mjs", &daemon, &tenant);
+}
+
+#[test]
+#[cfg_attr(
+    not(all(has = "console", has = "identity")),
+    ignore = "needs Chromium and the OpenID provider, which `.ci/install-test-tools` installs"
+)]
+fn o6_people_sign_in_and_connect_a_credential_at_a_provider_of_another_site() {
+    let people = People::start();
+    people.operator.load_confirmed("pay", &payments());
+    let tenant = Tenant::make(&people.operator, "acme");
+    let provider = format!("http://localhost:{}", people.address.port());
+    run_with("provider.mjs", &people.daemon, &tenant, &[("TOOLGATE_PROVIDER", &provider)]);
 }

@@ -6,7 +6,7 @@ use crate::person::{Form, Person, attributes, unescape};
 use crate::{PROGRAM, Tenant, with_fixture};
 
 /// The form that a page has for an address.
-fn form(person: &Person, page: &str, action: &str) -> Form {
+pub fn form(person: &Person, page: &str, action: &str) -> Form {
     Form::find(&person.page(page), action)
 }
 
@@ -95,7 +95,8 @@ fn o6_an_owner_ends_a_session() {
     });
 }
 
-fn plugin(version: &str, description: &str) -> Vec<u8> {
+/// A plugin of the namespace `stranger` with one tool.
+pub fn plugin(version: &str, description: &str) -> Vec<u8> {
     let answer = PluginFile::new("stranger").with_member("version", json!(version));
     answer.with_tool("description", json!(description)).build()
 }
@@ -145,8 +146,9 @@ fn o6_an_owner_accepts_and_enables_a_plugin_in_the_catalogue() {
     let address = "/console/catalogue/acme/stranger";
     assert!(attributes(&person.page("/console/catalogue"), "href").contains(&address.to_owned()));
     let form = |act: &str| {
-        let forms = Form::all(&person.page(address));
-        forms.into_iter().find(|form| form.field("act") == Some(act)).expect("a form")
+        let page = person.page(address);
+        let hidden = Form::all(&page).into_iter().find(|form| form.field("act") == Some(act));
+        hidden.unwrap_or_else(|| Form::press(&page, "act", act))
     };
     person.submit(&form("enable")).expect(303);
     let policy: Value = owner.get("/v1/orgs/acme/policy").expect(200).json();

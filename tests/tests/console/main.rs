@@ -5,10 +5,14 @@
 mod approvals;
 mod browser;
 mod changes;
+mod documents;
+mod credentials;
 mod links;
 mod pages;
 mod person;
+mod provider;
 mod sign_in;
+mod uploads;
 
 use toolgate_tests::{Client, Daemon, PluginFile, Session, Shared, Value, json};
 

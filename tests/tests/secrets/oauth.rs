@@ -1,11 +1,11 @@
 //! OAuth2 against a real provider: client credentials, and the authorization code flow in a browser (K3).
 
-use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
 
 use toolgate_tests::process::{ServerProcess, find_installed};
+use toolgate_tests::redirects::ProviderBrowser;
 use toolgate_tests::upstream::{self, Upstream};
 use toolgate_tests::{Reply, guests, wait};
 
@@ -107,42 +107,13 @@ impl Fixture {
 
     /// Gives consent as a user, and returns the redirect URL.
     fn give_consent(&self, url: &str) -> String {
-        let (mut browser, mut at) = (Browser::default(), url.to_owned());
-        for _ in 0..10 {
-            if at.contains("/v1/oauth/callback") {
-                return at;
-            }
-            at = browser.follow(self.provider.address, &at);
-        }
-        panic!("the provider redirects in a loop: {at}");
+        ProviderBrowser::default().follow_to(self.provider.address, url, "/v1/oauth/callback")
     }
 
     /// Requests the redirect URL.
     fn open_redirect(&self, url: &str) -> Reply {
         let path = url.split_once(&self.daemon.address.to_string()).expect("the daemon's address").1;
         self.daemon.anonymous().get(path)
-    }
-}
-
-/// Minimal browser for the provider's pages.
-#[derive(Default)]
-struct Browser {
-    cookies: BTreeMap<String, String>,
-}
-
-impl Browser {
-    fn follow(&mut self, provider: SocketAddr, url: &str) -> String {
-        let path = url.strip_prefix(&format!("http://{provider}")).unwrap_or(url);
-        let cookies: Vec<String> =
-            self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let cookies = cookies.join("; ");
-        let reply = Client::new(provider, None).send("GET", path, &[("Cookie", &cookies)], b"");
-        for (_, value) in reply.headers.iter().filter(|(name, _)| name == "set-cookie") {
-            let pair = value.split(';').next().unwrap_or_default();
-            let (name, value) = pair.split_once('=').expect("a cookie");
-            self.cookies.insert(name.to_owned(), value.to_owned());
-        }
-        reply.header("location").unwrap_or_else(|| panic!("no redirect: {}", reply.text())).to_owned()
     }
 }
 
