@@ -22,6 +22,7 @@ pub mod fixture;
 pub mod sync_faults;
 pub mod upstream;
 pub mod wait;
+pub mod wall_probe;
 
 pub use client::{Client, Reply};
 pub use component::PluginFile;

@@ -1,5 +1,12 @@
-//! Binary under test: the same `main` as `toolgate`.
+//! Binary under test: the same `main` as `toolgate`, and the attempts of `wall_probe`.
 
 fn main() -> std::process::ExitCode {
-    toolgate::main(None)
+    let arguments: Vec<String> =
+        std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+    match arguments.split_first() {
+        Some((command, rest)) if command == toolgate_tests::wall_probe::COMMAND => {
+            toolgate_tests::wall_probe::main(rest)
+        }
+        _ => toolgate::main(None),
+    }
 }

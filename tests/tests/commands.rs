@@ -489,6 +489,20 @@ fn c2_c3_an_openapi_document_is_imported_granted_tried_called_and_removed() {
 }
 
 #[test]
+fn status_is_a_health_check_with_numbers_for_operators() {
+    let terminal = Terminal::new();
+    expect(&terminal.run_ok(&["status"]), &["status", "ok", "version", "audit lag", "disk free"]);
+    let report = terminal.read_json(&["status"]);
+    assert_eq!((&report["status"], &report["reasons"]), (&json!("ok"), &json!([])));
+    assert!(report["disk_free_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{report}");
+    terminal.run_ok(&["org", "put", "acme"]);
+    terminal.new_token("owner", &["--role", "owner", "--organization", "acme"]);
+    assert!(!terminal.run_ok_as("owner", &["status"]).contains("audit lag"));
+    let nothing = ["status", "--server", "http://127.0.0.1:1"];
+    assert_eq!(run_to_end(PROGRAM, &nothing, terminal.folder.path()).status.code(), Some(1));
+}
+
+#[test]
 fn an_invalid_command_is_a_usage_error() {
     let terminal = Terminal::new();
     for words in [

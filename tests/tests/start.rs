@@ -8,12 +8,16 @@ mod package;
 mod service_manager;
 
 use std::fs::{self, DirBuilder};
+use std::net::TcpListener;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
+use toolgate::wall::WallSupport;
 use toolgate_tests::daemon::{ProgramOutput, run_to_end, run_to_end_in};
 use toolgate_tests::disk::SmallDisk;
-use toolgate_tests::{Daemon, compiled_code};
+use toolgate_tests::wall_probe::{ProbeTargets, run_in_process};
+use toolgate_tests::{Daemon, PluginFile, Value, compiled_code, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -195,4 +199,167 @@ fn a_missing_certificate_file_is_reported_with_its_setting() {
     let (message, hint) = message_and_hint(&ended);
     assert!(message.contains("`missing.pem`"), "{message}");
     assert!(hint.contains("`ca_file`") && hint.contains("`[credentials]`"), "{hint}");
+}
+
+/// What a probe of the wall may reach, in a folder that it keeps.
+struct Surroundings {
+    _folder: tempfile::TempDir,
+    _servers: (TcpListener, UnixListener),
+    targets: ProbeTargets,
+}
+
+impl Surroundings {
+    fn new(hardening: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        for name in ["etc", "data", "outside"] {
+            DirBuilder::new().mode(0o700).create(path(name)).expect("a folder");
+        }
+        fs::write(path("etc/t.toml"), format!("hardening = \"{hardening}\"")).expect("settings");
+        fs::write(path("data/own"), "1").expect("written");
+        fs::write(path("outside/secret"), "canary").expect("written");
+        let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let machine = UnixListener::bind(path("outside/socket")).expect("a socket");
+        let targets = ProbeTargets {
+            settings: path("etc/t.toml"),
+            data: path("data"),
+            outside: path("outside"),
+            server: server.local_addr().expect("an address"),
+        };
+        Self { _folder: folder, _servers: (server, machine), targets }
+    }
+
+    fn probe(&self, role: &str) -> Result<Value, String> {
+        run_in_process(PROGRAM, role, &self.targets)
+    }
+}
+
+/// Attempts that a daemon needs.
+const NEEDED: &[&str] =
+    &["read data", "write data", "move data", "read settings", "read hosts", "compile", "connect"];
+
+/// Attempts that no daemon needs, bounded by Landlock or seccomp of every supported kernel.
+const BOUNDED: &[&str] = &[
+    "read outside",
+    "list outside",
+    "write outside",
+    "append outside",
+    "execute",
+    "connect to a socket of the machine",
+    "listen",
+    "take a descriptor",
+];
+
+#[test]
+fn b6_a_daemon_behind_the_wall_reaches_what_its_settings_need_and_nothing_else() {
+    let support = WallSupport::detect();
+    let around = Surroundings::new("required");
+    let probed = around.probe("daemon");
+    if !support.missing_essentials().is_empty() {
+        let refusal = probed.expect_err("there is no wall");
+        assert!(refusal.contains("`hardening` is `required`"), "{refusal}");
+        return;
+    }
+    let found = probed.expect("a daemon behind the wall");
+    for attempt in NEEDED {
+        assert_eq!(found[attempt], "ok", "{attempt}: {found}");
+    }
+    for attempt in BOUNDED {
+        assert_eq!(found[attempt], "PermissionDenied", "{attempt}: {found}");
+    }
+    let bounds_signals = support.available.iter().any(|part| part.name == "signals to other processes");
+    assert_eq!(found["signal"] == "ok", !bounds_signals, "{found}");
+    let rest = [&found["core bytes"], &found["dumps"], &found["new privileges"]];
+    assert_eq!(rest, [&json!(0), &json!("Ok(NotDumpable)"), &json!(false)]);
+}
+
+/// The positive twin: each attempt works where nothing is bounded.
+#[test]
+fn b6_without_hardening_a_daemon_has_the_rights_of_its_user() {
+    let found = Surroundings::new("off").probe("daemon").expect("a daemon");
+    for attempt in NEEDED.iter().chain(BOUNDED).chain(&["signal"]) {
+        assert_eq!(found[attempt], "ok", "{attempt}: {found}");
+    }
+    assert_eq!(found["dumps"], "Ok(Dumpable)");
+}
+
+#[test]
+fn b6_the_compile_worker_reaches_nothing() {
+    let found = Surroundings::new("off").probe("worker").expect("a worker");
+    if WallSupport::detect().missing_essentials().is_empty() {
+        for attempt in NEEDED.iter().chain(BOUNDED).chain(&["signal"]) {
+            assert_ne!(found[attempt], "ok", "{attempt}: {found}");
+        }
+    }
+    assert_eq!(found["dumps"], "Ok(NotDumpable)");
+}
+
+#[test]
+fn b6_a_daemon_behind_the_required_wall_compiles_and_serves() {
+    if !WallSupport::detect().missing_essentials().is_empty() {
+        return;
+    }
+    let daemon = Daemon::start(PROGRAM, "hardening = \"required\"");
+    daemon.wait_for_log("the wall", |line| line.contains("the process is hardened"));
+    let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).expect("it lives");
+    assert!(status.contains("NoNewPrivs:\t1") && status.contains("Seccomp:\t2"), "{status}");
+    let operator = daemon.operator();
+    operator.load("walled", &PluginFile::new("walled").build());
+    operator.make_agent("acme/bot", &json!({"enabled": ["walled/*", "files/*"]}));
+    let session = operator.open_session("acme/bot");
+    assert_eq!(session.call("walled/answer", json!({})).0["status"], "ok");
+    let written = session.call("files/write", json!({"path": "a/b.txt", "content": "hello"}));
+    assert_eq!(written.0["status"], "ok", "{written:?}");
+    let read = session.call("files/read", json!({"path": "a/b.txt"}));
+    assert_eq!(read.0["status"], "ok", "{read:?}");
+}
+
+#[test]
+fn config_check_finds_what_a_start_refuses_and_changes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let check = |words: &[&str]| run_to_end(PROGRAM, &[&["config", "check"], words].concat(), folder.path());
+    let settings = |text: &str| fs::write(folder.path().join("t.toml"), text).expect("settings");
+    settings("[log]\nlevel = \"debug\"");
+    let fine = check(&["t.toml", "--data", "data"]);
+    assert_eq!((fine.status.code(), fine.stdout.as_str()), (Some(0), "ok: the daemon starts with t.toml\n"));
+    for wrong in [
+        "[credentials]\nca_file = \"missing.pem\"",
+        "[tls]\ncertificate = \"c.pem\"\nkey = \"k.pem\"",
+        "store = \"sqlite:nowhere/state.db\"",
+        "listen = \"unix:/nowhere/toolgate.sock\"",
+    ] {
+        settings(wrong);
+        let found = check(&["t.toml", "--data", "data"]);
+        assert_eq!(found.status.code(), Some(1), "{wrong}: {found:?}");
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "{wrong}: files were created");
+        // A start without `--listen`, which would override the socket.
+        let started = run_to_end(PROGRAM, &["serve", "--config", "t.toml", "--data", "data"], folder.path());
+        assert_eq!(started.status.code(), Some(1), "{wrong}: {started:?}");
+        let (message, hint) = message_and_hint(&started);
+        assert!(found.stderr.contains(message) && found.stderr.contains(hint), "{wrong}: {found:?}");
+        let _ = fs::remove_dir_all(folder.path().join("data"));
+    }
+    settings("lisen = 1");
+    let found = check(&["t.toml"]);
+    assert_eq!(found.status.code(), Some(1), "{found:?}");
+    assert_eq!(message_and_hint(&found).1, "did you mean `listen`?");
+}
+
+#[test]
+fn doctor_reports_the_machine_and_a_key_that_others_can_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let doctor = |words: &[&str]| run_to_end(PROGRAM, &[&["doctor"], words].concat(), folder.path());
+    let machine = doctor(&["--data", "data", "--json"]);
+    let report: Value = serde_json::from_str(&machine.stdout).expect("a report");
+    let findings = report["findings"].as_array().expect("findings");
+    for name in ["version", "clock", "hardening", "sandbox", "memory", "open files", "disk space", "disk speed"] {
+        assert!(findings.iter().any(|finding| finding["name"] == name), "{name}: {report}");
+    }
+    let key = folder.path().join("root.key");
+    fs::write(&key, "0".repeat(64)).expect("written");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("a mode");
+    fs::write(folder.path().join("t.toml"), "[credentials]\nroot_key_file = \"root.key\"").expect("settings");
+    let told = doctor(&["--config", "t.toml", "--data", "data"]);
+    assert!(told.stderr.contains("root key file `root.key` has mode 0644; run `chmod 600 root.key`"), "{told:?}");
+    assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "files were created");
 }
