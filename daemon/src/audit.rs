@@ -35,6 +35,7 @@ mod index;
 mod index_batch;
 mod search;
 mod watch;
+mod proof;
 mod export;
 mod usage;
 mod rates;
@@ -68,6 +69,7 @@ pub use record::{
 #[doc(hidden)]
 pub use recover::recover_folder;
 pub use retention::Retention;
+pub use proof::CallRecord;
 pub use rates::{RateBy, RatePhase, RateQuery, RateSpan, RateSums};
 pub use search::{EarlierCalls, PAGE_ROWS, Page, Query};
 pub use usage::UsageQuery;
@@ -288,6 +290,11 @@ impl Audit {
     /// Searches what is indexed, without waiting for the newest records.
     pub async fn search_indexed(&self, query: &Query) -> Result<Page, AuditError> {
         search::search(&self.log.index.reading, &self.log.content(), query).await
+    }
+
+    /// Returns the records of the rows that match, with their hashes in the chain.
+    pub async fn records(&self, query: &Query) -> Result<Vec<CallRecord>, AuditError> {
+        proof::records(&self.log.index.reading, &self.log.content(), query).await
     }
 
     /// Returns the position from which [`Audit::new_calls`] goes on.
@@ -643,7 +650,7 @@ fn report_loss(lost: &LostRecords, copied: bool) {
             event = "audit_copied",
             after_sequence,
             acknowledged_sequence,
-            "this data folder is a copy that was made while a daemon wrote to it: its audit log lacks the newest records of the original, and their calls may run again. Make copies with `toolgate backup`, or of a stopped daemon; to go on with this one is possible, and `audit verify` tells of the gap from now on"
+            "the audit folder is a copy, of an earlier time or made while a daemon wrote to the original: it lacks the newest records, and their calls may run again. Make copies with `toolgate backup`, or of a stopped daemon. The daemon goes on with this one, and `audit verify` tells of the gap from now on"
         );
     }
     tracing::error!(

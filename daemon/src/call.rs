@@ -48,6 +48,11 @@ pub fn inner_id(outer: &str, number: u64) -> String {
     format!("{outer} #{number}")
 }
 
+/// The range of the ids of calls that a script made: the first one, and the first after them.
+pub fn inner_ids(outer: &str) -> (String, String) {
+    (format!("{outer} #"), format!("{outer} $"))
+}
+
 /// The id of the call whose script made this one.
 pub fn outer_id(id: &str) -> Option<&str> {
     id.rsplit_once(" #").map(|(outer, _)| outer)

@@ -26,6 +26,7 @@ use super::index_batch::RowKeys;
 use super::reader::read_from;
 use super::record::{ActOutcome, AdminRecord, CallIntent, CallOutcome, EffectRecord, Kind, Status};
 use super::record::{DamagedRange, Order, Row};
+use crate::call::inner_ids;
 
 /// Default page size in rows.
 pub const PAGE_ROWS: u32 = 50;
@@ -38,6 +39,8 @@ pub struct Query {
     pub agent: Option<String>,
     pub session: Option<String>,
     pub call: Option<String>,
+    /// The call whose script made the calls.
+    pub parent: Option<String>,
     /// `namespace/tool`.
     pub tool: Option<String>,
     /// The user that a session acts for.
@@ -126,16 +129,25 @@ fn require(matches: bool) -> Result<(), ReadError> {
 }
 
 pub async fn search(reading: &SqlitePool, content: &LogContent, query: &Query) -> Result<Page, AuditError> {
-    let limit = query.limit.unwrap_or(PAGE_ROWS).clamp(1, PAGE_ROWS_MAX);
-    let mut sql = select(query, cursor(query)?, limit);
-    let found = sql.build().fetch_all(reading).await?;
-    let hits: Vec<Hit> = found.iter().filter_map(Hit::from_row).collect();
+    let limit = page_rows(query);
+    let hits = hits(reading, query).await?;
     let last = hits.last().map(|hit| hit.sequence.to_string());
     let next = match query.order {
         Order::NewestFirst => last.filter(|_| hits.len() as u64 == u64::from(limit)),
         Order::OldestFirst => last.or_else(|| query.cursor.clone()).or_else(|| Some("0".to_owned())),
     };
     Ok(Page { rows: read_rows(content, hits).await?, next })
+}
+
+/// The rows of the index on the page of a query.
+pub(super) async fn hits(reading: &SqlitePool, query: &Query) -> Result<Vec<Hit>, AuditError> {
+    let mut sql = select(query, cursor(query)?, page_rows(query));
+    let found = sql.build().fetch_all(reading).await?;
+    Ok(found.iter().filter_map(Hit::from_row).collect())
+}
+
+fn page_rows(query: &Query) -> u32 {
+    query.limit.unwrap_or(PAGE_ROWS).clamp(1, PAGE_ROWS_MAX)
 }
 
 /// Returns the newest call of this id in this session; else a damaged range recorded since the session began, which may have
@@ -265,6 +277,11 @@ pub(super) fn push_filters(sql: &mut QueryBuilder<Sqlite>, query: &Query, mark: 
             sql.push(format_args!(" AND {mark}{column} = ")).push_bind(text.to_owned());
         }
     }
+    if let Some(parent) = &query.parent {
+        let (first, after) = inner_ids(parent);
+        sql.push(format_args!(" AND {mark}call >= ")).push_bind(first);
+        sql.push(format_args!(" AND {mark}call < ")).push_bind(after);
+    }
     if let Some(status) = query.status {
         sql.push(format_args!(" AND {mark}status = ")).push_bind(status as i64);
     }
@@ -286,6 +303,11 @@ fn select_damaged(sql: &mut QueryBuilder<Sqlite>, query: &Query) {
 }
 
 impl Hit {
+    /// The positions of its records.
+    pub(super) fn positions(&self) -> impl Iterator<Item = LogPosition> + use<> {
+        [Some(self.open_position), self.close_position].into_iter().flatten()
+    }
+
     /// Returns `None` for an unknown kind; the version of the index rules that out.
     pub(super) fn from_row(row: &SqliteRow) -> Option<Self> {
         let number = |column: &str| row.get::<Option<i64>, _>(column);

@@ -1,5 +1,7 @@
 //! Calls: a search of their records, and one call with its way through the gate and the sandbox.
 
+mod waterfall;
+
 use std::sync::Arc;
 
 use axum::extract::State;
@@ -10,14 +12,18 @@ use toolgate_api::name::Name;
 
 use super::Console;
 use super::elements::{
-    Filters, PAGE_BYTES, ROWS, badge, block, bytes, choice, digest, duration, empty, facts, filter, json,
-    next_page, number, parameter, percent_encode, short, table, time,
+    Filters, PAGE_BYTES, ROWS, badge, bytes, choice, digest, duration, empty, facts, filter, json, next_page,
+    number, parameter, percent_encode, short, table, time,
 };
 use super::guard::Viewer;
 use super::page::Page;
-use crate::audit::{CallIntent, CallOutcome, Executed, Kind, Order, Row, Status, Usage, Verdict};
+use crate::admin::audit_failure;
+use crate::audit::{
+    AuditError, CallIntent, CallOutcome, CallRecord, EffectRecord, Executed, Kind, Order, Query, Row, Status,
+    Usage, Verdict,
+};
 use crate::http::audit::{self, AuditQuery};
-use crate::http::extract::{Authenticated, Path, Query};
+use crate::http::extract::{Authenticated, Path, Query as QueryParameters};
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use crate::identity::{Access, Caller};
@@ -44,6 +50,8 @@ struct CallRecords {
     effects: Vec<Row>,
     /// The calls that its script made.
     inner: Vec<Row>,
+    /// Every record with its hash; empty where a rule of the platform is hidden.
+    proof: Vec<CallRecord>,
 }
 
 /// The calls that match the filters of the address.
@@ -53,10 +61,8 @@ pub(super) async fn list(
     uri: Uri,
     Filters(query): Filters<AuditQuery>,
 ) -> Result<Page, Problem> {
-    let query =
-        AuditQuery { kind: Some(Kind::Call), limit: Some(query.limit.unwrap_or(50).min(ROWS)), ..query };
     let caller = Authenticated(Arc::clone(&viewer.caller));
-    let page = audit::search(State(app), caller, Query(query)).await?.0;
+    let page = audit::search(State(app), caller, QueryParameters(of_calls(query))).await?.0;
     let main = html! {
         (filters(&viewer.caller, &uri))
         @if parameter(&uri, "cursor").is_none() {
@@ -85,7 +91,7 @@ pub(super) async fn fragment(
     let key = format!("calls {organization} {}", uri.query().unwrap_or(""));
     let caller = Authenticated(Arc::clone(&viewer.caller));
     let rendering = async {
-        let page = audit::search(State(app), caller, Query(of_calls(query))).await?.0;
+        let page = audit::search(State(app), caller, QueryParameters(of_calls(query))).await?.0;
         Ok(rows_or_hint(&page.items))
     };
     Ok(Page::fragment(console.rendered.get(key, rendering).await?))
@@ -186,8 +192,7 @@ pub(super) async fn page(
     let Some(row) = records.parts.first() else { return Err(Problem::not_found("call")) };
     Ok(match &row.call {
         Some(intent) => {
-            let is_owner = viewer.may(Access::Own);
-            Page::new(format!("Call of {}", short(&intent.tool)), render(&records, row, intent, is_owner))
+            Page::new(format!("Call of {}", short(&intent.tool)), render(&records, row, intent, &viewer))
         }
         None => Page::new(
             "Call",
@@ -196,30 +201,43 @@ pub(super) async fn page(
     })
 }
 
-async fn records(app: &App, caller: &Arc<Caller>, session: &str, call: &str) -> Result<CallRecords, Problem> {
-    let of_session = || AuditQuery {
-        session: Some(session.to_owned()),
-        limit: Some(ROWS),
-        order: Order::OldestFirst,
-        ..AuditQuery::default()
+async fn records(app: &App, caller: &Caller, session: &str, call: &str) -> Result<CallRecords, Problem> {
+    let of_session = || AuditQuery { session: Some(session.to_owned()), ..AuditQuery::default() };
+    let own = AuditQuery { call: Some(call.to_owned()), ..of_session() };
+    let scoped = |query| {
+        let query = audit::scoped(caller, query)?;
+        Ok::<_, Problem>(Query { limit: Some(ROWS), order: Order::OldestFirst, ..query })
     };
-    let own = search(app, caller, AuditQuery { call: Some(call.to_owned()), ..of_session() }).await?;
+    let (own, inner) = (scoped(own)?, scoped(of_session())?);
+    let failed = |error| audit_failure(&error);
+    let rows = search(app, caller, &own).await.map_err(failed)?;
     let (parts, effects): (Vec<Row>, Vec<Row>) =
-        own.into_iter().filter(|row| row.kind != Kind::Damaged).partition(|row| row.kind == Kind::Call);
-    let since_ms = parts.first().map(|row| row.at_ms);
-    let mut inner =
-        search(app, caller, AuditQuery { kind: Some(Kind::Call), since_ms, ..of_session() }).await?;
-    inner.retain(|row| row.call.as_ref().is_some_and(|inner| inner.parent.as_deref() == Some(call)));
-    Ok(CallRecords { parts, effects, inner })
+        rows.into_iter().filter(|row| row.kind != Kind::Damaged).partition(|row| row.kind == Kind::Call);
+    let inner = Query { kind: Some(Kind::Call), parent: Some(call.to_owned()), ..inner };
+    let inner = search(app, caller, &inner).await.map_err(failed)?;
+    let hides_rule = caller.organization.is_some()
+        && parts.iter().any(|row| row.call.as_ref().is_some_and(|call| call.reason.rule.is_empty()));
+    let proof = match hides_rule {
+        true => Vec::new(),
+        false => {
+            let records = app.audit().records(&own).await.map_err(failed)?;
+            records.into_iter().filter(|record| record.kind != "record").collect()
+        }
+    };
+    Ok(CallRecords { parts, effects, inner, proof })
 }
 
-async fn search(app: &App, caller: &Arc<Caller>, query: AuditQuery) -> Result<Vec<Row>, Problem> {
-    let caller = Authenticated(Arc::clone(caller));
-    Ok(audit::search(State(app.clone()), caller, Query(query)).await?.0.items)
+async fn search(app: &App, caller: &Caller, query: &Query) -> Result<Vec<Row>, AuditError> {
+    let mut rows = app.audit().search(query).await?.rows;
+    if caller.organization.is_some() {
+        rows.iter_mut().for_each(audit::hide_platforms);
+    }
+    Ok(rows)
 }
 
 /// The page of a call. Auditors get no links to pages of owners.
-fn render(records: &CallRecords, row: &Row, call: &CallIntent<'_>, is_owner: bool) -> Markup {
+fn render(records: &CallRecords, row: &Row, call: &CallIntent<'_>, viewer: &Viewer) -> Markup {
+    let is_owner = viewer.may(Access::Own);
     html! {
         (facts(&summary(row, call, is_owner)))
         section aria-labelledby="gate" { h2 id="gate" { "Gate" } (gate(call, is_owner)) }
@@ -233,6 +251,11 @@ fn render(records: &CallRecords, row: &Row, call: &CallIntent<'_>, is_owner: boo
                 }
             }
         }
+        section aria-labelledby="phases" {
+            h2 id="phases" { "Phases" }
+            (waterfall::render(&records.parts, &records.inner))
+        }
+        section aria-labelledby="requests" { h2 id="requests" { "Requests" } (requests(&records.effects)) }
         section aria-labelledby="effects" {
             h2 id="effects" { "Effects" }
             (effects(row, &records.effects))
@@ -245,7 +268,7 @@ fn render(records: &CallRecords, row: &Row, call: &CallIntent<'_>, is_owner: boo
         }
         section aria-labelledby="records" {
             h2 id="records" { "Audit records" }
-            (proof(records))
+            (proof(records, viewer.may(Access::Verify)))
         }
     }
 }
@@ -315,6 +338,7 @@ fn gate(call: &CallIntent<'_>, is_owner: bool) -> Markup {
             },
         ),
     ];
+    pairs.insert(2, ("Arguments", validation(call)));
     if let Some(repeated) = call.repeated {
         pairs.push(("Stands for", html! { (number(repeated)) " equal refusals" }));
     }
@@ -322,6 +346,16 @@ fn gate(call: &CallIntent<'_>, is_owner: bool) -> Markup {
         pairs.push(("Plugin", html! { "version " (short(&plugin.version)) ", " (digest(&plugin.digest)) }));
     }
     facts(&pairs)
+}
+
+/// Whether the arguments were held against the schema of the tool, which comes after the rules.
+fn validation(call: &CallIntent<'_>) -> Markup {
+    match (call.verdict, &*call.reason.layer) {
+        (Verdict::Run | Verdict::NeedsApproval, _) => badge("good", "fit the schema"),
+        (Verdict::Refused, "schema") => badge("bad", "do not fit the schema"),
+        (Verdict::Refused, "rate") => badge("good", "fit the schema"),
+        (Verdict::Refused, _) => html! { "not validated: a rule before refused the call" },
+    }
 }
 
 fn arguments(row: &Row, call: &CallIntent<'_>) -> Markup {
@@ -351,7 +385,6 @@ fn ran(row: &Row, outcome: &CallOutcome<'_>) -> Markup {
     html! {
         (facts(&pairs))
         @if outcome.executed != Executed::No { (usage(&outcome.usage)) }
-        (waterfall(outcome))
     }
 }
 
@@ -367,60 +400,68 @@ fn usage(usage: &Usage) -> Markup {
     ])
 }
 
-/// The time from intent to outcome, in parts: before the sandbox and after it, computing there, and waiting there.
-fn waterfall(outcome: &CallOutcome<'_>) -> Markup {
-    const WIDTH: u64 = 600;
-    let whole = outcome.duration_us.max(1);
-    let inside = outcome.usage.duration_us.min(whole);
-    let computing = outcome.usage.cpu_us.min(inside);
-    let parts = [
-        ("waits, decision and records", whole - inside, "outside"),
-        ("waits in the sandbox", inside - computing, "waiting"),
-        ("computes", computing, "computing"),
-    ];
-    let width = |us: u64| u128::from(us) * u128::from(WIDTH) / u128::from(whole);
-    let mut at = 0;
-    let placed = parts.map(|(name, us, class)| {
-        let start = at;
-        at += us;
-        (name, us, class, width(start), width(us))
-    });
-    let words: Vec<String> = parts.iter().map(|(name, us, _)| format!("{name} {}", duration(*us))).collect();
-    html! {
-        figure {
-            svg.waterfall viewBox=(format!("0 0 {WIDTH} 48")) role="img" aria-label=(words.join(", ")) {
-                @for (at, (name, us, class, x, width)) in placed.into_iter().enumerate() {
-                    rect class=(class) x=(x) y=(at * 16) width=(width.max(u128::from(us > 0))) height="12" {
-                        title { (name) ": " (duration(us)) }
-                    }
-                }
+/// The requests to upstreams, and those that the gate of hosts denied.
+fn requests(effects: &[Row]) -> Markup {
+    let is_request = |effect: &&EffectRecord<'_>| effect.effect.starts_with("network_");
+    let rows = html! {
+        @for effect in effects.iter().filter_map(|row| row.effect.as_ref()).filter(is_request) {
+            // The address has no space after its colon.
+            @let (request, answer) = effect.detail.split_once(": ").unwrap_or((&*effect.detail, ""));
+            tr {
+                th scope="row" { code { (short(request)) } }
+                td { @if effect.effect == "network_denied" { (badge("bad", "denied")) " " } (short(answer)) }
             }
-            figcaption { (duration(outcome.duration_us)) " in all: " (words.join(", ")) "." }
         }
+    };
+    html! {
+        @if rows.0.is_empty() { p { "The call sent no request." } }
+        @else { (table("Requests", &["Request", "Answer"], &rows)) }
     }
 }
 
 fn effects(row: &Row, effects: &[Row]) -> Markup {
-    let known: Vec<_> = effects.iter().filter_map(|row| Some((row.at_ms, row.effect.as_ref()?))).collect();
+    let known = effects.iter().filter_map(|row| Some((row.at_ms, row.effect.as_ref()?)));
+    let known: Vec<_> = known.filter(|(_, effect)| !effect.effect.starts_with("network_")).collect();
     let rows = html! {
         @for (at_ms, effect) in &known {
             tr { th scope="row" { (time(*at_ms)) } td { (short(&effect.effect)) } td { code { (short(&effect.detail)) } } }
         }
     };
     html! {
-        @if known.is_empty() { p { "The call had no effect outside of the sandbox." } }
+        @if known.is_empty() { p { "The call had no other effect outside of the sandbox." } }
         @else { (table("Effects", &["Time", "Effect", "Detail"], &rows)) }
         @if let Some(lost) = row.effects_lost { p.quiet { (number(lost)) " effects more did not fit into the log." } }
     }
 }
 
-fn proof(records: &CallRecords) -> Markup {
-    let all = records.parts.iter().chain(&records.effects);
-    let sequences: Vec<String> = all.map(|row| number(row.sequence)).collect();
+/// The records of the call, each with its hash. The hash of a record with a hidden rule would tell the rule.
+fn proof(records: &CallRecords, may_verify: bool) -> Markup {
+    let rows = html! {
+        @for record in &records.proof {
+            tr {
+                th scope="row" { (number(record.sequence)) }
+                td { (record.kind) }
+                td { (time(record.at_ms)) }
+                td { code { (record.hash) } }
+            }
+        }
+    };
+    let first = records.parts.first().map_or(0, |row| row.sequence).saturating_sub(1);
+    let last_ms = records.proof.last().map(|record| record.at_ms.saturating_add(1));
     html! {
-        p { "Sequences in the log: " (sequences.join("; ")) "." }
-        p { "Each record is in a hash chain. Check the whole chain, or export the records with their hashes:" }
-        (block("toolgate audit verify\ntoolgate audit export --out FOLDER", PAGE_BYTES))
+        @if records.proof.is_empty() { p { "The hashes are hidden: a rule of the platform decided." } }
+        @else { (table("Records", &["Record", "Kind", "Time", "SHA-256"], &rows)) }
+        p {
+            "Each hash covers its record and the hash before it, so that no record can be changed without all that follow. "
+            @if may_verify { a href="/console/audit/verification" { "Verify the whole chain" } "." }
+        }
+        @if let Some(last_ms) = last_ms {
+            p {
+                a.button href=(format!("/console/audit/export?after={first}&until_ms={last_ms}")) download="call.jsonl" {
+                    "Save the records with their hashes"
+                }
+            }
+        }
     }
 }
 
