@@ -5,6 +5,7 @@ use std::process::Command;
 
 use toolgate_tests::{Client, Daemon, json, process};
 
+use crate::changes::plugin;
 use crate::provider::People;
 use crate::{MARKUP, PROGRAM, Tenant, payments};
 
@@ -60,6 +61,7 @@ fn o6_every_page_is_light_fits_small_screens_and_bars_nobody() {
         tenant.session.call_as(&format!("q{call}"), "pay/quote", amount).output();
     }
     tenant.session.call("pay/quote", json!({"to": 5})).expect_error("INVALID_ARGUMENTS");
+    tenant.session.put_file("notes/plan.md", MARKUP.as_bytes()).expect(204);
     run("walk.mjs", &daemon, &tenant);
 }
 
@@ -88,4 +90,13 @@ fn o6_people_sign_in_and_connect_a_credential_at_a_provider_of_another_site() {
     let tenant = Tenant::make(&people.operator, "acme");
     let provider = format!("http://localhost:{}", people.address.port());
     run_with("provider.mjs", &people.daemon, &tenant, &[("TOOLGATE_PROVIDER", &provider)]);
+}
+
+#[test]
+#[cfg_attr(not(has = "console"), ignore = "needs Chromium, which `.ci/install-test-tools` installs")]
+fn o6_people_bring_plugins_files_assertions_and_agents() {
+    let (daemon, tenant) = start();
+    let file = daemon.data().with_file_name("stranger.wasm");
+    std::fs::write(&file, plugin("1.0.0", "Answers.")).expect("a file");
+    run_with("uploads.mjs", &daemon, &tenant, &[("TOOLGATE_PLUGIN", file.to_str().expect("UTF-8"))]);
 }

@@ -7,6 +7,9 @@ use toolgate_tests::{Client, Daemon, Reply};
 /// Path of the page where a person signs in.
 pub const SIGN_IN: &str = "/console/sign-in";
 
+/// Boundary of the parts of a form with a file.
+const BOUNDARY: &str = "----ToolgateTests5511aa";
+
 /// A browser with at most one cookie.
 pub struct Person {
     client: Client,
@@ -72,6 +75,25 @@ impl Person {
         self.send("POST", &form.action, &headers, form.body().as_bytes())
     }
 
+    /// Sends a form with a file, encoded as browsers do.
+    pub fn upload(&self, form: &Form, file_name: &str, content: &[u8]) -> Reply {
+        let own = self.origin();
+        let head = |disposition: &str| {
+            format!("--{BOUNDARY}\r\nContent-Disposition: form-data; {disposition}\r\n\r\n").into_bytes()
+        };
+        let mut body = Vec::new();
+        for (name, value) in form.fields.iter().filter(|(name, _)| name != "file") {
+            body.extend(head(&format!("name=\"{name}\"")));
+            body.extend(format!("{value}\r\n").bytes());
+        }
+        body.extend(head(&format!("name=\"file\"; filename=\"{file_name}\"")));
+        body.extend(content);
+        body.extend(format!("\r\n--{BOUNDARY}--\r\n").bytes());
+        let kind = format!("multipart/form-data; boundary={BOUNDARY}");
+        let headers = [("Origin", &*own), ("Sec-Fetch-Site", "same-origin"), ("Content-Type", &kind)];
+        self.send("POST", &form.action, &headers, &body)
+    }
+
     /// Sends a form, and opens the page that the answer leads to.
     #[track_caller]
     pub fn submit_and_follow(&self, form: &Form) -> String {
@@ -114,6 +136,13 @@ impl Form {
             .into_iter()
             .find(|(_, buttons)| buttons.iter().any(|(known, sent)| known == name && sent == value));
         button.unwrap_or_else(|| panic!("no button `{name}={value}`\n{page}")).0.with(name, value)
+    }
+
+    /// The form of a page with this value of its field `act`.
+    #[track_caller]
+    pub fn with_act(page: &str, act: &str) -> Self {
+        let found = Self::all(page).into_iter().find(|form| form.field("act") == Some(act));
+        found.unwrap_or_else(|| panic!("no form with the act {act}\n{page}"))
     }
 
     /// Every form of a page.
