@@ -332,8 +332,12 @@ fn config_check_finds_what_a_start_refuses_and_changes_nothing() {
         let found = check(&["t.toml", "--data", "data"]);
         assert_eq!(found.status.code(), Some(1), "{wrong}: {found:?}");
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "{wrong}: files were created");
-        // A start without `--listen`, which would override the socket.
-        let started = run_to_end(PROGRAM, &["serve", "--config", "t.toml", "--data", "data"], folder.path());
+        let mut start = vec!["serve", "--config", "t.toml", "--data", "data"];
+        // It would override the socket.
+        if !wrong.starts_with("listen") {
+            start.extend(["--listen", "127.0.0.1:0"]);
+        }
+        let started = run_to_end(PROGRAM, &start, folder.path());
         assert_eq!(started.status.code(), Some(1), "{wrong}: {started:?}");
         let (message, hint) = message_and_hint(&started);
         assert!(found.stderr.contains(message) && found.stderr.contains(hint), "{wrong}: {found:?}");

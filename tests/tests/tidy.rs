@@ -40,8 +40,8 @@ const HOST: &[(&str, &str)] = &[
     (
         "toolgate",
         "aho-corasick anstream anstyle anyhow arc-swap axum base64 bytes clap clap_complete clap_mangen flate2 futures-util http-body-util hyper \
-         hyper-util icu_properties listenfd maud mimalloc multer opentelemetry-proto percent-encoding prometheus-client prost rand ring rmcp rustix rustls rustls-webpki \
-         scopeguard sd-notify serde serde_json sqlx tar tempfile thiserror tokio tokio-rustls tokio-util toml toolgate-admission toolgate-api \
+         hyper-util icu_properties landlock libc listenfd maud mimalloc multer opentelemetry-proto percent-encoding prometheus-client prost rand ring rmcp rustix rustls rustls-webpki \
+         scopeguard sd-notify seccompiler serde serde_json sqlx tar tempfile thiserror tokio tokio-rustls tokio-util toml toolgate-admission toolgate-api \
          toolgate-cli toolgate-openapi toolgate-sandbox tower tracing tracing-subscriber url utoipa \
          utoipa-axum zeroize",
     ),

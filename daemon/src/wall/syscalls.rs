@@ -87,8 +87,11 @@ const SET_DUMPABLE: u64 = 4;
 
 /// Whether the kernel filters system calls.
 pub fn are_available() -> bool {
-    std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail")
-        .is_ok_and(|actions| actions.split_whitespace().any(|action| action == "errno"))
+    let actions = std::fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail");
+    // A service manager may hide the first file.
+    let status = std::fs::read_to_string("/proc/self/status");
+    actions.is_ok_and(|actions| actions.split_whitespace().any(|action| action == "errno"))
+        || status.is_ok_and(|status| status.contains("\nSeccomp_filters:"))
 }
 
 /// Refuses the daemon what it does not need, in all of its threads and in its compile worker.
