@@ -100,7 +100,6 @@ pub struct CallOutcome {
     /// Content blocks beside the output (R11).
     pub content: Vec<ContentBlock>,
     /// Resources that the call used.
-    #[serde(with = "UsageForm")]
     pub usage: Usage,
     /// Time from arrival to outcome, queues included.
     pub duration: Duration,
@@ -338,17 +337,8 @@ pub fn usage_record(usage: &Usage) -> audit::Usage {
 fn recorded_usage(usage: &audit::Usage) -> Usage {
     let audit::Usage { fuel, memory_bytes, duration_us, cpu_us, host_calls, egress_bytes, cost, log_bytes } =
         *usage;
-    Usage {
-        fuel,
-        memory_bytes,
-        duration_us,
-        cpu_us,
-        host_calls,
-        egress_bytes,
-        cost,
-        log_bytes,
-        output_bytes: 0,
-    }
+    let output_bytes = 0;
+    Usage { fuel, memory_bytes, duration_us, cpu_us, host_calls, egress_bytes, cost, output_bytes, log_bytes }
 }
 
 /// The hints differ because a model sees only the text, and the call that it is told to repeat may be a payment.
@@ -392,23 +382,6 @@ struct ErrorForm {
     hint: String,
     details: Option<Details>,
     retryable: bool,
-}
-
-/// The form of the usage on disk.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "Usage")]
-struct UsageForm {
-    fuel: u64,
-    memory_bytes: u64,
-    duration_us: u64,
-    #[serde(default)]
-    cpu_us: u64,
-    host_calls: u64,
-    egress_bytes: u64,
-    #[serde(default)]
-    cost: u64,
-    output_bytes: u64,
-    log_bytes: u64,
 }
 
 fn write_tool<S: Serializer>(tool: &Option<ToolId>, serializer: S) -> Result<S::Ok, S::Error> {

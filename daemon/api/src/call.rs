@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::approval::ApprovalStamp;
+pub use crate::call_usage::CallUsage;
 use crate::content::ContentBlock;
 use crate::error::{Details, ErrorType};
 
@@ -138,31 +139,6 @@ pub struct CallResultError<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     pub details: Option<Cow<'a, Details>>,
-}
-
-/// The resources that a call used.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct CallUsage {
-    /// Guest instructions, in wasmtime fuel units.
-    pub fuel: u64,
-    /// Peak memory of the guest, in bytes.
-    pub memory_bytes: u64,
-    /// Time in the sandbox, in microseconds.
-    pub duration_us: u64,
-    /// Processor time of the guest, in microseconds.
-    #[serde(default)]
-    pub cpu_us: u64,
-    /// Number of calls from the guest to host functions.
-    pub host_calls: u64,
-    /// Bytes sent and received over the network.
-    pub egress_bytes: u64,
-    /// Units that the tool declares as the cost of a call that ran.
-    #[serde(default)]
-    pub cost: u64,
-    /// Size of the result as JSON text, in bytes.
-    pub output_bytes: u64,
-    /// Bytes written to the log, standard output and standard error.
-    pub log_bytes: u64,
 }
 
 /// The state of a call for the orchestrator's program, beside the list for the model.

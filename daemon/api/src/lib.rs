@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod assertion;
+pub mod call_usage;
 pub mod consent;
 pub mod content;
 pub mod definition;

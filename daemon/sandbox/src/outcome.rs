@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+pub use toolgate_api::call_usage::CallUsage as Usage;
 use toolgate_api::error::CallError;
 
 use crate::effect::Effect;
@@ -35,29 +36,6 @@ pub enum Output {
     Result(String),
     /// The payload for the orchestrator's client.
     Client(String),
-}
-
-/// Resources used by a call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Fuel used: about one unit for each instruction, plus the charge for host calls.
-    pub fuel: u64,
-    /// Peak of linear memory, all memories together.
-    pub memory_bytes: u64,
-    /// Wall time inside the sandbox, in microseconds.
-    pub duration_us: u64,
-    /// Processor time of the guest, host calls included that run on its thread, in microseconds.
-    pub cpu_us: u64,
-    /// Calls from the guest to the host.
-    pub host_calls: u64,
-    /// Bytes sent to and received from the network.
-    pub egress_bytes: u64,
-    /// Units that the tool declares as the cost of a call that ran.
-    pub cost: u64,
-    /// Bytes of the result.
-    pub output_bytes: u64,
-    /// Bytes logged.
-    pub log_bytes: u64,
 }
 
 /// Severity of a log line.

@@ -1,11 +1,10 @@
 //! Responses in every dialect: the serialized types, which the OpenAPI document describes.
 
 use std::borrow::Cow;
-use toolgate_api::call::{CallResult, CallResultError, CallState, CallUsage, NativeAnswer};
+use toolgate_api::call::{CallResult, CallResultError, CallState, NativeAnswer};
 
 use serde::Serialize;
 use toolgate_api::error::CallError;
-use toolgate_sandbox::Usage;
 use utoipa::ToSchema;
 
 use super::{anthropic, gemini, openai, responses, s5};
@@ -175,7 +174,7 @@ pub fn call_result(outcome: &CallOutcome, replayed: bool) -> CallResult<'_> {
         content: outcome.content.as_slice().into(),
         error: outcome.error().map(call_error),
         text: frame::outcome_text(outcome),
-        usage: call_usage(&outcome.usage),
+        usage: outcome.usage,
         plugin: outcome.plugin.as_ref().map(Cow::Borrowed),
         approval: outcome.approval().map(Cow::Borrowed),
         payload: outcome.payload().map(Cow::Borrowed),
@@ -190,31 +189,6 @@ fn call_error(error: &CallError) -> CallResultError<'_> {
         hint: error.hint.as_str().into(),
         retryable: error.retryable,
         details: error.details.as_ref().map(Cow::Borrowed),
-    }
-}
-
-fn call_usage(usage: &Usage) -> CallUsage {
-    let Usage {
-        fuel,
-        memory_bytes,
-        duration_us,
-        cpu_us,
-        host_calls,
-        egress_bytes,
-        cost,
-        output_bytes,
-        log_bytes,
-    } = *usage;
-    CallUsage {
-        fuel,
-        memory_bytes,
-        duration_us,
-        cpu_us,
-        host_calls,
-        egress_bytes,
-        cost,
-        output_bytes,
-        log_bytes,
     }
 }
 
