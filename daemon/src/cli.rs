@@ -5,6 +5,7 @@
 
 mod backup;
 mod check;
+mod dev;
 mod config_check;
 mod doctor;
 mod examples;
@@ -18,6 +19,7 @@ mod policy;
 mod policy_test;
 mod push;
 mod run;
+mod run_grant;
 mod serve;
 mod sign;
 mod version;
@@ -77,6 +79,8 @@ enum Command {
     Check(check::CheckOptions),
     /// Call a tool of a plugin file, without a daemon
     Run(run::RunOptions),
+    /// Build a plugin, check it and load it into a daemon, again after each change
+    Dev(dev::DevOptions),
     /// Load, list, enable, disable and remove plugins
     Plugin(plugin::PluginOptions),
     /// Show, replace, explain, compare and test the policies that decide calls
@@ -163,6 +167,7 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
         Command::New(options) => here(false, async |printer| new::run(options, printer)),
         Command::Check(options) => here(options.json, async |printer| check::run(options, printer).await),
         Command::Run(options) => here(options.json, async |printer| run::run(options, printer).await),
+        Command::Dev(options) => dev::run(&options, environment_token),
         Command::Plugin(options) => plugin::run(options, environment_token),
         Command::Policy(options) => policy::run(options, environment_token),
         Command::Mcp(command) => mcp::run(command, environment_token),
@@ -261,6 +266,11 @@ mod tests {
             "toolgate mcp --stdio --embedded --data d",
             "toolgate version --json",
             "toolgate compile-worker code 1 2",
+            "toolgate dev --watch --load plugins/weather --server http://127.0.0.1:1",
+            "toolgate run ticket.wasm read {} --grant grant.json",
+            "toolgate apply -f policies --dry-run --prune",
+            "toolgate plugin use weather@1.2.0",
+            "toolgate session files list s_1",
             "toolgate login --server https://a.example --token-file t --ca-file c",
             "toolgate login prod --offline",
             "toolgate context use prod",
@@ -290,6 +300,10 @@ mod tests {
             "toolgate call",
             "toolgate call acme/bot weather/current {} more",
             "toolgate agent put acme/bot",
+            "toolgate dev --build make",
+            "toolgate run a.wasm b --allow-network a.example",
+            "toolgate plugin use weather",
+            "toolgate apply",
             "toolgate agent put acme/bot - --enabled a/b",
             "toolgate policy show",
             "toolgate policy show acme/bot/more",

@@ -18,7 +18,7 @@ use toolgate_admission::{
     Ledger, Plugin, QuotaCounters, Rates, Rules, SessionFacts, Verdict,
 };
 use toolgate_api::error::{CallError, ErrorType};
-use toolgate_api::grant::FilesystemAccess;
+use toolgate_api::grant::{FilesystemAccess, Grant};
 use toolgate_api::limits::{Limits, LimitsPatch};
 use toolgate_api::name::Name;
 use toolgate_sandbox::workspace::{FilePool, Quota};
@@ -139,8 +139,18 @@ impl PluginHarness {
 
     /// Builds rules that grant everything the plugin requests and allow all of its tools.
     pub fn rules(&self, descriptor: Descriptor, limits: LimitsPatch) -> Rules<Component> {
+        self.rules_granting(descriptor.capabilities.clone().into(), descriptor, limits)
+    }
+
+    /// Builds rules with this grant that allow all tools of the plugin.
+    pub fn rules_granting(
+        &self,
+        granted: Grant,
+        descriptor: Descriptor,
+        limits: LimitsPatch,
+    ) -> Rules<Component> {
         let plugin = Plugin {
-            granted: Arc::new(descriptor.capabilities.clone().into()),
+            granted: Arc::new(granted),
             descriptor: Arc::new(descriptor),
             digest: self.digest.clone(),
             component: self.component.clone(),

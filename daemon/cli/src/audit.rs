@@ -224,8 +224,8 @@ async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failur
         if report.suspicious.iter().all(|noted| noted.recovery.lost.is_none() || noted.recovery.copied) {
             return Err(Failure::new(
                 format!(
-                    "the data folder is a copy that was made while a daemon wrote to it, and lacks records of the original; \
-                     the chain of its {records} records is whole"
+                    "the data folder is a copy that lacks records of the original; the chain of the {records} records in it \
+                     is whole"
                 ),
                 "make copies with `toolgate backup`, or of a stopped daemon; this log tells of the gap from now on, and the missing records are in the original",
             ));

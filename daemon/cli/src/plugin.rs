@@ -26,7 +26,7 @@ use super::watch::{WatchOptions, repeat};
 use approve::ApproveOptions;
 use grant::GrantOptions;
 use key::KeyCommand;
-pub use load::LoadOptions;
+pub use load::{LoadOptions, reload};
 pub use signature::{find_signature, read_signature, signature_beside};
 
 /// Examples of the subcommands.

@@ -29,6 +29,13 @@ pub struct CheckOptions {
     pub json: bool,
 }
 
+impl CheckOptions {
+    /// Options that check a file without a workspace.
+    pub fn of(file: PathBuf) -> Self {
+        Self { file, workspace: None, json: false }
+    }
+}
+
 pub async fn run(options: CheckOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let file = read_component(&options.file)?;
     options.workspace.as_deref().map_or(Ok(()), check_workspace)?;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use toolgate_api::name::Namespace;
+use toolgate_api::name::{Namespace, derive_namespace};
 use toolgate_cli::{Failure, Printer};
 
 use crate::plugins::BUILT_IN;
@@ -93,8 +93,12 @@ pub struct NewOptions {
 }
 
 pub fn run(options: NewOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let name =
-        Namespace::parse(&options.name).map_err(|error| Failure::wrong_usage(error.message, error.hint))?;
+    let name = Namespace::parse(&options.name).map_err(|error| {
+        // A name that is nearly right is offered as it would be.
+        let offered = derive_namespace(&options.name).filter(|name| Namespace::parse(name).is_ok());
+        let hint = offered.map_or_else(|| error.hint.to_owned(), |name| format!("did you mean `{name}`?"));
+        Failure::wrong_usage(error.message, hint)
+    })?;
     if BUILT_IN.iter().any(|taken| taken.name == name.as_str()) {
         let message = format!("`{name}` is reserved for a built-in plugin");
         return Err(Failure::wrong_usage(message, "choose another one"));

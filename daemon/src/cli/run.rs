@@ -13,6 +13,7 @@ use toolgate_cli::document::arguments_from;
 use toolgate_cli::plugin::read_component;
 use toolgate_cli::{Failure, Printer};
 
+use super::run_grant::RunGrant;
 use crate::harness::check::unused_workspace;
 use crate::harness::{
     CallEnvironment, CompileTools, HarnessResult, PluginHarness, UserCache, check_workspace, temporary_folder,
@@ -23,7 +24,8 @@ Examples:
   toolgate run weather.wasm current '{\"city\": \"Paris\"}'
   toolgate run plugin.wasm summarize @arguments.json --workspace ./files
   toolgate run plugin.wasm search '{}' --limit fuel=1000000 --limit deadline_ms=200
-  toolgate run weather.wasm current '{\"city\": \"Paris\"}' --settings @settings.json";
+  toolgate run weather.wasm current '{\"city\": \"Paris\"}' --settings @settings.json
+  toolgate run ticket.wasm read '{\"id\": 7}' --allow-network http://127.0.0.1:8080";
 
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -42,6 +44,8 @@ pub struct RunOptions {
     /// The settings that an organization would have set: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON")]
     settings: Option<String>,
+    #[command(flatten)]
+    grant: RunGrant,
     /// A limit that overrides its default; can be given several times
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = parse_limit)]
     limits: Vec<(LimitName, u64)>,
@@ -81,7 +85,8 @@ pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), F
         false => format!("{}/{}", descriptor.namespace, options.tool),
     };
     let settings = options.settings.as_deref().map(|word| settings_from(word, &descriptor)).transpose()?;
-    let rules = harness.rules(descriptor, LimitsPatch::from_iter(options.limits));
+    let granted = options.grant.of(&descriptor)?;
+    let rules = harness.rules_granting(granted, descriptor, LimitsPatch::from_iter(options.limits));
     let thrown_away = temporary_folder()?;
     let workspace = options.workspace.unwrap_or_else(|| thrown_away.path().to_owned());
     let environment = CallEnvironment { settings, ..CallEnvironment::live(Some(workspace)) };

@@ -94,7 +94,8 @@ pub fn print_differences(
     Ok(())
 }
 
-async fn send(
+/// Approves the version with this digest.
+pub async fn send(
     client: &Client,
     printer: &mut Printer<'_>,
     path: &str,

@@ -11,7 +11,7 @@ use toolgate_api::plugin::{
     HintsState, PluginLoaded, PluginState, PluginView, RegistryLoad, ToolView, VersionView,
 };
 
-use super::approve::{ask_for_consent, print_differences};
+use super::approve::{ask_for_consent, print_differences, send};
 use super::{asks, find_signature, path_in, read_component, read_signature, show};
 use crate::client::Client;
 use crate::document;
@@ -56,6 +56,22 @@ pub async fn load(client: &Client, printer: &mut Printer<'_>, options: &LoadOpti
     print_differences(printer, &loaded.plugin.diff)?;
     let PluginView { namespace, digest, .. } = &loaded.plugin;
     ask_for_consent(client, printer, upload.organization.as_deref(), namespace, digest).await
+}
+
+/// Loads a file for its author: confirms the hints of its tools, approves its differences and keeps its grant.
+pub async fn reload(client: &Client, printer: &mut Printer<'_>, file: &Path) -> Result<(), Failure> {
+    let upload = Upload::read(&LoadOptions { file: file.to_owned(), ..LoadOptions::default() })?;
+    upload.announce(printer)?;
+    let loaded = upload.send(client, true).await?;
+    document::warn(printer, &loaded.warnings)?;
+    let PluginView { namespace, digest, state, .. } = &loaded.plugin;
+    match state {
+        PluginState::Quarantined => {
+            print_differences(printer, &loaded.plugin.diff)?;
+            send(client, printer, &path_in(None, namespace), digest, true).await
+        }
+        _ => show(printer, &loaded.plugin, &loaded),
+    }
 }
 
 /// Tells of a version on trial, beside which the shown one serves.

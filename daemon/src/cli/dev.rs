@@ -1,0 +1,210 @@
+//! `toolgate dev`: builds a plugin, checks it, and loads it into a running daemon, again after each change of its files.
+
+use std::collections::hash_map::DefaultHasher;
+use std::ffi::OsString;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+use toolgate_cli::{Failure, Remote};
+
+use super::check::{self, CheckOptions};
+
+const EXAMPLES: &str = "\
+Examples:
+  toolgate dev                                     build and check the plugin in this folder
+  toolgate dev --watch --load                      again after each change, and load it into the daemon
+  toolgate dev --watch --build 'npm run build' --file weather.wasm";
+
+/// Profile of `toolgate new` for fast builds.
+const FAST_PROFILE: &str = "fast";
+
+/// Time between two looks at the files.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Folders that a build writes, and files that it changes.
+const BUILT: [&str; 6] =
+    ["target", "node_modules", "__pycache__", "toolgate-data", "Cargo.lock", "package-lock.json"];
+
+/// Most files that are looked at for changes.
+const FILES: usize = 10_000;
+
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct DevOptions {
+    #[command(flatten)]
+    remote: Remote,
+    /// The folder of the plugin
+    #[arg(value_name = "DIR", default_value = ".")]
+    folder: PathBuf,
+    /// Build again after each change of a file; ends with Ctrl-C
+    #[arg(long)]
+    watch: bool,
+    /// Load the component into the daemon, confirm its hints and approve its differences
+    #[arg(long)]
+    load: bool,
+    /// The shell command that builds the component [default: `cargo build` with the profile `fast`, if there is one]
+    #[arg(long, value_name = "COMMAND", requires = "file")]
+    build: Option<String>,
+    /// The component that `--build` writes
+    #[arg(long, value_name = "FILE.wasm", requires = "build")]
+    file: Option<PathBuf>,
+}
+
+pub fn run(options: &DevOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
+    if !options.folder.is_dir() {
+        let message = format!("`{}` is not a folder", options.folder.display());
+        return Err(Failure::wrong_usage(message, "name the folder of a plugin, as `toolgate new` makes it"));
+    }
+    loop {
+        let before = fingerprint(&options.folder);
+        let round = build_and_load(options, environment_token.clone());
+        if !options.watch {
+            return round;
+        }
+        let mut notes = anstream::stderr().lock();
+        if let Err(failure) = round {
+            failure.report(&mut notes);
+        }
+        std::io::Write::write_all(&mut notes, b"waiting for a change (Ctrl-C ends it)\n")?;
+        drop(notes);
+        while fingerprint(&options.folder) == before {
+            std::thread::sleep(INTERVAL);
+        }
+    }
+}
+
+fn build_and_load(options: &DevOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
+    let component = match (&options.build, &options.file) {
+        (Some(command), Some(file)) => {
+            run_build(Command::new("sh").args(["-c", command]), &options.folder, Stdio::inherit())?;
+            options.folder.join(file)
+        }
+        _ => build_with_cargo(&options.folder)?,
+    };
+    let check = CheckOptions::of(component.clone());
+    super::here(false, async |printer| check::run(check, printer).await)?;
+    if !options.load {
+        return Ok(());
+    }
+    options.remote.run(environment_token, async |client, printer| {
+        toolgate_cli::plugin::reload(client, printer, &component).await
+    })
+}
+
+/// Builds with cargo, and returns the component that it names.
+fn build_with_cargo(folder: &Path) -> Result<PathBuf, Failure> {
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).map_err(|error| {
+        Failure::new(
+            format!("`{}` has no readable `Cargo.toml`: {error}", folder.display()),
+            "name the folder of a plugin in Rust, or give `--build` and `--file` for another language",
+        )
+    })?;
+    let profile = format!("[profile.{FAST_PROFILE}]");
+    let profile = if manifest.contains(&profile) { FAST_PROFILE } else { "release" };
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["build", "--target", "wasm32-wasip2", "--profile", profile]);
+    cargo.args(["--message-format", "json-render-diagnostics"]);
+    let messages = run_build(&mut cargo, folder, Stdio::piped())?;
+    component_of(&messages).ok_or_else(|| {
+        Failure::new(
+            "the build made no component",
+            "write `crate-type = [\"cdylib\"]` below `[lib]` in `Cargo.toml`",
+        )
+    })
+}
+
+/// Runs a build in the folder. Returns its standard output, if that is piped.
+fn run_build(command: &mut Command, folder: &Path, output: Stdio) -> Result<String, Failure> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let ended = command.current_dir(folder).stdout(output).stderr(Stdio::inherit()).output();
+    let ended = ended.map_err(|error| {
+        Failure::new(format!("`{name}` cannot be run: {error}"), "install it, or check the command")
+    })?;
+    match ended.status.success() {
+        true => Ok(String::from_utf8_lossy(&ended.stdout).into_owned()),
+        false => Err(Failure::new("the build failed", "fix the errors above")),
+    }
+}
+
+/// The last component among cargo's messages: dependencies are built first.
+fn component_of(messages: &str) -> Option<PathBuf> {
+    let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let files = artifacts.flat_map(|artifact| artifact["filenames"].as_array().cloned().unwrap_or_default());
+    let files = files.filter_map(|file| file.as_str().map(PathBuf::from));
+    files.filter(|file| file.extension().is_some_and(|extension| extension == "wasm")).last()
+}
+
+/// A hash over names, sizes and times of the files that a build reads.
+fn fingerprint(folder: &Path) -> u64 {
+    fn add(folder: &Path, files: &mut usize, hasher: &mut DefaultHasher) {
+        let Ok(entries) = folder.read_dir() else { return };
+        let mut entries: Vec<_> = entries.flatten().collect();
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let is_built = name.starts_with('.') || name.ends_with(".wasm") || BUILT.contains(&name.as_str());
+            let Ok(metadata) = entry.metadata() else { continue };
+            if is_built || *files >= FILES {
+                continue;
+            }
+            *files += 1;
+            if metadata.is_dir() {
+                add(&entry.path(), files, hasher);
+            } else {
+                (name, metadata.len(), metadata.modified().ok()).hash(hasher);
+            }
+        }
+    }
+    let mut hasher = DefaultHasher::new();
+    add(folder, &mut 0, &mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_component_is_the_last_one_that_cargo_names() {
+        let messages = "\
+{\"reason\":\"compiler-artifact\",\"filenames\":[\"/t/libserde.rlib\"]}
+not json
+{\"reason\":\"compiler-artifact\",\"filenames\":[\"/t/fast/my_weather.wasm\",\"/t/fast/my_weather.d\"]}
+{\"reason\":\"build-finished\",\"success\":true}
+";
+        assert_eq!(component_of(messages), Some("/t/fast/my_weather.wasm".into()));
+        assert_eq!(component_of("{\"reason\":\"build-finished\"}"), None);
+    }
+
+    #[test]
+    fn a_change_of_a_source_is_seen_and_one_of_a_build_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            fs::write(path, text).expect("written");
+        };
+        write("src/lib.rs", "1");
+        let first = fingerprint(folder.path());
+        write("target/x", "built");
+        write("Cargo.lock", "built");
+        assert_eq!(fingerprint(folder.path()), first);
+        write("src/lib.rs", "12");
+        assert_ne!(fingerprint(folder.path()), first);
+    }
+
+    #[test]
+    fn a_folder_without_a_manifest_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let failure = build_with_cargo(folder.path()).expect_err("nothing to build");
+        assert!(
+            failure.to_string().contains("Cargo.toml") && failure.hint().contains("--build"),
+            "{failure}"
+        );
+    }
+}
