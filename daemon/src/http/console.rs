@@ -148,12 +148,8 @@ fn add_pages(router: Router<App>) -> Router<App> {
         .route("/console/try/{org}/{namespace}/{tool}", get(try_out::page).post(try_out::run))
         .route("/console/plugins", get(plugins::list))
         .route("/console/plugins/{namespace}", get(plugins::page))
-        .route("/console/plugins/{namespace}/approve", post(plugins::approve))
-        .route("/console/plugins/{namespace}/rollback", post(plugins::rollback))
-        .route("/console/plugins/{namespace}/disable", post(plugins::disable))
-        .route("/console/plugins/{namespace}/enable", post(plugins::enable))
-        .route("/console/plugins/{namespace}/remove", post(plugins::remove))
         .route("/console/plugins/{namespace}/hints", post(hints::confirm))
+        .route("/console/plugins/{namespace}/{act}", post(plugins::act))
         .route("/console/compiling/fragment", get(plugins::compiling_fragment))
         .route("/console/upload/plugin", get(plugin_uploads::platform).post(plugin_uploads::load))
         .route(
@@ -161,8 +157,7 @@ fn add_pages(router: Router<App>) -> Router<App> {
             get(plugin_uploads::organization).post(plugin_uploads::load_owned),
         )
         .route("/console/organizations/{org}/plugins/{namespace}", get(owned_plugins::page))
-        .route("/console/organizations/{org}/plugins/{namespace}/approve", post(owned_plugins::approve))
-        .route("/console/organizations/{org}/plugins/{namespace}/remove", post(owned_plugins::remove))
+        .route("/console/organizations/{org}/plugins/{namespace}/{act}", post(owned_plugins::act))
         .route(
             "/console/organizations",
             get(organizations::index).post(organization_forms::create_organization),

@@ -139,6 +139,13 @@ fn o6_an_owner_uploads_a_plugin_where_the_platform_allows_it() {
     let stranger =
         Person::sign_in(&operator.with_new_token(&json!({"role": "owner", "organization": "rival"})));
     assert_eq!(stranger.get(page).status, 404);
+    let state = || owner.get("/v1/orgs/acme/plugins/stranger").expect(200).json()["state"].clone();
+    for (act, expected) in [("disable", "disabled"), ("enable", "active")] {
+        person.submit(&form(&person, page, &format!("{page}/{act}"))).expect(303);
+        assert_eq!(state(), expected);
+    }
+    let unknown = Form { action: format!("{page}/none"), ..form(&person, page, &format!("{page}/remove")) };
+    assert_eq!(person.submit(&unknown).status, 404);
     person.submit(&form(&person, page, &format!("{page}/remove"))).expect(303);
     owner.get("/v1/orgs/acme/plugins/stranger").expect_refusal(404, "NOT_FOUND");
 }

@@ -11,7 +11,7 @@ use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
 use super::plugin_uploads::Holder;
 use crate::admin::DocumentWrite;
-use crate::documents::{DocumentKey, Precondition};
+use crate::documents::{DocumentKey, PluginKey, Precondition};
 use crate::http::extract::Path;
 use crate::http::plugins::parse_namespace;
 use crate::http::problem::Problem;
@@ -82,7 +82,7 @@ pub(super) async fn confirm(
 ) -> Result<SeeOther, Problem> {
     viewer.caller.may(Access::Operate)?;
     let namespace = parse_namespace(&namespace)?;
-    let serving = app.parts().plugins.find(&namespace).await?.digest;
+    let serving = app.parts().plugins.find(&PluginKey::from(&namespace))?.digest;
     if serving != form.text("digest") {
         let message = "another version serves than the one whose hints you read";
         return Err(Problem::new(ErrorType::Conflict, message, "open the page again and read its hints"));

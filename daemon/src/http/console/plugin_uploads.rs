@@ -45,6 +45,14 @@ impl Holder {
         format!("{}?namespace={}", self.address(), percent_encode(namespace))
     }
 
+    /// The page with all plugins.
+    pub(super) fn list(&self) -> String {
+        match self {
+            Self::Platform => "/console/plugins".to_owned(),
+            Self::Organization(organization) => format!("/console/organizations/{organization}"),
+        }
+    }
+
     /// The page of a plugin.
     pub(super) fn page_of(&self, namespace: &str) -> String {
         let namespace = percent_encode(namespace);
@@ -114,8 +122,7 @@ async fn load_for_platform(
     fields: &FormFields,
     file: Body,
 ) -> Result<Namespace, Problem> {
-    let canary = fields.number("canary")?.map(|percent| u8::try_from(percent).unwrap_or(u8::MAX));
-    let request = LoadRequest { canary: canary_share(canary)?, ..load_request(fields)? };
+    let request = load_request(fields)?;
     let namespace = request.namespace.clone();
     let file = read_file(app, None, file).await?;
     let (app, viewer) = (app.clone(), viewer.clone());
@@ -157,7 +164,9 @@ async fn load_for_organization(
 
 fn load_request(fields: &FormFields) -> Result<LoadRequest, Problem> {
     let namespace = parse_namespace(fields.text("namespace").trim())?;
+    let canary = fields.number("canary")?.map(|percent| u8::try_from(percent).unwrap_or(u8::MAX));
     Ok(LoadRequest {
+        canary: canary_share(canary)?,
         version: fields.filled_field("version").map(str::to_owned),
         signature: fields.filled_field("signature").map(|text| Bytes::from(text.to_owned())),
         confirm_hints: fields.is_checked("confirm_hints"),
@@ -219,7 +228,7 @@ pub(super) fn form(app: &App, viewer: &Viewer, holder: &Holder, fields: &FormFie
         form.stack method="post" enctype="multipart/form-data" action=(holder.address()) {
             (viewer.csrf_field())
             (field("namespace", "Namespace", "The first part of its tools' names. The file declares it, too."))
-            (more_fields(holder, fields))
+            (more_fields(fields))
             label.choice {
                 input type="checkbox" name="confirm_hints" aria-describedby="confirm_hints-hint";
                 "The hints of this file count"
@@ -241,19 +250,17 @@ pub(super) fn form(app: &App, viewer: &Viewer, holder: &Holder, fields: &FormFie
 }
 
 /// The fields that few uploads need.
-fn more_fields(holder: &Holder, fields: &FormFields) -> Markup {
+fn more_fields(fields: &FormFields) -> Markup {
     let is_filled = ["version", "canary", "signature"].iter().any(|name| fields.filled_field(name).is_some());
     html! {
         details open[is_filled] {
-            summary { "Version, signature" @if matches!(holder, Holder::Platform) { ", share of the calls" } }
+            summary { "Version, signature, share of the calls" }
             label for="version" { "Version" }
             input id="version" name="version" value=(short(fields.text("version"))) autocomplete="off" aria-describedby="version-hint";
             p.hint id="version-hint" { "The file is refused if it declares another one. Empty: any." }
-            @if matches!(holder, Holder::Platform) {
-                label for="canary" { "Share of the calls at first, in percent" }
-                input id="canary" type="number" name="canary" min="1" max="50" value=(short(fields.text("canary"))) aria-describedby="canary-hint";
-                p.hint id="canary-hint" { "For a new version that looks the same to models. It is taken back if it fails more often. Empty: all calls." }
-            }
+            label for="canary" { "Share of the calls at first, in percent" }
+            input id="canary" type="number" name="canary" min="1" max="50" value=(short(fields.text("canary"))) aria-describedby="canary-hint";
+            p.hint id="canary-hint" { "For a new version that looks the same to models. It is taken back if it fails more often. Empty: all calls." }
             label for="signature" { "Signature" }
             textarea.short id="signature" name="signature" rows="3" spellcheck="false" aria-describedby="signature-hint" {
                 "\n" (super::elements::editable(fields.text("signature")))

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::Uri;
 use maud::{Markup, html};
-use toolgate_api::name::Namespace;
 use toolgate_api::plugin::{
     CanaryView, HintsState, PluginApproval, PluginLoaded, PluginSource, PluginState, PluginView, SignerView,
     ToolView, VersionDifference, VersionView,
@@ -20,6 +19,7 @@ use super::organizations::warnings_list;
 use super::page::Page;
 use super::plugin_uploads::{self, Holder};
 use super::{Console, hints};
+use crate::documents::PluginKey;
 use crate::http::extract::{Authenticated, Path, Query};
 use crate::http::paging;
 use crate::http::plugins::{self as api, parse_namespace};
@@ -62,7 +62,7 @@ pub(super) async fn list(
         (next_page(&uri, found.next_cursor.as_deref()))
         section aria-labelledby="compiling" {
             h2 id="compiling" { "What compiles now" }
-            div data-refresh="/console/compiling/fragment" { (compiling(&app).await) }
+            div data-refresh="/console/compiling/fragment" { (compiling(&app)) }
         }
         section aria-labelledby="load" {
             h2 id="load" { "Load a plugin" }
@@ -79,11 +79,11 @@ pub(super) async fn compiling_fragment(
     console: Console,
 ) -> Result<Page, Problem> {
     viewer.caller.may(Access::Operate)?;
-    let rendering = async { Ok(compiling(&app).await) };
+    let rendering = async { Ok(compiling(&app)) };
     Ok(Page::fragment(console.rendered.get("compiling".to_owned(), rendering).await?))
 }
 
-async fn compiling(app: &App) -> Markup {
+fn compiling(app: &App) -> Markup {
     let plugins = app.parts().plugins.list(None);
     let is_compiling = |plugin: &&PluginView| {
         let states = plugin.versions.iter().map(|version| version.state);
@@ -268,7 +268,6 @@ fn source(source: Option<&PluginSource>) -> Markup {
 }
 
 fn changes(viewer: &Viewer, holder: &Holder, plugin: &PluginView) -> Markup {
-    let is_platform = matches!(holder, Holder::Platform);
     let address = holder.page_of(&plugin.namespace);
     let button = |act: &str, question: &str, word: &str| {
         html! {
@@ -279,11 +278,10 @@ fn changes(viewer: &Viewer, holder: &Holder, plugin: &PluginView) -> Markup {
         }
     };
     html! {
-        @if is_platform && plugin.versions.len() > 1 {
+        @if plugin.versions.len() > 1 {
             (button("rollback", "Roll back to the version before?", "Roll back to the version before"))
         }
         @match plugin.state {
-            _ if !is_platform => {},
             PluginState::Disabled => (button("enable", "Enable the plugin for every agent?", "Enable")),
             PluginState::Active | PluginState::Canary => (button("disable", "Disable the plugin for every agent?", "Disable")),
             _ => {},
@@ -313,66 +311,45 @@ fn tools(tools: &[ToolView]) -> Markup {
     }
 }
 
-/// Serves the version that waits, if it is the one that was shown.
-pub(super) async fn approve(
+/// Changes a plugin of the platform.
+pub(super) async fn act(
     State(app): State<App>,
     viewer: Viewer,
-    Path(namespace): Path<String>,
+    Path((namespace, act)): Path<(String, String)>,
     form: FormFields,
 ) -> Result<SeeOther, Problem> {
-    let namespace = parse_namespace(&namespace)?;
-    let approval =
-        PluginApproval { digest: form.text("digest").to_owned(), keep_grant: form.is_checked("keep_grant") };
-    app.admin().approve_plugin(viewer.actor(), &namespace, &approval).await?;
-    Ok(back(&namespace))
+    viewer.caller.may(Access::Operate)?;
+    let key = PluginKey::from(&parse_namespace(&namespace)?);
+    change(&app, &viewer, &Holder::Platform, key, &act, &form).await
 }
 
-/// Serves the version before.
-pub(super) async fn rollback(
-    State(app): State<App>,
-    viewer: Viewer,
-    Path(namespace): Path<String>,
+/// Makes the change that a form names, and leads back to the plugin.
+pub(super) async fn change(
+    app: &App,
+    viewer: &Viewer,
+    holder: &Holder,
+    key: PluginKey,
+    act: &str,
+    form: &FormFields,
 ) -> Result<SeeOther, Problem> {
-    let namespace = parse_namespace(&namespace)?;
-    app.admin().roll_back_plugin(viewer.actor(), &namespace, None).await?;
-    Ok(back(&namespace))
-}
-
-/// Takes the plugin's tools from every agent.
-pub(super) async fn disable(
-    app: State<App>,
-    viewer: Viewer,
-    path: Path<String>,
-) -> Result<SeeOther, Problem> {
-    switch(app, viewer, path, true).await
-}
-
-/// Gives the plugin's tools back.
-pub(super) async fn enable(app: State<App>, viewer: Viewer, path: Path<String>) -> Result<SeeOther, Problem> {
-    switch(app, viewer, path, false).await
-}
-
-async fn switch(
-    State(app): State<App>,
-    viewer: Viewer,
-    Path(namespace): Path<String>,
-    disabled: bool,
-) -> Result<SeeOther, Problem> {
-    let namespace = parse_namespace(&namespace)?;
-    app.admin().switch_plugin(viewer.actor(), &namespace, disabled).await?;
-    Ok(back(&namespace))
-}
-
-/// Removes the plugin and its versions.
-pub(super) async fn remove(
-    State(app): State<App>,
-    viewer: Viewer,
-    Path(namespace): Path<String>,
-) -> Result<SeeOther, Problem> {
-    app.admin().remove_plugin(viewer.actor(), &parse_namespace(&namespace)?).await?;
-    Ok(SeeOther::to("/console/plugins"))
-}
-
-fn back(namespace: &Namespace) -> SeeOther {
-    SeeOther::to(&address(namespace.as_str()))
+    let (admin, actor, page) = (app.admin(), viewer.actor(), holder.page_of(key.namespace.as_str()));
+    match act {
+        // The version that waits, if it is the one that was shown.
+        "approve" => {
+            let (digest, keep_grant) = (form.text("digest").to_owned(), form.is_checked("keep_grant"));
+            admin.approve_plugin(actor, key, &PluginApproval { digest, keep_grant }).await?;
+        }
+        "rollback" => {
+            admin.roll_back_plugin(actor, key, None).await?;
+        }
+        "disable" | "enable" => {
+            admin.switch_plugin(actor, key, act == "disable").await?;
+        }
+        "remove" => {
+            admin.remove_plugin(actor, key).await?;
+            return Ok(SeeOther::to(&holder.list()));
+        }
+        _ => return Err(Problem::not_found("change of a plugin")),
+    }
+    Ok(SeeOther::to(&page))
 }
