@@ -92,3 +92,6 @@ struct SealedManifest {
     manifest: String,
     seal: Sha256,
 }
+
+#[cfg(test)]
+mod tests;

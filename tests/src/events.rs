@@ -9,13 +9,23 @@ use crate::client::Client;
 use crate::wait::TIMEOUT;
 
 /// Open event stream.
-pub struct Stream(BufReader<TcpStream>);
+pub struct Stream {
+    reader: BufReader<TcpStream>,
+    /// The last `id` so far.
+    pub last_id: Option<String>,
+}
 
 impl Stream {
     /// Opens an event stream, and returns once the daemon has sent `: listening`.
     pub fn open(client: &Client, path: &str) -> Self {
+        Self::resume(client, path, None)
+    }
+
+    /// Opens an event stream after the event with this id.
+    pub fn resume(client: &Client, path: &str, last_id: Option<&str>) -> Self {
+        let last_id = last_id.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
         let request = format!(
-            "GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\n\r\n",
+            "GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\n{last_id}\r\n",
             client.address,
             client.token.as_deref().unwrap_or_default()
         );
@@ -29,14 +39,18 @@ impl Stream {
         let mut socket = TcpStream::connect(client.address).expect("the daemon takes connections");
         socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         std::io::Write::write_all(&mut socket, request.as_bytes()).expect("the request is sent");
-        Self(BufReader::new(socket))
+        Self { reader: BufReader::new(socket), last_id: None }
     }
 
     /// Next line; `None` at the end. HTTP chunk headers are lines too.
     pub fn line(&mut self) -> Option<String> {
         let mut line = String::new();
-        let count = self.0.read_line(&mut line).expect("the stream is read");
-        (count > 0).then(|| line.trim_end().to_owned())
+        let count = self.reader.read_line(&mut line).expect("the stream is read");
+        let line = line.trim_end();
+        if let Some(id) = line.strip_prefix("id: ") {
+            self.last_id = Some(id.to_owned());
+        }
+        (count > 0).then(|| line.to_owned())
     }
 
     pub fn names(&mut self, count: usize) -> Vec<String> {

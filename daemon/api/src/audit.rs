@@ -404,8 +404,8 @@ pub struct Recovery {
     pub anchor_missing: bool,
     /// Number of calls and administrative acts that were running when the daemon died; each gets the outcome `unknown`.
     pub unknown: u64,
-    /// The records are lost in a copy of the folder, not in the folder that the daemon wrote: it was copied while a daemon
-    /// wrote to it, and some files are later than others.
+    /// The folder is a copy of the one that the daemon wrote to: an earlier one that was put back, or one that was made while
+    /// a daemon wrote to the original, so that some of its files are later than others.
     #[serde(skip_serializing_if = "is_false")]
     #[schema(required = false)]
     pub copied: bool,
@@ -431,8 +431,8 @@ impl std::fmt::Display for Recovery {
             let LostRecords { after_sequence, acknowledged_sequence, .. } = lost;
             findings.push(if self.copied {
                 format!(
-                    "the folder was copied while a daemon wrote to it: records behind {after_sequence}, up to \
-                     {acknowledged_sequence}, are in the original alone"
+                    "the folder is a copy: records behind {after_sequence}, up to {acknowledged_sequence}, are in the \
+                     original alone"
                 )
             } else {
                 format!("acknowledged records behind {after_sequence} are gone, up to {acknowledged_sequence}")

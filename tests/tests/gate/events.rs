@@ -160,6 +160,43 @@ fn g6_an_organization_sees_only_its_own_events() {
 }
 
 #[test]
+fn g6_a_stream_is_resumed_after_its_last_event_and_a_gap_is_told() {
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/*"]}));
+        let (client, of_session) = (&agent.session.client, agent.session.path("/events"));
+        let of_organization = format!("/v1/orgs/{}/events", agent.organization);
+        let last_id = |client: &Client, path: &str, call: &str| {
+            let mut stream = Stream::open(client, path);
+            pay(&agent, call, "pay/quote");
+            assert_eq!(stream.names(2), ["tool_call", "tool_result"]);
+            stream.last_id.expect("an id")
+        };
+        let (first, second) =
+            (last_id(client, &of_session, "first"), last_id(&agent.owner, &of_organization, "second"));
+        // Without a listener. Events of another session are not part of the stream of this one.
+        client.open_session(&agent.path).call_as("elsewhere", "pay/quote", json!({"to": "bob", "amount": 1}));
+        pay(&agent, "missed", "pay/quote");
+        for (client, path, id, missed) in [
+            (client, &of_session, &first, ["second", "missed"]),
+            (&agent.owner, &of_organization, &second, ["elsewhere", "missed"]),
+        ] {
+            let mut stream = Stream::resume(client, path, Some(id));
+            let calls: Vec<Value> = stream.by_ref().take(4).map(|(_, event)| event["call"].clone()).collect();
+            assert_eq!(calls, [missed[0], missed[0], missed[1], missed[1]]);
+        }
+        let mut stream = Stream::resume(client, &of_session, Some(&first));
+        assert_eq!(stream.names(4), ["tool_call", "tool_result", "tool_call", "tool_result"]);
+        pay(&agent, "live", "pay/quote");
+        assert_eq!(stream.next().expect("an event").1["call"], "live");
+        for unknown in ["e_1-5", "x", &first.replace('-', "-9")] {
+            let mut stream = Stream::resume(client, &of_session, Some(unknown));
+            let (name, gap) = stream.next().expect("a gap");
+            assert_eq!((name.as_str(), gap), ("dropped", json!({"dropped": 0, "unknown": true})));
+        }
+    });
+}
+
+#[test]
 fn g6_a_stream_ends_with_its_token_and_with_its_session() {
     with_fixture(|fixture| {
         let agent = fixture.agent(&json!({"enabled": ["pay/*"]}));

@@ -1,6 +1,6 @@
 //! Sessions: prompt, channels, disabled tools, circuit breaker and rounds.
 
-use toolgate_tests::{Daemon, json};
+use toolgate_tests::{Client, Daemon, Value, json};
 
 use crate::with_fixture;
 
@@ -147,5 +147,82 @@ fn o3_a_refused_token_is_recorded_in_the_owners_organization() {
         // The operator created two tokens for each of them.
         assert_eq!(outcomes(&one), ["NOT_FOUND", "ok", "ok"]);
         assert_eq!(outcomes(&other), ["ok", "ok"]);
+    });
+}
+
+#[test]
+fn o6_sessions_and_their_calls_are_listed_to_those_who_may_use_them() {
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": ["pay/*", "user/ask"], "autonomy": "autonomous"}));
+        let (client, owner) = (&agent.session.client, &agent.owner);
+        let request = json!({"agent": agent.path, "conversation": "t 1", "user": "u-1"});
+        let second = client.post("/v1/sessions", &request).expect(201).json();
+        let second = second["session"].as_str().expect("an id").to_owned();
+        let list = |client: &Client, query: &str| {
+            let page = client.get(&format!("/v1/sessions{query}")).expect(200).json();
+            let ids: Vec<_> = page["items"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .map(|item| item["session"].clone())
+                .collect();
+            (ids, page)
+        };
+        let (ids, page) = list(client, "");
+        assert_eq!(ids, [second.as_str(), agent.session.id.as_str()], "the newest first: {page}");
+        assert_eq!((&page["items"][0]["state"], &page["items"][0]["user"]), (&json!("open"), &json!("u-1")));
+        let (ids, page) = list(owner, "?limit=1");
+        assert_eq!(ids, [second.as_str()]);
+        let cursor = page["next_cursor"].as_str().expect("a cursor");
+        let (ids, page) = list(owner, &format!("?limit=1&cursor={cursor}"));
+        assert_eq!((ids, &page["next_cursor"]), (vec![json!(agent.session.id)], &json!(null)));
+        let by_agent = format!("?agent={}&conversation=t%201", agent.path.replace('/', "%2F"));
+        assert_eq!(list(&fixture.operator, &by_agent).0, [second.as_str()]);
+        client.delete(&format!("/v1/sessions/{second}")).expect(204);
+        assert_eq!(list(client, "?state=ended").0, [second.as_str()]);
+        assert_eq!(list(client, "?state=open").0, [agent.session.id.as_str()]);
+
+        agent.session.call_as("ran", "pay/quote", json!({"to": "bob", "amount": 1})).output();
+        agent.session.call_as("refused", "pay/nothing", json!({})).expect_error("TOOL_NOT_FOUND");
+        agent.session.call_as("asked", "user/ask", json!({"question": "Which?"}));
+        let calls = |client: &Client, query: &str| client.get(&agent.session.path(&format!("/calls{query}")));
+        let page = calls(client, "").expect(200).json();
+        let told: Vec<_> = page["items"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|call| (call["id"].clone(), call["status"].clone()))
+            .collect();
+        let expected = [("asked", "client_required"), ("refused", "error"), ("ran", "ok")]
+            .map(|(id, status)| (json!(id), json!(status)));
+        assert_eq!(told, expected, "{page}");
+        assert_eq!(page["items"][1]["error_type"], "TOOL_NOT_FOUND");
+        assert!(page["items"][2]["arguments"].is_null(), "{page}");
+        let page = calls(client, "?limit=2").expect(200).json();
+        let cursor = page["next_cursor"].as_str().expect("a cursor");
+        assert_eq!(
+            calls(client, &format!("?limit=2&cursor={cursor}")).expect(200).json()["items"][0]["id"],
+            "ran"
+        );
+
+        // Another organization's sessions do not exist, and a token for one agent sees those of that agent alone.
+        let other = fixture.agent(&json!({"enabled": ["pay/*"]}));
+        assert_eq!(list(&other.owner, "").0, [other.session.id.as_str()]);
+        calls(&other.owner, "").expect_refusal(404, "NOT_FOUND");
+        other
+            .owner
+            .get(&format!("/v1/sessions?organization={}", agent.organization))
+            .expect_refusal(404, "NOT_FOUND");
+        fixture
+            .operator
+            .make_agent(&format!("{}/second", agent.organization), &json!({"enabled": ["pay/*"]}));
+        let bound = json!({"role": "orchestrator", "organization": agent.organization, "agents": ["second"]});
+        let bound = fixture.operator.with_new_token(&bound);
+        assert_eq!(list(&bound, "").0, Vec::<Value>::new());
+        bound.get(&format!("/v1/sessions{by_agent}")).expect_refusal(403, "FORBIDDEN");
+        calls(&bound, "").expect_refusal(404, "NOT_FOUND");
+        for wrong in ["?limit=0", "?cursor=x", "?state=closed", "?agent=acme", "?conversation="] {
+            client.get(&format!("/v1/sessions{wrong}")).expect_refusal(400, "INVALID_REQUEST");
+        }
     });
 }

@@ -241,7 +241,8 @@ async fn an_emptied_or_replaced_folder_is_recorded_if_the_index_knows_more() {
         let (audit, recovery) = log.start_after_crash().await;
         let after_sequence = if put_back { 2 } else { 0 };
         let lost = LostRecords { after_sequence, acknowledged_sequence: 4, acknowledged_hash };
-        assert_eq!(recovery, Recovery { lost: Some(lost), ..Recovery::default() });
+        // An older copy is told as what it is, and is no less a loss.
+        assert_eq!(recovery, Recovery { lost: Some(lost), copied: put_back, ..Recovery::default() });
         assert_loss_is_recorded(&audit, &recovery).await;
         assert!(audit.lookup("s1", 0, "c2").await.expect("it answers").is_none());
         drop(audit);
