@@ -391,12 +391,9 @@ impl CustomTools {
         key: &ToolKey,
         definition: &ParsedDefinition<'_>,
     ) -> Result<bool, CallError> {
-        let before = match self.document(key).await {
-            Ok(document) => document.body,
-            Err(StoreError::NotFound { .. }) => return Ok(false),
-            Err(error) => return Err(error.into()),
-        };
-        let same = ParsedDefinition::parse(&before).is_ok_and(|before| before.mounts_the_same_as(definition));
+        let stored = self.0.store.find_document(&DocumentKey::Tool(key.clone())).await?;
+        let Some(before) = stored else { return Ok(false) };
+        let same = ParsedDefinition::parse(&before.body).is_ok_and(|before| before.mounts_the_same_as(definition));
         Ok(same && self.mount(key).await?.is_some())
     }
 
@@ -427,11 +424,8 @@ impl CustomTools {
     }
 
     async fn mount(&self, key: &ToolKey) -> Result<Option<Mount>, CallError> {
-        match self.0.store.document(&DocumentKey::Mount(key.clone())).await {
-            Ok(document) => Mount::parse(&document.body).map(Some),
-            Err(StoreError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let stored = self.0.store.find_document(&DocumentKey::Mount(key.clone())).await?;
+        stored.map(|document| Mount::parse(&document.body)).transpose()
     }
 
     async fn keep(&self, key: &ToolKey, mount: &Mount) -> Result<(), CallError> {
@@ -446,14 +440,7 @@ impl CustomTools {
 
     /// Returns the operator's grant, if any.
     async fn read_grant(&self, key: &ToolKey) -> Result<Option<Arc<Grant>>, CallError> {
-        match self.0.store.document(&DocumentKey::ToolGrant(key.clone())).await {
-            Ok(document) => Ok(Some(Arc::new(
-                Grant::parse(&document.body)
-                    .map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?,
-            ))),
-            Err(StoreError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        self.0.plugins.operators_grant(&key.into()).await
     }
 
     async fn view(&self, key: &ToolKey) -> Result<CustomToolView, CallError> {
@@ -502,13 +489,9 @@ impl CustomTools {
     /// Checks the precondition as the write would, before a request is sent to a server.
     async fn check_precondition(&self, key: &ToolKey, precondition: &Precondition) -> Result<(), CallError> {
         let document = DocumentKey::Tool(key.clone());
-        let current = match self.0.store.document(&document).await {
-            Ok(document) => Some(document.revision),
-            Err(StoreError::NotFound { .. }) => None,
-            Err(error) => return Err(error.into()),
-        };
+        let stored = self.0.store.find_document(&document).await?;
         let what = document.to_string();
-        match precondition.check(current) {
+        match precondition.check(stored.map(|document| document.revision)) {
             PreconditionResult::Holds => Ok(()),
             PreconditionResult::Fails(failure) => {
                 Err(StoreError::PreconditionFailed { what, failure }.into())

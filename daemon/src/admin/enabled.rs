@@ -20,7 +20,7 @@ use crate::enabled::{Acceptance, StoredEnabled, apply};
 use crate::identity::Caller;
 use crate::plugins::capabilities_view;
 use crate::registry::{ChangeScope, Replacement, Snapshot};
-use crate::store::{StoreError, WriteResult};
+use crate::store::WriteResult;
 
 /// The name in place of a person in consents that an upgrade carried over.
 const UPGRADE: &str = "upgrade";
@@ -35,12 +35,8 @@ impl Admin {
     ) -> Result<(EnabledView, Option<Revision>), CallError> {
         self.expect_own(caller, &key.organization)?;
         self.parts().plugins.wait_until_compiled(&key.namespace).await;
-        let revision = match self.parts().store.document(&DocumentKey::Enabled(key.clone())).await {
-            Ok(document) => Some(document.revision),
-            Err(StoreError::NotFound { .. }) => None,
-            Err(error) => return Err(error.into()),
-        };
-        Ok((self.enabled_view(key).await?, revision))
+        let stored = self.parts().store.find_document(&DocumentKey::Enabled(key.clone())).await?;
+        Ok((self.enabled_view(key).await?, stored.map(|document| document.revision)))
     }
 
     /// Stores the settings and the consent of an organization, and puts them in force.

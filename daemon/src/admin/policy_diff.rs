@@ -17,7 +17,6 @@ use crate::documents::warning_view;
 use crate::documents::{self, DocumentKey, RuleKey};
 use crate::identity::{Access, Caller};
 use crate::registry::{Snapshot, VIOLATIONS_MAX};
-use crate::store::StoreError;
 
 /// Decisions of one preview: a second or two of one processor. Past that it is not complete.
 const DECISIONS_MAX: u64 = 20_000_000;
@@ -36,11 +35,8 @@ impl Admin {
         let sound =
             key.read(text, &before).map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?;
         let after = before.with_document(sound.replacement);
-        let in_force = match self.parts().store.document(&key.clone().into()).await {
-            Ok(document) => document.body,
-            Err(StoreError::NotFound { .. }) => "{}".into(),
-            Err(error) => return Err(error.into()),
-        };
+        let stored = self.parts().store.find_document(&key.clone().into()).await?;
+        let in_force = stored.map_or_else(|| "{}".into(), |document| document.body);
         let members = differing_members(&in_force, text);
         // Millions of decisions, so on a blocking thread beside running calls.
         let comparing = move || {

@@ -18,7 +18,7 @@ use super::{CanaryShare, FileHandle, History, Plugins, ServedPlugin, Version, lo
 use crate::clock::now_ms;
 use crate::documents::{PluginKey, ToolKey};
 use crate::registry::{ChangeScope, CheckedChange, Snapshot};
-use crate::store::{PluginRow, StoreError};
+use crate::store::PluginRow;
 
 /// A change of a plugin, before it is stored.
 pub(super) struct PluginChange {
@@ -167,18 +167,13 @@ impl Plugins {
     }
 
     /// The grant of an operator, if there is one.
-    async fn operators_grant(&self, key: &PluginKey) -> Result<Option<Arc<Grant>>, CallError> {
+    pub async fn operators_grant(&self, key: &PluginKey) -> Result<Option<Arc<Grant>>, CallError> {
         if key.owner.is_none() {
             return Ok(self.grant_of(&key.namespace));
         }
-        match self.0.store.document(&key.grant()).await {
-            Ok(document) => {
-                let grant = Grant::parse(&document.body);
-                Ok(Some(Arc::new(grant.map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?)))
-            }
-            Err(StoreError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let stored = self.0.store.find_document(&key.grant()).await?;
+        let grant = stored.map(|document| Grant::parse(&document.body)).transpose();
+        Ok(grant.map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?.map(Arc::new))
     }
 
     /// Puts the stored plugin of an organization in force, under the stored grant.

@@ -147,10 +147,9 @@ impl Plugins {
             return taken("a plugin of the platform");
         }
         // The store also has a tool that could not be built when the daemon started.
-        match self.0.store.document(&DocumentKey::Tool(key.clone())).await {
-            Ok(_) => taken("a custom tool of the organization"),
-            Err(StoreError::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
+        match self.0.store.find_document(&DocumentKey::Tool(key.clone())).await? {
+            Some(_) => taken("a custom tool of the organization"),
+            None => Ok(()),
         }
     }
 

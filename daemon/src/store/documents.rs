@@ -40,6 +40,11 @@ type Row = (String, String, String, String, i64, i64);
 impl Store {
     /// Returns the document, or `NotFound`.
     pub async fn document(&self, key: &DocumentKey) -> Result<Document, StoreError> {
+        self.find_document(key).await?.ok_or_else(|| StoreError::no_document(key))
+    }
+
+    /// Returns the document; `None` where there is none.
+    pub async fn find_document(&self, key: &DocumentKey) -> Result<Option<Document>, StoreError> {
         let row: Option<Row> = sqlx::query_as(
             "SELECT kind, scope, name, body, revision, updated_ms FROM docs \
              WHERE kind = $1 AND scope = $2 AND name = $3",
@@ -49,7 +54,7 @@ impl Store {
         .bind(key.name())
         .fetch_optional(&self.readers)
         .await?;
-        read(row.ok_or_else(|| StoreError::no_document(key))?)
+        row.map(read).transpose()
     }
 
     /// Lists at most `limit` documents of a kind and `scope` (empty for the platform), ordered by name, after the name `after`.

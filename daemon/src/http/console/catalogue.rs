@@ -32,7 +32,6 @@ use crate::http::custom::own_tool;
 use crate::http::extract::{Authenticated, Path, Query};
 use crate::http::problem::Problem;
 use crate::http::state::App;
-use crate::store::StoreError;
 
 /// Entries of a page: each has the tools of a plugin.
 const ENTRIES: u32 = 20;
@@ -441,13 +440,13 @@ async fn save_and_connect(
 async fn enable_tools(app: &App, viewer: &Viewer, key: &ToolKey) -> Result<(), Problem> {
     app.admin().expect_own(&viewer.caller, &key.organization)?;
     let document = DocumentKey::Policy(key.organization.clone());
-    let (mut policy, precondition) = match app.parts().store.document(&document).await {
-        Ok(stored) => {
+    let stored = app.parts().store.find_document(&document).await.map_err(CallError::from)?;
+    let (mut policy, precondition) = match stored {
+        Some(stored) => {
             let policy = serde_json::from_str(&stored.body).unwrap_or_else(|_| json!({}));
             (policy, Precondition::OneOf(vec![stored.revision]))
         }
-        Err(StoreError::NotFound { .. }) => (json!({}), Precondition::Absent),
-        Err(error) => return Err(CallError::from(error).into()),
+        None => (json!({}), Precondition::Absent),
     };
     add_tools(&mut policy, &format!("{}/*", key.namespace));
     let text = policy.to_string();

@@ -17,7 +17,6 @@ use crate::http::plugins::parse_namespace;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use crate::identity::Access;
-use crate::store::StoreError;
 
 /// The hints of a tool in words. The first one is the most that they say.
 pub(super) fn words(tool: &ToolView) -> String {
@@ -88,13 +87,13 @@ pub(super) async fn confirm(
         return Err(Problem::new(ErrorType::Conflict, message, "open the page again and read its hints"));
     }
     let key = DocumentKey::Grant(namespace.clone());
-    let (mut grant, precondition) = match app.parts().store.document(&key).await {
-        Ok(stored) => {
+    let stored = app.parts().store.find_document(&key).await.map_err(CallError::from)?;
+    let (mut grant, precondition) = match stored {
+        Some(stored) => {
             let grant: Map<String, Value> = serde_json::from_str(&stored.body).unwrap_or_default();
             (grant, Precondition::OneOf(vec![stored.revision]))
         }
-        Err(StoreError::NotFound { .. }) => (Map::new(), Precondition::Absent),
-        Err(error) => return Err(CallError::from(error).into()),
+        None => (Map::new(), Precondition::Absent),
     };
     grant.insert("confirmed_hints".to_owned(), serving.into());
     let text = Value::Object(grant).to_string();

@@ -31,7 +31,6 @@ use crate::http::problem::Problem;
 use crate::http::state::App;
 use crate::http::{credentials, owned_plugins};
 use crate::identity::Access;
-use crate::store::StoreError;
 
 /// A page of the names of the organizations that the viewer may see.
 pub(super) fn names(app: &App, viewer: &Viewer, cursor: Option<&str>) -> Result<List<Name>, Problem> {
@@ -180,11 +179,8 @@ fn agents(app: &App, organization: &Name, cursor: Option<&str>) -> List<Name> {
 
 /// The text of a stored document; none where there is no such document.
 async fn document(app: &App, key: &DocumentKey) -> Result<Option<String>, Problem> {
-    match app.parts().store.document(key).await {
-        Ok(document) => Ok(Some(document.body)),
-        Err(StoreError::NotFound { .. }) => Ok(None),
-        Err(error) => Err(CallError::from(error).into()),
-    }
+    let stored = app.parts().store.find_document(key).await.map_err(CallError::from)?;
+    Ok(stored.map(|document| document.body))
 }
 
 fn document_block(text: Option<&str>) -> Markup {

@@ -21,7 +21,6 @@ use crate::http::extract::Path;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use crate::identity::Access;
-use crate::store::StoreError;
 
 /// A document as the form has it.
 pub(super) struct Draft {
@@ -38,11 +37,11 @@ impl Draft {
 
     /// The stored document; `start` where there is none.
     pub(super) async fn stored(app: &App, key: &DocumentKey, start: &str) -> Result<Self, Problem> {
-        match app.parts().store.document(key).await {
-            Ok(stored) => Ok(Self { text: stored.body, revision: stored.revision.etag() }),
-            Err(StoreError::NotFound { .. }) => Ok(Self { text: start.to_owned(), revision: String::new() }),
-            Err(error) => Err(CallError::from(error).into()),
-        }
+        let stored = app.parts().store.find_document(key).await.map_err(CallError::from)?;
+        Ok(match stored {
+            Some(stored) => Self { text: stored.body, revision: stored.revision.etag() },
+            None => Self { text: start.to_owned(), revision: String::new() },
+        })
     }
 }
 
