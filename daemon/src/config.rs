@@ -807,4 +807,44 @@ mod tests {
         assert_eq!(listening("unix:/run/toolgate.sock"), ["localhost", "127.0.0.1", "[::1]"]);
         assert_eq!(hosts("allowed_hosts = [\"Tools.Example.org\"]"), ["tools.example.org"]);
     }
+
+    #[test]
+    fn o6_people_have_a_provider_a_claim_and_roles_that_tokens_could_have() {
+        let oidc = |more: &str, role: &str| {
+            format!(
+                "[console.oidc]\nissuer = \"https://login.example\"\nclient_id = \"toolgate\"\n{more}\n\
+                 [[console.oidc.roles]]\nvalue = \"a\"\n{role}\n"
+            )
+        };
+        let acme = "organization = \"acme\"";
+        for role in [
+            "role = \"operator\"".to_owned(),
+            "role = \"auditor\"".to_owned(),
+            format!("role = \"auditor\"\n{acme}"),
+            format!("role = \"orchestrator\"\n{acme}\nagents = [\"bot\"]"),
+        ] {
+            let config = parse(&oidc("", &role)).expect("settings");
+            let roles = config.console.oidc.expect("a provider").roles().len();
+            assert_eq!(roles, 1, "{role}");
+        }
+        let approver = format!("role = \"approver\"\n{acme}");
+        for (text, why) in [
+            ("[console.oidc]\nissuer = \"https://a.example\"".to_owned(), "needs `issuer`, `client_id`"),
+            (oidc("scopes = [\"profile\"]", &approver), "has no `openid`"),
+            (oidc("claim = \"\"", &approver), "needs `issuer`, `client_id`, `claim`"),
+            (oidc("client_secret_file = \"a\"\nclient_secret_vault_kv = \"a/b#c\"", &approver), "vault"),
+            (oidc("client_secret_vault_kv = \"a/b#c\"", &approver), "the settings of the vault"),
+            (oidc("", "role = \"approver\""), "has no organization"),
+            (oidc("", &format!("role = \"operator\"\n{acme}")), "gives an operator an organization"),
+            (oidc("", acme), "has no role"),
+            (oidc("", &format!("{approver}\nagents = [\"bot\"]")), "has agents"),
+            (oidc("", &format!("role = \"orchestrator\"\n{acme}\nagents = [\"acme/bot\"]")), "cannot exist"),
+            (oidc("", &format!("role = \"agent\"\n{acme}")), "`console.oidc.roles.role` has a value of the wrong kind"),
+            (oidc("isuer = \"x\"", &approver), "unknown key `isuer` in `[console.oidc]`"),
+            ("[console]\noidc = 1".to_owned(), "`console.oidc` has a value of the wrong kind"),
+        ] {
+            let (message, _) = refusal(&text);
+            assert!(message.contains(why), "{message}");
+        }
+    }
 }

@@ -288,7 +288,7 @@ fn show(
     let main = html! {
         @if let Some((error, _)) = refused { (notice(error)) }
         (about(&view))
-        @if kind == CredentialKind::AuthorizationCode { (connection(&view, form("connect", connect_button(&view)))) }
+        @if kind == CredentialKind::AuthorizationCode { (connection(&view, &form("connect", connect_button(&view)))) }
         @else if view.vault.is_none() {
             h2 { "New secret" }
             (form("rotate", html! { (secret_input(kind, "new-secret")) (expiry_input(kind)) button { "Replace the secret" } }))
@@ -345,7 +345,7 @@ fn about(view: &CredentialView) -> Markup {
     facts(&rows)
 }
 
-fn connection(view: &CredentialView, form: Markup) -> Markup {
+fn connection(view: &CredentialView, form: &Markup) -> Markup {
     html! {
         h2 { "Connection" }
         p {
@@ -428,7 +428,7 @@ fn consent_page(key: &CredentialKey, link: &AuthorizationLink) -> Page {
     let host =
         Url::parse(&link.url).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
     let main = html! {
-        p { "The provider asks for your consent, and leads back here. Whoever uses the credential then acts as the account that you choose there." }
+        p { "The provider asks for your consent, and leads back here. Tools then act as the account that you choose there." }
         (facts(&[
             ("Provider", html! { (whole(&host)) }),
             ("Scopes", html! { @if link.scopes.is_empty() { "those that the provider chooses" } @else { (whole(&link.scopes.join(" "))) } }),
