@@ -8,10 +8,12 @@ mod changes;
 mod documents;
 mod credentials;
 mod links;
+mod live;
 mod pages;
 mod person;
 mod provider;
 mod sign_in;
+mod weight;
 mod uploads;
 
 use toolgate_tests::{Client, Daemon, PluginFile, Session, Shared, Value, json};

@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 
+use toolgate_tests::client::Pending;
+use toolgate_tests::events::Stream;
 use toolgate_tests::{Client, Daemon, Reply};
 
 /// Path of the page where a person signs in.
@@ -99,6 +101,22 @@ impl Person {
     pub fn submit_and_follow(&self, form: &Form) -> String {
         let reply = self.submit(form).expect(303);
         self.page(reply.header("location").expect("a location"))
+    }
+
+    /// Sends the request of a page without waiting for it.
+    pub fn begin(&self, path: &str) -> Pending {
+        let cookie = self.cookie.borrow().clone().expect("a session");
+        self.client.start("GET", path, &[("Cookie", &cookie)], b"")
+    }
+
+    /// Opens the stream of a live page, and returns once the daemon has begun it.
+    pub fn stream(&self, path: &str) -> Stream {
+        let cookie = self.cookie.borrow().clone().expect("a session");
+        let head =
+            format!("GET {path} HTTP/1.1\r\nHost: {}\r\nCookie: {cookie}\r\n\r\n", self.client.address);
+        let mut stream = Stream::send(&self.client, &head);
+        while stream.line().expect("the stream begins") != ": listening" {}
+        stream
     }
 
     pub fn origin(&self) -> String {
