@@ -3,7 +3,6 @@
 //! Landlock knows files by what is there when the wall is raised. A file that is replaced later would be another one, so that
 //! the folder of each configured file is readable, and of a link the folder of its target, too.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -53,16 +52,15 @@ impl FileRules {
         rules.add_program(&fs::read_to_string("/proc/self/maps").unwrap_or_default());
         rules.write.push(PathBuf::from("/dev/null"));
         rules.add_data(data);
-        if let Ok(store) = config.store_path() {
-            rules.write.push(folder_of(&store));
-        }
+        // SQLite has further files beside it.
+        rules.write.extend(config.store_path().ok().and_then(|store| parent(&store)));
         let configured = config.named_files().into_iter().map(|file| file.path);
         rules.read.extend(configured.chain(config.file.clone()).flat_map(|file| folders_of(&file)));
         if let Some(folder) = &config.plugins.folder {
             rules.add_plugins(folder);
         }
         if let Listen::Unix(socket) = &config.listen {
-            rules.remove.push(folder_of(socket));
+            rules.remove.extend(parent(socket));
         }
         rules
     }
@@ -111,12 +109,12 @@ fn folders_of(file: &Path) -> Vec<PathBuf> {
 }
 
 fn folder_of(file: &Path) -> PathBuf {
-    match file.parent() {
-        Some(folder) if folder.as_os_str().is_empty() => PathBuf::from("."),
-        Some(folder) if folder.as_os_str() == OsStr::new("/") => file.to_owned(),
-        Some(folder) => folder.to_owned(),
-        None => file.to_owned(),
-    }
+    parent(file).filter(|folder| folder != Path::new("/")).unwrap_or_else(|| file.to_owned())
+}
+
+fn parent(file: &Path) -> Option<PathBuf> {
+    let folder = file.parent()?;
+    Some(if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_owned() })
 }
 
 #[cfg(test)]
