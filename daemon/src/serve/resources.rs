@@ -36,7 +36,9 @@ pub(super) fn listen_error(address: &Listen, error: &io::Error) -> CallError {
         io::ErrorKind::PermissionDenied => {
             "ports below 1024 need a privilege; choose another port with `--listen`"
         }
-        _ => "give an address of this machine with `--listen`, like `127.0.0.1:7300` or `unix:/run/toolgate.sock`",
+        _ => {
+            "give an address of this machine with `--listen`, like `127.0.0.1:7300` or `unix:/run/toolgate.sock`"
+        }
     };
     CallError::new(ErrorType::Unavailable, format!("cannot listen at {address}: {error}"), hint)
 }
