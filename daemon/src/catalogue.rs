@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use toolgate_admission::{Catalogue, OrgRules, Plugin, Tool, permissions_in_words, risk};
-use toolgate_api::catalogue::{CatalogueEntry, CatalogueTool, CatalogueView, CategoryCount, PluginKind};
+use toolgate_api::catalogue::{
+    CatalogueEntry, CatalogueTool, CatalogueView, CategoryCount, PluginFacts, PluginKind,
+};
 use toolgate_api::consent::ConsentState;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::{Name, Namespace};
@@ -102,6 +104,22 @@ impl Origin {
     /// Whether the operator or the organization answers for it, or a signature proves its publisher.
     pub fn is_vouched_for(self) -> bool {
         self.publisher_proven || self.kind != PluginKind::ThirdParty
+    }
+}
+
+/// The facts by which people judge a plugin.
+pub fn plugin_facts(plugin: &Plugin<Component>, origin: Origin, consent: ConsentState) -> PluginFacts {
+    let descriptor = &plugin.descriptor;
+    PluginFacts {
+        namespace: descriptor.namespace.to_string(),
+        kind: origin.kind,
+        version: descriptor.version.clone(),
+        digest: plugin.digest.to_string(),
+        publisher: descriptor.publisher.clone(),
+        publisher_proven: origin.publisher_proven,
+        permissions: permissions_in_words(&descriptor.capabilities),
+        risk: risk(plugin, origin.is_vouched_for()),
+        consent,
     }
 }
 
@@ -252,22 +270,15 @@ impl Lister<'_> {
             }
         }
         let enables = |rules: &OrgRules| tools.iter().any(|tool| rules.enables(tool.index()));
+        let consent = self.rules.map_or(ConsentState::NotNeeded, |rules| rules.consent_to(plugin));
         CatalogueEntry {
-            namespace: descriptor.namespace.to_string(),
-            kind: origin.kind,
+            facts: plugin_facts(plugin, *origin, consent),
             purpose: descriptor.purpose.clone(),
-            version: descriptor.version.clone(),
-            digest: plugin.digest.to_string(),
-            publisher: descriptor.publisher.clone(),
-            publisher_proven: origin.publisher_proven,
             category: descriptor.category.clone(),
             prerequisites,
             integrations: integrations(plugin).into_iter().map(str::to_owned).collect(),
-            permissions: permissions_in_words(&descriptor.capabilities),
-            risk: risk(plugin, origin.is_vouched_for()),
             tools: tools.iter().map(|tool| tool_entry(tool)).collect(),
             enabled: self.rules.is_some_and(enables),
-            consent: self.rules.map_or(ConsentState::NotNeeded, |rules| rules.consent_to(plugin)),
             calls_30d: *calls,
             rank: ranks
                 .get(descriptor.namespace.as_str())

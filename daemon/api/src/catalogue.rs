@@ -33,25 +33,39 @@ pub struct CategoryCount {
     pub count: u64,
 }
 
-/// A plugin in the catalogue.
+/// The facts by which people judge a plugin: in the catalogue, and before they accept it.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
-pub struct CatalogueEntry {
-    /// Its namespace.
+pub struct PluginFacts {
+    /// The namespace.
     pub namespace: String,
-    /// The party that answers for it.
+    /// The party that answers for the plugin.
     pub kind: PluginKind,
-    /// Its purpose in a sentence.
-    #[schema(required)]
-    pub purpose: Option<String>,
     /// The serving version.
     pub version: String,
-    /// SHA-256 of the serving version: `sha256:` and 64 hexadecimal digits.
+    /// SHA-256 of the serving version, which a consent names: `sha256:` and 64 hexadecimal digits.
     pub digest: String,
     /// The publisher, as the plugin declares it.
     #[schema(required)]
     pub publisher: Option<String>,
     /// Whether a signature proves the publisher, or the plugin is part of the daemon.
     pub publisher_proven: bool,
+    /// The access that it asks for, in words; empty for a plugin that only computes.
+    pub permissions: Vec<String>,
+    /// Its risk: what can go wrong with it.
+    pub risk: RiskView,
+    /// The organization's consent. `not_needed` in the operator's list of the platform.
+    pub consent: ConsentState,
+}
+
+/// A plugin in the catalogue.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct CatalogueEntry {
+    /// The facts to judge it by.
+    #[serde(flatten)]
+    pub facts: PluginFacts,
+    /// Its purpose in a sentence.
+    #[schema(required)]
+    pub purpose: Option<String>,
     /// Its category.
     #[schema(required)]
     pub category: Option<String>,
@@ -59,16 +73,10 @@ pub struct CatalogueEntry {
     pub prerequisites: Vec<String>,
     /// Integrations that must be connected before all of its tools work.
     pub integrations: Vec<String>,
-    /// The access that it asks for, in words; empty for a plugin that only computes.
-    pub permissions: Vec<String>,
-    /// Its risk: what can go wrong with it.
-    pub risk: RiskView,
     /// Its tools that the platform allows.
     pub tools: Vec<CatalogueTool>,
     /// Whether the organization's policy enables one of its tools. False in the operator's list of the platform.
     pub enabled: bool,
-    /// The organization's consent. `not_needed` in the operator's list of the platform.
-    pub consent: ConsentState,
     /// Calls of its tools in the last 30 days: the organization's, or all in the operator's list.
     pub calls_30d: u64,
     /// Its place among the platform's plugins by the calls of all organizations in the last 30 days, from 1; null without calls.
@@ -142,31 +150,15 @@ pub struct PluginConsent {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = EnabledPlugin)]
 pub struct EnabledView {
-    /// The namespace.
-    pub namespace: String,
-    /// The party that answers for the plugin.
-    pub kind: PluginKind,
-    /// The serving version.
-    pub version: String,
-    /// The digest that a consent names.
-    pub digest: String,
-    /// The publisher, as the plugin declares it.
-    #[schema(required)]
-    pub publisher: Option<String>,
-    /// Whether a signature proves the publisher, or the plugin is part of the daemon.
-    pub publisher_proven: bool,
-    /// The access that it asks for, in words; empty for a plugin that only computes.
-    pub permissions: Vec<String>,
+    /// The facts that its consent accepts.
+    #[serde(flatten)]
+    pub facts: PluginFacts,
     /// The access that it asks for.
     pub capabilities: CapabilitiesView,
-    /// Its risk: what can go wrong with it.
-    pub risk: RiskView,
     /// Integrations that must be connected before all of its tools work, and are not.
     pub missing_integrations: Vec<String>,
     /// Whether the organization's policy enables all of its tools that the platform allows.
     pub enabled: bool,
-    /// The state of the consent.
-    pub consent: ConsentState,
     /// The last acceptance; null if nothing was accepted.
     #[schema(required)]
     pub accepted: Option<AcceptanceView>,

@@ -102,7 +102,7 @@ async fn show(
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
     let catalogue = whole(filter, client).await?;
-    match catalogue.items.iter().find(|entry| entry.namespace == namespace) {
+    match catalogue.items.iter().find(|entry| entry.facts.namespace == namespace) {
         Some(entry) => Ok(printer.json(entry)?),
         None => Err(Failure::new(
             format!("no plugin `{namespace}` is in the catalogue"),
@@ -157,11 +157,11 @@ fn row(entry: &CatalogueEntry) -> [String; 8] {
         text.map_or_else(|| "-".to_owned(), |text| escape_for_display(text, PURPOSE_CHARS))
     };
     [
-        entry.namespace.clone(),
-        entry.kind.as_str().to_owned(),
+        entry.facts.namespace.clone(),
+        entry.facts.kind.as_str().to_owned(),
         text(entry.category.as_ref()),
-        entry.risk.level.to_string(),
-        entry.consent.as_str().to_owned(),
+        entry.facts.risk.level.to_string(),
+        entry.facts.consent.as_str().to_owned(),
         if entry.enabled { "yes" } else { "no" }.to_owned(),
         entry.calls_30d.to_string(),
         text(entry.purpose.as_ref()),

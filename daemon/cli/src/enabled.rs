@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use clap::Args;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
-use toolgate_api::catalogue::{CatalogueEntry, EnabledDocument, EnabledView, PluginConsent};
-use toolgate_api::consent::{ConsentState, RiskView};
+use toolgate_api::catalogue::{CatalogueEntry, EnabledDocument, EnabledView, PluginConsent, PluginFacts};
+use toolgate_api::consent::ConsentState;
 use toolgate_api::credential::{
     CredentialDraft, CredentialKind, CredentialView, DiscoveryRequest, DiscoveryView,
 };
@@ -53,20 +53,19 @@ pub async fn enable(
     let path = enabled_path(name, namespace);
     let plugin: EnabledView = client.get(&path).send().await?.body;
     let config = config.as_deref().map(settings_from).transpose()?;
-    let accepts = plugin.consent.keeps_out();
+    let accepts = plugin.facts.consent.keeps_out();
     if accepts {
-        let facts = ConsentFacts::of_view(&plugin);
         if !consent.accept {
-            facts.show(printer)?;
+            show(&plugin.facts, printer)?;
             let hint = format!(
                 "nothing is changed; accept it with `toolgate org enable {name} {namespace} --accept`"
             );
             return Err(Failure::new(format!("`{name}` has not accepted the plugin `{namespace}`"), hint));
         }
-        facts.confirm(printer, consent.yes)?;
+        confirm(&plugin.facts, printer, consent.yes)?;
     }
     if accepts || config.is_some() {
-        let digest = plugin.digest.clone();
+        let digest = plugin.facts.digest.clone();
         put(client, &path, config, accepts.then_some(PluginConsent { digest, accept: true })).await?;
     }
     if !plugin.enabled {
@@ -101,89 +100,50 @@ pub async fn accept_enabled(
 ) -> Result<(), Failure> {
     let catalogue = format!("/v1/catalogue?org={}&kind=third_party", escape(name));
     let plugins: Vec<CatalogueEntry> = client.list_all(&catalogue).await?;
-    for plugin in plugins.iter().filter(|plugin| plugin.enabled && plugin.consent.keeps_out()) {
-        let namespace = &plugin.namespace;
+    for plugin in plugins.iter().filter(|plugin| plugin.enabled && plugin.facts.consent.keeps_out()) {
+        let namespace = &plugin.facts.namespace;
         if !consent.accept {
             printer.warning(&format!(
                 "no agent has the tools of `{namespace}` until `{name}` accepts it: `toolgate org enable {name} {namespace} --accept`"
             ))?;
             continue;
         }
-        ConsentFacts::of_entry(plugin).confirm(printer, consent.yes)?;
-        let accepted = PluginConsent { digest: plugin.digest.clone(), accept: true };
+        confirm(&plugin.facts, printer, consent.yes)?;
+        let accepted = PluginConsent { digest: plugin.facts.digest.clone(), accept: true };
         put(client, &enabled_path(name, namespace), None, Some(accepted)).await?;
     }
     Ok(())
 }
 
-/// The facts that a person reads before accepting a plugin.
-struct ConsentFacts<'a> {
-    namespace: &'a str,
-    version: &'a str,
-    digest: &'a str,
-    publisher: Option<&'a str>,
-    publisher_proven: bool,
-    permissions: &'a [String],
-    risk: &'a RiskView,
-    consent: ConsentState,
+/// Shows the facts that a person reads before accepting a plugin.
+fn show(facts: &PluginFacts, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    let proven = if facts.publisher_proven { "proven by a signature" } else { "not proven" };
+    let publisher = facts.publisher.as_deref().map_or_else(|| "unknown".to_owned(), visible);
+    let again = match facts.consent {
+        ConsentState::Outdated => ", which asks for more than was accepted, or has another publisher",
+        _ => "",
+    };
+    printer.note(&format!("plugin `{}` {}{again}", facts.namespace, visible(&facts.version)))?;
+    printer.note(&format!("  publisher: {publisher}, {proven}"))?;
+    printer.note(&format!("  file:      {}", facts.digest))?;
+    for permission in &facts.permissions {
+        printer.note(&format!("  it {}", visible(permission)))?;
+    }
+    printer.note(&format!("  risk: {}", facts.risk.level))?;
+    for reason in &facts.risk.reasons {
+        printer.note(&format!("    - {reason}"))?;
+    }
+    Ok(())
 }
 
-impl<'a> ConsentFacts<'a> {
-    fn of_view(view: &'a EnabledView) -> Self {
-        Self {
-            namespace: &view.namespace,
-            version: &view.version,
-            digest: &view.digest,
-            publisher: view.publisher.as_deref(),
-            publisher_proven: view.publisher_proven,
-            permissions: &view.permissions,
-            risk: &view.risk,
-            consent: view.consent,
-        }
-    }
-
-    fn of_entry(entry: &'a CatalogueEntry) -> Self {
-        Self {
-            namespace: &entry.namespace,
-            version: &entry.version,
-            digest: &entry.digest,
-            publisher: entry.publisher.as_deref(),
-            publisher_proven: entry.publisher_proven,
-            permissions: &entry.permissions,
-            risk: &entry.risk,
-            consent: entry.consent,
-        }
-    }
-
-    fn show(&self, printer: &mut Printer<'_>) -> Result<(), Failure> {
-        let proven = if self.publisher_proven { "proven by a signature" } else { "not proven" };
-        let publisher = self.publisher.map_or_else(|| "unknown".to_owned(), visible);
-        let again = match self.consent {
-            ConsentState::Outdated => ", which asks for more than was accepted, or has another publisher",
-            _ => "",
-        };
-        printer.note(&format!("plugin `{}` {}{again}", self.namespace, visible(self.version)))?;
-        printer.note(&format!("  publisher: {publisher}, {proven}"))?;
-        printer.note(&format!("  file:      {}", self.digest))?;
-        for permission in self.permissions {
-            printer.note(&format!("  it {}", visible(permission)))?;
-        }
-        printer.note(&format!("  risk: {}", self.risk.level))?;
-        for reason in &self.risk.reasons {
-            printer.note(&format!("    - {reason}"))?;
-        }
-        Ok(())
-    }
-
-    fn confirm(&self, printer: &mut Printer<'_>, yes: bool) -> Result<(), Failure> {
-        self.show(printer)?;
-        match yes || asks("Accept this? [y/N] ")? {
-            true => Ok(()),
-            false => Err(Failure::new(
-                format!("the plugin `{}` was not accepted", self.namespace),
-                "add `--yes` if you accept it",
-            )),
-        }
+fn confirm(facts: &PluginFacts, printer: &mut Printer<'_>, yes: bool) -> Result<(), Failure> {
+    show(facts, printer)?;
+    match yes || asks("Accept this? [y/N] ")? {
+        true => Ok(()),
+        false => Err(Failure::new(
+            format!("the plugin `{}` was not accepted", facts.namespace),
+            "add `--yes` if you accept it",
+        )),
     }
 }
 

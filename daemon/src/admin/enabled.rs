@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
-use toolgate_admission::{OrgRules, Plugin, permissions_in_words, risk};
+use toolgate_admission::{OrgRules, Plugin, permissions_in_words};
 use toolgate_api::catalogue::{EnabledDocument, EnabledView};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Namespace;
@@ -13,7 +13,7 @@ use toolgate_sandbox::Component;
 
 use super::plugins::{DAEMON_PRINCIPAL, DAEMON_SOURCE};
 use super::{Actor, Admin, AuditedAction};
-use crate::catalogue::{Origin, integrations};
+use crate::catalogue::{Origin, integrations, plugin_facts};
 use crate::clock::now_ms;
 use crate::documents::{DocumentKey, Precondition, Revision, ToolKey};
 use crate::enabled::{Acceptance, StoredEnabled, apply};
@@ -152,18 +152,10 @@ impl Admin {
         let stored = snapshot.stored_enabled(&key.organization, &key.namespace).cloned().unwrap_or_default();
         let descriptor = &plugin.descriptor;
         Ok(EnabledView {
-            namespace: key.namespace.to_string(),
-            kind: origin.kind,
-            version: descriptor.version.clone(),
-            digest: plugin.digest.to_string(),
-            publisher: descriptor.publisher.clone(),
-            publisher_proven: origin.publisher_proven,
-            permissions: permissions_in_words(&descriptor.capabilities),
+            facts: plugin_facts(&plugin, origin, rules.consent_to(&plugin)),
             capabilities: capabilities_view(&descriptor.capabilities),
-            risk: risk(&plugin, origin.is_vouched_for()),
             missing_integrations: missing_integrations(&snapshot, key, &plugin),
             enabled: enables_all(&snapshot, key, &rules),
-            consent: rules.consent_to(&plugin),
             accepted: stored.accepted.as_ref().map(Acceptance::view),
             config_error: stored.check_settings(&plugin).err().map(|error| error.message),
             config: stored.config,

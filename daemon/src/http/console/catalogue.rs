@@ -88,21 +88,21 @@ fn filters(viewer: &Viewer, uri: &Uri, categories: &[&str]) -> Markup {
 }
 
 fn entry(plugin: &CatalogueEntry, organization: Option<&str>) -> Markup {
-    let name = short(&plugin.namespace);
+    let name = short(&plugin.facts.namespace);
     html! {
         article {
             h2 {
                 @match organization {
-                    Some(organization) => { a href=(address(organization, &plugin.namespace)) { (name) } },
+                    Some(organization) => { a href=(address(organization, &plugin.facts.namespace)) { (name) } },
                     None => (name),
                 }
             }
             @if let Some(purpose) = &plugin.purpose { p { (short(purpose)) } }
             (facts(&[
-                ("Kind", html! { (kind(plugin.kind)) @if let Some(category) = &plugin.category { ", " (short(category)) } }),
-                ("Publisher", publisher(plugin.publisher.as_deref(), plugin.publisher_proven)),
-                ("Risk", html! { (risk_badge(plugin.risk.level)) }),
-                ("Consent", html! { (consent_badge(plugin.consent)) @if plugin.enabled { ", enabled" } }),
+                ("Kind", html! { (kind(plugin.facts.kind)) @if let Some(category) = &plugin.category { ", " (short(category)) } }),
+                ("Publisher", publisher(plugin.facts.publisher.as_deref(), plugin.facts.publisher_proven)),
+                ("Risk", html! { (risk_badge(plugin.facts.risk.level)) }),
+                ("Consent", html! { (consent_badge(plugin.facts.consent)) @if plugin.enabled { ", enabled" } }),
                 ("Calls in 30 days", html! { (number(plugin.calls_30d)) }),
             ]))
             details { summary { (plugin.tools.len()) " tools" } (tools(&plugin.tools)) }
@@ -188,14 +188,14 @@ async fn show(app: &App, viewer: &Viewer, key: &ToolKey, refused: Option<&Refuse
 
 fn about(view: &EnabledView) -> Markup {
     facts(&[
-        ("Kind", html! { (kind(view.kind)) }),
-        ("Publisher", publisher(view.publisher.as_deref(), view.publisher_proven)),
-        ("Version", html! { (short(&view.version)) ", " (digest(&view.digest)) }),
+        ("Kind", html! { (kind(view.facts.kind)) }),
+        ("Publisher", publisher(view.facts.publisher.as_deref(), view.facts.publisher_proven)),
+        ("Version", html! { (short(&view.facts.version)) ", " (digest(&view.facts.digest)) }),
         (
             "Enabled",
             html! { @if view.enabled { (badge("good", "yes")) } @else { (badge("warn", "no: the policy does not enable all of its tools")) } },
         ),
-        ("Consent", consent_badge(view.consent)),
+        ("Consent", consent_badge(view.facts.consent)),
     ])
 }
 
@@ -242,10 +242,10 @@ fn integrations(app: &App, viewer: &Viewer, key: &ToolKey, missing: &[String]) -
 
 /// The access that the plugin asks for and its risk, beside those that were accepted.
 fn reach(view: &EnabledView) -> Markup {
-    let RiskView { level, reasons } = &view.risk;
+    let RiskView { level, reasons } = &view.facts.risk;
     html! {
         h2 { "What it may reach" }
-        @if view.permissions.is_empty() { p { "It only computes." } } @else { (words(&view.permissions)) }
+        @if view.facts.permissions.is_empty() { p { "It only computes." } } @else { (words(&view.facts.permissions)) }
         h2 { "Risk: " (risk_badge(*level)) }
         (words(reasons))
         @if let Some(accepted) = &view.accepted {
@@ -255,7 +255,7 @@ fn reach(view: &EnabledView) -> Markup {
                 ("Version", digest(&accepted.digest)),
                 ("Publisher", html! { (short(accepted.publisher.as_deref().unwrap_or("not named"))) }),
             ]))
-            @if accepted.permissions != view.permissions { p { "It might reach then:" } (words(&accepted.permissions)) }
+            @if accepted.permissions != view.facts.permissions { p { "It might reach then:" } (words(&accepted.permissions)) }
         }
     }
 }
@@ -280,15 +280,15 @@ fn settings(
         @if let Some(error) = &view.config_error { p { (badge("warn", "the settings do not reach the plugin")) " " (short(error)) } }
         form method="post" action=(address(key.organization.as_str(), key.namespace.as_str())) {
             (viewer.csrf_field())
-            input type="hidden" name="digest" value=(view.digest);
+            input type="hidden" name="digest" value=(view.facts.digest);
             input type="hidden" name="revision" value=(revision.map(Revision::etag).unwrap_or_default());
             @match &view.config_schema {
                 Some(schema) => (config_fields(schema, config)),
                 None => p { "The plugin has no settings." },
             }
-            @if view.consent != ConsentState::NotNeeded {
+            @if view.facts.consent != ConsentState::NotNeeded {
                 label.choice {
-                    input type="checkbox" name="accept" checked[view.consent == ConsentState::Accepted];
+                    input type="checkbox" name="accept" checked[view.facts.consent == ConsentState::Accepted];
                     "The organization accepts what this version may reach, its publisher and its risk"
                 }
             }
@@ -398,7 +398,7 @@ async fn save(app: &App, viewer: &Viewer, key: &ToolKey, form: &FormFields) -> R
         })?,
     };
     let accept = form.is_checked("accept");
-    let consent = match view.consent {
+    let consent = match view.facts.consent {
         ConsentState::NotNeeded => None,
         ConsentState::Missing | ConsentState::Outdated if !accept => None,
         _ => Some(PluginConsent { digest: form.text("digest").to_owned(), accept }),
