@@ -46,6 +46,11 @@ fn every_command_in_the_readme_of_a_new_plugin_works() {
     // A second `new` does not overwrite the project.
     let again = shell.run("toolgate new my-weather");
     assert_eq!(again.0.status.code(), Some(1));
+    let built = shell.run("cd my-weather && toolgate dev --load").expect_success();
+    for part in ["1 tool, 1 example run, 0 errors", "call_my-weather_greet"] {
+        assert!(built.contains(part), "{built}");
+    }
+    assert!(folder.path().join("my-weather/target/wasm32-wasip2/fast/my_weather.wasm").exists());
     assert_file_access_as_documented(&shell, &readme);
 }
 

@@ -12,7 +12,9 @@ pub fn differences(before: &Value, after: &Value) -> Vec<String> {
     if before == after {
         return Vec::new();
     }
-    let (before, after) = (leaves(before), leaves(after));
+    // Nothing stands before a new document.
+    let before = if before.is_null() { Vec::new() } else { leaves(before) };
+    let after = leaves(after);
     let lines = lines_of(&before, &after, '-').chain(lines_of(&after, &before, '+'));
     let mut lines: Vec<_> = lines.collect();
     if lines.is_empty() {
@@ -63,6 +65,7 @@ mod tests {
             ["- /limits/fuel: 1", "+ /enabled/*: \"b/*\"", "+ /limits/fuel: 2"]
         );
         assert!(differences(&before, &before).is_empty());
+        assert_eq!(differences(&Value::Null, &json!({"a": 1})), ["+ /a: 1"]);
     }
 
     #[test]

@@ -111,9 +111,7 @@ impl Change {
 
     pub fn differences(&self) -> Vec<String> {
         let before = self.before.as_ref().map_or(&Value::Null, |before| &before.value);
-        let lines = differences(before, &self.document.value);
-        // Nothing stands before a new document.
-        lines.into_iter().filter(|line| line != "- : null").collect()
+        differences(before, &self.document.value)
     }
 }
 
