@@ -101,7 +101,8 @@ pub(super) fn routes(app: &App) -> Router<App> {
         verifier: Arc::default(),
         changes: Arc::new(ChangePermits::new()),
     };
-    let guarded = add_pages(add_core_pages(Router::new()))
+    let pages = add_plugin_pages(add_reports(add_core_pages(Router::new())));
+    let guarded = add_session_pages(add_organization_pages(pages))
         .route("/console/{*rest}", any(no_page))
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(console.clone(), guard::require_viewer));
@@ -132,8 +133,8 @@ fn add_core_pages(router: Router<App>) -> Router<App> {
         .route("/console/approvals/{id}", get(approvals::page).post(approvals::decide))
 }
 
-/// The pages that are not of the core.
-fn add_pages(router: Router<App>) -> Router<App> {
+/// What happens and why: overview, calls, explanations, the audit log.
+fn add_reports(router: Router<App>) -> Router<App> {
     router
         .route("/console", get(overview::page))
         .route("/console/calls", get(calls::list))
@@ -142,6 +143,13 @@ fn add_pages(router: Router<App>) -> Router<App> {
         .route("/console/explain", get(explain::index))
         .route("/console/explain/{org}", get(explain::organization))
         .route("/console/explain/{org}/{agent}", get(explain::agent))
+        .route("/console/audit", get(audit::list))
+        .route("/console/audit/verification", get(verification::page).post(verification::verify))
+        .route("/console/audit/export", get(audit::export))
+}
+
+fn add_plugin_pages(router: Router<App>) -> Router<App> {
+    router
         .route("/console/catalogue", get(catalogue::list))
         .route("/console/catalogue/{org}/{namespace}", get(catalogue::page).post(catalogue::put))
         .route("/console/try/{org}", get(try_definition::page).post(try_definition::run))
@@ -158,6 +166,10 @@ fn add_pages(router: Router<App>) -> Router<App> {
         )
         .route("/console/organizations/{org}/plugins/{namespace}", get(owned_plugins::page))
         .route("/console/organizations/{org}/plugins/{namespace}/{act}", post(owned_plugins::act))
+}
+
+fn add_organization_pages(router: Router<App>) -> Router<App> {
+    router
         .route(
             "/console/organizations",
             get(organizations::index).post(organization_forms::create_organization),
@@ -192,6 +204,10 @@ fn add_pages(router: Router<App>) -> Router<App> {
         .route("/console/policies/agents/{org}/{agent}", get(policies::agent).post(policies::put_agent))
         .route("/console/tokens", get(tokens::list).post(tokens::create))
         .route("/console/tokens/{id}/revoke", post(tokens::revoke))
+}
+
+fn add_session_pages(router: Router<App>) -> Router<App> {
+    router
         .route("/console/sessions", get(open_sessions::list))
         .route("/console/sessions/{id}", get(open_sessions::page))
         .route("/console/sessions/{id}/files/{*path}", get(open_sessions::file))
@@ -199,9 +215,6 @@ fn add_pages(router: Router<App>) -> Router<App> {
         .route("/console/sessions/{id}/write", post(session_files::write))
         .route("/console/upload/file/{id}", get(session_files::upload_page).post(session_files::upload))
         .route("/console/sessions/{id}/end", post(open_sessions::end))
-        .route("/console/audit", get(audit::list))
-        .route("/console/audit/verification", get(verification::page).post(verification::verify))
-        .route("/console/audit/export", get(audit::export))
 }
 
 async fn no_page() -> Problem {

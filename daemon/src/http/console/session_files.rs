@@ -14,7 +14,7 @@ use toolgate_api::text::hidden_character;
 
 use super::Console;
 use super::elements::{
-    Filters, PAGE_BYTES, ROWS, block, bytes, facts, next_page, notice, percent_encode, short, table,
+    PAGE_BYTES, ROWS, block, bytes, facts, next_page, notice, percent_encode, short, table,
 };
 use super::form::{FormFields, SeeOther};
 use super::guard::{Viewer, complete_change};

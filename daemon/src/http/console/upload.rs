@@ -80,14 +80,14 @@ fn pieces(body: Body, is_in_file: Arc<AtomicBool>) -> impl Stream<Item = Result<
         }
         let piece = match ready!(body.poll_next_unpin(context)) {
             Some(Ok(piece)) => piece,
-            Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
+            Some(Err(error)) => return Poll::Ready(Some(Err(BoxError::from(error)))),
             None => return Poll::Ready(None),
         };
         has_passed = true;
         if !is_in_file.load(Ordering::Relaxed) {
             if head_bytes > HEAD_BYTES {
                 let message = format!("its fields are larger than {HEAD_BYTES} bytes");
-                return Poll::Ready(Some(Err(message.into())));
+                return Poll::Ready(Some(Err(BoxError::from(message))));
             }
             head_bytes += piece.len();
         }
