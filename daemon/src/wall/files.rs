@@ -91,12 +91,12 @@ impl FileRules {
         self.write.extend(links.filter_map(|link| link.path().canonicalize().ok()));
     }
 
-    /// The watched folder. Where there is none yet, or an empty one on which a volume may be mounted later, its parent: a rule
-    /// of a folder does not hold for what is mounted on it.
+    /// The watched folder and its parent: it may be replaced as a whole, or be a mount point of a volume that comes later, and a
+    /// rule for a folder does not hold for either.
     fn add_plugins(&mut self, folder: &Path) {
-        let is_filled = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
-        self.read.push(if is_filled { folder.to_owned() } else { folder_of(folder) });
+        self.read.push(folder.to_owned());
         self.read.extend(folder.canonicalize());
+        self.read.extend(folders_of(folder));
     }
 }
 
@@ -177,15 +177,9 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_plugins_that_is_empty_may_be_mounted_later() {
+    fn a_folder_of_plugins_may_be_replaced_or_mounted_later() {
         let folder = tempfile::tempdir().expect("a folder");
-        let plugins = folder.path().join("plugins");
-        let settings = format!("[plugins]\nfolder = \"{}\"", plugins.display());
+        let settings = format!("[plugins]\nfolder = \"{}\"", folder.path().join("plugins").display());
         assert!(rules(&settings, Path::new("/data")).read.contains(&folder.path().to_owned()));
-        fs::create_dir(&plugins).expect("a folder");
-        assert!(rules(&settings, Path::new("/data")).read.contains(&folder.path().to_owned()));
-        fs::write(plugins.join("a.wasm"), "").expect("a file");
-        let read = rules(&settings, Path::new("/data")).read;
-        assert!(read.contains(&plugins) && !read.contains(&folder.path().to_owned()), "{read:?}");
     }
 }
