@@ -18,6 +18,21 @@ async function watchCalls(page) {
   await link.click();
   await page.getByRole("heading", { name: "Gate", exact: true }).waitFor();
   await page.getByText('"Bob"').first().waitFor();
+  check((await page.locator("svg.waterfall rect").count()) > 0, "no phase has a bar");
+  check((await page.locator("#records ~ .table tbody tr").count()) === 2, "intent and outcome have no hashes");
+}
+
+async function pauseUpdates(page) {
+  const twin = await page.context().newPage();
+  for (const each of [page, twin]) await each.goto("/console/calls");
+  await page.getByRole("button", { name: "Pause updates" }).click();
+  await call("q2", "pay/quote", { to: "Ann", amount: 6 });
+  const link = `a[href="/console/calls/${session}/q2"]`;
+  await twin.locator(link).waitFor();
+  check((await page.locator(link).count()) === 0, "a paused page changes");
+  await page.getByRole("button", { name: "Go on with updates" }).click();
+  await page.locator(link).waitFor();
+  await twin.close();
 }
 
 async function findOutWhy(page) {
@@ -87,6 +102,7 @@ await run(async () => {
   const page = await open();
   await signIn(page, "owner");
   await watchCalls(page);
+  await pauseUpdates(page);
   await findOutWhy(page);
   await changeTokens(page);
   await editThePolicy(page);

@@ -6,7 +6,7 @@ use toolgate_tests::{Client, Daemon, PluginFile};
 use super::{PROGRAM, measure, median_of, ms};
 
 /// Plugins, and tools of each.
-const PLUGINS: usize = 100;
+pub const PLUGINS: usize = 100;
 const TOOLS: usize = 100;
 /// Longest time that a search may take.
 const MOST_MS: f64 = 5.0;
@@ -53,7 +53,8 @@ fn search(owner: &Client, query: &str) -> usize {
     owner.get(&format!("/v1/catalogue?{query}")).expect(200).body.len()
 }
 
-fn plugin(name: &str, number: usize) -> Vec<u8> {
+/// A plugin of the catalogue.
+pub fn plugin(name: &str, number: usize) -> Vec<u8> {
     let tools: Vec<Value> = (0..TOOLS).map(|tool| describe(number, tool)).collect();
     let category = ["office", "sales", "logistics"][number % 3];
     let description = json!({

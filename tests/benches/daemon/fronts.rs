@@ -50,17 +50,17 @@ const CALL_HEADERS: &[(&str, &str)] = &[
 ];
 
 /// A server, and how its calls come.
-struct Way {
-    name: &'static str,
-    process: u32,
-    address: SocketAddr,
-    token: String,
-    tls: Option<Arc<ClientConfig>>,
-    protocol: Protocol,
+pub struct Way {
+    pub name: &'static str,
+    pub process: u32,
+    pub address: SocketAddr,
+    pub token: String,
+    pub tls: Option<Arc<ClientConfig>>,
+    pub protocol: Protocol,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Protocol {
+pub enum Protocol {
     Http1,
     Http2,
     Mcp,
@@ -102,7 +102,7 @@ pub fn fronts() {
     // The first round warms up.
     for round in 0..=ROUNDS {
         for (way, cpu) in ways.iter().zip(&mut cpu) {
-            let measured = runtime.block_on(way.measure(Duration::from_secs(seconds)));
+            let (_, measured) = runtime.block_on(way.measure(Duration::from_secs(seconds)));
             if round > 0 {
                 cpu.push(measured);
             }
@@ -119,7 +119,7 @@ pub fn fronts() {
     alone.wait().unwrap();
 }
 
-fn median(values: &mut [f64]) -> f64 {
+pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -162,8 +162,8 @@ fn trust(pem: &str, protocols: &[&str]) -> Arc<ClientConfig> {
 }
 
 impl Way {
-    /// The CPU time of a call in microseconds.
-    async fn measure(&self, duration: Duration) -> f64 {
+    /// The number of calls, and the CPU time of one in microseconds.
+    pub async fn measure(&self, duration: Duration) -> (u64, f64) {
         let until = Instant::now() + duration;
         let mut clients = Vec::new();
         for _ in 0..CONNECTIONS {
@@ -178,7 +178,7 @@ impl Way {
         let calls = clients.into_iter().map(|(sender, path)| self.call_until(sender, path, until));
         let made: u64 = futures_util::future::join_all(calls).await.into_iter().sum();
         let ticks = cpu_ticks(self.process) - before;
-        ticks as f64 / TICKS_PER_SECOND * 1e6 / made as f64
+        (made, ticks as f64 / TICKS_PER_SECOND * 1e6 / made as f64)
     }
 
     async fn call_until(&self, mut sender: Sender, path: String, until: Instant) -> u64 {

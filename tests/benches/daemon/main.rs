@@ -12,12 +12,14 @@
 //! - `languages FILE…`: the cost of plugins of other languages, each with the tool `greet`, as `toolgate new` makes it
 //! - `lists`: lists of a thousand tools in each provider's form
 //! - `catalogue`: search in a catalogue of ten thousand tools
+//! - `console`: pages with ten thousand tools and a million audit records (or `records=N`), and calls beside 10 and 1,000 open pages
 //! - `scripts`: a call that a script makes, beside one of a request
 //! - `waiting`: memory of a call that waits for a slow upstream, for a thousand of them, and a small call beside them
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a benchmark that cannot run says so by ending")]
 
 mod catalogue;
+mod console;
 mod endless;
 mod fronts;
 mod json;
@@ -43,7 +45,7 @@ fn main() {
     if std::env::args().any(|argument| argument == fronts::SERVE_RMCP) {
         return fronts::serve_rmcp();
     }
-    let parts: [(&str, fn()); 12] = [
+    let parts: [(&str, fn()); 13] = [
         ("start", plugins::start),
         ("plugins", plugins::many),
         ("search", search::search),
@@ -54,6 +56,7 @@ fn main() {
         ("languages", languages::languages),
         ("lists", lists::lists),
         ("catalogue", catalogue::catalogue),
+        ("console", console::console),
         ("scripts", scripts::scripts),
         ("waiting", waiting::waiting),
     ];
