@@ -211,7 +211,9 @@ fn g11_an_approval_shows_its_cost_and_a_written_file_against_the_old_one() {
     let address = format!("/console/approvals/{}", reply.approval());
     let page = Person::sign_in(&tenant.owner).page(&address);
     check_page(&address, &page);
-    assert!(page.contains("What it would cost") && page.contains(" instructions"), "{page}");
+    for part in ["What it would cost", " instructions", "Why it asks"] {
+        assert!(page.contains(part), "no {part}: {page}");
+    }
     for line in ["<del class=\"removed\">-two</del>", "<ins class=\"added\">+&lt;b&gt;2&lt;/b&gt;</ins>"] {
         assert!(page.contains(line), "no {line}: {page}");
     }

@@ -1,15 +1,18 @@
-//! What helps a person to decide about a call, beside its bytes: the change of a file against the file as it is, and what
-//! the call may use.
+//! What helps a person to decide about a call, beside its bytes: the change of a file against the file as it is, the rule that
+//! asks in words, and what the call may use.
 
 use maud::{Markup, html};
 use serde_json::Value;
-use toolgate_admission::session_limits;
+use toolgate_admission::{Rules, SessionFacts, session_limits};
+use toolgate_api::explain::StepAnswer;
 use toolgate_api::limits::Limits;
 use toolgate_api::quota::Quota;
+use toolgate_sandbox::Component;
 
 use super::changes::difference;
 use super::elements::{bytes, duration, facts, number, short};
 use super::guard::Viewer;
+use crate::admin::explain;
 use crate::http::files::read_text;
 use crate::http::state::App;
 use crate::store::ApprovalRow;
@@ -23,9 +26,36 @@ const QUOTAS: usize = 10;
 
 /// Shows what a call would use and change. Approvers who may not read the session's files see no comparison with them.
 pub(super) async fn of_call(app: &App, viewer: &Viewer, row: &ApprovalRow) -> Markup {
+    let change = file_change(app, viewer, row).await.unwrap_or_default();
+    let rules = app.parts().registry.snapshot().rules(&row.organization, &row.agent);
     html! {
-        (file_change(app, viewer, row).await.unwrap_or_default())
-        (cost(app, row).unwrap_or_default())
+        (change)
+        @if let Some(rules) = &rules {
+            (reasons(rules, row, viewer.caller.organization.is_none()))
+            (cost(rules, row).unwrap_or_default())
+        }
+    }
+}
+
+/// The rules that ask now, each with its reason.
+fn reasons(rules: &Rules<Component>, row: &ApprovalRow, sees_platform: bool) -> Markup {
+    let facts = SessionFacts { channel: row.channel.clone(), ..SessionFacts::default() };
+    let steps =
+        explain(rules, &facts, Some(&row.tool), sees_platform).tools.pop().and_then(|tool| tool.steps);
+    let steps = steps.unwrap_or_default();
+    let asking: Vec<_> = steps.iter().filter(|step| step.verdict == StepAnswer::NeedsApproval).collect();
+    html! {
+        @if !asking.is_empty() {
+            h2 { "Why it asks" }
+            ul {
+                @for step in asking {
+                    li {
+                        (step.layer) @if let Some(rule) = &step.rule { " · " (rule) }
+                        @if let Some(why) = &step.why { ": " (short(why)) }
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -46,10 +76,9 @@ async fn file_change(app: &App, viewer: &Viewer, row: &ApprovalRow) -> Option<Ma
 }
 
 /// The most that the call may use, and the quotas of the organization that it counts against.
-fn cost(app: &App, row: &ApprovalRow) -> Option<Markup> {
-    let rules = app.parts().registry.snapshot().rules(&row.organization, &row.agent)?;
+fn cost(rules: &Rules<Component>, row: &ApprovalRow) -> Option<Markup> {
     let tool = rules.catalogue.find(&row.tool)?;
-    let Limits { fuel, deadline_ms, memory_bytes, .. } = session_limits(&rules);
+    let Limits { fuel, deadline_ms, memory_bytes, .. } = session_limits(rules);
     let units = tool.descriptor().cost;
     let quotas = rules.organization.document().quotas.iter().chain(rules.agent.document().quotas.iter());
     let quotas: Vec<&Quota> = quotas.take(QUOTAS).collect();
