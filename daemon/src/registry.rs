@@ -9,17 +9,17 @@
 //! An organization with custom tools (C1, M4) has its own catalogue: the platform's plugins and its own, numbered anew. So
 //! the call path needs no check of a tool's owner, and tools of other organizations do not exist in it.
 
+mod organization;
 mod assertions;
 mod shortlist;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use arc_swap::{ArcSwap, ArcSwapOption};
-use shortlist::BrokerCell;
+use arc_swap::ArcSwap;
 use tokio::sync::{Notify, watch};
-use toolgate_admission::{AgentRules, Catalogue, Consents, OrgFacts, OrgRules, PlatformRules, Plugin, Rules};
+use toolgate_admission::{AgentRules, Catalogue, OrgRules, PlatformRules, Plugin, Rules};
 use toolgate_api::assertion::{Assertion, AssertionsDocument};
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::name::{Name, Namespace, read_called_name};
@@ -29,16 +29,11 @@ use toolgate_sandbox::Component;
 
 use crate::documents::ToolKey;
 use crate::enabled::StoredEnabled;
-use crate::plugins::BUILT_IN;
+use organization::{Agent, CatalogueLayer, Organization};
+use shortlist::BrokerCell;
 
 pub use assertions::{ChangeScope, CheckedChange, VIOLATIONS_MAX, Violations};
 pub use shortlist::Shortlist;
-
-/// The namespaces of the built-in plugins, which no uploaded plugin can have. Organizations share them.
-static BUILT_IN_NAMES: LazyLock<Arc<BTreeSet<Namespace>>> = LazyLock::new(|| {
-    let names = BUILT_IN.iter().filter_map(|plugin| Namespace::parse(plugin.name).ok());
-    Arc::new(names.collect())
-});
 
 /// Holds the current snapshot. Cheap to clone.
 #[derive(Clone)]
@@ -77,44 +72,6 @@ pub struct Snapshot {
     requires_consent: bool,
 }
 
-/// A catalogue with the platform's rules for it. Organizations without custom tools share one.
-struct CatalogueLayer {
-    catalogue: Arc<Catalogue<Component>>,
-    platform: Arc<PlatformRules>,
-    broker: BrokerCell,
-}
-
-/// The catalogue of an organization with custom tools.
-struct OwnCatalogueLayer {
-    /// The shared layer that it extends. If that was replaced, this layer is stale.
-    base: Weak<CatalogueLayer>,
-    layer: Arc<CatalogueLayer>,
-}
-
-/// An organization and its agents.
-#[derive(Clone, Default)]
-struct Organization {
-    policy: Arc<OrgDocument>,
-    /// Integrations that the operator's document declares connected.
-    declared_connected: Arc<BTreeSet<String>>,
-    /// Integrations with a usable credential.
-    credential_connected: Arc<BTreeSet<String>>,
-    /// The custom plugins.
-    own: Arc<[Arc<Plugin<Component>>]>,
-    /// Its settings of plugins, and its consents.
-    enabled: Arc<BTreeMap<Namespace, StoredEnabled>>,
-    requires_consent: bool,
-    layer: Arc<ArcSwapOption<OwnCatalogueLayer>>,
-    rules: Arc<ArcSwapOption<OrgRules>>,
-    agents: HashMap<Name, Arc<Agent>>,
-    assertions: Arc<[Assertion]>,
-}
-
-struct Agent {
-    document: Arc<AgentDocument>,
-    rules: ArcSwapOption<AgentRules>,
-}
-
 /// A document to put in force.
 #[derive(Clone)]
 pub enum Replacement {
@@ -125,13 +82,6 @@ pub enum Replacement {
     Enabled(Name, Namespace, Option<StoredEnabled>),
     /// The assertions of an organization, or of the platform.
     Assertions(Option<Name>, AssertionsDocument),
-}
-
-impl CatalogueLayer {
-    fn new(catalogue: Catalogue<Component>, policy: Arc<PlatformDocument>) -> Arc<Self> {
-        let platform = Arc::new(PlatformRules::compile(policy, &catalogue));
-        Arc::new(Self { catalogue: Arc::new(catalogue), platform, broker: BrokerCell::default() })
-    }
 }
 
 impl Snapshot {
@@ -367,107 +317,6 @@ impl Snapshot {
         if let Some(organization) = self.organizations.get_mut(name) {
             act(Arc::make_mut(organization));
         }
-    }
-}
-
-impl CatalogueLayer {
-    fn with(&self, organization: Arc<OrgRules>, agent: Arc<AgentRules>) -> Rules<Component> {
-        let (catalogue, platform) = (Arc::clone(&self.catalogue), Arc::clone(&self.platform));
-        Rules { catalogue, platform, organization, agent }
-    }
-}
-
-impl Organization {
-    /// Its catalogue: the shared one, or one with its custom plugins, built on first use after a change of either.
-    fn layer(&self, snapshot: &Snapshot) -> Arc<CatalogueLayer> {
-        if self.own.is_empty() {
-            return Arc::clone(&snapshot.common);
-        }
-        let common = Arc::downgrade(&snapshot.common);
-        if let Some(made) = &*self.layer.load()
-            && made.base.ptr_eq(&common)
-        {
-            return Arc::clone(&made.layer);
-        }
-        // Its own tool wins over a plugin that is loaded under the same namespace later (9.4): its agents and policies mean it.
-        let is_own = |plugin: &&Arc<Plugin<Component>>| self.owns(&plugin.descriptor.namespace);
-        let platform = snapshot.catalogue().plugins().filter(|plugin| !is_own(plugin));
-        let plugins = platform.chain(&*self.own).cloned().collect();
-        let catalogue = Catalogue::new(snapshot.limits.clone(), plugins);
-        let layer = CatalogueLayer::new(catalogue, Arc::clone(snapshot.policy()));
-        self.layer.store(Some(Arc::new(OwnCatalogueLayer { base: common, layer: Arc::clone(&layer) })));
-        layer
-    }
-
-    /// Replaces its custom plugin in a namespace.
-    fn serve(&mut self, namespace: &Namespace, plugin: Option<Arc<Plugin<Component>>>) {
-        let others = self.own.iter().filter(|own| own.descriptor.namespace != *namespace);
-        self.own = others.cloned().chain(plugin).collect();
-        self.layer = Arc::default();
-    }
-
-    fn owns(&self, namespace: &Namespace) -> bool {
-        self.own.iter().any(|plugin| plugin.descriptor.namespace == *namespace)
-    }
-
-    fn connected_integrations(&self) -> BTreeSet<String> {
-        self.declared_connected.union(&self.credential_connected).cloned().collect()
-    }
-
-    /// The facts that its rules depend on beside its policy. Settings that the present version of a plugin does not take are
-    /// left out.
-    fn facts(&self, catalogue: &Catalogue<Component>) -> OrgFacts {
-        let accepted = self.enabled.iter().filter_map(|(namespace, enabled)| {
-            Some((namespace.clone(), enabled.accepted.as_ref()?.plugin.clone()))
-        });
-        let exempt = match self.own.is_empty() {
-            true => Arc::clone(&BUILT_IN_NAMES),
-            false => {
-                let own = self.own.iter().map(|plugin| plugin.descriptor.namespace.clone());
-                Arc::new(own.chain(BUILT_IN_NAMES.iter().cloned()).collect())
-            }
-        };
-        let consents =
-            Consents { required: self.requires_consent, accepted: Arc::new(accepted.collect()), exempt };
-        let settings = self.enabled.iter().filter_map(|(namespace, enabled)| {
-            Some((namespace.clone(), enabled.settings_for(catalogue.plugin(namespace)?)?))
-        });
-        let connected = Arc::new(self.connected_integrations());
-        OrgFacts { connected, consents, settings: Arc::new(settings.collect()) }
-    }
-
-    /// Its rules under the platform's, compiled on first use.
-    fn rules(&self, layer: &CatalogueLayer) -> Arc<OrgRules> {
-        if let Some(rules) = &*self.rules.load()
-            && rules.is_under(&layer.platform)
-        {
-            return Arc::clone(rules);
-        }
-        let policy = Arc::clone(&self.policy);
-        let facts = self.facts(&layer.catalogue);
-        let rules = Arc::new(OrgRules::compile(policy, facts, &layer.platform, &layer.catalogue));
-        self.rules.store(Some(Arc::clone(&rules)));
-        rules
-    }
-}
-
-impl Agent {
-    fn new(document: AgentDocument) -> Arc<Self> {
-        Arc::new(Self { document: Arc::new(document), rules: ArcSwapOption::empty() })
-    }
-
-    /// Its rules under those of its organization, compiled on first use. A call with an older snapshot compiles the rules
-    /// of that snapshot again; each call gets the rules of its own snapshot.
-    fn rules(&self, organization: &OrgRules, layer: &CatalogueLayer) -> Arc<AgentRules> {
-        if let Some(rules) = &*self.rules.load()
-            && rules.is_under(organization)
-        {
-            return Arc::clone(rules);
-        }
-        let document = Arc::clone(&self.document);
-        let rules = Arc::new(AgentRules::compile(document, organization, &layer.platform, &layer.catalogue));
-        self.rules.store(Some(Arc::clone(&rules)));
-        rules
     }
 }
 
