@@ -52,7 +52,7 @@ use crate::store::{CredentialUse, Store, StoreError};
 
 pub use authorization::{AuthorizationLink, PendingFlow};
 pub use change::NewCredential;
-pub use discovery::{fetch_issuer_keys, fetch_sign_in_metadata};
+pub use discovery::{SignInMetadata, fetch_issuer_keys, fetch_sign_in_metadata, fetch_with_token};
 pub use document::{Authentication, CredentialDocument, OauthClient};
 pub use envelope::{EnvelopeError, SEALED_OVERHEAD, decrypt, encrypt, length_prefixed};
 pub use injection::{SECRET_BYTES, is_sendable};
@@ -64,7 +64,7 @@ pub use request::{new_credential, rotated_secret};
 pub use root_key::{InvalidRootKey, RootKey, RootKeyId};
 pub use root_key_source::{RootKeySource, SourceError, VaultEngine};
 pub use snapshot::{Credential, State};
-pub use token_response::TokenFailure;
+pub use token_response::{TokenFailure, Tokens};
 pub use vault::{KvPath, Vault};
 pub use vault_references::{ReferencePrefix, VaultReferences};
 

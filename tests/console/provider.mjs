@@ -85,5 +85,6 @@ await run(async () => {
   await connectACredential(page);
   await deleteTheCredential(page);
   await page.getByRole("button", { name: "Sign out" }).click();
-  await page.getByLabel("Token").waitFor();
+  await page.getByRole("link", { name: "sign out there" }).waitFor();
+  await expectAccessible(page);
 });

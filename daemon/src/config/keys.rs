@@ -617,7 +617,7 @@ settings! {
         client_secret_vault_kv: Option<String> = None, ValueKind::TextFormat(&VAULT_KV);
         /// The scopes to ask for. `openid` must be one of them.
         scopes: Vec<String> = vec!["openid".into()], ValueKind::Words;
-        /// The claim of the ID token that decides about the role: a text, or a list of texts.
+        /// The claim that decides about the role, of the ID token or else of the userinfo endpoint: a text, or a list of texts.
         claim: String = "groups".into(), ValueKind::Text;
         /// The roles of people, by the values of the claim. The first entry that fits decides, and people without one are
         /// refused.

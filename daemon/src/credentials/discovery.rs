@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use axum::http::{Request, Response, StatusCode, header};
+use axum::http::{HeaderValue, Request, Response, StatusCode, header};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 use toolgate_api::credential::{AuthorizationServer, ClientMetadata, DiscoveryAttempt, DiscoveryView};
@@ -18,7 +18,9 @@ use toolgate_api::header::challenge_parameter;
 use toolgate_api::json::PlainValue;
 use toolgate_api::name::Name;
 use toolgate_api::text::escape_for_display;
+use toolgate_sandbox::Secret;
 use url::Url;
+use zeroize::Zeroizing;
 
 use super::Credentials;
 use super::oauth::TokenClient;
@@ -247,22 +249,62 @@ impl Discovery<'_> {
     }
 }
 
-/// Fetches the metadata of the issuer that people sign in with. `plain_http` has the hosts that may be used without TLS.
+/// Metadata of an issuer that people sign in with (OpenID Connect Discovery, section 3).
+pub struct SignInMetadata {
+    pub server: AuthorizationServer,
+    /// Has the claims that are not in the ID token.
+    pub userinfo_endpoint: Option<String>,
+    /// Where a person signs out of the provider.
+    pub end_session_endpoint: Option<String>,
+}
+
+/// Fetches the metadata of an issuer that people sign in with. `plain_http` has the hosts that may be used without TLS.
 pub async fn fetch_sign_in_metadata(
     http: &TokenClient,
     issuer: &str,
     plain_http: &[String],
-) -> Result<AuthorizationServer, String> {
+) -> Result<SignInMetadata, String> {
     let deadline = Instant::now() + DISCOVERY_TIME;
     let mut discovery = Discovery { http, plain_http, deadline, attempts: Vec::new() };
     let base = Url::parse(issuer).map_err(|_| "the issuer is not a URL")?;
+    let read = |fields: &Map<String, Value>| {
+        let url = |name: &str| endpoint(name, Some(fields.get(name)?.as_str()?), plain_http).ok();
+        Ok(SignInMetadata {
+            server: read_server(fields, issuer, plain_http)?,
+            userinfo_endpoint: url("userinfo_endpoint"),
+            end_session_endpoint: url("end_session_endpoint"),
+        })
+    };
     for place in metadata_urls(&base) {
-        let read = |fields: &Map<String, Value>| read_server(fields, issuer, plain_http);
-        if let Some(server) = discovery.metadata(&place, read).await {
-            return Ok(server);
+        if let Some(metadata) = discovery.metadata(&place, read).await {
+            return Ok(metadata);
         }
     }
     Err(discovery.attempts_in_words())
+}
+
+/// Fetches a JSON object, such as the claims of a person, with an access token.
+pub async fn fetch_with_token(
+    http: &TokenClient,
+    url: &str,
+    token: &Secret,
+) -> Result<Map<String, Value>, String> {
+    let value = Zeroizing::new([b"Bearer ".as_slice(), token.expose()].concat());
+    let mut value = HeaderValue::from_bytes(&value).map_err(|_| "the token cannot stand in a header")?;
+    value.set_sensitive(true);
+    let request = Request::get(url)
+        .header(header::ACCEPT, "application/json")
+        .header(header::AUTHORIZATION, value)
+        .body(Vec::new())
+        .map_err(|_| "the URL cannot be sent")?;
+    let response = http(request).await.map_err(|error| error.0)?;
+    if response.status() != StatusCode::OK {
+        return Err(status_text(&response));
+    }
+    match serde_json::from_slice(response.body()) {
+        Ok(PlainValue(Value::Object(fields))) => Ok(fields),
+        _ => Err("the response is not a JSON object".to_owned()),
+    }
 }
 
 /// Fetches the JWK set of an issuer, from `jwks_uri` or from the URL in the issuer's metadata.

@@ -179,7 +179,13 @@ impl<'a> UnverifiedToken<'a> {
 
     /// Verifies an ID token (OpenID Connect Core, section 3.1.3.7): the signature, then the claims. Returns the subject. The claims
     /// of a token that was not verified decide nothing.
-    pub fn verify_id(&self, key: &Key, client_id: &str, nonce: &str, now_ms: u64) -> Result<String, InvalidToken> {
+    pub fn verify_id(
+        &self,
+        key: &Key,
+        client_id: &str,
+        nonce: &str,
+        now_ms: u64,
+    ) -> Result<String, InvalidToken> {
         if self.is_access_token {
             return Err(InvalidToken::NoIdToken);
         }
@@ -201,12 +207,8 @@ impl<'a> UnverifiedToken<'a> {
     }
 
     /// The texts of a claim that is a text or a list of texts; none where it is missing.
-    pub fn texts(&self, claim: &str) -> Vec<&str> {
-        match self.claims.get(claim) {
-            Some(Value::String(text)) => vec![text],
-            Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).collect(),
-            _ => Vec::new(),
-        }
+    pub fn texts(&self, claim: &str) -> Vec<String> {
+        claim_texts(&self.claims, claim)
     }
 
     /// Verifies what tokens of every kind have. Returns the subject, and the time from which the token is refused in milliseconds
@@ -336,6 +338,15 @@ impl Key {
 impl fmt::Debug for Key {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Key({:?}, {})", self.id, self.algorithm.name())
+    }
+}
+
+/// The texts of a claim that is a text or a list of texts; none where it is missing.
+pub fn claim_texts(claims: &Map<String, Value>, claim: &str) -> Vec<String> {
+    match claims.get(claim) {
+        Some(Value::String(text)) => vec![text.clone()],
+        Some(Value::Array(list)) => list.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
     }
 }
 

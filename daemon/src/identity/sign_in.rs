@@ -12,6 +12,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
+use serde_json::Value;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -25,11 +26,11 @@ use url::Url;
 
 use super::caller::Caller;
 use super::issuer_keys::{IssuerKeys, NoKey};
-use super::jwt::{UnverifiedToken, display_text};
+use super::jwt::{InvalidToken, UnverifiedToken, claim_texts, display_text};
 use crate::config::{OidcRoleSection, OidcSection};
 use crate::credentials::{
-    KvPath, OauthClient, TokenClient, TokenFailure, Vault, authorization_url_with, exchange_code,
-    fetch_sign_in_metadata,
+    KvPath, OauthClient, SignInMetadata, TokenClient, TokenFailure, Tokens, Vault, authorization_url_with,
+    exchange_code, fetch_sign_in_metadata, fetch_with_token,
 };
 use crate::plugins::read_password;
 
@@ -61,7 +62,7 @@ struct Inner {
     /// Derives `state`, `nonce` and verifier from a cookie.
     derivation: hmac::Key,
     /// Held during a fetch, so that a flood of sign-ins waits for one.
-    metadata: Mutex<Metadata>,
+    metadata: Mutex<KnownMetadata>,
     exchanges: Semaphore,
 }
 
@@ -91,8 +92,8 @@ struct RoleRule {
 
 /// The metadata of the provider, with the time of the last fetch.
 #[derive(Default)]
-struct Metadata {
-    server: Option<Arc<AuthorizationServer>>,
+struct KnownMetadata {
+    metadata: Option<Arc<SignInMetadata>>,
     asked: Option<Instant>,
 }
 
@@ -154,17 +155,26 @@ impl PersonSignIn {
         host.unwrap_or_else(|| self.0.keys.issuer().to_owned())
     }
 
+    /// The page where a person signs out of the provider, if it is known.
+    pub fn sign_out_url(&self) -> Option<String> {
+        let known = self.0.metadata.try_lock().ok()?;
+        let mut url = Url::parse(known.metadata.as_ref()?.end_session_endpoint.as_deref()?).ok()?;
+        url.query_pairs_mut().append_pair("client_id", &self.0.client_id);
+        Some(url.into())
+    }
+
     /// Begins a sign-in.
     ///
     /// # Errors
     ///
     /// `API_UNAVAILABLE` if the provider's metadata cannot be had.
     pub async fn begin(&self, now_ms: u64) -> Result<BegunSignIn, CallError> {
-        let server = self.metadata().await?;
+        let metadata = self.metadata().await?;
+        let server = &metadata.server;
         let cookie = new_cookie(now_ms)?;
         let endpoint = server.authorization_endpoint.as_deref().ok_or_else(no_endpoints)?;
         let (state, verifier) = (self.derive("state", &cookie), self.derive("verifier", &cookie));
-        let (client, redirect_url) = (self.client(&server)?, &self.0.connection.redirect_url);
+        let (client, redirect_url) = (self.client(server)?, &self.0.connection.redirect_url);
         let url = authorization_url_with(&client, endpoint, redirect_url, (&state, &verifier));
         let mut url = url.map_err(|failure| exchange_failure(&failure))?;
         url.query_pairs_mut().append_pair("nonce", &self.derive("nonce", &cookie));
@@ -191,12 +201,15 @@ impl PersonSignIn {
         if is_late || !self.is_derived("state", cookie, response.state.as_deref().unwrap_or_default()) {
             return Err(no_sign_in());
         }
-        let server = self.metadata().await?;
-        self.check_issuer(&server, response.iss.as_deref())?;
+        let metadata = self.metadata().await?;
+        self.check_issuer(&metadata.server, response.iss.as_deref())?;
         let code = authorization_code(response)?;
-        let token = self.exchange(&server, &code, &self.derive("verifier", cookie)).await?;
-        let text = std::str::from_utf8(token.expose()).unwrap_or_default();
-        self.caller(text, &self.derive("nonce", cookie), expires_ms, now_ms).await
+        let tokens = self.exchange(&metadata.server, &code, &self.derive("verifier", cookie)).await?;
+        let (subject, mut values) = self.verify(&tokens, &self.derive("nonce", cookie), now_ms).await?;
+        if let Some(endpoint) = metadata.userinfo_endpoint.as_deref().filter(|_| values.is_empty()) {
+            values = self.userinfo(endpoint, &tokens.access, &subject).await?;
+        }
+        self.caller(&subject, &values, expires_ms)
     }
 
     /// Checks `iss` against mix-up attacks (RFC 9207, section 2.4).
@@ -208,49 +221,70 @@ impl PersonSignIn {
         if fits { Ok(()) } else { Err(refusal("the response is of another issuer")) }
     }
 
-    /// Exchanges the code. Returns the ID token.
     async fn exchange(
         &self,
         server: &AuthorizationServer,
         code: &str,
         verifier: &str,
-    ) -> Result<Secret, CallError> {
+    ) -> Result<Tokens, CallError> {
         let _permit = self.0.exchanges.acquire().await;
         let (client, secret) = (self.client(server)?, self.secret().await?);
         let (http, redirect_url) = (&self.0.connection.http, &self.0.connection.redirect_url);
         let verifier = Secret::new(verifier.as_bytes().to_vec());
         let request = exchange_code(http, &client, secret.as_ref(), redirect_url, code, &verifier);
         let request = request.map_err(|failure| exchange_failure(&failure))?;
-        let tokens = request.await.map_err(|failure| exchange_failure(&failure))?;
-        tokens.id.ok_or_else(|| refusal("the provider sent no ID token"))
+        request.await.map_err(|failure| exchange_failure(&failure))
     }
 
-    /// Verifies the ID token and looks its role up.
-    async fn caller(
+    /// Verifies the ID token. Returns its subject, and the values of the claim.
+    async fn verify(
         &self,
-        text: &str,
+        tokens: &Tokens,
         nonce: &str,
-        expires_ms: u64,
         now_ms: u64,
-    ) -> Result<Caller, CallError> {
+    ) -> Result<(String, Vec<String>), CallError> {
         let inner = &self.0;
-        let invalid = |why: &dyn std::fmt::Display| refusal(&format!("the ID token is not valid: {why}"));
-        let token = UnverifiedToken::parse(text).map_err(|why| invalid(&why))?;
-        let issuer = token.issuer().map_err(|why| invalid(&why))?;
+        let text = tokens.id.as_ref().ok_or_else(|| refusal("the provider sent no ID token"))?;
+        let text = std::str::from_utf8(text.expose()).unwrap_or_default();
+        let invalid = |why: InvalidToken| refusal(&format!("the ID token is not valid: {why}"));
+        let token = UnverifiedToken::parse(text).map_err(invalid)?;
+        let issuer = token.issuer().map_err(invalid)?;
         if issuer != inner.keys.issuer() {
-            return Err(invalid(&format!("its issuer `{}` is another one", display_text(issuer))));
+            return Err(invalid(InvalidToken::Issuer(display_text(issuer))));
         }
         let key = inner.keys.key_of(&token).await.map_err(|error| match error {
-            NoKey::Invalid(why) => invalid(&why),
+            NoKey::Invalid(why) => invalid(why),
             NoKey::NotFetched => provider_unavailable("its keys cannot be fetched"),
         })?;
-        let subject = token.verify_id(&key, &inner.client_id, nonce, now_ms).map_err(|why| invalid(&why))?;
-        let values = token.texts(&inner.claim);
-        let found = inner.roles.iter().find(|rule| values.contains(&&*rule.value));
-        let rule = found.ok_or_else(|| self.no_role(&subject, &values))?;
+        let subject = token.verify_id(&key, &inner.client_id, nonce, now_ms).map_err(invalid)?;
+        Ok((subject, token.texts(&inner.claim)))
+    }
+
+    /// The values of the claim where the ID token has none (OpenID Connect Core, section 5.3). The claims of another subject do not
+    /// count.
+    async fn userinfo(
+        &self,
+        endpoint: &str,
+        token: &Secret,
+        subject: &str,
+    ) -> Result<Vec<String>, CallError> {
+        let claims = fetch_with_token(&self.0.connection.http, endpoint, token).await.map_err(|why| {
+            tracing::warn!(why, "the provider of the console does not tell the claims of a person");
+            provider_unavailable("it does not tell your claims")
+        })?;
+        match claims.get("sub").and_then(Value::as_str) == Some(subject) {
+            true => Ok(claim_texts(&claims, &self.0.claim)),
+            false => Err(refusal("the provider tells the claims of another person")),
+        }
+    }
+
+    /// The person with the role that the values give.
+    fn caller(&self, subject: &str, values: &[String], expires_ms: u64) -> Result<Caller, CallError> {
+        let found = self.0.roles.iter().find(|rule| values.contains(&rule.value));
+        let rule = found.ok_or_else(|| self.no_role(subject, values))?;
         Ok(Caller {
             // An issuer has no fragment, and ids of tokens have no colon.
-            token_id: format!("oidc:{}#{subject}", inner.keys.issuer()).into(),
+            token_id: format!("oidc:{}#{subject}", self.0.keys.issuer()).into(),
             role: rule.role,
             organization: rule.organization.clone(),
             agents: rule.agents.clone(),
@@ -260,7 +294,7 @@ impl PersonSignIn {
         })
     }
 
-    fn no_role(&self, subject: &str, values: &[&str]) -> CallError {
+    fn no_role(&self, subject: &str, values: &[String]) -> CallError {
         let claim = &*self.0.claim;
         let shown: Vec<String> = values.iter().take(LOGGED_VALUES).map(|value| display_text(value)).collect();
         tracing::info!(subject = display_text(subject), claim, values = ?shown, "a person without a role was refused");
@@ -271,9 +305,9 @@ impl PersonSignIn {
         )
     }
 
-    async fn metadata(&self) -> Result<Arc<AuthorizationServer>, CallError> {
+    async fn metadata(&self) -> Result<Arc<SignInMetadata>, CallError> {
         let mut known = self.0.metadata.lock().await;
-        let interval = if known.server.is_some() { METADATA_KEPT } else { METADATA_RETRY };
+        let interval = if known.metadata.is_some() { METADATA_KEPT } else { METADATA_RETRY };
         if known.asked.is_none_or(|asked| asked.elapsed() >= interval) {
             let SignInConnection { http, plain_http, .. } = &self.0.connection;
             let fetching = fetch_sign_in_metadata(http, self.0.keys.issuer(), plain_http);
@@ -282,7 +316,7 @@ impl PersonSignIn {
                 .unwrap_or_else(|_| Err("there was no response in time".to_owned()));
             known.asked = Some(Instant::now());
             match fetched {
-                Ok(server) => known.server = Some(Arc::new(server)),
+                Ok(metadata) => known.metadata = Some(Arc::new(metadata)),
                 Err(reason) => {
                     tracing::warn!(
                         issuer = self.0.keys.issuer(),
@@ -292,7 +326,7 @@ impl PersonSignIn {
                 }
             }
         }
-        known.server.clone().ok_or_else(|| provider_unavailable("its metadata cannot be fetched"))
+        known.metadata.clone().ok_or_else(|| provider_unavailable("its metadata cannot be fetched"))
     }
 
     fn client(&self, server: &AuthorizationServer) -> Result<OauthClient, CallError> {

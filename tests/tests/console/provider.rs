@@ -407,5 +407,7 @@ fn o6_one_click_accepts_enables_and_leads_to_the_provider_and_back() {
         }
         let view = people.operator.get("/v1/orgs/acme/enabled/drives").expect(200).json();
         assert_eq!((&view["enabled"], &view["missing_integrations"]), (&json!(true), &json!([])));
+        let delete = Form::all(&page).into_iter().find(|form| form.field("act") == Some("delete"));
+        ola.submit(&delete.expect("a form")).expect(303);
     });
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use toolgate_api::credential::{CredentialKind, CredentialRequest, SecretText};
+use toolgate_api::credential::{CredentialDraft, CredentialKind, CredentialRequest, SecretText};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::network::{CredentialBinding, HostPattern, NetworkRule, NetworkScheme};
 use url::Url;
@@ -108,6 +108,33 @@ impl CredentialFields {
             ("bound_to", lines.join("\n")),
             ("shared", "on".to_owned()),
         ]))
+    }
+
+    /// The fields that a discovery found.
+    pub(super) fn of_draft(draft: &CredentialDraft) -> Self {
+        let bound_to: Vec<String> = draft.bound_to.iter().map(binding_line).collect();
+        let client = OauthClient {
+            client_id: draft.client_id.clone().unwrap_or_default(),
+            token_url: draft.token_url.clone(),
+            scopes: draft.scopes.clone(),
+            secret_in_body: draft.secret_in_body.unwrap_or(false),
+            parameters: draft.parameters.clone(),
+        };
+        let mut fields: BTreeMap<_, _> = client_fields(&client).into_iter().collect();
+        fields.extend([
+            ("provider", draft.provider.clone()),
+            ("authorization_url", draft.authorization_url.clone().unwrap_or_default()),
+            ("issuer", draft.issuer.clone().unwrap_or_default()),
+            ("bound_to", bound_to.join("\n")),
+            ("shared", "on".to_owned()),
+        ]);
+        Self(fields)
+    }
+
+    /// The same for a provider that was named before.
+    pub(super) fn with_provider(mut self, provider: Option<&str>) -> Self {
+        self.0.extend(provider.map(|provider| ("provider", provider.to_owned())));
+        self
     }
 
     /// The fields of a form, without its secret.

@@ -73,7 +73,12 @@ pub(super) async fn list(
     let main = html! {
         (credentials_table(&organization, &found))
         (next_page(&uri, found.next_cursor.as_deref()))
-        section aria-labelledby="new" { h2 id="new" { "New credential" } (kinds(&organization, &query)) }
+        section aria-labelledby="new" {
+            h2 id="new" { "New credential" }
+            (kinds(&organization, &query))
+            h3 { "Or find the provider of a service" }
+            (discovery(&viewer, &organization, &query))
+        }
         p { a.button href={ "/console/organizations/" (organization) } { "The organization" } }
     };
     Ok(Page::new(format!("Credentials of {organization}"), main))
@@ -122,6 +127,52 @@ fn kinds(organization: &Name, query: &NewQuery) -> Markup {
     }
 }
 
+/// The form that asks for a service.
+fn discovery(viewer: &Viewer, organization: &Name, query: &NewQuery) -> Markup {
+    html! {
+        form.stack method="post" action=(list_address(organization)) {
+            (viewer.csrf_field())
+            input type="hidden" name="act" value="discover";
+            input type="hidden" name="provider" value=(query.provider.as_deref().unwrap_or_default());
+            label for="url" { "Address of the service" }
+            input #url name="url" required autocomplete="off" spellcheck="false" aria-describedby="url-hint";
+            p.hint #url-hint { "Such as https://mcp.example.com/mcp: the daemon asks it for its authorization server, and fills in the form." }
+            button { "Find its provider" }
+        }
+    }
+}
+
+/// Fills in the form of a credential with what a service says.
+async fn discover(
+    app: &App,
+    viewer: &Viewer,
+    organization: &Name,
+    form: &FormFields,
+) -> Result<Page, Problem> {
+    let plain_http = app.settings().credentials.plain_http.as_deref().unwrap_or_default();
+    let url = form.text("url").trim();
+    let found = app.admin().discover(viewer.actor(), url, Some(organization), plain_http).await?;
+    let attempts = html! {
+        details {
+            summary { (found.attempts.len()) " requests" }
+            ul { @for attempt in &found.attempts { li { code { (short(&attempt.url)) } ": " (short(&attempt.result)) } } }
+        }
+    };
+    let Some(draft) = &found.credential else {
+        let main = html! {
+            div.notice.warn { p { "The service names no authorization server that can be used." } }
+            (attempts)
+            p { a.button href=(list_address(organization)) { "Choose a kind of credential" } }
+        };
+        return Ok(Page::new("No provider found", main));
+    };
+    let provider = form.filled_field("provider");
+    let fields = CredentialFields::of_draft(draft).with_provider(provider);
+    let name = provider.unwrap_or(&draft.provider).replace('.', "-");
+    let notes = html! { ul { @for note in &found.notes { li { (short(note)) } } } (attempts) };
+    Ok(creation_page(app, viewer, organization, (draft.kind, &name, &fields), &notes))
+}
+
 /// The form of a new credential.
 pub(super) async fn creation(
     State(app): State<App>,
@@ -134,7 +185,7 @@ pub(super) async fn creation(
     let network = asked_network(&app, &organization, query.plugin.as_deref());
     let fields = CredentialFields::suggested(query.provider.as_deref().unwrap_or_default(), &network);
     let name = query.provider.as_deref().unwrap_or_default();
-    Ok(creation_page(&app, &viewer, &organization, (kind, name, &fields), None))
+    Ok(creation_page(&app, &viewer, &organization, (kind, name, &fields), &html! {}))
 }
 
 /// The requests that a plugin asks for, if the organization has it.
@@ -153,10 +204,10 @@ fn creation_page(
     viewer: &Viewer,
     organization: &Name,
     (kind, name, fields): (CredentialKind, &str, &CredentialFields),
-    refused: Option<&CallError>,
+    notes: &Markup,
 ) -> Page {
     let main = html! {
-        @if let Some(error) = refused { (notice(error)) (again()) }
+        (notes)
         p { (words(kind)) "." }
         @if kind == CredentialKind::AuthorizationCode { (redirect_urls(app, organization)) }
         form.stack method="post" action=(list_address(organization)) {
@@ -170,10 +221,6 @@ fn creation_page(
         p { a href=(list_address(organization)) { "All credentials, and the other kinds" } }
     };
     Page::new(format!("New credential of {organization}"), main)
-}
-
-fn again() -> Markup {
-    html! { p.quiet { "Nothing was stored. The page keeps no secret: type it again." } }
 }
 
 fn words(kind: CredentialKind) -> &'static str {
@@ -204,13 +251,20 @@ pub(super) async fn create(
     form: FormFields,
 ) -> Result<Response, Problem> {
     let organization = own_organization(&app, &viewer.caller, &organization)?;
+    if form.text("act") == "discover" {
+        return Ok(discover(&app, &viewer, &organization, &form).await?.into_response());
+    }
     match put(&app, &viewer, &organization, form.text("name").trim(), &form, &Precondition::Absent).await {
         Ok(()) => Ok(SeeOther::to(&address(&organization, form.text("name").trim())).into_response()),
         Err(Problem(error)) if is_of_form(error.error_type) => {
             let kind = kind(form.text("kind")).unwrap_or(CredentialKind::Bearer);
             let (fields, status) = (CredentialFields::of_form(&form), status(&error));
             let shown = (kind, form.text("name"), &fields);
-            Ok(creation_page(&app, &viewer, &organization, shown, Some(&error))
+            let notes = html! {
+                (notice(&error))
+                p.quiet { "Nothing was stored. The page keeps no secret: type it again." }
+            };
+            Ok(creation_page(&app, &viewer, &organization, shown, &notes)
                 .with_status(status)
                 .into_response())
         }

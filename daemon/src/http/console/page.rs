@@ -72,6 +72,11 @@ impl Page {
         Self { next: Some(address), ..self }
     }
 
+    /// The page with a notice above its content.
+    pub(super) fn with_notice(self, notice: &Markup) -> Self {
+        Self { main: html! { (notice) (self.main) }, ..self }
+    }
+
     /// The page with another status.
     pub(super) fn with_status(self, status: StatusCode) -> Self {
         Self { status, ..self }

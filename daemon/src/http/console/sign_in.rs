@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{COOKIE, SET_COOKIE};
 use axum::response::{IntoResponse, Response};
-use maud::html;
+use maud::{Markup, html};
 use serde::Deserialize;
 use toolgate_api::error::{CallError, ErrorType};
 
@@ -26,11 +26,29 @@ use crate::identity::PersonSignIn;
 #[derive(Deserialize)]
 pub(super) struct SignInQuery {
     pub next: Option<String>,
+    /// Present after a person signed out whom the provider may still know.
+    out: Option<String>,
 }
 
 /// The form that asks for a token.
 pub(super) async fn page(State(app): State<App>, Query(query): Query<SignInQuery>) -> Page {
-    form_page(&app, query.next.as_deref().unwrap_or_default(), None)
+    let page = form_page(&app, query.next.as_deref().unwrap_or_default(), None);
+    match app.0.person_sign_in.as_ref().filter(|_| query.out.is_some()) {
+        Some(sign_in) => page.with_notice(&signed_out(sign_in)),
+        None => page,
+    }
+}
+
+fn signed_out(sign_in: &PersonSignIn) -> Markup {
+    html! {
+        div .notice role="status" {
+            p {
+                "You are signed out here. " (short(&sign_in.provider())) " may still know you"
+                @if let Some(url) = sign_in.sign_out_url() { ": " a href=(url) rel="noreferrer" { "sign out there" } ", too" }
+                "."
+            }
+        }
+    }
 }
 
 /// Begins a session for a token that is valid. A browser never sends the token again.
@@ -71,7 +89,11 @@ pub(super) async fn sign_in(
 /// Ends the session.
 pub(super) async fn sign_out(viewer: Viewer, console: Console) -> Response {
     let cookie = console.sessions.end(&viewer.session.hash);
-    ([(SET_COOKIE, cookie)], SeeOther::to("/console/sign-in")).into_response()
+    let next = match &viewer.session.who {
+        SignedIn::Token(_) => "/console/sign-in",
+        SignedIn::Person(_) => "/console/sign-in?out=1",
+    };
+    ([(SET_COOKIE, cookie)], SeeOther::to(next)).into_response()
 }
 
 /// The page with the forms, after a refusal with its reason.

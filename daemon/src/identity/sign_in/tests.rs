@@ -33,6 +33,7 @@ agents = ["bot"]
 struct Provider {
     signer: Signer,
     id_token: std::sync::Mutex<String>,
+    userinfo: std::sync::Mutex<Value>,
     exchanges: std::sync::atomic::AtomicUsize,
 }
 
@@ -44,8 +45,10 @@ impl Provider {
                 json!({
                     "issuer": ISSUER, "jwks_uri": format!("{ISSUER}/keys"), "token_endpoint": format!("{ISSUER}/token"),
                     "authorization_endpoint": format!("{ISSUER}/auth?tenant=1"),
+                    "userinfo_endpoint": format!("{ISSUER}/me"), "end_session_endpoint": format!("{ISSUER}/end"),
                 }),
             ),
+            Some("/me") => (200, self.userinfo.lock().expect("claims").clone()),
             Some("/keys") => (200, Value::Object(set(&[self.signer.jwk()]))),
             Some("/token") => {
                 self.exchanges.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
@@ -74,6 +77,7 @@ impl Fixture {
         let provider = Arc::new(Provider {
             signer: Signer::es256("a"),
             id_token: Default::default(),
+            userinfo: Default::default(),
             exchanges: Default::default(),
         });
         let web = Arc::clone(&provider);
@@ -171,6 +175,7 @@ async fn o6_the_claim_decides_about_the_role() {
     assert_eq!((caller.role, caller.organization), (Role::Operator, None));
     let caller = fixture.finish_with(json!({"groups": "acme-bots"})).await.expect("a person");
     assert_eq!(caller.agents.map(|agents| agents.len()), Some(1));
+    *fixture.provider.userinfo.lock().expect("claims") = json!({"sub": "ann", "groups": "staff"});
     for groups in [
         json!(["staff"]),
         json!([]),
@@ -193,7 +198,7 @@ async fn o6_an_id_token_of_another_client_or_sign_in_is_refused() {
         (json!({"aud": "other"}), "its audience is not `toolgate`"),
         (json!({"aud": ["toolgate", "other"]}), "its audience is not `toolgate`"),
         (json!({"azp": "other"}), "its audience is not `toolgate`"),
-        (json!({"iss": "https://other.example"}), "its issuer `https://other.example` is another one"),
+        (json!({"iss": "https://other.example"}), "its issuer `https://other.example` is not accepted here"),
         (json!({"exp": 1_000}), "it has expired"),
         (json!({"sub": ""}), "its claim `sub` is missing"),
     ] {
@@ -243,4 +248,22 @@ async fn o6_a_refusal_of_the_provider_is_told_by_its_code_alone() {
     let error = fixture.finish(&begun.cookie, SignInResponse { iss, ..response(&url) }).await;
     assert!(error.expect_err("mixed up").message.contains("another issuer"));
     assert_eq!(fixture.exchanges(), 0);
+}
+
+#[tokio::test]
+async fn o6_a_claim_that_the_id_token_lacks_is_asked_for() {
+    let fixture = Fixture::start();
+    let tell = |claims: Value| *fixture.provider.userinfo.lock().expect("claims") = claims;
+    let without = || fixture.finish_with(json!({"groups": null}));
+    tell(json!({"sub": "ann", "groups": ["acme-approvers"]}));
+    assert_eq!(without().await.expect("a person").role, Role::Approver);
+    tell(json!({"sub": "bob", "groups": ["admins"]}));
+    assert_eq!(without().await.expect_err("of another person").error_type, ErrorType::Unauthenticated);
+    tell(json!([]));
+    assert_eq!(without().await.expect_err("no claims").error_type, ErrorType::ApiUnavailable);
+    // The signed claim decides where there is one.
+    tell(json!({"sub": "ann", "groups": ["admins"]}));
+    assert_eq!(fixture.finish_with(json!({})).await.expect("a person").role, Role::Approver);
+    let url = fixture.sign_in.sign_out_url().expect("a URL");
+    assert_eq!(url, format!("{ISSUER}/end?client_id=toolgate"));
 }
