@@ -14,6 +14,10 @@ use super::state::App;
 use crate::admin::audit_failure;
 
 const OK: &str = "ok";
+const SEALED: &str = "sealed";
+/// Messages of a daemon that takes no work. `docs/operations.md` has a runbook for each reason.
+pub(super) const STARTING: &str = "the daemon is starting";
+const STOPPING: &str = "the daemon is stopping";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Liveness check.
@@ -45,11 +49,11 @@ pub(super) fn body() -> axum::Json<Health> {
 )]
 pub async fn readyz(State(app): State<App>) -> Result<axum::Json<Readiness>, Problem> {
     if !app.0.serving.load(Ordering::Acquire) {
-        return Err(Problem::new(ErrorType::Unavailable, "the daemon is stopping", "use another one"));
+        return Err(Problem::new(ErrorType::Unavailable, STOPPING, "use another one"));
     }
     app.audit().takes_calls().map_err(|error| audit_failure(&error))?;
     app.parts().store.ready().await.map_err(toolgate_api::error::CallError::from)?;
-    let status = if app.parts().credentials.sealed_reason().is_some() { "sealed" } else { OK };
+    let status = if app.parts().credentials.sealed_reason().is_some() { SEALED } else { OK };
     let compiling = app.parts().registry.snapshot().compiling().iter().map(ToString::to_string).collect();
     Ok(axum::Json(Readiness { status: status.into(), version: VERSION.into(), compiling }))
 }
@@ -64,4 +68,37 @@ pub async fn readyz(State(app): State<App>) -> Result<axum::Json<Readiness>, Pro
 pub async fn openapi(State(app): State<App>) -> Response {
     let document = app.0.openapi.get().cloned().unwrap_or_default();
     ([(header::CONTENT_TYPE, "application/json")], document).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::audit::AuditError;
+    use crate::store::UnavailableReason;
+
+    const RUNBOOKS: &str = include_str!("../../docs/operations.md");
+
+    /// What the readiness probe can say, without the part that differs.
+    fn reasons() -> BTreeSet<String> {
+        let audit = [
+            AuditError::Full { reason: "…".into() },
+            AuditError::Failed { reason: "…".into() },
+            AuditError::Closed,
+        ];
+        let audit = audit.iter().map(ToString::to_string);
+        let store = UnavailableReason::ALL.iter().map(|reason| reason.message().to_owned());
+        let own = [STARTING, STOPPING, SEALED].map(str::to_owned);
+        audit.chain(store).chain(own).map(|text| text.trim_end_matches(": …").to_owned()).collect()
+    }
+
+    #[test]
+    fn every_reason_has_a_runbook_and_every_runbook_a_reason() {
+        let (_, runbooks) = RUNBOOKS.split_once("\n## Runbooks\n").expect("the section");
+        let headings = runbooks.lines().filter_map(|line| line.strip_prefix("### ")).map(str::to_owned);
+        assert_eq!(headings.collect::<BTreeSet<_>>(), reasons());
+        // The last reason is in the list, so all before it are, by their number.
+        assert_eq!(UnavailableReason::ALL.len(), UnavailableReason::Other as usize + 1);
+    }
 }

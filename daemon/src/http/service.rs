@@ -56,7 +56,7 @@ fn answer_while_starting(request: &Request) -> Response {
     if request.method() == Method::GET && request.uri().path() == "/healthz" {
         return super::health::body().into_response();
     }
-    let error = CallError::new(ErrorType::Unavailable, "the daemon is starting", "send it again in a moment");
+    let error = CallError::new(ErrorType::Unavailable, super::health::STARTING, "send it again in a moment");
     Problem::from(error.with_retry_after_ms(RETRY_AFTER_MS)).into_response()
 }
 

@@ -125,6 +125,25 @@ impl PreconditionFailure {
 }
 
 impl UnavailableReason {
+    /// Every reason, for which the operations page has a runbook.
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 8] = [
+        Self::DiskFull,
+        Self::ReadOnly,
+        Self::NoFolder,
+        Self::NoFile,
+        Self::Busy,
+        Self::Disk,
+        Self::Damaged,
+        Self::Other,
+    ];
+
+    /// The message of the error.
+    #[cfg(test)]
+    pub(crate) fn message(self) -> &'static str {
+        self.texts().0
+    }
+
     pub(crate) fn hint(self) -> &'static str {
         self.texts().1
     }

@@ -4,6 +4,8 @@
 
 mod answers;
 mod audit;
+mod backup;
+mod upgrade;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
