@@ -127,11 +127,6 @@ impl Store {
         Ok(())
     }
 
-    /// The free space of the disk, in bytes, where it is known.
-    pub fn free_bytes(&self) -> Option<u64> {
-        folder::free_bytes(&self.lock)
-    }
-
     /// The size of the file, in bytes.
     pub async fn bytes(&self) -> Result<u64, StoreError> {
         let query = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()";
