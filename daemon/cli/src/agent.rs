@@ -285,11 +285,7 @@ mod tests {
         let run = run_command(line.command, vec![before, Canned::json(200, json!({"warnings": []}))]).await;
         run.result.expect("done");
         assert_eq!(run.asked[1].body, r#"{"autonomy":"autonomous","name":"Bot","profile":"support"}"#);
-        for wrong in [
-            &[][..],
-            &["--profile", "a", "bot.json"],
-            &["--subtype", "a", "--autonomy", "free"],
-        ] {
+        for wrong in [&[][..], &["--profile", "a", "bot.json"], &["--subtype", "a", "--autonomy", "free"]] {
             assert!(read(wrong).is_err(), "{wrong:?}");
         }
     }

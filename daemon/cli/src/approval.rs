@@ -13,7 +13,7 @@ use super::audit::now_ms;
 use super::client::{Client, escape};
 use super::document::{arguments_from, query};
 use super::failure::Failure;
-use super::print::{Printer, time_text};
+use super::print::{Printer, time_from, time_text};
 use super::remote::Remote;
 use super::watch::{WatchOptions, repeat};
 
@@ -81,6 +81,9 @@ pub struct Approve {
     /// Seconds until it expires [default: the operator's setting]
     #[arg(long, value_name = "SECONDS")]
     expires_in: Option<u64>,
+    /// When it expires, such as `2026-11-26T08:00:00Z`
+    #[arg(long, value_name = "TIME", value_parser = time_from, conflicts_with = "expires_in")]
+    expires_at: Option<u64>,
     /// Arguments that may vary: JSON pointers, each with a JSON Schema; JSON, @FILE, or -
     #[arg(long, value_name = "JSON")]
     arguments: Option<String>,
@@ -168,7 +171,7 @@ fn show(printer: &mut Printer<'_>, approval: &ApprovalView) -> Result<(), Failur
 async fn approve(client: &Client, printer: &mut Printer<'_>, options: Approve) -> Result<(), Failure> {
     let arguments = options.arguments.as_deref().map(shape).transpose()?;
     let arguments_instead = options.arguments_instead.as_deref().map(shape).transpose()?;
-    let lifetime_ms = options.expires_in.map(|seconds| seconds.saturating_mul(1000));
+    let ends_ms = options.expires_in.map(|seconds| now_ms().saturating_add(seconds.saturating_mul(1000)));
     let shown: ApprovalView = client.get(&path(&options.id)).send().await?.body;
     // With `--json`, the one document of the response contains all of this.
     if !printer.is_json() {
@@ -180,7 +183,7 @@ async fn approve(client: &Client, printer: &mut Printer<'_>, options: Approve) -
         arguments,
         arguments_instead,
         uses: options.uses,
-        expires_at: lifetime_ms.map(|lifetime_ms| now_ms().saturating_add(lifetime_ms)),
+        expires_at: options.expires_at.or(ends_ms),
     };
     decide(client, printer, &options.id, &request, |approval| {
         let calls = if approval.uses_left == 1 { "call" } else { "calls" };

@@ -10,9 +10,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use jiff::{Span, SpanRelativeTo, Timestamp};
 use serde::de::DeserializeOwned;
-use toolgate_api::audit::{
-    AuditPage, DamagedRange, Kind, PAGE_ROWS_MAX, Row, Status, VerifyReport,
-};
+use toolgate_api::audit::{AuditPage, DamagedRange, Kind, PAGE_ROWS_MAX, Row, Status, VerifyReport};
 use toolgate_api::error::ErrorType;
 
 use super::client::Client;

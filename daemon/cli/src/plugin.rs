@@ -151,7 +151,10 @@ fn parse_version(text: &str) -> Result<PluginVersion, String> {
         Some((namespace, version)) if !namespace.is_empty() && !version.is_empty() => {
             Ok(PluginVersion { namespace: namespace.to_owned(), version: version.to_owned() })
         }
-        _ => Err("write it like `weather@1.2.0`; `toolgate plugin show weather` lists the kept versions".into()),
+        _ => {
+            Err("write it like `weather@1.2.0`; `toolgate plugin show weather` lists the kept versions"
+                .into())
+        }
     }
 }
 

@@ -71,7 +71,8 @@ impl<'out> Printer<'out> {
             return self.json(document);
         }
         let fields = readable_fields(document);
-        let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), Some(value.clone()))).collect();
+        let fields: Vec<_> =
+            fields.iter().map(|(name, value)| (name.as_str(), Some(value.clone()))).collect();
         self.fields(&fields)
     }
 
@@ -346,6 +347,16 @@ pub fn time_text(at_ms: u64) -> String {
     time.map_or_else(|| at_ms.to_string(), |time| format!("{time:.3}"))
 }
 
+/// Parses a time as [`time_text`] writes it (RFC 3339), or as milliseconds since 1970.
+pub fn time_from(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is not a time: write it like `2026-11-26T08:00:00Z`");
+    match (text.parse(), text.parse::<Timestamp>()) {
+        (Ok(at_ms), _) => Ok(at_ms),
+        (_, Ok(time)) => u64::try_from(time.as_millisecond()).map_err(|_| wrong()),
+        _ => Err(wrong()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
@@ -457,5 +468,12 @@ mod tests {
         assert_eq!(time_text(1_795_309_323_045), "2026-11-22T01:02:03.045Z");
         assert_eq!(time_text(4_107_542_400_000), "2100-03-01T00:00:00.000Z");
         assert_eq!(time_text(u64::MAX), u64::MAX.to_string());
+        for at_ms in [0, 1_795_309_323_045] {
+            assert_eq!((time_from(&time_text(at_ms)), time_from(&at_ms.to_string())), (Ok(at_ms), Ok(at_ms)));
+        }
+        assert_eq!(time_from("2026-11-22T02:02:03.045+01:00"), Ok(1_795_309_323_045));
+        for text in ["", "tomorrow", "1969-12-31T23:59:59Z"] {
+            time_from(text).expect_err(text);
+        }
     }
 }

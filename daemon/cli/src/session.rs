@@ -487,7 +487,8 @@ mod tests {
         let session = json!({"session": "s_1", "state": "open", "agent": "acme/bot", "user": null, "conversation": "t1",
             "channel": null, "opened_by": "ab", "rounds": 2, "created_at": 0, "last_used_at": 1_000, "ended_at": null});
         let page = Canned::json(200, json!({"items": [session], "next_cursor": "0.s_1"}));
-        let words = ["list", "--agent", "acme/bot", "--state", "open", "--conversation", "t 1", "--limit", "1"];
+        let words =
+            ["list", "--agent", "acme/bot", "--state", "open", "--conversation", "t 1", "--limit", "1"];
         let run = run_line(&words, vec![page]).await;
         run.result.expect("listed");
         let asked = "GET /v1/sessions?agent=acme%2Fbot&state=open&conversation=t%201&limit=1";

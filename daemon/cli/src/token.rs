@@ -11,7 +11,7 @@ use toolgate_api::token::{Role, TokenRequest, TokenView};
 use super::client::{Client, escape};
 use super::document;
 use super::failure::Failure;
-use super::print::{Printer, cell, time_text};
+use super::print::{Printer, cell, time_from, time_text};
 use super::remote::Remote;
 
 const EXAMPLES: &str = "\
@@ -52,9 +52,9 @@ pub enum TokenCommand {
         /// A label for people
         #[arg(long, value_name = "TEXT", default_value = "")]
         label: String,
-        /// How long the token lasts, such as `90d`, `12h` or `30m` [default: for ever]
-        #[arg(long, value_name = "TIME", value_parser = parse_duration)]
-        expires: Option<Duration>,
+        /// How long the token lasts, such as `90d`, `12h` or `30m`, or until when, such as `2026-11-26T08:00:00Z` [default: for ever]
+        #[arg(long, value_name = "TIME", value_parser = Expiry::parse)]
+        expires: Option<Expiry>,
         /// A network that the token may be used from, such as `10.1.0.0/16` [default: every one]
         #[arg(long, value_name = "NETWORK")]
         address: Vec<String>,
@@ -74,7 +74,7 @@ pub async fn run(command: TokenCommand, client: &Client, printer: &mut Printer<'
             let (organization, agent) = split_agents(organization, agent);
             let agents = (!agent.is_empty()).then_some(agent);
             let addresses = (!address.is_empty()).then_some(address);
-            let expires_at = expires.map(|time| milliseconds(SystemTime::now() + time));
+            let expires_at = expires.map(Expiry::at_ms);
             let request = TokenRequest { role, organization, agents, label, expires_at, addresses };
             create(client, printer, &request).await
         }
@@ -118,6 +118,31 @@ async fn create(client: &Client, printer: &mut Printer<'_>, request: &TokenReque
 }
 
 /// Parses a number of days, hours or minutes.
+/// The end of a token: after a duration, or at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    After(Duration),
+    At(u64),
+}
+
+impl Expiry {
+    fn parse(text: &str) -> Result<Self, String> {
+        match (parse_duration(text), time_from(text)) {
+            (Ok(duration), _) => Ok(Self::After(duration)),
+            // A short number is a duration without its unit.
+            (_, Ok(at_ms)) if text.len() > 10 => Ok(Self::At(at_ms)),
+            (Err(error), _) => Err(format!("{error}, or a time such as `2026-11-26T08:00:00Z`")),
+        }
+    }
+
+    fn at_ms(self) -> u64 {
+        match self {
+            Self::After(duration) => milliseconds(SystemTime::now() + duration),
+            Self::At(at_ms) => at_ms,
+        }
+    }
+}
+
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let hint = "write a number with `d`, `h` or `m`, such as `90d`";
     let unit = text.chars().last().ok_or(hint)?;
@@ -177,6 +202,10 @@ mod tests {
     fn the_time_of_a_token_is_a_number_with_a_unit() {
         for (text, seconds) in [("90d", 90 * 86_400), ("12h", 12 * 3_600), ("30m", 1_800)] {
             assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        assert_eq!(Expiry::parse("2026-11-22T01:02:03.045Z"), Ok(Expiry::At(1_795_309_323_045)));
+        for text in ["soon", "90"] {
+            Expiry::parse(text).expect_err(text);
         }
         for text in ["", "d", "0d", "1y", "1.5h", "-1d", "1é"] {
             assert!(parse_duration(text).is_err(), "{text}");

@@ -15,7 +15,6 @@ use super::super::failure::Failure;
 use super::super::print::{Printer, word};
 use super::{Filters, When, now_ms, row};
 
-
 pub async fn follow(filters: &Filters, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let mut followed = Followed { filters, after: filters.since.map(|_| 0), open: HashMap::new() };
     let since_ms = filters.since.map(|when| when.ms(now_ms()));

@@ -9,7 +9,7 @@ use crate::audit::now_ms;
 use crate::client::{Client, escape};
 use crate::document;
 use crate::failure::Failure;
-use crate::print::Printer;
+use crate::print::{Printer, time_from};
 
 #[derive(Subcommand)]
 pub enum KeyCommand {
@@ -56,11 +56,11 @@ pub struct Put {
     /// A namespace that the key may publish: `crm`, `billing-*` or `*`; several may be given
     #[arg(long = "namespace", value_name = "NS", required = true)]
     namespaces: Vec<String>,
-    /// When it begins to verify loads, in milliseconds since 1970
-    #[arg(long, value_name = "MS")]
+    /// When it begins to verify loads, such as `2026-11-26T08:00:00Z`
+    #[arg(long, value_name = "TIME", value_parser = time_from)]
     valid_from: Option<u64>,
-    /// When it stops to verify loads, in milliseconds since 1970
-    #[arg(long, value_name = "MS")]
+    /// When it stops to verify loads, such as `2027-11-26T08:00:00Z`
+    #[arg(long, value_name = "TIME", value_parser = time_from)]
     valid_until: Option<u64>,
 }
 

@@ -268,7 +268,11 @@ mod tests {
         let answers = vec![Canned::json(200, about(tools))];
         let run = run_with(answers, false, async |client, printer| run(&asked, client, printer).await).await;
         run.result.expect("explained");
-        assert!(run.out.contains("c/x") && run.out.contains("b/x") && !run.out.contains("a/x"), "{}", run.out);
+        assert!(
+            run.out.contains("c/x") && run.out.contains("b/x") && !run.out.contains("a/x"),
+            "{}",
+            run.out
+        );
     }
 
     #[tokio::test]
