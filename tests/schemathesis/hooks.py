@@ -3,6 +3,7 @@
 `SCHEMATHESIS_HOOKS` names this file; `openapi.rs` sets it and the other variables.
 """
 
+import copy
 import os
 import zlib
 from pathlib import Path
@@ -94,9 +95,9 @@ def before_call(context, case, kwargs):
         return
     path, body, replaces = fitting
     if path:
-        case.path_parameters = path
+        case.path_parameters = dict(path)
     if body is not None:
-        case.body = body
+        case.body = copy.deepcopy(body)
     for name in [name for name in case.headers or {} if name.lower() in ("if-match", "if-none-match")]:
         del case.headers[name]
     if replaces:
