@@ -38,7 +38,8 @@ pub(super) async fn list(
     let page = paging::Page { limit: Some(ROWS), ..page };
     let caller = Authenticated(Arc::clone(&viewer.caller));
     let found = api::list(State(app.clone()), caller, Query(page)).await?.0;
-    let has_only_built_in = found.items.iter().all(|plugin| plugin.built_in);
+    let is_no_upload = |plugin: &PluginView| plugin.built_in || plugin.state == PluginState::Compiling;
+    let has_only_built_in = found.items.iter().all(is_no_upload);
     let rows = html! {
         @for plugin in &found.items {
             tr {
