@@ -104,8 +104,9 @@ def before_call(context, case, kwargs):
         if case.headers is None:
             case.headers = {}
         case.headers["If-Match"] = "*"
-        # A warning refuses a strict document.
-        (case.query or {}).pop("strict", None)
+    # A warning refuses a strict document, and no version of a generated name is kept.
+    for name in ("strict", "version"):
+        (case.query or {}).pop(name, None)
 
 
 @schemathesis.hook
