@@ -381,6 +381,19 @@ pub(super) async fn ranking(
         RateBy::Tool => "tool",
     };
     let mut sql = select(column, query);
+    push_scope(&mut sql, query, by);
+    // Every number is summed for the few that are listed alone.
+    sql.push(format_args!(" AND {column} IN (SELECT {column} FROM rates"));
+    push_span(&mut sql, query);
+    push_scope(&mut sql, query, by);
+    sql.push(format_args!(" GROUP BY {column} ORDER BY SUM(calls) DESC, {column} LIMIT {limit})"));
+    sql.push(format_args!(" GROUP BY {column} ORDER BY calls DESC, {column}"));
+    let rows = sql.build().fetch_all(reading).await?;
+    Ok(rows.iter().map(|row| (row.get(column), RateSums::from_row(row))).collect())
+}
+
+/// Adds the condition of the rows that a ranking sums.
+fn push_scope(sql: &mut QueryBuilder<Sqlite>, query: &RateQuery, by: RateBy) {
     match &query.organization {
         Some(organization) => sql.push(" AND organization = ").push_bind(organization.clone()),
         None => sql.push(" AND organization <> ''"),
@@ -390,15 +403,16 @@ pub(super) async fn ranking(
         (RateBy::Organization, None) => sql.push(" AND tool = ''"),
         (RateBy::Tool, None) => sql.push(" AND tool <> ''"),
     };
-    sql.push(format_args!(" GROUP BY {column} ORDER BY calls DESC, {column} LIMIT {limit}"));
-    let rows = sql.build().fetch_all(reading).await?;
-    Ok(rows.iter().map(|row| (row.get(column), RateSums::from_row(row))).collect())
+}
+
+fn push_span(sql: &mut QueryBuilder<Sqlite>, query: &RateQuery) {
+    sql.push(" WHERE span = ").push_bind(query.span as i64).push(" AND start >= ");
+    sql.push_bind(integer(query.since_ms / query.span.length_ms()));
 }
 
 fn select(column: &str, query: &RateQuery) -> QueryBuilder<Sqlite> {
-    let mut sql = QueryBuilder::new(format!("SELECT {column}, {} FROM rates WHERE span = ", *SUM_COLUMNS));
-    sql.push_bind(query.span as i64).push(" AND start >= ");
-    sql.push_bind(integer(query.since_ms / query.span.length_ms()));
+    let mut sql = QueryBuilder::new(format!("SELECT {column}, {} FROM rates", *SUM_COLUMNS));
+    push_span(&mut sql, query);
     sql
 }
 

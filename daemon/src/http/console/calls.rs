@@ -63,9 +63,11 @@ pub(super) async fn list(
 ) -> Result<Page, Problem> {
     let caller = Authenticated(Arc::clone(&viewer.caller));
     let page = audit::search(State(app), caller, QueryParameters(of_calls(query))).await?.0;
+    // A later page, and one of a time that is over, does not change.
+    let is_live = ["cursor", "until_ms", "order"].iter().all(|name| parameter(&uri, name).is_none());
     let main = html! {
         (filters(&viewer.caller, &uri))
-        @if parameter(&uri, "cursor").is_none() {
+        @if is_live {
             @let address = |part: &str| format!("/console/calls/{part}?{}", uri.query().unwrap_or(""));
             div data-live=(address("live/fragment")) data-refresh=(address("fragment")) data-order="newest" {
                 (rows_or_hint(&page.items))
