@@ -16,32 +16,12 @@ use super::plugins::{DAEMON_PRINCIPAL, DAEMON_SOURCE};
 use super::{Actor, Admin, DocumentWrite};
 use crate::assertions::AssertionViolation;
 use crate::audit::{AdminRecord, AuditError};
-use crate::documents::{DocumentKey, Precondition};
+use crate::documents::DocumentKey;
 use crate::identity::{Access, Caller};
 use crate::registry::{ChangeScope, Replacement, Snapshot, Violations};
 use crate::store::WriteResult;
 
 impl Admin {
-    /// Deletes the assertions of the platform or of an organization.
-    pub async fn delete_assertions(
-        &self,
-        actor: Actor<'_>,
-        organization: Option<&Name>,
-        precondition: &Precondition,
-    ) -> Result<(), CallError> {
-        let key = DocumentKey::Assertions(organization.cloned());
-        self.check_owner(actor, &key)?;
-        let target = organization.map_or("platform", Name::as_str);
-        self.run_audited(actor.action(organization, "assertions.delete", target), async {
-            let _in_order = self.0.documents.lock().await;
-            self.parts().store.delete_document(&key, precondition, actor.stamp()).await?;
-            let none = AssertionsDocument::default();
-            self.parts().registry.put(Replacement::Assertions(organization.cloned(), none));
-            Ok(())
-        })
-        .await
-    }
-
     /// Stores a document of assertions, if all of them hold.
     pub(super) async fn put_assertions(
         &self,

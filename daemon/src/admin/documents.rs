@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use serde_json::json;
 use toolgate_admission::{Warning, description_warnings, grant_warnings, unconfirmed_hints};
+use toolgate_api::assertion::AssertionsDocument;
 use toolgate_api::document::OrganizationDocument;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::grant::Grant;
 use toolgate_api::name::Name;
 
-use super::{Actor, Admin};
+use super::{Actor, Admin, AdminParts};
 use crate::documents::{DocumentKey, Precondition, Revision, RuleKey, ToolKey, left_with_nothing};
 use crate::identity::Access;
-use crate::registry::{ChangeScope, Snapshot};
+use crate::registry::{ChangeScope, Replacement, Snapshot};
 use crate::store::{Deleted, WriteResult};
 
 /// A document to be written.
@@ -93,21 +94,38 @@ impl Admin {
         .await
     }
 
-    /// Deletes an agent: its sessions end and their running calls are cancelled.
-    pub async fn delete_agent(
+    /// Deletes an agent, whose sessions end and running calls are cancelled; assertions, a publisher's key, or what an organization
+    /// has set for a plugin. What it had in force ends with it.
+    pub async fn delete_document(
         &self,
         actor: Actor<'_>,
-        organization: &Name,
-        agent: &Name,
+        key: &DocumentKey,
         precondition: &Precondition,
     ) -> Result<(), CallError> {
-        let key = DocumentKey::agent(organization, agent);
-        self.check_owner(actor, &key)?;
-        let target = format!("{organization}/{agent}");
-        self.run_audited(actor.action(Some(organization), "agent.delete", &target), async {
+        self.check_owner(actor, key)?;
+        let action = match key {
+            DocumentKey::Agent { .. } => "agent.delete",
+            DocumentKey::Assertions(_) => "assertions.delete",
+            DocumentKey::PublisherKey(..) => "publisher_key.delete",
+            DocumentKey::Enabled(_) => "enabled.delete",
+            _ => return Err(not_written_whole(key)),
+        };
+        let (_, target) = action_and_target(key);
+        self.run_audited(actor.action(key.organization(), action, &target), async {
             let _in_order = self.0.documents.lock().await;
-            let deleted = self.parts().store.delete_document(&key, precondition, actor.stamp()).await?;
-            self.parts().registry.remove_agent(organization, agent);
+            let AdminParts { store, registry, plugins, .. } = self.parts();
+            let deleted = store.delete_document(key, precondition, actor.stamp()).await?;
+            match key.clone() {
+                DocumentKey::Agent { organization, agent } => registry.remove_agent(&organization, &agent),
+                DocumentKey::Assertions(holder) => {
+                    registry.put(Replacement::Assertions(holder, AssertionsDocument::default()));
+                }
+                DocumentKey::PublisherKey(owner, name) => plugins.remove_publisher_key(owner, name),
+                DocumentKey::Enabled(ToolKey { organization, namespace }) => {
+                    registry.put(Replacement::Enabled(organization, namespace, None));
+                }
+                _ => {}
+            }
             self.end_dependents(deleted).await;
             Ok(())
         })
@@ -258,7 +276,7 @@ fn action_and_target(key: &DocumentKey) -> (&'static str, String) {
     }
 }
 
-/// Organizations, tools and mounts have checks of their own before they are stored.
+/// Organizations, tools and mounts have functions of their own.
 fn not_written_whole(key: &DocumentKey) -> CallError {
     CallError::new(
         ErrorType::Internal,

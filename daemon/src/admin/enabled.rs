@@ -65,29 +65,12 @@ impl Admin {
                 let _checked = self.parts().registry.check_change(scope, change).await?;
                 let document = DocumentKey::Enabled(key.clone());
                 let store = &self.parts().store;
-                let written = store.put_document(&document, &enabled.text(), precondition, actor.stamp()).await?;
+                let written =
+                    store.put_document(&document, &enabled.text(), precondition, actor.stamp()).await?;
                 self.parts().registry.put(replacement);
                 Ok(written)
             });
         Ok((written.await?, self.enabled_view(key).await?))
-    }
-
-    /// Removes the settings and the consent of an organization.
-    pub async fn delete_enabled(
-        &self,
-        actor: Actor<'_>,
-        key: &ToolKey,
-        precondition: &Precondition,
-    ) -> Result<(), CallError> {
-        actor.caller.may_own(&key.organization)?;
-        self.run_audited(enabled_action(actor, key, "enabled.delete", None), async {
-            let _in_order = self.0.documents.lock().await;
-            let document = DocumentKey::Enabled(key.clone());
-            self.parts().store.delete_document(&document, precondition, actor.stamp()).await?;
-            self.parts().registry.put(replacement(key, None));
-            Ok(())
-        })
-        .await
     }
 
     /// Accepts, for each organization, the plugins that its agents had before plugins needed its consent. Each is recorded. Does

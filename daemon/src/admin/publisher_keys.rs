@@ -6,7 +6,6 @@ use toolgate_api::name::Name;
 
 use super::documents::check_strict;
 use super::{Actor, Admin, DocumentWrite};
-use crate::documents::{DocumentKey, Precondition};
 use crate::plugins::PublisherKey;
 use crate::store::WriteResult;
 
@@ -27,24 +26,5 @@ impl Admin {
         let written = self.store_document(actor, write).await?;
         self.parts().plugins.put_publisher_key(owner.cloned(), name.clone(), key);
         Ok((written, warnings))
-    }
-
-    /// Deletes a key. It verifies no further load; the versions that it signed serve on.
-    pub async fn delete_publisher_key(
-        &self,
-        actor: Actor<'_>,
-        owner: Option<&Name>,
-        name: &Name,
-        precondition: &Precondition,
-    ) -> Result<(), CallError> {
-        let key = DocumentKey::PublisherKey(owner.cloned(), name.clone());
-        self.check_owner(actor, &key)?;
-        self.run_audited(actor.action(owner, "publisher_key.delete", name.as_str()), async {
-            let _in_order = self.0.documents.lock().await;
-            self.parts().store.delete_document(&key, precondition, actor.stamp()).await?;
-            self.parts().plugins.remove_publisher_key(owner.cloned(), name.clone());
-            Ok(())
-        })
-        .await
     }
 }

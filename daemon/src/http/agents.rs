@@ -1,7 +1,7 @@
 //! Handlers of agents.
 use toolgate_api::policy::AgentDocument;
 
-use super::documents::{Strictness, document_response, documents, name, precondition, stored_warnings};
+use super::documents::{self, Strictness, document_response, documents, name, stored_warnings};
 use super::error_responses::{
     AssertionBroken, AuditUnavailable, InvalidDocument, NoAgent, NoOrganization, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
@@ -83,7 +83,7 @@ pub async fn put(
     body: Body,
 ) -> Result<Response, Problem> {
     let key = DocumentKey::agent(&name(&organization)?, &name(&agent)?);
-    super::documents::put(&app, &caller, key, &strictness, &headers, body).await
+    documents::put(&app, &caller, key, &strictness, &headers, body).await
 }
 
 /// Get the current warnings of an agent.
@@ -119,8 +119,6 @@ pub async fn delete(
     Path((organization, agent)): Path<(String, String)>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    let (organization, agent) = (name(&organization)?, name(&agent)?);
-    let precondition = precondition(&headers)?;
-    app.admin().delete_agent(app.actor(&caller), &organization, &agent, &precondition).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let key = DocumentKey::agent(&name(&organization)?, &name(&agent)?);
+    documents::delete(&app, &caller, &key, &headers).await
 }

@@ -10,7 +10,7 @@ use toolgate_api::document::DocumentAccepted;
 use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 
-use super::documents::{self, Strictness, name, precondition, with_etag};
+use super::documents::{self, Strictness, name, with_etag};
 use super::error_responses::{
     AssertionBroken, AuditUnavailable, InvalidDocument, NoAssertions, NoOrganization, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
@@ -83,9 +83,7 @@ pub async fn delete_platform(
     Authenticated(caller): Authenticated,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    let precondition = precondition(&headers)?;
-    app.admin().delete_assertions(app.actor(&caller), None, &precondition).await?;
-    Ok(StatusCode::NO_CONTENT)
+    documents::delete(&app, &caller, &DocumentKey::Assertions(None), &headers).await
 }
 
 /// Get the assertions of an organization.
@@ -146,8 +144,6 @@ pub async fn delete(
     Path(organization): Path<String>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    let organization = name(&organization)?;
-    let precondition = precondition(&headers)?;
-    app.admin().delete_assertions(app.actor(&caller), Some(&organization), &precondition).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let key = DocumentKey::Assertions(Some(name(&organization)?));
+    documents::delete(&app, &caller, &key, &headers).await
 }

@@ -61,6 +61,18 @@ pub(super) async fn put(
     Ok(with_etag(status(created), revision, axum::Json(accepted).into_response()))
 }
 
+/// Deletes a document.
+pub(super) async fn delete(
+    app: &App,
+    caller: &Caller,
+    key: &DocumentKey,
+    headers: &HeaderMap,
+) -> Result<StatusCode, Problem> {
+    let precondition = precondition(headers)?;
+    app.admin().delete_document(app.actor(caller), key, &precondition).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// Returns the current warnings of a document in force.
 pub(super) async fn stored_warnings(
     app: &App,

@@ -8,7 +8,7 @@ use toolgate_api::catalogue::{EnabledDocument, EnabledView};
 
 use super::body::expect_json;
 use super::custom::own_tool;
-use super::documents::{body_text, precondition, status, with_etag};
+use super::documents::{self, body_text, precondition, status, with_etag};
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoEnabledDocument, NotInCatalogue, OtherVersion, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
@@ -17,6 +17,7 @@ use super::extract::{Authenticated, Path};
 use super::path_params::{DeleteHeaders, EnabledPath, WriteHeaders};
 use super::problem::Problem;
 use super::state::App;
+use crate::documents::DocumentKey;
 
 /// Get a plugin as an organization has it.
 ///
@@ -92,7 +93,5 @@ pub async fn delete(
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
     let key = own_tool(&caller, &organization, &namespace)?;
-    let precondition = precondition(&headers)?;
-    app.admin().delete_enabled(app.actor(&caller), &key, &precondition).await?;
-    Ok(StatusCode::NO_CONTENT)
+    documents::delete(&app, &caller, &DocumentKey::Enabled(key), &headers).await
 }

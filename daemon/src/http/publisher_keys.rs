@@ -8,9 +8,7 @@ use toolgate_api::document::{DocumentAccepted, DocumentEntry};
 use toolgate_api::page::List;
 use toolgate_api::publisher::PublisherKeyDocument;
 
-use super::documents::{
-    self, Strictness, document_response, documents, name, own_organization, precondition,
-};
+use super::documents::{self, Strictness, document_response, documents, name, own_organization};
 use super::error_responses::{
     AuditUnavailable, InvalidPublisherKey, NoOrganization, NoPublisherKey, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
@@ -94,9 +92,7 @@ pub async fn delete(
     Path(key): Path<String>,
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    let precondition = precondition(&headers)?;
-    app.admin().delete_publisher_key(app.actor(&caller), None, &name(&key)?, &precondition).await?;
-    Ok(StatusCode::NO_CONTENT)
+    documents::delete(&app, &caller, &DocumentKey::PublisherKey(None, name(&key)?), &headers).await
 }
 
 /// List the publishers' keys of an organization.
@@ -175,8 +171,6 @@ pub async fn delete_own(
     headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
     let organization = own_organization(&app, &caller, &organization)?;
-    let precondition = precondition(&headers)?;
-    let key = name(&key)?;
-    app.admin().delete_publisher_key(app.actor(&caller), Some(&organization), &key, &precondition).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let key = DocumentKey::PublisherKey(Some(organization), name(&key)?);
+    documents::delete(&app, &caller, &key, &headers).await
 }

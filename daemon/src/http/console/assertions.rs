@@ -99,7 +99,8 @@ async fn change(app: &App, viewer: &Viewer, held: &Held, form: &FormFields) -> R
         }
         "delete" => {
             let precondition = Precondition::from_headers(Some(&draft.revision), None)?;
-            app.admin().delete_assertions(viewer.actor(), organization, &precondition).await
+            let key = DocumentKey::Assertions(held.organization.clone());
+            app.admin().delete_document(viewer.actor(), &key, &precondition).await
         }
         _ => {
             let tried = app.admin().try_assertions(&viewer.caller, organization, &draft.text).await;

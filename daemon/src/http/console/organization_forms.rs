@@ -305,7 +305,8 @@ pub(super) async fn delete_agent(
     let (organization, agent) = (own_organization(&app, &viewer.caller, &organization)?, name(&agent)?);
     let deleting = async {
         let precondition = expect_confirmed(&form, &agent)?;
-        app.admin().delete_agent(viewer.actor(), &organization, &agent, &precondition).await
+        let key = DocumentKey::agent(&organization, &agent);
+        app.admin().delete_document(viewer.actor(), &key, &precondition).await
     };
     match deleting.await {
         Ok(()) => Ok(SeeOther::to(&format!("/console/organizations/{organization}")).into_response()),
