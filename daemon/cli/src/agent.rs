@@ -218,7 +218,7 @@ async fn put(
     agent: &AgentName,
     body: impl FnOnce(Option<&Value>) -> String,
 ) -> Result<(), Failure> {
-    let accepted: DocumentAccepted = document::put(client, &path(agent), body).await?.body;
+    let accepted: DocumentAccepted = document::put::<Value, _>(client, &path(agent), body).await?.body;
     document::warn(printer, &accepted.warnings)?;
     Ok(printer.result(&accepted, &format!("agent `{agent}` is set"))?)
 }

@@ -1,5 +1,7 @@
 //! Differences of two JSON documents, as lines for people.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use toolgate_api::text::escape_for_display;
 
@@ -15,21 +17,18 @@ pub fn differences(before: &Value, after: &Value) -> Vec<String> {
     // Nothing stands before a new document.
     let before = if before.is_null() { Vec::new() } else { leaves(before) };
     let after = leaves(after);
-    let lines = lines_of(&before, &after, '-').chain(lines_of(&after, &before, '+'));
-    let mut lines: Vec<_> = lines.collect();
+    let mut lines = lines_of(&before, &after, '-');
+    lines.extend(lines_of(&after, &before, '+'));
     if lines.is_empty() {
         lines.push("  only the order of entries differs".to_owned());
     }
     lines
 }
 
-fn lines_of(
-    leaves: &[(String, String)],
-    others: &[(String, String)],
-    mark: char,
-) -> impl Iterator<Item = String> {
+fn lines_of(leaves: &[(String, String)], others: &[(String, String)], mark: char) -> Vec<String> {
+    let others: HashSet<_> = others.iter().collect();
     let only = leaves.iter().filter(|leaf| !others.contains(leaf));
-    only.map(move |(place, value)| format!("{mark} {place}: {value}")).collect::<Vec<_>>().into_iter()
+    only.map(|(place, value)| format!("{mark} {place}: {value}")).collect()
 }
 
 /// Every scalar and empty container with its place.

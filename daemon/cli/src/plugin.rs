@@ -180,7 +180,7 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
             let name = DocumentName::grant(&namespace);
             let asked = async || {
                 let plugin: PluginLoaded = client.get(&path(&namespace)).send().await?.body;
-                Ok(plugin.plugin.capabilities)
+                Ok::<_, Failure>(plugin.plugin.capabilities)
             };
             grant::run(client, printer, &name, &format!("plugin `{namespace}`"), &options, asked).await
         }

@@ -72,16 +72,21 @@ pub fn run(options: &DevOptions, environment_token: Option<OsString>) -> Result<
         }
         std::io::Write::write_all(&mut notes, b"waiting for a change (Ctrl-C ends it)\n")?;
         drop(notes);
-        while fingerprint(&options.folder) == before {
-            std::thread::sleep(INTERVAL);
-        }
+        wait_for_change(&options.folder, before);
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the files are polled, and nothing else runs meanwhile")]
+fn wait_for_change(folder: &Path, before: u64) {
+    while fingerprint(folder) == before {
+        std::thread::sleep(INTERVAL);
     }
 }
 
 fn build_and_load(options: &DevOptions, environment_token: Option<OsString>) -> Result<(), Failure> {
     let component = match (&options.build, &options.file) {
         (Some(command), Some(file)) => {
-            run_build(Command::new("sh").args(["-c", command]), &options.folder, Stdio::inherit())?;
+            run_build(Command::new("sh").args(["-c", command.as_str()]), &options.folder, Stdio::inherit())?;
             options.folder.join(file)
         }
         _ => build_with_cargo(&options.folder)?,
@@ -106,7 +111,7 @@ fn build_with_cargo(folder: &Path) -> Result<PathBuf, Failure> {
     })?;
     let profile = format!("[profile.{FAST_PROFILE}]");
     let profile = if manifest.contains(&profile) { FAST_PROFILE } else { "release" };
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = Command::new("cargo");
     cargo.args(["build", "--target", "wasm32-wasip2", "--profile", profile]);
     cargo.args(["--message-format", "json-render-diagnostics"]);
     let messages = run_build(&mut cargo, folder, Stdio::piped())?;

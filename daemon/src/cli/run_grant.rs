@@ -38,6 +38,10 @@ impl RunGrant {
             return Ok(base);
         }
         let mut grant = serde_json::to_value(&base).unwrap_or_default();
+        // A plugin can ask for every host, and a grant names hosts.
+        if let Some(rules) = grant["network"].as_array_mut() {
+            rules.retain(|rule| rule["host"] != "*");
+        }
         self.allow_network.iter().for_each(|url| allow(&mut grant, url));
         parse(&grant.to_string())
     }

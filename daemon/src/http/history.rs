@@ -22,6 +22,7 @@ use crate::store::{HistoryEntry, StoreError};
 #[into_params(parameter_in = Query)]
 pub struct HistoryQuery {
     /// The kind of the document.
+    #[param(inline)]
     kind: DocumentKindName,
     /// The organization that the document belongs to; left out for the platform.
     #[param(pattern = "^[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?$", max_length = 64)]

@@ -193,7 +193,7 @@ mod tests {
         put(&store, "{}", "t").await;
         store.delete_document(&acme(), &Precondition::Present, 9).await.expect("deleted");
         for key in [acme(), policy()] {
-            assert_eq!(store.history(&key, None).await.expect("a history"), [], "{key}");
+            assert!(store.history(&key, None).await.expect("a history").is_empty(), "{key}");
         }
     }
 }

@@ -137,12 +137,13 @@ async fn stored(client: &Client, document: &FolderDocument) -> Result<Option<Sto
     };
     let text = current.body.get().to_owned();
     let mut value: Value = serde_json::from_str(&text).unwrap_or_default();
-    match (document.kind, value.as_object_mut()) {
-        (Kind::Assertions, Some(members)) => {
-            // What does not hold at present is added to the document.
-            members.remove("broken");
-        }
-        (Kind::Webhook, Some(members)) => members.retain(|name, _| name == "url" || name == "events"),
+    let Some(members) = value.as_object_mut() else {
+        return Ok(Some(Stored { etag: current.etag, text, value }));
+    };
+    match document.kind {
+        // What does not hold at present is added to the document.
+        Kind::Assertions => drop(members.remove("broken")),
+        Kind::Webhook => members.retain(|name, _| name == "url" || name == "events"),
         _ => return Ok(Some(Stored { etag: current.etag, text, value })),
     }
     Ok(Some(Stored { etag: current.etag, text: value.to_string(), value }))

@@ -186,7 +186,7 @@ mod tests {
         let options = GrantOptions { as_asked: true, yes: true, ..GrantOptions::default() };
         let run = run_with(answers, false, async |client, printer| {
             let name = DocumentName::grant("shop");
-            let asked = async || Ok(capabilities(&["a.example", "*"]));
+            let asked = async || Ok::<_, Failure>(capabilities(&["a.example", "*"]));
             run(client, printer, &name, "plugin `shop`", &options, asked).await
         })
         .await;

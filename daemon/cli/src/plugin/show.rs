@@ -76,7 +76,7 @@ mod tests {
             String::from_utf8(out.into_inner()).expect("text")
         };
         let table = shown(Some(100));
-        assert!(table.contains("plugin   weather") && table.contains("forecast  yes"), "{table}");
+        assert!(table.contains("plugin     weather") && table.contains("forecast  yes"), "{table}");
         assert!(table.contains("1.2.0    active  1970-01-01T00:00:00.000Z"), "{table}");
         serde_json::from_str::<serde_json::Value>(&shown(None)).expect("json");
     }
