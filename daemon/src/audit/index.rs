@@ -48,6 +48,7 @@ CREATE TABLE rows (sequence INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, kind IN
 CREATE INDEX rows_by_organization ON rows (organization);
 CREATE INDEX rows_by_session ON rows (session);
 CREATE INDEX rows_running ON rows (sequence) WHERE status = 0;
+CREATE INDEX rows_not_ok ON rows (status) WHERE status > 1;
 CREATE INDEX rows_damaged ON rows (sequence) WHERE kind = 4;
 CREATE TABLE spans (first_sequence INTEGER PRIMARY KEY, last_sequence INTEGER NOT NULL, least_ms INTEGER NOT NULL, greatest_ms INTEGER NOT NULL);
 ";

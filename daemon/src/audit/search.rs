@@ -284,6 +284,10 @@ pub(super) fn push_filters(sql: &mut QueryBuilder<Sqlite>, query: &Query, mark: 
     }
     if let Some(status) = query.status {
         sql.push(format_args!(" AND {mark}status = ")).push_bind(status as i64);
+        if status as i64 > Status::Ok as i64 {
+            // The condition of the index of such rows, which are few.
+            sql.push(" AND status > 1");
+        }
     }
 }
 
