@@ -19,6 +19,13 @@ use crate::name;
 const KNOWN: &str = "read_only, destructive, idempotent, open_world, name, usage, mode, result, tags, prerequisites, \
                      integrations, examples, cost, redact";
 
+/// The setting that differs from the written one in case or underscores, else all of them.
+fn known_setting(written: &str) -> String {
+    let letters = |word: &str| word.replace('_', "").to_lowercase();
+    let meant = KNOWN.split(", ").find(|known| letters(known) == letters(written));
+    meant.map_or_else(|| format!("a tool has {KNOWN}"), |known| format!("did you mean `{known}`?"))
+}
+
 pub fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let mut item: ItemFn = match syn::parse2(item.clone()) {
         Ok(item) => item,
@@ -113,7 +120,7 @@ impl Settings {
             other => {
                 return Err(Error::new(
                     word.span(),
-                    format!("unknown setting `{other}`: a tool has {KNOWN}"),
+                    format!("unknown setting `{other}`: {}", known_setting(other)),
                 ));
             }
         }

@@ -217,8 +217,8 @@ pub(super) const GATES: &[Gate] = &[
         hint: "go on without it; the orchestrator can enable it again",
         refuses: |input| input.session_broken,
         why: |input, tool, _| match input.facts.broken.get(&tool.id) {
-            Some(why) => format!("it was stopped in this session: {why}"),
-            None => "it has not failed repeatedly".to_owned(),
+            Some(why) => format!("the circuit breaker stopped it in this session: {why}"),
+            None => "the circuit breaker is closed".to_owned(),
         },
     },
     Gate {
