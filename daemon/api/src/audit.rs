@@ -271,7 +271,7 @@ pub struct CallOutcome<'a> {
 
 /// Status of a call. Records never contain `running`; a search returns it for an intent without outcome.
 //
-// The numbers are stored in the index: add new ones, never change one. A partial index depends on 0.
+// The numbers are stored in the index: add new ones, never change one. Partial indexes depend on 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = AuditStatus)]

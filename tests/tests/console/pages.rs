@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use toolgate_tests::{Client, Daemon, json};
 
-use crate::person::{Person, attributes, unescape};
+use crate::person::{Form, Person, attributes, unescape};
 use crate::{HIDDEN, MARKUP, PROGRAM, Tenant, with_fixture};
 
 /// Pages that a walk opens at most.
@@ -211,5 +211,45 @@ fn o6_style_and_script_are_kept_by_browsers_under_their_hash() {
             let old = person.get(&parts.join("/"));
             assert_ne!(old.header("cache-control"), Some(kept), "an old hash");
         }
+    });
+}
+
+#[test]
+fn o6_the_audit_log_is_verified_by_those_who_may() {
+    with_fixture(|fixture| {
+        const PATH: &str = "/console/audit/verification";
+        let person = Person::sign_in(&fixture.operator);
+        let page = person.submit_and_follow(&Form::find(&person.page(PATH), PATH));
+        assert!(page.contains("intact") && page.contains("Last record"), "{page}");
+        let overview = person.page("/console");
+        assert!(overview.contains("intact") && overview.contains("Free disk space"), "{overview}");
+        let owner = Person::sign_in(&fixture.tenant().owner);
+        assert_eq!(owner.get(PATH).status, 403);
+        assert!(!owner.page("/console/audit").contains(PATH), "a link to what is refused");
+    });
+}
+
+#[test]
+fn o6_the_page_of_a_call_has_its_phases_requests_and_hashes() {
+    with_fixture(|fixture| {
+        let tenant = fixture.tenant();
+        let answer = tenant.session.call_as("c1", "pay/quote", json!({"to": "bob", "amount": 1}));
+        assert_eq!(answer.status(), "ok", "{}", answer.0);
+        tenant.session.call_as("c2", "pay/quote", json!({"to": 5})).expect_error("INVALID_ARGUMENTS");
+        let person = Person::sign_in(&tenant.owner);
+        let address = |call: &str| format!("/console/calls/{}/{call}", tenant.session.id);
+        let page = person.page(&address("c1"));
+        for part in ["fit the schema", "class=\"waterfall\"", "The call sent no request", "intent", "outcome"]
+        {
+            assert!(page.contains(part), "no {part}:\n{page}");
+        }
+        // The hashes are those of the export.
+        let export = person.get("/console/audit/export").expect(200).text();
+        let hashes = export.lines().filter(|line| line.contains("\"c1\"") && line.contains("pay/quote"));
+        let hashes = hashes.filter_map(|line| line.split("\"hash\":\"").nth(1)?.split('"').next());
+        let shown = hashes.filter(|hash| page.contains(*hash)).count();
+        assert_eq!(shown, 1, "the intent's hash is not shown:\n{page}");
+        let refused = person.page(&address("c2"));
+        assert!(refused.contains("do not fit the schema"), "{refused}");
     });
 }
