@@ -244,7 +244,7 @@ fn o6_the_page_of_a_call_has_its_phases_requests_and_hashes() {
             assert!(page.contains(part), "no {part}:\n{page}");
         }
         // The hashes are those of the export.
-        let export = person.get("/console/audit/export").expect(200).text();
+        let export = Person::sign_in(&fixture.operator).get("/console/audit/export").expect(200).text();
         let hashes = export.lines().filter(|line| line.contains("\"c1\"") && line.contains("pay/quote"));
         let hashes = hashes.filter_map(|line| line.split("\"hash\":\"").nth(1)?.split('"').next());
         let shown = hashes.filter(|hash| page.contains(*hash)).count();
