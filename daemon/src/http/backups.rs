@@ -10,11 +10,11 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use tokio::sync::mpsc::{self, Sender};
 use toolgate_api::error::{CallError, ErrorType};
-use toolgate_api::file::FileBytes;
 
 use super::error_responses::{AuditUnavailable, BackupRuns};
 use super::extract::Authenticated;
 use super::problem::Problem;
+use super::schema::FileBytes;
 use super::state::App;
 use crate::backup::{Backup, BackupSource};
 

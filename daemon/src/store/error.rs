@@ -177,7 +177,7 @@ impl UnavailableReason {
             ),
             Self::Damaged => (
                 "the store is damaged",
-                "restore a backup of the store; without one, stop the daemon, keep what can be read with `sqlite3 state.db .recover | sqlite3 recovered.db`, and put that in its place",
+                "restore a backup with `toolgate restore` (a copy that was made while a daemon ran can be damaged like this); without one, stop the daemon, keep what can be read with `sqlite3 state.db .recover | sqlite3 recovered.db`, and put that in its place",
             ),
             Self::Other => ("the store failed", "check the daemon's log"),
         }
