@@ -90,7 +90,8 @@ pub struct RateSums {
     pub memory_bytes: u64,
     pub cpu_us: u64,
     pub egress_bytes: u64,
-    durations: [[u64; HISTOGRAM_BUCKETS]; 3],
+    /// Histograms of [`RatePhase::ALL`].
+    pub durations: [[u64; HISTOGRAM_BUCKETS]; 3],
 }
 
 impl RateSums {
