@@ -89,14 +89,9 @@ impl BodyBytes {
         self.bytes
     }
 
-    /// The share of the memory, for text that was parsed from the bytes.
-    pub(super) fn into_share(self) -> BodyShare {
-        self.share
-    }
-
-    /// The same after the bytes are wiped, which can hold a secret. A buffer that hyper read together with other bytes belongs to
+    /// The share of the memory, for text that was parsed from the bytes. They are wiped, since they can hold a secret. A buffer that hyper read together with other bytes belongs to
     /// hyper and is not wiped.
-    pub(super) fn into_share_wiped(self) -> BodyShare {
+    pub(super) fn into_share(self) -> BodyShare {
         wipe(self.bytes);
         self.share
     }

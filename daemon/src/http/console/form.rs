@@ -125,7 +125,7 @@ pub(super) async fn read(
     let (parts, body) = request.into_parts();
     let body = body::read(app, organization, body, limit_bytes).await?;
     let fields = parse(&body).map(|fields| Arc::new(WipedFields(fields)));
-    let share = Arc::new(body.into_share_wiped());
+    let share = Arc::new(body.into_share());
     Ok((parts, FormFields { fields: fields?, _share: Some(share) }))
 }
 
