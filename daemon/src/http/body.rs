@@ -89,8 +89,8 @@ impl BodyBytes {
         self.bytes
     }
 
-    /// The share of the memory, for text that was parsed from the bytes. They are wiped, since they can hold a secret. A buffer that hyper read together with other bytes belongs to
-    /// hyper and is not wiped.
+    /// The share of the memory, for text that was parsed from the bytes. They are wiped, since they can hold a secret; a
+    /// buffer that hyper read together with other bytes belongs to hyper and is not.
     pub(super) fn into_share(self) -> BodyShare {
         wipe(self.bytes);
         self.share
