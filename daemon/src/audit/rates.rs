@@ -57,8 +57,8 @@ impl RateSpan {
     /// Tools that are told apart in one span.
     fn tools_max(self) -> usize {
         match self {
-            Self::Minute => 500,
-            Self::Hour | Self::Day => 2_000,
+            Self::Minute => 250,
+            Self::Hour | Self::Day => 1_000,
         }
     }
 }
