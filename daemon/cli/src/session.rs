@@ -186,6 +186,13 @@ pub struct ListOptions {
     /// Only sessions on behalf of this user
     #[arg(long, value_name = "TEXT")]
     user: Option<String>,
+    /// Only sessions opened at or after this time: an age like `2h` or `7d`, a time like `2026-11-26T08:00:00Z`, or
+    /// milliseconds since 1970
+    #[arg(long, value_name = "TIME")]
+    since: Option<When>,
+    /// Only sessions opened before this time, in the same format
+    #[arg(long, value_name = "TIME")]
+    until: Option<When>,
     /// Rows per page, at most 1,000
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     limit: Option<u32>,

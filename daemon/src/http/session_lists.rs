@@ -46,6 +46,14 @@ pub struct SessionQuery {
     /// Sessions that act for this user.
     #[param(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     user: Option<String>,
+    /// Inclusive start of the time of opening, in milliseconds since 1970.
+    #[serde(default, deserialize_with = "super::extract::time_ms")]
+    #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
+    since_ms: Option<u64>,
+    /// Exclusive end of the time of opening, in milliseconds since 1970.
+    #[serde(default, deserialize_with = "super::extract::time_ms")]
+    #[param(minimum = 0, maximum = 9_007_199_254_740_991_u64)]
+    until_ms: Option<u64>,
     /// The `next_cursor` of the previous page.
     cursor: Option<String>,
     /// Maximum number of entries on a page.
@@ -88,6 +96,8 @@ pub async fn list(
         agents,
         conversation: label("conversation", query.conversation)?,
         user: label("user", query.user)?,
+        since_ms: query.since_ms,
+        until_ms: query.until_ms,
         is_open: query.state.map(|state| state == SessionState::Open),
         after: query.cursor.as_deref().map(parse_cursor).transpose()?,
     };

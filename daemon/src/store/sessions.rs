@@ -47,6 +47,10 @@ pub struct SessionFilter {
     pub agents: Option<Vec<Name>>,
     pub conversation: Option<String>,
     pub user: Option<String>,
+    /// Opened at or after this time.
+    pub since_ms: Option<u64>,
+    /// Opened before this time.
+    pub until_ms: Option<u64>,
     /// Only open sessions, or only ended ones.
     pub is_open: Option<bool>,
     /// Only sessions after this one in the list: the time at which it was opened, and its id.
@@ -128,6 +132,12 @@ impl Store {
         }
         if let Some(user) = &filter.user {
             sql.push(" AND user_name = ").push_bind(user.clone());
+        }
+        if let Some(since_ms) = filter.since_ms {
+            sql.push(" AND created_ms >= ").push_bind(to_sql(since_ms));
+        }
+        if let Some(until_ms) = filter.until_ms {
+            sql.push(" AND created_ms < ").push_bind(to_sql(until_ms));
         }
         if let Some(is_open) = filter.is_open {
             sql.push(if is_open { " AND ended_ms IS NULL" } else { " AND ended_ms IS NOT NULL" });
