@@ -275,6 +275,15 @@ fn t11_a_workspace_without_the_capability_is_reported_as_unused() {
 }
 
 #[test]
+fn t11_an_author_is_told_how_to_raise_a_limit() {
+    let ended = run_on_plugin("run", &valid_plugin().build(), &["answer"], &["--limit", "fuel=1"]);
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stdout);
+    for part in ["FUEL_EXHAUSTED", "`--limit NAME=VALUE`", "`limits(...)` in `plugin!`"] {
+        assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
+    }
+}
+
+#[test]
 fn c5_a_plugin_runs_with_settings_that_it_takes() {
     let run =
         |settings: &str| run_on_plugin("run", guests::CONFIGURED, &["settings"], &["--settings", settings]);

@@ -18,7 +18,7 @@ use crate::assertions::AssertionViolation;
 use crate::audit::{AdminRecord, AuditError};
 use crate::documents::DocumentKey;
 use crate::identity::{Access, Caller};
-use crate::registry::{ChangeScope, Replacement, Snapshot, Violations};
+use crate::registry::{Replacement, Snapshot, Violations};
 use crate::store::WriteResult;
 
 impl Admin {

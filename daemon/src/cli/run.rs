@@ -96,8 +96,27 @@ pub async fn run(options: RunOptions, printer: &mut Printer<'_>) -> Result<(), F
         false => print(&ran, printer)?,
     }
     ran.outcome.map(drop).map_err(|error| {
-        Failure::new(format!("{}: {}", error.error_type.as_str(), error.message), error.hint)
+        let hint = author_hint(error.error_type).map_or_else(|| error.hint.to_string(), str::to_owned);
+        Failure::new(format!("{}: {}", error.error_type.as_str(), error.message), hint)
     })
+}
+
+/// The hint for the author, where that of the error is for a model or its operator.
+fn author_hint(error_type: ErrorType) -> Option<&'static str> {
+    match error_type {
+        ErrorType::FuelExhausted
+        | ErrorType::MemoryExceeded
+        | ErrorType::DeadlineExceeded
+        | ErrorType::ResourceExceeded
+        | ErrorType::OutputTooLarge => Some(
+            "do less work, or raise the limit: `--limit NAME=VALUE` for this run, and `limits(...)` in `plugin!` for the plugin",
+        ),
+        ErrorType::NetworkDenied => Some(
+            "ask for the host in `capabilities(network = [...])` of `plugin!`; for a private host or plain HTTP, add `--allow-network URL`",
+        ),
+        ErrorType::ToolCrashed => Some("the log above has the message and the place of a panic"),
+        _ => None,
+    }
 }
 
 /// Reads settings, which must be valid under the plugin's schema, as in a daemon.

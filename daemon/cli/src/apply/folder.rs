@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use toolgate_api::assertion::{AssertionHolder, AssertionsDocument};
 use toolgate_api::definition::{CustomToolDefinition, DefinitionKind};
 use toolgate_api::document::OrganizationDocument;
@@ -30,6 +30,7 @@ Files of the folder, all of them optional:
   orgs/ORG/agents/AGENT.json        an agent
   orgs/ORG/tools/NAMESPACE.json     the definition of a tool
   orgs/ORG/grants/NAMESPACE.json    the grant of a tool
+  orgs/ORG/settings/PLUGIN.json     its settings of a plugin
   orgs/ORG/webhooks/NAME.json       a webhook, without its secret
   orgs/ORG/publisher-keys/NAME.json a publisher's key of the organization
 
@@ -51,6 +52,8 @@ pub enum Kind {
     OrganizationKey,
     Tool,
     ToolGrant,
+    /// Settings of a plugin, without the consent to it: that is a person's decision.
+    Settings,
     Policy,
     Agent,
     Webhook,
@@ -153,6 +156,10 @@ impl Folder {
         };
         match check(kind, &text, &value, organization.is_some()) {
             Ok(()) => {
+                let (text, value) = match kind {
+                    Kind::Settings => (format!(r#"{{"config":{text}}}"#), json!({"config": value})),
+                    _ => (text, value),
+                };
                 self.documents.push(FolderDocument { kind, path, label, organization, text, value });
             }
             Err(error) => {
@@ -230,6 +237,11 @@ fn document_of_organization(organization: &str, place: &[&str]) -> Option<(Kind,
             format!("{base}/tools/{}/grant", escape(name)),
             format!("grant of tool `{organization}/{name}`"),
         ),
+        ["settings", name] => (
+            Kind::Settings,
+            format!("{base}/enabled/{}", escape(name)),
+            format!("settings of plugin `{organization}/{name}`"),
+        ),
         ["webhooks", name] => (
             Kind::Webhook,
             format!("{base}/webhooks/{}", escape(name)),
@@ -252,7 +264,7 @@ fn wrong_name(kind: Kind, place: &[&str]) -> Option<(String, String)> {
     };
     let last = place.last().copied().unwrap_or_default();
     let own = match kind {
-        Kind::Grant | Kind::Tool | Kind::ToolGrant => Namespace::parse(last).err(),
+        Kind::Grant | Kind::Tool | Kind::ToolGrant | Kind::Settings => Namespace::parse(last).err(),
         Kind::PublisherKey | Kind::OrganizationKey | Kind::Agent | Kind::Webhook => Name::parse(last).err(),
         Kind::Platform | Kind::Organization | Kind::Policy | Kind::Assertions => None,
     };
@@ -281,6 +293,10 @@ fn check(kind: Kind, text: &str, value: &Value, of_organization: bool) -> Result
                 ReadError::new("/kind", error.to_string(), "write `http`, `mcp` or `shell`")
             })?;
             CustomToolDefinition::read(value, kind.unwrap_or_default()).map(drop)
+        }
+        Kind::Settings if value.is_object() => Ok(()),
+        Kind::Settings => {
+            Err(ReadError::new("", "settings are an object", "write them by name: `{\"region\": \"eu\"}`"))
         }
         Kind::Webhook => check_webhook(value),
     }

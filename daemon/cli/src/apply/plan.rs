@@ -143,6 +143,8 @@ async fn stored(client: &Client, document: &FolderDocument) -> Result<Option<Sto
     match document.kind {
         // What does not hold at present is added to the document.
         Kind::Assertions => drop(members.remove("broken")),
+        // The view of a plugin has more than the settings.
+        Kind::Settings => members.retain(|name, _| name == "config"),
         Kind::Webhook => members.retain(|name, _| name == "url" || name == "events"),
         _ => return Ok(Some(Stored { etag: current.etag, text, value })),
     }

@@ -68,6 +68,18 @@ async fn a_dry_run_writes_nothing() {
 }
 
 #[tokio::test]
+async fn settings_of_a_plugin_are_written_without_its_consent() {
+    let files = [("orgs/acme/settings/mail.json", r#"{"region": "eu"}"#)];
+    let view = json!({"namespace": "mail", "config": {"region": "us"}, "consent": "accepted"});
+    let answers = vec![Canned::json(200, view).with_etag("\"3\""), Canned::json(200, json!({}))];
+    let run = apply(&files, false, answers).await;
+    run.result.expect("applied");
+    assert_eq!(run.asked[1].line(), "PUT /v1/orgs/acme/enabled/mail");
+    assert_eq!(run.asked[1].body, r#"{"config":{"region": "eu"}}"#);
+    assert!(run.out.contains("- /config/region: \"us\""), "{}", run.out);
+}
+
+#[tokio::test]
 async fn a_folder_that_is_in_force_changes_nothing() {
     let answers = vec![stored(FILES[0].1, "\"3\""), stored(FILES[1].1, "\"4\"")];
     let run = apply(&FILES, false, answers).await;
