@@ -16,6 +16,7 @@ use toolgate_api::session::{
 };
 
 use super::agent::{AgentName, parse_agent};
+use super::audit::{When, now_ms};
 use super::client::{Client, escape};
 use super::document::{arguments_from, query};
 use super::events;
@@ -207,12 +208,16 @@ impl ListOptions {
     fn path(&self) -> String {
         let agent = self.agent.as_ref().map(ToString::to_string);
         let limit = self.limit.map(|limit| limit.to_string());
+        let time = |when: Option<When>| when.map(|when| when.ms(now_ms()).to_string());
+        let (since, until) = (time(self.since), time(self.until));
         let query = query(&[
             ("organization", self.organization.as_deref()),
             ("agent", agent.as_deref()),
             ("state", self.state.as_deref()),
             ("conversation", self.conversation.as_deref()),
             ("user", self.user.as_deref()),
+            ("since_ms", since.as_deref()),
+            ("until_ms", until.as_deref()),
             ("limit", limit.as_deref()),
             ("cursor", self.cursor.as_deref()),
         ]);
@@ -494,11 +499,22 @@ mod tests {
         let session = json!({"session": "s_1", "state": "open", "agent": "acme/bot", "user": null, "conversation": "t1",
             "channel": null, "opened_by": "ab", "rounds": 2, "created_at": 0, "last_used_at": 1_000, "ended_at": null});
         let page = Canned::json(200, json!({"items": [session], "next_cursor": "0.s_1"}));
-        let words =
-            ["list", "--agent", "acme/bot", "--state", "open", "--conversation", "t 1", "--limit", "1"];
+        let words = [
+            "list",
+            "--agent",
+            "acme/bot",
+            "--state",
+            "open",
+            "--conversation",
+            "t 1",
+            "--since",
+            "1970-01-01T00:00:01.000Z",
+            "--limit",
+            "1",
+        ];
         let run = run_line(&words, vec![page]).await;
         run.result.expect("listed");
-        let asked = "GET /v1/sessions?agent=acme%2Fbot&state=open&conversation=t%201&limit=1";
+        let asked = "GET /v1/sessions?agent=acme%2Fbot&state=open&conversation=t%201&since_ms=1000&limit=1";
         assert_eq!(run.asked[0].line(), asked);
         for part in ["s_1", "open", "acme/bot", "t1", "1970-01-01T00:00:01.000Z"] {
             assert!(run.out.contains(part), "{part}: {}", run.out);

@@ -180,6 +180,10 @@ fn o6_sessions_and_their_calls_are_listed_to_those_who_may_use_them() {
         assert_eq!(([one, other].concat(), &page["next_cursor"]), (ids, &json!(null)));
         let by_agent = format!("?agent={}&conversation=t%201", agent.path.replace('/', "%2F"));
         assert_eq!(list(&fixture.operator, &by_agent).0, [second.as_str()]);
+        let opened = newest["created_at"].as_u64().expect("a time");
+        let at = |end: &str, ms: u64| list(client, &format!("?{end}={ms}&conversation=t%201")).0.len();
+        assert_eq!([at("since_ms", opened), at("since_ms", opened + 1)], [1, 0]);
+        assert_eq!([at("until_ms", opened + 1), at("until_ms", opened)], [1, 0]);
         client.delete(&format!("/v1/sessions/{second}")).expect(204);
         assert_eq!(list(client, "?state=ended").0, [second.as_str()]);
         assert_eq!(list(client, "?state=open").0, [agent.session.id.as_str()]);
