@@ -341,6 +341,16 @@ fn rollback_ends_at_the_first_version() {
         back().expect(200);
         assert_eq!(answer(), 1);
         back().expect_refusal(409, "CONFLICT");
+        // A kept version is named, before or after the one that serves.
+        let to = |version: &str| {
+            operator.post(&format!("/v1/plugins/versioned/rollback?version={version}"), &json!({}))
+        };
+        for (version, result) in [("2.0.0", 2), ("1.0.0", 1)] {
+            to(version).expect(200);
+            assert_eq!(answer(), result);
+        }
+        to("3.0.0").expect_refusal(409, "CONFLICT");
+        assert_eq!(answer(), 1);
         operator.delete("/v1/plugins/versioned").expect(204);
         back().expect_refusal(404, "NOT_FOUND");
     });
