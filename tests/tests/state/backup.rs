@@ -81,6 +81,14 @@ fn o6_a_backup_taken_while_calls_run_has_what_was_acknowledged_and_its_restore_v
         fs::read(daemon.data().join("operator.token")).ok()
     );
 
+    // A restore that was killed leaves its folder, and nothing serves what is there.
+    fs::create_dir_all(folder.join("killed/restoring/audit")).expect("a folder");
+    fs::set_permissions(folder.join("killed"), fs::Permissions::from_mode(0o700)).expect("private");
+    let killed = offline(folder, &["serve", "--data", "killed", "--listen", "127.0.0.1:0"]);
+    assert!(killed.stderr.contains("did not end") && killed.status.code() == Some(1), "{killed:?}");
+    let again = offline(folder, &["restore", "k.tar.gz", "--data", "killed"]);
+    assert!(again.status.success(), "{}", again.stderr);
+
     let data = folder.join("restored");
     copy_compiled_code(&daemon.data(), &data);
     // The operator's token is not in a backup without keys; its holder has it.
