@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::time::sleep;
+use tokio::time::interval;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::clock::now_ms;
@@ -41,8 +41,9 @@ impl PhaseHistory {
         let samples = Arc::<Mutex<Samples>>::default();
         let (parts, kept) = (Arc::downgrade(&app.0), Arc::clone(&samples));
         let sampling = async move {
+            let mut ticks = interval(PERIOD);
             loop {
-                sleep(PERIOD).await;
+                ticks.tick().await;
                 let Some(parts) = parts.upgrade() else { return };
                 let counts = App(parts).dispatcher().parts().metrics.phases();
                 kept.lock().unwrap_or_else(PoisonError::into_inner).add(now_ms(), counts);
