@@ -137,7 +137,7 @@ pub async fn run(command: AgentCommand, client: &Client, printer: &mut Printer<'
         }
         AgentCommand::Get { agent } => {
             let document: Value = client.get(&path(&agent)).send().await?.body;
-            Ok(printer.json(&document)?)
+            Ok(printer.document(&document)?)
         }
         AgentCommand::List { organization } => {
             #[derive(Serialize, Deserialize)]

@@ -134,8 +134,8 @@ pub async fn run(
             withdraw(client, printer, &name, &namespace).await
         }
         OrganizationCommand::Get { name } => {
-            let document: OrganizationDocument = client.get(&path(&name)).send().await?.body;
-            Ok(printer.json(&document)?)
+            let document: Value = client.get(&path(&name)).send().await?.body;
+            Ok(printer.document(&document)?)
         }
         OrganizationCommand::History { name, options } => {
             history::show(client, printer, &DocumentName::organization(&name), &options).await
@@ -166,14 +166,11 @@ async fn delete(client: &Client, printer: &mut Printer<'_>, name: &str, yes: boo
         }
         let tokens: Vec<TokenView> = client.list_all("/v1/tokens").await?;
         let tokens = tokens.iter().filter(|token| token.organization.as_deref() == Some(name)).count();
-        let question = format!(
-            "Delete `{name}` with {}, {} tokens, and every session, file, message and approval? [y/N] ",
-            counts.join(", "),
-            tokens
-        );
-        if !asks(&question)? {
-            let hint = "nothing brings it back; add `--yes` if you mean it";
-            return Err(Failure::new(format!("organization `{name}` was not deleted"), hint));
+        let goes =
+            format!("{}, {tokens} tokens, and every session, file, message and approval", counts.join(", "));
+        if !asks(&format!("Delete `{name}` with {goes}? [y/N] "))? {
+            let message = format!("organization `{name}` was not deleted; with it would go {goes}");
+            return Err(Failure::new(message, "nothing brings it back; add `--yes` if you mean it"));
         }
     }
     client.delete(&path(name)).replacing(current.etag.as_deref()).send::<IgnoredAny>().await?;

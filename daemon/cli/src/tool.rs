@@ -131,7 +131,7 @@ pub async fn run(command: ToolCommand, client: &Client, printer: &mut Printer<'_
         }
         ToolCommand::Show { name } => {
             let definition: Value = client.get(&path(&name)?).send().await?.body;
-            Ok(printer.json(&definition)?)
+            Ok(printer.document(&definition)?)
         }
         ToolCommand::Put { name, file } => {
             let definition = document_from(&file)?;
@@ -309,9 +309,12 @@ async fn try_out(
         show_exchange(printer, exchange)?;
     }
     let CallUsage { fuel, memory_bytes, duration_us, host_calls, egress_bytes, .. } = tried.result.usage;
+    // The line of `toolgate run`, with the bytes that were sent.
     printer.note(&format!(
-        "used: fuel {fuel}, memory_bytes {memory_bytes}, duration_us {duration_us}, host_calls {host_calls}, \
-         egress_bytes {egress_bytes}"
+        "used  {fuel} fuel, {} KiB of memory, {}.{:03} ms, {host_calls} calls of the host, {egress_bytes} bytes sent",
+        memory_bytes / 1024,
+        duration_us / 1000,
+        duration_us % 1000
     ))?;
     match tried.result.error {
         None => Ok(printer.output(tried.result.output.as_deref())?),
@@ -500,7 +503,7 @@ mod tests {
         for line in [
             "# by the rule {\"scheme\":\"https\",\"host\":\"a.example\"}",
             "# without a credential",
-            "used: fuel 7",
+            "used  7 fuel",
             "> GET https://a.example/now",
             "> x-api-key: ***",
             "< 200",
