@@ -156,10 +156,7 @@ impl Folder {
         };
         match check(kind, &text, &value, organization.is_some()) {
             Ok(()) => {
-                let (text, value) = match kind {
-                    Kind::Settings => (format!(r#"{{"config":{text}}}"#), json!({"config": value})),
-                    _ => (text, value),
-                };
+                let (text, value) = as_stored(kind, text, value);
                 self.documents.push(FolderDocument { kind, path, label, organization, text, value });
             }
             Err(error) => {
@@ -172,6 +169,25 @@ impl Folder {
 
     fn add_wrong(&mut self, file: &Path, message: String, hint: impl Into<String>) {
         self.wrong.push(WrongFile { file: file.to_owned(), message, hint: hint.into() });
+    }
+}
+
+/// The text to send, and the value that the daemon returns for it.
+fn as_stored(kind: Kind, text: String, mut value: Value) -> (String, Value) {
+    if let Some(members) = value.as_object_mut() {
+        match kind {
+            // The daemon stores an organization with all of its fields.
+            Kind::Organization => {
+                members.entry("display_name").or_insert(Value::Null);
+                members.entry("connected").or_insert_with(|| json!([]));
+            }
+            Kind::Assertions => drop(members.remove("broken")),
+            _ => {}
+        }
+    }
+    match kind {
+        Kind::Settings => (format!(r#"{{"config":{text}}}"#), json!({"config": value})),
+        _ => (text, value),
     }
 }
 
@@ -361,6 +377,8 @@ pub mod tests {
         ];
         assert_eq!(paths, expected);
         assert_eq!(found.organizations(), ["acme"]);
+        // As the daemon returns it, so that an unchanged organization is not written again.
+        assert_eq!(found.documents[1].value, json!({"display_name": null, "connected": []}));
     }
 
     #[test]
