@@ -15,7 +15,7 @@ fn start_daemon(fixture: &Fixture, data: Option<&Path>, under: Vec<String>) -> (
     if let Some(data) = data {
         compiled_code::restore(Path::new(PROGRAM), data).expect("the compiled code is copied");
     }
-    let options = Options { settings, data: data.map(Path::to_owned), under, listen: None };
+    let options = Options { settings, data: data.map(Path::to_owned), under, ..Options::default() };
     let daemon = Daemon::start_with(PROGRAM, options);
     daemon.operator().load("caller", guests::CALLER);
     daemon.operator().make("/v1/plugins/caller/grant", &grant(&fixture.upstream)).expect(201);
