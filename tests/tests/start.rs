@@ -65,6 +65,20 @@ fn invalid_options_are_usage_errors() {
 }
 
 #[test]
+fn the_version_names_wasmtime_and_the_platform() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let ended = run_to_end(PROGRAM, &["version", "--json"], folder.path());
+    let version: Value = serde_json::from_str(&ended.stdout).expect("JSON");
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(version["wasmtime"], toolgate_sandbox::WASMTIME_VERSION);
+    assert!(version["target"].as_str().is_some_and(|target| target.contains("linux")), "{version}");
+    // This binary is the same for every commit.
+    assert_eq!(version["commit"], Value::Null);
+    let text = run_to_end(PROGRAM, &["--version"], folder.path()).stdout;
+    assert!(text.starts_with(&format!("toolgate {} (wasmtime ", env!("CARGO_PKG_VERSION"))), "{text}");
+}
+
+#[test]
 fn a_hangup_does_not_end_the_daemon() {
     let daemon = Daemon::start(PROGRAM, "");
     daemon.hang_up();
