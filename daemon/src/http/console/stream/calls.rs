@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use maud::Markup;
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::{LiveState, PERIOD, RETRY, ROWS_A_SECOND, RowsChange, WholeList, event};
 use crate::admin::audit_failure;
@@ -51,7 +51,7 @@ impl Follower {
     pub(super) async fn run(mut self, states: watch::Sender<Arc<LiveState>>) {
         while let Err(error) = self.begin().await {
             tracing::debug!(%error, "the newest calls cannot be read; the console tries again");
-            sleep(RETRY).await;
+            sleep_until(Instant::now() + RETRY).await;
         }
         let mut id = self.position.sequence.max(1);
         states.send_replace(Arc::new(LiveState {
@@ -61,7 +61,6 @@ impl Follower {
             whole: self.whole(id),
         }));
         loop {
-            let next_look = Instant::now() + PERIOD;
             match self.look().await {
                 Ok(None) => {}
                 Ok(Some(change)) => {
@@ -73,10 +72,11 @@ impl Follower {
                 }
                 Err(error) => {
                     tracing::debug!(%error, "new calls cannot be read; the console tries again");
-                    sleep(RETRY).await;
+                    sleep_until(Instant::now() + RETRY).await;
                 }
             }
-            sleep_until(next_look).await;
+            // After a look, so that no second has the rows of two.
+            sleep_until(Instant::now() + PERIOD).await;
         }
     }
 
