@@ -115,6 +115,8 @@ fn o6_a_stream_sends_few_rows_at_once_and_counts_the_others() {
         drop(stream);
         // A break: more calls than the list has rows.
         make_calls(&tenant, "later", 60);
+        // A search waits for the index, which a stream follows.
+        fixture.operator.audit("limit=1");
         // Another list of the same calls has no page that looked at it meanwhile.
         let again = format!("{filter}&agent=bot");
         let mut resumed = person.stream(&format!("{again}&cursor={last}"));
