@@ -83,9 +83,9 @@ fn o6_a_stream_has_the_calls_of_its_organization_that_match() {
             move |data: &Value| text(data, "rows").contains(&link)
         };
         for stream in [&mut all, &mut operators] {
-            let event = wait_for(stream, "rows", has("wrong"));
-            let rows = text(&event.data, "rows");
-            assert!(rows.contains("INVALID_ARGUMENTS") && !rows.contains(&rival.name), "{rows}");
+            let has_ended = |data: &Value| text(data, "rows").contains("INVALID_ARGUMENTS");
+            let event = wait_for(stream, "rows", |data| has("wrong")(data) && has_ended(data));
+            assert!(!text(&event.data, "rows").contains(&rival.name), "{event:?}");
         }
         let event = wait_for(&mut refused, "rows", |_| true);
         assert!(has("wrong")(&event.data) && !has("q0")(&event.data), "{event:?}");
