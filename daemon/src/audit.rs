@@ -32,6 +32,7 @@ mod retention;
 
 // Search.
 mod index;
+mod index_tables;
 mod index_batch;
 mod search;
 mod watch;

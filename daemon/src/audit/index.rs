@@ -23,35 +23,19 @@ use super::error::{AuditError, StartError};
 use super::folder::{Folder, create_private, remove_if_there};
 use super::format::LogPosition;
 use super::index_batch::{IndexBatch, InsertStatements, RowKeys, RunningIntents};
+use super::index_tables;
 use super::reader::{ChainLink, Reader, Step, read_one, resync};
 use super::record::Anchor;
 use super::record::Sha256;
-use super::{rates, usage};
 
 /// Rows of one transaction: more hardly lower the cost of a row, and a search waits for the batch before its own.
 pub const BATCH_ROWS: usize = 2000;
 /// Pages of the write-ahead log between two checkpoints, each of which syncs twice on the disk that calls wait for.
 const CHECKPOINT_PAGES: &str = "8000";
-/// Raised with every change of the tables; an index of another version is rebuilt.
-const VERSION: i64 = 5;
 /// Longest time that the indexer waits for a full batch while no search waits.
 const BATCH_DELAY: Duration = Duration::from_millis(250);
 /// Number of records that ends the wait.
 const BATCH_RECORDS: u64 = 4000;
-
-const TABLES: &str = "
-CREATE TABLE position (one INTEGER PRIMARY KEY CHECK (one = 1), sequence INTEGER NOT NULL, place INTEGER NOT NULL,
-  last_place INTEGER NOT NULL, hash TEXT NOT NULL);
-CREATE TABLE rows (sequence INTEGER PRIMARY KEY, at_ms INTEGER NOT NULL, kind INTEGER NOT NULL, organization TEXT, agent TEXT,
-  session TEXT, call TEXT, tool TEXT, user TEXT, principal TEXT, action TEXT, of_call INTEGER, status INTEGER, error_type TEXT, place INTEGER NOT NULL,
-  close_place INTEGER, records INTEGER);
-CREATE INDEX rows_by_organization ON rows (organization);
-CREATE INDEX rows_by_session ON rows (session);
-CREATE INDEX rows_running ON rows (sequence) WHERE status = 0;
-CREATE INDEX rows_not_ok ON rows (status) WHERE status > 1;
-CREATE INDEX rows_damaged ON rows (sequence) WHERE kind = 4;
-CREATE TABLE spans (first_sequence INTEGER PRIMARY KEY, last_sequence INTEGER NOT NULL, least_ms INTEGER NOT NULL, greatest_ms INTEGER NOT NULL);
-";
 
 /// The running index.
 pub struct Index {
@@ -317,33 +301,16 @@ async fn try_open(path: &Path, folder: &Folder) -> Result<SqliteConnection, sqlx
     // SQLite would use the umask, and gives its other files the mode of this one.
     create_private(path, false).map_err(sqlx::Error::Io)?;
     let mut connection = options(path).create_if_missing(true).connect().await?;
-    let version: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut connection).await?;
-    if version != VERSION {
-        create_tables(&mut connection).await?;
+    if !index_tables::bring_up_to_date(&mut connection).await? {
+        index_tables::create(&mut connection).await?;
     } else if !is_of_this_log(&mut connection, folder).await? {
         tracing::warn!(
             event = "audit_index_rebuilt",
             "the audit index belongs to another audit log and is rebuilt"
         );
-        create_tables(&mut connection).await?;
+        index_tables::create(&mut connection).await?;
     }
     Ok(connection)
-}
-
-async fn create_tables(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-    let mut transaction = connection.begin().await?;
-    for table in ["position", "rows", "spans", "usage", "rates"] {
-        let drop = sqlx::AssertSqlSafe(format!("DROP TABLE IF EXISTS {table}"));
-        sqlx::raw_sql(drop).execute(&mut *transaction).await?;
-    }
-    for tables in [TABLES, usage::TABLE] {
-        sqlx::raw_sql(tables).execute(&mut *transaction).await?;
-    }
-    sqlx::raw_sql(sqlx::AssertSqlSafe(rates::table())).execute(&mut *transaction).await?;
-    sqlx::raw_sql(sqlx::AssertSqlSafe(format!("PRAGMA user_version = {VERSION}")))
-        .execute(&mut *transaction)
-        .await?;
-    transaction.commit().await
 }
 
 /// Compares the last indexed record with the log.

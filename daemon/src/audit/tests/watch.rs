@@ -1,5 +1,8 @@
 //! Calls for those who watch.
 
+use sqlx::{ConnectOptions, Connection};
+use toolgate_api::usage::UsageBy;
+
 use super::*;
 
 /// Waits until everything is indexed, and returns the names of what is new.
@@ -60,4 +63,30 @@ async fn o6_a_watch_by_outcome_sees_a_call_that_ends_later_and_counts_what_it_le
     assert_eq!(look(&audit, &query, &mut since).await, (newest, 5));
     let mut resumed = WatchPosition::after(0);
     assert_eq!(look(&audit, &query, &mut resumed).await.1, 6, "after a break");
+}
+
+#[tokio::test]
+async fn o6_an_index_without_rates_keeps_its_sums() {
+    let log = TestLog::new();
+    let audit = log.start().await;
+    let usage = Usage { fuel: 7, duration_us: 5, ..Usage::default() };
+    let entry = audit.open(intent("before")).expect("it is taken");
+    audit.close(entry, CallOutcome { usage, ..success() }).await.expect("it is on disk");
+    audit.search(&Query::default()).await.expect("the index answers");
+    drop(audit);
+    let mut file = index::options(&log.settings().index).connect().await.expect("the index opens");
+    // The sums are other ones than those of the log, as if its older part was cut.
+    let earlier =
+        "DROP TABLE rates; DROP INDEX rows_not_ok; UPDATE usage SET fuel = 1000; PRAGMA user_version = 4;";
+    sqlx::raw_sql(earlier).execute(&mut file).await.expect("the tables of the version before");
+    file.close().await.expect("it closes");
+
+    let audit = log.start().await;
+    call(&audit, "after").await;
+    let by = vec![UsageBy::Organization];
+    let report = audit.usage(&UsageQuery { by, ..UsageQuery::default() }).await.expect("the index answers");
+    assert_eq!(report.expect("a short report")[0].fuel, 1000, "the index was rebuilt");
+    let query = RateQuery { span: RateSpan::Day, since_ms: 0, organization: None, tool: None };
+    let rates = audit.rates(&query).await.expect("the index answers");
+    assert_eq!(rates.iter().map(|(_, sums)| sums.calls).sum::<u64>(), 1);
 }
