@@ -253,6 +253,7 @@ async fn app(folder: &Path) -> (App, String) {
     });
     let parts = AppParts {
         access_tokens: None,
+        person_sign_in: None,
         registries: Registries::default(),
         organization_registries: None,
         mcp: Mcp::new(&config, CancellationToken::new()),
