@@ -18,6 +18,7 @@ mod assets;
 mod sign_in;
 mod provider;
 mod approvals;
+mod decisions;
 mod approval_aids;
 mod changes;
 mod once;

@@ -66,6 +66,9 @@ async fn file_change(app: &App, viewer: &Viewer, row: &ApprovalRow) -> Option<Ma
     }
     let arguments: Value = serde_json::from_str(&row.arguments).ok()?;
     let (path, content) = (arguments.get("path")?.as_str()?, arguments.get("content")?.as_str()?);
+    if arguments.get("encoding").is_some_and(|encoding| encoding != "text") {
+        return None;
+    }
     let session = app.session_of(&viewer.caller, &row.session).await.ok()?;
     let current = read_text(app, &session, path, FILE_BYTES).await?;
     Some(html! {

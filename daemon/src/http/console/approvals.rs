@@ -6,12 +6,12 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
-use toolgate_api::approval::{ApprovalState, ApprovalView, Choice, DecisionRequest};
+use toolgate_api::approval::{ApprovalState, ApprovalView};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use url::form_urlencoded::Serializer;
 
+use super::decisions::decision;
 use super::elements::{editable, table};
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
@@ -33,8 +33,6 @@ const START_CHARS: usize = 160;
 const HEADINGS: [&str; 6] = ["Tool", "Agent", "Arguments", "Asked", "Expires", "State"];
 /// Approvals that are counted at most.
 const COUNTED: u64 = 100;
-/// Milliseconds of a minute.
-const MINUTE_MS: u64 = 60_000;
 
 /// Query parameters of the inbox.
 #[derive(Clone, Default, Deserialize)]
@@ -459,7 +457,9 @@ fn other_forms(viewer: &Viewer, address: &str, fields: &FormFields, instead: &st
                 input #uses type="number" name="uses" min="1" max="1000" value=(fields.text("uses"));
                 label for="minutes" { "For how many minutes" }
                 input #minutes type="number" name="minutes" min="1" value=(fields.text("minutes"));
-                p .hint { "Empty: as long as an approval lasts here." }
+                label for="until" { "Or until" }
+                input #until type="datetime-local" name="until" value=(brief(fields.text("until"))) aria-describedby="until-hint";
+                p .hint #until-hint { "In UTC. Both empty: as long as an approval lasts here." }
                 label for="arguments" { "Places of the arguments that may vary" }
                 textarea #arguments name="arguments" spellcheck="false" aria-describedby="arguments-hint" {
                     (fields.text("arguments"))
@@ -499,96 +499,5 @@ pub(super) fn decision_fields(fields: &FormFields, bound: &str) -> Markup {
         p .hint #reason-hint { "The model is told the reason of a denial." }
         @if is_shown_whole(bound) { button type="submit" name="decision" value="approve" { "Approve this call" } }
         button .danger type="submit" name="decision" value="deny" { "Deny" }
-    }
-}
-
-/// The decision about one call with these arguments; other fields of the form are ignored. A page approves nothing that it
-/// does not show.
-pub(super) fn plain_decision(fields: &FormFields, bound: &str) -> Result<DecisionRequest, CallError> {
-    let choice = match fields.text("decision") {
-        "approve" => Choice::Approve,
-        "deny" => Choice::Deny,
-        _ => {
-            return Err(CallError::new(
-                ErrorType::InvalidRequest,
-                "the form names no decision",
-                "use its buttons",
-            ));
-        }
-    };
-    if choice == Choice::Approve && !is_shown_whole(bound) {
-        let message = "the page does not show all of the arguments";
-        let hint = "deny the call here, or read and approve it with `toolgate approval show` and `approve`";
-        return Err(CallError::new(ErrorType::TooLarge, message, hint));
-    }
-    Ok(DecisionRequest {
-        decision: choice,
-        reason: fields.filled_field("reason").map(str::to_owned),
-        arguments: None,
-        arguments_instead: None,
-        uses: None,
-        expires_at: None,
-    })
-}
-
-/// The decision of a form with all fields.
-fn decision(fields: &FormFields, bound: &str, now_ms: u64) -> Result<DecisionRequest, CallError> {
-    let plain = plain_decision(fields, bound)?;
-    let arguments_instead = json(fields, "arguments_instead")?;
-    if fields.text("form") == "instead" && arguments_instead.is_none() {
-        let message = "the form has no other arguments";
-        let hint = "write them as JSON, or approve the call as it is";
-        return Err(CallError::new(ErrorType::InvalidRequest, message, hint));
-    }
-    let minutes = fields.number("minutes").map_err(|Problem(error)| error)?;
-    Ok(DecisionRequest {
-        arguments: json(fields, "arguments")?,
-        arguments_instead,
-        uses: fields.number("uses").map_err(|Problem(error)| error)?,
-        expires_at: minutes.map(|minutes| now_ms.saturating_add(minutes.saturating_mul(MINUTE_MS))),
-        ..plain
-    })
-}
-
-fn json(fields: &FormFields, field: &str) -> Result<Option<Box<RawValue>>, CallError> {
-    let parse = |text: &str| {
-        serde_json::from_str::<Box<RawValue>>(text).map_err(|error| {
-            CallError::new(
-                ErrorType::InvalidRequest,
-                format!("`{field}` is no JSON: {error}"),
-                "correct it and send it again",
-            )
-        })
-    };
-    fields.filled_field(field).map(parse).transpose()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn outcome(fields: &[(&str, &str)], bound: &str) -> Result<bool, ErrorType> {
-        let decided = decision(&FormFields::of(fields), bound, 0);
-        decided.map(|request| request.arguments_instead.is_some()).map_err(|error| error.error_type)
-    }
-
-    #[test]
-    fn g11_a_page_that_cuts_the_arguments_only_denies() {
-        // Each hidden character is written with eight bytes.
-        let bound = format!("\"{}\"", "\u{202e}".repeat(10_000));
-        assert!(bound.len() < 64 * 1024);
-        let buttons = |bound: &str| decision_fields(&FormFields::default(), bound).into_string();
-        assert!(!buttons(&bound).contains("\"approve\"") && buttons(&bound).contains("\"deny\""));
-        assert!(buttons("{}").contains("\"approve\""));
-        assert_eq!(outcome(&[("decision", "approve")], &bound), Err(ErrorType::TooLarge));
-        assert_eq!(outcome(&[("decision", "deny")], &bound), Ok(false));
-        assert_eq!(outcome(&[("decision", "approve")], "{}"), Ok(false));
-    }
-
-    #[test]
-    fn g18_an_empty_field_of_other_arguments_does_not_approve_the_call() {
-        let form = |text| [("decision", "approve"), ("form", "instead"), ("arguments_instead", text)];
-        assert_eq!(outcome(&form(" "), "{}"), Err(ErrorType::InvalidRequest));
-        assert_eq!(outcome(&form("{}"), "{}"), Ok(true));
     }
 }

@@ -12,7 +12,8 @@ use toolgate_api::error::CallError;
 use url::form_urlencoded;
 
 use super::AUDIT_SOURCE;
-use super::approvals::{decision_fields, details, plain_decision};
+use super::approvals::{decision_fields, details};
+use super::decisions::plain_decision;
 use super::form::{self, FormFields, SeeOther};
 use super::guard::expect_same_origin;
 use super::page::Page;

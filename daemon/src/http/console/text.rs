@@ -49,6 +49,26 @@ pub(super) fn date_time(ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}")
 }
 
+/// Parses a time in UTC as fields of browsers have it, `2026-01-31T23:59`, to milliseconds since 1970. A month can have 31 days.
+pub(super) fn parse_date_time(text: &str) -> Option<u64> {
+    let (date, time) = text.split_once('T')?;
+    let mut date = date.splitn(3, '-').map(str::parse::<u64>);
+    let mut time = time.splitn(3, ':').map(str::parse::<u64>);
+    let (year, month, day) = (date.next()?.ok()?, date.next()?.ok()?, date.next()?.ok()?);
+    let (hour, minute) = (time.next()?.ok()?, time.next()?.ok()?);
+    let is_time = (1970..=9999).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    (is_time && hour < 24 && minute < 60)
+        .then(|| ((days_since_1970(year, month, day) * 24 + hour) * 60 + minute) * 60_000)
+}
+
+/// The inverse of [`civil_date`].
+fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
+    let year = if month > 2 { year } else { year - 1 };
+    let (era, year_of_era) = (year / 400, year % 400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
 /// Year, month and day of a number of days since 1970, by the Gregorian calendar. Years begin in March here, so that the
 /// leap day is the last of a year.
 fn civil_date(days: u64) -> (u64, u64, u64) {
@@ -74,6 +94,27 @@ mod tests {
         assert_eq!(date_time(4_107_542_400_000), "2100-03-01 00:00:00");
         let shown = time(951_782_400_000).into_string();
         assert_eq!(shown, "<time datetime=\"2000-02-29T00:00:00Z\">2000-02-29 00:00:00 UTC</time>");
+    }
+
+    #[test]
+    fn times_of_fields_are_those_that_are_shown() {
+        for text in
+            ["1970-01-01 00:00:00", "2000-02-29 23:59:00", "2099-12-31 12:30:00", "2026-03-01 00:01:00"]
+        {
+            let field = text.strip_suffix(":00").expect("no seconds").replace(' ', "T");
+            assert_eq!(parse_date_time(&field).map(date_time).as_deref(), Some(text));
+        }
+        for text in [
+            "",
+            "2026-01-31",
+            "2026-13-01T00:00",
+            "2026-01-31T24:00",
+            "1969-12-31T23:59",
+            "-1-1-1T1:1",
+            "aTb",
+        ] {
+            assert_eq!(parse_date_time(text), None, "{text}");
+        }
     }
 
     #[test]
