@@ -109,7 +109,8 @@ fn o6_a_refused_upload_keeps_its_form_and_changes_nothing() {
 
 #[test]
 fn o6_an_owner_uploads_a_plugin_where_the_platform_allows_it() {
-    let daemon = Daemon::start(PROGRAM, "");
+    let limits = "[http]\nbody_bytes = 65_536\nbodies_bytes_per_organization = 131_072\n";
+    let daemon = Daemon::start(PROGRAM, limits);
     let operator = daemon.operator();
     for organization in ["acme", "rival"] {
         operator.make_agent(&format!("{organization}/bot"), &json!({"enabled": ["*"]}));
@@ -123,6 +124,10 @@ fn o6_an_owner_uploads_a_plugin_where_the_platform_allows_it() {
     let refused = person.upload(&upload, "stranger.wasm", &file);
     assert!(refused.status >= 400 && refused.text().contains("owners_load_plugins"), "{}", refused.text());
     operator.make("/v1/platform/policy", &json!({"owners_load_plugins": true})).expect(201);
+    // The memory for bodies is that of the organization, as over HTTP.
+    let large = person.upload(&upload, "stranger.wasm", &vec![0; 200_000]);
+    assert_eq!(large.status, 429, "{}", large.text());
+    assert!(large.text().contains("QUOTA_EXCEEDED"), "{}", large.text());
     let loaded = person.upload(&upload, "stranger.wasm", &file).expect(303);
     let page = "/console/organizations/acme/plugins/stranger";
     assert_eq!(loaded.header("location"), Some(page));
