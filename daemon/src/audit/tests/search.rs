@@ -83,6 +83,23 @@ async fn o6_calls_are_counted_by_minute_hour_and_day() {
 }
 
 #[tokio::test]
+async fn o6_the_calls_and_records_of_a_script_are_found() {
+    let log = TestLog::new();
+    let audit = log.start().await;
+    for id in ["outer", "outer #1", "outer #2", "outer2 #1"] {
+        call(&audit, id).await;
+    }
+    let of = |parent: &str| Query { parent: some(parent), order: Order::OldestFirst, ..Query::default() };
+    assert_eq!(names_of(&audit, of("outer")).await, ["outer #1", "outer #2"]);
+    assert!(names_of(&audit, of("none")).await.is_empty());
+    let records =
+        audit.records(&Query { call: some("outer #2"), ..Query::default() }).await.expect("it answers");
+    let kinds: Vec<_> = records.iter().map(|record| record.kind).collect();
+    assert_eq!(kinds, ["intent", "outcome"]);
+    assert!(records.iter().all(|record| record.sequence > 0 && record.hash.0 != [0; 32]), "{records:?}");
+}
+
+#[tokio::test]
 async fn each_filter_finds_its_rows() {
     let log = TestLog::new();
     let audit = sample_rows(&log).await;
