@@ -12,8 +12,12 @@ const FILES: [(&str, &str); 2] = [
 ];
 
 async fn apply(files: &[(&str, &str)], dry_run: bool, answers: Vec<Canned>) -> Run {
+    apply_with(files, dry_run, false, answers).await
+}
+
+async fn apply_with(files: &[(&str, &str)], dry_run: bool, prune: bool, answers: Vec<Canned>) -> Run {
     let folder = folder(files);
-    let options = FolderOptions { folder: folder.path().to_owned(), dry_run, yes: true, prune: false };
+    let options = FolderOptions { folder: folder.path().to_owned(), dry_run, yes: true, prune };
     run_with(answers, false, async |client, printer| run(&options, client, printer).await).await
 }
 
@@ -100,4 +104,27 @@ async fn a_concurrent_change_is_told_and_what_was_written_is_taken_back() {
     let last = run.asked.last().expect("a request");
     assert_eq!((last.line(), last.header("if-match")), ("PUT /v1/orgs/acme/policy".into(), Some("\"9\"")));
     assert_eq!(last.body, r#"{"enabled":["a/*"]}"#);
+}
+
+#[tokio::test]
+async fn pruning_deletes_what_the_folder_does_not_have_on_the_tags_that_were_read() {
+    let list = |items: Value| Canned::json(200, json!({"items": items, "next_cursor": null}));
+    let answers = vec![
+        list(json!([{"name": "bot", "etag": "\"7\"", "document": {}}])),
+        list(json!([])),
+        list(json!([])),
+        Canned::json(200, json!({"items": []})),
+        missing(),
+        stored(FILES[1].1, "\"7\""),
+        stored(FILES[0].1, "\"3\""),
+        Canned::empty(204),
+    ];
+    let run = apply_with(&FILES[..1], false, true, answers).await;
+    run.result.expect("pruned");
+    let last = run.asked.last().expect("a request");
+    assert_eq!(
+        (last.line(), last.header("if-match")),
+        ("DELETE /v1/orgs/acme/agents/bot".into(), Some("\"7\""))
+    );
+    assert_eq!(run.out, "delete agent `acme/bot`\n0 written, 1 deleted\n");
 }
