@@ -102,9 +102,13 @@ function changeRows({ rows, removed, left_out }) {
     else body.append(...added);
     while (body.rows.length > MOST_ROWS) body.rows[body.rows.length - 1].remove();
   }
-  // The note of an empty list comes and goes with the whole of it.
-  if (!body || body.rows.length === 0) refresh(list).catch(tellProblem);
   leaveOut(left_out);
+  // The note of an empty list comes and goes with the whole of it, which a new stream begins with.
+  if (!body || body.rows.length === 0) {
+    source.close();
+    lastEvent = "";
+    listen();
+  }
 }
 
 // Opens the stream. A hidden page has none, since a browser opens few connections to one daemon.
