@@ -236,9 +236,7 @@ pub fn forbid_dumps(hardening: Hardening) {
 pub fn confine_worker() {
     let _ = confine_worker_files();
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    if syscalls::are_available() {
-        let _ = syscalls::restrict_worker();
-    }
+    let _ = syscalls::restrict_worker();
 }
 
 fn confine_worker_files() -> Result<(), RulesetError> {
