@@ -320,6 +320,13 @@ impl Snapshot {
     }
 }
 
+/// Writes the schemas of new tools in the forms of lists, behind what serves them. A list that comes sooner writes its own.
+fn write_forms(descriptors: Vec<Arc<toolgate_admission::Descriptor>>) {
+    if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+        runtime.spawn_blocking(move || descriptors.iter().for_each(|descriptor| descriptor.write_forms()));
+    }
+}
+
 impl Registry {
     /// Creates a registry without plugins, policy and organizations.
     pub fn new(limits: LimitsPatch) -> Self {
@@ -361,6 +368,7 @@ impl Registry {
 
     /// Replaces the shared plugins and the limits.
     pub fn serve(&self, limits: LimitsPatch, plugins: Vec<Arc<Plugin<Component>>>) {
+        write_forms(plugins.iter().map(|plugin| Arc::clone(&plugin.descriptor)).collect());
         let catalogue = Catalogue::new(limits.clone(), plugins);
         self.change(|snapshot| {
             snapshot.common = CatalogueLayer::new(catalogue, Arc::clone(snapshot.policy()));
@@ -432,6 +440,7 @@ impl Registry {
         namespace: &Namespace,
         plugin: Option<Arc<Plugin<Component>>>,
     ) {
+        write_forms(plugin.iter().map(|plugin| Arc::clone(&plugin.descriptor)).collect());
         self.change_organization(organization, |organization| organization.serve(namespace, plugin));
     }
 

@@ -19,7 +19,7 @@ const HOST: &[(&str, &str)] = &[
     // Decides without I/O: no runtime, engine, store, network or files.
     (
         "toolgate-admission",
-        "hashbrown jsonschema papaya regex rust-stemmers serde serde_json thiserror toolgate-api",
+        "foldhash hashbrown jsonschema papaya regex rust-stemmers serde serde_json thiserror toolgate-api",
     ),
     // Like `toolgate-admission`, on which it depends.
     ("toolgate-openapi", "serde-saphyr serde_json thiserror toolgate-admission toolgate-api"),

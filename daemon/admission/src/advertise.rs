@@ -34,6 +34,8 @@ const ADVERTISED_BYTES: usize = 256 * 1024;
 /// The form of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaForm {
+    /// The enforced schema.
+    Enforced,
     /// Function parameters of OpenAI.
     OpenAi,
     /// The same with `strict`, where the schema can be said in it.
@@ -51,12 +53,12 @@ pub enum SchemaForm {
 }
 
 impl SchemaForm {
-    const COUNT: usize = 7;
+    const COUNT: usize = 8;
 
     /// The names of properties that the provider takes. Clients of MCP give the schemas to their provider as they are.
     fn names(self) -> NameRule {
         match self {
-            Self::OpenAi | Self::OpenAiStrict | Self::McpOutput => NameRule::Any,
+            Self::Enforced | Self::OpenAi | Self::OpenAiStrict | Self::McpOutput => NameRule::Any,
             Self::Anthropic | Self::AnthropicStrict | Self::McpInput => NameRule::Anthropic,
             Self::Gemini => NameRule::Gemini,
         }
@@ -64,7 +66,7 @@ impl SchemaForm {
 
     /// Whether the root must be one object without alternatives.
     fn has_plain_root(self) -> bool {
-        !matches!(self, Self::McpInput | Self::McpOutput)
+        !matches!(self, Self::Enforced | Self::McpInput | Self::McpOutput)
     }
 
     fn strict(self) -> Option<&'static StrictRules> {
@@ -99,6 +101,10 @@ pub struct StrictCost {
 /// Writes a schema in the form of a provider. The error says why the tool cannot be advertised.
 pub fn advertise(schema: &Value, form: SchemaForm) -> Result<Advertised, String> {
     let mut notes = Notes::default();
+    if form == SchemaForm::Enforced {
+        let json = serde_json::value::to_raw_value(schema).map_err(|error| error.to_string())?;
+        return Ok(Advertised { json, strict: None, changes: Vec::new() });
+    }
     let Normalized { schema: normal, has_plain_root } = normal::normalize(schema, form, &mut notes)?;
     let mut cost = None;
     let written = match form.strict() {
@@ -127,7 +133,7 @@ pub fn advertise(schema: &Value, form: SchemaForm) -> Result<Advertised, String>
     }
 }
 
-/// The forms of one schema, each written when it is first asked for.
+/// The forms of one schema, each written when it is first asked for or all are written ahead.
 #[derive(Debug, Default)]
 pub struct AdvertisedForms([OnceLock<Result<Advertised, String>>; SchemaForm::COUNT]);
 

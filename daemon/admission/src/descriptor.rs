@@ -177,6 +177,14 @@ impl Descriptor {
         described
     }
 
+    /// Writes the schemas of all tools in the forms of lists (M5). Those that are written already cost nothing.
+    pub fn write_forms(&self) {
+        for tool in &self.tools {
+            tool.input.write_forms();
+            tool.output.iter().for_each(|schema| schema.write_forms());
+        }
+    }
+
     fn check_schemas(&self) -> Result<(), ReadError> {
         let schemas = self.tools.iter().flat_map(|tool| [Some(&tool.input), tool.output.as_ref()]).flatten();
         let nodes: u64 = schemas.chain(&self.config_schema).map(|schema| schema.nodes()).sum();

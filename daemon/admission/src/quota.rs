@@ -5,11 +5,10 @@
 //! use in a new period starts it at zero in the same step. The keys of counters hold the lengths of their parts, so that no
 //! name can stand for two.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use papaya::HashMap;
+use foldhash::quality::RandomState;
 use toolgate_api::limits::Limits;
 use toolgate_api::name::{Name, ToolId};
 use toolgate_api::quota::{Measure, Quota, QuotaPer};
@@ -21,6 +20,8 @@ const RUNNING_RETRY_MS: u64 = 50;
 const PER_SECOND: u64 = 1_000;
 /// Most counters that the calls of an organization keep. Each takes some 300 bytes.
 const COUNTERS_OF_ORGANIZATION: usize = 50_000;
+
+type HashMap<V> = papaya::HashMap<Box<str>, V, RandomState>;
 
 /// The parties that a call is charged to.
 #[derive(Clone, Copy, Debug)]
@@ -112,9 +113,9 @@ pub(crate) struct Exceeded<'a> {
 /// The counters of all quotas that were used in their present period.
 #[derive(Debug, Default)]
 pub struct QuotaCounters {
-    counters: HashMap<Box<str>, Arc<Counter>>,
+    counters: HashMap<Arc<Counter>>,
     /// Counters of each organization, since it chooses the names of its users.
-    kept: HashMap<Box<str>, Arc<AtomicUsize>>,
+    kept: HashMap<Arc<AtomicUsize>>,
 }
 
 /// A counter as it is stored: its key, the beginning of its period in seconds since 1970, and the use in it.
@@ -167,7 +168,7 @@ struct Part {
 impl QuotaCounters {
     /// The counters as they were stored.
     pub fn restore(saved: impl IntoIterator<Item = SavedCounter>) -> Self {
-        let (counters, kept) = (HashMap::new(), HashMap::new());
+        let (counters, kept) = (HashMap::default(), HashMap::default());
         for SavedCounter { key, organization, seconds, period, used } in saved {
             let state = (period << USED_BITS) | used.min(USED_MASK);
             let of = kept_of(&kept, &organization);
@@ -214,13 +215,20 @@ impl QuotaCounters {
         (limits, cost): (&mut Limits, u64),
         now_ms: u64,
     ) -> Result<Reservation, Exceeded<'q>> {
+        let most_parts = quotas.0.iter().map(|(_, quotas)| quotas.len()).sum();
         let mut reservation = Reservation::default();
+        reservation.parts.reserve(most_parts);
+        let (counters, mut key) = (self.counters.pin(), String::new());
         for (owner, quota) in quotas.that_count(&consumer, tool) {
             let exceeded = |retry| exceeded_error(quota, owner, retry, now_ms);
             if !quota.is_ever_open() {
                 return Err(exceeded(Retry::Never));
             }
-            let counter = self.counter(owner, quota, &consumer, tool, now_ms);
+            write_key(&mut key, owner, quota, &consumer, tool);
+            let counter = match counters.get(&*key) {
+                Some(counter) => Some(Arc::clone(counter)),
+                None => self.add_counter(&key, quota, &consumer, now_ms),
+            };
             let counter = counter.ok_or_else(|| exceeded(Retry::TooMany))?;
             let most = Used::most(limits, cost).of(quota.measure);
             // A script holds a reservation for what its calls use.
@@ -235,20 +243,14 @@ impl QuotaCounters {
         Ok(reservation)
     }
 
-    /// The counter of a quota for this consumer; none where the organization has too many.
-    fn counter(
+    /// Adds the counter of a quota for this consumer; none where the organization has too many.
+    fn add_counter(
         &self,
-        owner: Owner,
+        key: &str,
         quota: &Quota,
         consumer: &Consumer<'_>,
-        tool: &ToolId,
         now_ms: u64,
     ) -> Option<Arc<Counter>> {
-        let key = key(owner, quota, consumer, tool);
-        let counters = self.counters.pin();
-        if let Some(counter) = counters.get(&*key) {
-            return Some(Arc::clone(counter));
-        }
         let organization = consumer.organization.as_str();
         let kept = kept_of(&self.kept, organization);
         if kept.fetch_add(1, Ordering::Relaxed) >= COUNTERS_OF_ORGANIZATION {
@@ -257,7 +259,7 @@ impl QuotaCounters {
         }
         let period = quota.seconds.map_or(0, |seconds| period_at(seconds, now_ms));
         let new = Arc::new(Counter::new(organization.to_owned(), Arc::clone(&kept), quota.seconds, period));
-        match counters.try_insert(key.into_boxed_str(), new) {
+        match self.counters.pin().try_insert(key.into(), new) {
             Ok(counter) => Some(Arc::clone(counter)),
             Err(found) => {
                 kept.fetch_sub(1, Ordering::Relaxed);
@@ -268,7 +270,7 @@ impl QuotaCounters {
 }
 
 /// The number of counters of an organization.
-fn kept_of(kept: &HashMap<Box<str>, Arc<AtomicUsize>>, organization: &str) -> Arc<AtomicUsize> {
+fn kept_of(kept: &HashMap<Arc<AtomicUsize>>, organization: &str) -> Arc<AtomicUsize> {
     let kept = kept.pin();
     match kept.get(organization) {
         Some(found) => Arc::clone(found),
@@ -334,24 +336,39 @@ impl Counter {
             fits.then(|| (tag << USED_BITS) | (used + reserved))
         };
         let taken = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve);
-        // Calls and costs are not given back at the end of a call.
-        let is_given_back = is_bound || quota.measure == Measure::Running;
+        let is_given_back = is_given_back(quota.measure);
         taken.map_err(|_| is_given_back && self.held.load(Ordering::Relaxed) > 0)?;
-        self.held.fetch_add(reserved, Ordering::Relaxed);
-        self.period.fetch_max(period, Ordering::Relaxed);
-        self.is_changed.store(true, Ordering::Relaxed);
+        if is_given_back {
+            self.held.fetch_add(reserved, Ordering::Relaxed);
+        }
+        // Most calls find the period and the mark as they are, and a read is cheaper than a write.
+        if self.period.load(Ordering::Relaxed) < period {
+            self.period.fetch_max(period, Ordering::Relaxed);
+        }
+        self.note_change();
         Ok((tag, reserved))
     }
 
+    fn note_change(&self) {
+        if !self.is_changed.load(Ordering::Relaxed) {
+            self.is_changed.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Replaces what was reserved by what was used, unless the period has ended.
-    fn settle(&self, tag: u64, reserved: u64, used: u64) {
+    fn settle(&self, measure: Measure, tag: u64, reserved: u64, used: u64) {
+        if is_given_back(measure) {
+            self.held.fetch_sub(reserved, Ordering::Relaxed);
+        }
+        if used == reserved {
+            return;
+        }
         let settle = |state: u64| {
             let total = (state & USED_MASK).saturating_sub(reserved).saturating_add(used).min(USED_MASK);
             (state >> USED_BITS == tag).then_some((tag << USED_BITS) | total)
         };
-        self.held.fetch_sub(reserved, Ordering::Relaxed);
         if self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, settle).is_ok() {
-            self.is_changed.store(true, Ordering::Relaxed);
+            self.note_change();
         }
     }
 }
@@ -383,7 +400,7 @@ impl Reservation {
     pub fn settle(&mut self, used: Option<&Used>) {
         for Part { counter, measure, tag, reserved } in self.parts.drain(..) {
             let used = used.filter(|_| measure != Measure::Running);
-            counter.settle(tag, reserved, used.map_or(0, |used| used.of(measure)));
+            counter.settle(measure, tag, reserved, used.map_or(0, |used| used.of(measure)));
         }
     }
 }
@@ -392,9 +409,14 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         for Part { counter, measure, tag, reserved } in self.parts.drain(..) {
             let is_used = self.has_begun && measure != Measure::Running;
-            counter.settle(tag, reserved, if is_used { reserved } else { 0 });
+            counter.settle(measure, tag, reserved, if is_used { reserved } else { 0 });
         }
     }
+}
+
+/// Whether the end of a call gives back what it did not use. Calls and costs are used when the call begins.
+fn is_given_back(measure: Measure) -> bool {
+    measure.is_bound() || measure == Measure::Running
 }
 
 /// The end of the wait for a quota.
@@ -450,11 +472,13 @@ fn used_in(state: u64, tag: u64) -> u64 {
     if state >> USED_BITS == tag { state & USED_MASK } else { 0 }
 }
 
-fn key(owner: Owner, quota: &Quota, consumer: &Consumer<'_>, tool: &ToolId) -> String {
-    let mut key = String::with_capacity(96);
+/// Writes the key of a counter. Formatting macros take several times as long.
+fn write_key(key: &mut String, owner: Owner, quota: &Quota, consumer: &Consumer<'_>, tool: &ToolId) {
+    key.clear();
     let mut part = |part: &str| {
-        // A String takes all that is written.
-        let _ = write!(key, "{}:{part}", part.len());
+        push_number(key, part.len() as u64);
+        key.push(':');
+        key.push_str(part);
     };
     part(owner.as_str());
     if owner != Owner::Platform {
@@ -485,8 +509,15 @@ fn key(owner: Owner, quota: &Quota, consumer: &Consumer<'_>, tool: &ToolId) -> S
             QuotaPer::Token => part(consumer.token),
         }
     }
-    let _ = write!(key, "/{}", quota.seconds.unwrap_or(0));
-    key
+    key.push('/');
+    push_number(key, quota.seconds.unwrap_or(0).into());
+}
+
+fn push_number(text: &mut String, number: u64) {
+    if number > 9 {
+        push_number(text, number / 10);
+    }
+    text.extend(u32::try_from(number % 10).ok().and_then(|digit| char::from_digit(digit, 10)));
 }
 
 #[cfg(test)]

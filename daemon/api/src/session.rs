@@ -48,7 +48,8 @@ pub struct SessionView {
     #[schema(required)]
     pub channel: Option<String>,
     /// The callable tools.
-    pub tools: Vec<ToolDefinition>,
+    #[schema(value_type = Vec<ToolDefinition>)]
+    pub tools: Box<RawValue>,
     /// The system prompt that restricts a model to these tools. It only advises the model; the gate enforces access
     /// without it.
     pub system_prompt: String,

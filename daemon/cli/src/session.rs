@@ -299,7 +299,7 @@ fn show(printer: &mut Printer<'_>, session: &SessionView) -> Result<(), Failure>
         ("ends, unless used", Some(time_text(session.expires_at))),
     ])?;
     printer.line("")?;
-    table(printer, &session.tools)
+    table(printer, &serde_json::from_str::<Vec<ToolDefinition>>(session.tools.get()).unwrap_or_default())
 }
 
 async fn list_sessions(client: &Client, printer: &mut Printer<'_>, path: &str) -> Result<(), Failure> {

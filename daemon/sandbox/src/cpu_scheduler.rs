@@ -13,15 +13,19 @@
 //! for example, from a response body, which waits for its reader.
 
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
+use std::thread::Thread;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use wasmtime::{Store, UpdateDeadline};
 
 use crate::queue::{Queue, QueueSettings};
+
+/// Ticks without a guest after which the thread that ticks waits for one. To wake it costs a call more than some ticks.
+const IDLE_TICKS: u32 = 100;
 
 /// Processors available to this process, and so the number of threads for a runtime that runs guests.
 pub fn processors() -> usize {
@@ -31,9 +35,19 @@ pub fn processors() -> usize {
 /// Shares the processors among guests.
 pub struct CpuScheduler(Queue);
 
-/// Epoch ticks so far. Each counts once at its begin and once at its end. Clones share the counter.
+/// Epoch ticks so far, and the guests that need them. Clones share both.
 #[derive(Clone, Debug, Default)]
-pub struct EpochTicks(Arc<AtomicU64>);
+pub struct EpochTicks(Arc<Ticks>);
+
+#[derive(Debug, Default)]
+struct Ticks {
+    /// Each tick counts once at its begin and once at its end.
+    count: AtomicU64,
+    guests: AtomicUsize,
+    /// The thread that ticks waits for a guest.
+    is_idle: AtomicBool,
+    thread: OnceLock<Thread>,
+}
 
 /// The time slices of one guest.
 #[derive(Default)]
@@ -45,6 +59,16 @@ pub struct TimeSlice {
     ended: AtomicBool,
     /// Processor time of the slices so far, in nanoseconds.
     cpu_ns: AtomicU64,
+    /// Whether the guest counts among those that need ticks.
+    entered: bool,
+}
+
+impl Drop for TimeSlice {
+    fn drop(&mut self) {
+        if self.entered {
+            self.ticks.0.guests.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
 }
 
 impl CpuScheduler {
@@ -113,19 +137,46 @@ fn thread_cpu_time() -> Duration {
 impl EpochTicks {
     /// Counts one tick; `tick` advances the epoch.
     pub fn tick(&self, tick: impl FnOnce()) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+        self.0.count.fetch_add(1, Ordering::SeqCst);
         tick();
-        self.0.fetch_add(1, Ordering::SeqCst);
+        self.0.count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Waits for the next tick, in the thread that ticks. After some ticks without a guest it waits for one, so that an idle
+    /// daemon leaves the processor alone.
+    pub fn wait(&self, tick: Duration, without_guest: &mut u32) {
+        if self.0.guests.load(Ordering::SeqCst) > 0 {
+            *without_guest = 0;
+        } else {
+            *without_guest += 1;
+        }
+        if *without_guest < IDLE_TICKS {
+            return std::thread::park_timeout(tick);
+        }
+        self.0.thread.get_or_init(std::thread::current);
+        self.0.is_idle.store(true, Ordering::SeqCst);
+        // A guest that begins after this look sees that the thread is idle.
+        if self.0.guests.load(Ordering::SeqCst) == 0 {
+            std::thread::park();
+        }
+        self.0.is_idle.store(false, Ordering::SeqCst);
+    }
+
+    fn enter(&self) {
+        self.0.guests.fetch_add(1, Ordering::SeqCst);
+        if self.0.is_idle.load(Ordering::SeqCst) {
+            self.0.thread.get().inspect(|thread| thread.unpark());
+        }
     }
 
     /// Ticks that every guest has seen.
     pub fn completed_count(&self) -> u64 {
-        self.0.load(Ordering::SeqCst) / 2
+        self.0.count.load(Ordering::SeqCst) / 2
     }
 
     /// Ticks that a guest may have seen.
     pub fn started_count(&self) -> u64 {
-        self.0.load(Ordering::SeqCst).div_ceil(2)
+        self.0.count.load(Ordering::SeqCst).div_ceil(2)
     }
 }
 
@@ -136,7 +187,10 @@ impl TimeSlice {
         on_tick: fn(&mut T),
         ticks: &EpochTicks,
     ) -> Arc<Self> {
-        let slice = Arc::new(Self { ticks: ticks.clone(), ..Self::default() });
+        ticks.enter();
+        let mut slice = Self::default();
+        (slice.ticks, slice.entered) = (ticks.clone(), true);
+        let slice = Arc::new(slice);
         let state = Arc::clone(&slice);
         let mut is_first = true;
         store.set_epoch_deadline(1);

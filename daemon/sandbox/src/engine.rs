@@ -332,9 +332,10 @@ impl Ticker {
         let thread = std::thread::Builder::new()
             .name("epoch".into())
             .spawn(move || {
+                let mut without_guest = 0;
                 // Parked, not asleep, so that dropping the sandbox wakes it at once.
                 while !stopped.load(Ordering::Relaxed) {
-                    std::thread::park_timeout(EPOCH_TICK);
+                    ticks.wait(EPOCH_TICK, &mut without_guest);
                     ticks.tick(|| {
                         engine.increment_epoch();
                         concurrent.get().iter().for_each(|(engine, _)| engine.increment_epoch());

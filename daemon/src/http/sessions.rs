@@ -12,7 +12,7 @@ use toolgate_api::session::{SessionRequest, SessionView};
 use toolgate_sandbox::Component;
 
 use super::body::Json;
-use super::dialects::tools::definition;
+use super::dialects::tools::{Deferral, Format, ListForm, list};
 use super::error_responses::{
     AuditUnavailable, NoAgent, NoSession, NoTools, SessionEnded, TooManySessions, UnknownChannel,
 };
@@ -214,6 +214,7 @@ impl std::fmt::Display for Names<'_> {
 /// G1 specifies the message word for word.
 fn view(app: &App, session: &Session, tools: &[VisibleTool]) -> SessionView {
     let setup = &session.setup;
+    let form = ListForm { format: Format::Toolgate, strict: false, deferral: Deferral::None };
     let idle_ms = app.settings().sessions.idle_seconds.saturating_mul(1000);
     SessionView {
         session: setup.id.clone(),
@@ -222,7 +223,7 @@ fn view(app: &App, session: &Session, tools: &[VisibleTool]) -> SessionView {
         conversation: setup.conversation.clone(),
         channel: setup.channel.clone(),
         system_prompt: system_prompt(tools.iter().map(VisibleTool::name), tools.len()),
-        tools: tools.iter().map(|tool| definition(tool.to_listed())).collect(),
+        tools: list(form, tools.iter().map(VisibleTool::to_listed)).tools,
         expires_at: session.last_used_ms().saturating_add(idle_ms),
     }
 }

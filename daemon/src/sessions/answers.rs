@@ -2,7 +2,7 @@
 //!
 //! A call hands its outcome to one writer thread, which serializes, seals and appends it to the file of its session
 //! (`file.rs`). Nothing waits for the disk, and nothing is synced: after a kill, an answer that was not yet written is
-//! `EXPIRED`. The queue is bounded by bytes, and by organization; an outcome that does not fit is dropped and counted.
+//! `EXPIRED`. The writer wakes once for all answers of some milliseconds, and writes those of a session at once. The queue is bounded by bytes, and by organization; an outcome that does not fit is dropped and counted.
 //!
 //! The files of one organization are bounded together: the oldest gives way. A file is removed with its session, and when
 //! its last answer is older than the retention.
@@ -14,8 +14,8 @@ mod writer;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::{JoinHandle, Thread};
 use std::time::UNIX_EPOCH;
 
 use tokio::sync::oneshot;
@@ -33,6 +33,9 @@ const QUEUE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Bytes of outcomes of one organization that may wait.
 const QUEUE_BYTES_PER_ORGANIZATION: usize = QUEUE_BYTES / 4;
+
+/// Size of an answer that the writer takes at once.
+const HURRIED_BYTES: usize = 64 * 1024;
 
 /// The settings of stored answers.
 pub struct AnswerSettings {
@@ -58,6 +61,8 @@ pub struct Answers {
 struct Shared {
     settings: Arc<AnswerSettings>,
     sender: Sender<Message>,
+    /// The thread of the writer.
+    thread: OnceLock<Thread>,
     queued: Arc<AtomicUsize>,
     dropped: Arc<AtomicU64>,
 }
@@ -83,8 +88,13 @@ impl Answers {
     /// Starts the writer.
     pub fn start(settings: AnswerSettings) -> std::io::Result<Self> {
         let (sender, receiver) = std::sync::mpsc::channel();
-        let shared =
-            Shared { settings: Arc::new(settings), sender, queued: Arc::default(), dropped: Arc::default() };
+        let shared = Shared {
+            settings: Arc::new(settings),
+            sender,
+            thread: OnceLock::new(),
+            queued: Arc::default(),
+            dropped: Arc::default(),
+        };
         let writer = writer::Writer::new(
             Arc::clone(&shared.settings),
             Arc::clone(&shared.queued),
@@ -92,6 +102,8 @@ impl Answers {
         );
         let thread =
             std::thread::Builder::new().name("answers".into()).spawn(move || writer.run(&receiver))?;
+        // It is set once.
+        let _ = shared.thread.set(thread.thread().clone());
         Ok(Self { shared: Arc::new(shared), thread: Arc::new(Mutex::new(Some(thread))) })
     }
 
@@ -148,12 +160,20 @@ impl Answers {
 
     /// Writes what is queued, and ends the writer.
     pub async fn close(&self) {
-        let _ = self.shared.sender.send(Message::Close);
+        self.shared.send_urgent(Message::Close);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         let joined = tokio::task::spawn_blocking(|| thread.map(JoinHandle::join)).await;
         if !matches!(joined, Ok(None | Some(Ok(())))) {
             tracing::error!("the writer of answers panicked");
         }
+    }
+}
+
+impl Shared {
+    /// Sends a message for whose effect somebody waits.
+    fn send_urgent(&self, message: Message) {
+        let _ = self.sender.send(message);
+        self.thread.get().inspect(|thread| thread.unpark());
     }
 }
 
@@ -184,13 +204,18 @@ impl SessionAnswers {
         }
         self.shared.queued.fetch_add(bytes, Ordering::Relaxed);
         self.queued.fetch_add(bytes, Ordering::Relaxed);
-        let _ = self.shared.sender.send(Message::Append { to: Arc::clone(self), append, bytes });
+        let message = Message::Append { to: Arc::clone(self), append, bytes };
+        // Large answers must not fill the queue in the pause of the writer.
+        match bytes > HURRIED_BYTES {
+            true => self.shared.send_urgent(message),
+            false => drop(self.shared.sender.send(message)),
+        }
     }
 
     /// Removes the file of a session that ended. A later answer does not make it again.
     pub(super) async fn remove(self: &Arc<Self>) {
         let (done, removed) = oneshot::channel();
-        let _ = self.shared.sender.send(Message::Remove { answers: Arc::clone(self), done });
+        self.shared.send_urgent(Message::Remove { answers: Arc::clone(self), done });
         let _ = removed.await;
     }
 
@@ -198,7 +223,7 @@ impl SessionAnswers {
     pub async fn find(&self, id: &str, now_ms: u64) -> Option<StoredAnswer> {
         // The record may be queued still.
         let (done, written) = oneshot::channel();
-        let _ = self.shared.sender.send(Message::Flush { done });
+        self.shared.send_urgent(Message::Flush { done });
         let _ = written.await;
         let oldest_ms = now_ms.saturating_sub(self.shared.settings.kept_ms);
         let id = id.to_owned();

@@ -120,7 +120,9 @@ fn o4_no_name_stands_for_two() {
     let key_of = |user, token| {
         let consumer =
             Consumer { organization: &organization, agent: &agent, user: Some(user), token, is_inner: false };
-        key(Owner::Platform, quota, &consumer, &tool("crm/search"))
+        let mut key = String::new();
+        write_key(&mut key, Owner::Platform, quota, &consumer, &tool("crm/search"));
+        key
     };
     assert_ne!(key_of("ada1:x", "y"), key_of("ada", "1:xy"));
     assert_ne!(key_of("", "4:acme"), key_of("4:acme", ""));

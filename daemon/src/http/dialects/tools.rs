@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use toolgate_admission::{Advertised, Schema, SchemaForm, StrictCost};
 use toolgate_api::descriptor::{Hints, Mode};
 use toolgate_api::plugin::ToolDetails;
-use toolgate_api::session::{LeftOutTool, SchemaChange, ToolDefinition, ToolList};
+use toolgate_api::session::{LeftOutTool, SchemaChange, ToolList};
 use utoipa::ToSchema;
 
 use description::Description;
@@ -100,17 +100,17 @@ impl Format {
         matches!(self, Self::OpenaiResponses | Self::Anthropic)
     }
 
-    /// The form of the arguments' schema; none for Toolgate's own format, which has the enforced one.
-    fn form(self, strict: bool) -> Option<SchemaForm> {
-        Some(match (self, strict) {
-            (Self::Toolgate, _) => return None,
+    /// The form of the arguments' schema.
+    fn form(self, strict: bool) -> SchemaForm {
+        match (self, strict) {
+            (Self::Toolgate, _) => SchemaForm::Enforced,
             (Self::Openai | Self::OpenaiResponses, false) => SchemaForm::OpenAi,
             (Self::Openai | Self::OpenaiResponses, true) => SchemaForm::OpenAiStrict,
             (Self::Anthropic, false) => SchemaForm::Anthropic,
             (Self::Anthropic, true) => SchemaForm::AnthropicStrict,
             (Self::Gemini, _) => SchemaForm::Gemini,
             (Self::Mcp, _) => SchemaForm::McpInput,
-        })
+        }
     }
 }
 
@@ -156,8 +156,7 @@ fn entry<'a>(
     changed: &mut Vec<SchemaChange>,
 ) -> Result<Entry<'a>, String> {
     let ListForm { format, strict, deferral } = form;
-    let Some(schema_form) = format.form(strict) else { return Ok(Entry::Toolgate(definition(tool))) };
-    let mut advertised = tool.input.advertised_form(schema_form)?;
+    let mut advertised = tool.input.advertised_form(format.form(strict))?;
     if format == Format::Anthropic && deferral == Deferral::Found {
         return Ok(Entry::Reference { r#type: "tool_reference", tool_name: tool.name });
     }
@@ -178,8 +177,8 @@ fn entry<'a>(
     advertised.changes.iter().for_each(|change| add(&change.pointer, &change.change));
     refusal.iter().for_each(|reason| add("", reason));
     let mut output = None;
-    if let Some(schema) = tool.output.filter(|_| format == Format::Mcp) {
-        match mcp_output(schema) {
+    if let Some(schema) = tool.output.filter(|_| matches!(format, Format::Toolgate | Format::Mcp)) {
+        match output_form(format, schema) {
             Ok(schema) => {
                 schema.changes.iter().for_each(|change| {
                     add(&format!("/outputSchema{}", change.pointer), &change.change);
@@ -196,10 +195,11 @@ fn entry<'a>(
 }
 
 /// An MCP client refuses the whole list for an output schema whose type is not `object`.
-fn mcp_output(schema: &Schema) -> Result<&Advertised, &str> {
-    match schema.source()["type"] == "object" {
-        true => schema.advertised_form(SchemaForm::McpOutput),
-        false => Err("its type is not `object`"),
+fn output_form(format: Format, schema: &Schema) -> Result<&Advertised, &str> {
+    match format {
+        Format::Toolgate => schema.advertised_form(SchemaForm::Enforced),
+        _ if schema.source()["type"] == "object" => schema.advertised_form(SchemaForm::McpOutput),
+        _ => Err("its type is not `object`"),
     }
 }
 
@@ -270,26 +270,11 @@ impl StrictBudget {
     }
 }
 
-/// Returns the definition of a tool in Toolgate's own format.
-pub fn definition(tool: Listed<'_>) -> ToolDefinition {
-    ToolDefinition {
-        name: tool.name.to_owned(),
-        original_name: tool.original.map(str::to_owned),
-        description: tool.description.to_owned(),
-        input_schema: tool.input.source().clone(),
-        output_schema: tool.output.map(|schema| schema.source().clone()),
-        read_only: tool.hints.read_only,
-        requires_approval: tool.requires_approval,
-        mode: tool.mode.as_str().to_owned(),
-        details: tool.details.clone(),
-    }
-}
-
 /// A tool in a provider's format.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Entry<'a> {
-    Toolgate(ToolDefinition),
+    Toolgate(Definition<'a>),
     OpenAi {
         r#type: &'static str,
         function: Function<'a>,
@@ -337,6 +322,21 @@ enum Entry<'a> {
         parameters: &'a RawValue,
     },
     Mcp(McpTool<'a>),
+}
+
+/// A [`ToolDefinition`](toolgate_api::session::ToolDefinition) of borrowed parts.
+#[derive(Serialize)]
+struct Definition<'a> {
+    name: &'a str,
+    original_name: Option<&'a str>,
+    description: Cow<'a, str>,
+    input_schema: &'a RawValue,
+    output_schema: Option<&'a RawValue>,
+    read_only: bool,
+    requires_approval: bool,
+    mode: &'static str,
+    #[serde(flatten)]
+    details: &'a ToolDetails,
 }
 
 #[derive(Serialize)]
@@ -405,7 +405,17 @@ impl<'a> Entry<'a> {
         let Listed { name, hints, deferred: defer_loading, .. } = tool;
         let (schema, strict) = (&*input.json, input.strict.is_some());
         match format {
-            Format::Toolgate => Self::Toolgate(definition(tool)),
+            Format::Toolgate => Self::Toolgate(Definition {
+                name,
+                original_name: tool.original,
+                description,
+                input_schema: schema,
+                output_schema: output,
+                read_only: hints.read_only,
+                requires_approval: tool.requires_approval,
+                mode: tool.mode.as_str(),
+                details: tool.details,
+            }),
             Format::Openai => Self::OpenAi {
                 r#type: "function",
                 function: Function { name, description, parameters: schema, strict },
