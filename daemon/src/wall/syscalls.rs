@@ -50,7 +50,7 @@ const REFUSED_HERE: &[i64] = &[];
 #[rustfmt::skip]
 const ALLOWED: &[i64] = &[
     SYS_brk, SYS_clock_getres, SYS_clock_gettime, SYS_clock_nanosleep, SYS_close, SYS_dup, SYS_exit, SYS_exit_group,
-    SYS_fcntl, SYS_fstat, SYS_futex, SYS_get_robust_list, SYS_getcpu, SYS_getcwd, SYS_getpid, SYS_getrandom,
+    SYS_fcntl, SYS_fstat, SYS_futex, SYS_get_robust_list, SYS_getcpu, SYS_getcwd, SYS_getpid, SYS_getppid, SYS_getrandom,
     SYS_getrlimit, SYS_getrusage, SYS_gettid, SYS_lseek, SYS_madvise, SYS_membarrier, SYS_mmap, SYS_mprotect,
     SYS_mremap, SYS_munmap, SYS_nanosleep, SYS_newfstatat, SYS_ppoll, SYS_prctl, SYS_prlimit64, SYS_read,
     SYS_readlinkat, SYS_readv, SYS_restart_syscall, SYS_rseq, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn,
