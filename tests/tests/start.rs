@@ -381,3 +381,26 @@ fn doctor_reports_the_machine_and_a_key_that_others_can_read() {
     assert!(told.stderr.contains("root key file `root.key` has mode 0644; run `chmod 600 root.key`"), "{told:?}");
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "files were created");
 }
+
+#[test]
+fn status_is_a_health_check_with_numbers_for_operators() {
+    let daemon = Daemon::start(PROGRAM, "");
+    let server = format!("--server=http://{}", daemon.address);
+    let token = daemon.data().join("operator.token").display().to_string();
+    let folder = tempfile::tempdir().expect("a folder");
+    let status = |words: &[&str]| run_to_end(PROGRAM, &[&["status"], words].concat(), folder.path());
+    let shown = status(&[&server, "--token-file", &token]);
+    assert_eq!(shown.status.code(), Some(0), "{shown:?}");
+    for part in ["status", "ok", "version", "audit lag", "disk free"] {
+        assert!(shown.stdout.contains(part), "{part}: {}", shown.stdout);
+    }
+    let json = status(&[&server, "--token-file", &token, "--json"]);
+    let report: Value = serde_json::from_str(&json.stdout).expect("a report");
+    assert_eq!((&report["status"], &report["reasons"]), (&json!("ok"), &json!([])));
+    assert!(report["disk_free_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{report}");
+    // A health check has no token.
+    let anonymous = status(&[&server]);
+    assert_eq!(anonymous.status.code(), Some(0), "{anonymous:?}");
+    assert!(!anonymous.stdout.contains("audit lag"), "{}", anonymous.stdout);
+    assert_eq!(status(&["--server", "http://127.0.0.1:1"]).status.code(), Some(1));
+}
