@@ -37,9 +37,9 @@ struct Sealed {
     seal: Sha256,
 }
 
-/// Whether the folder is a copy of the one that the daemon wrote to. A folder of an earlier version has no `origin`, and
-/// counts as none. Marks the folder as the one that is written to from now on.
-pub fn is_copy(folder: &Folder, sealer: &Sealer) -> io::Result<bool> {
+/// Marks the folder as the one that is written to from now on. Returns whether it was a copy of another one; a folder of
+/// an earlier version has no `origin`, and counts as none.
+pub fn mark_origin(folder: &Folder, sealer: &Sealer) -> io::Result<bool> {
     let origin: Option<Origin> = read(&folder.origin(), ORIGIN, sealer)?;
     let here = Origin { inode: folder.dir().metadata()?.ino() };
     if origin.as_ref() == Some(&here) {
@@ -151,12 +151,12 @@ mod tests {
         });
         let sealer = Sealer::new(Some(&[7; 32]));
         for _ in 0..2 {
-            assert!(!is_copy(&folders[0], &sealer).unwrap());
+            assert!(!mark_origin(&folders[0], &sealer).unwrap());
         }
         std::fs::copy(folders[0].origin(), folders[1].origin()).unwrap();
-        assert!(is_copy(&folders[1], &sealer).unwrap());
-        assert!(!is_copy(&folders[1], &sealer).unwrap());
+        assert!(mark_origin(&folders[1], &sealer).unwrap());
+        assert!(!mark_origin(&folders[1], &sealer).unwrap());
         // Without its key, nothing is known of a folder.
-        assert!(!is_copy(&folders[0], &Sealer::new(Some(&[8; 32]))).unwrap());
+        assert!(!mark_origin(&folders[0], &Sealer::new(Some(&[8; 32]))).unwrap());
     }
 }
