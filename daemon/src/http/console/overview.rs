@@ -82,7 +82,7 @@ pub(super) async fn page(
             let is_of_platform = viewer.caller.organization.is_none();
             render(&load(&app, &viewer, &console, query).await?, &uri, is_of_platform)
         }
-        false => state(&health(&app).await),
+        false => facts(&state(&health(&app).await)),
     };
     Ok(Page::new("Overview", main))
 }
@@ -163,12 +163,13 @@ fn first_step(app: &App, own: Option<&Name>) -> String {
 }
 
 fn render(overview: &Overview, uri: &Uri, is_of_platform: bool) -> Markup {
+    let mut known = state(&overview.health);
+    known.extend(overview.platform.iter().flat_map(platform_facts));
     html! {
-        (state(&overview.health))
+        (facts(&known))
         @if let Some(command) = &overview.first {
             (empty("There were no calls in the last 30 days.", "Begin with:", Some(command)))
         }
-        @if let Some(platform) = &overview.platform { (platform_facts(platform)) }
         (overview.report.render(uri, is_of_platform))
         @if let Some(platform) = &overview.platform {
             section aria-labelledby="phases" {
@@ -186,7 +187,8 @@ fn render(overview: &Overview, uri: &Uri, is_of_platform: bool) -> Markup {
     }
 }
 
-fn state(health: &Health) -> Markup {
+/// The health in words.
+fn state(health: &Health) -> Vec<(&'static str, Markup)> {
     let word = match &health.status {
         Ok(status) if status == "ok" => badge("good", "takes work"),
         Ok(status) => {
@@ -200,10 +202,10 @@ fn state(health: &Health) -> Markup {
     if health.compiling > 0 {
         pairs.push(("Compiling", html! { (health.compiling) " plugins" }));
     }
-    facts(&pairs)
+    pairs
 }
 
-fn platform_facts(platform: &Platform) -> Markup {
+fn platform_facts(platform: &Platform) -> Vec<(&'static str, Markup)> {
     let mut pairs = vec![
         ("Organizations", html! { a href="/console/organizations" { (platform.organizations) } }),
         ("Plugins", html! { a href="/console/plugins" { (platform.plugins) } }),
@@ -226,7 +228,7 @@ fn platform_facts(platform: &Platform) -> Markup {
             " · " a href="/console/audit/verification" { "Verify" }
         },
     ));
-    facts(&pairs)
+    pairs
 }
 
 fn phases(counts: &PhaseCounts) -> Markup {

@@ -6,13 +6,11 @@
 use maud::{Markup, html};
 
 use crate::audit::{CallOutcome, Row, Status};
-use crate::http::console::elements::{duration, short};
+use crate::http::console::elements::{duration, short, table};
 
 /// Calls of a script that have a bar.
 const INNER: usize = 20;
 const WIDTH: u64 = 600;
-/// Height of a bar with the space below it.
-const STEP: usize = 16;
 const US_OF_MS: u64 = 1_000;
 
 /// A bar, by its time after the first one began, in microseconds.
@@ -24,31 +22,32 @@ struct Bar {
     us: u64,
 }
 
-/// The chart of a call, with the same in words; nothing for a call that has not ended.
+/// A row for each bar, with its name and duration; nothing for a call that has not ended.
 pub(super) fn render(parts: &[Row], inner: &[Row]) -> Markup {
     let bars = bars(parts, inner);
     let whole = bars.iter().map(|bar| bar.start_us.saturating_add(bar.us)).max().unwrap_or(0);
     if whole == 0 {
-        return html! {};
+        return html! { p { "The call has not ended, or took less time than the log tells apart." } };
     }
     let place = |us: u64| u128::from(us) * u128::from(WIDTH) / u128::from(whole);
-    let words: Vec<String> = bars.iter().map(|bar| format!("{} {}", bar.name, duration(bar.us))).collect();
-    let words = words.join(", ");
-    let height = bars.len() * STEP;
-    html! {
-        figure {
-            svg.waterfall viewBox=(format!("0 0 {WIDTH} {}", height + STEP)) role="img" aria-label=(words) {
-                @for (at, bar) in bars.iter().enumerate() {
-                    rect class=(bar.class) x=(place(bar.start_us)) y=(at * STEP) width=(place(bar.us).max(1)) height="12" {
-                        title { (bar.name) ": " (duration(bar.us)) ", after " (duration(bar.start_us)) }
+    let rows = html! {
+        @for bar in &bars {
+            tr {
+                th scope="row" { (bar.name) }
+                td.number { (duration(bar.us)) }
+                td.wide {
+                    svg.waterfall viewBox=(format!("0 0 {WIDTH} 12")) preserveAspectRatio="none" aria-hidden="true" {
+                        rect class=(bar.class) x=(place(bar.start_us)) y="0" width=(place(bar.us).max(2)) height="12" {
+                            title { "after " (duration(bar.start_us)) }
+                        }
                     }
                 }
-                line.axis x1="0" x2=(WIDTH) y1=(height) y2=(height) {}
-                text x="0" y=(height + 13) { "0" }
-                text x=(WIDTH) y=(height + 13) text-anchor="end" { (duration(whole)) }
             }
-            figcaption { (duration(whole)) " in all: " (words) "." }
         }
+    };
+    html! {
+        (table("Phases", &["Phase", "Duration", "Over time"], &rows))
+        p.quiet { (duration(whole)) " in all." }
     }
 }
 
@@ -192,7 +191,9 @@ mod tests {
         let wait = bars.iter().find(|bar| bar.name == "waits for a person").expect("a bar");
         assert_eq!((wait.start_us, wait.us), (1_000, 7_999_000));
         let text = render(&parts, &[]).into_string();
-        assert!(text.contains("waits for a person 7.9 s") && !text.contains("style"), "{text}");
-        assert_eq!(render(&[], &[]).into_string(), "");
+        for part in ["waits for a person", "7.9 s", "8.0 s in all", "class=\"waterfall\""] {
+            assert!(text.contains(part) && !text.contains("style"), "{part}: {text}");
+        }
+        assert!(render(&[], &[]).into_string().contains("has not ended"));
     }
 }
