@@ -88,11 +88,13 @@ _FITTING = {
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Replace every second valid request of the operations above by the one that fits; the others stay as they are generated."""
+    """Replace three of four valid requests of the operations above by the one that fits; the others stay as generated."""
     fitting = _FITTING.get(case.operation.definition.raw.get("operationId"))
     is_valid = case.meta is not None and case.meta.generation.mode.is_positive
-    if fitting is None or not is_valid or zlib.crc32(repr((case.path_parameters, case.query, case.body)).encode()) % 2:
+    if fitting is None or not is_valid:
         return
+    if zlib.crc32(repr((case.path_parameters, case.query, case.body)).encode()) % 4 == 0:
+        return  # By its content, so that a repeated case is the same.
     path, body, replaces = fitting
     if path:
         case.path_parameters = dict(path)
