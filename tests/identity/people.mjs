@@ -83,12 +83,17 @@ async function answerInteraction(request, response) {
 const answer = provider.callback()
 server.on('request', (request, response) => {
   const { pathname, searchParams } = new URL(request.url, issuer)
-  const [, control, value] = pathname.split('/')
+  const [, control, value, step] = pathname.split('/')
   if (pathname === '/auth') nonce = searchParams.get('nonce')
   if (control === 'as') return response.end((person = value))
   if (control === 'fault') return response.end((fault = value))
   if (control === 'refuse') return response.end(`${(refuses = true)}`)
-  if (control === 'interaction') return answerInteraction(request, response)
+  if (control === 'interaction') {
+    // A browser comes back from a page of this site, as from one where a person types a password.
+    if (!request.headers['sec-fetch-site'] || step === 'yes') return answerInteraction(request, response)
+    response.setHeader('content-type', 'text/html')
+    return response.end(`<!doctype html><meta http-equiv="refresh" content="0;url=${pathname}/yes"><link rel="icon" href="data:,"><title>Provider</title>`)
+  }
   if (pathname === '/token' && fault) {
     const body = { access_token: crypto.randomUUID(), token_type: 'Bearer', expires_in: 300, id_token: wrongToken() }
     fault = undefined
