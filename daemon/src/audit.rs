@@ -53,7 +53,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use toolgate_api::audit::LostRecords;
 use toolgate_api::usage::UsageRow;
 
 pub use copy::{LogCopy, is_sealed_by, seal_text, stage_log};
@@ -630,7 +629,7 @@ impl OpenLog {
         }
         tracing::warn!(event = "audit_recovered", recovery = %self.recovery, "the audit log was not closed cleanly");
         if let Some(lost) = &self.recovery.lost {
-            report_loss(lost, self.recovery.copied);
+            origin::report_loss(lost, self.recovery.copied);
         }
         let outcome = implicit_outcome(Status::Unknown, "UNKNOWN", Executed::Unknown);
         for sequence in &self.unknown {
@@ -641,25 +640,6 @@ impl OpenLog {
         self.queue.append_durably(RecordKind::Recovery, 0, &record).await?;
         Ok(self.recovery.clone())
     }
-}
-
-/// Tells that acknowledged records are missing, and what to do.
-fn report_loss(lost: &LostRecords, copied: bool) {
-    let LostRecords { after_sequence, acknowledged_sequence, .. } = lost;
-    if copied {
-        return tracing::warn!(
-            event = "audit_copied",
-            after_sequence,
-            acknowledged_sequence,
-            "the audit folder is a copy, of an earlier time or made while a daemon wrote to the original: it lacks the newest records, and their calls may run again. Make copies with `toolgate backup`, or of a stopped daemon. The daemon goes on with this one, and `audit verify` tells of the gap from now on"
-        );
-    }
-    tracing::error!(
-        event = "audit_lost",
-        after_sequence,
-        acknowledged_sequence,
-        "acknowledged records of the audit log are lost, and their calls may run again: to restore them, stop the daemon and restore the data folder from a backup",
-    );
 }
 
 /// Reads or changes files on a thread for that.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::anchor::Sealer;
 use super::error::StartError;
 use super::folder::{Folder, create_private, remove_if_there};
-use super::record::{AdminRecord, Anchor, NotedRestore, RestoredFrom, Sha256};
+use super::record::{AdminRecord, Anchor, LostRecords, NotedRestore, RestoredFrom, Sha256};
 
 /// Action of the record of a restore.
 pub const RESTORED_ACTION: &str = "audit.restored";
@@ -50,6 +50,25 @@ pub fn mark_origin(folder: &Folder, sealer: &Sealer) -> io::Result<bool> {
         tracing::warn!(%error, "the audit folder cannot be marked, so a copy of it would not explain itself");
     }
     Ok(origin.is_some())
+}
+
+/// Tells that acknowledged records are missing, and what to do.
+pub fn report_loss(lost: &LostRecords, copied: bool) {
+    let LostRecords { after_sequence, acknowledged_sequence, .. } = lost;
+    if copied {
+        return tracing::warn!(
+            event = "audit_copied",
+            after_sequence,
+            acknowledged_sequence,
+            "the audit folder is a copy, of an earlier time or made while a daemon wrote to the original: it lacks the newest records, and their calls may run again. Make copies with `toolgate backup`, or of a stopped daemon. The daemon goes on with this one, and `audit verify` tells of the gap from now on"
+        );
+    }
+    tracing::error!(
+        event = "audit_lost",
+        after_sequence,
+        acknowledged_sequence,
+        "acknowledged records of the audit log are lost, and their calls may run again: to restore them, stop the daemon and restore the data folder from a backup",
+    );
 }
 
 /// Reads the backup that the folder was restored from, if this is the first start since. `last` is the last record.
