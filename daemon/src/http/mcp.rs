@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{FromRequest, Request, State};
+use axum::extract::{Request, State};
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -29,7 +29,7 @@ use toolgate_api::error::ErrorType;
 use toolgate_api::name::Name;
 use utoipa::IntoParams;
 
-use super::body::JsonText;
+use super::body;
 use super::extract::{Authenticated, Query};
 use super::problem::Problem;
 use super::sessions::label;
@@ -118,10 +118,10 @@ pub async fn post(
     Query(query): Query<McpQuery>,
     request: Request,
 ) -> Result<Response, Problem> {
+    body::expect_json(request.headers())?;
     let (parts, body) = request.into_parts();
-    let mut whole = Request::from_parts(parts.clone(), body);
-    whole.extensions_mut().insert(Arc::clone(&caller));
-    let JsonText(body) = JsonText::from_request(whole, &app).await?;
+    let limit_bytes = app.settings().http.body_bytes;
+    let body = body::read(&app, caller.organization.as_ref(), body, limit_bytes).await?;
     let bytes = body.bytes().clone();
     let response = answer(&app, caller, query, Request::from_parts(parts, Body::from(bytes))).await;
     // The body counts until the response begins.
