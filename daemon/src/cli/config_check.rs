@@ -1,4 +1,4 @@
-//! `toolgate config check`: what `serve` would refuse at its start.
+//! `toolgate config check`: finds the errors with which `serve` would not start.
 
 use std::path::PathBuf;
 

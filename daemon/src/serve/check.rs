@@ -1,4 +1,4 @@
-//! What a start would refuse, found without a start: nothing is changed, no port is taken and no request is sent.
+//! Finds the errors of a start without starting: nothing is changed, no port is taken and no request is sent.
 
 use std::fs::File;
 use std::net::UdpSocket;

@@ -47,7 +47,7 @@ impl FileRules {
         let mut rules = Self::default();
         rules.read.extend(SYSTEM.iter().map(PathBuf::from));
         rules.read.extend(folders_of(Path::new("/etc/resolv.conf")));
-        // Of a service manager.
+        // Credentials of a service manager.
         rules.read.extend(std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from));
         rules.add_program(&fs::read_to_string("/proc/self/maps").unwrap_or_default());
         rules.write.push(PathBuf::from("/dev/null"));

@@ -16,7 +16,7 @@ use seccompiler::{
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Refused to the daemon, whatever the arguments are.
+/// Refused to the daemon with any arguments.
 #[rustfmt::skip]
 const REFUSED: &[i64] = &[
     // Memory and descriptors of other processes.
