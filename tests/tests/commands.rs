@@ -498,6 +498,121 @@ fn c2_c3_an_openapi_document_is_imported_granted_tried_called_and_removed() {
     expect(&terminal.fail(&tried), &["TOOL_NOT_FOUND", "there is no tool `shop/list_orders`"]);
 }
 
+/// O6: a folder of documents, and earlier revisions of them.
+#[test]
+fn o6_a_folder_is_applied_whole_or_not_at_all_and_documents_return() {
+    let terminal = Terminal::new();
+    let apply = |more: &[&'static str]| [&["apply", "-f", "set"][..], more].concat();
+    terminal.file("set/orgs/acme/organization.json", r#"{"display_name": "Acme"}"#);
+    terminal.file("set/orgs/acme/policy.json", r#"{"enabled": ["files/*"]}"#);
+    terminal.file("set/orgs/acme/agents/bot.json", r#"{"enabled": ["files/read"]}"#);
+
+    expect(
+        &terminal.run_ok(&apply(&["--dry-run"])),
+        &["create organization `acme`", "create agent `acme/bot`"],
+    );
+    expect(&terminal.fail(&apply(&[])), &["nothing was applied", "--yes"]);
+    expect(&terminal.fail(&["org", "get", "acme"]), &["no organization `acme`"]);
+    expect(&terminal.run_ok(&apply(&["--yes"])), &["3 written, 0 deleted"]);
+    assert_eq!(terminal.run_ok(&apply(&["--yes"])), "nothing to change\n");
+
+    // A wrong file, and a document that only the daemon can refuse, change nothing.
+    let policy = || terminal.read_json(&["policy", "show", "acme"])["document"].clone();
+    let before = policy();
+    terminal.file("set/orgs/acme/policy.json", r#"{"enabled": ["files/*", "text/*"]}"#);
+    for (wrong, part) in [(r#"{"enabeld": []}"#, "wrong.json"), (r#"{"profile": "nosuch"}"#, "`nosuch`")] {
+        terminal.file("set/orgs/acme/agents/wrong.json", wrong);
+        expect(&terminal.fail(&apply(&["--yes"])), &["nothing was applied", part]);
+        assert_eq!(policy(), before, "{wrong}");
+    }
+    fs::remove_file(terminal.folder.path().join("set/orgs/acme/agents/wrong.json")).expect("removed");
+    expect(&terminal.run_ok(&apply(&["--yes"])), &["change policy of `acme`", "+ /enabled/*: \"text/*\""]);
+
+    // What the folder does not have is deleted only if asked.
+    fs::remove_file(terminal.folder.path().join("set/orgs/acme/agents/bot.json")).expect("removed");
+    assert_eq!(terminal.run_ok(&apply(&["--yes"])), "nothing to change\n");
+    expect(&terminal.run_ok(&apply(&["--yes", "--prune"])), &["delete agent `acme/bot`", "1 deleted"]);
+    terminal.fail(&["agent", "get", "acme/bot"]);
+
+    let history = terminal.read_json(&["policy", "history", "acme"]);
+    let revisions = history["items"].as_array().expect("revisions");
+    assert_eq!(revisions.len(), 4, "two refused applies left none, the taken back one two: {history}");
+    assert!(revisions.iter().all(|revision| revision["author"].is_string()), "{history}");
+    let first = revisions.last().expect("a revision")["revision"].to_string();
+    let shown = terminal.run_ok(&["policy", "history", "acme", "--revision", &first]);
+    assert_eq!(serde_json::from_str::<Value>(&shown).expect("json"), before);
+    expect(&terminal.fail(&["policy", "rollback", "acme", "--to", &first]), &["was not rolled back"]);
+    terminal.run_ok(&["policy", "rollback", "acme", "--to", &first, "--yes"]);
+    assert_eq!(policy(), before);
+    // A deleted document returns as well.
+    terminal.run_ok(&["agent", "rollback", "acme/bot", "--yes"]);
+    assert_eq!(terminal.read_json(&["agent", "get", "acme/bot"]), json!({"enabled": ["files/read"]}));
+
+    expect(&terminal.fail(&["org", "delete", "acme"]), &["organization `acme` was not deleted", "--yes"]);
+    terminal.run_ok(&["org", "delete", "acme", "--yes"]);
+    terminal.fail(&["policy", "history", "acme"]);
+}
+
+/// O6: two applies at once do not mix.
+#[test]
+fn o6_of_two_applies_at_once_the_documents_of_one_are_in_force() {
+    let terminal = Terminal::new();
+    terminal.run_ok(&["org", "put", "acme"]);
+    for round in 0..3 {
+        for set in ["a", "b"] {
+            let tools = format!(r#"{{"enabled": ["files/*", "{set}{round}/*"]}}"#);
+            terminal.file(&format!("{set}/orgs/acme/policy.json"), &tools);
+            terminal.file(&format!("{set}/orgs/acme/agents/bot.json"), &tools);
+        }
+        let both = ["a", "b"].map(|set| {
+            Command::new(PROGRAM)
+                .args(terminal.line("operator", &["apply", "-f", set, "--yes"]))
+                .current_dir(terminal.folder.path())
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("the program runs")
+        });
+        let ended = both.map(|apply| apply.wait_with_output().expect("an end"));
+        let errors = ended.each_ref().map(|apply| String::from_utf8_lossy(&apply.stderr).into_owned());
+        for (apply, error) in ended.iter().zip(&errors).filter(|(apply, _)| !apply.status.success()) {
+            let parts = ["nothing was applied", "changed by another write", "apply the folder again"];
+            assert!(parts.iter().all(|part| error.contains(part)), "{:?}: {error}", apply.status);
+        }
+        let policy = terminal.read_json(&["policy", "show", "acme"])["document"].clone();
+        let agent = terminal.read_json(&["agent", "get", "acme/bot"]);
+        assert_eq!(policy, agent, "round {round}: {errors:?}");
+    }
+}
+
+/// O6: a context keeps server and token of a daemon.
+#[test]
+fn o6_a_login_is_a_context_that_later_commands_use() {
+    let terminal = Terminal::new();
+    let home = terminal.folder.path().display().to_string();
+    let run = |words: &[&str]| {
+        run_to_end_in(PROGRAM, words, terminal.folder.path(), &[("XDG_CONFIG_HOME", home.as_str())])
+    };
+    terminal.file("wrong", "tg_wrong");
+    let refused = run(&["login", "dev", "--token-file", "wrong", &terminal.server]);
+    assert_eq!(refused.status.code(), Some(1), "{}", refused.stderr);
+    assert!(!terminal.folder.path().join("toolgate/contexts.json").exists());
+
+    let stored = run(&["login", "dev", "--token-file", "operator", &terminal.server]);
+    assert_eq!(stored.status.code(), Some(0), "{}", stored.stderr);
+    let made = run(&["org", "put", "acme"]);
+    assert_eq!(made.status.code(), Some(0), "{}", made.stderr);
+    // An option is stronger than the context.
+    assert_eq!(run(&["org", "list", "--token-file", "wrong"]).status.code(), Some(1));
+    let elsewhere = run(&["org", "list", "--context", "dev", "--server", "http://127.0.0.1:1"]);
+    expect(&elsewhere.stderr, &["context `dev` is of another server"]);
+    let list = run(&["context", "list"]);
+    assert!(list.stdout.contains("dev") && !list.stdout.contains("tg_"), "{}", list.stdout);
+    assert_eq!(run(&["context", "remove", "dev"]).status.code(), Some(0));
+    assert_eq!(run(&["org", "list", "--context", "dev"]).status.code(), Some(2));
+}
+
 #[test]
 fn an_invalid_command_is_a_usage_error() {
     let terminal = Terminal::new();
