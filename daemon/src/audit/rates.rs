@@ -429,7 +429,7 @@ mod tests {
             number += 1;
             *place = number;
         });
-        assert_eq!(number as usize, COLUMNS.len());
+        assert_eq!(number, COLUMNS.len() as u64);
         assert_eq!(sums.numbers().collect::<Vec<_>>(), (1..=number).collect::<Vec<_>>());
         assert_eq!((sums.calls, sums.memory_bytes), (1, 5));
         assert_eq!((COLUMNS[0].as_str(), COLUMNS[4].as_str()), ("calls", MEMORY));
