@@ -25,6 +25,8 @@ fn write_form(schema: &Value, form: SchemaForm) -> (Value, Advertised) {
         (SchemaForm::Anthropic | SchemaForm::AnthropicStrict, _) => Reader::Anthropic,
         (SchemaForm::Gemini, _) => Reader::Gemini,
         (SchemaForm::McpInput | SchemaForm::McpOutput, _) => Reader::Mcp,
+        // No provider reads it.
+        (SchemaForm::Enforced, _) => return (value, advertised),
     };
     assert_eq!(broken_rules(reader, &value), Vec::<String>::new(), "{form:?} of {schema}: {value}");
     (value, advertised)
