@@ -38,17 +38,25 @@ impl RunGrant {
             return Ok(base);
         }
         let mut grant = serde_json::to_value(&base).unwrap_or_default();
-        // A plugin can ask for every host, and a grant names hosts.
-        if let Some(rules) = grant["network"].as_array_mut() {
-            rules.retain(|rule| rule["host"] != "*");
-        }
         self.allow_network.iter().for_each(|url| allow(&mut grant, url));
+        let plain = grant["plain_http"].clone();
+        if let Some(rules) = grant["network"].as_array_mut() {
+            rules.retain(|rule| can_be_granted(rule, &plain));
+        }
         parse(&grant.to_string())
     }
 }
 
 fn parse(text: &str) -> Result<Grant, Failure> {
     Ok(Grant::parse(text).map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?)
+}
+
+/// A plugin can ask for every host, and for plain HTTP; a grant names the hosts of both.
+fn can_be_granted(rule: &Value, plain_http: &Value) -> bool {
+    let port = rule["port"].as_u64().unwrap_or(80);
+    let plain = json!(format!("{}:{port}", rule["host"].as_str().unwrap_or_default()));
+    let is_plain = plain_http.as_array().is_some_and(|hosts| hosts.contains(&plain));
+    rule["host"] != "*" && (rule["scheme"] != "http" || is_plain)
 }
 
 /// Adds a rule for the host of a URL, and the exceptions that its scheme and address need.
@@ -116,6 +124,16 @@ mod tests {
         assert_eq!(shown["plain_http"], json!(["127.0.0.1:8080"]));
         assert_eq!(shown["network"].as_array().map(Vec::len), Some(2), "{shown}");
         assert_eq!(shown["filesystem"], "workspace", "the other capabilities stay");
+    }
+
+    #[test]
+    fn rules_that_no_grant_can_have_are_left_out() {
+        let plain = json!(["a.example:80"]);
+        let rule = |scheme: &str, host: &str| json!({"scheme": scheme, "host": host});
+        assert!(can_be_granted(&rule("https", "b.example"), &plain));
+        assert!(can_be_granted(&rule("http", "a.example"), &plain));
+        assert!(!can_be_granted(&rule("http", "b.example"), &plain));
+        assert!(!can_be_granted(&rule("https", "*"), &plain));
     }
 
     #[test]

@@ -87,6 +87,15 @@ fn as_grant(asked: &CapabilitiesView, printer: &mut Printer<'_>) -> Result<Value
             "it asks for every host, and a grant names hosts: add those that it needs with `--add`",
         )?;
     }
+    // A rule for plain HTTP has an effect only with its host and port here.
+    let plain = named.iter().filter(|rule| rule["scheme"] == "http").map(|rule| {
+        let port = rule["port"].as_u64().unwrap_or(80);
+        json!(format!("{}:{port}", rule["host"].as_str().unwrap_or_default()))
+    });
+    let plain: Vec<Value> = plain.collect();
+    if !plain.is_empty() {
+        grant["plain_http"] = Value::Array(plain);
+    }
     if !named.is_empty() {
         grant["network"] = Value::Array(named);
     }
