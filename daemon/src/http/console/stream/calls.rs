@@ -6,9 +6,9 @@ use axum::body::Bytes;
 use maud::Markup;
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{LiveState, PERIOD, RETRY, ROWS_A_SECOND, RowsChange, WholeList, event};
+use super::{LiveState, PERIOD, QUIET, RETRY, ROWS_A_SECOND, RowsChange, WholeList, event};
 use crate::admin::audit_failure;
 use crate::audit::{AuditError, Kind, Order, Query, Row, WatchPosition};
 use crate::http::audit::hide_platforms;
@@ -91,7 +91,12 @@ impl Follower {
     /// Waits for records, and returns what they change.
     async fn look(&mut self) -> Result<Option<Change>, AuditError> {
         let audit = self.app.audit();
-        audit.wait_for_records(self.position.sequence).await?;
+        match timeout(QUIET, audit.wait_for_records(self.position.sequence)).await {
+            Ok(waited) => waited?,
+            Err(_) if audit.anchor().sequence <= self.position.sequence => return Ok(None),
+            // The indexer rests after a failure until a search asks for it.
+            Err(_) => drop(audit.search(&Query { limit: Some(1), ..Query::default() }).await?),
+        }
         let limit = u32::try_from(ROWS_A_SECOND).unwrap_or(u32::MAX);
         let new = audit.new_calls(&self.query, &self.position, limit).await?;
         self.position = new.position;
