@@ -5,9 +5,9 @@
 //! A refused restore leaves the data folder as it was.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use flate2::read::GzDecoder;
@@ -23,6 +23,9 @@ use super::{
 use crate::audit::{is_sealed_by, seal_text};
 use crate::keys;
 use crate::store::{UNFINISHED_RESTORE, newest_migration};
+
+/// What a new ext4 file system has, where the data folder is its root.
+const LOST_AND_FOUND: &str = "lost+found";
 
 /// Size limit of the first and the last entry.
 const DOCUMENT_BYTES: u64 = 1 << 30;
@@ -288,7 +291,8 @@ impl Target {
         create_folder(data)?;
         let unfinished = data.join(UNFINISHED_RESTORE);
         for entry in fs::read_dir(data).map_err(BackupError::io("read", data))? {
-            if entry.map_err(BackupError::io("read", data))?.file_name() != UNFINISHED_RESTORE {
+            let name = entry.map_err(BackupError::io("read", data))?.file_name();
+            if name != UNFINISHED_RESTORE && name != LOST_AND_FOUND {
                 return Err(BackupError::NotEmpty(data.to_path_buf()));
             }
         }
@@ -318,6 +322,8 @@ impl Target {
     /// Moves everything up. From the removal of the folder on, a daemon starts.
     fn complete(&self) -> Result<(), BackupError> {
         let moved = || {
+            // A daemon does not start on a folder with files that other users can read.
+            fs::set_permissions(&self.data, Permissions::from_mode(0o700))?;
             sync_folders(&self.unfinished)?;
             for entry in fs::read_dir(&self.unfinished)? {
                 let entry = entry?;

@@ -157,6 +157,7 @@ async fn every_file_comes_back_private_and_what_a_start_makes_again_is_left_out(
         let mode = restored.join(name).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
+    assert_eq!(restored.metadata().unwrap().permissions().mode() & 0o777, 0o700);
     assert!(restored.join("workspaces/s_1/empty").is_dir());
     Store::open(&restored.join("state.db")).await.unwrap().close().await;
     for name in

@@ -96,10 +96,10 @@ impl DataFolder {
         let unusable = |source| FolderError::Unusable { path: path.to_owned(), source };
         DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER).create(path).map_err(unusable)?;
         let path = path.canonicalize().map_err(unusable)?;
-        make_private(&path)?;
         if path.join(UNFINISHED_RESTORE).exists() {
             return Err(FolderError::Unfinished { path });
         }
+        make_private(&path)?;
         let lock = path.join(LOCK);
         match take_lock(&lock) {
             Ok(lock) => {

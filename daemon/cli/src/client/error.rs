@@ -150,11 +150,12 @@ impl ClientError {
         }
     }
 
-    /// Whether the daemon may answer later: it is away, or it is starting or stopping.
+    /// Whether the daemon may answer later: it is away, starting or stopping, or has too much to do.
     pub fn is_temporary(&self) -> bool {
         match self {
             Self::Unreachable { .. } | Self::Lost { .. } => true,
-            Self::Refused(problem) => problem.status >= 500,
+            // 429 also where the daemon has not noticed yet that the connection of a stream is lost.
+            Self::Refused(problem) => problem.status >= 500 || problem.status == 429,
             _ => false,
         }
     }
