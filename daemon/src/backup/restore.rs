@@ -325,8 +325,9 @@ impl Target {
             // A daemon does not start on a folder with files that other users can read.
             fs::set_permissions(&self.data, Permissions::from_mode(0o700))?;
             sync_folders(&self.unfinished)?;
-            for entry in fs::read_dir(&self.unfinished)? {
-                let entry = entry?;
+            // Read whole before the folder changes.
+            let entries: Vec<_> = fs::read_dir(&self.unfinished)?.collect::<io::Result<_>>()?;
+            for entry in entries {
                 fs::rename(entry.path(), self.data.join(entry.file_name()))?;
             }
             File::open(&self.data)?.sync_all()?;

@@ -145,6 +145,9 @@ async fn every_file_comes_back_private_and_what_a_start_makes_again_is_left_out(
     let fixture = Fixture::new().await;
     let file = fixture.backup("b.tar.gz", true).await;
     let restored = fixture.path("restored");
+    // As an administrator makes it.
+    fs::create_dir(&restored).unwrap();
+    fs::set_permissions(&restored, fs::Permissions::from_mode(0o755)).unwrap();
     restore(&file, &restored, None).unwrap();
     for name in
         ["keys/audit.key", "keys/data.key", "operator.token", "components/ab.wasm", "workspaces/s_1/a.txt"]
