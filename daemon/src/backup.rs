@@ -28,7 +28,7 @@ use crate::audit::{Anchor, Sha256};
 
 pub use error::BackupError;
 pub use restore::{Restored, inspect, restore};
-pub use stage::{Backup, BackupSource};
+pub use stage::{Backup, BackupSource, remove_leftovers};
 
 /// Version of the archive.
 const FORMAT: u32 = 1;

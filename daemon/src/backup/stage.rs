@@ -230,6 +230,16 @@ impl Drop for Staging {
     }
 }
 
+/// Removes what a killed backup left in a data folder: it may hold what an organization has deleted since.
+pub fn remove_leftovers(data: &Path) {
+    if data.join(STAGING).is_dir()
+        && let Err(error) = Staging::open(data)
+        && !matches!(error, BackupError::Busy)
+    {
+        tracing::warn!(%error, "the files of a backup that did not end stay");
+    }
+}
+
 /// Links the plugin files, so that none is removed before it is read. Without links they are read in place.
 fn link_components(data: &Path, staging: &Staging) -> Result<Vec<(String, PathBuf)>, BackupError> {
     let (source, folder) = (data.join(COMPONENTS), staging.create(COMPONENTS)?);

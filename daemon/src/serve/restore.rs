@@ -22,6 +22,7 @@ use super::resources::count;
 use crate::admin::{Admin, AdminParts};
 use crate::approvals::Approvals;
 use crate::audit::{Audit, AuditSettings, DataKeys, WrappedKey};
+use crate::backup;
 use crate::clock::{now_ms, steady_unix_ms};
 use crate::compile::{Compiler, WorkerCommand, WorkerLimits};
 use crate::config::{Config, Hardening};
@@ -54,6 +55,7 @@ impl PreparedDaemon {
         stop: &CancellationToken,
         shutdown: &CancellationToken,
     ) -> Result<(Admin, JoinHandle<()>)> {
+        backup::remove_leftovers(self.folder.path());
         let store = Store::open(&self.config.store_path()?).await?;
         let audit = self.open_audit(&store).await?;
         // Faults of the configuration are told before anything is compiled.
