@@ -130,7 +130,13 @@ pub fn raise(config: &Config, data: &Path) -> Result<(), CallError> {
 fn restrict(support: &WallSupport, config: &Config, data: &Path) -> Vec<String> {
     let mut failures = Vec::new();
     if support.has(Need::Files(OLDEST_ABI)) {
-        let restricted = restrict_files(&FileRules::of(config, data));
+        let rules = FileRules::of(config, data);
+        if rules.reach_everything() {
+            failures.push(
+                "files, since `store` lies in the root folder: move it into a folder of its own".into(),
+            );
+        }
+        let restricted = restrict_files(&rules);
         failures.extend(restricted.err().map(|error| format!("Landlock: {error}")));
     }
     let threads = threads();

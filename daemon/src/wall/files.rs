@@ -3,6 +3,7 @@
 //! Landlock knows files by what is there when the wall is raised. A file that is replaced later would be another one, so that
 //! the folder of each configured file is readable, and of a link the folder of its target, too.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -52,17 +53,22 @@ impl FileRules {
         rules.add_program(&fs::read_to_string("/proc/self/maps").unwrap_or_default());
         rules.write.push(PathBuf::from("/dev/null"));
         rules.add_data(data);
-        // SQLite has further files beside it.
-        rules.write.extend(config.store_path().ok().and_then(|store| parent(&store)));
+        rules.add_store(&config.store_path().unwrap_or_default());
         let configured = config.named_files().into_iter().map(|file| file.path);
         rules.read.extend(configured.chain(config.file.clone()).flat_map(|file| folders_of(&file)));
         if let Some(folder) = &config.plugins.folder {
             rules.add_plugins(folder);
         }
         if let Listen::Unix(socket) = &config.listen {
-            rules.remove.extend(parent(socket));
+            // In the root folder the file stays behind; the next start replaces it.
+            rules.remove.extend(parent(socket).filter(|folder| !is_root(folder)));
         }
         rules
+    }
+
+    /// Whether the rules let the process write everywhere, since the store lies in the root folder.
+    pub fn reach_everything(&self) -> bool {
+        self.write.iter().any(|path| is_root(path))
     }
 
     /// The program as its own compile worker, from the `maps` of the process: the program itself and the loader may be
@@ -86,18 +92,37 @@ impl FileRules {
     /// The data folder, and the targets of links in it: an operator may keep a part of it on another disk.
     fn add_data(&mut self, data: &Path) {
         self.write.push(data.to_owned());
-        let entries = fs::read_dir(data).into_iter().flatten().filter_map(Result::ok);
-        let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
-        self.write.extend(links.filter_map(|link| link.path().canonicalize().ok()));
+        self.write.extend(targets_of_links(data));
+    }
+
+    /// The folder of the store, and that of the file that it is a link to: SQLite has further files beside it.
+    fn add_store(&mut self, store: &Path) {
+        let files = [Some(store.to_owned()), store.canonicalize().ok()];
+        let folders = files.into_iter().flatten().filter_map(|file| parent(&file));
+        for folder in folders {
+            if !self.write.contains(&folder) {
+                self.write.push(folder);
+            }
+        }
     }
 
     /// The watched folder and its parent: it may be replaced as a whole, or be a mount point of a volume that comes later, and a
-    /// rule for a folder does not hold for either.
+    /// rule for a folder does not hold for either. Also the folders of the files that links in it lead to.
     fn add_plugins(&mut self, folder: &Path) {
         self.read.push(folder.to_owned());
         self.read.extend(folder.canonicalize());
         self.read.extend(folders_of(folder));
+        let files = targets_of_links(folder).filter(|target| target.is_file());
+        let folders: BTreeSet<PathBuf> = files.map(|file| folder_of(&file)).collect();
+        self.read.extend(folders);
     }
+}
+
+/// The targets of the links in a folder.
+fn targets_of_links(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    links.filter_map(|link| link.path().canonicalize().ok())
 }
 
 /// The folder of a file, and of the file that it is a link to. A file in the root folder stands for itself.
@@ -109,7 +134,12 @@ fn folders_of(file: &Path) -> Vec<PathBuf> {
 }
 
 fn folder_of(file: &Path) -> PathBuf {
-    parent(file).filter(|folder| folder != Path::new("/")).unwrap_or_else(|| file.to_owned())
+    parent(file).filter(|folder| !is_root(folder)).unwrap_or_else(|| file.to_owned())
+}
+
+/// Whether a folder that is there is the root folder, which `.` may be, too.
+fn is_root(folder: &Path) -> bool {
+    folder.canonicalize().is_ok_and(|folder| folder.parent().is_none())
 }
 
 fn parent(file: &Path) -> Option<PathBuf> {
@@ -134,6 +164,32 @@ mod tests {
         let rules = rules("store = \"sqlite:/srv/a/state.db\"", folder.path());
         assert_eq!(rules.write, [Path::new("/dev/null"), folder.path(), Path::new("/srv/a")]);
         assert!(rules.remove.is_empty());
+    }
+
+    #[test]
+    fn a_store_may_be_a_link_to_another_disk() {
+        let (folder, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("another"));
+        fs::write(other.path().join("state.db"), "").expect("a file");
+        symlink(other.path().join("state.db"), folder.path().join("state.db")).expect("a link");
+        let mut config = Config { data: folder.path().to_owned(), ..Config::default() };
+        let target = other.path().canonicalize().expect("a path");
+        assert!(FileRules::of(&config, folder.path()).write.contains(&target), "of the data folder");
+        config.store = Some(format!("sqlite:{}", folder.path().join("state.db").display()));
+        assert!(FileRules::of(&config, Path::new("/data")).write.contains(&target), "of the settings");
+    }
+
+    #[test]
+    fn a_file_in_the_root_folder_opens_no_other_file() {
+        for root in ["/", "/./", "/usr/../"] {
+            let settings =
+                format!("listen = \"unix:{root}t.sock\"\n[credentials]\nca_file = \"{root}ca.pem\"");
+            let found = rules(&settings, Path::new("/data"));
+            let all = [&found.read, &found.write, &found.remove, &found.execute].into_iter().flatten();
+            assert_eq!(all.filter(|path| is_root(path)).count(), 0, "{root}: {found:?}");
+            assert!(!found.reach_everything());
+            assert!(found.read.contains(&PathBuf::from(format!("{root}ca.pem"))), "{root}: {found:?}");
+        }
+        assert!(rules("store = \"sqlite:/state.db\"", Path::new("/data")).reach_everything());
     }
 
     #[test]
@@ -181,5 +237,16 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let settings = format!("[plugins]\nfolder = \"{}\"", folder.path().join("plugins").display());
         assert!(rules(&settings, Path::new("/data")).read.contains(&folder.path().to_owned()));
+    }
+
+    #[test]
+    fn files_of_plugins_may_be_links_to_another_folder() {
+        let (folder, builds) =
+            (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("another"));
+        fs::write(builds.path().join("1.wasm"), "").expect("a file");
+        symlink(builds.path().join("1.wasm"), folder.path().join("weather.wasm")).expect("a link");
+        let settings = format!("[plugins]\nfolder = \"{}\"", folder.path().display());
+        let target = builds.path().canonicalize().expect("a path");
+        assert!(rules(&settings, Path::new("/data")).read.contains(&target));
     }
 }

@@ -407,6 +407,6 @@ fn unreadable(error: &io::Error) -> CallError {
     CallError::new(
         ErrorType::InvalidPlugin,
         format!("the file cannot be read: {error}"),
-        "let the daemon's user read it, and keep it below `http.plugin_bytes`",
+        "let the daemon's user read it, and keep it below `http.plugin_bytes`; a link to a new folder needs a restart",
     )
 }
