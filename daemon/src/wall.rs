@@ -131,11 +131,7 @@ fn restrict(support: &WallSupport, config: &Config, data: &Path) -> Vec<String> 
     let mut failures = Vec::new();
     if support.has(Need::Files(OLDEST_ABI)) {
         let rules = FileRules::of(config, data);
-        if rules.reach_everything() {
-            failures.push(
-                "files, since `store` lies in the root folder: move it into a folder of its own".into(),
-            );
-        }
+        failures.extend(rules.gap().map(str::to_owned));
         let restricted = restrict_files(&rules);
         failures.extend(restricted.err().map(|error| format!("Landlock: {error}")));
     }
@@ -152,9 +148,10 @@ fn restrict(support: &WallSupport, config: &Config, data: &Path) -> Vec<String> 
     failures
 }
 
-/// Returns an error if `hardening` is `required`, and the kernel has no such wall. Nothing is restricted.
-pub fn check(hardening: Hardening) -> Result<(), CallError> {
-    demand(hardening, &WallSupport::detect(), &[])
+/// Returns an error if `hardening` is `required`, and the kernel or the settings allow no such wall. Nothing is restricted.
+pub fn check(config: &Config) -> Result<(), CallError> {
+    let gap = FileRules::of(config, &config.data).gap().map(str::to_owned);
+    demand(config.hardening, &WallSupport::detect(), gap.as_slice())
 }
 
 fn demand(hardening: Hardening, support: &WallSupport, failures: &[String]) -> Result<(), CallError> {

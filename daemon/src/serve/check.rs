@@ -5,6 +5,7 @@ use std::net::UdpSocket;
 use std::path::Path;
 
 use anyhow::{Error, Result};
+use rustix::fs::Access;
 use toolgate_cli::Failure;
 use toolgate_sandbox::{HostClient, HostClientSettings};
 
@@ -40,7 +41,7 @@ pub async fn check(config: &Config) -> Vec<StartFault> {
         DataFolder::check(&config.data).map_err(Error::from),
         check_store(config),
         check_keys(config),
-        wall::check(config.hardening).map_err(Error::from),
+        wall::check(config).map_err(Error::from),
     ];
     let mut faults: Vec<StartFault> =
         fatal.into_iter().filter_map(Result::err).map(|error| StartFault { is_fatal: true, error }).collect();
@@ -60,7 +61,8 @@ fn check_listeners(config: &Config) -> Result<()> {
         }
         Listen::Unix(path) => {
             let folder = path.parent().unwrap_or(Path::new("/"));
-            folder.read_dir().map_err(|error| listen_error(&config.listen, &error))?;
+            let access = rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK);
+            access.map_err(|error| listen_error(&config.listen, &error.into()))?;
         }
     }
     if let Some(address) = config.metrics.listen {
@@ -182,6 +184,18 @@ mod tests {
             let [(fatal, message)] = &found[..] else { panic!("{settings}: {found:?}") };
             assert!(*fatal == is_fatal && message.contains(part), "{settings}: {found:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_store_in_the_root_folder_is_refused_only_where_hardening_is_required() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let data = folder.path().join("data");
+        let is_told = async |hardening: &str| {
+            let settings = format!("store = \"sqlite:/toolgate.db\"\nhardening = \"{hardening}\"");
+            let found = faults(&settings, &data).await;
+            found.iter().any(|(fatal, message)| *fatal && message.contains("`store` lies in the root folder"))
+        };
+        assert!(is_told("required").await && !is_told("best-effort").await);
     }
 
     #[tokio::test]

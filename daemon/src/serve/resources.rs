@@ -33,6 +33,9 @@ pub(super) fn bind(address: &Listen) -> Result<Socket, CallError> {
 pub(super) fn listen_error(address: &Listen, error: &io::Error) -> CallError {
     let hint = match error.kind() {
         io::ErrorKind::AddrInUse => "another daemon or program uses it; choose another port with `--listen`",
+        io::ErrorKind::PermissionDenied if matches!(address, Listen::Unix(_)) => {
+            "let the daemon's user write to the folder of the socket, or choose another one with `--listen`"
+        }
         io::ErrorKind::PermissionDenied => {
             "ports below 1024 need a privilege; choose another port with `--listen`"
         }

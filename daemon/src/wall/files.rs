@@ -66,9 +66,11 @@ impl FileRules {
         rules
     }
 
-    /// Whether the rules let the process write everywhere, since the store lies in the root folder.
-    pub fn reach_everything(&self) -> bool {
-        self.write.iter().any(|path| is_root(path))
+    /// Why the rules bound no file, if they do not.
+    pub fn gap(&self) -> Option<&'static str> {
+        let is_everywhere = self.write.iter().any(|path| is_root(path));
+        is_everywhere
+            .then_some("files, since `store` lies in the root folder: move it into a folder of its own")
     }
 
     /// The program as its own compile worker, from the `maps` of the process: the program itself and the loader may be
@@ -186,10 +188,11 @@ mod tests {
             let found = rules(&settings, Path::new("/data"));
             let all = [&found.read, &found.write, &found.remove, &found.execute].into_iter().flatten();
             assert_eq!(all.filter(|path| is_root(path)).count(), 0, "{root}: {found:?}");
-            assert!(!found.reach_everything());
+            assert_eq!(found.gap(), None);
             assert!(found.read.contains(&PathBuf::from(format!("{root}ca.pem"))), "{root}: {found:?}");
         }
-        assert!(rules("store = \"sqlite:/state.db\"", Path::new("/data")).reach_everything());
+        let found = rules("store = \"sqlite:/state.db\"", Path::new("/data"));
+        assert!(found.gap().is_some_and(|gap| gap.contains("`store`")), "{found:?}");
     }
 
     #[test]
