@@ -132,7 +132,9 @@ impl Admin {
             let _in_order = self.order_of_organization(&plugin).await;
             self.parts().plugins.roll_back(&plugin, to).await
         };
-        self.change_plugin(actor, &plugin, "plugin.rollback", None, rolling_back).await
+        let details =
+            to.and_then(|version| serde_json::value::to_raw_value(&json!({"version": version})).ok());
+        self.change_plugin(actor, &plugin, "plugin.rollback", details.as_deref(), rolling_back).await
     }
 
     /// Disables or enables the tools of a plugin for every agent that could call them.

@@ -351,6 +351,11 @@ fn rollback_ends_at_the_first_version() {
         }
         to("3.0.0").expect_refusal(409, "CONFLICT");
         assert_eq!(answer(), 1);
+        let records = operator.audit("kind=admin&action=plugin.rollback&limit=100");
+        let acts = records.iter().map(|row| &row["admin"]).filter(|act| act["target"] == "versioned");
+        let named: Vec<&Value> =
+            acts.map(|act| &act["details"]["version"]).filter(|name| !name.is_null()).collect();
+        assert_eq!(named, ["2.0.0", "1.0.0", "3.0.0"], "{records:?}");
         operator.delete("/v1/plugins/versioned").expect(204);
         back().expect_refusal(404, "NOT_FOUND");
     });
