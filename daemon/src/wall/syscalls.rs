@@ -4,6 +4,7 @@
 //! worker has a list of allowed ones: it reads, computes and writes. A refused call fails with `EPERM`.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 // `SYS_…`, the numbers of the system calls.
 use libc::*;
@@ -63,8 +64,11 @@ const ALLOWED_HERE: &[i64] = &[SYS_arch_prctl, SYS_getdents64, SYS_poll, SYS_rea
 #[cfg(not(target_arch = "x86_64"))]
 const ALLOWED_HERE: &[i64] = &[];
 
-/// Set in the numbers of the x32 ABI, which reaches the same calls by other numbers.
+/// Set in the numbers of the x32 ABI, which reaches the same calls by other numbers. No program for x86-64 makes them.
 const X32: i64 = 0x4000_0000;
+
+/// The calls that have a number of their own in the x32 ABI, such as `ptrace` and `execveat` (`syscall_64.tbl`).
+const X32_OWN: RangeInclusive<i64> = 512..=547;
 
 /// `CLONE_NEW…` of `linux/sched.h`: mounts, control groups, host name, System V IPC, users, processes, network.
 const NAMESPACES: [u64; 7] =
@@ -107,11 +111,11 @@ pub fn restrict_worker() -> Result<(), Error> {
 }
 
 fn daemon_filter() -> Result<BpfProgram, Error> {
+    compile(daemon_rules()?, SeccompAction::Allow, refusal())
+}
+
+fn daemon_rules() -> Result<Rules, Error> {
     let mut rules: Rules = REFUSED.iter().chain(REFUSED_HERE).map(|number| (*number, Vec::new())).collect();
-    if cfg!(target_arch = "x86_64") {
-        let x32: Vec<i64> = rules.keys().map(|number| number | X32).collect();
-        rules.extend(x32.into_iter().map(|number| (number, Vec::new())));
-    }
     let namespaces = NAMESPACES.map(|flag| rule(&[(0, MaskedEq(flag), flag)]));
     rules.insert(SYS_clone, namespaces.into_iter().collect::<Result<_, _>>()?);
     rules.insert(
@@ -125,7 +129,11 @@ fn daemon_filter() -> Result<BpfProgram, Error> {
         ],
     );
     rules.insert(SYS_prctl, vec![rule(&[(0, Eq, SET_DUMPABLE), (1, Eq, 1)])?]);
-    compile(rules, SeccompAction::Allow, refusal())
+    if cfg!(target_arch = "x86_64") {
+        let numbers: Vec<i64> = rules.keys().copied().chain(X32_OWN).chain([SYS_clone3]).collect();
+        rules.extend(numbers.into_iter().map(|number| (number | X32, Vec::new())));
+    }
+    Ok(rules)
 }
 
 fn worker_filter() -> Result<BpfProgram, Error> {
@@ -170,6 +178,22 @@ mod tests {
         for filter in [daemon_filter(), worker_filter(), refusal_of_clone3()] {
             assert!(filter.expect("a program").len() <= 4096);
         }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn no_call_is_reached_by_its_number_of_another_abi() {
+        let rules = daemon_rules().expect("rules");
+        let natives = rules.keys().filter(|number| *number & X32 == 0);
+        let (ptrace, execveat) = (521, 545);
+        for number in natives.chain(&[ptrace, execveat, SYS_socket, SYS_clone, SYS_clone3]) {
+            let other = rules.get(&(number | X32));
+            assert!(other.is_some_and(Vec::is_empty), "{number} is not refused with any arguments");
+        }
+        // The usual calls are not refused by their own number.
+        assert!(
+            !rules.contains_key(&SYS_read) && rules.get(&SYS_socket).is_some_and(|rules| !rules.is_empty())
+        );
     }
 
     #[test]
