@@ -8,6 +8,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_api::text::escape_for_display;
 use toolgate_sandbox::Secret;
+use url::Url;
 
 use super::{Actor, Admin, AuditedAction};
 use crate::clock::now_ms;
@@ -107,9 +108,7 @@ impl Admin {
             Some(organization) => self.expect_own(actor.caller, organization)?,
             None => actor.caller.may(Access::Own)?,
         }
-        // An invalid URL could contain a secret.
-        let target = url.split(['?', '#', '@']).next().unwrap_or_default();
-        let target = escape_for_display(target, AUDITED_URL_CHARS);
+        let target = discovery_target(url);
         let discovering = self.parts().credentials.discover(url, organization, plain_http);
         self.run_audited(actor.action(organization, "credential.discover", &target), discovering).await
     }
@@ -172,6 +171,18 @@ impl Admin {
     }
 }
 
+/// The URL of a discovery as the audit log has it: without user, query and fragment, which can have a secret. So can a text that is
+/// no URL.
+fn discovery_target(url: &str) -> String {
+    let Some(mut url) = Url::parse(url).ok().filter(Url::has_host) else { return "not a URL".to_owned() };
+    url.set_query(None);
+    url.set_fragment(None);
+    // URLs with a host take both.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    escape_for_display(url.as_str(), AUDITED_URL_CHARS)
+}
+
 /// The hint for a wrong key. It does not suggest a new key: only the key that sealed the store can unseal it.
 const KEY_IN_USE: &str =
     "give the key that the store is sealed with, as it is kept: 64 hexadecimal digits, or base64";
@@ -180,4 +191,25 @@ const NEW_KEY: &str = "make one with `openssl rand -hex 32`";
 fn parse_root_key(key: &str, hint: &str) -> Result<RootKey, CallError> {
     RootKey::read_text(key.as_bytes())
         .map_err(|error| CallError::new(ErrorType::InvalidRequest, error.to_string(), hint))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn k6_the_record_of_a_discovery_has_no_secret() {
+        for (url, target) in [
+            ("https://mcp.example.com/mcp", "https://mcp.example.com/mcp"),
+            ("https://ann:canary@mcp.example.com/mcp?key=canary#canary", "https://mcp.example.com/mcp"),
+            ("https://canary@mcp.example.com", "https://mcp.example.com/"),
+            ("https://ann:can?ary@mcp.example.com", "not a URL"),
+            ("canary", "not a URL"),
+            ("data:canary", "not a URL"),
+        ] {
+            assert_eq!(discovery_target(url), target, "{url}");
+        }
+        let long = format!("https://a.example/{}", "b".repeat(1_000));
+        assert!(discovery_target(&long).chars().count() <= AUDITED_URL_CHARS + 1);
+    }
 }
