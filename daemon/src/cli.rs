@@ -24,6 +24,9 @@ mod serve;
 mod sign;
 mod version;
 
+#[cfg(test)]
+mod book;
+
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! The `quickstart` command.
+//! The `quickstart` command, and the tutorials for operators and orchestrators.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
@@ -7,7 +7,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use toolgate_tests::Daemon;
 use toolgate_tests::daemon::{run_to_end, run_to_end_in};
+use toolgate_tests::shell::{Shell, commands};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -60,4 +62,34 @@ fn a_missing_temporary_folder_is_reported_with_its_variable() {
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     assert!(ended.stderr.contains("no temporary folder can be made"), "{}", ended.stderr);
     assert!(ended.stderr.contains(" hint: ") && ended.stderr.contains("`TMPDIR`"), "{}", ended.stderr);
+}
+
+/// The commands of both pages, each page in one terminal.
+#[test]
+fn o6_every_command_of_the_tutorials_works() {
+    const OPERATOR: &str = include_str!("../../daemon/docs/tutorial-operator.md");
+    const ORCHESTRATOR: &str = include_str!("../../daemon/docs/tutorial-orchestrator.md");
+    let daemon = Daemon::start(PROGRAM, "");
+    let run = |page: &str, program: &str| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let shell = Shell::new(PROGRAM, folder.path(), &daemon);
+        fs::write(folder.path().join("loop.py"), program).expect("a file");
+        shell.run(&format!("set -e\n{}", commands(page).join("\n"))).expect_success()
+    };
+    let operator = run(OPERATOR, "");
+    for text in ["refused, as it should be", "it waits", "ask Ann about the invoice", "files/write"] {
+        assert!(operator.contains(text), "{text}: {operator}");
+    }
+    let (_, behind) = ORCHESTRATOR.split_once("\n```python\n").expect("a program");
+    let orchestrator = run(ORCHESTRATOR, behind.split("\n```").next().expect("its end"));
+    for text in [
+        "call_files_write",
+        "1267650600228229401496703205376",
+        "TOOL_NOT_FOUND",
+        "did you mean 'expression'?",
+        "approval",
+    ] {
+        assert!(orchestrator.contains(text), "{text}: {orchestrator}");
+    }
+    assert!(orchestrator.ends_with("It is 42\n"), "{orchestrator}");
 }

@@ -36,17 +36,17 @@ pub mod tests {
         commands.filter_map(|line| line.find("toolgate ").map(|at| words(&line[at..]))).collect()
     }
 
-    /// Splits an example into words. Single quotes group words; two spaces begin the explanation, and a redirection
+    /// Splits an example into words. Quotes group words; two spaces begin the explanation, and a redirection
     /// belongs to the shell.
     fn words(line: &str) -> Vec<String> {
         let mut words = vec![String::new()];
-        let mut quoted = false;
+        let mut quote = None;
         for character in line.chars() {
             match (character, words.last_mut()) {
-                ('\'', _) => quoted = !quoted,
-                ('>', Some(word)) if !quoted && word.is_empty() => break,
-                (' ', Some(word)) if !quoted && word.is_empty() => break,
-                (' ', _) if !quoted => words.push(String::new()),
+                (_, Some(_)) if quote == Some(character) => quote = None,
+                ('\'' | '"', Some(_)) if quote.is_none() => quote = Some(character),
+                ('>' | ' ', Some(word)) if quote.is_none() && word.is_empty() => break,
+                (' ', _) if quote.is_none() => words.push(String::new()),
                 (_, Some(word)) => word.push(character),
                 (_, None) => {}
             }

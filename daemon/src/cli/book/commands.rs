@@ -1,0 +1,106 @@
+//! The commands of the pages are those of the command line.
+
+use clap::Command;
+
+use super::super::{command_line, examples};
+use super::{code_spans, pages, split};
+
+/// Languages of blocks with commands; in `console` a command stands behind a prompt.
+const SHELL: [&str; 2] = ["sh", "console"];
+
+/// Returns the uses of `toolgate` in a block, with continued lines joined.
+fn uses(language: &str, text: &str) -> Vec<String> {
+    let joined = text.split("\\\n").map(str::trim).collect::<Vec<_>>().join(" ");
+    let prompt = if language == "console" { "$ " } else { "" };
+    joined.lines().filter_map(|line| line.trim().strip_prefix(prompt)).flat_map(uses_of_line).collect()
+}
+
+/// Splits a line at substitutions, pipes and `&&`.
+fn uses_of_line(line: &str) -> Vec<String> {
+    let (mut rest, mut parts) = (line.to_owned(), Vec::new());
+    while let Some((before, behind)) = rest.split_once("$(") {
+        let (inner, after) = behind.split_once(')').expect("the end of a substitution");
+        parts.push(inner.to_owned());
+        rest = format!("{before}VALUE{after}");
+    }
+    parts.push(rest);
+    let split = |part: &str| part.replace(" || ", " | ").replace(" && ", " | ");
+    let uses = parts.iter().flat_map(|part| split(part).split(" | ").map(str::to_owned).collect::<Vec<_>>());
+    uses.map(str::trim).filter(|part| part.starts_with("toolgate ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn o6_every_command_of_a_block_is_understood() {
+    let mut understood = 0;
+    for (page, text) in pages() {
+        let (_, blocks) = split(&text);
+        for block in blocks.iter().filter(|block| SHELL.contains(&block.language)) {
+            for line in uses(block.language, &block.text) {
+                let words = examples::tests::examples(&format!("  {line}")).concat();
+                let read = command_line().try_get_matches_from(&words);
+                let error = read.err().filter(clap::Error::use_stderr);
+                assert!(error.is_none(), "`{page}`: {words:?}: {error:?}");
+                understood += 1;
+            }
+        }
+    }
+    assert!(understood > 100, "{understood}");
+}
+
+#[test]
+fn o6_every_command_in_the_text_exists_with_its_options() {
+    let mut root = command_line();
+    root.build();
+    for (page, text) in pages() {
+        for span in split(&text).0.into_iter().flat_map(code_spans) {
+            if let Some(words) = span.strip_prefix("toolgate ") {
+                let wrong = unknown_word(&root, words);
+                assert!(wrong.is_none(), "`{page}`: `{span}` has `{}`", wrong.unwrap_or_default());
+            }
+        }
+    }
+}
+
+/// Returns the first word that is no command or option of the command before it.
+fn unknown_word(root: &Command, words: &str) -> Option<String> {
+    let (mut command, mut is_path) = (root, true);
+    for word in words.split_whitespace().map(|word| word.split(['|', '=']).next().unwrap_or(word)) {
+        if let Some(option) = word.strip_prefix("--") {
+            let has = |argument: &clap::Arg| {
+                argument.get_long() == Some(option)
+                    || argument.get_all_aliases().is_some_and(|aliases| aliases.contains(&option))
+            };
+            if !option.is_empty() && !command.get_arguments().any(has) {
+                return Some(word.to_owned());
+            }
+        } else if let Some(below) = command.find_subcommand(word).filter(|_| is_path) {
+            command = below;
+        } else {
+            let is_name = word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-');
+            if is_path && is_name && command.has_subcommands() {
+                return Some(word.to_owned());
+            }
+            is_path = false;
+        }
+    }
+    None
+}
+
+#[test]
+fn a_command_or_option_that_does_not_exist_is_found() {
+    let mut root = command_line();
+    root.build();
+    let wrong = |words: &str| unknown_word(&root, words);
+    for right in ["plugin load FILE --yes", "policy show|put", "audit search --since=2h", "help COMMAND"] {
+        assert_eq!(wrong(right), None, "{right}");
+    }
+    assert_eq!(wrong("plugin lode FILE").as_deref(), Some("lode"));
+    assert_eq!(wrong("plugin load FILE --sure").as_deref(), Some("--sure"));
+}
+
+#[test]
+fn the_uses_of_a_line_are_found() {
+    let text = "ID=$(toolgate session open a/b --json | jq .id)\ntoolgate backup $(date).tar \\\n  --json\ndocker run toolgate x";
+    assert_eq!(uses("sh", text), ["toolgate session open a/b --json", "toolgate backup VALUE.tar --json"]);
+    assert_eq!(uses("console", "$ toolgate version\ntoolgate 0.1.0"), ["toolgate version"]);
+}
