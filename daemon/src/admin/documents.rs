@@ -45,7 +45,7 @@ impl Admin {
         actor: Actor<'_>,
         write: DocumentWrite,
     ) -> Result<DocumentWritten, CallError> {
-        self.check_owner(actor, &write.key)?;
+        actor.caller.may_change(&write.key)?;
         let (action, target) = action_and_target(&write.key);
         let action = actor.action(write.key.organization(), action, &target);
         self.run_audited(action, async {
@@ -102,7 +102,7 @@ impl Admin {
         key: &DocumentKey,
         precondition: &Precondition,
     ) -> Result<(), CallError> {
-        self.check_owner(actor, key)?;
+        actor.caller.may_change(key)?;
         let action = match key {
             DocumentKey::Agent { .. } => "agent.delete",
             DocumentKey::Assertions(_) => "assertions.delete",
@@ -162,13 +162,6 @@ impl Admin {
         let mut warnings = key.warnings(&document.body, &snapshot);
         warnings.extend(agents_without_tools(key, None, Snapshot::clone(&snapshot)).await);
         Ok(warnings)
-    }
-
-    pub(super) fn check_owner(&self, actor: Actor<'_>, key: &DocumentKey) -> Result<(), CallError> {
-        match key.organization() {
-            Some(organization) => actor.caller.may_own(organization),
-            None => actor.caller.may(Access::Operate),
-        }
     }
 
     async fn put_rules(

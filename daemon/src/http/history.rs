@@ -13,7 +13,6 @@ use super::extract::{Authenticated, Query};
 use super::problem::Problem;
 use super::state::App;
 use crate::documents::{DocumentKey, Revision};
-use crate::identity::{Access, Caller};
 use crate::store::{HistoryEntry, StoreError};
 
 /// The document whose history is listed.
@@ -50,7 +49,7 @@ pub async fn get(
     Query(query): Query<HistoryQuery>,
 ) -> Result<axum::Json<DocumentHistory>, Problem> {
     let key = key(&query)?;
-    check_access(&caller, &key)?;
+    caller.may_change(&key)?;
     let entries = app.parts().store.history(&key, query.revision.map(Revision)).await;
     let entries = entries.map_err(CallError::from)?;
     if entries.is_empty() {
@@ -71,14 +70,6 @@ fn revision(entry: HistoryEntry, with_document: bool) -> DocumentRevision {
             .body
             .filter(|_| with_document)
             .and_then(|body| RawValue::from_string(body.trim().to_owned()).ok()),
-    }
-}
-
-/// The rights are those of reading the document itself.
-fn check_access(caller: &Caller, key: &DocumentKey) -> Result<(), CallError> {
-    match (key, key.organization()) {
-        (DocumentKey::ToolGrant(_), _) | (_, None) => caller.may(Access::Operate),
-        (_, Some(organization)) => caller.may_own(organization),
     }
 }
 

@@ -164,6 +164,14 @@ impl Caller {
         self.need_scope(organization, || DocumentKey::Organization(organization.clone()).to_string())
     }
 
+    /// Checks access to a document. What an operator grants to a tool of an organization is no object of the organization.
+    pub fn may_change(&self, key: &DocumentKey) -> Result<(), CallError> {
+        match (key, key.organization()) {
+            (DocumentKey::ToolGrant(_), _) | (_, None) => self.may(Access::Operate),
+            (_, Some(organization)) => self.may_own(organization),
+        }
+    }
+
     /// Checks that the caller may open sessions for an agent.
     pub fn may_orchestrate(&self, organization: &Name, agent: &Name) -> Result<(), CallError> {
         self.may(Access::Orchestrate)?;
@@ -278,7 +286,10 @@ fn not_found(what: &str) -> CallError {
 
 #[cfg(test)]
 mod tests {
+    use toolgate_api::name::Namespace;
+
     use super::*;
+    use crate::documents::ToolKey;
 
     fn name(text: &str) -> Name {
         Name::parse(text).expect("a name")
@@ -315,6 +326,21 @@ mod tests {
     const NOT_FOUND: Option<ErrorType> = Some(ErrorType::NotFound);
 
     // The columns: operator, owner, orchestrator, auditor of `acme`, auditor of all.
+
+    #[test]
+    fn r9_16_what_an_operator_grants_is_changed_by_operators_alone() {
+        let namespace = Namespace::parse("shop").expect("a namespace");
+        let tool =
+            |organization: &str| ToolKey { organization: name(organization), namespace: namespace.clone() };
+        let change = |key: DocumentKey| answers(|caller| caller.may_change(&key));
+        let of_operators = [OK, FORBIDDEN, FORBIDDEN, FORBIDDEN, FORBIDDEN];
+        assert_eq!(change(DocumentKey::ToolGrant(tool("acme"))), of_operators);
+        assert_eq!(change(DocumentKey::Grant(namespace.clone())), of_operators);
+        let of_owners = [OK, OK, FORBIDDEN, FORBIDDEN, FORBIDDEN];
+        assert_eq!(change(DocumentKey::Enabled(tool("acme"))), of_owners);
+        let of_others = [OK, NOT_FOUND, FORBIDDEN, FORBIDDEN, FORBIDDEN];
+        assert_eq!(change(DocumentKey::Enabled(tool("rival"))), of_others);
+    }
 
     #[test]
     fn a_token_that_is_bound_to_addresses_is_refused_where_none_is_known() {
