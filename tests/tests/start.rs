@@ -9,7 +9,7 @@ mod service_manager;
 
 use std::fs::{self, DirBuilder};
 use std::net::TcpListener;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
@@ -322,15 +322,33 @@ fn b6_a_daemon_behind_the_required_wall_compiles_and_serves() {
     if !has_wall() {
         return;
     }
-    let daemon = Daemon::start(PROGRAM, "hardening = \"required\"");
+    // The store is a link to another disk, and the plugin folder has a link to a build.
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    for name in ["disk", "plugins", "builds"] {
+        fs::create_dir(path(name)).expect("a folder");
+    }
+    fs::write(path("disk/state.db"), "").expect("written");
+    fs::write(path("builds/1.wasm"), PluginFile::new("linked").build()).expect("written");
+    symlink(path("disk/state.db"), path("state.db")).expect("a link");
+    symlink(path("builds/1.wasm"), path("plugins/linked.wasm")).expect("a link");
+    let settings = format!(
+        "hardening = \"required\"\nstore = \"sqlite:{}\"\n[plugins]\nfolder = \"{}\"",
+        path("state.db").display(),
+        path("plugins").display()
+    );
+    let daemon = Daemon::start(PROGRAM, &settings);
     daemon.wait_for_log("the wall", |line| line.contains("the process is hardened"));
+    daemon.wait_for_log("the linked plugin", |line| line.contains("a plugin of the folder was loaded"));
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).expect("it lives");
     assert!(status.contains("NoNewPrivs:\t1") && status.contains("Seccomp:\t2"), "{status}");
     let operator = daemon.operator();
     operator.load("walled", &PluginFile::new("walled").build());
-    operator.make_agent("acme/bot", &json!({"enabled": ["walled/*", "files/*"]}));
+    operator.make_agent("acme/bot", &json!({"enabled": ["walled/*", "linked/*", "files/*"]}));
     let session = operator.open_session("acme/bot");
-    assert_eq!(session.call("walled/answer", json!({})).0["status"], "ok");
+    for tool in ["walled/answer", "linked/answer"] {
+        assert_eq!(session.call(tool, json!({})).0["status"], "ok", "{tool}");
+    }
     let written = session.call("files/write", json!({"path": "a/b.txt", "content": "hello"}));
     assert_eq!(written.0["status"], "ok", "{written:?}");
     let read = session.call("files/read", json!({"path": "a/b.txt"}));
