@@ -411,7 +411,7 @@ fn authorization_code(response: SignInResponse) -> Result<String, CallError> {
                 error.len() <= 40 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
             };
             let error = error.filter(is_told).unwrap_or_else(|| "no code".to_owned());
-            Err(refusal(&format!("the provider signed nobody in: {error}")))
+            Err(refusal(&format!("the provider refused the sign-in: {error}")))
         }
     }
 }

@@ -187,7 +187,7 @@ fn o6_a_person_without_a_role_or_whom_the_provider_refuses_is_not_signed_in() {
         expect_nobody(&eve, reply, 403, "no value of your claim `groups` has a role here");
         people.control("/refuse");
         let (bob, reply) = people.sign_in("bob", "");
-        expect_nobody(&bob, reply, 401, "The provider signed nobody in: access_denied");
+        expect_nobody(&bob, reply, 401, "The provider refused the sign-in: access_denied");
         people.sign_in("bob", "").1.expect(303);
     });
 }
