@@ -99,7 +99,7 @@ impl FileRules {
 
     /// The folder of the store, and that of the file that it is a link to: SQLite has further files beside it.
     fn add_store(&mut self, store: &Path) {
-        let files = [Some(store.to_owned()), store.canonicalize().ok()];
+        let files = [Some(store.to_owned()), target_of(store)];
         let folders = files.into_iter().flatten().filter_map(|file| parent(&file));
         for folder in folders {
             if !self.write.contains(&folder) {
@@ -130,9 +130,15 @@ fn targets_of_links(folder: &Path) -> impl Iterator<Item = PathBuf> {
 /// The folder of a file, and of the file that it is a link to. A file in the root folder stands for itself.
 fn folders_of(file: &Path) -> Vec<PathBuf> {
     let mut folders = vec![folder_of(file)];
-    folders.extend(file.canonicalize().ok().map(|target| folder_of(&target)));
+    folders.extend(target_of(file).map(|target| folder_of(&target)));
     folders.dedup();
     folders
+}
+
+/// The file behind links; that of the first one if it is not there yet.
+fn target_of(file: &Path) -> Option<PathBuf> {
+    let target = file.canonicalize().ok();
+    target.or_else(|| Some(parent(file)?.join(fs::read_link(file).ok()?)))
 }
 
 fn folder_of(file: &Path) -> PathBuf {
@@ -178,6 +184,10 @@ mod tests {
         assert!(FileRules::of(&config, folder.path()).write.contains(&target), "of the data folder");
         config.store = Some(format!("sqlite:{}", folder.path().join("state.db").display()));
         assert!(FileRules::of(&config, Path::new("/data")).write.contains(&target), "of the settings");
+        // At the first start.
+        fs::remove_file(other.path().join("state.db")).expect("removed");
+        let rules = FileRules::of(&config, folder.path());
+        assert!(rules.write.contains(&other.path().to_owned()), "{rules:?}");
     }
 
     #[test]
