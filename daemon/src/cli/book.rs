@@ -49,11 +49,16 @@ struct Block<'a> {
 fn split(page: &str) -> (Vec<&str>, Vec<Block<'_>>) {
     let (mut prose, mut blocks, mut open) = (Vec::new(), Vec::new(), None::<Block<'_>>);
     for line in page.lines() {
-        match (line.trim_start().strip_prefix("```"), &mut open) {
-            (Some(language), None) => open = Some(Block { language: language.trim(), text: String::new() }),
-            (Some(_), Some(_)) => blocks.extend(open.take()),
-            (None, Some(block)) => block.text.push_str(&format!("{line}\n")),
-            (None, None) => prose.push(line),
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            match open.take() {
+                None => open = Some(Block { language: language.trim(), text: String::new() }),
+                Some(block) => blocks.push(block),
+            }
+        } else if let Some(block) = &mut open {
+            block.text += line;
+            block.text.push('\n');
+        } else {
+            prose.push(line);
         }
     }
     assert!(open.is_none(), "a fence is not closed");
@@ -96,7 +101,8 @@ fn o6_every_page_is_in_the_table_of_contents_once() {
     let contents = links(&pages.remove(CONTENTS).expect(CONTENTS));
     let listed: BTreeSet<String> = contents.iter().cloned().collect();
     assert_eq!(listed.len(), contents.len(), "a page is listed twice: {contents:?}");
-    assert_eq!(listed, pages.into_keys().collect(), "listed (left), pages (right)");
+    let present: BTreeSet<String> = pages.into_keys().collect();
+    assert_eq!(listed, present, "listed (left), pages (right)");
 }
 
 #[test]
@@ -105,7 +111,7 @@ fn o6_every_link_leads_to_a_file_and_a_heading() {
     for (page, text) in &pages {
         for target in links(text).iter().filter(|target| !target.contains("://")) {
             let (file, heading) = target.split_once('#').unwrap_or((target, ""));
-            let file = if file.is_empty() { page } else { file };
+            let file = if file.is_empty() { page.as_str() } else { file };
             assert!(folder().join(file).exists(), "`{page}`: no file `{target}`");
             let has_heading = |text: &String| anchors(text).contains(heading);
             assert!(heading.is_empty() || pages.get(file).is_some_and(has_heading), "`{page}`: `{target}`");
@@ -118,7 +124,7 @@ fn o6_every_file_of_the_tree_that_a_page_names_exists() {
     for (page, text) in pages() {
         for span in split(&text).0.into_iter().flat_map(code_spans) {
             let is_path =
-                TREE.iter().any(|part| span.starts_with(part)) && !span.contains(['*', '{', '…', ' ']);
+                TREE.iter().any(|part| span.starts_with(*part)) && !span.contains(['*', '{', '…', ' ']);
             let exists =
                 |path: &str| workspace().join(path).exists() || folder().join("..").join(path).exists();
             assert!(!is_path || exists(span), "`{page}` names `{span}`");

@@ -24,9 +24,9 @@ fn uses_of_line(line: &str) -> Vec<String> {
         rest = format!("{before}VALUE{after}");
     }
     parts.push(rest);
-    let split = |part: &str| part.replace(" || ", " | ").replace(" && ", " | ");
-    let uses = parts.iter().flat_map(|part| split(part).split(" | ").map(str::to_owned).collect::<Vec<_>>());
-    uses.map(str::trim).filter(|part| part.starts_with("toolgate ")).map(str::to_owned).collect()
+    let parts = parts.join(" | ").replace(" || ", " | ").replace(" && ", " | ");
+    let uses = parts.split(" | ").map(str::trim).filter(|part| part.starts_with("toolgate "));
+    uses.map(str::to_owned).collect()
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::fs;
 
 use serde_json::Value;
 use toolgate_api::limits::LIMITS;
+use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
-use utoipa::{PartialSchema, ToSchema};
 
 use super::super::command_line;
 use super::{folder, workspace};
