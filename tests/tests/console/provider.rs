@@ -307,15 +307,23 @@ fn o6_a_sign_in_at_the_provider_fixes_no_session_and_leads_to_pages_of_the_conso
 fn o6_the_session_of_a_person_ends_with_the_organization_and_none_begins_without_it() {
     // A daemon of its own, since the organization of the others goes.
     let people = People::start();
-    let (bob, reply) = people.sign_in("bob", "");
-    reply.expect(303);
-    bob.page("/console/approvals");
+    let signed_in = || {
+        let (bob, reply) = people.sign_in("bob", "");
+        reply.expect(303);
+        bob.page("/console/approvals");
+        bob
+    };
+    let (one, other) = (signed_in(), signed_in());
     let tag = people.operator.get("/v1/orgs/acme").expect(200).header("etag").expect("a tag").to_owned();
     let deleted = people.operator.send("DELETE", "/v1/orgs/acme", &[("If-Match", &tag)], b"");
     assert!([200, 204].contains(&deleted.status), "{}", deleted.text());
-    bob.get("/console/approvals").expect(303);
+    one.get("/console/approvals").expect(303);
     let (bob, reply) = people.sign_in("bob", "");
     expect_nobody(&bob, reply, 404, "acme");
+    // An organization that gets the name later is another one.
+    people.operator.make_organization("acme");
+    other.get("/console/approvals").expect(303);
+    signed_in();
 }
 
 #[test]

@@ -141,10 +141,10 @@ fn caller_of(console: &Console, who: &SignedIn) -> Option<Arc<Caller>> {
     let parts = console.app.parts();
     match who {
         SignedIn::Token(id) => parts.identity.caller_with_id(id),
-        SignedIn::Person(caller) => {
-            let organization = caller.organization.as_ref();
+        SignedIn::Person(person) => {
+            let organization = person.caller.organization.as_ref();
             let is_known = organization.is_none_or(|name| parts.registry.snapshot().knows(name));
-            Some(Arc::clone(caller)).filter(|caller| is_known && caller.is_valid(now_ms()))
+            Some(Arc::clone(&person.caller)).filter(|caller| is_known && caller.is_valid(now_ms()))
         }
     }
 }

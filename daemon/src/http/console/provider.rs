@@ -15,7 +15,7 @@ use url::form_urlencoded;
 
 use super::form::{SeeOther, own_path};
 use super::page::Page;
-use super::session::SignedIn;
+use super::session::{Person, SignedIn};
 use super::sign_in::{SignInQuery, form_page};
 use super::{AUDIT_SOURCE, Console, no_page};
 use crate::admin::Actor;
@@ -110,7 +110,10 @@ async fn begin_session(
     let end_ms = console.sessions.latest_end_ms(now_ms);
     let caller = std::sync::Arc::new(sign_in.finish(waiting, response, end_ms, now_ms).await?);
     let actor = Actor { caller: &caller, source: AUDIT_SOURCE };
-    let begin = || console.sessions.begin(SignedIn::Person(caller.clone()), now_ms);
+    let begin = || {
+        let person = Person::new(caller.clone(), &app.parts().registry);
+        console.sessions.begin(SignedIn::Person(person), now_ms)
+    };
     app.admin().sign_person_in(actor, begin).await
 }
 

@@ -11,11 +11,15 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::hex;
+use toolgate_api::name::Name;
 
 use crate::config::Config;
 use crate::identity::Caller;
+use crate::registry::Registry;
 
 /// Bytes of a cookie, and of the key of CSRF tokens.
 const RANDOM_BYTES: usize = 32;
@@ -49,8 +53,35 @@ struct Session {
 pub(super) enum SignedIn {
     /// The id of a token, which is looked up at each request.
     Token(Arc<str>),
-    /// A person whom a provider knows. The end of the session revokes the caller.
-    Person(Arc<Caller>),
+    Person(Person),
+}
+
+/// A person whom a provider knows. The end of the session revokes the caller, and so does that of the organization.
+#[derive(Clone)]
+pub(super) struct Person {
+    pub caller: Arc<Caller>,
+    _end: Option<Arc<AbortOnDropHandle<()>>>,
+}
+
+impl Person {
+    /// A person whose organization is known to the registry. Another one that gets its name later is none of this person's.
+    pub(super) fn new(caller: Arc<Caller>, registry: &Registry) -> Self {
+        let end = caller.organization.clone().map(|organization| {
+            let ending = revoke_with(registry.clone(), organization, caller.revoked.clone());
+            Arc::new(AbortOnDropHandle::new(tokio::spawn(ending)))
+        });
+        Self { caller, _end: end }
+    }
+}
+
+async fn revoke_with(registry: Registry, organization: Name, revoked: CancellationToken) {
+    let mut changes = registry.changes();
+    while registry.snapshot().knows(&organization) {
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+    revoked.cancel();
 }
 
 impl SignedIn {
@@ -58,7 +89,7 @@ impl SignedIn {
     fn principal(&self) -> &str {
         match self {
             Self::Token(id) => id,
-            Self::Person(caller) => &caller.token_id,
+            Self::Person(person) => &person.caller.token_id,
         }
     }
 }
@@ -66,8 +97,8 @@ impl SignedIn {
 /// Ends streams and tasks that outlive their request.
 impl Drop for Session {
     fn drop(&mut self) {
-        if let SignedIn::Person(caller) = &self.who {
-            caller.revoked.cancel();
+        if let SignedIn::Person(person) = &self.who {
+            person.caller.revoked.cancel();
         }
     }
 }
@@ -246,6 +277,10 @@ fn random() -> Result<[u8; RANDOM_BYTES], CallError> {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+    use toolgate_api::limits::LimitsPatch;
 
     use super::*;
 
@@ -293,6 +328,25 @@ mod tests {
         let live = sessions.find(["a=b; ", cookie.as_str()].into_iter(), true, 1).expect("live");
         assert!(sessions.end(&live.hash).contains("Max-Age=0"));
         assert!(!is_live(&sessions, &cookie, true, 2));
+    }
+
+    #[tokio::test]
+    async fn o6_a_person_ends_with_the_organization_also_where_another_one_gets_its_name() {
+        let registry = Registry::new(LimitsPatch::default());
+        let acme = Name::parse("acme").expect("a name");
+        registry.put_organization(acme.clone(), Default::default());
+        let person = |organization: Option<Name>| {
+            let caller = Caller { organization, ..Caller::daemon() };
+            Person::new(Arc::new(caller), &registry)
+        };
+        let (bob, ann) = (person(Some(acme.clone())), person(None));
+        registry.put_organization(acme.clone(), Default::default());
+        tokio::task::yield_now().await;
+        assert!(!bob.caller.revoked.is_cancelled(), "a change of the organization");
+        registry.remove_organization(&acme);
+        timeout(Duration::from_secs(10), bob.caller.revoked.cancelled()).await.expect("revoked");
+        registry.put_organization(acme, Default::default());
+        assert!(!bob.caller.is_valid(0) && ann.caller.is_valid(0));
     }
 
     #[test]
