@@ -381,7 +381,7 @@ impl CustomTools {
         Err(CallError::new(
             ErrorType::InvalidPolicy,
             format!("more than {LEFT_OUT} tools of the server cannot be mounted"),
-            "name those to mount in `tools`, or let the server be mended",
+            "name those to mount in `tools`, or ask for a fix of the server",
         ))
     }
 
@@ -513,7 +513,7 @@ impl CustomTools {
             return Err(CallError::new(
                 ErrorType::QuotaExceeded,
                 format!("the organization has {TOOLS} tools of its own, and no more are kept"),
-                "remove one that nobody uses, or put several actions into one",
+                "remove one that is not used, or put several actions into one",
             )
             .retryable(false));
         }

@@ -220,7 +220,7 @@ impl BindingError {
 
 fn check_rule(rule: &CredentialBinding, plain_http: &[String]) -> Result<CredentialBinding, BindingError> {
     let host = Host::parse(&rule.host).map_err(|_| {
-        let hint = "write the name in full, like `api.stripe.com`; a pattern would send the secret to whoever gets such a name";
+        let hint = "write the name in full, like `api.stripe.com`; a pattern would send the secret to every owner of such a name";
         BindingError::new("/host", "the host of a credential is one name or address", hint)
     })?;
     let host = host.to_string();

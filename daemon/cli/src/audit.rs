@@ -215,7 +215,8 @@ async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failur
         ))?;
     }
     if report.ok {
-        let line = format!("the log is whole: {records} records in {segments} files");
+        let files = if segments == 1 { "file" } else { "files" };
+        let line = format!("audit log verified: {records} records in {segments} {files}");
         return Ok(printer.result(&report, &line)?);
     }
     let Some(bad) = &report.first_bad else {
@@ -490,7 +491,7 @@ mod tests {
         let whole = Canned::json(200, report(json!({"ok": true, "records": 12, "segments": 2})));
         let run = run_command(AuditCommand::Verify { file: None }, vec![whole]).await;
         run.result.expect("whole");
-        assert_eq!(run.out, "the log is whole: 12 records in 2 files\n");
+        assert_eq!(run.out, "audit log verified: 12 records in 2 files\n");
 
         let bad = json!({"what": "a changed record", "file": "1.seg", "offset": 99});
         let broken =
@@ -523,6 +524,6 @@ mod tests {
             super::tests::report(json!({"ok": true, "records": 8, "segments": 1, "suspicious": unsure}));
         let run = run_command(AuditCommand::Verify { file: None }, vec![Canned::json(200, report)]).await;
         run.result.expect("nothing is known to be gone");
-        assert!(run.out.contains("the log is whole") && run.notes.contains("the `head` file was missing"));
+        assert!(run.out.contains("audit log verified") && run.notes.contains("the `head` file was missing"));
     }
 }

@@ -152,7 +152,7 @@ impl Call {
                 Failure::new(
                     format!("the call waits for a person: approval `{approval}`"),
                     format!(
-                        "somebody with another token, like one from `toolgate token create --role owner`, runs `toolgate \
+                        "a person with another token, such as one from `toolgate token create --role owner`, runs `toolgate \
                          approval approve {approval}`; then make the call again with `toolgate call --session {session} {} '{}'`",
                         self.tool,
                         // Escapes single quotes for a POSIX shell.

@@ -257,7 +257,7 @@ fn is_shared(request: &CredentialRequest) -> Result<bool, CallError> {
         format!("name one in at most {USER_BYTES} bytes, or leave it out"),
     )?;
     let hint = "leave `shared` or `user` out";
-    ensure(request.shared != Some(true), "shared", "a user's credential is shared with nobody", hint)?;
+    ensure(request.shared != Some(true), "shared", "a user's credential cannot be shared", hint)?;
     Ok(false)
 }
 

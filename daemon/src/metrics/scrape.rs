@@ -64,7 +64,7 @@ fn gauges(
         ("toolgate_pool_memories", "Linear memories in use", pool.memories),
         ("toolgate_pool_stacks", "Stacks in use", pool.stacks),
         ("toolgate_pool_warm_memories", "Unused linear memories that are kept warm", pool.warm_memories),
-        ("toolgate_approvals_waiting", "Approvals that nobody has decided", approvals),
+        ("toolgate_approvals_waiting", "Approvals without a decision", approvals),
         ("toolgate_audit_lag_records", "Records of the audit log that are not on disk yet", audit_lag),
         ("toolgate_store_bytes", "Size of the SQL store", store_bytes),
         ("toolgate_disk_free_bytes", "Free space on the disk of the SQL store", free_bytes),

@@ -143,7 +143,7 @@ impl Status {
         }
         let message = match status {
             401 => format!(
-                "`{host}` wants a credential, or does not accept the one it got (status 401): whoever runs this plugin \
+                "`{host}` wants a credential, or does not accept the one it got (status 401): the owner of this tool \
                  must bind or renew it (`toolgate credential discover` finds its provider){said}"
             ),
             403 => format!("`{host}` does not allow this with the credential it got (status 403){said}"),
@@ -178,7 +178,7 @@ impl Told {
         let error = match self.code {
             INVALID_PARAMS => Error::invalid(format!("`{host}` does not take these arguments: {said}")),
             UNSUPPORTED_VERSION | HEADER_MISMATCH => Error::new(format!(
-                "`{host}` is not what it was when its tools were discovered; whoever runs this plugin must discover them \
+                "`{host}` is not what it was when its tools were discovered; the owner of this tool must discover them \
                  again: {said}"
             )),
             MISSING_CAPABILITY => Error::new(format!(
