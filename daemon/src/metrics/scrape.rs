@@ -212,6 +212,35 @@ mod tests {
         assert!(lock.contains(&format!("name = \"wasmtime\" version = \"{WASMTIME_VERSION}\"")));
     }
 
+    /// The list at the end of `docs/metrics.md`; `TOOLGATE_BLESS` writes it.
+    #[test]
+    fn o5_the_page_lists_the_metrics_that_exist() {
+        const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
+        const HEAD: &str = "\n## All metrics\n\n| metric | kind | meaning |\n|---|---|---|\n";
+        let (mut rows, mut help) = (String::new(), String::new());
+        for line in text().lines() {
+            if let Some((_, text)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
+                text.clone_into(&mut help);
+            }
+            if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+                let ending = match kind {
+                    "counter" => "_total",
+                    "info" => "_info",
+                    _ => "",
+                };
+                rows += &format!("| `{name}{ending}` | {kind} | {help} |\n");
+            }
+        }
+        let current = std::fs::read_to_string(PAGE).unwrap();
+        let (before, _) = current.split_once(HEAD).expect("the heading of the list");
+        let page = format!("{before}{HEAD}{rows}");
+        if std::env::var_os("TOOLGATE_BLESS").is_some() {
+            std::fs::write(PAGE, &page).unwrap();
+        } else {
+            assert!(current == page, "docs/metrics.md is out of date: run this test with TOOLGATE_BLESS=1");
+        }
+    }
+
     /// Dashboards go stale silently: each of their metrics must exist, and each metric must be on the dashboard.
     #[test]
     fn o5_the_dashboard_shows_the_metrics_that_exist() {
