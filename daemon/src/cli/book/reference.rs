@@ -96,7 +96,8 @@ fn write_arguments(page: &mut String, command: &clap::Command, global: bool) {
     }
 }
 
-type Schemas = BTreeMap<String, Value>;
+/// Schemas by name, each with its fields in the order of the code.
+type Schemas = BTreeMap<String, (Vec<String>, Value)>;
 
 /// The documents, with what each is and where it is.
 const DOCUMENTS: [(&str, &str); 9] = [
@@ -133,7 +134,16 @@ fn schemas() -> Schemas {
     add::<toolgate_api::catalogue::EnabledDocument>(&mut all);
     add::<toolgate_api::publisher::PublisherKeyDocument>(&mut all);
     add::<toolgate_api::webhook::WebhookRequest>(&mut all);
-    all.into_iter().map(|(name, schema)| (name, serde_json::to_value(schema).unwrap())).collect()
+    all.into_iter()
+        .map(|(name, schema)| (name, (fields(&schema), serde_json::to_value(schema).unwrap())))
+        .collect()
+}
+
+fn fields(schema: &RefOr<Schema>) -> Vec<String> {
+    match schema {
+        RefOr::T(Schema::Object(object)) => object.properties.keys().cloned().collect(),
+        _ => Vec::new(),
+    }
 }
 
 #[test]
@@ -158,17 +168,18 @@ fn o6_the_page_of_documents_says_what_their_schemas_say() {
     expect_page("reference-documents.md", &page);
 }
 
-fn write_schema(page: &mut String, name: &str, schema: &Value, place: Option<&str>) {
+fn write_schema(page: &mut String, name: &str, (fields, schema): &(Vec<String>, Value), place: Option<&str>) {
     let description = schema["description"].as_str().unwrap_or_default();
     let place = place.map(|place| format!("\n\n{place}")).unwrap_or_default();
     let _ = write!(page, "\n## {name}\n\n{}{place}\n", cell(description));
-    let Some(fields) = schema["properties"].as_object() else {
+    if fields.is_empty() {
         let _ = write!(page, "\n{}\n", kind(schema));
         return;
-    };
+    }
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     page.push_str("\n| field | value | meaning |\n|---|---|---|\n");
-    for (field, schema) in fields {
+    for field in fields {
+        let schema = &schema["properties"][field];
         let needed = if required.iter().any(|name| name == field) { " (required)" } else { "" };
         let _ = writeln!(page, "| `{field}`{needed} | {} | {} |", kind(schema), cell(meaning(schema)));
     }
