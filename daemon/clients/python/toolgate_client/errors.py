@@ -1,0 +1,116 @@
+"""Errors of the daemon as exceptions. The closed list of codes is in the daemon's `docs/errors.md`."""
+
+from typing import Any
+
+
+class ToolgateError(Exception):
+    """A refused request or a failed call. `retry_after` is in seconds, None if the daemon names no time."""
+
+    codes = ""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        hint: str = "",
+        *,
+        status: int | None = None,
+        retryable: bool = False,
+        details: dict[str, Any] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(f"{code}: {message}" + (f" ({hint})" if hint else ""))
+        self.code, self.message, self.hint = code, message, hint
+        self.status, self.retryable, self.details = status, retryable, details or {}
+        in_details = self.details.get("retry_after_ms")
+        self.retry_after = retry_after if in_details is None else in_details / 1000
+
+
+class InvalidRequest(ToolgateError):
+    """The request, its arguments or a document is invalid; nothing was done."""
+
+    codes = "INVALID_REQUEST INVALID_ARGUMENTS INVALID_POLICY INVALID_PLUGIN TOO_LARGE"
+
+
+class Unauthenticated(ToolgateError):
+    """The token is missing, unknown, expired or revoked."""
+
+    codes = "UNAUTHENTICATED"
+
+
+class Forbidden(ToolgateError):
+    """The token's role, the gate or a person does not allow it."""
+
+    codes = "FORBIDDEN ACCESS_DENIED TOOL_DISABLED CHANNEL_RESTRICTED APPROVAL_DENIED NETWORK_DENIED"
+
+
+class NotFound(ToolgateError):
+    """The object does not exist, or belongs to another organization."""
+
+    codes = "NOT_FOUND TOOL_NOT_FOUND"
+
+
+class Conflict(ToolgateError):
+    """The state does not fit: an id in use, a decision that was made already, an agent without tools."""
+
+    codes = "CONFLICT NO_TOOLS INTEGRATION_MISSING CREDENTIAL_MISSING CANCELLED"
+
+
+class Expired(ToolgateError):
+    """The session, approval, result or deadline is over."""
+
+    codes = "EXPIRED APPROVAL_EXPIRED"
+
+
+class Limited(ToolgateError):
+    """A rate, a quota or the number of rounds is used up."""
+
+    codes = "RATE_LIMITED QUOTA_EXCEEDED ROUNDS_EXCEEDED"
+
+
+class Unavailable(ToolgateError):
+    """The daemon is overloaded or stopping, or the service behind a tool does not answer."""
+
+    codes = "OVERLOADED UNAVAILABLE API_UNAVAILABLE INTERNAL UNKNOWN"
+
+
+class ToolFailed(ToolgateError):
+    """The tool ran and failed: a limit, a crash, or an error that it returned."""
+
+    codes = (
+        "FUEL_EXHAUSTED MEMORY_EXCEEDED DEADLINE_EXCEEDED RESOURCE_EXCEEDED OUTPUT_TOO_LARGE INVALID_OUTPUT TOOL_CRASHED TOOL_FAILED"
+    )
+
+
+class Unreachable(ToolgateError):
+    """No answer from the daemon. Code `UNREACHABLE`."""
+
+
+class ApprovalPending(ToolgateError):
+    """A person has not decided in time. `calls` wait; the same message can be run again. Code `APPROVAL_PENDING`."""
+
+    def __init__(self, calls: list[Any]) -> None:
+        waiting = ", ".join(call["approval"]["id"] for call in calls)
+        super().__init__("APPROVAL_PENDING", f"no decision yet about {waiting}", "run the same message again later", retryable=True)
+        self.calls = calls
+
+
+class ClientToolError(Exception):
+    """Raised by an `on_client_tool` function: the call fails, and the model reads the message."""
+
+
+CLASSES = {code: kind for kind in ToolgateError.__subclasses__() for code in kind.codes.split()}
+
+
+def error_of(body: dict[str, Any], status: int | None = None, retry_after: float | None = None) -> ToolgateError:
+    """The exception for a problem document (`detail`) or for the error of a call (`message`)."""
+    code = body.get("error_type", "UNKNOWN")
+    return CLASSES.get(code, ToolgateError)(
+        code,
+        body.get("detail") or body.get("message") or f"HTTP status {status}",
+        body.get("hint", ""),
+        status=status,
+        retryable=body.get("retryable", False),
+        details=body.get("details"),
+        retry_after=retry_after,
+    )
