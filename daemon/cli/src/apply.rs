@@ -2,7 +2,8 @@
 //!
 //! Every file is parsed and checked, and every document is read with its entity tag, before the first write. Each write
 //! carries the tag that was read, so that a change in between is not overwritten. A write that the daemon refuses takes
-//! those before it back: a folder is applied whole, or not at all.
+//! those before it back: a folder is applied whole, or not at all. Only a command that is killed between two writes leaves the
+//! first ones in force; the next apply shows and writes the rest.
 
 mod folder;
 mod plan;

@@ -4,7 +4,8 @@ use toolgate_api::problem::Problem;
 use super::super::testing::{Run, run_with};
 use super::folder::tests::folder;
 use super::*;
-use crate::client::testing::Canned;
+use crate::TlsFiles;
+use crate::client::testing::{Canned, FakeDaemon};
 
 const FILES: [(&str, &str); 2] = [
     ("orgs/acme/policy.json", r#"{"enabled": ["files/*"]}"#),
@@ -27,6 +28,11 @@ fn missing() -> Canned {
 
 fn stored(text: &str, etag: &'static str) -> Canned {
     Canned::json(200, serde_json::from_str(text).expect("json")).with_etag(etag)
+}
+
+/// The answer to a tag that is no longer current.
+fn raced() -> Canned {
+    Canned::json(412, json!(Problem::new(CallError::new(ErrorType::Conflict, "changed", ""), 412)))
 }
 
 fn preview() -> Canned {
@@ -95,10 +101,8 @@ async fn a_folder_that_is_in_force_changes_nothing() {
 async fn a_concurrent_change_is_told_and_what_was_written_is_taken_back() {
     let before = stored(r#"{"enabled": ["a/*"]}"#, "\"3\"");
     let written = Canned::json(200, json!({"warnings": []})).with_etag("\"9\"");
-    let raced = Problem::new(CallError::new(ErrorType::Conflict, "changed", ""), 412);
-    let raced = Canned::json(412, json!(raced));
     let restored = Canned::json(200, json!({"warnings": []})).with_etag("\"10\"");
-    let run = apply(&FILES, false, vec![before, missing(), preview(), written, raced, restored]).await;
+    let run = apply(&FILES, false, vec![before, missing(), preview(), written, raced(), restored]).await;
     let failure = run.result.expect_err("raced");
     assert!(failure.to_string().contains("agent `acme/bot` was changed by another write"), "{failure}");
     let last = run.asked.last().expect("a request");
@@ -127,4 +131,68 @@ async fn pruning_deletes_what_the_folder_does_not_have_on_the_tags_that_were_rea
         ("DELETE /v1/orgs/acme/agents/bot".into(), Some("\"7\""))
     );
     assert_eq!(run.out, "delete agent `acme/bot`\n0 written, 1 deleted\n");
+}
+
+/// Standard error of a person who closed it.
+struct Closed;
+
+impl std::io::Write for Closed {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        Err(std::io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_closed_standard_error_leaves_no_half_of_a_folder() {
+    let before = stored(r#"{"enabled": ["a/*"]}"#, "\"3\"");
+    let warning =
+        json!({"code": "UNRESOLVED_TOOL", "message": "no tool `files/*` is loaded", "path": "/enabled/0"});
+    let written = Canned::json(200, json!({"warnings": [warning]})).with_etag("\"9\"");
+    let restored = Canned::json(200, json!({"warnings": []})).with_etag("\"10\"");
+    let daemon = FakeDaemon::start(vec![before, missing(), preview(), written, raced(), restored]).await;
+    let client = Client::new(daemon.server(), None, &TlsFiles::default()).expect("a client");
+    let folder = folder(&FILES);
+    let options = FolderOptions { folder: folder.path().to_owned(), dry_run: false, yes: true, prune: false };
+    let mut out = Vec::new();
+    let failure = run(&options, &client, &mut Printer::new(&mut out, &mut Closed, false)).await;
+    failure.expect_err("raced");
+    let lines: Vec<_> = daemon.requests().iter().skip(3).map(|asked| asked.line()).collect();
+    let policy = "PUT /v1/orgs/acme/policy";
+    assert_eq!(lines, [policy, "PUT /v1/orgs/acme/agents/bot", policy]);
+}
+
+#[tokio::test]
+async fn a_write_without_a_response_is_not_called_undone() {
+    let before = stored(r#"{"enabled": ["a/*"]}"#, "\"3\"");
+    let written = Canned::json(200, json!({"warnings": []})).with_etag("\"9\"");
+    let answers = vec![before, missing(), preview(), written.clone(), Canned::hang_up(), written];
+    let run = apply(&FILES, false, answers).await;
+    let failure = run.result.expect_err("no response").to_string();
+    assert!(failure.starts_with("agent `acme/bot` may be written, and no other document is"), "{failure}");
+    assert_eq!(run.asked.last().map(|asked| asked.line()), Some("PUT /v1/orgs/acme/policy".into()));
+}
+
+#[tokio::test]
+async fn the_secret_of_a_new_webhook_is_shown_if_a_deletion_fails() {
+    let list = |items: Value| Canned::json(200, json!({"items": items, "next_cursor": null}));
+    let answers = vec![
+        list(json!([{"name": "bot", "etag": "\"7\"", "document": {}}])),
+        list(json!([])),
+        list(json!([])),
+        Canned::json(200, json!({"items": []})),
+        missing(),
+        stored(FILES[1].1, "\"7\""),
+        missing(),
+        Canned::json(201, json!({"secret": "shown-once"})),
+        raced(),
+    ];
+    let files = [("orgs/acme/webhooks/chat.json", r#"{"url": "https://chat.example.org"}"#)];
+    let run = apply_with(&files, false, true, answers).await;
+    let failure = run.result.expect_err("raced").to_string();
+    assert!(failure.starts_with("everything is written, 0 documents are deleted"), "{failure}");
+    assert!(run.notes.contains("shown-once"), "{}", run.notes);
 }

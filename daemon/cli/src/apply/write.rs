@@ -9,7 +9,7 @@ use super::super::document;
 use super::super::failure::Failure;
 use super::super::print::Printer;
 use super::folder::Kind;
-use super::plan::{Change, Plan, empty_text, nothing_applied};
+use super::plan::{Change, Deletion, Plan, empty_text, nothing_applied};
 
 /// A change that is in force.
 struct Written<'plan> {
@@ -18,24 +18,35 @@ struct Written<'plan> {
 }
 
 /// Writes all changes, then deletes. Returns what a person must know, such as the secret of a new webhook.
+///
+/// Output that cannot be printed, such as into a closed pipe, does not end the command between two writes.
 pub async fn all(client: &Client, plan: &Plan, printer: &mut Printer<'_>) -> Result<Vec<String>, Failure> {
     let (mut written, mut notes) = (Vec::new(), Vec::new());
     for change in &plan.changes {
         match write(client, change).await {
             Ok(response) => {
                 notes.extend(secret(change, &response.body));
-                document::warn(printer, &warnings(&response.body))?;
+                let _ = document::warn(printer, &warnings(&response.body));
                 written.push(Written { change, etag: response.etag });
             }
             Err(error) => {
-                let failure = explained(change, error);
+                let failure = write_failure(change, error);
                 return Err(take_back(client, written, printer)
                     .await
-                    .map_or_else(|stays| stays, |()| nothing_applied(&change.document.label, failure)));
+                    .map_or_else(|stays| stays, |()| failure));
             }
         }
     }
-    for (index, deletion) in plan.deletions.iter().enumerate() {
+    if let Err(failure) = delete(client, &plan.deletions).await {
+        // No later request returns the secret of a webhook.
+        notes.iter().for_each(|note| drop(printer.note(note)));
+        return Err(failure);
+    }
+    Ok(notes)
+}
+
+async fn delete(client: &Client, deletions: &[Deletion]) -> Result<(), Failure> {
+    for (index, deletion) in deletions.iter().enumerate() {
         let mut request = client.delete(&deletion.path);
         if let Some(etag) = &deletion.etag {
             request = request.replacing(Some(etag));
@@ -51,7 +62,7 @@ pub async fn all(client: &Client, plan: &Plan, printer: &mut Printer<'_>) -> Res
             ));
         }
     }
-    Ok(notes)
+    Ok(())
 }
 
 async fn write(client: &Client, change: &Change) -> Result<Response<Value>, ClientError> {
@@ -64,14 +75,25 @@ async fn write(client: &Client, change: &Change) -> Result<Response<Value>, Clie
     }
 }
 
-/// A failed precondition means that somebody else wrote the document after it was read.
-fn explained(change: &Change, error: ClientError) -> Failure {
-    match error.status() {
-        Some(412) => Failure::new(
-            format!("{} was changed by another write meanwhile", change.document.label),
-            "apply the folder again; its changes are shown anew",
+/// The failure of an apply whose earlier writes are taken back. A failed precondition means that another write came after the
+/// document was read; without a response, the daemon may have written the document.
+fn write_failure(change: &Change, error: ClientError) -> Failure {
+    let label = &change.document.label;
+    match error {
+        ClientError::Lost { .. } | ClientError::LostOnLarge { .. } | ClientError::Unexpected { .. } => {
+            Failure::new(
+                format!("{label} may be written, and no other document is: {error}"),
+                "apply the folder again once the daemon answers; its changes are shown anew",
+            )
+        }
+        _ if error.status() == Some(412) => nothing_applied(
+            label,
+            Failure::new(
+                format!("{label} was changed by another write meanwhile"),
+                "apply the folder again; its changes are shown anew",
+            ),
         ),
-        _ => error.into(),
+        _ => nothing_applied(label, error.into()),
     }
 }
 
@@ -85,7 +107,7 @@ async fn take_back(
     for Written { change, etag } in written.into_iter().rev() {
         let label = &change.document.label;
         match restore(client, change, etag.as_deref()).await {
-            Ok(()) => printer.note(&format!("{label} is as it was before"))?,
+            Ok(()) => drop(printer.note(&format!("{label} is as it was before"))),
             Err(failure) => stays.push(format!("{label} ({failure})")),
         }
     }
