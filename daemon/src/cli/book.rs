@@ -35,6 +35,11 @@ fn pages() -> Pages {
     pages.map(|file| (name(&file), fs::read_to_string(&file).unwrap())).collect()
 }
 
+/// The readme of the repository, which shows commands too.
+fn readme() -> (String, String) {
+    ("README.md".to_owned(), fs::read_to_string(workspace().join("README.md")).unwrap())
+}
+
 fn name(file: &Path) -> String {
     file.file_name().unwrap().to_string_lossy().into_owned()
 }
@@ -116,6 +121,14 @@ fn o6_every_link_leads_to_a_file_and_a_heading() {
             let has_heading = |text: &String| anchors(text).contains(heading);
             assert!(heading.is_empty() || pages.get(file).is_some_and(has_heading), "`{page}`: `{target}`");
         }
+    }
+}
+
+#[test]
+fn o6_every_link_of_the_readme_leads_to_a_file() {
+    let (_, text) = readme();
+    for target in links(&text).iter().filter(|target| !target.contains("://")) {
+        assert!(workspace().join(target).exists(), "no file `{target}`");
     }
 }
 

@@ -3,7 +3,7 @@
 use clap::Command;
 
 use super::super::{command_line, examples};
-use super::{code_spans, pages, split};
+use super::{code_spans, pages, readme, split};
 
 /// Languages of blocks with commands; in `console` a command stands behind a prompt.
 const SHELL: [&str; 2] = ["sh", "console"];
@@ -32,7 +32,7 @@ fn uses_of_line(line: &str) -> Vec<String> {
 #[test]
 fn o6_every_command_of_a_block_is_understood() {
     let mut understood = 0;
-    for (page, text) in pages() {
+    for (page, text) in pages().into_iter().chain([readme()]) {
         let (_, blocks) = split(&text);
         for block in blocks.iter().filter(|block| SHELL.contains(&block.language)) {
             for line in uses(block.language, &block.text) {
@@ -51,7 +51,7 @@ fn o6_every_command_of_a_block_is_understood() {
 fn o6_every_command_in_the_text_exists_with_its_options() {
     let mut root = command_line();
     root.build();
-    for (page, text) in pages() {
+    for (page, text) in pages().into_iter().chain([readme()]) {
         for span in split(&text).0.into_iter().flat_map(code_spans) {
             if let Some(words) = span.strip_prefix("toolgate ") {
                 let wrong = unknown_word(&root, words);
