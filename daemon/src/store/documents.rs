@@ -140,6 +140,8 @@ impl Store {
         let mut deleted = Deleted::default();
         match key {
             DocumentKey::Organization(organization) => {
+                // At first as well, so that no deletion below looks through the histories of all its documents.
+                history::delete_of_organization(&mut change, organization.as_str()).await?;
                 delete_if_there(&mut change, &DocumentKey::Policy(organization.clone()), stamp).await?;
                 let assertions = DocumentKey::Assertions(Some(organization.clone()));
                 delete_if_there(&mut change, &assertions, stamp).await?;
@@ -356,14 +358,14 @@ async fn delete_row(
     stamp: Stamp<'_>,
 ) -> Result<(), StoreError> {
     let revision = record_change(change, key, true, stamp.at_ms).await?;
-    history::add(change, key, revision, None, stamp).await?;
     sqlx::query("DELETE FROM docs WHERE kind = $1 AND scope = $2 AND name = $3")
         .bind(key.kind().as_str())
         .bind(key.scope())
         .bind(key.name())
         .execute(&mut **change)
         .await?;
-    Ok(())
+    history::add(change, key, revision, None, stamp).await?;
+    history::remove_oldest_deleted(change, key).await
 }
 
 fn read((kind, scope, name, body, revision, updated_ms): Row) -> Result<Document, StoreError> {

@@ -9,6 +9,12 @@ pub const KEPT_ENTRIES: i64 = 50;
 /// Bytes of the kept texts of a document. The newest entry is kept at any size.
 const KEPT_BYTES: i64 = 4 << 20;
 
+/// Number of deleted documents of a kind and organization whose history is kept, so that ever new names do not fill the store.
+const KEPT_DELETED: i64 = 100;
+
+/// Bytes of the kept texts of these documents. The one that was deleted last is kept at any size.
+const KEPT_DELETED_BYTES: i64 = 16 << 20;
+
 /// The author and the time of a change.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp<'a> {
@@ -117,6 +123,31 @@ async fn remove_oldest(
     Ok(())
 }
 
+/// Removes the histories over the limits of deleted documents with the kind and scope of `key`.
+pub(super) async fn remove_oldest_deleted(
+    change: &mut StoreTransaction,
+    key: &DocumentKey,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "DELETE FROM document_history WHERE kind = $1 AND scope = $2 AND name IN (\
+           SELECT name FROM (\
+             SELECT name, ROW_NUMBER() OVER latest_first AS position, \
+               SUM(SUM(OCTET_LENGTH(COALESCE(body, '')))) OVER latest_first AS bytes \
+             FROM document_history WHERE kind = $1 AND scope = $2 \
+               AND name NOT IN (SELECT name FROM docs WHERE kind = $1 AND scope = $2) \
+             GROUP BY name \
+             WINDOW latest_first AS (ORDER BY MAX(revision) DESC ROWS UNBOUNDED PRECEDING)) AS deleted \
+           WHERE position > $3 OR (position > 1 AND bytes > $4))",
+    )
+    .bind(key.kind().as_str())
+    .bind(key.scope())
+    .bind(KEPT_DELETED)
+    .bind(KEPT_DELETED_BYTES)
+    .execute(&mut **change)
+    .await?;
+    Ok(())
+}
+
 /// Deletes the history of an organization and of all that it had, so that a new organization of the name does not get it.
 pub(super) async fn delete_of_organization(
     change: &mut StoreTransaction,
@@ -185,6 +216,37 @@ mod tests {
         put(&store, &large, "t").await;
         let history = store.history(&policy(), None).await.expect("a history");
         assert_eq!((history.len(), history[0].body.as_ref().map(String::len)), (1, Some(6 << 20)));
+    }
+
+    async fn put_and_delete_agent(store: &Store, name: &str, body: &str) {
+        let key =
+            DocumentKey::agent(&Name::parse("acme").expect("a name"), &Name::parse(name).expect("a name"));
+        store.put_document(&key, body, &Precondition::Absent, 1).await.expect("written");
+        store.delete_document(&key, &Precondition::Present, 1).await.expect("deleted");
+    }
+
+    async fn agents_with_a_history(store: &Store) -> Vec<String> {
+        let sql = "SELECT DISTINCT name FROM document_history WHERE kind = 'agent' ORDER BY name";
+        sqlx::query_scalar(sql).fetch_all(&store.readers).await.expect("names")
+    }
+
+    #[tokio::test]
+    async fn deleted_documents_are_bounded_and_those_in_force_keep_their_history() {
+        let (_folder, store) = store_with_acme().await;
+        let kept =
+            DocumentKey::agent(&Name::parse("acme").expect("a name"), &Name::parse("kept").expect("a name"));
+        store.put_document(&kept, "{}", &Precondition::Absent, 1).await.expect("written");
+        for number in 0..KEPT_DELETED + 2 {
+            put_and_delete_agent(&store, &format!("a{number:03}"), "{}").await;
+        }
+        let names = agents_with_a_history(&store).await;
+        assert_eq!(i64::try_from(names.len()), Ok(KEPT_DELETED + 1));
+        assert_eq!((names[0].as_str(), names.last().map(String::as_str)), ("a002", Some("kept")));
+        let large = "a".repeat(17 << 20);
+        put_and_delete_agent(&store, "large", &large).await;
+        assert_eq!(agents_with_a_history(&store).await, ["kept", "large"]);
+        put_and_delete_agent(&store, "small", "{}").await;
+        assert_eq!(agents_with_a_history(&store).await, ["kept", "small"]);
     }
 
     #[tokio::test]
