@@ -199,10 +199,18 @@ pub(super) fn table() -> String {
 #[derive(Default)]
 pub(super) struct RateBatch {
     /// By the minute in which the calls ended.
-    sums: HashMap<Key, RateSums>,
+    sums: HashMap<Key, ToolSums>,
     listed: [ListedTools; 3],
     /// The minute up to which old rows were removed.
     pruned: u64,
+}
+
+/// The calls of a tool in a minute.
+#[derive(Default)]
+struct ToolSums {
+    sums: RateSums,
+    /// Whether one of the calls found the tool. Others have the name that the caller made up.
+    exists: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -220,8 +228,9 @@ struct ListedTools {
 }
 
 impl ListedTools {
-    /// Whether the tool has a row of its own. Late calls of an earlier span are in its sums alone.
-    fn lists(&mut self, span: RateSpan, key: &Key) -> bool {
+    /// Whether the tool has a row of its own. Names of no tool have none, or one caller could take the rows of all. Late calls
+    /// of an earlier span are in its sums alone.
+    fn lists(&mut self, span: RateSpan, key: &Key, exists: bool) -> bool {
         if key.start < self.start {
             return false;
         }
@@ -229,7 +238,8 @@ impl ListedTools {
             *self = Self { start: key.start, tools: HashSet::new() };
         }
         let tool = (Arc::clone(&key.organization), Arc::clone(&key.tool));
-        self.tools.contains(&tool) || (self.tools.len() < span.tools_max() && self.tools.insert(tool))
+        let has_row = exists && self.tools.len() < span.tools_max();
+        self.tools.contains(&tool) || (has_row && self.tools.insert(tool))
     }
 }
 
@@ -245,20 +255,21 @@ impl RateBatch {
         used: &RecordedUse,
     ) {
         let error = error_type.map(|code| code.parse().unwrap_or(ErrorType::Internal));
-        if let Some(sums) = self.sums_of(keys, ended_ms) {
-            sums.add_outcome(error, ran, duration_us, used);
+        if let Some(of_tool) = self.sums_of(keys, ended_ms) {
+            of_tool.exists |= error != Some(ErrorType::ToolNotFound);
+            of_tool.sums.add_outcome(error, ran, duration_us, used);
         }
     }
 
     /// Adds refusals that one record stands for, beside the one of its outcome.
     pub fn add_refusals(&mut self, keys: &RowKeys, at_ms: u64, more: u64) {
-        if let Some(sums) = self.sums_of(keys, at_ms) {
+        if let Some(ToolSums { sums, .. }) = self.sums_of(keys, at_ms) {
             sums.calls = sums.calls.saturating_add(more);
             sums.refused = sums.refused.saturating_add(more);
         }
     }
 
-    fn sums_of(&mut self, keys: &RowKeys, at_ms: u64) -> Option<&mut RateSums> {
+    fn sums_of(&mut self, keys: &RowKeys, at_ms: u64) -> Option<&mut ToolSums> {
         let (organization, _, tool) = keys.of_call()?;
         Some(self.sums.entry(Key { start: at_ms / MINUTE_MS, organization, tool }).or_default())
     }
@@ -277,7 +288,7 @@ impl RateBatch {
             let mut minutes: Vec<_> = self.sums.iter().collect();
             // Tools are told apart in the newest span alone.
             minutes.sort_unstable_by_key(|(key, _)| key.start);
-            for (key, sums) in minutes {
+            for (key, ToolSums { sums, exists }) in minutes {
                 let start = key.start * MINUTE_MS / span.length_ms();
                 // The rebuild of an index writes no rows that would be removed.
                 if start < oldest {
@@ -286,7 +297,7 @@ impl RateBatch {
                 let own = Key { start, ..key.clone() };
                 let of_organization = Key { tool: Arc::clone(&all), ..own.clone() };
                 let of_platform = Key { organization: Arc::clone(&all), ..of_organization.clone() };
-                let is_listed = listed.lists(span, &own);
+                let is_listed = listed.lists(span, &own, *exists);
                 for key in [Some(own).filter(|_| is_listed), Some(of_organization), Some(of_platform)] {
                     key.into_iter().for_each(|key| rows.entry(key).or_default().add(sums));
                 }
@@ -447,10 +458,11 @@ mod tests {
         let key =
             |start, tool: usize| Key { start, organization: "acme".into(), tool: tool.to_string().into() };
         let most = RateSpan::Minute.tools_max();
-        assert!((0..most).all(|tool| listed.lists(RateSpan::Minute, &key(7, tool))));
-        assert!(!listed.lists(RateSpan::Minute, &key(7, most)));
-        assert!(listed.lists(RateSpan::Minute, &key(7, 0)), "a tool that has a row");
-        assert!(!listed.lists(RateSpan::Minute, &key(6, 0)), "an earlier span");
-        assert!(listed.lists(RateSpan::Minute, &key(8, most)), "a new span");
+        assert!(!listed.lists(RateSpan::Minute, &key(7, most), false), "a name of no tool");
+        assert!((0..most).all(|tool| listed.lists(RateSpan::Minute, &key(7, tool), true)));
+        assert!(!listed.lists(RateSpan::Minute, &key(7, most), true));
+        assert!(listed.lists(RateSpan::Minute, &key(7, 0), false), "a tool that has a row");
+        assert!(!listed.lists(RateSpan::Minute, &key(6, 0), true), "an earlier span");
+        assert!(listed.lists(RateSpan::Minute, &key(8, most), true), "a new span");
     }
 }

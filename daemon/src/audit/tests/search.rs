@@ -57,6 +57,9 @@ async fn o6_calls_are_counted_by_minute_hour_and_day() {
     let refusal = CallOutcome { executed: Executed::No, duration_us: 0, ..failure("ACCESS_DENIED") };
     let entry = audit.open(CallIntent { repeated: Some(5), ..intent("refused") }).expect("it is taken");
     audit.close(entry, refusal).await.expect("it is on disk");
+    let unknown = CallOutcome { executed: Executed::No, duration_us: 0, ..failure("TOOL_NOT_FOUND") };
+    let entry = audit.open(CallIntent { tool: "made/up".into(), ..intent("unknown") }).expect("it is taken");
+    audit.close(entry, unknown).await.expect("it is on disk");
     // The index follows the log; a search waits for it.
     audit.search(&Query::default()).await.expect("it answers");
     for span in [RateSpan::Minute, RateSpan::Hour, RateSpan::Day] {
@@ -68,16 +71,17 @@ async fn o6_calls_are_counted_by_minute_hour_and_day() {
             }
             (all.calls, all.refused, all.failed)
         };
-        assert_eq!(sums(None, None).await, (17, 5, 1), "{span:?}");
-        assert_eq!(sums(some("acme"), None).await, (13, 5, 1), "{span:?}");
+        assert_eq!(sums(None, None).await, (18, 6, 1), "{span:?}");
+        assert_eq!(sums(some("acme"), None).await, (14, 6, 1), "{span:?}");
         assert_eq!(sums(some("globex"), some("files/write")).await, (2, 0, 0), "{span:?}");
         assert_eq!(sums(None, some("files/write")).await, (6, 0, 0), "{span:?}");
+        assert_eq!(sums(None, some("made/up")).await, (0, 0, 0), "a name of no tool has no row");
         assert_eq!(sums(some("other"), None).await, (0, 0, 0), "{span:?}");
         let ranked = async |organization, by| {
             let ranked = audit.ranking(&query(organization, None), by, 1).await.expect("it answers");
             ranked.into_iter().map(|(name, sums)| (name, sums.calls)).collect::<Vec<_>>()
         };
-        assert_eq!(ranked(None, RateBy::Organization).await, [("acme".to_owned(), 13)]);
+        assert_eq!(ranked(None, RateBy::Organization).await, [("acme".to_owned(), 14)]);
         assert_eq!(ranked(some("globex"), RateBy::Tool).await, [("files/read".to_owned(), 2)]);
     }
 }
