@@ -112,6 +112,13 @@ fn o6_a_stream_sends_few_rows_at_once_and_counts_the_others() {
             (sent, left_out) = (sent + rows, left_out + event.data["left_out"].as_u64().expect("a number"));
         }
         assert_eq!(sent + left_out, 90, "each call once");
+        // A page that is opened now misses none of the newest calls.
+        let list = whole(&mut person.stream(&filter));
+        assert_eq!(text(&list.data, "html").matches("<tr data-row").count(), 50);
+        for number in 60..90 {
+            let link = format!("/{}/q{number}\"", tenant.session.id);
+            assert!(text(&list.data, "html").contains(&link), "no {link}: {list:?}");
+        }
         drop(stream);
         // A break: more calls than the list has rows.
         make_calls(&tenant, "later", 60);

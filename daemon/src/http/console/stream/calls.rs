@@ -97,15 +97,16 @@ impl Follower {
             // The indexer rests after a failure until a search asks for it.
             Err(_) => drop(audit.search(&Query { limit: Some(1), ..Query::default() }).await?),
         }
-        let limit = u32::try_from(ROWS_A_SECOND).unwrap_or(u32::MAX);
-        let new = audit.new_calls(&self.query, &self.position, limit).await?;
+        let new = audit.new_calls(&self.query, &self.position, LISTED).await?;
         self.position = new.position;
         if new.rows.is_empty() {
             return Ok(None);
         }
-        let left_out = new.matching.saturating_sub(new.rows.len() as u64);
         let rows: Vec<_> = new.rows.into_iter().map(|row| self.render(row)).collect();
-        let text = rows.iter().map(|(_, row)| row.0.as_str()).collect();
+        let sent = rows.get(..ROWS_A_SECOND).unwrap_or(&rows);
+        let left_out = new.matching.saturating_sub(sent.len() as u64);
+        let text = sent.iter().map(|(_, row)| row.0.as_str()).collect();
+        // The whole list, which later pages begin with, has the rows that are not sent, too.
         self.keep(rows);
         Ok(Some(Change { rows: text, left_out }))
     }
