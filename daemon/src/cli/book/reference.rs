@@ -18,7 +18,7 @@ const GLOBAL: &str = "Global options";
 
 fn generated(title: &str, source: &str) -> String {
     format!(
-        "# {title}\n\nThis page is generated from {source} by\n`TOOLGATE_BLESS=1 cargo test -p toolgate --lib book`.\n"
+        "# {title}\n\nThis page is generated from {source} by\n`TOOLGATE_BLESS=1 cargo test -p toolgate --lib book`.\n\n"
     )
 }
 
@@ -83,11 +83,17 @@ fn write_arguments(page: &mut String, command: &clap::Command, global: bool) {
     page.push_str("| argument | meaning |\n|---|---|\n");
     for argument in arguments {
         let mut meaning = argument.get_help().map(ToString::to_string).unwrap_or_default();
-        let values = argument.get_possible_values();
-        let names: Vec<_> =
-            values.iter().filter(|value| !value.is_hide_set()).map(|value| value.get_name()).collect();
-        if argument.get_action().takes_values() && !names.is_empty() {
-            meaning += &format!(" ({})", names.join(", "));
+        // A switch has values too, which are not written.
+        if argument.get_action().takes_values() {
+            let values = argument.get_possible_values();
+            let shown: Vec<_> =
+                values.iter().filter(|value| !value.is_hide_set()).map(|value| value.get_name()).collect();
+            if !shown.is_empty() {
+                meaning += &format!(" ({})", shown.join(", "));
+            }
+            if let Some(default) = argument.get_default_values().first().filter(|value| !value.is_empty()) {
+                meaning += &format!(" [default: {}]", default.to_string_lossy());
+            }
         }
         if let Some(variable) = argument.get_env() {
             meaning += &format!(" (or the variable {})", variable.to_string_lossy());
