@@ -80,6 +80,8 @@ fn o6_pages_of_a_large_installation_are_light_and_have_few_rows() {
     let person = Person::sign_in(&operator);
     let calls = person.page("/console/calls?limit=100");
     assert_eq!(rows(&calls), MOST_ROWS);
+    let live = "data-live=\"/console/calls/";
+    assert!(!calls.contains(live) && person.page("/console/calls").contains(live), "a stream has 50 rows");
     let first_call = attributes(&calls, "href").into_iter().find(|link| link.starts_with("/console/calls/"));
     let first_call = first_call.expect("a link to a call");
     let shared: usize = attributes(&calls, "href")

@@ -63,8 +63,8 @@ pub(super) async fn list(
 ) -> Result<Page, Problem> {
     let caller = Authenticated(Arc::clone(&viewer.caller));
     let page = audit::search(State(app), caller, QueryParameters(of_calls(query))).await?.0;
-    // A later page, and one of a time that is over, does not change.
-    let is_live = ["cursor", "until_ms", "order"].iter().all(|name| parameter(&uri, name).is_none());
+    // A later page, one of a time that is over, and one of more rows than a stream keeps do not change.
+    let is_live = ["cursor", "until_ms", "order", "limit"].iter().all(|name| parameter(&uri, name).is_none());
     let main = html! {
         (filters(&viewer.caller, &uri))
         @if is_live {
