@@ -598,9 +598,12 @@ fn o6_a_login_is_a_context_that_later_commands_use() {
     let refused = run(&["login", "dev", "--token-file", "wrong", &terminal.server]);
     assert_eq!(refused.status.code(), Some(1), "{}", refused.stderr);
     assert!(!terminal.folder.path().join("toolgate/contexts.json").exists());
+    let far =
+        run(&["login", "far", "--offline", "--token-file", "wrong", "--server", "http://tools.example.org"]);
+    expect(&far.stderr, &["the token is sent unencrypted"]);
 
     let stored = run(&["login", "dev", "--token-file", "operator", &terminal.server]);
-    assert_eq!(stored.status.code(), Some(0), "{}", stored.stderr);
+    assert_eq!((stored.status.code(), stored.stderr.as_str()), (Some(0), ""));
     let made = run(&["org", "put", "acme"]);
     assert_eq!(made.status.code(), Some(0), "{}", made.stderr);
     // An option is stronger than the context.

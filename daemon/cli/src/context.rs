@@ -15,7 +15,7 @@ use super::client::{Client, ClientError, Server};
 use super::document::text_from;
 use super::failure::Failure;
 use super::print::{Printer, cell};
-use super::remote::Remote;
+use super::remote::{Remote, warn_of_plain};
 pub use file::{Context, ContextFile, ContextTls, Contexts};
 
 const LOGIN_EXAMPLES: &str = "\
@@ -83,6 +83,7 @@ pub fn login(options: LoginOptions, environment_token: Option<OsString>) -> Resu
         None => default_name(&parsed),
     };
     let context = Context { server, token, files: remote.named_files()? };
+    print_with(remote.json, |printer| warn_of_plain(&parsed, printer))?;
     if !offline {
         let client = Client::new(parsed, Some(&context.token), &context.tls_files())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

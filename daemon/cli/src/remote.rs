@@ -1,6 +1,7 @@
 //! Address and token of the daemon that a command connects to.
 //!
-//! Both come from options, else from the environment, else from a context. Without them, a daemon on this machine gets
+//! Both come from options, else from the environment, else from a context; a context that is named gives its token before the
+//! environment, whose token may be of another server. Without them, a daemon on this machine gets
 //! the operator token of `./toolgate-data`, the default data folder of `serve`; a daemon on another host never gets that
 //! token implicitly.
 
@@ -51,7 +52,8 @@ pub struct Remote {
     /// A PEM file with the private key of the client certificate
     #[arg(long, global = true, env = "TOOLGATE_CLIENT_KEY", value_name = "FILE", help_heading = GLOBAL)]
     client_key: Option<PathBuf>,
-    /// The file that contains the token; else TOOLGATE_TOKEN, else the context, else ./toolgate-data/operator.token
+    /// The file that contains the token; else the named context, else TOOLGATE_TOKEN, else the current context, else
+    /// ./toolgate-data/operator.token
     #[arg(long, global = true, value_name = "FILE", help_heading = GLOBAL)]
     token_file: Option<PathBuf>,
     /// Print JSON
@@ -113,10 +115,8 @@ impl Remote {
         let server = parse(server.unwrap_or(DEFAULT_SERVER))?;
         let token =
             self.token(environment_token, context.as_ref(), &server, Path::new(DEFAULT_TOKEN_FILE))?;
-        if token.is_some() && server.is_plain_remote() {
-            printer.warning(
-                "the token is sent unencrypted and can be read on the way; use an `https://` server",
-            )?;
+        if token.is_some() {
+            warn_of_plain(&server, printer)?;
         }
         let files = self.tls_files(context.as_ref());
         // The printer belongs to the command, which is waiting, so the message goes straight to standard error.
@@ -160,6 +160,9 @@ impl Remote {
         if let Some(file) = &self.token_file {
             return token_in(file).map(Some);
         }
+        if let (Some(_), Some(context)) = (&self.context, context) {
+            return Ok(Some(context.token.clone()));
+        }
         if let Some(token) = environment_token.filter(|token| !token.is_empty()) {
             let token = token.into_string().map_err(|_| {
                 Failure::wrong_usage("TOOLGATE_TOKEN is not text", "put the token into it and nothing else")
@@ -173,6 +176,15 @@ impl Remote {
             return token_in(default_file).map(Some);
         }
         Ok(None)
+    }
+}
+
+/// Warns of a token that travels the network in clear.
+pub fn warn_of_plain(server: &Server, printer: &mut Printer<'_>) -> Result<(), Failure> {
+    match server.is_plain_remote() {
+        true => Ok(printer
+            .warning("the token is sent unencrypted and can be read on the way; use an `https://` server")?),
+        false => Ok(()),
     }
 }
 
@@ -338,6 +350,9 @@ mod tests {
         };
         assert_eq!(token(&desk.remote, None).as_deref(), Some("tg_dev"));
         assert_eq!(token(&desk.remote, Some("tg_env")).as_deref(), Some("tg_env"));
+        // The token of the environment may be of another server than the named context.
+        desk.remote.context = Some("dev".into());
+        assert_eq!(token(&desk.remote, Some("tg_env")).as_deref(), Some("tg_dev"));
         desk.remote.token_file = Some(desk.file("mine", "tg_file"));
         assert_eq!(token(&desk.remote, Some("tg_env")).as_deref(), Some("tg_file"));
     }
