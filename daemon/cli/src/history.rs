@@ -79,8 +79,9 @@ pub async fn rollback(
     name: &DocumentName,
     options: &RollbackOptions,
 ) -> Result<(), Failure> {
-    let history = read(client, name, None).await?;
+    // Read first: a write after it makes its tag stale, so that the write below is refused.
     let current = document::current::<Value>(client, &name.path).await?;
+    let history = read(client, name, None).await?;
     let target = target(&history, name, options.to)?;
     let earlier = read(client, name, Some(target)).await?.items.into_iter().find_map(|item| item.document);
     let Some(earlier) = earlier else { return Err(deleted(name, target)) };
@@ -223,7 +224,7 @@ mod tests {
         let earlier = Canned::json(200, json!({"items": [earlier]}));
         let written = Canned::json(200, json!(null)).with_etag("\"10\"");
         let options = RollbackOptions { to: None, yes: true };
-        let run = roll_back(options, vec![history(), current, earlier, written]).await;
+        let run = roll_back(options, vec![current, history(), earlier, written]).await;
         run.result.expect("rolled back");
         assert_eq!(run.asked[2].line(), "GET /v1/history?kind=organization&organization=acme&revision=4");
         assert_eq!(
@@ -239,7 +240,7 @@ mod tests {
     async fn without_an_earlier_revision_nothing_is_written() {
         let one = json!({"items": [{"revision": 9, "written_at": 1, "deleted": false}]});
         let current = Canned::json(200, json!({})).with_etag("\"9\"");
-        let run = roll_back(RollbackOptions::default(), vec![Canned::json(200, one), current]).await;
+        let run = roll_back(RollbackOptions::default(), vec![current, Canned::json(200, one)]).await;
         let failure = run.result.expect_err("nothing before it");
         assert!(failure.to_string().contains("no earlier revision"), "{failure}");
         assert_eq!(run.asked.len(), 2);
