@@ -117,7 +117,6 @@ async fn create(client: &Client, printer: &mut Printer<'_>, request: &TokenReque
     Ok(printer.note(&format!("created token `{}`; the secret above is shown only once", created.id))?)
 }
 
-/// Parses a number of days, hours or minutes.
 /// The end of a token: after a duration, or at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
@@ -143,6 +142,7 @@ impl Expiry {
     }
 }
 
+/// Parses a number of days, hours or minutes.
 fn parse_duration(text: &str) -> Result<Duration, String> {
     let hint = "write a number with `d`, `h` or `m`, such as `90d`";
     let unit = text.chars().last().ok_or(hint)?;
