@@ -60,6 +60,7 @@ pub fn run(options: &DevOptions, environment_token: Option<OsString>) -> Result<
         let message = format!("`{}` is not a folder", options.folder.display());
         return Err(Failure::wrong_usage(message, "name the folder of a plugin, as `toolgate new` makes it"));
     }
+    let mut rounds = Rounds::default();
     loop {
         let before = fingerprint(&options.folder);
         let round = build_and_load(options, environment_token.clone());
@@ -72,7 +73,22 @@ pub fn run(options: &DevOptions, environment_token: Option<OsString>) -> Result<
         }
         std::io::Write::write_all(&mut notes, b"waiting for a change (Ctrl-C ends it)\n")?;
         drop(notes);
-        wait_for_change(&options.folder, before);
+        wait_for_change(&options.folder, rounds.seen([before, fingerprint(&options.folder)]));
+    }
+}
+
+/// Tells a change of the author from files that each build writes, which would start the next one for ever.
+#[derive(Default)]
+struct Rounds {
+    last_changed: bool,
+}
+
+impl Rounds {
+    /// Returns the state of the files that the next build must differ from, given the states before and after a build. Files that
+    /// changed meanwhile are built once more; if that build changes files as well, they are its own.
+    fn seen(&mut self, [before, after]: [u64; 2]) -> u64 {
+        let is_own = std::mem::replace(&mut self.last_changed, before != after);
+        if is_own { after } else { before }
     }
 }
 
@@ -201,6 +217,16 @@ not json
         assert_eq!(fingerprint(folder.path()), first);
         write("src/lib.rs", "12");
         assert_ne!(fingerprint(folder.path()), first);
+    }
+
+    #[test]
+    fn a_build_that_writes_sources_ends_and_a_change_during_a_build_is_built() {
+        let mut rounds = Rounds::default();
+        assert_eq!(rounds.seen([1, 1]), 1);
+        assert_eq!(rounds.seen([1, 2]), 1, "the author may have changed a file");
+        assert_eq!(rounds.seen([2, 2]), 2);
+        assert_eq!(rounds.seen([2, 3]), 2);
+        assert_eq!(rounds.seen([3, 4]), 4, "the build writes into the folder each time");
     }
 
     #[test]
