@@ -16,7 +16,7 @@ use super::{folder, workspace};
 /// Heading of the options that every command with a connection has.
 const GLOBAL: &str = "Global options";
 
-fn generated(title: &str, source: &str) -> String {
+fn page_head(title: &str, source: &str) -> String {
     format!(
         "# {title}\n\nThis page is generated from {source} by\n`TOOLGATE_BLESS=1 cargo test -p toolgate --lib book`.\n\n"
     )
@@ -41,7 +41,7 @@ fn cell(text: &str) -> String {
 fn o6_the_page_of_commands_says_what_their_help_says() {
     let mut root = command_line();
     root.build();
-    let mut page = generated("Commands", "the definition of the command line");
+    let mut page = page_head("Commands", "the definition of the command line");
     page += "`toolgate help COMMAND` prints the same. Exit status: 0 for success, 1 for a refusal or failure, 2 for wrong usage.\n\n";
     page += "**Options of each command that uses a daemon**\n\n";
     let status = root.find_subcommand("status").expect("a command that uses a daemon");
@@ -155,7 +155,7 @@ fn fields(schema: &RefOr<Schema>) -> Vec<String> {
 #[test]
 fn o6_the_page_of_documents_says_what_their_schemas_say() {
     let schemas = schemas();
-    let mut page = generated("Documents", "their schemas");
+    let mut page = page_head("Documents", "their schemas");
     page += "A document is a JSON object that is replaced as a whole. [Policies](policy.md) explains how the layers work together. An unknown\nfield is an error. `null` is the same as an absent field.\n";
     for (name, place) in DOCUMENTS {
         write_schema(&mut page, name, &schemas[name], Some(place));
@@ -231,7 +231,7 @@ fn kind(schema: &Value) -> String {
 #[test]
 fn o6_the_page_of_the_contract_says_what_the_wit_file_says() {
     let wit = fs::read_to_string(workspace().join("wit/plugin.wit")).unwrap();
-    let mut page = generated("The contract with plugins", "`wit/plugin.wit`");
+    let mut page = page_head("The contract with plugins", "`wit/plugin.wit`");
     page += "The WASI interfaces that a component may import are in [the readme of the contract](../../wit/README.md).\n\n";
     write_contract(&mut page, &wit);
     expect_page("reference-wit.md", &page);

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{pages, read_sources, split, workspace};
 use crate::config::Config;
 
-/// Where blocks of other languages are tested: page, language, number of blocks, test.
+/// Tests of blocks in other languages: page, language, number of blocks, test.
 const TESTED: &[(&str, &str, usize, &str)] = &[
     ("plugin-in-c.md", "c", 1, "t9_a_plugin_in_c_needs_the_contract_alone"),
     ("plugin-in-c.md", "js", 1, "t9_a_plugin_in_c_needs_the_contract_alone"),
