@@ -35,6 +35,30 @@ async function pauseUpdates(page) {
   await twin.close();
 }
 
+// A list does not change under the focus, and makes up for it when the person goes on.
+async function focusACall(page) {
+  const link = (id) => page.locator(`a[href="/console/calls/${session}/${id}"]`);
+  const stream = (response) => response.url().includes("/console/calls/live/fragment");
+  const twin = await page.context().newPage();
+  for (const each of [page, twin]) await each.goto("/console/calls");
+  await link("q1").focus();
+  // A click of the script leaves the focus where it is.
+  const press = (name) => page.getByRole("button", { name }).evaluate((button) => button.click());
+  await press("Pause updates");
+  // Of more than one change, the page gets the whole list.
+  for (const id of ["missed1", "missed2", "missed3"]) {
+    await call(id, "pay/quote", { to: "Ann", amount: 7 });
+    await twin.locator(`a[href="/console/calls/${session}/${id}"]`).waitFor();
+  }
+  await Promise.all([page.waitForResponse(stream), press("Go on with updates")]);
+  await call("q3", "pay/quote", { to: "Ann", amount: 8 });
+  await link("q3").waitFor();
+  check(await link("q1").evaluate((element) => element === document.activeElement), "the focus is lost");
+  await page.evaluate(() => document.activeElement.blur());
+  for (const id of ["missed1", "missed2", "missed3"]) await link(id).waitFor();
+  await twin.close();
+}
+
 async function findOutWhy(page) {
   const refused = await call("r1", "files/read", { path: "a" });
   check(refused.error?.error_type === "ACCESS_DENIED", JSON.stringify(refused));
@@ -103,6 +127,7 @@ await run(async () => {
   await signIn(page, "owner");
   await watchCalls(page);
   await pauseUpdates(page);
+  await focusACall(page);
   await findOutWhy(page);
   await changeTokens(page);
   await editThePolicy(page);

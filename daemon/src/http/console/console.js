@@ -51,6 +51,8 @@ let source;
 let lastEvent = "";
 let leftOut = 0;
 let isPaused = false;
+// Whether the list lacks a change, since a person was in its place.
+let isStale = false;
 // Grows with each change between stream and polls, so that older polls end.
 let turn = 0;
 
@@ -92,11 +94,15 @@ function changeRows({ rows, removed, left_out }) {
   parsed.innerHTML = rows;
   const added = [];
   if (body) {
-    for (const row of removed.map(find)) if (row && !isInUse(row)) row.remove();
+    for (const row of removed.map(find).filter(Boolean)) {
+      if (isInUse(row)) isStale = true;
+      else row.remove();
+    }
     for (const row of [...parsed.content.children]) {
       const older = find(row.dataset.row);
       if (!older) added.push(row);
-      else if (!isInUse(older)) older.replaceWith(row);
+      else if (isInUse(older)) isStale = true;
+      else older.replaceWith(row);
     }
     if (list.dataset.order === "newest") body.prepend(...added);
     else body.append(...added);
@@ -104,11 +110,25 @@ function changeRows({ rows, removed, left_out }) {
   }
   leaveOut(left_out);
   // The note of an empty list comes and goes with the whole of it, which a new stream begins with.
-  if (!body || body.rows.length === 0) {
-    source.close();
-    lastEvent = "";
-    listen();
-  }
+  if (!body || body.rows.length === 0) listenAnew();
+}
+
+function showWhole({ html }) {
+  isStale = isInUse(list);
+  if (!isStale) list.innerHTML = html;
+}
+
+// Begins with the whole list again.
+function listenAnew() {
+  source.close();
+  lastEvent = "";
+  isStale = false;
+  listen();
+}
+
+// Makes up for the changes that were left out, when the person has gone elsewhere.
+function catchUp() {
+  if (isStale && source && !isInUse(list)) listenAnew();
 }
 
 // Opens the stream. A hidden page has none, since a browser opens few connections to one daemon.
@@ -128,7 +148,7 @@ function listen() {
   });
   on("rows", changeRows);
   on("left_out", ({ left_out }) => leaveOut(left_out));
-  on("whole", ({ html }) => { if (!isInUse(list)) list.innerHTML = html; });
+  on("whole", showWhole);
   source.addEventListener("open", () => tell(""));
   source.addEventListener("error", () => {
     tellProblem();
@@ -164,6 +184,9 @@ if (list) {
   button.textContent = "Pause updates";
   button.addEventListener("click", () => pause(button));
   state.after(button);
+  // The element that gets the focus has it after this event.
+  list.addEventListener("focusout", () => setTimeout(catchUp, 0));
+  document.addEventListener("selectionchange", catchUp);
 }
 // Parts that have no stream.
 for (const part of document.querySelectorAll("[data-refresh]:not([data-live])")) poll(part, () => true);
