@@ -23,6 +23,9 @@ const COUNTERS_OF_ORGANIZATION: usize = 50_000;
 
 type HashMap<V> = papaya::HashMap<Box<str>, V, RandomState>;
 
+/// Bytes of most keys.
+const KEY_BYTES: usize = 128;
+
 /// The parties that a call is charged to.
 #[derive(Clone, Copy, Debug)]
 pub struct Consumer<'a> {
@@ -218,7 +221,7 @@ impl QuotaCounters {
         let most_parts = quotas.0.iter().map(|(_, quotas)| quotas.len()).sum();
         let mut reservation = Reservation::default();
         reservation.parts.reserve(most_parts);
-        let (counters, mut key) = (self.counters.pin(), String::new());
+        let (counters, mut key) = (self.counters.pin(), String::with_capacity(KEY_BYTES));
         for (owner, quota) in quotas.that_count(&consumer, tool) {
             let exceeded = |retry| exceeded_error(quota, owner, retry, now_ms);
             if !quota.is_ever_open() {
@@ -517,7 +520,8 @@ fn push_number(text: &mut String, number: u64) {
     if number > 9 {
         push_number(text, number / 10);
     }
-    text.extend(u32::try_from(number % 10).ok().and_then(|digit| char::from_digit(digit, 10)));
+    let digit = u8::try_from(number % 10).unwrap_or_default();
+    text.push(char::from(b'0' + digit));
 }
 
 #[cfg(test)]
