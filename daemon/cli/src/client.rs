@@ -10,9 +10,10 @@ mod connector;
 mod error;
 mod events;
 mod lines;
+mod server;
 mod tls;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use hyper::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
 };
 use hyper::http::request::Builder;
-use hyper::{Method, Request, Uri};
+use hyper::{Method, Request};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -39,6 +40,7 @@ use connector::Connector;
 pub use error::ClientError;
 pub use events::{EventStream, SseEvent};
 pub use lines::LineStream;
+pub use server::Server;
 
 /// Timeout of a connection attempt; a reachable server accepts within it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -80,15 +82,6 @@ pub struct TlsFiles {
     pub key: Option<PathBuf>,
 }
 
-/// Address of a daemon: scheme, host and port without a path, or a Unix socket.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Server {
-    socket: Option<Arc<Path>>,
-    is_https: bool,
-    authority: String,
-    host: String,
-}
-
 /// Builder of a request.
 #[must_use = "nothing is sent before `send`"]
 pub struct RequestBuilder<'client> {
@@ -106,74 +99,6 @@ pub struct Response<T> {
     pub etag: Option<String>,
     /// The deserialized body. An empty body is read as `null`.
     pub body: T,
-}
-
-impl Server {
-    /// Parses an address like `http://127.0.0.1:7300`, `https://tools.example.org` or `unix:/run/toolgate.sock`.
-    pub fn parse(text: &str) -> Result<Self, ClientError> {
-        let bad = || ClientError::BadServer { server: text.to_owned() };
-        if let Some(path) = text.trim().strip_prefix("unix:") {
-            let socket = Path::new(path);
-            let host = "localhost".to_owned();
-            let server = Self { socket: Some(socket.into()), is_https: false, authority: host.clone(), host };
-            return socket.is_absolute().then_some(server).ok_or_else(bad);
-        }
-        let uri: Uri = text.trim().trim_end_matches('/').parse().map_err(|_| bad())?;
-        let is_https = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
-            _ => return Err(bad()),
-        };
-        let authority = uri.authority().ok_or_else(bad)?;
-        let only_host_and_port = uri.path() == "/" && uri.query().is_none();
-        // User-info would be a password on the command line.
-        if !only_host_and_port || authority.as_str().contains('@') || authority.host().is_empty() {
-            return Err(bad());
-        }
-        Ok(Self {
-            socket: None,
-            is_https,
-            authority: authority.to_string(),
-            host: authority.host().to_owned(),
-        })
-    }
-
-    #[cfg(test)]
-    fn port(&self) -> u16 {
-        self.authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_default()
-    }
-
-    /// The URL of the server, as requests name it.
-    fn url(&self) -> String {
-        let scheme = if self.is_https { "https" } else { "http" };
-        format!("{scheme}://{}", self.authority)
-    }
-
-    /// The host, without brackets or port.
-    pub fn host(&self) -> &str {
-        self.host.trim_start_matches('[').trim_end_matches(']')
-    }
-
-    /// Whether requests leave this machine unencrypted.
-    pub fn is_plain_remote(&self) -> bool {
-        !self.is_https && !self.is_loopback()
-    }
-
-    /// Whether the server is on this machine (a loopback address).
-    pub fn is_loopback(&self) -> bool {
-        let host = self.host();
-        let address = host.parse::<std::net::IpAddr>();
-        host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
-    }
-}
-
-impl std::fmt::Display for Server {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.socket {
-            Some(path) => write!(out, "unix:{}", path.display()),
-            None => out.write_str(&self.url()),
-        }
-    }
 }
 
 impl Client {
@@ -548,41 +473,6 @@ mod tests {
             {\"type\":\"\",\"title\":\"\",\"status\":413,\"detail\":\"too large\",\"error_type\":\"TOO_LARGE\",\"hint\":\"less\",\"retryable\":false}";
         let error = sent_too_much(ANSWER, true).await;
         assert_eq!((error.status(), error.to_string().as_str()), (Some(413), "too large"));
-    }
-
-    #[test]
-    fn a_server_is_a_scheme_a_host_and_a_port() {
-        for text in ["http://127.0.0.1:7300", "https://tools.example.org", "http://[::1]:7300/"] {
-            let server = Server::parse(text).expect("a server");
-            assert_eq!(server.to_string(), text.trim_end_matches('/'));
-        }
-        for text in [
-            "",
-            "127.0.0.1:7300",
-            "http://",
-            "ftp://a",
-            "https://a/path",
-            "http://a/path",
-            "http://a?q",
-            "http://me:pass@a",
-        ] {
-            let error = Server::parse(text).expect_err("no server");
-            assert!(matches!(error, ClientError::BadServer { .. }), "{text}");
-        }
-    }
-
-    #[test]
-    fn loopback_is_told_from_the_network() {
-        let server = |text| Server::parse(text).expect("a server");
-        let is_loopback = |text| server(text).is_loopback();
-        for text in ["http://127.0.0.1:1", "http://[::1]:1", "http://LocalHost:1", "http://127.9.9.9"] {
-            assert!(is_loopback(text), "{text}");
-        }
-        for text in ["http://10.0.0.1", "http://localhost.example.org", "http://[2001:db8::1]"] {
-            assert!(!is_loopback(text), "{text}");
-            assert!(server(text).is_plain_remote(), "{text}");
-        }
-        assert!(!server("https://10.0.0.1").is_plain_remote());
     }
 
     #[test]
