@@ -103,6 +103,7 @@ fn write_form(viewer: &Viewer, id: &str, fields: &FormFields) -> Markup {
             (path_field("write-path", fields, true))
             label for="write-text" { "Text" }
             textarea id="write-text" name="text" rows="8" spellcheck="false" { "\n" (field_text(fields.text("text"))) }
+            (written_out(fields.text("text")))
             (replace_field(fields))
             button { "Write the file" }
         }
@@ -212,6 +213,7 @@ fn edit_form(viewer: &Viewer, id: &str, path: &str, digest: &str, text: &str) ->
             input type="hidden" name="digest" value=(digest);
             label for="text" { "Text" }
             textarea.tall id="text" name="text" rows="16" spellcheck="false" { "\n" (field_text(text)) }
+            (written_out(text))
             button { "Write the file" }
         }
     }
@@ -284,6 +286,17 @@ fn field_text(text: &str) -> Cow<'_, str> {
     match hidden_character(text) {
         None => Cow::Borrowed(text),
         Some(_) => Cow::Owned(visible_text(text)),
+    }
+}
+
+/// The note of a field that does not keep all characters of its text.
+fn written_out(text: &str) -> Markup {
+    html! {
+        @if field_text(text) != text {
+            p.hint {
+                "Hidden characters are written as " code { "\\u{…}" } ", and a very long text is cut. To keep them, upload the text as a file."
+            }
+        }
     }
 }
 
@@ -369,5 +382,12 @@ mod tests {
             assert_eq!(file(text, text.len()).editable_text(), None);
         }
         assert_eq!(file("abc", 4).editable_text(), None, "a start");
+    }
+
+    #[test]
+    fn o6_a_field_says_what_it_does_not_keep() {
+        assert_eq!(written_out("a\nb — é").into_string(), "");
+        let shown = written_out("a\u{202e}b").into_string();
+        assert!(shown.contains("<code>\\u{…}</code>"), "{shown}");
     }
 }
