@@ -1,5 +1,7 @@
 //! Live pages: streams of calls, of the inbox, and of the number of approvals that wait.
 
+use std::time::Instant;
+
 use toolgate_tests::events::Stream;
 use toolgate_tests::{Value, json, wait};
 
@@ -29,8 +31,10 @@ fn wait_for(stream: &mut Stream, name: &str, fits: impl Fn(&Value) -> bool) -> L
 }
 
 fn next(stream: &mut Stream) -> Option<LiveEvent> {
-    let (mut id, mut name) = (None, None);
+    let (mut id, mut name, begun) = (None, None, Instant::now());
     loop {
+        // Keep-alive comments reset the read timeout of a stream that should end.
+        assert!(begun.elapsed() < wait::TIMEOUT, "no event comes");
         let line = stream.line()?;
         if let Some(number) = line.strip_prefix("id: ") {
             id = number.parse().ok();
