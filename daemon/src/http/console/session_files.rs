@@ -14,7 +14,7 @@ use toolgate_api::text::hidden_character;
 
 use super::Console;
 use super::elements::{
-    PAGE_BYTES, ROWS, block, bytes, facts, next_page, notice, percent_encode, short, table,
+    PAGE_BYTES, ROWS, block, bytes, facts, next_page, notice, percent_encode, short, table, whole,
 };
 use super::form::{FormFields, SeeOther};
 use super::guard::{Viewer, complete_change};
@@ -129,7 +129,7 @@ fn upload_form(viewer: &Viewer, id: &str, fields: &FormFields) -> Markup {
 fn path_field(id: &str, fields: &FormFields, is_required: bool) -> Markup {
     html! {
         label for=(id) { "Path in the workspace" }
-        input id=(id) name="path" value=(short(fields.text("path"))) required[is_required] autocomplete="off" spellcheck="false"
+        input id=(id) name="path" value=(whole(fields.text("path"))) required[is_required] autocomplete="off" spellcheck="false"
             aria-describedby={ (id) "-hint" };
         p.hint id={ (id) "-hint" } {
             "Such as " code { "notes/plan.md" } "; missing folders are made."
@@ -389,5 +389,8 @@ mod tests {
         assert_eq!(written_out("a\nb — é").into_string(), "");
         let shown = written_out("a\u{202e}b").into_string();
         assert!(shown.contains("<code>\\u{…}</code>"), "{shown}");
+        let path = "deep/".repeat(100);
+        let field = path_field("path", &FormFields::of(&[("path", &path)]), true).into_string();
+        assert!(field.contains(&format!("value=\"{path}\"")), "a path is not cut: {field}");
     }
 }
