@@ -356,7 +356,7 @@ pub struct RateQuery {
     pub tool: Option<String>,
 }
 
-/// What rows of a report are told apart by.
+/// The property that tells the rows of a report apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateBy {
     Organization,

@@ -1,5 +1,5 @@
-//! What helps a person to decide about a call, beside its bytes: the change of a file against the file as it is, the rule that
-//! asks in words, and what the call may use.
+//! Aids to decide about a call, beside its bytes: the change of a file against the file as it is, the rule that asks in words,
+//! and what the call may use.
 
 use maud::{Markup, html};
 use serde_json::Value;

@@ -15,7 +15,7 @@ const PARTS: usize = 256;
 /// Largest part that is kept, in bytes.
 const PART_BYTES: usize = 256 * 1024;
 
-/// Longest key of a part that is kept, in bytes. A filter may be long, and nobody else has the same one.
+/// Longest key of a part that is kept, in bytes. A filter may be long, and few viewers share one that is.
 const KEY_BYTES: usize = 512;
 
 /// Parts by what they depend on: the organization of the viewer, and the filter.

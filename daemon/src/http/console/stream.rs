@@ -59,7 +59,7 @@ pub(super) struct LiveHub {
     streams: Arc<Mutex<HashMap<SessionHash, usize>>>,
 }
 
-/// What a channel depends on.
+/// Identifies a channel by everything that its list depends on: no other property of a viewer changes a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ChannelKey {
     /// The organization of the viewer; none for the platform.

@@ -159,7 +159,7 @@ pub(super) fn address(organization: &str, tool: &str) -> String {
     )
 }
 
-/// What came of a try: the answer as the model gets it, and each request with its raw answer.
+/// The result of a try: the answer as the model gets it, and each request with its raw answer.
 pub(super) fn outcome(result: &TestCallResult) -> Markup {
     let TestCallResult { outcome, exchanges } = result;
     let status = outcome.status().as_str();
