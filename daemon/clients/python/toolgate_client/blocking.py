@@ -50,7 +50,19 @@ def _iterating(method: Callable[Concatenate[Any, P], AsyncIterator[Event]]) -> C
     return update_wrapper(run, method)  # type: ignore[return-value]
 
 
-class Toolgate:
+class _Closing:
+    """Ends with its block, as its asynchronous core does."""
+
+    _core: Any
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _finish(self._core.__aexit__())
+
+
+class Toolgate(_Closing):
     __doc__ = AsyncToolgate.__doc__
 
     def __init__(self, server: str | None = None, token: str | None = None, *, http: httpx.Client | None = None) -> None:
@@ -64,17 +76,8 @@ class Toolgate:
     events = _iterating(AsyncToolgate.events)
     close = _blocking(AsyncToolgate.close)
 
-    def mcp(self, agent: str | None = None) -> dict[str, Any]:
-        return self._core.mcp(agent)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class Session:
+class Session(_Closing):
     __doc__ = AsyncSession.__doc__
 
     def __init__(self, core: AsyncSession) -> None:
@@ -93,9 +96,3 @@ class Session:
     write_file = _blocking(AsyncSession.write_file)
     delete_file = _blocking(AsyncSession.delete_file)
     end = _blocking(AsyncSession.end)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any, Self, TypedDict, Unpack
 from urllib.parse import quote
 from uuid import uuid4
@@ -47,9 +48,9 @@ class AsyncToolgate:
     def __init__(
         self, server: str | None = None, token: str | None = None, *, http: httpx.AsyncClient | httpx.Client | None = None
     ) -> None:
-        server = server or os.environ.get("TOOLGATE_SERVER") or "http://127.0.0.1:7300"
-        token = token or os.environ.get("TOOLGATE_TOKEN", "")
-        self._transport = Transport(server, token, http or httpx.AsyncClient(timeout=TIMEOUT))
+        server = server or os.environ.get("TOOLGATE_SERVER", "http://127.0.0.1:7300")
+        http = http or httpx.AsyncClient(timeout=TIMEOUT)
+        self._transport = Transport(server, token or os.environ.get("TOOLGATE_TOKEN", ""), http)
 
     async def close(self) -> None:
         await self._transport.close()
@@ -89,14 +90,9 @@ class AsyncToolgate:
         return await self._transport.json("POST", f"/v1/approvals/{quote(id, '')}", json={"decision": decision, **options})
 
     def events(self, organization: str | None = None, *, last_id: str | None = None) -> AsyncIterator[Event]:
-        """Follows the events of an organization, or of all, from now on or after `last_id`."""
+        """Follows the events of an organization, or of all, as `AsyncSession.events` does."""
         scope = f"/v1/orgs/{quote(organization, '')}" if organization else "/v1"
         return self._transport.events(f"{scope}/events", last_id)
-
-    def mcp(self, agent: str | None = None) -> dict[str, Any]:
-        """The address and headers for a client of MCP. A token of role `agent` needs no `agent`."""
-        query = f"?agent={quote(agent)}" if agent else ""
-        return {"url": f"{self._transport.server}/mcp{query}", "headers": dict(self._transport.headers)}
 
 
 class AsyncSession:
@@ -116,10 +112,8 @@ class AsyncSession:
 
     async def end(self) -> None:
         """Ends the session and deletes its files. An ended session stays ended."""
-        try:
+        with suppress(Expired, NotFound):
             await self._send("DELETE", "")
-        except (Expired, NotFound):
-            pass
 
     async def tools(self, format: Format = "openai", *, strict: bool = False, deferred: bool = False) -> list[Any]:
         """The callable tools, as the provider takes them. `run` expects messages of this format from then on."""
@@ -178,7 +172,10 @@ class AsyncSession:
         await self._send("DELETE", f"/calls/{quote(id, '')}")
 
     def events(self, *, last_id: str | None = None) -> AsyncIterator[Event]:
-        """Follows the session's events, from now on or after `last_id`, until it ends. A lost connection is resumed."""
+        """Follows the session's events until it ends, from now on or after `last_id`. A lost connection is resumed.
+
+        The first item, of the kind `listening`, says that no later event is missed.
+        """
         return self._transport.events(f"{self._path}/events", last_id)
 
     async def files(self) -> list[FileEntry]:
@@ -213,10 +210,10 @@ class AsyncSession:
                 if call["status"] == "client_required":
                     await self._perform(await self.get_call(call["id"]))
             pending = [call for call in calls if call["status"] == "approval_required"]
-            new = [call for call in pending if call["approval"]["id"] not in told]
+            new = [await self.get_call(call["id"]) for call in pending if call["approval"]["id"] not in told]
             if new and (announce := self._options.get("on_approval")):
-                await resolve(announce([await self.get_call(call["id"]) for call in new]))
-            told |= {call["approval"]["id"] for call in new}
+                await resolve(announce(new))
+            told |= {call["approval"]["id"] for call in pending}
             await self._wait_for_people(pending)
             for call in calls:
                 if call["status"] == "running":

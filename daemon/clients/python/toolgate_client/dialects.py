@@ -1,5 +1,6 @@
 """The message formats of model providers: where calls are in a reply, and where results go in a conversation."""
 
+from copy import deepcopy
 from typing import Any
 from uuid import uuid4
 
@@ -38,9 +39,7 @@ def has_calls(format: Format, carrier: Any) -> bool:
     if format == "openai":
         return isinstance(carrier, dict) and bool(carrier.get("tool_calls"))
     items = carrier if isinstance(carrier, list) else []
-    if format == "gemini":
-        return any(_call_key(item) for item in items)
-    return any(item.get("type") in _CALLS[format] for item in items)
+    return any(_call_of(item) if format == "gemini" else item.get("type") in _CALLS[format] for item in items)
 
 
 def said(format: Format, carrier: Any) -> list[Any]:
@@ -58,14 +57,12 @@ def results(format: Format, answer: list[Any]) -> list[Any]:
 
 def with_ids(parts: list[Any]) -> tuple[list[Any], set[str]]:
     """Gives ids to the calls of Gemini without one, which would run again when they are posted again."""
-    named, ids = [], set()
-    for part in parts:
-        key = _call_key(part)
-        if key and not part[key].get("id"):
-            ids.add(id := f"g-{uuid4().hex}")
-            part = part | {key: part[key] | {"id": id}}
-        named.append(part)
-    return named, ids
+    parts, ids = deepcopy(parts), set()
+    for call in map(_call_of, parts):
+        if call and not call.get("id"):
+            call["id"] = f"g-{uuid4().hex}"
+            ids.add(call["id"])
+    return parts, ids
 
 
 def without_ids(parts: list[Any], ids: set[str]) -> list[Any]:
@@ -76,5 +73,5 @@ def without_ids(parts: list[Any], ids: set[str]) -> list[Any]:
     return parts
 
 
-def _call_key(part: dict[str, Any]) -> str | None:
-    return next((key for key in ("functionCall", "function_call") if part.get(key)), None)
+def _call_of(part: dict[str, Any]) -> Any:
+    return part.get("functionCall") or part.get("function_call")

@@ -17,6 +17,8 @@ _PAUSES = (0.25, 1.0)
 _LONGEST_PAUSE = 30.0
 # Silence after which a stream counts as lost: the daemon sends a keep-alive every 15 seconds.
 _SILENCE = httpx.Timeout(10.0, read=45.0)
+# The kind of an item without an event: the beginning of a stream, and keep-alives.
+LISTENING = "listening"
 # Attempts to resume a stream, with pauses that double up to the longest.
 _ATTEMPTS = 10
 
@@ -64,12 +66,13 @@ class Transport:
     async def events(self, path: str, last_id: str | None = None) -> AsyncIterator[Event]:
         """Follows a stream, and resumes it where it was lost, until the daemon refuses that: its session has ended."""
         failures, was_open = 0, False
-        while True:
+        while not self.http.is_closed:
             try:
                 async for event in self._stream(path, last_id):
-                    failures, was_open, last_id = 0, True, event.id or last_id
-                    if event.kind:
+                    last_id = event.id or last_id
+                    if event.kind != LISTENING or not was_open:
                         yield event
+                    failures, was_open = 0, True
             except ToolgateError as error:
                 failures += 1
                 if was_open and not error.retryable:
@@ -96,7 +99,7 @@ class Transport:
                     fields[name] = value.removeprefix(" ")
                     continue
                 data = fields.get("data")
-                yield Event(fields.get("id"), fields.get("event", "message") if data else "", json.loads(data) if data else None)
+                yield Event(fields.get("id"), fields.get("event", LISTENING), json.loads(data) if data else None)
                 fields = {}
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
