@@ -55,7 +55,9 @@ pub async fn create(connection: &mut SqliteConnection) -> Result<(), sqlx::Error
 /// Adds what an index of the version before lacks; the rates begin with the next record.
 async fn add_rates(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     let mut transaction = connection.begin().await?;
-    let sql = format!("{NOT_OK} {} PRAGMA user_version = {VERSION};", rates::table());
+    // The version before, after a return to it, has kept rates that its records are not in.
+    let sql =
+        format!("DROP TABLE IF EXISTS rates; {NOT_OK} {} PRAGMA user_version = {VERSION};", rates::table());
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *transaction).await?;
     transaction.commit().await
 }

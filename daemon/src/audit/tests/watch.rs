@@ -67,6 +67,16 @@ async fn o6_a_watch_by_outcome_sees_a_call_that_ends_later_and_counts_what_it_le
 
 #[tokio::test]
 async fn o6_an_index_without_rates_keeps_its_sums() {
+    bring_up_to_date("DROP TABLE rates;").await;
+}
+
+#[tokio::test]
+async fn o6_an_index_with_rates_of_an_earlier_time_begins_them_anew() {
+    bring_up_to_date("").await;
+}
+
+/// Starts on an index of the version before, which this SQL makes of one that has rates.
+async fn bring_up_to_date(earlier: &str) {
     let log = TestLog::new();
     let audit = log.start().await;
     let usage = Usage { fuel: 7, duration_us: 5, ..Usage::default() };
@@ -77,8 +87,11 @@ async fn o6_an_index_without_rates_keeps_its_sums() {
     let mut file = index::options(&log.settings().index).connect().await.expect("the index opens");
     // The sums are other ones than those of the log, as if its older part was cut.
     let earlier =
-        "DROP TABLE rates; DROP INDEX rows_not_ok; UPDATE usage SET fuel = 1000; PRAGMA user_version = 4;";
-    sqlx::raw_sql(earlier).execute(&mut file).await.expect("the tables of the version before");
+        format!("{earlier} DROP INDEX rows_not_ok; UPDATE usage SET fuel = 1000; PRAGMA user_version = 4;");
+    sqlx::raw_sql(sqlx::AssertSqlSafe(earlier))
+        .execute(&mut file)
+        .await
+        .expect("the tables of the version before");
     file.close().await.expect("it closes");
 
     let audit = log.start().await;
