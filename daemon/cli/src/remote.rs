@@ -127,7 +127,7 @@ impl Remote {
         Ok(client)
     }
 
-    /// Returns the context that the command uses. One that nobody named is read only where it can matter, so that a damaged
+    /// Returns the context that the command uses. The current one is read only where it can matter, so that a damaged
     /// file does not stop a command with options of its own.
     fn chosen_context(&self) -> Result<Option<Context>, Failure> {
         let contexts = match (&self.context, ContextFile::of_user()) {
