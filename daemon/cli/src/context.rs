@@ -1,6 +1,6 @@
 //! Contexts: named daemons with their tokens, so that commands need no `--server` and `--token-file`.
 //!
-//! The file of contexts is `$XDG_CONFIG_HOME/toolgate/contexts.json`, readable by their owner alone. The token of a context is
+//! The file of contexts is `$XDG_CONFIG_HOME/toolgate/contexts.json`, readable by its owner alone. The token of a context is
 //! sent to the server of this context and to no other one.
 
 mod file;
