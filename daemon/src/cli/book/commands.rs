@@ -1,5 +1,7 @@
 //! The commands of the pages are those of the command line.
 
+use std::collections::BTreeMap;
+
 use clap::Command;
 
 use super::super::{command_line, examples};
@@ -8,25 +10,79 @@ use super::{code_spans, pages, readme, split};
 /// Languages of blocks with commands; in `console` a command stands behind a prompt.
 const SHELL: [&str; 2] = ["sh", "console"];
 
-/// Returns the uses of `toolgate` in a block, with continued lines joined.
-fn uses(language: &str, text: &str) -> Vec<String> {
+/// Pages whose commands all run in a test: `quickstart.rs`, `author.rs` and `languages.rs`, and `providers.rs`.
+const RUN: [&str; 5] =
+    ["cookbook.md", "first-plugin.md", "plugin-in-c.md", "tutorial-operator.md", "tutorial-orchestrator.md"];
+
+/// Commands of other programs that no test runs: page, program, number, reason. An entry is removed with its commands.
+const NOT_RUN: &[(&str, &str, usize, &str)] = &[
+    ("README.md", "cargo", 5, "`.ci/run` builds and tests; `author.rs` runs those of a new plugin"),
+    ("README.md", "export", 1, "a test has the token of its own daemon"),
+    ("about.md", "cargo", 1, "mdBook takes minutes to build; its input is checked here"),
+    ("about.md", "mdbook", 1, "mdBook takes minutes to build; its input is checked here"),
+    ("calls.md", "SESSION=VALUE", 1, "the tutorial for orchestrators runs the same requests"),
+    ("calls.md", "api", 2, "the tutorial for orchestrators runs the same requests"),
+    ("calls.md", "api()", 1, "the tutorial for orchestrators runs the same requests"),
+    ("calls.md", "export", 1, "a test has the token of its own daemon"),
+    ("console.md", "cat", 1, "shows a token to a person"),
+    ("custom-tools.md", "curl", 1, "`mounts.rs` and `egress` write definitions over HTTP"),
+    ("install.md", "docker", 1, "needs a container engine; `start/package.rs` checks the container file"),
+    ("install.md", "sudo", 7, "needs systemd; `start/service_manager.rs` speaks its protocols"),
+    ("install.md", "systemctl", 1, "needs systemd; `start/service_manager.rs` speaks its protocols"),
+    ("mcp.md", "claude", 1, "a program of others; `mcp.rs` connects two clients and the inspector"),
+];
+
+/// Returns the commands of a block, with continued lines joined.
+fn lines(language: &str, text: &str) -> Vec<String> {
     let joined = text.split("\\\n").map(str::trim).collect::<Vec<_>>().join(" ");
     let prompt = if language == "console" { "$ " } else { "" };
-    joined.lines().filter_map(|line| line.trim().strip_prefix(prompt)).flat_map(uses_of_line).collect()
+    let lines = joined.lines().filter_map(|line| line.trim().strip_prefix(prompt));
+    lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+/// Returns the uses of `toolgate` in a block.
+fn uses(language: &str, text: &str) -> Vec<String> {
+    lines(language, text).iter().flat_map(|line| uses_of_line(line)).collect()
 }
 
 /// Splits a line at substitutions, pipes and `&&`.
 fn uses_of_line(line: &str) -> Vec<String> {
-    let (mut rest, mut parts) = (line.to_owned(), Vec::new());
-    while let Some((before, behind)) = rest.split_once("$(") {
-        let (inner, after) = behind.split_once(')').expect("the end of a substitution");
-        parts.push(inner.to_owned());
-        rest = format!("{before}VALUE{after}");
-    }
+    let (rest, mut parts) = without_substitutions(line);
     parts.push(rest);
     let parts = parts.join(" | ").replace(" || ", " | ").replace(" && ", " | ");
     let uses = parts.split(" | ").map(str::trim).filter(|part| part.starts_with("toolgate "));
     uses.map(str::to_owned).collect()
+}
+
+/// Returns the line with a word in place of each substitution, and the substitutions.
+fn without_substitutions(line: &str) -> (String, Vec<String>) {
+    let (mut rest, mut inner) = (line.to_owned(), Vec::new());
+    while let Some((before, behind)) = rest.split_once("$(") {
+        let (command, after) = behind.split_once(')').expect("the end of a substitution");
+        inner.push(command.to_owned());
+        rest = format!("{before}VALUE{after}");
+    }
+    (rest, inner)
+}
+
+#[test]
+fn o6_every_command_of_another_program_runs_or_is_in_the_table() {
+    let mut found = BTreeMap::<(String, String), usize>::new();
+    for (page, text) in pages().into_iter().chain([readme()]).filter(|(page, _)| !RUN.contains(&&**page)) {
+        for block in split(&text).1.iter().filter(|block| SHELL.contains(&block.language)) {
+            for line in lines(block.language, &block.text) {
+                let (line, _) = without_substitutions(&line);
+                let program = line.split_whitespace().next().unwrap_or_default().to_owned();
+                if program != "toolgate" {
+                    *found.entry((page.clone(), program)).or_default() += 1;
+                }
+            }
+        }
+    }
+    let entries = NOT_RUN.iter().map(|(page, program, number, _)| ((*page, *program), *number));
+    let listed: BTreeMap<_, _> =
+        entries.map(|((page, program), number)| ((page.to_owned(), program.to_owned()), number)).collect();
+    assert_eq!(found, listed, "commands (left), table (right)");
 }
 
 #[test]
