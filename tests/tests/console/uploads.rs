@@ -1,6 +1,6 @@
 //! Files from forms: plugins of the platform and of organizations, and files of a session's workspace.
 
-use toolgate_tests::{Daemon, Value, json};
+use toolgate_tests::{Daemon, PluginFile, Value, json};
 
 use crate::changes::{form, plugin};
 use crate::pages::check_page;
@@ -46,6 +46,23 @@ fn o6_an_operator_uploads_a_plugin_confirms_its_hints_and_removes_it() {
     person.upload(&upload.with("confirm_hints", "on"), "pay.wasm", &payments()).expect(303);
     let loaded = get().expect(200).json();
     assert!(hints_of(&loaded).iter().all(|state| *state == "confirmed"), "{loaded}");
+    // A page that shows the hints of some tools says that there are others.
+    let schema = json!({"type": "object", "additionalProperties": false});
+    let tool = |number: usize| {
+        json!({
+            "name": format!("tool_{number}"), "description": "Reads an account.", "usage": "Give nothing.",
+            "input_schema": schema, "hints": {"read_only": true},
+        })
+    };
+    for (count, is_cut) in [(100, false), (101, true)] {
+        let tools: Vec<Value> = (0..count).map(tool).collect();
+        let name = format!("many{count}");
+        let many = json!({"name": name, "version": "1.0.0", "publisher": "Toolgate tests", "tools": tools});
+        operator.load(&name, &PluginFile::of(many).build());
+        let page = person.page(&format!("/console/plugins/{name}"));
+        assert!(page.contains("Hints to confirm"), "{page}");
+        assert_eq!(page.contains("before you confirm them, too"), is_cut, "{page}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the tools of a version say of their effects, and the confirmation by which the gate believes it (rule 9.11).
+//! The effects that the tools of a version declare, and the confirmation by which the gate believes it (rule 9.11).
 
 use axum::extract::State;
 use maud::{Markup, html};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::plugin::{HintsState, PluginView, ToolView};
 
-use super::elements::{ROWS, badge, short, table};
+use super::elements::{ROWS, badge, number, short, table};
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
 use super::plugin_uploads::Holder;
@@ -56,6 +56,9 @@ pub(super) fn unconfirmed(viewer: &Viewer, holder: &Holder, plugin: &PluginView)
             h2 id="hints" { "Hints to confirm " (badge("warn", "they do not count yet")) }
             p { "These tools say of themselves that they do less than the gate assumes. Until you confirm it, they count as tools that change and destroy things and reach outside." }
             (table("Hints", &["Tool", "Description", "It says of itself"], &rows))
+            @if tools.len() > ROWS as usize {
+                p { strong { (number(tools.len() as u64)) " tools in all." } " Read the rest with " code { "toolgate plugin show " (short(&plugin.namespace)) } " before you confirm them, too." }
+            }
             @match holder {
                 Holder::Platform => {
                     form method="post" action=(format!("{}/hints", holder.page_of(&plugin.namespace))) {
