@@ -128,6 +128,14 @@ fn o6_an_operator_reads_the_diff_of_a_version_approves_it_and_rolls_back() {
     };
     assert_eq!(act("disable")["state"], "disabled");
     assert_eq!(act("enable")["state"], "active");
+    // Two people roll back the same version: the second goes no further than the first.
+    operator.upload("stranger", &plugin("3.0.0", "Answers <b>anything</b>.")).expect(200);
+    assert_eq!(serving()["version"], "3.0.0");
+    let second = form(&person, "/console/plugins/stranger", "/console/plugins/stranger/rollback");
+    assert_eq!(act("rollback")["version"], "2.0.0");
+    let late = person.submit(&second);
+    assert_eq!(late.status, 409, "{}", late.text());
+    assert_eq!(serving()["version"], "2.0.0");
     assert_eq!(act("rollback")["version"], "1.0.0");
 }
 

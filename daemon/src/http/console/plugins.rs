@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::Uri;
 use maud::{Markup, html};
+use toolgate_api::error::ErrorType;
 use toolgate_api::plugin::{
     CanaryView, HintsState, PluginApproval, PluginLoaded, PluginSource, PluginState, PluginView, SignerView,
     ToolView, VersionDifference, VersionView,
@@ -274,6 +275,7 @@ fn changes(viewer: &Viewer, holder: &Holder, plugin: &PluginView) -> Markup {
         html! {
             form method="post" action=(format!("{address}/{act}")) {
                 (viewer.csrf_field())
+                input type="hidden" name="running" value=(running(plugin));
                 button.danger data-confirm=(question) { (word) }
             }
         }
@@ -291,6 +293,13 @@ fn changes(viewer: &Viewer, holder: &Holder, plugin: &PluginView) -> Markup {
             (button("remove", "Remove the plugin with all its versions?", "Remove"))
         }
     }
+}
+
+/// The digests of the versions that calls run: the serving one, and a canary.
+fn running(plugin: &PluginView) -> String {
+    let canary = plugin.versions.iter().find(|version| version.state == PluginState::Canary);
+    let canary = canary.map(|version| format!(" {}", version.digest));
+    format!("{}{}", plugin.digest, canary.unwrap_or_default())
 }
 
 fn tools(tools: &[ToolView]) -> Markup {
@@ -340,7 +349,13 @@ pub(super) async fn change(
             let (digest, keep_grant) = (form.text("digest").to_owned(), form.is_checked("keep_grant"));
             admin.approve_plugin(actor, key, &PluginApproval { digest, keep_grant }).await?;
         }
+        // Of two people who roll back the same version, the second would go one further.
         "rollback" => {
+            if running(&app.parts().plugins.find(&key)?) != form.text("running") {
+                let message = "other versions run than when the page was opened";
+                let hint = "open the page again, and roll back if it is still the wrong version";
+                return Err(Problem::new(ErrorType::Conflict, message, hint));
+            }
             admin.roll_back_plugin(actor, key, None).await?;
         }
         "disable" | "enable" => {
