@@ -310,7 +310,8 @@ settings! {
         /// ones; if there are none, new ones wait to be accepted.
         connections: u64 = 1024, number(1, 65_536);
         /// Maximum number of open event streams of one organization, including the streams of its calls. Each uses a
-        /// connection, so this limit leaves connections for other organizations. By default half of `connections`.
+        /// connection, so this limit leaves connections for other organizations. By default half of `connections`. Live
+        /// pages of the console have half as many streams beside them.
         streams_per_organization: Option<u64> = None, number(1, 65_536);
         /// Maximum size of a request head: request line, header fields and the empty line. A head has at most 100 fields.
         header_bytes: u64 = 32 * KIB, number(8 * KIB, 256 * KIB);

@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::name::Name;
 
 use super::Console;
 use super::approvals::InboxQuery;
@@ -49,14 +50,21 @@ const RETRY: Duration = Duration::from_secs(5);
 /// Channels of one organization, and of the platform. Each costs a look a second.
 const CHANNELS: usize = 32;
 /// Streams of one session.
-const STREAMS: usize = 16;
+const STREAMS: u64 = 16;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The channels that pages look at, and the number of streams of each session.
+/// The channels that pages look at, and the number of streams of each holder.
 #[derive(Default)]
 pub(super) struct LiveHub {
     channels: Mutex<HashMap<ChannelKey, Weak<Channel>>>,
-    streams: Arc<Mutex<HashMap<SessionHash, usize>>>,
+    streams: Arc<Mutex<HashMap<StreamHolder, u64>>>,
+}
+
+/// Holds a limited number of streams.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum StreamHolder {
+    Session(SessionHash),
+    Organization(Name),
 }
 
 /// Identifies a channel by everything that its list depends on: no other property of a viewer changes a row.
@@ -94,10 +102,10 @@ struct Feed {
     _channel: Arc<Channel>,
 }
 
-/// Counts a stream of a session; dropped with the stream.
+/// Counts a stream of its holders; dropped with the stream.
 struct StreamPermit {
-    streams: Arc<Mutex<HashMap<SessionHash, usize>>>,
-    session: SessionHash,
+    streams: Arc<Mutex<HashMap<StreamHolder, u64>>>,
+    holders: Vec<StreamHolder>,
 }
 
 /// Data of the event `rows`.
@@ -124,7 +132,7 @@ pub(super) async fn badge(
     console: Console,
 ) -> Result<Response, Problem> {
     viewer.caller.may(Access::Decide)?;
-    let permit = console.hub.permit(viewer.session.hash)?;
+    let permit = permit(&app, &viewer, &console)?;
     let badge = badge_feed(&app, &viewer, &console)?;
     Ok(respond(&app, &viewer, LiveStream::new(&viewer, console, permit, None, badge), None))
 }
@@ -138,7 +146,7 @@ pub(super) async fn of_calls(
     uri: Uri,
     Filters(query): Filters<AuditQuery>,
 ) -> Result<Response, Problem> {
-    let permit = console.hub.permit(viewer.session.hash)?;
+    let permit = permit(&app, &viewer, &console)?;
     let resumed = last_event(&headers, query.cursor.as_deref())?;
     let query = calls::watched(audit::scoped(&viewer.caller, query)?);
     let key = ChannelKey::new(&viewer, "calls", &uri);
@@ -166,7 +174,7 @@ pub(super) async fn of_inbox(
     Query(query): Query<InboxQuery>,
 ) -> Result<Response, Problem> {
     viewer.caller.may(Access::Decide)?;
-    let permit = console.hub.permit(viewer.session.hash)?;
+    let permit = permit(&app, &viewer, &console)?;
     let resumed = last_event(&headers, query.cursor())?;
     let scope = query.without_cursor().scoped(&app, &viewer.caller)?;
     let key = ChannelKey::new(&viewer, "approvals", &uri);
@@ -174,6 +182,13 @@ pub(super) async fn of_inbox(
     let feed = Feed::new(channel, resumed);
     let badge = badge_feed(&app, &viewer, &console)?;
     Ok(respond(&app, &viewer, LiveStream::new(&viewer, console, permit, Some(feed), badge), None))
+}
+
+/// Counts a stream of the viewer. Each uses a connection, of which one organization leaves some for the others; its event streams
+/// have twice as many.
+fn permit(app: &App, viewer: &Viewer, console: &Console) -> Result<StreamPermit, CallError> {
+    let most = app.settings().streams_per_organization().div_ceil(2);
+    console.hub.permit(viewer.session.hash, viewer.caller.organization.as_ref(), most)
 }
 
 /// The number in the navigation; none for roles that do not see it.
@@ -340,14 +355,30 @@ impl LiveHub {
         Ok(channel)
     }
 
-    fn permit(&self, session: SessionHash) -> Result<StreamPermit, CallError> {
+    /// Counts a stream of a session, and of its organization, which has at most `most`.
+    fn permit(
+        &self,
+        session: SessionHash,
+        organization: Option<&Name>,
+        most: u64,
+    ) -> Result<StreamPermit, CallError> {
+        let mut holders = vec![StreamHolder::Session(session)];
+        holders.extend(organization.cloned().map(StreamHolder::Organization));
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = streams.entry(session).or_default();
-        if *number >= STREAMS {
-            return Err(too_many("the session watches as many pages as it may", "close some of them"));
+        for holder in &holders {
+            let (most, word) = match holder {
+                StreamHolder::Session(_) => (STREAMS, "session"),
+                StreamHolder::Organization(_) => (most, "organization"),
+            };
+            if streams.get(holder).is_some_and(|number| *number >= most) {
+                let message = format!("the {word} watches as many pages as it may");
+                return Err(too_many(&message, "close some of them"));
+            }
         }
-        *number += 1;
-        Ok(StreamPermit { streams: Arc::clone(&self.streams), session })
+        for holder in &holders {
+            *streams.entry(holder.clone()).or_default() += 1;
+        }
+        Ok(StreamPermit { streams: Arc::clone(&self.streams), holders })
     }
 }
 
@@ -358,10 +389,12 @@ fn too_many(message: &str, hint: &str) -> CallError {
 impl Drop for StreamPermit {
     fn drop(&mut self) {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Entry::Occupied(mut number) = streams.entry(self.session) {
-            *number.get_mut() -= 1;
-            if *number.get() == 0 {
-                number.remove();
+        for holder in self.holders.drain(..) {
+            if let Entry::Occupied(mut number) = streams.entry(holder) {
+                *number.get_mut() -= 1;
+                if *number.get() == 0 {
+                    number.remove();
+                }
             }
         }
     }
@@ -425,12 +458,18 @@ mod tests {
     }
 
     #[test]
-    fn o6_streams_of_a_session_are_limited() {
+    fn o6_streams_of_a_session_and_of_an_organization_are_limited() {
         let hub = LiveHub::default();
-        let permits: Vec<_> = (0..STREAMS).map(|_| hub.permit([1; 32]).unwrap()).collect();
-        assert!(hub.permit([1; 32]).is_err());
-        assert!(hub.permit([2; 32]).is_ok());
+        let (acme, rival) = (Name::parse("acme").unwrap(), Name::parse("rival").unwrap());
+        let permit = |session, organization| hub.permit([session; 32], organization, STREAMS + 2);
+        let permits: Vec<_> = (0..STREAMS).map(|_| permit(1, Some(&acme)).unwrap()).collect();
+        assert!(permit(1, Some(&acme)).is_err(), "the session");
+        let more: Vec<_> = (0..2).map(|_| permit(2, Some(&acme)).unwrap()).collect();
+        assert!(permit(2, Some(&acme)).is_err(), "the organization");
+        assert!(permit(3, Some(&rival)).is_ok() && permit(4, None).is_ok());
+        drop(more);
+        assert!(permit(2, Some(&acme)).is_ok());
         drop(permits);
-        assert!(hub.permit([1; 32]).is_ok());
+        assert!(hub.streams.lock().unwrap().is_empty(), "no stream is left");
     }
 }
