@@ -44,7 +44,9 @@ def raised(kind, code, action):
 
 def views_fit_the_openapi_document():
     schemas = json.loads(Path(sys.argv[1]).read_text())["components"]["schemas"]
-    for name, view in views.SCHEMAS.items():
+    found = {name: view for name, view in vars(views).items() if name in schemas}
+    assert found.keys() >= {"SessionView", "CallResult", "ApprovalView", "FileView", "Event", "CallStatus"}, found.keys()
+    for name, view in found.items():
         schema = schemas[name]
         if literals := typing.get_args(view):
             assert list(literals) == schema["enum"], name
@@ -52,6 +54,7 @@ def views_fit_the_openapi_document():
         assert view.__annotations__.keys() <= schema["properties"].keys(), (name, view.__annotations__.keys())
         assert view.__required_keys__ <= set(schema["required"]), (name, view.__required_keys__)
     codes = set(schemas["ErrorType"]["enum"])
+    codes.add("UNREACHABLE")  # Of the client itself.
     assert errors.CLASSES.keys() == codes, errors.CLASSES.keys() ^ codes
 
 

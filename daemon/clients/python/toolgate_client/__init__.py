@@ -4,10 +4,10 @@ from .blocking import Session, Toolgate
 from .client import AsyncSession, AsyncToolgate
 from .errors import ApprovalPending, ClientToolError, Conflict, Expired, Forbidden, InvalidRequest, Limited, NotFound
 from .errors import ToolFailed, ToolgateError, Unauthenticated, Unavailable, Unreachable
-from .views import Approval, ApprovalStamp, CallError, CallResult, Event, EventData, FileEntry, Format, SessionView
+from .views import ApprovalStamp, ApprovalView, CallResult, CallResultError, Event, FileView, Format, SessionView, StreamItem
 
 __all__ = [
-    "Approval", "ApprovalPending", "ApprovalStamp", "AsyncSession", "AsyncToolgate", "CallError", "CallResult", "ClientToolError",
-    "Conflict", "Event", "EventData", "Expired", "FileEntry", "Forbidden", "Format", "InvalidRequest", "Limited", "NotFound",
-    "Session", "SessionView", "ToolFailed", "Toolgate", "ToolgateError", "Unauthenticated", "Unavailable", "Unreachable",
+    "ApprovalPending", "ApprovalStamp", "ApprovalView", "AsyncSession", "AsyncToolgate", "CallResult", "CallResultError", "ClientToolError",
+    "Conflict", "Event", "Expired", "FileView", "Forbidden", "Format", "InvalidRequest", "Limited", "NotFound", "Session",
+    "SessionView", "StreamItem", "ToolFailed", "Toolgate", "ToolgateError", "Unauthenticated", "Unavailable", "Unreachable",
 ]  # fmt: skip

@@ -1,16 +1,18 @@
 """The blocking client: the coroutines of `client.py`, run to their end at once, since a blocking transport never suspends them."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import suppress
 from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
 
 from .client import TIMEOUT, AsyncSession, AsyncToolgate
-from .views import Event
+from .views import StreamItem
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Items = AsyncIterator[StreamItem]
 
 
 def _finish(coroutine: Any) -> Any:
@@ -36,14 +38,13 @@ def _opening(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncSess
     return update_wrapper(run, method)  # type: ignore[return-value]
 
 
-def _iterating(method: Callable[Concatenate[Any, P], AsyncIterator[Event]]) -> Callable[Concatenate[Any, P], Iterator[Event]]:
-    def run(self: Any, *args: P.args, **kwargs: P.kwargs) -> Iterator[Event]:
+def _iterating(method: Callable[Concatenate[Any, P], Items]) -> Callable[Concatenate[Any, P], Iterator[StreamItem]]:
+    def run(self: Any, *args: P.args, **kwargs: P.kwargs) -> Iterator[StreamItem]:
         events: Any = method(self._core, *args, **kwargs)
         try:
-            while True:
-                yield _finish(events.__anext__())
-        except StopAsyncIteration:
-            return
+            with suppress(StopAsyncIteration):
+                while True:
+                    yield _finish(events.__anext__())
         finally:
             _finish(events.aclose())
 

@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from math import inf
 from typing import Any, Self, TypedDict, Unpack
 from urllib.parse import quote
 from uuid import uuid4
@@ -11,9 +12,9 @@ from uuid import uuid4
 import httpx
 
 from . import dialects
-from .errors import ApprovalPending, ClientToolError, Expired, Limited, NotFound, error_of
-from .transport import Transport, resolve
-from .views import Approval, ApprovalState, CallResult, Choice, DecisionOptions, Event, FileEntry, Format, SessionView
+from .errors import ApprovalPending, ClientToolError, Conflict, Expired, NotFound, error_of
+from .transport import Http, Transport, resolve
+from .views import ApprovalState, ApprovalView, CallResult, Choice, DecisionRequest, FileView, Format, SessionView, StreamItem
 
 # A call that outlasts it goes on, and its result is asked for again.
 TIMEOUT = httpx.Timeout(10.0, read=60.0)
@@ -26,9 +27,11 @@ _ROUNDS = 30
 class SessionOptions(TypedDict, total=False):
     """Ids of the orchestrator, and how a session waits.
 
-    - `on_client_tool(call)` performs a call of a client tool (`call["payload"]`) and returns its output, or raises `ClientToolError`.
+    - `on_client_tool(call)` performs a call of a client tool, described by `call["payload"]`, and returns its output or raises
+      `ClientToolError`.
     - `on_approval(calls)` is told once of calls that wait for a person.
-    - `approval_timeout` is how many seconds a request waits for decisions, by default until they expire; then it raises `ApprovalPending`.
+    - `approval_timeout` is the number of seconds that a request waits for decisions before it raises `ApprovalPending`; by default
+      it waits until they expire.
     """
 
     user: str
@@ -45,15 +48,13 @@ class AsyncToolgate:
     `http` is a client of httpx with other settings: a certificate authority, a proxy, a Unix socket.
     """
 
-    def __init__(
-        self, server: str | None = None, token: str | None = None, *, http: httpx.AsyncClient | httpx.Client | None = None
-    ) -> None:
+    def __init__(self, server: str | None = None, token: str | None = None, *, http: Http | None = None) -> None:
         server = server or os.environ.get("TOOLGATE_SERVER", "http://127.0.0.1:7300")
         http = http or httpx.AsyncClient(timeout=TIMEOUT)
         self._transport = Transport(server, token or os.environ.get("TOOLGATE_TOKEN", ""), http)
 
     async def close(self) -> None:
-        await self._transport.close()
+        await resolve(getattr(self._transport.http, "aclose" if self._transport.is_async else "close")())
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,9 +72,9 @@ class AsyncToolgate:
         """Returns to a session that is open, such as one of before a restart."""
         return AsyncSession(self._transport, await self._transport.json("GET", f"/v1/sessions/{quote(id, '')}"), options)
 
-    async def approvals(self, *, organization: str | None = None, state: ApprovalState | None = "pending") -> list[Approval]:
+    async def approvals(self, *, organization: str | None = None, state: ApprovalState | None = "pending") -> list[ApprovalView]:
         """Lists approvals, the oldest first. The role of the token is owner or approver."""
-        found: list[Approval] = []
+        found: list[ApprovalView] = []
         query = {name: value for name, value in {"organization": organization, "state": state}.items() if value}
         while True:
             page = await self._transport.json("GET", "/v1/approvals", params=query)
@@ -82,14 +83,14 @@ class AsyncToolgate:
                 return found
             query["cursor"] = page["next_cursor"]
 
-    async def approval(self, id: str) -> Approval:
+    async def approval(self, id: str) -> ApprovalView:
         return await self._transport.json("GET", f"/v1/approvals/{quote(id, '')}")
 
-    async def decide(self, id: str, decision: Choice, **options: Unpack[DecisionOptions]) -> Approval:
+    async def decide(self, id: str, decision: Choice, **options: Unpack[DecisionRequest]) -> ApprovalView:
         """Decides about a call. The model is told the reason of a denial."""
         return await self._transport.json("POST", f"/v1/approvals/{quote(id, '')}", json={"decision": decision, **options})
 
-    def events(self, organization: str | None = None, *, last_id: str | None = None) -> AsyncIterator[Event]:
+    def events(self, organization: str | None = None, *, last_id: str | None = None) -> AsyncIterator[StreamItem]:
         """Follows the events of an organization, or of all, as `AsyncSession.events` does."""
         scope = f"/v1/orgs/{quote(organization, '')}" if organization else "/v1"
         return self._transport.events(f"{scope}/events", last_id)
@@ -116,7 +117,7 @@ class AsyncSession:
             await self._send("DELETE", "")
 
     async def tools(self, format: Format = "openai", *, strict: bool = False, deferred: bool = False) -> list[Any]:
-        """The callable tools, as the provider takes them. `run` expects messages of this format from then on."""
+        """The callable tools, as the provider takes them. `run` and `loop` expect messages of this format from then on."""
         self._format = format
         query = {"format": format, "strict": strict, "deferred": deferred}
         return (await self._json("GET", "/tools", params=query))["tools"]
@@ -127,7 +128,7 @@ class AsyncSession:
         return (await self._json("POST", "/tools/select", params={"format": format}, json={"message": message}))["tools"]
 
     async def run(self, message: Any, format: Format | None = None, *, turn: str | None = None) -> list[Any]:
-        """Runs the calls of a provider's message or whole reply, and returns the messages to append: none for a message without calls.
+        """Runs the calls of a provider's message or whole reply. Returns the messages to append, none for a message without calls.
 
         It waits for calls that still run, for client tools and for approvals. The failure of a call is no exception: the
         model reads it. A turn has a limited number of rounds of calls.
@@ -137,7 +138,7 @@ class AsyncSession:
         if not dialects.has_calls(format, carrier):
             return []
         carrier, ids = dialects.with_ids(carrier) if format == "gemini" else (carrier, set())
-        answer = await self._settle({format: carrier} | ({"turn": turn} if turn else {}))
+        answer = await self._settle({format: carrier, "turn": turn})
         return dialects.results(format, dialects.without_ids(answer[format], ids) if ids else answer[format])
 
     async def loop(self, ask: Callable[[list[Any], list[Any]], Any], messages: list[Any], format: Format | None = None) -> Any:
@@ -154,15 +155,15 @@ class AsyncSession:
             if not results:
                 return reply
             messages += results
-        raise Limited("ROUNDS_EXCEEDED", f"the model called tools in {_ROUNDS} replies in a row", "look at its last messages")
+        message = f"the model called tools in {_ROUNDS} replies in a row"
+        raise error_of({"error_type": "ROUNDS_EXCEEDED", "message": message, "hint": "look at its last messages"})
 
     async def call(self, tool: str, arguments: dict[str, Any] | None = None, *, id: str | None = None, turn: str | None = None) -> Any:
         """Calls one tool and returns its output. A failed call is raised as a `ToolgateError`."""
         call = {"id": id or f"c-{uuid4().hex}", "tool": tool, "arguments": arguments or {}}
-        result: CallResult = (await self._settle({"calls": [call]} | ({"turn": turn} if turn else {})))["results"][0]
+        result: CallResult = (await self._settle({"calls": [call], "turn": turn}))["results"][0]
         if result["status"] != "ok":
-            unknown = {"error_type": "UNKNOWN", "message": "the daemon stopped during the call", "hint": "check its effects"}
-            raise error_of(dict(result.get("error", unknown)))
+            raise error_of({**result.get("error", {"message": "the daemon stopped during the call", "hint": "check its effects"})})
         return result["output"]
 
     async def get_call(self, id: str) -> CallResult:
@@ -171,14 +172,14 @@ class AsyncSession:
     async def cancel(self, id: str) -> None:
         await self._send("DELETE", f"/calls/{quote(id, '')}")
 
-    def events(self, *, last_id: str | None = None) -> AsyncIterator[Event]:
+    def events(self, *, last_id: str | None = None) -> AsyncIterator[StreamItem]:
         """Follows the session's events until it ends, from now on or after `last_id`. A lost connection is resumed.
 
         The first item, of the kind `listening`, says that no later event is missed.
         """
         return self._transport.events(f"{self._path}/events", last_id)
 
-    async def files(self) -> list[FileEntry]:
+    async def files(self) -> list[FileView]:
         return (await self._json("GET", "/files"))["items"]
 
     async def read_file(self, path: str) -> bytes:
@@ -201,23 +202,21 @@ class AsyncSession:
     async def _settle(self, body: dict[str, Any]) -> dict[str, Any]:
         """Posts the same calls until the model is next. Calls that have ended answer with their recorded results."""
         told: set[str] = set()
+        end = time.monotonic() + self._options.get("approval_timeout", inf)
         while True:
             answer = await self._json("POST", "/calls", json=body)
             if answer["next"] == "model":
                 return answer
-            calls = answer.get("calls") or answer["results"]
+            calls = [call for call in answer.get("calls") or answer["results"] if call["status"] not in ("ok", "error")]
             for call in calls:
                 if call["status"] == "client_required":
                     await self._perform(await self.get_call(call["id"]))
             pending = [call for call in calls if call["status"] == "approval_required"]
-            new = [await self.get_call(call["id"]) for call in pending if call["approval"]["id"] not in told]
-            if new and (announce := self._options.get("on_approval")):
-                await resolve(announce(new))
+            await self._announce([call["id"] for call in pending if call["approval"]["id"] not in told])
             told |= {call["approval"]["id"] for call in pending}
-            await self._wait_for_people(pending)
             for call in calls:
-                if call["status"] == "running":
-                    await self._poll(call["id"], lambda found: found["status"] != "running")
+                if not await self._wait(call["id"], end if call in pending else inf):
+                    raise ApprovalPending(pending)
 
     async def _perform(self, call: CallResult) -> None:
         perform = self._options.get("on_client_tool")
@@ -227,26 +226,25 @@ class AsyncSession:
             result = {"status": "ok", "output": await resolve(perform(call))}
         except ClientToolError as error:
             result = {"status": "error", "message": str(error) or "the client could not do it"}
-        await self._send("POST", f"/calls/{quote(call['id'], '')}/result", json=result)
+        # Another program may have posted a result, or the time may be over: the next answer tells.
+        with suppress(Conflict, Expired):
+            await self._send("POST", f"/calls/{quote(call['id'], '')}/result", json=result)
 
-    async def _wait_for_people(self, pending: list[CallResult]) -> None:
-        timeout = self._options.get("approval_timeout")
-        end = None if timeout is None else time.monotonic() + timeout
-        for at, call in enumerate(pending):
-            if not await self._poll(call["id"], _is_decided, end):
-                raise ApprovalPending(pending[at:])
+    async def _announce(self, ids: list[str]) -> None:
+        if announce := self._options.get("on_approval"):
+            calls = [await self.get_call(id) for id in ids]
+            if pending := [call for call in calls if call["status"] == "approval_required"]:
+                await resolve(announce(pending))
 
-    async def _poll(self, id: str, is_over: Callable[[CallResult], bool], end: float | None = None) -> bool:
-        """Whether the call came to be over before `end`, of the monotonic clock."""
+    async def _wait(self, id: str, end: float) -> bool:
+        """Waits while a call runs or is undecided. Returns whether that was over before `end`, of the monotonic clock."""
         pause = 0.1
-        while not is_over(await self.get_call(id)):
-            left = pause if end is None else end - time.monotonic()
+        while True:
+            call = await self.get_call(id)
+            if call["status"] != "running" and call.get("approval", {}).get("state") != "pending":
+                return True
+            left = end - time.monotonic()
             if left <= 0:
                 return False
             await self._transport.sleep(min(pause, left))
             pause = min(pause * 1.5, _POLL_SECONDS)
-        return True
-
-
-def _is_decided(call: CallResult) -> bool:
-    return call["status"] != "approval_required" or call.get("approval", {}).get("state") != "pending"

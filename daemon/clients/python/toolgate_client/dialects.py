@@ -38,8 +38,8 @@ def calls_of(format: Format, reply: Any) -> Any:
 def has_calls(format: Format, carrier: Any) -> bool:
     if format == "openai":
         return isinstance(carrier, dict) and bool(carrier.get("tool_calls"))
-    items = carrier if isinstance(carrier, list) else []
-    return any(_call_of(item) if format == "gemini" else item.get("type") in _CALLS[format] for item in items)
+    is_call = _call_of if format == "gemini" else lambda item: item.get("type") in _CALLS[format]
+    return isinstance(carrier, list) and any(map(is_call, carrier))
 
 
 def said(format: Format, carrier: Any) -> list[Any]:

@@ -4,26 +4,20 @@ from typing import Any
 
 
 class ToolgateError(Exception):
-    """A refused request or a failed call. `retry_after` is in seconds, None if the daemon names no time."""
+    """A refused request, or a failed call: `code`, `message`, `hint` and `details` as the daemon gives them.
+
+    `status` is the HTTP status of a refused request. `retry_after` is in seconds, None if the daemon names no time.
+    """
 
     codes = ""
 
-    def __init__(
-        self,
-        code: str,
-        message: str,
-        hint: str = "",
-        *,
-        status: int | None = None,
-        retryable: bool = False,
-        details: dict[str, Any] | None = None,
-        retry_after: float | None = None,
-    ) -> None:
-        super().__init__(f"{code}: {message}" + (f" ({hint})" if hint else ""))
-        self.code, self.message, self.hint = code, message, hint
-        self.status, self.retryable, self.details = status, retryable, details or {}
-        in_details = self.details.get("retry_after_ms")
-        self.retry_after = retry_after if in_details is None else in_details / 1000
+    def __init__(self, body: dict[str, Any], status: int | None = None, retry_after: float | None = None) -> None:
+        self.code = body.get("error_type", "UNKNOWN")
+        self.message = body.get("detail") or body.get("message") or f"HTTP status {status}"
+        self.hint, self.retryable, self.details = body.get("hint", ""), body.get("retryable", False), body.get("details", {})
+        self.status, milliseconds = status, self.details.get("retry_after_ms")
+        self.retry_after = retry_after if milliseconds is None else milliseconds / 1000
+        super().__init__(f"{self.code}: {self.message}" + (f" ({self.hint})" if self.hint else ""))
 
 
 class InvalidRequest(ToolgateError):
@@ -77,21 +71,23 @@ class Unavailable(ToolgateError):
 class ToolFailed(ToolgateError):
     """The tool ran and failed: a limit, a crash, or an error that it returned."""
 
-    codes = (
-        "FUEL_EXHAUSTED MEMORY_EXCEEDED DEADLINE_EXCEEDED RESOURCE_EXCEEDED OUTPUT_TOO_LARGE INVALID_OUTPUT TOOL_CRASHED TOOL_FAILED"
-    )
+    codes = "FUEL_EXHAUSTED MEMORY_EXCEEDED DEADLINE_EXCEEDED RESOURCE_EXCEEDED "
+    codes += "OUTPUT_TOO_LARGE INVALID_OUTPUT TOOL_CRASHED TOOL_FAILED"
 
 
 class Unreachable(ToolgateError):
     """No answer from the daemon. Code `UNREACHABLE`."""
 
+    codes = "UNREACHABLE"
+
 
 class ApprovalPending(ToolgateError):
-    """A person has not decided in time. `calls` wait; the same message can be run again. Code `APPROVAL_PENDING`."""
+    """A person has not decided in time about `calls`. The same message can be run again. Code `APPROVAL_PENDING`."""
 
     def __init__(self, calls: list[Any]) -> None:
         waiting = ", ".join(call["approval"]["id"] for call in calls)
-        super().__init__("APPROVAL_PENDING", f"no decision yet about {waiting}", "run the same message again later", retryable=True)
+        hint = {"hint": "run the same message again later", "retryable": True}
+        super().__init__({"error_type": "APPROVAL_PENDING", "message": f"no decision yet about {waiting}", **hint})
         self.calls = calls
 
 
@@ -99,18 +95,9 @@ class ClientToolError(Exception):
     """Raised by an `on_client_tool` function: the call fails, and the model reads the message."""
 
 
-CLASSES = {code: kind for kind in ToolgateError.__subclasses__() for code in kind.codes.split()}
+CLASSES: dict[str, Any] = {code: kind for kind in ToolgateError.__subclasses__() for code in kind.codes.split()}
 
 
 def error_of(body: dict[str, Any], status: int | None = None, retry_after: float | None = None) -> ToolgateError:
-    """The exception for a problem document (`detail`) or for the error of a call (`message`)."""
-    code = body.get("error_type", "UNKNOWN")
-    return CLASSES.get(code, ToolgateError)(
-        code,
-        body.get("detail") or body.get("message") or f"HTTP status {status}",
-        body.get("hint", ""),
-        status=status,
-        retryable=body.get("retryable", False),
-        details=body.get("details"),
-        retry_after=retry_after,
-    )
+    """The exception for a problem document, or for the error of a call."""
+    return CLASSES.get(body.get("error_type", ""), ToolgateError)(body, status, retry_after)

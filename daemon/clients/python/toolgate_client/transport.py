@@ -4,14 +4,16 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing
 from typing import Any
 
 import httpx
 
-from .errors import ToolgateError, Unreachable, error_of
-from .views import Event
+from .errors import ToolgateError, error_of
+from .views import StreamItem
 
+Http = httpx.Client | httpx.AsyncClient
 # Pauses in seconds before a request is repeated, and the longest pause that a daemon may ask for.
 _PAUSES = (0.25, 1.0)
 _LONGEST_PAUSE = 30.0
@@ -29,7 +31,7 @@ async def resolve(value: Any) -> Any:
 
 
 class Transport:
-    def __init__(self, server: str, token: str, http: httpx.Client | httpx.AsyncClient) -> None:
+    def __init__(self, server: str, token: str, http: Http) -> None:
         self.server, self.http = server.rstrip("/"), http
         self.is_async = isinstance(http, httpx.AsyncClient)
         self.headers = {"Authorization": f"Bearer {token}"}
@@ -37,25 +39,20 @@ class Transport:
     async def sleep(self, seconds: float) -> None:
         await resolve((asyncio.sleep if self.is_async else time.sleep)(seconds))
 
-    async def close(self) -> None:
-        await resolve(getattr(self.http, "aclose" if self.is_async else "close")())
-
     async def send(self, method: str, path: str, *, repeatable: bool = True, **request: Any) -> httpx.Response:
         """Sends a request, again after a lost connection or a refusal that passes. Raises `ToolgateError`."""
         headers = self.headers | request.pop("headers", {})
         for pause in (*_PAUSES, None):
             try:
                 response: httpx.Response = await resolve(self.http.request(method, self.server + path, headers=headers, **request))
-            except httpx.TransportError as error:
-                failure: ToolgateError = self._unreachable(error)
-            else:
                 if response.is_success:
                     return response
                 failure = _failure(response)
+            except httpx.TransportError as error:
+                failure = self._unreachable(error)
             wait = max(pause or 0, failure.retry_after or 0)
-            is_refused = failure.status in (429, 503)
-            may_pass = failure.retryable and (is_refused or repeatable and failure.status is None)
-            if pause is None or not may_pass or wait > _LONGEST_PAUSE:
+            may_pass = failure.status in (429, 503) or repeatable and failure.status is None
+            if pause is None or not failure.retryable or not may_pass or wait > _LONGEST_PAUSE:
                 raise failure
             await self.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
@@ -63,16 +60,17 @@ class Transport:
     async def json(self, method: str, path: str, **request: Any) -> Any:
         return (await self.send(method, path, **request)).json()
 
-    async def events(self, path: str, last_id: str | None = None) -> AsyncIterator[Event]:
+    async def events(self, path: str, last_id: str | None = None) -> AsyncGenerator[StreamItem, None]:
         """Follows a stream, and resumes it where it was lost, until the daemon refuses that: its session has ended."""
         failures, was_open = 0, False
         while not self.http.is_closed:
             try:
-                async for event in self._stream(path, last_id):
-                    last_id = event.id or last_id
-                    if event.kind != LISTENING or not was_open:
-                        yield event
-                    failures, was_open = 0, True
+                async with aclosing(self._stream(path, last_id)) as events:
+                    async for event in events:
+                        last_id = event.id or last_id
+                        if event.kind != LISTENING or not was_open:
+                            yield event
+                        failures, was_open = 0, True
             except ToolgateError as error:
                 failures += 1
                 if was_open and not error.retryable:
@@ -83,7 +81,7 @@ class Transport:
                 return  # A daemon that sends no positions cannot resume.
             await self.sleep(min(0.25 * 2**failures, 8.0))
 
-    async def _stream(self, path: str, last_id: str | None) -> AsyncIterator[Event]:
+    async def _stream(self, path: str, last_id: str | None) -> AsyncGenerator[StreamItem, None]:
         headers = self.headers | {"Accept": "text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
         request = self.http.build_request("GET", self.server + path, headers=headers, timeout=_SILENCE)
         response = None
@@ -93,37 +91,31 @@ class Transport:
                 await resolve(response.aread() if self.is_async else response.read())
                 raise _failure(response)
             fields: dict[str, str] = {}
-            async for line in self._lines(response):
+            async for line in response.aiter_lines() if self.is_async else _asynchronous(response.iter_lines()):
                 if line:
                     name, _, value = line.partition(":")
                     fields[name] = value.removeprefix(" ")
                     continue
                 data = fields.get("data")
-                yield Event(fields.get("id"), fields.get("event", LISTENING), json.loads(data) if data else None)
+                yield StreamItem(fields.get("id"), fields.get("event", LISTENING), json.loads(data) if data else None)
                 fields = {}
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
         finally:
-            if response:
+            if response is not None:
                 await resolve(response.aclose() if self.is_async else response.close())
 
-    async def _lines(self, response: httpx.Response) -> AsyncIterator[str]:
-        if self.is_async:
-            async for line in response.aiter_lines():
-                yield line
-        else:
-            for line in response.iter_lines():
-                yield line
+    def _unreachable(self, error: Exception) -> ToolgateError:
+        message = f"no answer from {self.server}: {str(error) or type(error).__name__}"
+        return error_of({"error_type": "UNREACHABLE", "message": message, "hint": "check that the daemon runs", "retryable": True})
 
-    def _unreachable(self, error: Exception) -> Unreachable:
-        reason = str(error) or type(error).__name__
-        return Unreachable("UNREACHABLE", f"no answer from {self.server}: {reason}", "check that the daemon runs", retryable=True)
+
+async def _asynchronous(lines: Iterator[str]) -> AsyncIterator[str]:
+    for line in lines:
+        yield line
 
 
 def _failure(response: httpx.Response) -> ToolgateError:
-    try:
-        body = response.json()
-    except ValueError:
-        body = {}
+    body = response.json() if "json" in response.headers.get("Content-Type", "") else {}
     seconds = response.headers.get("Retry-After", "")
-    return error_of(body if isinstance(body, dict) else {}, response.status_code, float(seconds) if seconds.isdigit() else None)
+    return error_of(body, response.status_code, float(seconds) if seconds.isdigit() else None)

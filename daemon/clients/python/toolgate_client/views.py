@@ -1,6 +1,6 @@
 """Typed views of the daemon's JSON: the fields that orchestrators use. Responses can have more.
 
-A test compares each view with the schema of the OpenAPI document that `SCHEMAS` names.
+They are named as the schemas of the OpenAPI document, with which a test compares them.
 """
 
 from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
@@ -14,9 +14,6 @@ Format = Literal["openai", "openai_responses", "anthropic", "gemini"]
 class SessionView(TypedDict):
     session: str
     agent: str
-    user: str | None
-    conversation: str | None
-    channel: str | None
     tools: list[dict[str, Any]]
     system_prompt: str
     expires_at: int
@@ -28,7 +25,7 @@ class ApprovalStamp(TypedDict):
     expires_at: int
 
 
-class CallError(TypedDict):
+class CallResultError(TypedDict):
     error_type: str
     message: str
     hint: str
@@ -43,13 +40,13 @@ class CallResult(TypedDict):
     executed: str
     text: str
     output: NotRequired[Any]
-    error: NotRequired[CallError]
+    error: NotRequired[CallResultError]
     approval: NotRequired[ApprovalStamp]
     payload: NotRequired[Any]
     expires_at: NotRequired[int]
 
 
-class Approval(TypedDict):
+class ApprovalView(TypedDict):
     id: str
     state: ApprovalState
     organization: str
@@ -57,32 +54,28 @@ class Approval(TypedDict):
     session: str
     call: str
     user: str | None
-    conversation: str | None
-    channel: str | None
     tool: str
     arguments: dict[str, Any]
     created_at: int
     expires_at: int
-    uses_left: int
     reason: NotRequired[str]
     decided_by: NotRequired[str]
 
 
-class DecisionOptions(TypedDict, total=False):
+class DecisionRequest(TypedDict, total=False):
     reason: str
     uses: int
     arguments: dict[str, Any]
     arguments_instead: dict[str, Any]
-    expires_at: int
 
 
-class FileEntry(TypedDict):
+class FileView(TypedDict):
     path: str
     kind: str
     bytes: int
 
 
-class EventData(TypedDict):
+class Event(TypedDict):
     event: str
     at_ms: int
     organization: str
@@ -97,17 +90,9 @@ class EventData(TypedDict):
     progress: NotRequired[dict[str, Any]]
 
 
-class Event(NamedTuple):
-    """An item of a stream. `data` is `EventData`, or of the kind `dropped` the number of missed events."""
+class StreamItem(NamedTuple):
+    """An item of a stream. `data` is an `Event`; of the kind `dropped`, the number of missed events; of `listening`, None."""
 
     id: str | None
     kind: str
     data: Any
-
-
-# The names of the schemas.
-SCHEMAS: dict[str, Any] = {
-    "SessionView": SessionView, "ApprovalStamp": ApprovalStamp, "CallResultError": CallError, "CallResult": CallResult,
-    "ApprovalView": Approval, "DecisionRequest": DecisionOptions, "FileView": FileEntry, "Event": EventData,
-    "CallStatus": CallStatus, "ApprovalState": ApprovalState, "Choice": Choice,
-}  # fmt: skip
