@@ -69,7 +69,9 @@ pub struct RunningDaemon {
     registry: Registry,
     stop: CancellationToken,
     shutdown: CancellationToken,
-    tasks: [JoinHandle<()>; 12],
+    /// The task that accepts connections, one of `tasks`.
+    accepting: AbortHandle,
+    tasks: Vec<JoinHandle<()>>,
     exporter: Option<ExporterTask>,
     folder: DataFolder,
     /// Removes the file of a Unix socket when it is dropped.
@@ -103,7 +105,7 @@ async fn serve_until_stopped(
     let running = running.await?;
     let mut signals = StopSignals::listen()?;
     let status = format!("serving at {}", running.address);
-    let watchdog = systemd::keep_watchdog(running.accepting());
+    let watchdog = systemd::keep_watchdog(running.accepting.clone());
     let compiling = tell_compiling(running.registry.clone(), status.clone());
     // Before the manager is told: a reload that comes at once must not end the process.
     let ready = status.clone();
@@ -201,19 +203,10 @@ impl PreparedDaemon {
         ));
         let operator_token = self.folder.operator_token();
         let (admin, compiling) = self.restore(report, &stop, &shutdown).await?;
-        let sweeper = tokio::spawn(self.sweeper(&admin).run(stop.clone()));
-        let listener = self.metrics_listener.as_ref().map(std::net::TcpListener::try_clone).transpose()?;
-        let listener = listener.map(TcpListener::from_std).transpose()?;
-        let metrics = tokio::spawn(metrics_listener::serve(listener, admin.clone(), stop.clone()));
-        let refreshing = tokio::spawn(admin.parts().credentials.clone().run_background(stop.clone(), now_ms));
+        let mut tasks = self.spawn_tasks(&admin, &stop)?;
         let access_tokens = AccessTokens::new(&self.config.oauth);
-        let dispatcher = admin.parts().dispatcher.clone();
-        let counting = tokio::spawn(dispatcher.store_quota_use_until(stop.clone()));
         let fetching = self.fetch_issuer_keys(access_tokens.clone(), stop.clone())?;
         let (person_sign_in, fetching_for_people) = self.person_sign_in(stop.clone())?;
-        let judging = tokio::spawn(admin.clone().judge_canaries_until(stop.clone()));
-        let asserting = tokio::spawn(admin.clone().watch_assertions_until(stop.clone()));
-        let announcing = tokio::spawn(admin.parts().webhooks.clone().run(stop.clone()));
         let (background, registries) = (TaskTracker::new(), self.registries()?);
         let organization_registries = Some(self.organization_registries(&admin.parts().credentials));
         let watching = tokio::spawn(self.watch_plugin_folder(&admin, &background, &stop));
@@ -235,20 +228,8 @@ impl PreparedDaemon {
         });
         service.serve(app.clone());
         failure.disarm();
-        let tasks = [
-            serving,
-            sweeper,
-            refreshing,
-            compiling,
-            metrics,
-            counting,
-            fetching,
-            judging,
-            watching,
-            announcing,
-            asserting,
-            fetching_for_people,
-        ];
+        let accepting = serving.abort_handle();
+        tasks.extend([serving, compiling, fetching, watching, fetching_for_people]);
         let exporter = exporter.map(Exporter::start);
         let _socket = socket;
         Ok(RunningDaemon {
@@ -258,11 +239,28 @@ impl PreparedDaemon {
             registry,
             stop,
             shutdown,
+            accepting,
             tasks,
             exporter,
             folder,
             _socket,
         })
+    }
+
+    /// Spawns the tasks that need only the parts of `admin`, and that end at `stop`.
+    fn spawn_tasks(&self, admin: &Admin, stop: &CancellationToken) -> Result<Vec<JoinHandle<()>>> {
+        let listener = self.metrics_listener.as_ref().map(std::net::TcpListener::try_clone).transpose()?;
+        let listener = listener.map(TcpListener::from_std).transpose()?;
+        let parts = admin.parts();
+        Ok(vec![
+            tokio::spawn(self.sweeper(admin).run(stop.clone())),
+            tokio::spawn(metrics_listener::serve(listener, admin.clone(), stop.clone())),
+            tokio::spawn(parts.credentials.clone().run_background(stop.clone(), now_ms)),
+            tokio::spawn(parts.dispatcher.clone().store_quota_use_until(stop.clone())),
+            tokio::spawn(admin.clone().judge_canaries_until(stop.clone())),
+            tokio::spawn(admin.clone().watch_assertions_until(stop.clone())),
+            tokio::spawn(parts.webhooks.clone().run(stop.clone())),
+        ])
     }
 
     fn sweeper(&self, admin: &Admin) -> Sweeper {
@@ -310,12 +308,6 @@ impl PreparedDaemon {
 }
 
 impl RunningDaemon {
-    /// The task that accepts connections.
-    fn accepting(&self) -> AbortHandle {
-        let [accepting, ..] = &self.tasks;
-        accepting.abort_handle()
-    }
-
     /// Stops accepting requests, waits for running requests and changes until the drain timeout, and closes everything.
     pub async fn stop(self) {
         let drained = self.app.stop_serving();

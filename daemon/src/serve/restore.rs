@@ -62,11 +62,7 @@ impl PreparedDaemon {
         let secrets = self.credential_settings(&audit)?;
         let hosts = self.webhook_hosts();
         let webhook_client = HostClient::new(hosts.client_settings(self.config.credentials.ca_file.clone()))?;
-        let identity = Arc::new(Identity::load(store.clone()).await?);
-        let operator_token = self.folder.operator_token();
-        if identity.make_first_token(&operator_token, now_ms()).await? {
-            tracing::info!(file = %operator_token.display(), "the operator token was created; it is only in this file");
-        }
+        let identity = self.identity(&store).await?;
         let registry = Registry::new(self.config.limits.clone());
         registry.begin_revisions((store.count_start().await? - 1).saturating_mul(REVISIONS_PER_START));
         registry.require_consent(self.config.consent.required);
@@ -113,6 +109,16 @@ impl PreparedDaemon {
         admin.make_missing_data_keys().await?;
         admin.carry_over_consents().await?;
         Ok((admin, compiling))
+    }
+
+    /// Loads the tokens. A store without any gets the first operator token, which is written into a file.
+    async fn identity(&self, store: &Store) -> Result<Arc<Identity>> {
+        let identity = Arc::new(Identity::load(store.clone()).await?);
+        let operator_token = self.folder.operator_token();
+        if identity.make_first_token(&operator_token, now_ms()).await? {
+            tracing::info!(file = %operator_token.display(), "the operator token was created; it is only in this file");
+        }
+        Ok(identity)
     }
 
     pub(super) fn results_kept_ms(&self) -> u64 {
