@@ -29,6 +29,7 @@ const NOT_RUN: &[(&str, &str, usize, &str)] = &[
     ("install.md", "docker", 1, "needs a container engine; `start/package.rs` checks the container file"),
     ("install.md", "sudo", 7, "needs systemd; `start/service_manager.rs` speaks its protocols"),
     ("install.md", "systemctl", 1, "needs systemd; `start/service_manager.rs` speaks its protocols"),
+    ("python-client.md", "pip", 1, "`providers.rs` runs the client from its sources"),
     ("mcp.md", "claude", 1, "a program of others; `mcp.rs` connects two clients and the inspector"),
 ];
 
