@@ -242,6 +242,13 @@ fn o6_files_are_uploaded_and_shown_as_data_alone() {
         let again = person.upload(&upload.clone().with("path", "a/picture"), "p.png", b"other");
         assert_eq!(again.status, 412, "{}", again.text());
         assert_eq!(Form::find(&again.text(), &address).field("path"), Some("a/picture"));
+        let replace = upload.clone().with("path", "a/picture").with("replace", "on");
+        let none = person.upload(&replace, "", b"");
+        assert_eq!(none.status, 400, "{}", none.text());
+        assert!(none.text().contains("has no file"), "{}", none.text());
+        assert_eq!(tenant.session.get_file("a/picture").expect(200).body, b"\x89PNG\xff\x00");
+        person.upload(&replace, "empty", b"").expect(303);
+        assert_eq!(tenant.session.get_file("a/picture").expect(200).body, b"");
         assert_eq!(person.upload(&upload.clone().without("csrf"), "x", b"x").status, 403);
         let foreign = Form { action: format!("/console/upload/file/{}", rival.session.id), ..upload };
         assert_eq!(person.upload(&foreign, "x", b"x").status, 404);

@@ -342,10 +342,11 @@ async fn store(
     file: Body,
 ) -> Result<(), Problem> {
     let name = fields.text(FILE_FIELD);
-    let Some(path) = fields.filled_field("path").or(Some(name).filter(|name| !name.is_empty())) else {
-        let hint = "choose a file, and write a path if it has no name";
-        return Err(Problem::new(ErrorType::InvalidRequest, "the form has no file", hint));
-    };
+    // A browser sends an empty file without a name where none was chosen. It would replace the one at the path.
+    if name.is_empty() {
+        return Err(Problem::new(ErrorType::InvalidRequest, "the form has no file", "choose a file"));
+    }
+    let path = fields.filled_field("path").unwrap_or(name);
     let must_be_new = !fields.is_checked("replace");
     let received = files::receive(app, &viewer.caller, id, path.to_owned(), must_be_new, file).await?;
     let organization = viewer.caller.organization.clone();
