@@ -5,6 +5,7 @@ The argument is the OpenAPI document. The environment has the variables of the c
 """
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -59,9 +60,10 @@ def views_fit_the_openapi_document():
 
 
 class Proxy:
-    """Forwards connections to the daemon until it cuts them."""
+    """Forwards connections to the daemon until it cuts them: all at once, or instead of the next answer."""
 
     def __init__(self):
+        self.loses_answer = False
         self.listener, self.pairs = socket.create_server(("127.0.0.1", 0)), []
         self.server = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self.accept, daemon=True).start()
@@ -78,6 +80,9 @@ class Proxy:
     def forward(self, source, sink):
         try:
             while some := source.recv(65536):
+                if self.loses_answer and (sink, source) in self.pairs:
+                    self.loses_answer = False
+                    return self.cut()
                 sink.sendall(some)
         except OSError:
             pass
@@ -85,7 +90,8 @@ class Proxy:
     def cut(self):
         for pair in self.pairs:
             for end in pair:
-                end.shutdown(socket.SHUT_RDWR)
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
         self.pairs.clear()
 
 
@@ -129,6 +135,12 @@ async def waits_end_and_messages_can_be_run_again():
             wrote, asked = [result["content"] for result in await session.run(message)]
             assert "APPROVAL_DENIED" in wrote and "not today" in wrote, wrote
             assert "the user has left" in asked, asked
+            try:
+                await session.call("files/write", {"path": "c", "content": "x"}, id="c")
+                raise AssertionError("nobody has approved")
+            except ApprovalPending:
+                await session.cancel("c")
+            assert (await session.get_call("c"))["error"]["error_type"] == "CANCELLED"
             # The next one is approved while it is waited for.
             session = await toolgate.session(session.id, on_approval=lambda calls: decisions.append(approve(calls[0])))
 
@@ -144,22 +156,30 @@ async def waits_end_and_messages_can_be_run_again():
             assert [entry["path"] for entry in await session.files()] == ["b"]
 
 
-def a_repeated_call_answers_with_its_recorded_result():
-    with Toolgate() as toolgate, toolgate.open(AGENT) as session:
+def a_call_whose_answer_is_lost_answers_with_its_recorded_result():
+    proxy = Proxy()
+    with Toolgate(proxy.server) as toolgate, toolgate.open(AGENT) as session:
+        proxy.loses_answer = True
         first = session.call("arithmetic/evaluate", {"expression": "6*7"}, id="c1")
         assert session.call("arithmetic/evaluate", {"expression": "6*7"}, id="c1") == first
         raised(Conflict, "CONFLICT", lambda: session.call("arithmetic/evaluate", {"expression": "1"}, id="c1"))
-        assert session.get_call("c1")["output"] == first
+        assert session.get_call("c1")["output"] == first and not proxy.loses_answer
+        # A session would be opened twice.
+        proxy.loses_answer = True
+        raised(Unreachable, "UNREACHABLE", lambda: toolgate.open(AGENT))
 
 
 def refusals_are_exceptions_with_code_and_hint():
     with Toolgate() as toolgate, toolgate.open(AGENT) as session:
+        assert "call_arithmetic_evaluate" in [tool["name"] for tool in session.select("evaluate an expression", "anthropic")]
         session.write_file("ü/a b.txt", b"1", only_new=True)
+        raised(Conflict, "CONFLICT", lambda: session.write_file("ü/a b.txt", b"2", only_new=True))
         assert session.read_file("ü/a b.txt") == b"1"
         raised(InvalidRequest, "INVALID_ARGUMENTS", lambda: session.call("arithmetic/evaluate", {"formula": "1"}))
         raised(NotFound, "TOOL_NOT_FOUND", lambda: session.call("nothing/there"))
         raised(NotFound, "NOT_FOUND", lambda: toolgate.open("acme/nobody"))
         raised(Forbidden, "FORBIDDEN", toolgate.approvals)
+        raised(Forbidden, "FORBIDDEN", lambda: next(toolgate.events("acme")))
         assert session.run({"role": "assistant", "content": "no calls"}) == []
         try:
             session.call("user/ask", {"question": "Which day?"})
@@ -174,5 +194,5 @@ def refusals_are_exceptions_with_code_and_hint():
 views_fit_the_openapi_document()
 a_lost_stream_is_resumed_without_a_gap()
 asyncio.run(waits_end_and_messages_can_be_run_again())
-a_repeated_call_answers_with_its_recorded_result()
+a_call_whose_answer_is_lost_answers_with_its_recorded_result()
 refusals_are_exceptions_with_code_and_hint()

@@ -1,6 +1,6 @@
 """The blocking client: the coroutines of `client.py`, run to their end at once, since a blocking transport never suspends them."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -12,7 +12,6 @@ from .views import StreamItem
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Items = AsyncIterator[StreamItem]
 
 
 def _finish(coroutine: Any) -> Any:
@@ -38,7 +37,7 @@ def _opening(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, AsyncSess
     return update_wrapper(run, method)  # type: ignore[return-value]
 
 
-def _iterating(method: Callable[Concatenate[Any, P], Items]) -> Callable[Concatenate[Any, P], Iterator[StreamItem]]:
+def _iterating(method: Callable[Concatenate[Any, P], Any]) -> Callable[Concatenate[Any, P], Iterator[StreamItem]]:
     def run(self: Any, *args: P.args, **kwargs: P.kwargs) -> Iterator[StreamItem]:
         events: Any = method(self._core, *args, **kwargs)
         try:

@@ -30,8 +30,8 @@ const NOT_RUN: &[(&str, &str, usize, &str)] = &[
     ("install.md", "sudo", 7, "needs systemd; `start/service_manager.rs` speaks its protocols"),
     ("install.md", "systemctl", 1, "needs systemd; `start/service_manager.rs` speaks its protocols"),
     ("python-client.md", "pip", 1, "`providers.rs` runs the client from its sources"),
-    ("python-client.md", "pip", 1, "needs a build backend; `providers.rs` runs the package from its folder"),
     ("mcp.md", "claude", 1, "a program of others; `mcp.rs` connects two clients and the inspector"),
+    ("python-client.md", "pip", 1, "needs a build backend; `providers.rs` runs the package from its folder"),
 ];
 
 /// Returns the commands of a block, with continued lines joined.
