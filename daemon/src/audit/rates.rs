@@ -228,6 +228,13 @@ struct ListedTools {
 }
 
 impl ListedTools {
+    /// Begins anew where the clock was set back, since no tool of an earlier span would have a row until then.
+    fn follow_clock(&mut self, newest: u64) {
+        if self.start > newest {
+            *self = Self::default();
+        }
+    }
+
     /// Whether the tool has a row of its own. Names of no tool have none, or one caller could take the rows of all. Late calls
     /// of an earlier span are in its sums alone.
     fn lists(&mut self, span: RateSpan, key: &Key, exists: bool) -> bool {
@@ -283,7 +290,9 @@ impl RateBatch {
         let now = now_ms();
         for span in RateSpan::ALL {
             let (all, listed) = (Arc::<str>::from(ALL), &mut self.listed[span as usize]);
-            let oldest = (now / span.length_ms()).saturating_sub(span.kept());
+            let newest = now / span.length_ms();
+            let oldest = newest.saturating_sub(span.kept());
+            listed.follow_clock(newest);
             let mut rows: HashMap<Key, RateSums> = HashMap::new();
             let mut minutes: Vec<_> = self.sums.iter().collect();
             // Tools are told apart in the newest span alone.
@@ -464,5 +473,9 @@ mod tests {
         assert!(listed.lists(RateSpan::Minute, &key(7, 0), false), "a tool that has a row");
         assert!(!listed.lists(RateSpan::Minute, &key(6, 0), true), "an earlier span");
         assert!(listed.lists(RateSpan::Minute, &key(8, most), true), "a new span");
+        listed.follow_clock(8);
+        assert!(!listed.lists(RateSpan::Minute, &key(7, 0), true), "still an earlier span");
+        listed.follow_clock(7);
+        assert!(listed.lists(RateSpan::Minute, &key(7, 0), true), "the clock was set back");
     }
 }
