@@ -242,11 +242,12 @@ mod tests {
         let names = agents_with_a_history(&store).await;
         assert_eq!(i64::try_from(names.len()), Ok(KEPT_DELETED + 1));
         assert_eq!((names[0].as_str(), names.last().map(String::as_str)), ("a002", Some("kept")));
-        let large = "a".repeat(17 << 20);
-        put_and_delete_agent(&store, "large", &large).await;
-        assert_eq!(agents_with_a_history(&store).await, ["kept", "large"]);
-        put_and_delete_agent(&store, "small", "{}").await;
-        assert_eq!(agents_with_a_history(&store).await, ["kept", "small"]);
+        let large = "a".repeat(3 << 20);
+        for number in 0..6 {
+            put_and_delete_agent(&store, &format!("large{number}"), &large).await;
+        }
+        let names = ["kept", "large1", "large2", "large3", "large4", "large5"];
+        assert_eq!(agents_with_a_history(&store).await, names);
     }
 
     #[tokio::test]
