@@ -16,7 +16,7 @@ use toolgate_api::error::ErrorType;
 use super::client::Client;
 use super::document::query;
 use super::failure::Failure;
-use super::print::{Printer, time_text, word};
+use super::print::{Printer, time_from, time_text, word};
 use super::remote::Remote;
 
 const EXAMPLES: &str = "\
@@ -134,11 +134,8 @@ impl std::str::FromStr for When {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         const WRONG: &str = "write an age like `30m`, `2h` or `7d`, a time like `2026-11-26T08:00:00Z`, or milliseconds since 1970";
-        if let Ok(at_ms) = text.parse() {
+        if let Ok(at_ms) = time_from(text) {
             return Ok(Self::At(at_ms));
-        }
-        if let Ok(time) = text.parse::<Timestamp>() {
-            return u64::try_from(time.as_millisecond()).map(Self::At).map_err(|_| WRONG);
         }
         let age = text.parse::<Span>().and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
         let age_ms = age.map_err(|_| WRONG)?.as_millis();
