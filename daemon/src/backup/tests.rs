@@ -193,6 +193,8 @@ async fn a_truncated_changed_or_foreign_file_is_refused_and_leaves_nothing() {
     let file = fixture.backup("b.tar.gz", true).await;
     let whole = fs::read(&file).unwrap();
     let part = fixture.path("part");
+    let mut unchanged = Vec::new();
+    GzDecoder::new(&whole[..]).read_to_end(&mut unchanged).unwrap();
     let step = whole.len() / 40;
     for length in (0..whole.len()).step_by(step).chain([whole.len() - 1, whole.len() - 9]) {
         fs::write(&part, &whole[..length]).unwrap();
@@ -205,6 +207,11 @@ async fn a_truncated_changed_or_foreign_file_is_refused_and_leaves_nothing() {
     for at in (20..whole.len()).step_by(step) {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
+        // Another way to compress the same bytes is no change.
+        let mut tar = Vec::new();
+        if GzDecoder::new(&bytes[..]).read_to_end(&mut tar).is_ok() && tar == unchanged {
+            continue;
+        }
         fs::write(&part, bytes).unwrap();
         fixture.refuse(&part);
     }
