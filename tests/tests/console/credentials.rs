@@ -5,7 +5,7 @@ use toolgate_tests::{Client, Reply, json};
 use crate::person::{Form, Person, attributes, unescape};
 use crate::{HIDDEN, MARKUP, Tenant, with_fixture};
 
-const SECRET: &str = "sk_live_secret-canary";
+const SECRET: &str = "sk_live_secret-kanary";
 
 /// The form of a new credential of a kind.
 fn creation(person: &Person, tenant: &Tenant, kind: &str) -> Form {
@@ -50,7 +50,7 @@ fn o6_a_credential_is_stored_replaced_rotated_and_deleted_and_its_secret_is_nowh
         // The same name again replaces nothing.
         assert_eq!(person.submit(&form).status, 412);
         // The secret alone, then the credential whole, with what it was before.
-        let stale = act(&person, &tenant, "stripe", "rotate").with("secret", "another-canary");
+        let stale = act(&person, &tenant, "stripe", "rotate").with("secret", "another-kanary");
         person.submit(&stale).expect(303);
         assert_eq!(person.submit(&stale).status, 412, "of the version before");
         let replace = act(&person, &tenant, "stripe", "replace");
@@ -60,7 +60,7 @@ fn o6_a_credential_is_stored_replaced_rotated_and_deleted_and_its_secret_is_nowh
         assert_eq!(refused.status, 400, "not without the secret: {}", refused.text());
         assert!(refused.text().contains("https://api.stripe.com/v2/"), "what was typed is there");
         let line = "GET,POST https://api.stripe.com/v2/";
-        person.submit(&replace.with("bound_to", line).with("secret", "third-canary")).expect(303);
+        person.submit(&replace.with("bound_to", line).with("secret", "third-kanary")).expect(303);
         let view = stored(&tenant, "stripe").expect(200).json();
         assert_eq!((&view["version"], &view["bound_to"][0]["methods"]), (&json!(3), &json!(["GET", "POST"])));
         let pages = [person.page(&address), person.page(&list_of(&tenant)), refused.text()];
@@ -70,7 +70,7 @@ fn o6_a_credential_is_stored_replaced_rotated_and_deleted_and_its_secret_is_nowh
             assert!(records.contains(action), "{records}");
         }
         for place in pages.iter().chain([&records, &fixture.daemon.log_text()]) {
-            assert!(!place.contains("canary"), "{place}");
+            assert!(!place.contains("kanary"), "{place}");
         }
         person.submit(&act(&person, &tenant, "stripe", "delete")).expect(303);
         assert_eq!(stored(&tenant, "stripe").status, 404);
@@ -95,7 +95,7 @@ fn o6_a_credential_that_cannot_be_stored_loses_nothing_but_its_secret() {
             ("provider", ""),
             ("bound_to", "api.stripe.com"),
             ("bound_to", "http://api.stripe.com/"),
-            ("bound_to", "https://user:secret-canary@api.stripe.com/"),
+            ("bound_to", "https://user:secret-kanary@api.stripe.com/"),
             ("token_url", "ftp://login.example"),
             ("parameters", "audience"),
             ("secret", ""),
