@@ -192,6 +192,8 @@ pub(super) async fn complete_change<T: Send + 'static>(
     organization: Option<&Name>,
     change: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Problem> {
+    // A load has a large future, which the callers of this function would each hold on the stack.
+    let change = Box::pin(change);
     let permit = console.changes.acquire(organization).await;
     let change = async move {
         let _permit = permit;

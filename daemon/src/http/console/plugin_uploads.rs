@@ -97,7 +97,7 @@ pub(super) async fn load(
     file: Body,
 ) -> Result<Response, Problem> {
     viewer.caller.may(Access::Operate)?;
-    let loaded = load_for_platform(&app, &viewer, &console, &fields, file).await;
+    let loaded = Box::pin(load_for_platform(&app, &viewer, &console, &fields, file)).await;
     answer(&app, &viewer, &Holder::Platform, &fields, loaded)
 }
 
@@ -111,7 +111,8 @@ pub(super) async fn load_owned(
     file: Body,
 ) -> Result<Response, Problem> {
     let organization = own_organization(&app, &viewer.caller, &organization)?;
-    let loaded = load_for_organization(&app, &viewer, &console, &organization, &fields, file).await;
+    let loading = load_for_organization(&app, &viewer, &console, &organization, &fields, file);
+    let loaded = Box::pin(loading).await;
     answer(&app, &viewer, &Holder::Organization(organization), &fields, loaded)
 }
 
@@ -130,7 +131,7 @@ async fn load_for_platform(
         let load = PluginLoad::new(Some(file.bytes().clone()), request);
         // Others see what compiles, and afterwards why it failed.
         app.parts().plugins.show_load(&load);
-        app.admin().load_plugin(viewer.actor(), load, None).await
+        Box::pin(app.admin().load_plugin(viewer.actor(), load, None)).await
     };
     complete_change(console, None, loading).await??;
     Ok(namespace)
@@ -156,7 +157,7 @@ async fn load_for_organization(
     let (app, viewer) = (app.clone(), viewer.clone());
     let loading = async move {
         let bytes = file.bytes().clone();
-        app.admin().load_owned_plugin(viewer.actor(), &key, bytes, &request, bounds).await
+        Box::pin(app.admin().load_owned_plugin(viewer.actor(), &key, bytes, &request, bounds)).await
     };
     complete_change(console, Some(organization), loading).await??;
     Ok(namespace)
