@@ -439,7 +439,7 @@ fn effects(row: &Row, effects: &[Row]) -> Markup {
 /// The records of the call, each with its hash. The hash of a record with a hidden rule would tell the rule.
 fn proof(records: &CallRecords, may_verify: bool) -> Markup {
     let rows = html! {
-        @for record in &records.proof {
+        @for record in records.proof.iter().take(ROWS as usize) {
             tr {
                 th scope="row" { (number(record.sequence)) }
                 td { (record.kind) }
@@ -453,6 +453,7 @@ fn proof(records: &CallRecords, may_verify: bool) -> Markup {
     html! {
         @if records.proof.is_empty() { p { "The hashes are hidden: a rule of the platform decided." } }
         @else { (table("Records", &["Record", "Kind", "Time", "SHA-256"], &rows)) }
+        @if records.proof.len() > ROWS as usize { p.quiet { (number(records.proof.len() as u64)) " records in all." } }
         p {
             "Each hash covers its record and the hash before it, so that no record can be changed without all that follow. "
             @if may_verify { a href="/console/audit/verification" { "Verify the whole chain" } "." }
@@ -470,6 +471,19 @@ fn proof(records: &CallRecords, may_verify: bool) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::audit::sha256;
+
+    #[test]
+    fn o6_a_call_of_many_records_has_few_rows() {
+        let record = |sequence| CallRecord { sequence, kind: "effect", at_ms: 1, hash: sha256(b"") };
+        let shown = |count| {
+            let proof_of = (1..=count).map(record).collect();
+            let records = CallRecords { parts: vec![], effects: vec![], inner: vec![], proof: proof_of };
+            let text = proof(&records, false).into_string();
+            (text.matches("<th scope=\"row\"").count(), text.contains("records in all"))
+        };
+        assert_eq!((shown(100), shown(101)), ((100, false), (100, true)));
+    }
 
     #[test]
     fn o6_each_status_has_the_word_of_documents() {
