@@ -190,7 +190,7 @@ fn run(command: Command, environment_token: Option<OsString>) -> Result<(), Fail
 /// Runs a command that needs no daemon.
 fn here(json: bool, act: impl AsyncFnOnce(&mut Printer<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
     let (mut out, mut notes) = (anstream::stdout().lock(), anstream::stderr().lock());
-    let mut printer = Printer::new(&mut out, &mut notes, json).fitted();
+    let mut printer = Printer::new(&mut out, &mut notes, json).fit_terminal();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let done = runtime.block_on(act(&mut printer));
     out.flush()?;

@@ -198,7 +198,7 @@ impl Plugins {
         let shown = self.0.table.look(key, |entry| entry?.ready()?.plugin_in_view(&view.digest));
         let limits = Limits::platform(&self.0.limits);
         let mut warnings = shown.map_or_else(Vec::new, |plugin| plugin.descriptor.warnings(&limits));
-        if let Some(served) = self.served(key) {
+        if let Some(served) = self.find_served(key) {
             warnings.extend(grant_warnings(&served.granted, &served.descriptor.capabilities));
             warnings.extend(description_warnings(&served.granted, Some(&served.descriptor)));
             warnings.extend(unconfirmed_hints(&served));
@@ -212,7 +212,7 @@ impl Plugins {
             Entry::Ready(history) => {
                 let granted = match &key.owner {
                     None => self.grant_of(&key.namespace),
-                    Some(_) => self.served(key).map(|served| Arc::clone(&served.granted)),
+                    Some(_) => self.find_served(key).map(|served| Arc::clone(&served.granted)),
                 };
                 self.view(key, history, granted.as_ref())
             }
@@ -227,7 +227,7 @@ impl Plugins {
     }
 
     /// The plugin in force under a key.
-    fn served(&self, key: &PluginKey) -> Option<ServedPlugin> {
+    fn find_served(&self, key: &PluginKey) -> Option<ServedPlugin> {
         let snapshot = self.0.registry.snapshot();
         match key.in_organization() {
             Some(own) => snapshot.own_plugin(&own).cloned(),

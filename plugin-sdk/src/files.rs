@@ -10,23 +10,23 @@ use crate::{Error, Result};
 /// Reads a file.
 pub fn read(path: impl AsRef<Path>) -> Result<Vec<u8>> {
     let path = path.as_ref();
-    std::fs::read(path).map_err(|error| named(path, error))
+    std::fs::read(path).map_err(|error| file_error(path, error))
 }
 
 /// Reads a file as text.
 pub fn read_to_string(path: impl AsRef<Path>) -> Result<String> {
     let path = path.as_ref();
-    std::fs::read_to_string(path).map_err(|error| named(path, error))
+    std::fs::read_to_string(path).map_err(|error| file_error(path, error))
 }
 
 /// Writes a file, and replaces one that exists. The folder must exist.
 pub fn write(path: impl AsRef<Path>, contents: impl AsRef<[u8]>) -> Result<()> {
     let path = path.as_ref();
-    std::fs::write(path, contents).map_err(|error| named(path, error))
+    std::fs::write(path, contents).map_err(|error| file_error(path, error))
 }
 
 /// The error for a model, with the path relative to the workspace, as the file tools have it.
-fn named(path: &Path, error: io::Error) -> Error {
+fn file_error(path: &Path, error: io::Error) -> Error {
     let shown = path.strip_prefix("/workspace").unwrap_or(path).display().to_string();
     match error.kind() {
         io::ErrorKind::NotFound => {

@@ -207,14 +207,14 @@ fn print_with(
     print: impl FnOnce(&mut Printer<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let (mut out, mut notes) = (anstream::stdout().lock(), anstream::stderr().lock());
-    print(&mut Printer::new(&mut out, &mut notes, json).fitted())
+    print(&mut Printer::new(&mut out, &mut notes, json).fit_terminal())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn stored(folder: &tempfile::TempDir) -> ContextFile {
+    fn two_contexts(folder: &tempfile::TempDir) -> ContextFile {
         let file = ContextFile::at(folder.path().join("toolgate/contexts.json"));
         let context = |server: &str| Context {
             server: server.into(),
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn contexts_are_listed_without_tokens_chosen_and_removed() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = stored(&folder);
+        let file = two_contexts(&folder);
         let (result, out) = run_command(ContextCommand::List, &file);
         result.expect("listed");
         assert!(out.contains("*  dev   http://127.0.0.1:7300") && !out.contains("tg_secret"), "{out}");
@@ -250,7 +250,7 @@ mod tests {
     #[test]
     fn an_unknown_context_is_refused_and_changes_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
-        let file = stored(&folder);
+        let file = two_contexts(&folder);
         let failure = run_command(ContextCommand::Use { name: "prd".into() }, &file).0.expect_err("unknown");
         assert!(failure.to_string().contains("`prd`") && failure.hint().contains("dev, prod"), "{failure}");
         run_command(ContextCommand::Remove { name: "prd".into() }, &file).0.expect_err("unknown");

@@ -310,7 +310,7 @@ mod tests {
     }
 
     /// A plugin that is enabled, and whose service `mail` is not connected.
-    fn unconnected() -> Canned {
+    fn unconnected_plugin() -> Canned {
         let mut view = view("not_needed", true);
         view["missing_integrations"] = json!(["mail"]);
         Canned::json(200, view)
@@ -342,7 +342,7 @@ mod tests {
         let url = "https://login.example/authorize?client_id=x";
         let connect = json!({"url": url, "scopes": ["read"], "expires_ms": 1});
         let answers = vec![
-            unconnected(),
+            unconnected_plugin(),
             page(json!([])),
             discovery(credential.clone()),
             Canned::json(201, json!({})),
@@ -372,7 +372,7 @@ mod tests {
     async fn c6_a_service_that_needs_a_secret_gets_one_whole_command() {
         let command = "toolgate credential put acme/mail --provider mail --kind bearer --to https://api.example/ --secret-file -";
         for found in [discovery(draft()), discovery(Value::Null), Canned::json(503, json!({}))] {
-            let run = run_enable(options(false), vec![unconnected(), page(json!([])), found]).await;
+            let run = run_enable(options(false), vec![unconnected_plugin(), page(json!([])), found]).await;
             run.result.expect("done");
             assert_eq!(run.asked.len(), 3, "nothing is stored");
             assert!(run.notes.contains(command), "{}", run.notes);

@@ -57,7 +57,7 @@ pub async fn show(
         (Some(_), Some(DocumentRevision { document: Some(text), .. })) => {
             Ok(printer.json(&serde_json::from_str::<Value>(text.get()).unwrap_or_default())?)
         }
-        (Some(revision), _) => Err(deleted(document, revision)),
+        (Some(revision), _) => Err(deleted_revision(document, revision)),
         (None, _) => Ok(printer.list(["REVISION", "WRITTEN", "BY", "CHANGE"], &history.items, row)?),
     }
 }
@@ -84,7 +84,7 @@ pub async fn rollback(
     let history = read(client, name, None).await?;
     let target = target(&history, name, options.to)?;
     let earlier = read(client, name, Some(target)).await?.items.into_iter().find_map(|item| item.document);
-    let Some(earlier) = earlier else { return Err(deleted(name, target)) };
+    let Some(earlier) = earlier else { return Err(deleted_revision(name, target)) };
     let after: Value = serde_json::from_str(earlier.get()).unwrap_or_default();
     let before = current.as_ref().map_or(&Value::Null, |current| &current.body);
     for line in differences(before, &after) {
@@ -137,7 +137,7 @@ fn target(history: &DocumentHistory, name: &DocumentName, to: Option<u64>) -> Re
     })
 }
 
-fn deleted(name: &DocumentName, revision: u64) -> Failure {
+fn deleted_revision(name: &DocumentName, revision: u64) -> Failure {
     Failure::new(
         format!("revision {revision} deleted {}, so it has no document", name.label),
         "choose another revision of its history",

@@ -48,7 +48,7 @@ impl<'out> Printer<'out> {
     }
 
     /// Trims tables to the terminal, if standard output is one.
-    pub fn fitted(self) -> Self {
+    pub fn fit_terminal(self) -> Self {
         let is_terminal = io::stdout().is_terminal();
         let size = is_terminal.then(terminal_size::terminal_size).flatten();
         Self { columns: size.map(|(width, _)| usize::from(width.0)), ..self }

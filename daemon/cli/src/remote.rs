@@ -69,7 +69,7 @@ impl Remote {
         command: impl AsyncFnOnce(&Client, &mut Printer<'_>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let (mut out, mut notes) = (anstream::stdout().lock(), anstream::stderr().lock());
-        let mut printer = Printer::new(&mut out, &mut notes, self.json).fitted();
+        let mut printer = Printer::new(&mut out, &mut notes, self.json).fit_terminal();
         let client = self.connect(environment_token, &mut printer)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(command(&client, &mut printer))?;

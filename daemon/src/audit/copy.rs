@@ -86,7 +86,7 @@ pub fn is_sealed_by(dir: &Path, key: &[u8; 32]) -> Result<bool, StartError> {
 }
 
 fn seal_restored(folder: &Folder, sealer: &Sealer, from: &RestoredFrom) -> Result<Vec<u8>, StartError> {
-    restored_text(sealer, from).map_err(StartError::io("seal", &folder.restored()))
+    restored_text(sealer, from).map_err(StartError::io("seal", &folder.restored_file()))
 }
 
 /// Reads `head`. A daemon rewrites it in place, so a read may see a half of two.

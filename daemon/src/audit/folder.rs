@@ -75,7 +75,7 @@ impl Folder {
     }
 
     /// The file that a restore leaves for the first start.
-    pub fn restored(&self) -> PathBuf {
+    pub fn restored_file(&self) -> PathBuf {
         self.dir.join("restored")
     }
 

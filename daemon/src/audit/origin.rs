@@ -77,7 +77,7 @@ pub fn restored_from(
     sealer: &Sealer,
     last: &Anchor,
 ) -> Result<Option<RestoredFrom>, StartError> {
-    let path = folder.restored();
+    let path = folder.restored_file();
     if !path.exists() {
         return Ok(None);
     }
@@ -95,7 +95,7 @@ pub fn restored_from(
 
 /// Removes the file of a restore, whose record is on disk.
 pub fn forget_restore(folder: &Folder) -> io::Result<()> {
-    remove_if_there(&folder.restored())?;
+    remove_if_there(&folder.restored_file())?;
     folder.sync()
 }
 

@@ -46,7 +46,7 @@ impl RateSpan {
     }
 
     /// Rows that are kept, in spans.
-    fn kept(self) -> u64 {
+    fn kept_spans(self) -> u64 {
         match self {
             Self::Minute => 120,
             Self::Hour => 72,
@@ -291,7 +291,7 @@ impl RateBatch {
         for span in RateSpan::ALL {
             let (all, listed) = (Arc::<str>::from(ALL), &mut self.listed[span as usize]);
             let newest = now / span.length_ms();
-            let oldest = newest.saturating_sub(span.kept());
+            let oldest = newest.saturating_sub(span.kept_spans());
             listed.follow_clock(newest);
             let mut rows: HashMap<Key, RateSums> = HashMap::new();
             let mut minutes: Vec<_> = self.sums.iter().collect();
@@ -325,7 +325,7 @@ impl RateBatch {
         }
         self.pruned = now / MINUTE_MS;
         for span in RateSpan::ALL {
-            let oldest = (now / span.length_ms()).saturating_sub(span.kept());
+            let oldest = (now / span.length_ms()).saturating_sub(span.kept_spans());
             sqlx::query("DELETE FROM rates WHERE span = $1 AND start < $2")
                 .bind(span as i64)
                 .bind(integer(oldest))

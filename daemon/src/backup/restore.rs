@@ -87,7 +87,7 @@ fn fill(
         return Err(other_keys());
     }
     if seal_text(&key, SEAL, sealed.manifest.as_bytes()) != sealed.seal {
-        return Err(changed(file, "its manifest does not have the seal of the daemon".to_owned()));
+        return Err(change_error(file, "its manifest does not have the seal of the daemon".to_owned()));
     }
     Ok(Restored { header, files: found.len(), records: manifest.head.sequence })
 }
@@ -108,13 +108,13 @@ fn compare(
     found: &BTreeMap<String, FileDigest>,
 ) -> Result<Manifest, BackupError> {
     let manifest: Manifest = serde_json::from_str(&sealed.manifest)
-        .map_err(|error| changed(file, format!("its manifest cannot be read: {error}")))?;
+        .map_err(|error| change_error(file, format!("its manifest cannot be read: {error}")))?;
     if let Some(name) = manifest.files.keys().find(|name| !found.contains_key(*name)) {
-        return Err(changed(file, format!("`{name}` is missing")));
+        return Err(change_error(file, format!("`{name}` is missing")));
     }
     for (name, digest) in found {
         if manifest.files.get(name) != Some(digest) {
-            return Err(changed(file, format!("`{name}` is not what was saved")));
+            return Err(change_error(file, format!("`{name}` is not what was saved")));
         }
     }
     Ok(manifest)
@@ -171,32 +171,32 @@ impl Archive<'_> {
             let mut entry = entry.map_err(|error| self.unreadable(&error))?;
             let name = self.name_of(&entry)?;
             if manifest.is_some() {
-                return Err(changed(self.file, format!("`{name}` stands behind the manifest")));
+                return Err(change_error(self.file, format!("`{name}` stands behind the manifest")));
             }
             match (entry.header().entry_type(), name.as_str()) {
                 (EntryType::Regular, MANIFEST) => {
                     let text = self.text(&mut entry)?;
                     manifest = Some(serde_json::from_slice(&text).map_err(|error| {
-                        changed(self.file, format!("its manifest cannot be read: {error}"))
+                        change_error(self.file, format!("its manifest cannot be read: {error}"))
                     })?);
                 }
                 (EntryType::Regular, _) => {
                     let digest = self.extract_file(&name, &mut entry, folder)?;
                     if found.insert(name.clone(), digest).is_some() {
-                        return Err(changed(self.file, format!("`{name}` is there twice")));
+                        return Err(change_error(self.file, format!("`{name}` is there twice")));
                     }
                 }
                 (EntryType::Directory, _) => {
                     folder.map_or(Ok(()), |folder| create_folder(&folder.join(&name)))?;
                 }
-                _ => return Err(changed(self.file, format!("`{name}` is no file"))),
+                _ => return Err(change_error(self.file, format!("`{name}` is no file"))),
             }
         }
         // The checksum of the compressed data is behind its end.
         io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(|error| self.unreadable(&error))?;
         match manifest {
             Some(manifest) => Ok((manifest, found)),
-            None => Err(self.truncated("its manifest is missing")),
+            None => Err(self.truncation("its manifest is missing")),
         }
     }
 
@@ -220,7 +220,7 @@ impl Archive<'_> {
             io::copy(&mut content, &mut io::sink()).map_err(|error| self.unreadable(&error))?;
         }
         let digest = content.finish();
-        if digest.bytes == size { Ok(digest) } else { Err(self.truncated("it ends inside of a file")) }
+        if digest.bytes == size { Ok(digest) } else { Err(self.truncation("it ends inside of a file")) }
     }
 
     /// The name of an entry: one of those that a backup has.
@@ -236,7 +236,7 @@ impl Archive<'_> {
             return Ok(name);
         }
         let shown = toolgate_api::text::escape_for_display(&name, 80);
-        Err(changed(self.file, format!("`{shown}` is no file of a backup")))
+        Err(change_error(self.file, format!("`{shown}` is no file of a backup")))
     }
 
     fn text(&self, entry: &mut Entry<'_, Compressed>) -> Result<Vec<u8>, BackupError> {
@@ -253,9 +253,9 @@ impl Archive<'_> {
     /// The error for an archive that cannot be read to its end.
     fn unreadable(&self, error: &io::Error) -> BackupError {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof => self.truncated("it ends too early"),
+            io::ErrorKind::UnexpectedEof => self.truncation("it ends too early"),
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::Other => {
-                changed(self.file, error.to_string())
+                change_error(self.file, error.to_string())
             }
             _ => BackupError::Io {
                 what: "read",
@@ -269,7 +269,7 @@ impl Archive<'_> {
         BackupError::Foreign { file: self.file.to_path_buf(), what: what.into() }
     }
 
-    fn truncated(&self, what: &str) -> BackupError {
+    fn truncation(&self, what: &str) -> BackupError {
         BackupError::Truncated { file: self.file.to_path_buf(), what: what.to_owned() }
     }
 }
@@ -379,6 +379,6 @@ fn is_damage(error: &io::Error) -> bool {
     matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
 }
 
-fn changed(file: &Path, what: String) -> BackupError {
+fn change_error(file: &Path, what: String) -> BackupError {
     BackupError::Changed { file: file.to_path_buf(), what }
 }

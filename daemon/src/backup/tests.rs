@@ -73,7 +73,7 @@ impl Fixture {
     }
 
     /// The archive with a change of its tar file.
-    fn changed(&self, file: &Path, change: impl FnOnce(&mut Vec<u8>)) -> PathBuf {
+    fn change_archive(&self, file: &Path, change: impl FnOnce(&mut Vec<u8>)) -> PathBuf {
         let mut tar = Vec::new();
         GzDecoder::new(fs::File::open(file).unwrap()).read_to_end(&mut tar).unwrap();
         change(&mut tar);
@@ -220,10 +220,10 @@ async fn a_truncated_changed_or_foreign_file_is_refused_and_leaves_nothing() {
         let error = fixture.refuse(&part);
         assert!(matches!(error, BackupError::Truncated { .. } | BackupError::Foreign { .. }), "{error}");
     }
-    let foreign = fixture.changed(&file, |tar| with_header(tar, HEADER, "something-other.json"));
+    let foreign = fixture.change_archive(&file, |tar| with_header(tar, HEADER, "something-other.json"));
     assert!(matches!(fixture.refuse(&foreign), BackupError::Foreign { .. }));
     // A byte that the checksum of the archive covers again: the manifest tells.
-    let changed = fixture.changed(&file, |tar| with_header(tar, "tg_secret", "tg_sEcret"));
+    let changed = fixture.change_archive(&file, |tar| with_header(tar, "tg_secret", "tg_sEcret"));
     let error = fixture.refuse(&changed);
     assert!(error.to_string().contains("`operator.token` is not what was saved"), "{error}");
     restore(&file, &fixture.path("restored"), None).unwrap();
@@ -233,12 +233,12 @@ async fn a_truncated_changed_or_foreign_file_is_refused_and_leaves_nothing() {
 async fn a_backup_of_a_newer_version_is_refused() {
     let fixture = Fixture::new().await;
     let file = fixture.backup("b.tar.gz", true).await;
-    let newer = fixture.changed(&file, |tar| with_header(tar, "\"format\":1", "\"format\":2"));
+    let newer = fixture.change_archive(&file, |tar| with_header(tar, "\"format\":1", "\"format\":2"));
     let error = fixture.refuse(&newer);
     assert!(matches!(error, BackupError::Newer { .. }), "{error}");
     let schema = |number: i64| format!("\"schema\":{number:02}");
     let (now, later) = (schema(crate::store::newest_migration()), schema(99));
-    let newer = fixture.changed(&file, |tar| with_header(tar, &now, &later));
+    let newer = fixture.change_archive(&file, |tar| with_header(tar, &now, &later));
     assert!(matches!(fixture.refuse(&newer), BackupError::Newer { .. }));
 }
 

@@ -95,7 +95,7 @@ pub async fn search(
     Authenticated(caller): Authenticated,
     Query(query): Query<AuditQuery>,
 ) -> Result<axum::Json<AuditPage>, Problem> {
-    let query = scoped(&caller, query)?;
+    let query = scope_query(&caller, query)?;
     let mut page = app.audit().search(&query).await.map_err(|error| audit_failure(&error))?;
     if caller.organization.is_some() {
         page.rows.iter_mut().for_each(hide_platforms);
@@ -104,7 +104,7 @@ pub async fn search(
 }
 
 /// The query of a caller: of its organization alone, if it has one.
-pub(super) fn scoped(caller: &Caller, query: AuditQuery) -> Result<audit::Query, Problem> {
+pub(super) fn scope_query(caller: &Caller, query: AuditQuery) -> Result<audit::Query, Problem> {
     let asked = match &query.organization {
         None => None,
         Some(text) => Some(Name::parse(text).map_err(|_| Problem::not_found("organization"))?),

@@ -19,7 +19,7 @@ fn list_of(tenant: &Tenant) -> String {
     format!("/console/credentials/{}", tenant.name)
 }
 
-fn stored(tenant: &Tenant, name: &str) -> Reply {
+fn read_credential(tenant: &Tenant, name: &str) -> Reply {
     tenant.owner.get(&format!("/v1/orgs/{}/credentials/{name}", tenant.name))
 }
 
@@ -41,7 +41,7 @@ fn o6_a_credential_is_stored_replaced_rotated_and_deleted_and_its_secret_is_nowh
         let reply = person.submit(&form).expect(303);
         let address = format!("{}/stripe", list_of(&tenant));
         assert_eq!(reply.header("location"), Some(address.as_str()));
-        let view = stored(&tenant, "stripe").expect(200).json();
+        let view = read_credential(&tenant, "stripe").expect(200).json();
         assert_eq!(
             (&view["state"], &view["version"], &view["shared"]),
             (&json!("connected"), &json!(1), &json!(true))
@@ -61,7 +61,7 @@ fn o6_a_credential_is_stored_replaced_rotated_and_deleted_and_its_secret_is_nowh
         assert!(refused.text().contains("https://api.stripe.com/v2/"), "what was typed is there");
         let line = "GET,POST https://api.stripe.com/v2/";
         person.submit(&replace.with("bound_to", line).with("secret", "third-kanary")).expect(303);
-        let view = stored(&tenant, "stripe").expect(200).json();
+        let view = read_credential(&tenant, "stripe").expect(200).json();
         assert_eq!((&view["version"], &view["bound_to"][0]["methods"]), (&json!(3), &json!(["GET", "POST"])));
         let pages = [person.page(&address), person.page(&list_of(&tenant)), refused.text()];
         assert!(pages[0].contains(line) && attributes(&pages[1], "href").contains(&address));
@@ -73,7 +73,7 @@ fn o6_a_credential_is_stored_replaced_rotated_and_deleted_and_its_secret_is_nowh
             assert!(!place.contains("kanary"), "{place}");
         }
         person.submit(&act(&person, &tenant, "stripe", "delete")).expect(303);
-        assert_eq!(stored(&tenant, "stripe").status, 404);
+        assert_eq!(read_credential(&tenant, "stripe").status, 404);
         assert_eq!(person.get(&address).status, 404);
     });
 }
@@ -115,7 +115,7 @@ fn o6_a_credential_that_cannot_be_stored_loses_nothing_but_its_secret() {
         let list = tenant.owner.get(&format!("/v1/orgs/{}/credentials", tenant.name)).expect(200).json();
         assert_eq!(list["items"], json!([]));
         person.submit(&form.with("client_id", "me")).expect(303);
-        let view = stored(&tenant, "mail").expect(200).json();
+        let view = read_credential(&tenant, "mail").expect(200).json();
         assert_eq!(view["scopes"], json!(["read", "write"]));
         // No person is asked about this kind.
         let page = person.page(&format!("{}/mail", list_of(&tenant)));
@@ -155,10 +155,10 @@ fn o6_credentials_of_others_do_not_exist_and_roles_below_an_owner_see_none() {
         };
         try_all(&other.owner, 404);
         try_all(&tenant.approver, 403);
-        stored(&tenant, "stripe").expect(200);
-        assert_eq!(stored(&tenant, "other").status, 404);
+        read_credential(&tenant, "stripe").expect(200);
+        assert_eq!(read_credential(&tenant, "other").status, 404);
         assert_eq!(person.get(&format!("{}/new/nothing", list_of(&tenant))).status, 404);
         person.submit(&delete).expect(303);
-        assert_eq!(stored(&tenant, "stripe").status, 404);
+        assert_eq!(read_credential(&tenant, "stripe").status, 404);
     });
 }

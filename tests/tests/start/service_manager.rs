@@ -114,7 +114,7 @@ fn a_hangup_reads_the_settings_again_and_names_those_that_need_a_restart() {
 }
 
 /// Options of a daemon that gets `socket` as descriptor 3, with the variables of `LISTEN`.
-fn activated(socket: &Arc<OwnedFd>, listen: &str) -> Options {
+fn socket_options(socket: &Arc<OwnedFd>, listen: &str) -> Options {
     let script = format!(r#"{listen} exec "$0" "$@" 3<&0 </dev/null"#);
     let under = ["sh", "-c", &script].map(str::to_owned).to_vec();
     Options { under, stdin: Some(Arc::clone(socket)), ..Options::default() }
@@ -127,7 +127,7 @@ const LISTEN: &str = "LISTEN_FDS=1 LISTEN_PID=$$";
 fn a_passed_socket_keeps_its_clients_while_the_daemon_restarts() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
-    let mut daemon = Daemon::start_with(PROGRAM, activated(&Arc::new(listener.into()), LISTEN));
+    let mut daemon = Daemon::start_with(PROGRAM, socket_options(&Arc::new(listener.into()), LISTEN));
     assert_eq!(daemon.address, address);
     daemon.anonymous().get("/healthz").expect(200);
     daemon.terminate();
@@ -144,13 +144,13 @@ fn a_passed_unix_socket_keeps_its_file_and_one_of_another_process_is_left_alone(
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("toolgate.sock");
     let socket: Arc<OwnedFd> = Arc::new(UnixListener::bind(&path).expect("a socket").into());
-    let mut daemon = Daemon::start_with(PROGRAM, activated(&socket, LISTEN));
+    let mut daemon = Daemon::start_with(PROGRAM, socket_options(&socket, LISTEN));
     assert!(daemon.log_text().contains(&format!("serving address=unix:{}", path.display())));
     daemon.terminate();
     assert!(daemon.wait_for_exit().success());
     assert!(path.exists(), "the manager's socket was removed");
 
-    let daemon = Daemon::start_with(PROGRAM, activated(&socket, "LISTEN_FDS=1 LISTEN_PID=1"));
+    let daemon = Daemon::start_with(PROGRAM, socket_options(&socket, "LISTEN_FDS=1 LISTEN_PID=1"));
     daemon.anonymous().get("/healthz").expect(200);
 }
 

@@ -48,7 +48,7 @@ impl Plan {
         let deletions = if prune { deletions(client, &folder).await? } else { Vec::new() };
         let (mut changes, mut unchanged) = (Vec::new(), 0);
         for document in folder.documents {
-            let before = stored(client, &document).await?;
+            let before = read_stored(client, &document).await?;
             match before.as_ref().is_some_and(|before| is_same(&document, before)) {
                 true => unchanged += 1,
                 false => changes.push(Change { document, before }),
@@ -130,7 +130,7 @@ fn is_same(document: &FolderDocument, stored: &Stored) -> bool {
     }
 }
 
-async fn stored(client: &Client, document: &FolderDocument) -> Result<Option<Stored>, Failure> {
+async fn read_stored(client: &Client, document: &FolderDocument) -> Result<Option<Stored>, Failure> {
     let current = document::current::<Box<RawValue>>(client, &document.path).await;
     let Some(current) = current.map_err(|failure| nothing_applied(&document.label, failure))? else {
         return Ok(None);
@@ -191,11 +191,11 @@ async fn deletions(client: &Client, folder: &Folder) -> Result<Vec<Deletion>, Fa
         }
     }
     found.retain(|deletion| !folder.documents.iter().any(|document| document.path == deletion.path));
-    tagged(client, found).await
+    with_tags(client, found).await
 }
 
 /// Reads the tags of the documents, so that one that was changed in between is not deleted.
-async fn tagged(client: &Client, mut found: Vec<Deletion>) -> Result<Vec<Deletion>, Failure> {
+async fn with_tags(client: &Client, mut found: Vec<Deletion>) -> Result<Vec<Deletion>, Failure> {
     for deletion in found.iter_mut().filter(|deletion| deletion.etag.as_deref() == Some("*")) {
         let current = client.get(&deletion.path).send::<IgnoredAny>().await;
         deletion.etag = current.map_err(|error| nothing_applied(&deletion.label, error.into()))?.etag;

@@ -26,12 +26,12 @@ fn missing() -> Canned {
     Canned::refusal(CallError::new(ErrorType::NotFound, "none", ""))
 }
 
-fn stored(text: &str, etag: &'static str) -> Canned {
+fn stored_document(text: &str, etag: &'static str) -> Canned {
     Canned::json(200, serde_json::from_str(text).expect("json")).with_etag(etag)
 }
 
 /// The answer to a tag that is no longer current.
-fn raced() -> Canned {
+fn stale_tag() -> Canned {
     Canned::json(412, json!(Problem::new(CallError::new(ErrorType::Conflict, "changed", ""), 412)))
 }
 
@@ -54,7 +54,7 @@ async fn a_wrong_file_is_named_and_nothing_is_sent() {
 
 #[tokio::test]
 async fn changes_are_shown_and_written_on_the_tags_that_were_read() {
-    let before = stored(r#"{"enabled": ["a/*"]}"#, "\"3\"");
+    let before = stored_document(r#"{"enabled": ["a/*"]}"#, "\"3\"");
     let written = || Canned::json(200, json!({"warnings": []})).with_etag("\"9\"");
     let run = apply(&FILES, false, vec![before, missing(), preview(), written(), written()]).await;
     run.result.expect("applied");
@@ -91,7 +91,7 @@ async fn settings_of_a_plugin_are_written_without_its_consent() {
 
 #[tokio::test]
 async fn a_folder_that_is_in_force_changes_nothing() {
-    let answers = vec![stored(FILES[0].1, "\"3\""), stored(FILES[1].1, "\"4\"")];
+    let answers = vec![stored_document(FILES[0].1, "\"3\""), stored_document(FILES[1].1, "\"4\"")];
     let run = apply(&FILES, false, answers).await;
     run.result.expect("nothing to do");
     assert_eq!((run.asked.len(), run.out.as_str()), (2, "nothing to change\n"));
@@ -99,10 +99,10 @@ async fn a_folder_that_is_in_force_changes_nothing() {
 
 #[tokio::test]
 async fn a_concurrent_change_is_told_and_what_was_written_is_taken_back() {
-    let before = stored(r#"{"enabled": ["a/*"]}"#, "\"3\"");
+    let before = stored_document(r#"{"enabled": ["a/*"]}"#, "\"3\"");
     let written = Canned::json(200, json!({"warnings": []})).with_etag("\"9\"");
     let restored = Canned::json(200, json!({"warnings": []})).with_etag("\"10\"");
-    let run = apply(&FILES, false, vec![before, missing(), preview(), written, raced(), restored]).await;
+    let run = apply(&FILES, false, vec![before, missing(), preview(), written, stale_tag(), restored]).await;
     let failure = run.result.expect_err("raced");
     assert!(failure.to_string().contains("agent `acme/bot` was changed by another write"), "{failure}");
     let last = run.asked.last().expect("a request");
@@ -119,8 +119,8 @@ async fn pruning_deletes_what_the_folder_does_not_have_on_the_tags_that_were_rea
         list(json!([])),
         Canned::json(200, json!({"items": []})),
         missing(),
-        stored(FILES[1].1, "\"7\""),
-        stored(FILES[0].1, "\"3\""),
+        stored_document(FILES[1].1, "\"7\""),
+        stored_document(FILES[0].1, "\"3\""),
         Canned::empty(204),
     ];
     let run = apply_with(&FILES[..1], false, true, answers).await;
@@ -148,12 +148,12 @@ impl std::io::Write for Closed {
 
 #[tokio::test]
 async fn a_closed_standard_error_leaves_no_half_of_a_folder() {
-    let before = stored(r#"{"enabled": ["a/*"]}"#, "\"3\"");
+    let before = stored_document(r#"{"enabled": ["a/*"]}"#, "\"3\"");
     let warning =
         json!({"code": "UNRESOLVED_TOOL", "message": "no tool `files/*` is loaded", "path": "/enabled/0"});
     let written = Canned::json(200, json!({"warnings": [warning]})).with_etag("\"9\"");
     let restored = Canned::json(200, json!({"warnings": []})).with_etag("\"10\"");
-    let daemon = FakeDaemon::start(vec![before, missing(), preview(), written, raced(), restored]).await;
+    let daemon = FakeDaemon::start(vec![before, missing(), preview(), written, stale_tag(), restored]).await;
     let client = Client::new(daemon.server(), None, &TlsFiles::default()).expect("a client");
     let folder = folder(&FILES);
     let options = FolderOptions { folder: folder.path().to_owned(), dry_run: false, yes: true, prune: false };
@@ -167,7 +167,7 @@ async fn a_closed_standard_error_leaves_no_half_of_a_folder() {
 
 #[tokio::test]
 async fn a_write_without_a_response_is_not_called_undone() {
-    let before = stored(r#"{"enabled": ["a/*"]}"#, "\"3\"");
+    let before = stored_document(r#"{"enabled": ["a/*"]}"#, "\"3\"");
     let written = Canned::json(200, json!({"warnings": []})).with_etag("\"9\"");
     let answers = vec![before, missing(), preview(), written.clone(), Canned::hang_up(), written];
     let run = apply(&FILES, false, answers).await;
@@ -185,10 +185,10 @@ async fn the_secret_of_a_new_webhook_is_shown_if_a_deletion_fails() {
         list(json!([])),
         Canned::json(200, json!({"items": []})),
         missing(),
-        stored(FILES[1].1, "\"7\""),
+        stored_document(FILES[1].1, "\"7\""),
         missing(),
         Canned::json(201, json!({"secret": "shown-once"})),
-        raced(),
+        stale_tag(),
     ];
     let files = [("orgs/acme/webhooks/chat.json", r#"{"url": "https://chat.example.org"}"#)];
     let run = apply_with(&files, false, true, answers).await;

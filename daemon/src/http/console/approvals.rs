@@ -67,7 +67,7 @@ pub(super) async fn inbox(
     viewer: Viewer,
     Query(query): Query<InboxQuery>,
 ) -> Result<Page, Problem> {
-    let scoped = query.clone().scoped(&app, &viewer.caller)?;
+    let scoped = query.clone().check_scope(&app, &viewer.caller)?;
     let list = render_list(&load(&app, &scoped).await?);
     // A later page does not change under its reader.
     let address = |part: &str| {
@@ -91,7 +91,7 @@ pub(super) async fn fragment(
     Query(query): Query<InboxQuery>,
 ) -> Result<Page, Problem> {
     let key = format!("approvals {} {}", scope(&viewer), query.encode(Some(&query.cursor)));
-    let scoped = query.scoped(&app, &viewer.caller)?;
+    let scoped = query.check_scope(&app, &viewer.caller)?;
     let rendering = async { Ok(render_list(&load(&app, &scoped).await?)) };
     Ok(Page::fragment(console.rendered.get(key, rendering).await?))
 }
@@ -173,7 +173,7 @@ impl InboxQuery {
     }
 
     /// Checks that the caller may see these approvals.
-    pub(super) fn scoped(self, app: &App, caller: &Caller) -> Result<ScopedInbox, Problem> {
+    pub(super) fn check_scope(self, app: &App, caller: &Caller) -> Result<ScopedInbox, Problem> {
         caller.may(Access::Decide)?;
         let asked = Some(self.organization.as_str()).filter(|text| !text.is_empty()).map(name).transpose()?;
         if let Some(organization) = &asked {

@@ -85,7 +85,7 @@ pub(super) async fn change_organization(
 async fn find(app: &App, viewer: &Viewer, organization: Option<&str>) -> Result<Held, Problem> {
     viewer.caller.may(if organization.is_some() { Access::Own } else { Access::Operate })?;
     let organization = organization.map(|name| own_organization(app, &viewer.caller, name)).transpose()?;
-    let stored = Draft::stored(app, &DocumentKey::Assertions(organization.clone()), EXAMPLE).await?;
+    let stored = Draft::load(app, &DocumentKey::Assertions(organization.clone()), EXAMPLE).await?;
     Ok(Held { organization, stored })
 }
 
@@ -163,7 +163,7 @@ async fn show(
         @match answer {
             Answer::None => {},
             Answer::Refused(error) => (notice(error)),
-            Answer::Tried(broken) => (tried(viewer, held, draft, broken)),
+            Answer::Tried(broken) => (try_result(viewer, held, draft, broken)),
         }
         section aria-labelledby="in-force" {
             h2 id="in-force" { "In force" }
@@ -207,7 +207,7 @@ fn deletion(viewer: &Viewer, held: &Held) -> Markup {
 }
 
 /// The result of a try, with the form that puts in force what was tried.
-fn tried(viewer: &Viewer, held: &Held, draft: &Draft, broken: &[BrokenAssertion]) -> Markup {
+fn try_result(viewer: &Viewer, held: &Held, draft: &Draft, broken: &[BrokenAssertion]) -> Markup {
     html! {
         section role="status" aria-label="Result" {
             @if broken.is_empty() {

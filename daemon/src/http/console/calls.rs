@@ -207,7 +207,7 @@ async fn records(app: &App, caller: &Caller, session: &str, call: &str) -> Resul
     let of_session = || AuditQuery { session: Some(session.to_owned()), ..AuditQuery::default() };
     let own = AuditQuery { call: Some(call.to_owned()), ..of_session() };
     let scoped = |query| {
-        let query = audit::scoped(caller, query)?;
+        let query = audit::scope_query(caller, query)?;
         Ok::<_, Problem>(Query { limit: Some(ROWS), order: Order::OldestFirst, ..query })
     };
     let (own, inner) = (scoped(own)?, scoped(of_session())?);

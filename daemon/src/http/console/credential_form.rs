@@ -101,7 +101,7 @@ pub(super) fn kind(name: &str) -> Option<CredentialKind> {
 
 impl CredentialFields {
     /// The fields of a new credential, for the provider and the hosts that a plugin asks for.
-    pub(super) fn suggested(provider: &str, network: &[NetworkRule]) -> Self {
+    pub(super) fn suggest(provider: &str, network: &[NetworkRule]) -> Self {
         let lines: Vec<String> = network.iter().filter_map(suggestion).collect();
         Self(BTreeMap::from([
             ("provider", provider.to_owned()),
@@ -256,7 +256,7 @@ pub(super) fn expires_ms(form: &FormFields) -> Result<Option<u64>, Problem> {
 /// The request that a form makes. Fields of other kinds are not sent by the page, and count if they are sent.
 pub(super) fn request(form: &FormFields) -> Result<CredentialRequest, Problem> {
     let kind = kind(form.text("kind"))
-        .ok_or_else(|| refused("that is no kind of credential", "choose one of the page"))?;
+        .ok_or_else(|| refusal("that is no kind of credential", "choose one of the page"))?;
     let text = |name: &str| form.filled_field(name).map(str::to_owned);
     let words = |name: &str| form.filled_field(name).map(|text| text.split_whitespace().map(str::to_owned));
     let is_oauth = OAUTH.contains(&kind);
@@ -288,7 +288,7 @@ pub(super) fn request(form: &FormFields) -> Result<CredentialRequest, Problem> {
 
 fn parameter(word: String) -> Result<(String, String), Problem> {
     let pair = word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-    pair.ok_or_else(|| refused("a further parameter has no `=`", "write each as NAME=VALUE"))
+    pair.ok_or_else(|| refusal("a further parameter has no `=`", "write each as NAME=VALUE"))
 }
 
 fn client_fields(client: &OauthClient) -> Vec<(&'static str, String)> {
@@ -339,7 +339,7 @@ fn binding(line: &str) -> Result<CredentialBinding, Problem> {
         None => (None, line),
     };
     let invalid =
-        || refused("a line of the addresses is no address", "write each like `https://api.example.com/v1/`");
+        || refusal("a line of the addresses is no address", "write each like `https://api.example.com/v1/`");
     let url =
         Url::parse(address).ok().filter(|url| url.has_host() && url.query().is_none()).ok_or_else(invalid)?;
     let is_anonymous = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
@@ -350,7 +350,7 @@ fn binding(line: &str) -> Result<CredentialBinding, Problem> {
     };
     // A URL parser reads `/v1/../` as `/`, which is more than was meant.
     if address.splitn(4, '/').nth(3).is_some_and(|path| url.path()[1..] != *path) {
-        return Err(refused(
+        return Err(refusal(
             "the path of an address is not written as it is meant",
             "leave `.` and `..` out of it",
         ));
@@ -361,7 +361,7 @@ fn binding(line: &str) -> Result<CredentialBinding, Problem> {
     Ok(CredentialBinding { scheme, host, port: url.port(), methods, path })
 }
 
-fn refused(message: &str, hint: &str) -> Problem {
+fn refusal(message: &str, hint: &str) -> Problem {
     CallError::new(ErrorType::InvalidRequest, message, hint).into()
 }
 

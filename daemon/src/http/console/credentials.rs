@@ -183,7 +183,7 @@ pub(super) async fn creation(
     let organization = own_organization(&app, &viewer.caller, &organization)?;
     let kind = kind(&kind_name).ok_or_else(|| Problem::not_found("kind of credential"))?;
     let network = asked_network(&app, &organization, query.plugin.as_deref());
-    let fields = CredentialFields::suggested(query.provider.as_deref().unwrap_or_default(), &network);
+    let fields = CredentialFields::suggest(query.provider.as_deref().unwrap_or_default(), &network);
     let name = query.provider.as_deref().unwrap_or_default();
     Ok(creation_page(&app, &viewer, &organization, (kind, name, &fields), &html! {}))
 }

@@ -40,7 +40,7 @@ fn loosens(tool: &ToolView) -> bool {
 }
 
 /// The hints that do not count yet, with the form that confirms them; nothing where there are none.
-pub(super) fn unconfirmed(viewer: &Viewer, holder: &Holder, plugin: &PluginView) -> Markup {
+pub(super) fn confirmation(viewer: &Viewer, holder: &Holder, plugin: &PluginView) -> Markup {
     let is_open = |tool: &&ToolView| tool.details.hints_state == HintsState::Unconfirmed && loosens(tool);
     let tools: Vec<&ToolView> = plugin.tools.iter().filter(is_open).collect();
     if tools.is_empty() || plugin.built_in {

@@ -151,7 +151,7 @@ pub(super) async fn organization(
 async fn find(app: &App, viewer: &Viewer, organization: &str) -> Result<(Name, Draft), Problem> {
     viewer.caller.may(Access::Operate)?;
     let organization = own_organization(app, &viewer.caller, organization)?;
-    let stored = Draft::stored(app, &DocumentKey::Organization(organization.clone()), "{}").await?;
+    let stored = Draft::load(app, &DocumentKey::Organization(organization.clone()), "{}").await?;
     Ok((organization, stored))
 }
 
@@ -281,7 +281,7 @@ async fn agent_page(
     (organization, agent): (&Name, &Name),
     error: Option<&CallError>,
 ) -> Result<Page, Problem> {
-    let stored = Draft::stored(app, &DocumentKey::agent(organization, agent), "").await?;
+    let stored = Draft::load(app, &DocumentKey::agent(organization, agent), "").await?;
     if stored.revision.is_empty() {
         return Err(Problem::not_found("agent"));
     }

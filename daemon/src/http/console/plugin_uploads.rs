@@ -68,7 +68,7 @@ impl Holder {
 /// The form of the platform's plugins.
 pub(super) async fn platform(State(app): State<App>, viewer: Viewer, uri: Uri) -> Result<Page, Problem> {
     viewer.caller.may(Access::Operate)?;
-    Ok(page(&app, &viewer, &Holder::Platform, &asked(&uri), None))
+    Ok(page(&app, &viewer, &Holder::Platform, &suggested_fields(&uri), None))
 }
 
 /// The form of an organization's own plugins.
@@ -79,11 +79,11 @@ pub(super) async fn organization(
     uri: Uri,
 ) -> Result<Page, Problem> {
     let organization = own_organization(&app, &viewer.caller, &organization)?;
-    Ok(page(&app, &viewer, &Holder::Organization(organization), &asked(&uri), None))
+    Ok(page(&app, &viewer, &Holder::Organization(organization), &suggested_fields(&uri), None))
 }
 
 /// The fields that the address fills in.
-fn asked(uri: &Uri) -> FormFields {
+fn suggested_fields(uri: &Uri) -> FormFields {
     let namespace = parameter(uri, "namespace").map(|namespace| ("namespace".to_owned(), namespace));
     FormFields::of_upload(namespace.into_iter().collect())
 }

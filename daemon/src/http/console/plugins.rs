@@ -154,7 +154,7 @@ pub(super) fn show(viewer: &Viewer, holder: &Holder, loaded: &PluginLoaded) -> M
         (about(plugin))
         @if let Some(version) = waiting(plugin) { (consent(viewer, holder, plugin, version)) }
         @if !warnings.is_empty() { h2 { "Warnings" } (warnings_list(warnings)) }
-        (hints::unconfirmed(viewer, holder, plugin))
+        (hints::confirmation(viewer, holder, plugin))
         section aria-labelledby="versions" {
             h2 id="versions" { "Versions" }
             (versions(plugin))

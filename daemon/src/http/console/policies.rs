@@ -36,7 +36,7 @@ impl Draft {
     }
 
     /// The stored document; `start` where there is none.
-    pub(super) async fn stored(app: &App, key: &DocumentKey, start: &str) -> Result<Self, Problem> {
+    pub(super) async fn load(app: &App, key: &DocumentKey, start: &str) -> Result<Self, Problem> {
         let stored = app.parts().store.find_document(key).await.map_err(CallError::from)?;
         Ok(match stored {
             Some(stored) => Self { text: stored.body, revision: stored.revision.etag() },
@@ -110,7 +110,7 @@ async fn edit(app: &App, viewer: &Viewer, key: &RuleKey) -> Result<Page, Problem
         Some(organization) => app.admin().expect_own(&viewer.caller, organization)?,
         None => viewer.caller.may(Access::Operate)?,
     }
-    let draft = Draft::stored(app, &document, "{}").await?;
+    let draft = Draft::load(app, &document, "{}").await?;
     Ok(page(viewer, key, &draft, &Answer::None))
 }
 
@@ -225,7 +225,7 @@ fn is_of_assertion(warning: &DocumentWarning) -> bool {
 }
 
 /// The assertions that a draft would break.
-fn broken(warnings: &[DocumentWarning]) -> Markup {
+fn broken_assertions(warnings: &[DocumentWarning]) -> Markup {
     html! {
         @if !warnings.is_empty() {
             div.notice.error {
@@ -257,7 +257,7 @@ fn changes(preview: &Preview) -> Markup {
     let (failing, others): (Vec<_>, Vec<_>) = preview.warnings.iter().cloned().partition(is_of_assertion);
     html! {
         h2 { "What would change" }
-        (broken(&failing))
+        (broken_assertions(&failing))
         @if !others.is_empty() { (warnings_list(&others)) }
         @if preview.members.is_empty() { p { "The text says what the document in force says." } }
         @else { p { "Changed members: " (toolgate_api::text::list(preview.members.iter().map(String::as_str), 50)) "." } }

@@ -35,7 +35,7 @@ pub(super) async fn begin(
     console: Console,
     Query(query): Query<SignInQuery>,
 ) -> Result<Response, Problem> {
-    let sign_in = configured(&app).await?;
+    let sign_in = expect_sign_in(&app).await?;
     let next = query.next.as_deref().and_then(own_path).unwrap_or_default();
     match sign_in.begin(now_ms()).await {
         Ok(begun) => {
@@ -49,7 +49,7 @@ pub(super) async fn begin(
 
 /// The page that the provider leads to, which goes on to `finish`.
 pub(super) async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Page, Problem> {
-    configured(&app).await?;
+    expect_sign_in(&app).await?;
     let response = read(query.as_deref().unwrap_or_default())?;
     let given = [
         ("state", response.state),
@@ -72,7 +72,7 @@ pub(super) async fn finish(
     extensions: Extensions,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let sign_in = configured(&app).await?.clone();
+    let sign_in = expect_sign_in(&app).await?.clone();
     let response = read(query.as_deref().unwrap_or_default())?;
     let cookies = || headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let (waiting, next) = waiting(console.sessions.find_sign_in(cookies()).unwrap_or_default());
@@ -117,7 +117,7 @@ async fn begin_session(
     app.admin().sign_person_in(actor, begin).await
 }
 
-async fn configured(app: &App) -> Result<&PersonSignIn, Problem> {
+async fn expect_sign_in(app: &App) -> Result<&PersonSignIn, Problem> {
     match &app.0.person_sign_in {
         Some(sign_in) => Ok(sign_in),
         None => Err(no_page().await),

@@ -148,7 +148,7 @@ pub(super) async fn of_calls(
 ) -> Result<Response, Problem> {
     let permit = permit(&app, &viewer, &console)?;
     let resumed = last_event(&headers, query.cursor.as_deref())?;
-    let query = calls::watched(audit::scoped(&viewer.caller, query)?);
+    let query = calls::channel_query(audit::scope_query(&viewer.caller, query)?);
     let key = ChannelKey::new(&viewer, "calls", &uri);
     let is_tenant = viewer.caller.organization.is_some();
     let channel = console.hub.channel(key, |states| {
@@ -176,7 +176,7 @@ pub(super) async fn of_inbox(
     viewer.caller.may(Access::Decide)?;
     let permit = permit(&app, &viewer, &console)?;
     let resumed = last_event(&headers, query.cursor())?;
-    let scope = query.without_cursor().scoped(&app, &viewer.caller)?;
+    let scope = query.without_cursor().check_scope(&app, &viewer.caller)?;
     let key = ChannelKey::new(&viewer, "approvals", &uri);
     let channel = console.hub.channel(key, |states| inbox::follow_list(app.clone(), scope, states))?;
     let feed = Feed::new(channel, resumed);

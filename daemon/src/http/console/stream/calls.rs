@@ -20,7 +20,7 @@ use crate::http::state::App;
 const LISTED: u32 = 50;
 
 /// The query of a channel: calls alone, the newest first.
-pub(super) fn watched(query: Query) -> Query {
+pub(super) fn channel_query(query: Query) -> Query {
     Query { kind: Some(Kind::Call), limit: Some(LISTED), cursor: None, order: Order::NewestFirst, ..query }
 }
 
