@@ -97,7 +97,8 @@ fn router(app: App) -> Router {
 /// callback of webhooks, which verifies signatures. The guard stores the caller
 /// in the request's extensions. The console has a guard of its own.
 fn routes(app: &App) -> Routes {
-    add_call_routes(add_administration(add_open_routes(Routes::new(app.clone(), openapi::outline()))))
+    let routes = add_open_routes(Routes::new(app.clone(), openapi::outline()));
+    add_call_routes(add_administration(add_plugin_routes(routes)))
 }
 
 fn add_open_routes(routes: Routes) -> Routes {
@@ -112,8 +113,8 @@ fn add_open_routes(routes: Routes) -> Routes {
         .add_open(routes!(webhooks::callback))
 }
 
-/// The routes of operators and of owners.
-fn add_administration(routes: Routes) -> Routes {
+/// The routes of plugins, their grants and the keys of their publishers.
+fn add_plugin_routes(routes: Routes) -> Routes {
     use Access::{Operate, Own};
     routes
         .add_guarded(Operate, routes!(metrics::get))
@@ -137,6 +138,12 @@ fn add_administration(routes: Routes) -> Routes {
             Own,
             routes!(publisher_keys::get_own, publisher_keys::put_own, publisher_keys::delete_own),
         )
+}
+
+/// The other routes of operators and of owners.
+fn add_administration(routes: Routes) -> Routes {
+    use Access::{Operate, Own};
+    routes
         .add_guarded(Operate, routes!(organizations::list))
         .add_guarded(Operate, routes!(organizations::get, organizations::put, organizations::delete))
         .add_guarded(Own, routes!(organizations::delete_data))

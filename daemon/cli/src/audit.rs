@@ -216,24 +216,30 @@ async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failur
         let line = format!("audit log verified: {records} records in {segments} {files}");
         return Ok(printer.result(&report, &line)?);
     }
+    Err(verify_failure(&report))
+}
+
+/// Says what is wrong with a log, and the way out.
+fn verify_failure(report: &VerifyReport) -> Failure {
+    let records = report.records;
     let Some(bad) = &report.first_bad else {
         if report.suspicious.iter().all(|noted| noted.recovery.lost.is_none() || noted.recovery.copied) {
-            return Err(Failure::new(
+            return Failure::new(
                 format!(
                     "the data folder is a copy that lacks records of the original; the chain of the {records} records in it \
                      is whole"
                 ),
                 "make copies with `toolgate backup`, or of a stopped daemon; this log tells of the gap from now on, and the missing records are in the original",
-            ));
+            );
         }
-        return Err(Failure::new(
+        return Failure::new(
             format!(
                 "acknowledged records of the log are gone; the chain of the {records} records left is whole"
             ),
             "restore the audit folder from a backup while the daemon is stopped, or keep a copy and find out who could write to it",
-        ));
+        );
     };
-    Err(Failure::new(
+    Failure::new(
         format!(
             "the log is not what was written: {} (`{}` at byte {}, after {records} good records)",
             bad.what,
@@ -241,7 +247,7 @@ async fn verify(client: &Client, printer: &mut Printer<'_>) -> Result<(), Failur
             bad.offset
         ),
         "keep a copy of the folder before anything else, and find out who could write to it",
-    ))
+    )
 }
 
 impl Filters {

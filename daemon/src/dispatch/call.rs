@@ -229,14 +229,11 @@ impl Dispatcher {
             return end(running, events, outcome);
         }
         self.record_repeated(session);
-        let AdmittedEntry { verdict, rules, revision, permits, .. } = admitted;
-        let redacts_emails = record::redacts_emails(&rules);
-        let decision =
-            record::Decision { verdict: &verdict, catalogue: &rules.catalogue, revision, redacts_emails };
-        let entry = match parts.audit.open(record::intent(decision, session, call, sha256, origin)) {
+        let entry = match self.record_intent(&refused, &admitted) {
             Ok(entry) => entry,
             Err(error) => return withdraw(running, call, events, record::unrecordable(&error)),
         };
+        let AdmittedEntry { verdict, revision, permits, .. } = admitted;
         self.withdraw_unneeded(session, &running, &verdict).await;
         let exchanges = options.test.as_ref().map(|test| &test.exchanges);
         let began_ms = running.script_began_ms().or(options.began_ms);
@@ -261,6 +258,23 @@ impl Dispatcher {
         events.end(&outcome);
         let raced = self.reconcile_races(session, origin, &outcome, &cancelled);
         Box::pin(raced).await.unwrap_or(outcome)
+    }
+
+    /// Opens the record of a decided call: the intent, with the decision.
+    fn record_intent(
+        &self,
+        attempt: &RefusedAttempt<'_>,
+        admitted: &AdmittedEntry,
+    ) -> Result<Entry, AuditError> {
+        let RefusedAttempt { session, call, sha256, origin } = *attempt;
+        let AdmittedEntry { verdict, rules, revision, .. } = admitted;
+        let decision = record::Decision {
+            verdict,
+            catalogue: &rules.catalogue,
+            revision: *revision,
+            redacts_emails: record::redacts_emails(rules),
+        };
+        self.0.audit.open(record::intent(decision, session, call, sha256, origin))
     }
 
     /// Measures a decision, and logs the attempt at a tool that the agent may not call, also where its record is one for many.
@@ -369,13 +383,7 @@ impl Dispatcher {
             // The deadline passed before the first instruction: nothing of what was approved has happened.
             Box::pin(self.release_approval(approval)).await;
         }
-        if let Some(exchanges) = attempt.exchanges {
-            exchanges.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
-        }
-        self.0.metrics.count_run(&finished);
-        if let Some(trace) = attempt.trace {
-            trace.add_run(began, &finished);
-        }
+        self.observe_run(attempt, began, &mut finished);
         let outcome = match script.and_then(|script| script.take_end()) {
             Some(state) => script_end(attempt, state, &finished).by(&admitted),
             None => self.check_result(attempt, &admitted, &mut finished).await,
@@ -389,6 +397,17 @@ impl Dispatcher {
         self.count_end(attempt.session, &outcome, &admitted);
         let on = pending_on(&outcome, admitted, attempt);
         (outcome, on)
+    }
+
+    /// Counts and traces a run, and moves the exchanges of a test call to its caller.
+    fn observe_run(&self, attempt: &Attempt<'_>, began: Instant, finished: &mut FinishedCall) {
+        if let Some(exchanges) = attempt.exchanges {
+            exchanges.lock().unwrap_or_else(PoisonError::into_inner).append(&mut finished.exchanges);
+        }
+        self.0.metrics.count_run(finished);
+        if let Some(trace) = attempt.trace {
+            trace.add_run(began, finished);
+        }
     }
 
     fn charge_approved(

@@ -11,7 +11,7 @@ use toolgate_admission::{Ledger, QuotaCounters, Rates, SessionFacts, parse_platf
 use toolgate_api::assertion::{AssertionHolder, AssertionsDocument};
 use toolgate_api::document::OrganizationDocument;
 use toolgate_api::grant::Grant;
-use toolgate_api::name::ToolId;
+use toolgate_api::name::{Name, ToolId};
 use toolgate_api::policy::{AgentDocument, OrgDocument, PlatformDocument};
 use toolgate_api::read::ReadError;
 use toolgate_api::tools::ToolList;
@@ -63,9 +63,7 @@ impl PreparedDaemon {
         let hosts = self.webhook_hosts();
         let webhook_client = HostClient::new(hosts.client_settings(self.config.credentials.ca_file.clone()))?;
         let identity = self.identity(&store).await?;
-        let registry = Registry::new(self.config.limits.clone());
-        registry.begin_revisions((store.count_start().await? - 1).saturating_mul(REVISIONS_PER_START));
-        registry.require_consent(self.config.consent.required);
+        let registry = self.registry(&store).await?;
         let plugins = self.plugins(&store, &registry)?;
         let uncompiled = plugins.load_built_in().await?;
         plugins.restore().await?;
@@ -119,6 +117,14 @@ impl PreparedDaemon {
             tracing::info!(file = %operator_token.display(), "the operator token was created; it is only in this file");
         }
         Ok(identity)
+    }
+
+    /// Makes the registry, whose revisions are above those of earlier starts.
+    async fn registry(&self, store: &Store) -> Result<Registry> {
+        let registry = Registry::new(self.config.limits.clone());
+        registry.begin_revisions((store.count_start().await? - 1).saturating_mul(REVISIONS_PER_START));
+        registry.require_consent(self.config.consent.required);
+        Ok(registry)
     }
 
     pub(super) fn results_kept_ms(&self) -> u64 {
@@ -306,14 +312,7 @@ async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins
                 Err(error) => unsound(&error),
             },
             DocumentKey::Assertions(organization) => {
-                let holder = match organization {
-                    Some(_) => AssertionHolder::Organization,
-                    None => AssertionHolder::Platform,
-                };
-                let read = AssertionsDocument::parse(&body, holder).inspect_err(|error| {
-                    tracing::error!(document = %key, %error, "stored assertions are invalid and not checked");
-                });
-                let read = read.unwrap_or_default();
+                let read = parse_assertions(&key, organization.as_ref(), &body);
                 registry.put(Replacement::Assertions(organization.clone(), read));
             }
             DocumentKey::Enabled(tool) => {
@@ -328,6 +327,18 @@ async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins
         }
     }
     Ok(tools)
+}
+
+/// Parses the stored assertions of an organization, or of the platform (`None`). Invalid ones are not checked.
+fn parse_assertions(key: &DocumentKey, organization: Option<&Name>, body: &str) -> AssertionsDocument {
+    let holder = match organization {
+        Some(_) => AssertionHolder::Organization,
+        None => AssertionHolder::Platform,
+    };
+    let read = AssertionsDocument::parse(body, holder).inspect_err(|error| {
+        tracing::error!(document = %key, %error, "stored assertions are invalid and not checked");
+    });
+    read.unwrap_or_default()
 }
 
 async fn restore_open_sessions(store: &Store, sessions: &Sessions) -> Result<()> {
