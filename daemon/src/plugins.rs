@@ -156,7 +156,7 @@ impl Plugins {
         }))
     }
 
-    /// Lists the plugins of the platform (`None`) or of an organization by namespace. Those of the platform include the ones that
+    /// Lists the plugins of the platform (`None`) or of an organization by namespace. The platform's include plugins that
     /// load in the background.
     pub fn list(&self, owner: Option<&Name>) -> Vec<PluginView> {
         let mut views = match owner {

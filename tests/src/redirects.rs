@@ -1,4 +1,4 @@
-//! Minimal browser for the redirects of an OAuth2 provider that asks nobody.
+//! Minimal browser for the redirects of an OAuth2 provider that asks no person.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

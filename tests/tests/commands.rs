@@ -528,7 +528,7 @@ fn o6_a_folder_is_applied_whole_or_not_at_all_and_documents_return() {
     fs::remove_file(terminal.folder.path().join("set/orgs/acme/agents/wrong.json")).expect("removed");
     expect(&terminal.run_ok(&apply(&["--yes"])), &["change policy of `acme`", "+ /enabled/*: \"text/*\""]);
 
-    // What the folder does not have is deleted only if asked.
+    // A document that the folder lacks is deleted only with `--prune`.
     fs::remove_file(terminal.folder.path().join("set/orgs/acme/agents/bot.json")).expect("removed");
     assert_eq!(terminal.run_ok(&apply(&["--yes"])), "nothing to change\n");
     expect(&terminal.run_ok(&apply(&["--yes", "--prune"])), &["delete agent `acme/bot`", "1 deleted"]);

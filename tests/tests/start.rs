@@ -215,7 +215,7 @@ fn a_missing_certificate_file_is_reported_with_its_setting() {
     assert!(hint.contains("`ca_file`") && hint.contains("`[credentials]`"), "{hint}");
 }
 
-/// What a probe of the wall may reach, in a folder that it keeps.
+/// Files and servers that a probe of the wall may reach; the folder is removed with them.
 struct Surroundings {
     _folder: tempfile::TempDir,
     _servers: (TcpListener, UnixListener),

@@ -177,7 +177,7 @@ impl Descriptor {
         described
     }
 
-    /// Writes the schemas of all tools in the forms of lists (M5). Those that are written already cost nothing.
+    /// Writes the schemas of all tools in the forms of lists (M5). Schemas that are written already cost nothing.
     pub fn write_forms(&self) {
         for tool in &self.tools {
             tool.input.write_forms();

@@ -95,7 +95,7 @@ impl Admin {
     }
 
     /// Deletes an agent, whose sessions end and running calls are cancelled; assertions, a publisher's key, or what an organization
-    /// has set for a plugin. What it had in force ends with it.
+    /// has set for a plugin. The rules that it had in force end with it.
     pub async fn delete_document(
         &self,
         actor: Actor<'_>,

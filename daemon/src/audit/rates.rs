@@ -359,9 +359,9 @@ pub struct RateQuery {
     pub span: RateSpan,
     /// From the span of this time on.
     pub since_ms: u64,
-    /// Of this organization; of all without it.
+    /// The organization to count; all of them without it.
     pub organization: Option<String>,
-    /// Of this tool; of all without it.
+    /// The tool to count; all of them without it.
     pub tool: Option<String>,
 }
 

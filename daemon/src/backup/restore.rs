@@ -24,7 +24,7 @@ use crate::audit::{is_sealed_by, seal_text};
 use crate::keys;
 use crate::store::{UNFINISHED_RESTORE, newest_migration};
 
-/// What a new ext4 file system has, where the data folder is its root.
+/// The folder that a new ext4 file system contains, for a data folder that is its root.
 const LOST_AND_FOUND: &str = "lost+found";
 
 /// Size limit of the first and the last entry.

@@ -21,7 +21,7 @@ use crate::version::BuildInfo;
 /// The folder of the data folder that backups are collected in. It stays, with its lock.
 const STAGING: &str = "backup";
 
-/// What to back up.
+/// The source of a backup.
 #[derive(Clone, Debug)]
 pub struct BackupSource {
     /// The data folder.

@@ -18,7 +18,7 @@ pub struct Finding {
     /// The name of the thing.
     pub name: &'static str,
     pub state: State,
-    /// What was found, with its value.
+    /// The finding in words, with its value.
     pub message: String,
     /// How to fix it; empty if nothing is wrong.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -254,7 +254,7 @@ pub struct SignInMetadata {
     pub server: AuthorizationServer,
     /// Has the claims that are not in the ID token.
     pub userinfo_endpoint: Option<String>,
-    /// Where a person signs out of the provider.
+    /// URL at which a person signs out of the provider.
     pub end_session_endpoint: Option<String>,
 }
 

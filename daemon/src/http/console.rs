@@ -134,7 +134,7 @@ fn add_core_pages(router: Router<App>) -> Router<App> {
         .route("/console/approvals/{id}", get(approvals::page).post(approvals::decide))
 }
 
-/// What happens and why: overview, calls, explanations, the audit log.
+/// The routes that show events and their reasons: overview, calls, explanations, the audit log.
 fn add_reports(router: Router<App>) -> Router<App> {
     router
         .route("/console", get(overview::page))

@@ -80,7 +80,7 @@ mod tests {
 
     const RUNBOOKS: &str = include_str!("../../docs/operations.md");
 
-    /// What the readiness probe can say, without the part that differs.
+    /// Returns the reasons that the readiness probe can give, without the part that differs.
     fn reasons() -> BTreeSet<String> {
         let audit = [
             AuditError::Full { reason: "…".into() },

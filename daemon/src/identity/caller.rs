@@ -164,7 +164,7 @@ impl Caller {
         self.need_scope(organization, || DocumentKey::Organization(organization.clone()).to_string())
     }
 
-    /// Checks access to a document. What an operator grants to a tool of an organization is no object of the organization.
+    /// Checks access to a document. An operator's grant to a tool of an organization is no object of the organization.
     pub fn may_change(&self, key: &DocumentKey) -> Result<(), CallError> {
         match (key, key.organization()) {
             (DocumentKey::ToolGrant(_), _) | (_, None) => self.may(Access::Operate),
@@ -206,7 +206,7 @@ impl Caller {
     }
 
     /// Checks that the caller may list sessions, of one organization or of all that it may use. Returns the organization
-    /// to list, or `None` for all. Of a token for some agents, the list has the sessions of these alone.
+    /// to list, or `None` for all. For a token for some agents, the list has the sessions of these alone.
     pub fn may_list_sessions(&self, organization: Option<&Name>) -> Result<Option<Name>, CallError> {
         self.may(Access::Orchestrate)?;
         match organization {

@@ -1,4 +1,4 @@
-//! What the process takes from the system before the runtime: addresses, TLS files, and its limit of open files.
+//! Resources that the process takes from the system before the runtime starts: addresses, TLS files, and its limit of open files.
 
 use std::io;
 use std::net::SocketAddr;

@@ -170,7 +170,7 @@ impl Answers {
 }
 
 impl Shared {
-    /// Sends a message for whose effect somebody waits.
+    /// Sends a message whose sender waits for its effect.
     fn send_urgent(&self, message: Message) {
         let _ = self.sender.send(message);
         self.thread.get().inspect(|thread| thread.unpark());

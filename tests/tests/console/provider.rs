@@ -17,7 +17,7 @@ const SIGN_OUT: &str = "/console/sign-out";
 
 static PEOPLE: Shared<People> = Shared::new();
 
-/// A daemon, and the provider of its people: `ann` is an operator, `bob` an approver and `ola` an owner of `acme`, `eve` nobody.
+/// A daemon, and the provider of its people: `ann` is an operator, `bob` an approver and `ola` an owner of `acme`; `eve` has no role.
 pub struct People {
     _provider: ServerProcess,
     /// Has the client secret, which is read at each sign-in.
@@ -115,7 +115,7 @@ fn with_people(test: impl FnOnce(&mut People)) {
     PEOPLE.with(People::start, test);
 }
 
-/// Asserts that nobody is signed in, on a page that says why and offers another try.
+/// Asserts that no person is signed in, on a page that says why and offers another try.
 #[track_caller]
 fn expect_nobody(person: &Person, reply: Reply, status: u16, why: &str) {
     let reply = reply.expect(status);

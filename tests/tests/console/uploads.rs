@@ -117,7 +117,7 @@ fn o6_a_refused_upload_keeps_its_form_and_changes_nothing() {
     let states =
         loaded["items"].as_array().into_iter().flatten().filter(|plugin| plugin["namespace"] == "stranger");
     assert!(states.clone().all(|plugin| plugin["state"] == "failed"), "{:?}", states.collect::<Vec<_>>());
-    // Another address takes no file, whatever the form says.
+    // Another address takes no file, also with the right fields.
     let revoke = Form { action: "/console/tokens".into(), ..named.clone() };
     assert_eq!(person.upload(&revoke, "stranger.wasm", &small).status, 403);
     person.upload(&named.with("version", "1.0.0"), "stranger.wasm", &small).expect(303);

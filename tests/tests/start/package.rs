@@ -162,7 +162,7 @@ fn the_packaged_settings_are_valid() {
     }
 }
 
-/// What can be checked without a container engine: files and commands exist, and the user is not root.
+/// Checks that need no container engine: files and commands exist, and the user is not root.
 #[test]
 fn the_container_file_names_files_and_commands_that_exist() {
     let text = fs::read_to_string(packaging().join("Containerfile")).expect("the container file");

@@ -132,7 +132,7 @@ fn a_passed_socket_keeps_its_clients_while_the_daemon_restarts() {
     daemon.anonymous().get("/healthz").expect(200);
     daemon.terminate();
     assert!(daemon.wait_for_exit().success());
-    // The connection waits in the queue of the socket, which nobody accepts from now.
+    // The connection waits in the queue of the socket, from which no process accepts now.
     let waiting = Client::new(address, None).start("GET", "/healthz", &[], b"");
     let daemon = daemon.crash_and_restart();
     waiting.reply().expect(200);

@@ -141,7 +141,7 @@ async fn read_stored(client: &Client, document: &FolderDocument) -> Result<Optio
         return Ok(Some(Stored { etag: current.etag, text, value }));
     };
     match document.kind {
-        // What does not hold at present is added to the document.
+        // The view lists the assertions that do not hold at present; the document has no such list.
         Kind::Assertions => drop(members.remove("broken")),
         // The view of a plugin has more than the settings.
         Kind::Settings => members.retain(|name, _| name == "config"),

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::history::{self, DocumentName, HistoryOptions, RollbackOptions};
 use crate::print::Printer;
 
-/// What a command does with a grant; without an option it shows the grant.
+/// The change that a command makes to a grant; without an option it shows the grant.
 #[derive(Args, Clone, Debug, Default)]
 pub struct GrantOptions {
     /// A JSON file, or `-` for standard input

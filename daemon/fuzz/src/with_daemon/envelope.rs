@@ -20,8 +20,8 @@ const PAYLOAD_TYPE: &str = "application/vnd.toolgate.plugin+json";
 /// Input: an envelope.
 ///
 /// An envelope is accepted exactly if it is strict JSON of the form that DSSE v1 gives it. A key has signed it exactly if one of
-/// its signatures verifies over the pre-authentication encoding, whatever key it claims. Its statement has four texts and
-/// nothing else. Each error is one visible line with a hint.
+/// its signatures verifies over the pre-authentication encoding; the key that it claims plays no part. Its statement has four
+/// texts and nothing else. Each error is one visible line with a hint.
 pub fn envelope(data: &[u8]) {
     let expected = read_envelope(data);
     let envelope = match Envelope::parse(data) {

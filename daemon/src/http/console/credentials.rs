@@ -38,7 +38,7 @@ use crate::http::state::App;
 /// Most credentials that are searched for one of a provider.
 const SEARCHED: usize = 10_000;
 
-/// What a new credential is for.
+/// The provider or plugin that a new credential is for.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NewQuery {

@@ -27,7 +27,7 @@ pub(super) struct QuotaUse {
     amount: Option<u64>,
 }
 
-/// The quotas with use in their present period, the most used first. Those of an organization are of its own policies.
+/// Loads the quotas with use in their present period, the most used first; for an organization, those of its own policies alone.
 pub(super) async fn load(app: &App, organization: Option<&Name>) -> Result<Vec<QuotaUse>, Problem> {
     let counters = app.parts().store.greatest_quota_use(organization, now_ms(), COUNTERS).await;
     let counters = counters.map_err(CallError::from)?;
