@@ -60,17 +60,16 @@ pub use data_keys::{DataKeys, WrappedKey};
 pub use error::{AuditError, StartError};
 pub use export::{ExportQuery, Exporter};
 pub use group_commit::Durable;
+pub use proof::CallRecord;
+pub use rates::{RateBy, RatePhase, RateQuery, RateSpan, RateSums};
 pub use record::{
     ActOutcome, AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, EffectRecord,
     Executed, Kind, NotedRecovery, NotedRestore, Order, OutputStamp, PluginStamp, Reason, Recovery,
-    RestoredFrom, Row, Sha256, Status,
-    Usage, Verdict, VerifyReport, sha256,
+    RestoredFrom, Row, Sha256, Status, Usage, Verdict, VerifyReport, sha256,
 };
 #[doc(hidden)]
 pub use recover::recover_folder;
 pub use retention::Retention;
-pub use proof::CallRecord;
-pub use rates::{RateBy, RatePhase, RateQuery, RateSpan, RateSums};
 pub use search::{EarlierCalls, PAGE_ROWS, Page, Query};
 pub use usage::UsageQuery;
 pub use verify::verify_folder;
@@ -541,7 +540,8 @@ impl OpenLog {
         folder.create()?;
         let lock = folder.lock()?;
         let sealer = Sealer::new(settings.key.as_ref());
-        let is_copy = origin::mark_origin(&folder, &sealer).map_err(StartError::io("read", &folder.origin()))?;
+        let is_copy =
+            origin::mark_origin(&folder, &sealer).map_err(StartError::io("read", &folder.origin()))?;
         let recovered =
             recover::recover(&folder, Sealer::new(settings.key.as_ref()), settings.segment_bytes)?;
         let restored = origin::restored_from(&folder, &sealer, &recovered.anchor())?;

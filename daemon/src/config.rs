@@ -19,9 +19,10 @@ use std::path::{Path, PathBuf};
 pub use files::NamedFile;
 pub use help::help_text;
 pub use keys::{
-    Audit, Calls, Compile, Config, ConsentSection, ConsoleSection, CredentialSection, Egress, Hardening, Http,
-    IssuerSection, LogFormat, LogLevel, Logging, MetricsSection, OauthSection, OidcRoleSection, OidcSection, PagemapScan, PluginsSection,
-    Queue, Rates, RegistrySection, SandboxSection, Sessions, Signatures, Tls, TracesSection, WebhookSection,
+    Audit, Calls, Compile, Config, ConsentSection, ConsoleSection, CredentialSection, Egress, Hardening,
+    Http, IssuerSection, LogFormat, LogLevel, Logging, MetricsSection, OauthSection, OidcRoleSection,
+    OidcSection, PagemapScan, PluginsSection, Queue, Rates, RegistrySection, SandboxSection, Sessions,
+    Signatures, Tls, TracesSection, WebhookSection,
 };
 pub use listen::Listen;
 pub use read::ConfigError;
@@ -290,7 +291,11 @@ impl OidcSection {
     }
 
     fn check(&self) -> Result<(), ConfigError> {
-        if self.issuer.is_empty() || self.client_id.is_empty() || self.claim.is_empty() || self.roles().is_empty() {
+        if self.issuer.is_empty()
+            || self.client_id.is_empty()
+            || self.claim.is_empty()
+            || self.roles().is_empty()
+        {
             return Err(ConfigError::new(
                 "`[console.oidc]` needs `issuer`, `client_id`, `claim` and at least one `[[console.oidc.roles]]`",
                 "register the daemon with the provider, and say which value of the claim has which role",
@@ -316,7 +321,10 @@ impl OidcRoleSection {
     /// The rules of tokens of these roles.
     fn check(&self) -> Result<(), ConfigError> {
         let refuse = |why: &str, hint: &str| {
-            Err(ConfigError::new(format!("the entry `{}` of `[[console.oidc.roles]]` {why}", self.value), hint))
+            Err(ConfigError::new(
+                format!("the entry `{}` of `[[console.oidc.roles]]` {why}", self.value),
+                hint,
+            ))
         };
         let is_operator = match self.role {
             None => return refuse("has no role", "set `role`, like `role = \"approver\"`"),
@@ -335,9 +343,10 @@ impl OidcRoleSection {
             Some(_) if self.role != Some(Role::Orchestrator) => {
                 refuse("has agents", "leave `agents` out: only an `orchestrator` is for single agents")
             }
-            Some(agents) if agents.iter().any(|agent| Name::parse(agent).is_err()) => {
-                refuse("names an agent that cannot exist", "write names like `helper`, without the organization")
-            }
+            Some(agents) if agents.iter().any(|agent| Name::parse(agent).is_err()) => refuse(
+                "names an agent that cannot exist",
+                "write names like `helper`, without the organization",
+            ),
             _ => Ok(()),
         }
     }
@@ -839,7 +848,10 @@ mod tests {
             (oidc("", acme), "has no role"),
             (oidc("", &format!("{approver}\nagents = [\"bot\"]")), "has agents"),
             (oidc("", &format!("role = \"orchestrator\"\n{acme}\nagents = [\"acme/bot\"]")), "cannot exist"),
-            (oidc("", &format!("role = \"agent\"\n{acme}")), "`console.oidc.roles.role` has a value of the wrong kind"),
+            (
+                oidc("", &format!("role = \"agent\"\n{acme}")),
+                "`console.oidc.roles.role` has a value of the wrong kind",
+            ),
             (oidc("isuer = \"x\"", &approver), "unknown key `isuer` in `[console.oidc]`"),
             ("[console]\noidc = 1".to_owned(), "`console.oidc` has a value of the wrong kind"),
         ] {

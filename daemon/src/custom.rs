@@ -393,7 +393,8 @@ impl CustomTools {
     ) -> Result<bool, CallError> {
         let stored = self.0.store.find_document(&DocumentKey::Tool(key.clone())).await?;
         let Some(before) = stored else { return Ok(false) };
-        let same = ParsedDefinition::parse(&before.body).is_ok_and(|before| before.mounts_the_same_as(definition));
+        let same =
+            ParsedDefinition::parse(&before.body).is_ok_and(|before| before.mounts_the_same_as(definition));
         Ok(same && self.mount(key).await?.is_some())
     }
 

@@ -94,7 +94,8 @@ impl PluginHarness {
         let settings = SandboxSettings { instances: 4, pagemap_scan: PagemapScan::Off };
         let sandbox = Sandbox::new(&settings).map_err(|error| host_fault(&error))?;
         let temporary = temporary_folder()?;
-        let command = WorkerCommand { program: tools.worker, limits: WORKER_LIMITS, concurrency: 1, is_confined: true };
+        let command =
+            WorkerCommand { program: tools.worker, limits: WORKER_LIMITS, concurrency: 1, is_confined: true };
         let open = |folder: &Path, key: &[u8; KEY_BYTES]| {
             Compiler::open(sandbox.clone(), folder, key, command.clone())
         };

@@ -308,7 +308,8 @@ mod tests {
         }
         metrics.add_duration(Phase::Queue, Duration::from_secs(3_600));
         let counts = metrics.phases();
-        let of = |phase: Phase| counts.durations().find(|durations| durations.phase == phase.as_str()).unwrap();
+        let of =
+            |phase: Phase| counts.durations().find(|durations| durations.phase == phase.as_str()).unwrap();
         let known = |phase| (of(phase).count, of(phase).half_us, of(phase).most_us);
         assert_eq!(known(Phase::Run), (3, Some(16), Some(256)));
         assert_eq!(known(Phase::Queue), (1, None, None));

@@ -273,9 +273,7 @@ impl Plugins {
                 return Ok(());
             }
             let (served, missing) = match to {
-                Some(version) => {
-                    (history.serve_version(version), format!("has no kept version `{version}`"))
-                }
+                Some(version) => (history.serve_version(version), format!("has no kept version `{version}`")),
                 None => (history.roll_back(), "has no version before this one".to_owned()),
             };
             served.ok_or_else(|| {
@@ -341,9 +339,8 @@ impl Plugins {
 
     fn check_removable(&self, namespace: &Namespace) -> Result<(), CallError> {
         let is_compiling = self.0.registry.snapshot().compiling().contains(namespace);
-        let is_built_in = |entry: Option<&Entry>| {
-            entry.and_then(Entry::ready).is_some_and(History::is_built_in)
-        };
+        let is_built_in =
+            |entry: Option<&Entry>| entry.and_then(Entry::ready).is_some_and(History::is_built_in);
         if !is_compiling && !self.0.table.look(&namespace.into(), is_built_in) {
             return Ok(());
         }

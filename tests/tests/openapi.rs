@@ -161,7 +161,8 @@ impl Fixture {
 
 /// Makes what vouches for plugins or is told of approvals: one of each to use, and one to delete.
 fn make_trusted(operator: &Client) {
-    let key = json!({"publisher": "acme", "public_key": "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="});
+    let key =
+        json!({"publisher": "acme", "public_key": "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo="});
     for scope in ["platform", "orgs/tenant"] {
         for name in ["kept", "spare"] {
             operator.make(&format!("/v1/{scope}/publisher-keys/{name}"), &key).expect(201);

@@ -397,7 +397,9 @@ fn doctor_reports_the_machine_and_a_key_that_others_can_read() {
     let machine = doctor(&["--data", "data", "--json"]);
     let report: Value = serde_json::from_str(&machine.stdout).expect("a report");
     let findings = report["findings"].as_array().expect("findings");
-    for name in ["version", "clock", "hardening", "sandbox", "memory", "open files", "disk space", "disk speed"] {
+    for name in
+        ["version", "clock", "hardening", "sandbox", "memory", "open files", "disk space", "disk speed"]
+    {
         assert!(findings.iter().any(|finding| finding["name"] == name), "{name}: {report}");
     }
     let key = folder.path().join("root.key");
@@ -405,7 +407,10 @@ fn doctor_reports_the_machine_and_a_key_that_others_can_read() {
     fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("a mode");
     fs::write(folder.path().join("t.toml"), "[credentials]\nroot_key_file = \"root.key\"").expect("settings");
     let told = doctor(&["--config", "t.toml", "--data", "data"]);
-    assert!(told.stderr.contains("root key file `root.key` has mode 0644; run `chmod 600 root.key`"), "{told:?}");
+    assert!(
+        told.stderr.contains("root key file `root.key` has mode 0644; run `chmod 600 root.key`"),
+        "{told:?}"
+    );
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 2, "files were created");
 }
 

@@ -14,8 +14,8 @@ use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqliteConnection};
 
 use super::format::{LogPosition, RecordHeader, RecordKind};
 use super::index::{BATCH_ROWS, integer};
-use super::record::{AdminRecord, CallIntent, Executed, Kind, Status};
 use super::rates::RateBatch;
+use super::record::{AdminRecord, CallIntent, Executed, Kind, Status};
 use super::usage::{RecordedUse, UsageSums};
 
 const COLUMNS: [&str; 17] = [

@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 
 pub use toolgate_api::audit::{
     AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, DamagedRange, EffectRecord, Kind,
-    LostRecords, NotedRecovery, NotedRestore, Order, OutputStamp, PluginStamp, Reason, Recovery, RestoredFrom,
-    Row, Sha256, Status,
-    TornEnd, Usage, Verdict, VerifyReport,
+    LostRecords, NotedRecovery, NotedRestore, Order, OutputStamp, PluginStamp, Reason, Recovery,
+    RestoredFrom, Row, Sha256, Status, TornEnd, Usage, Verdict, VerifyReport,
 };
 pub use toolgate_api::call::Executed;
 

@@ -50,10 +50,7 @@ pub async fn run(options: CheckOptions, printer: &mut Printer<'_>) -> Result<(),
     if report.passes() {
         return Ok(());
     }
-    Err(Failure::new(
-        "the plugin does not pass",
-        "fix the errors above; each line says how",
-    ))
+    Err(Failure::new("the plugin does not pass", "fix the errors above; each line says how"))
 }
 
 fn print(finding: &Finding, printer: &mut Printer<'_>) -> Result<(), Failure> {

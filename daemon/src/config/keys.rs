@@ -789,7 +789,8 @@ mod tests {
         for (section, key) in keys() {
             let ValueKind::OneOf(choices) = key.values else { continue };
             for choice in choices {
-                let head = if section.name.is_empty() { String::new() } else { format!("[{}]\n", section.name) };
+                let head =
+                    if section.name.is_empty() { String::new() } else { format!("[{}]\n", section.name) };
                 let text = format!("{head}{} = \"{choice}\"", key.name);
                 Config::parse(&text, std::path::Path::new("choice.toml")).expect("a choice");
             }

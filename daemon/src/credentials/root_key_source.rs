@@ -183,7 +183,11 @@ fn read_private_file(path: &Path) -> Result<RootKey, SourceError> {
     let mode = file.metadata().map_err(|error| unreadable(path, &error))?.permissions().mode();
     if mode & 0o077 != 0 {
         return Err(SourceError::new(
-            format!("root key file `{0}` has mode {1:04o}; run `chmod 600 {0}`", path.display(), mode & 0o7777),
+            format!(
+                "root key file `{0}` has mode {1:04o}; run `chmod 600 {0}`",
+                path.display(),
+                mode & 0o7777
+            ),
             "rotate the key if another user may have read it",
         ));
     }
@@ -293,7 +297,11 @@ mod tests {
         assert_eq!(file(folder.path(), 0o400, key.expose()).read().await.unwrap().unwrap().id(), key.id());
         for mode in [0o640, 0o604, 0o620] {
             let RootKeySource::File(path) = file(folder.path(), mode, key.expose()) else { continue };
-            assert!(refusal(&RootKeySource::File(path.clone())).await.contains(&format!("has mode {mode:04o}; run `chmod 600")));
+            assert!(
+                refusal(&RootKeySource::File(path.clone()))
+                    .await
+                    .contains(&format!("has mode {mode:04o}; run `chmod 600"))
+            );
             // Its mode shows the access control list of a service manager.
             let credential = RootKeySource::Credential(path);
             assert_eq!(credential.read().await.unwrap().unwrap().id(), key.id());

@@ -389,9 +389,7 @@ impl History {
     fn state_of(&self, at: usize) -> StateReason {
         match (at.cmp(&self.serving), self.disabled) {
             (Ordering::Equal, false) => (PluginState::Active, None),
-            (Ordering::Equal, true) => {
-                (PluginState::Disabled, Some("the plugin was disabled".into()))
-            }
+            (Ordering::Equal, true) => (PluginState::Disabled, Some("the plugin was disabled".into())),
             (Ordering::Less, _) => (PluginState::Disabled, Some("replaced".into())),
             (Ordering::Greater, _) => rolled_back_state(),
         }

@@ -95,7 +95,9 @@ impl StoreError {
             Self::TooMany { .. } => "decide some of them first, or wait until they expire",
             Self::TooManyWebhooks => "delete one that is not used",
             Self::Held { .. } => "stop that daemon, or use another store with `--store`",
-            Self::OtherVersion => "start the version that wrote it last, or restore a backup from before its upgrade with `toolgate restore`",
+            Self::OtherVersion => {
+                "start the version that wrote it last, or restore a backup from before its upgrade with `toolgate restore`"
+            }
             Self::Unavailable { reason, .. } => reason.hint(),
         }
     }

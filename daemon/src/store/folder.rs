@@ -352,7 +352,11 @@ mod tests {
         let file = parent.path().join("file");
         std::fs::write(&file, "").expect("written");
         for path in [&file, &file.join("below")] {
-            assert!(matches!(DataFolder::check(path), Err(FolderError::Unusable { .. })), "{}", path.display());
+            assert!(
+                matches!(DataFolder::check(path), Err(FolderError::Unusable { .. })),
+                "{}",
+                path.display()
+            );
         }
         let shared = parent.path();
         std::fs::set_permissions(shared, Permissions::from_mode(0o755)).expect("a mode");

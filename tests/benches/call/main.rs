@@ -172,7 +172,10 @@ fn sealing(runtime: &tokio::runtime::Runtime, echo: &[u8]) {
     rounds.remove(0);
     rounds.sort_by(|one, other| (one.1 / one.0).total_cmp(&(other.1 / other.0)));
     let (plain, sealed) = rounds[rounds.len() / 2];
-    println!("a call of {} bytes, 64 in flight: {plain:.1} µs of CPU, sealed {sealed:.1} µs", ARGUMENTS.len());
+    println!(
+        "a call of {} bytes, 64 in flight: {plain:.1} µs of CPU, sealed {sealed:.1} µs",
+        ARGUMENTS.len()
+    );
     println!("    sealed / plain = {:.3}", sealed / plain);
 }
 

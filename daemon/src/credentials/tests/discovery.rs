@@ -334,7 +334,8 @@ async fn k6_a_response_of_another_issuer_ends_the_flow() {
         draft["issuer"] = json!(issuer);
         let new = new_credential(serde_json::from_value(draft).unwrap(), &[]).unwrap();
         credentials.put(&name("acme"), &name(key), new, &Precondition::Absent, 5).await.unwrap();
-        let link = credentials.begin_authorization(&name("acme"), &name(key), ("t", "http"), &Default::default(), 0);
+        let link =
+            credentials.begin_authorization(&name("acme"), &name(key), ("t", "http"), &Default::default(), 0);
         let url = url::Url::parse(&link.unwrap().url).unwrap();
         let state = url.query_pairs().find(|(name, _)| name == "state").unwrap().1.into_owned();
         let flow = credentials.take_flow(&state, Some("acme"), 1).unwrap();

@@ -101,8 +101,9 @@ async fn token_at(credentials: &Credentials, now_ms: u64) -> Result<String, Erro
 async fn connect(provider: &Provider, credentials: &Credentials, refresh: Option<&str>) {
     put(credentials, "stripe", user_credential()).await;
     provider.issues("first-token", refresh);
-    let asked =
-        credentials.begin_authorization(&name("acme"), &name("stripe"), ("t", "http"), &Default::default(), 0).unwrap();
+    let asked = credentials
+        .begin_authorization(&name("acme"), &name("stripe"), ("t", "http"), &Default::default(), 0)
+        .unwrap();
     let flow = credentials.take_flow(&state_of(&asked.url), None, 1).unwrap();
     credentials.finish_authorization(flow, "code".to_owned(), 0).await.unwrap();
 }
@@ -367,8 +368,9 @@ async fn k3_the_authorization_request_has_pkce_and_the_scopes() {
     put(&credentials, "stripe", user_credential()).await;
     assert!(!is_connected(&fixture, "acme"));
     assert_eq!(got(&credentials).await, Err(ErrorType::CredentialMissing));
-    let asked =
-        credentials.begin_authorization(&name("acme"), &name("stripe"), ("t", "http"), &Default::default(), 0).unwrap();
+    let asked = credentials
+        .begin_authorization(&name("acme"), &name("stripe"), ("t", "http"), &Default::default(), 0)
+        .unwrap();
     assert_eq!(asked.scopes, ["read", "write"]);
     let query = query_of(&asked.url);
     assert!(asked.url.starts_with("https://idp.example/authorize?"), "{}", asked.url);
@@ -394,8 +396,9 @@ async fn k6_further_parameters_are_in_every_request() {
     let authorization_url = "https://idp.example/authorize".to_owned();
     let authentication = Authentication::AuthorizationCode { client, authorization_url, issuer: None };
     put(&credentials, "stripe", CredentialDocument { authentication, ..bearer() }).await;
-    let asked =
-        credentials.begin_authorization(&name("acme"), &name("stripe"), ("t", "http"), &Default::default(), 0).unwrap();
+    let asked = credentials
+        .begin_authorization(&name("acme"), &name("stripe"), ("t", "http"), &Default::default(), 0)
+        .unwrap();
     assert_eq!(query_of(&asked.url)["audience"], "https://api.example/");
     provider.issues("first-token", Some("r1"));
     let flow = credentials.take_flow(&state_of(&asked.url), None, 1).unwrap();
@@ -416,7 +419,9 @@ async fn k3_a_client_without_a_secret_has_a_redirect_url_of_its_organization() {
     let new = NewCredential { document: user_credential(), secret: None };
     credentials.put(&name("acme"), &name("stripe"), new, &Precondition::Absent, 5).await.unwrap();
     let begin = || {
-        credentials.begin_authorization(&name("acme"), &name("stripe"), ("t", "http"), &Default::default(), 0).unwrap()
+        credentials
+            .begin_authorization(&name("acme"), &name("stripe"), ("t", "http"), &Default::default(), 0)
+            .unwrap()
     };
     let own = "http://127.0.0.1:7300/v1/oauth/callback?organization=acme";
     assert_eq!(query_of(&begin().url)["redirect_uri"], own);
@@ -656,7 +661,9 @@ async fn k3_a_flow_ends_when_its_token_is_revoked() {
     put(&credentials, "stripe", user_credential()).await;
     for revoked in [false, true] {
         let token = tokio_util::sync::CancellationToken::new();
-        let asked = credentials.begin_authorization(&name("acme"), &name("stripe"), ("t", "http"), &token, 0).unwrap();
+        let asked = credentials
+            .begin_authorization(&name("acme"), &name("stripe"), ("t", "http"), &token, 0)
+            .unwrap();
         if revoked {
             token.cancel();
         }
@@ -671,7 +678,13 @@ async fn the_pending_flows_of_one_organization_do_not_block_others() {
         let credentials = credentials.clone();
         async move {
             put_for(&credentials, organization, &called, user_credential(), CANARY).await.unwrap();
-            credentials.begin_authorization(&name(organization), &name(&called), ("t", "http"), &Default::default(), 0)
+            credentials.begin_authorization(
+                &name(organization),
+                &name(&called),
+                ("t", "http"),
+                &Default::default(),
+                0,
+            )
         }
     };
     for number in 0..100 {

@@ -264,9 +264,7 @@ pub(super) async fn create(
                 (notice(&error))
                 p.quiet { "Nothing was stored. The page keeps no secret: type it again." }
             };
-            Ok(creation_page(&app, &viewer, &organization, shown, &notes)
-                .with_status(status)
-                .into_response())
+            Ok(creation_page(&app, &viewer, &organization, shown, &notes).with_status(status).into_response())
         }
         Err(problem) => Err(problem),
     }
