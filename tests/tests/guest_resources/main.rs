@@ -447,7 +447,7 @@ fn r10_a_result_over_the_limit_is_in_the_workspace_and_one_over_all_limits_is_re
         assert_eq!(whole.output().as_str().map(str::len), Some((1 << 20) - 2));
         for bytes in [1 << 20, 8 << 20] {
             let session = fixture.session(&json!({}));
-            let call = json!({"id": "c1", "type": "function", "function": {"name": "call_hostile_shout", "arguments": json!({"bytes": bytes}).to_string()}});
+            let call = json!({"id": "shouted_once", "type": "function", "function": {"name": "call_hostile_shout", "arguments": json!({"bytes": bytes}).to_string()}});
             let answer = session.post(&json!({"openai": {"tool_calls": [call]}})).expect(200).json();
             let output = &answer["calls"][0]["output"];
             assert_eq!(output["bytes"], bytes + 2, "{output}");
@@ -455,10 +455,10 @@ fn r10_a_result_over_the_limit_is_in_the_workspace_and_one_over_all_limits_is_re
             let text = answer["openai"][0]["content"].as_str().expect("a text");
             assert!(text.contains(path) && text.len() < 10_000 && text.contains("\"xxxx"), "{text}");
             let file = path.strip_prefix("/workspace/").expect("a path in the workspace");
-            assert!(file.starts_with(".results/r_") && !file.contains("c1"), "{file}");
+            assert!(file.starts_with(".results/r_") && !file.contains("shouted_once"), "{file}");
             let kept = session.get_file(file).expect(200).json();
             assert_eq!(kept.as_str().map(str::len), Some(bytes));
-            let row = session.audit_row(&fixture.daemon.operator(), "c1");
+            let row = session.audit_row(&fixture.daemon.operator(), "shouted_once");
             assert_eq!(row["outcome"]["output"]["bytes"], bytes + 2, "{row}");
             let effects = fixture.daemon.operator().audit(&format!("kind=effect&session={}", session.id));
             assert!(effects[0].to_string().contains(file), "{effects:?}");

@@ -187,7 +187,7 @@ fn a_head_request_gets_the_headers_of_a_get() {
         assert_eq!(status_of(&operator, "/v1/orgs/nosuch"), 404);
         assert_eq!(status_of(&operator, "/nosuch"), 404);
         assert_eq!(status_of(&fixture.daemon.anonymous(), "/v1/plugins"), 401);
-        assert_eq!(operator.send("HEAD", "/v1/sessions", &[], b"").status, 405);
+        assert_eq!(operator.send("HEAD", "/v1/backup", &[], b"").status, 405);
     });
 }
 
