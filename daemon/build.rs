@@ -32,10 +32,11 @@ fn main() -> ExitCode {
 /// whose last line has the commit. `main.rs` includes the reflog, so that a commit does not run this script; other builds do
 /// without it, since each commit would link them again.
 fn describe_build(workspace: &Path) {
-    println!("cargo::rustc-env=TOOLGATE_TARGET={}", env::var("TARGET").unwrap_or_default());
+    let target = env::var_os("TARGET").unwrap_or_default();
+    println!("cargo::rustc-env=TOOLGATE_TARGET={}", target.to_string_lossy());
     println!("cargo::rustc-check-cfg=cfg(has_reflog)");
     let reflog = reflog(&workspace.join(".git"));
-    if env::var("PROFILE").is_ok_and(|profile| profile == "release") && reflog.is_file() {
+    if env::var_os("PROFILE").is_some_and(|profile| profile == "release") && reflog.is_file() {
         println!("cargo::rustc-cfg=has_reflog");
         println!("cargo::rustc-env=TOOLGATE_REFLOG={}", reflog.display());
     }

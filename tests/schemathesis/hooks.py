@@ -89,7 +89,11 @@ _FITTING = {
 @schemathesis.hook
 def before_call(context, case, kwargs):
     """Replace three of four valid requests of the operations above by the one that fits; the others stay as generated."""
-    fitting = _FITTING.get(case.operation.definition.raw.get("operationId"))
+    operation = case.operation.definition.raw.get("operationId")
+    if operation == "delete_organization" and (case.path_parameters or {}).get("org") == "tenant":
+        # Some phases change a case after `filter_case` has seen it.
+        case.path_parameters = {"org": "spare"}
+    fitting = _FITTING.get(operation)
     is_valid = case.meta is not None and case.meta.generation.mode.is_positive
     if fitting is None or not is_valid:
         return

@@ -131,7 +131,7 @@ fn no_test_sleeps() {
     ];
     // The epoch ticker, the pauses after a failed accept, a failed export and a result that
     // cannot be stored, the timeout of idle connections, and this file;
-    // pauses between two looks at a condition, in the last four.
+    // pauses between two looks at a condition, in the last five.
     let known = [
         "engine.rs",
         "listener.rs",
@@ -139,6 +139,7 @@ fn no_test_sleeps() {
         "webhooks/deliver.rs",
         "pool.rs",
         "tidy.rs",
+        "cli/dev.rs",
         "wait.rs",
         "cpu_scheduler.rs",
         "credentials/tests/oauth.rs",

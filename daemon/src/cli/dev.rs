@@ -157,7 +157,7 @@ fn component_of(messages: &str) -> Option<PathBuf> {
     let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let files = artifacts.flat_map(|artifact| artifact["filenames"].as_array().cloned().unwrap_or_default());
     let files = files.filter_map(|file| file.as_str().map(PathBuf::from));
-    files.filter(|file| file.extension().is_some_and(|extension| extension == "wasm")).last()
+    files.filter(|file| file.extension().is_some_and(|extension| extension == "wasm")).next_back()
 }
 
 /// A hash over names, sizes and times of the files that a build reads.

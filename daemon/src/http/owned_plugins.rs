@@ -110,7 +110,9 @@ pub async fn put(
     Ok(axum::Json(with_warnings(&app, &PluginKey::from(&key), plugin)))
 }
 
-/// Consent to the version of an organization's plugin that waits, or give a canary all calls.
+/// Approve the waiting version of an organization's plugin.
+///
+/// Consents to a version that waits, or gives a canary all calls.
 ///
 /// The request has the digest of the version, so that none that was loaded meanwhile takes effect. A grant by an operator is
 /// removed if the version asks for other capabilities or limits, even with `keep_grant`; `grant` of the response tells.

@@ -355,7 +355,7 @@ fn rollback_ends_at_the_first_version() {
         let acts = records.iter().map(|row| &row["admin"]).filter(|act| act["target"] == "versioned");
         let named: Vec<&Value> =
             acts.map(|act| &act["details"]["version"]).filter(|name| !name.is_null()).collect();
-        assert_eq!(named, ["2.0.0", "1.0.0", "3.0.0"], "{records:?}");
+        assert_eq!(named, ["3.0.0", "1.0.0", "2.0.0"], "the newest first: {records:?}");
         operator.delete("/v1/plugins/versioned").expect(204);
         back().expect_refusal(404, "NOT_FOUND");
     });

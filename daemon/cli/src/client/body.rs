@@ -32,11 +32,12 @@ impl BodyStream {
             match self.0.frame().await {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(ClientError::Lost { reason: error.to_string() }),
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(bytes) => return Ok(Some(bytes)),
-                    // Trailers.
-                    Err(_) => {}
-                },
+                // The other frames are trailers.
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        return Ok(Some(bytes));
+                    }
+                }
             }
         }
     }
