@@ -108,7 +108,7 @@ async fn act(audit: &Audit, target: &str) {
 }
 
 /// The archive with another first entry.
-fn with_header(tar: &mut Vec<u8>, from: &str, to: &str) {
+fn with_header(tar: &mut [u8], from: &str, to: &str) {
     assert_eq!(from.len(), to.len());
     let at = tar.windows(from.len()).position(|part| part == from.as_bytes()).unwrap();
     tar[at..at + from.len()].copy_from_slice(to.as_bytes());

@@ -156,8 +156,8 @@ fn run_build(command: &mut Command, folder: &Path, output: Stdio) -> Result<Stri
 fn component_of(messages: &str) -> Option<PathBuf> {
     let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let files = artifacts.flat_map(|artifact| artifact["filenames"].as_array().cloned().unwrap_or_default());
-    let files = files.filter_map(|file| file.as_str().map(PathBuf::from));
-    files.filter(|file| file.extension().is_some_and(|extension| extension == "wasm")).next_back()
+    let mut files = files.filter_map(|file| file.as_str().map(PathBuf::from));
+    files.rfind(|file| file.extension().is_some_and(|extension| extension == "wasm"))
 }
 
 /// A hash over names, sizes and times of the files that a build reads.
