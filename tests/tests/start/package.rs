@@ -178,7 +178,7 @@ fn the_container_file_names_files_and_commands_that_exist() {
     for source in sources {
         assert!(packaging().with_file_name(source).exists(), "`{source}` does not exist");
     }
-    let user = instruction("USER").last().expect("a user");
+    let user = instruction("USER").next_back().expect("a user");
     assert!(user.split(':').all(|id| id.parse::<u32>().is_ok_and(|id| id > 0)), "{user}");
     let words = |line: &str| -> Vec<String> {
         let list = line
@@ -191,7 +191,7 @@ fn the_container_file_names_files_and_commands_that_exist() {
     let (program, check) = check.split_first().expect("a program");
     let entry = words(instruction("ENTRYPOINT").next().expect("an entry point"));
     assert_eq!(entry, [program.as_str()]);
-    let serve = words(instruction("CMD").last().expect("a command"));
+    let serve = words(instruction("CMD").next_back().expect("a command"));
     assert_eq!(serve, ["serve", "--config", "/etc/toolgate/toolgate.toml"]);
     for command in [check, &serve] {
         succeed(Command::new(PROGRAM).args(command).arg("--help"));
