@@ -90,9 +90,10 @@ _FITTING = {
 def before_call(context, case, kwargs):
     """Replace three of four valid requests of the operations above by the one that fits; the others stay as generated."""
     operation = case.operation.definition.raw.get("operationId")
-    if operation == "delete_organization" and (case.path_parameters or {}).get("org") == "tenant":
-        # Some phases change a case after `filter_case` has seen it.
-        case.path_parameters = {"org": "spare"}
+    # Some phases change a case after `filter_case` has seen it, and the run needs the resources of this organization.
+    elsewhere = {"delete_organization": "spare", "delete_organization_data": "archive"}.get(operation)
+    if elsewhere and (case.path_parameters or {}).get("org") == "tenant":
+        case.path_parameters = {"org": elsewhere}
     fitting = _FITTING.get(operation)
     is_valid = case.meta is not None and case.meta.generation.mode.is_positive
     if fitting is None or not is_valid:

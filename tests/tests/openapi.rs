@@ -68,7 +68,7 @@ impl Fixture {
         };
         let daemon = Daemon::start_with(PROGRAM, options);
         let operator = daemon.operator();
-        for agent in ["tenant/bot", "tenant/spare", "spare/bot"] {
+        for agent in ["tenant/bot", "tenant/spare", "spare/bot", "archive/bot"] {
             operator.make_agent(agent, &json!({"enabled": ["*"]}));
         }
         let policy = json!({"channels": {"webchat": {}}, "owners_load_plugins": true});
