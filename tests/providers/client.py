@@ -149,7 +149,10 @@ async def waits_end_and_messages_can_be_run_again():
 
             decisions = []
             writing = asyncio.create_task(session.call("files/write", {"path": "b", "content": "x"}))
-            while not decisions:
+            # Looks for the decision for half a minute; without one the next line fails.
+            for _ in range(600):
+                if decisions:
+                    break
                 await asyncio.sleep(0.05)
             await decisions[0]
             assert (await writing)["bytes"] == 1
