@@ -1,4 +1,4 @@
-//! What the server answered becomes the tool's result, or a failure that says what to do.
+//! Turns the server's answer into the tool's result, or into a failure that says what to do.
 
 use serde_json::{Value, json};
 use toolgate_sdk::http::{self, Response};
@@ -62,7 +62,7 @@ fn no_content(host: &str, status: u16, selection: &Selection) -> Error {
     .with_details(json!({"status": status}))
 }
 
-/// A redirect is not followed: it may lead to where nobody allowed a request, and with what was sent here.
+/// A redirect is not followed: it may lead to an address without permission, and with the data that was sent here.
 fn redirect(response: &Response) -> Option<Error> {
     let status = response.status();
     let location = response.header("location").filter(|_| (300..400).contains(&status))?;
@@ -84,7 +84,7 @@ fn redirect(response: &Response) -> Option<Error> {
     Some(Error::new(message).with_details(json!({"status": status})))
 }
 
-/// Where the credential does not let a request in, no other arguments do: only who keeps it can mend that.
+/// A refused credential fails with any arguments: only its owner can fix that.
 fn failure_of(error: http::Error, plan: &Plan) -> Error {
     let http::Error::Status { host, status, excerpt, .. } = &error else { return error.into() };
     let said = if excerpt.is_empty() { String::new() } else { format!(": {excerpt}") };
@@ -135,7 +135,7 @@ fn host_of(url: &str) -> &str {
     authority.rsplit('@').next().unwrap_or(authority)
 }
 
-/// What a server says, as a part of a message.
+/// A text of the server as a part of a message.
 fn shown(text: &str) -> String {
     text.chars().filter(char::is_ascii_graphic).filter(|sign| *sign != '`').take(HOST_CHARS).collect()
 }
@@ -157,7 +157,7 @@ fn read_json(response: Response, host: &str, selection: &Selection) -> Result<(V
     select(json, selection).map_err(|why| unreadable(host, why))
 }
 
-/// Text is the result as it is. JSON that nobody calls so is JSON all the same where a part of it is asked for.
+/// Text is the result as it is. JSON under another media type is still JSON if a part of it is selected.
 fn read_text(
     response: Response,
     host: &str,

@@ -21,7 +21,7 @@ use toolgate_sdk::Error;
 pub use action::Action;
 pub use base::Base;
 
-/// Longest document, as JSON. What is described of it has its schemas once more, beside the plans, and may have 4 MiB.
+/// Longest document, as JSON. Its description has the schemas once more, beside the plans, and may have 4 MiB.
 const DOCUMENT_BYTES: usize = 2 * 1024 * 1024;
 
 /// Longest URL that is only noted.
@@ -36,7 +36,7 @@ pub struct Definition {
     pub actions: Vec<Action>,
 }
 
-/// What the daemon hands over.
+/// The document and the discovery that the daemon hands over.
 #[derive(Deserialize)]
 struct Envelope {
     namespace: String,

@@ -77,7 +77,7 @@ fn tool(action: Action, provider: Option<&str>) -> Result<Value, Error> {
     ]))
 }
 
-/// What is not said is left out.
+/// Drops the members that are null.
 fn without_nulls<const COUNT: usize>(members: [(&str, Value); COUNT]) -> Value {
     let members = members.into_iter().filter(|(_, value)| !value.is_null() && *value != json!([]));
     Value::Object(members.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())

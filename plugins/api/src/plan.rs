@@ -1,4 +1,4 @@
-//! What a call needs of the definition, and nothing else: written when a definition comes into force, read by each call.
+//! The part of a definition that a call needs: written when a definition comes into force, read by each call.
 //!
 //! Everything in it was checked then. So a call parses some hundred bytes, and does not look at what it says again.
 
@@ -52,13 +52,13 @@ pub enum Piece {
     /// The value of an argument.
     Argument {
         name: String,
-        /// What stands there without the argument.
+        /// The text in its place without the argument.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         default: Option<String>,
     },
 }
 
-/// Where an argument goes.
+/// The part of the request that an argument goes to.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
 pub struct Place {
     #[serde(rename = "in")]
@@ -72,7 +72,7 @@ pub struct Place {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
-    /// Where the path names it.
+    /// The placeholder of the path with its name.
     Path,
     Query {
         name: String,
@@ -98,7 +98,7 @@ impl Target {
     }
 }
 
-/// What a request has as its content.
+/// The content of a request.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
 pub struct Content {
     pub form: BodyFormat,

@@ -99,7 +99,7 @@ fn does_not_fit(plan: &Plan, why: &str) -> Error {
     Error::invalid(format!("with these values of {names} the path cannot be sent: {why}"))
 }
 
-/// Those of the definition, but for those that an argument gives.
+/// Adds the headers of the definition, except those that an argument gives.
 fn add_headers(
     mut request: http::Request,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! What an owner and a model rely on, against servers that the tests make up.
+//! Tests of the behaviour that an owner and a model rely on, against servers that the tests make up.
 
 mod answers;
 mod description;

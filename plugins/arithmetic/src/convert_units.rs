@@ -18,7 +18,7 @@ use crate::{Evaluation, MAX_EXPRESSION_CHARACTERS, check_digits, settle};
 /// - time: ns us ms s min h day week month year (the average Gregorian ones); speed: m/s km/h mph knot ft/s
 /// - data: bit B, kB MB GB TB (1000), KiB MiB GiB TiB (1024), kbit Mbit Gbit; energy: J kJ MJ Wh kWh cal kcal BTU eV; pressure: Pa hPa kPa bar mbar atm psi mmHg torr
 ///
-/// Names as `meters` or `square feet` work too. What has two meanings (`gallon`, `ton`, `mb`) is refused with the choices,
+/// Names as `meters` or `square feet` work too. A name with two meanings (`gallon`, `ton`, `mb`) is refused with the choices,
 /// and so is a symbol in letters of another case where that counts (`Mm`, `mj`).
 #[tool(
     read_only,

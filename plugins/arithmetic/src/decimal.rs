@@ -86,7 +86,7 @@ fn place_point(scaled: &IBig, digits: u32) -> String {
     }
 }
 
-/// What is exact needs no zeros at the end.
+/// An exact number needs no zeros at the end.
 fn without_zeros(decimal: &str) -> String {
     let (mantissa, exponent) = decimal.split_at(decimal.find('e').unwrap_or(decimal.len()));
     if !mantissa.contains('.') {

@@ -48,7 +48,7 @@ pub fn evaluate(text: &str, work: &Work) -> Outcome {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Token<'t> {
-    /// What begins with a digit or a point.
+    /// A number: begins with a digit or a point.
     Number(&'t str),
     Name(&'t str),
     /// As written, and as the grammar names it.
@@ -215,7 +215,7 @@ impl<'t> Parser<'t, '_> {
     }
 
     /// `%` is a remainder between two operands with a space on both sides, else a percentage. Before a sign both could be
-    /// meant, and the space decides as it does for a reader: `10% - 5` and `7 % -3`. What a reader could take for either
+    /// meant, and the space decides as it does for a reader: `10% - 5` and `7 % -3`. A sign that a reader could take for either
     /// is refused.
     fn is_percent_sign(&mut self, is_apart: bool) -> Outcome<bool> {
         let place = self.place();

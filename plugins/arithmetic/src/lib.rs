@@ -1,6 +1,6 @@
 //! Exact calculation: a model that asks here need not guess at numbers.
 //!
-//! Fractions are exact whatever their size, up to a cap. What no fraction can say (the square root of 2), and fractions
+//! Fractions are exact in any size, up to a cap. Values that no fraction can say (the square root of 2), and fractions
 //! beyond the cap, are floats of more digits than are asked for. Such a result is calculated again with more of them, until
 //! two attempts give the same digits.
 
@@ -25,7 +25,7 @@ use crate::work::Work;
 /// Longer expressions are a program, for which this is the wrong tool.
 const MAX_EXPRESSION_CHARACTERS: usize = 10_000;
 
-/// More digits help nobody who reads.
+/// More digits help no reader.
 const MAX_DIGITS: u32 = 1_000;
 
 /// Beyond the digits that are asked for and a tenth of them: for digits before the point, and what operations lose.
@@ -123,7 +123,7 @@ fn settle_counted(digits: u32, calculate: impl Fn(&Work) -> Outcome) -> (Result<
             Ok((evaluation, _)) if before.as_ref() == Some(&evaluation) => return (Ok(evaluation), work),
             Ok((evaluation, number)) => {
                 before = Some(evaluation);
-                // What cancels is zero as far as it is known.
+                // Operands that cancel give zero as far as they are known.
                 let zero = Evaluation { decimal: "0".to_owned(), exact: false, fraction: None };
                 let is_zero = decimal::is_nearly_zero(&number, digits, &work);
                 if is_zero { Ok(zero) } else { Err(RESULT_TOO_CLOSE.to_owned()) }

@@ -30,7 +30,7 @@ pub enum Number {
 /// Why there is no result.
 #[derive(Debug, PartialEq)]
 pub enum Failure {
-    /// Whatever the precision.
+    /// The value does not exist with any precision.
     Impossible(String),
     /// With this precision.
     Undecided(String),

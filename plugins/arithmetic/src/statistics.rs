@@ -65,7 +65,7 @@ pub fn statistics(
     sample.summarize(&percentiles, digits).map_err(Error::invalid)
 }
 
-/// What a list of numbers is like. Values are in decimal digits.
+/// The statistics of a list of numbers. Values are in decimal digits.
 #[derive(Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Statistics {
     pub count: usize,
@@ -78,14 +78,14 @@ pub struct Statistics {
     pub max: String,
     /// From the least to the greatest
     pub range: String,
-    /// Of the whole population
+    /// The variance of the whole population
     pub variance: String,
-    /// Of the whole population
+    /// The standard deviation of the whole population
     pub standard_deviation: String,
-    /// Of a sample; missing for a single number
+    /// The variance of a sample; missing for a single number
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample_variance: Option<String>,
-    /// Of a sample; missing for a single number
+    /// The standard deviation of a sample; missing for a single number
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample_standard_deviation: Option<String>,
     /// In the order asked for

@@ -1,4 +1,4 @@
-//! What a model relies on, as questions and answers.
+//! Tests of the behaviour that a model relies on, as questions and answers.
 
 use toolgate_sdk::testing;
 

@@ -63,7 +63,7 @@ pub fn all() -> Vec<Unit> {
     units
 }
 
-/// Finds two units of one dimension. What a name alone leaves open, the other unit may decide.
+/// Finds two units of one dimension. The other unit may decide between the meanings of a name.
 pub fn pair(from: &str, to: &str) -> Result<(Unit, Unit), String> {
     let units = all();
     let (all_from, all_to) = (find(&units, from)?, find(&units, to)?);
@@ -79,7 +79,7 @@ pub fn pair(from: &str, to: &str) -> Result<(Unit, Unit), String> {
     }
 }
 
-/// The units of a name: by its very letters, or else whatever their case and number. An error where only the case tells
+/// The units of a name: by its very letters, or else in any case and number. An error where only the case tells
 /// it from a unit.
 fn find<'u>(units: &'u [Unit], written: &str) -> Result<Vec<&'u Unit>, String> {
     let having = |fits: &dyn Fn((&str, bool)) -> bool| -> Vec<_> {

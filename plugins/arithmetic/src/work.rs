@@ -23,7 +23,7 @@ pub struct Work {
     /// Bits of inexact numbers.
     pub bits: usize,
     pub steps: Cell<u64>,
-    /// What was calculated of pi and the logarithm of 2.
+    /// The digits of pi and the logarithm of 2 that were calculated.
     pub constants: RefCell<ConstCache>,
 }
 

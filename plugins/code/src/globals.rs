@@ -16,11 +16,11 @@ use toolgate_sdk::{CallFailure, Calls};
 use crate::json;
 use crate::log::Log;
 
-/// What the functions of a script use.
+/// The state that the functions of a script use.
 pub struct Host {
     pub calls: Calls,
     pub log: RefCell<Log>,
-    /// `JSON.stringify`, whatever the script puts in its place.
+    /// The original `JSON.stringify`, also after the script replaced it.
     pub stringify: JsObject,
 }
 

@@ -12,13 +12,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use toolgate_sdk::{Context, Error, plugin, tool};
 
-/// What a script returned.
+/// The result of a script.
 #[derive(Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 struct Output {
     /// The returned value, `null` without a `return`
     value: Value,
-    /// What the script wrote with `console.log`
+    /// The lines that the script wrote with `console.log`
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<String>,
 }

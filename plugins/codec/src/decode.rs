@@ -24,7 +24,7 @@ use crate::data::{Form, check_size, read_base64, read_hex};
     )
 )]
 pub fn decode(
-    /// What to decode, at most 128 KiB
+    /// Text to decode, at most 128 KiB
     encoded: String,
     /// How it is encoded
     from: Encoded,
@@ -52,7 +52,7 @@ pub enum Encoded {
     Form,
 }
 
-/// What was decoded.
+/// The decoded bytes.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Decoded {
     /// The bytes, in the form asked for

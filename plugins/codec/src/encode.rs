@@ -26,7 +26,7 @@ const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(
     )
 )]
 pub fn encode(
-    /// What to encode, at most 128 KiB
+    /// Bytes to encode, at most 128 KiB
     data: String,
     /// The encoding
     to: Encoding,
@@ -60,7 +60,7 @@ pub enum Encoding {
     Form,
 }
 
-/// What was encoded.
+/// The encoded text.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Encoded {
     pub encoded: String,

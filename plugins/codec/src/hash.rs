@@ -26,7 +26,7 @@ pub const MAX_DATA_BYTES: usize = 1024 * 1024;
     )
 )]
 pub fn hash(
-    /// What to hash, at most 1 MiB
+    /// Bytes to hash, at most 1 MiB
     data: String,
     /// How to hash it
     #[default]

@@ -25,7 +25,7 @@ use crate::hash::{DigestForm, Hashed, read};
     )
 )]
 pub fn hmac(
-    /// What to sign, at most 1 MiB
+    /// Bytes to sign, at most 1 MiB
     data: String,
     /// The key
     key: String,

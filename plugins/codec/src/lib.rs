@@ -1,4 +1,4 @@
-//! What models get wrong by hand: encodings, hashes, the parts of a URL, and identifiers that nobody else has.
+//! Tasks that models get wrong by hand: encodings, hashes, the parts of a URL, and unique identifiers.
 //!
 //! Each tool is a file here, and a thin function over `data`, where bytes are read from text and written as text. Bytes
 //! that are no text are never guessed at: they are refused with the way to have them as hex or base64.

@@ -1,4 +1,4 @@
-//! What a model relies on, as questions and answers. Hashes are compared with the examples of their standards.
+//! Tests of the behaviour that a model relies on. Hashes are compared with the examples of their standards.
 
 use toolgate_sdk::serde_json::{Value, json};
 use toolgate_sdk::{Error, Tool, testing};

@@ -111,7 +111,7 @@ impl From<&Url> for Parts {
     }
 }
 
-/// What is no text once decoded stays encoded: nothing is lost then.
+/// Bytes that are no text once decoded stay encoded: nothing is lost then.
 fn decoded(part: &str) -> String {
     percent_decode_str(part).decode_utf8().map_or_else(|_| part.to_owned(), |text| text.into_owned())
 }

@@ -1,4 +1,4 @@
-//! `uuid_new`: identifiers that nobody else has.
+//! `uuid_new`: unique identifiers.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -53,7 +53,7 @@ pub enum Version {
 /// New UUIDs.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Made {
-    /// Those of `v7` in ascending order
+    /// The new UUIDs, those of `v7` in ascending order
     pub uuids: Vec<String>,
 }
 

@@ -8,7 +8,7 @@ use uuid::{Uuid, Variant};
 /// With braces and `urn:uuid:` it is shorter than this.
 const MAX_CHARACTERS: usize = 60;
 
-/// What stands before a UUID that is written as a name of its own (RFC 9562, 4).
+/// The prefix of a UUID that is written as a name of its own (RFC 9562, 4).
 const URN: &str = "urn:uuid:";
 
 /// Reads a UUID in any of its forms, and tells its version and, where it has one, its time.
@@ -47,14 +47,14 @@ pub fn uuid_parse(
     Ok(Parsed::from(read))
 }
 
-/// What a UUID tells.
+/// The fields of a UUID.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Parsed {
     /// In the common form
     pub uuid: String,
     /// 0 for the nil UUID, 1 to 8, or 15 for the one of all ones
     pub version: usize,
-    /// What the version means
+    /// Meaning of the version
     pub kind: &'static str,
     /// Who defined its layout
     pub variant: &'static str,

@@ -1,6 +1,6 @@
 //! `append`: text at the end of a file.
 //!
-//! The one tool that writes in place, since a log can be larger than what a copy has room for. What fails in the middle
+//! The one tool that writes in place, since a log can be larger than what a copy has room for. A write that fails midway
 //! is cut off again.
 
 use std::fs::File;
@@ -106,7 +106,7 @@ impl Workspace {
     }
 }
 
-/// What is at the beginning of a file and at its end. Of a short one, both are all of it.
+/// The beginning and the end of a file. In a short file, both are all of it.
 struct Ends {
     first: Vec<u8>,
     last: Vec<u8>,
@@ -124,7 +124,7 @@ impl Ends {
         Ok(ends)
     }
 
-    /// What the file is where it is no text in UTF-8, by the mark of UTF-16, by zeros, or by how it ends.
+    /// The kind of a file that is no text in UTF-8, by the mark of UTF-16, by zeros, or by how it ends.
     fn other_than_text(&self) -> Option<&'static str> {
         let has_mark = self.first.starts_with(&[0xff, 0xfe]) || self.first.starts_with(&[0xfe, 0xff]);
         if has_mark || memchr(0, &self.first).or_else(|| memchr(0, &self.last)).is_some() {

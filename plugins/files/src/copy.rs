@@ -16,17 +16,17 @@ use crate::workspace::{Found, Kind, Place, Workspace, is_zero};
 /// last file does not fit. A call has 100,000, unless an operator says otherwise; the rest is for the places around.
 const MAX_HOST_CALLS: u64 = 95_000;
 
-/// What a file takes, as measured: 17 to be listed twice, opened, made and closed, 2 to tell its size, 4 to be removed.
+/// Host calls of a file, as measured: 17 to be listed twice, opened, made and closed, 2 to tell its size, 4 to be removed.
 /// With one piece that is 27, so that 3,500 small files fit.
 const CALLS_OF_A_FILE: u64 = 23;
 
-/// What a piece of a file takes to be read and written.
+/// Host calls to read and write a piece of a file.
 const CALLS_OF_A_PIECE: u64 = 4;
 
 /// How much the standard library copies at a time.
 const PIECE_BYTES: u64 = 8 * 1024;
 
-/// What a folder takes: 9 to be listed twice and made, 9 to be listed and removed.
+/// Host calls of a folder: 9 to be listed twice and made, 9 to be listed and removed.
 const CALLS_OF_A_FOLDER: u64 = 18;
 
 /// So many files and folders are more than can be copied.
@@ -36,7 +36,7 @@ const MAX_LOOKED_AT: usize = 6_000;
 ///
 /// `to` is the path of the copy, not the folder to copy into. Makes the folders it needs. A file that is at `to` is
 /// replaced only where `overwrite` is true, a folder never. A folder has at most 3500 files and folders, and fewer where
-/// files are larger than 8 KiB. What fails leaves nothing behind.
+/// files are larger than 8 KiB. A copy that fails leaves nothing behind.
 #[tool(
     destructive,
     open_world = false,
@@ -56,7 +56,7 @@ pub fn copy(
     Workspace::of_session().copy(&from, &to, overwrite)
 }
 
-/// What was copied.
+/// The copied files.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Copied {
     pub from: String,

@@ -35,7 +35,7 @@ pub fn delete(
     Workspace::of_session().delete(&path, recursive)
 }
 
-/// What was deleted.
+/// The deleted files.
 #[derive(Debug, Default, PartialEq)]
 pub struct Removed {
     pub files: u64,
@@ -43,7 +43,7 @@ pub struct Removed {
     pub bytes: u64,
 }
 
-/// What was deleted.
+/// The deleted files, as the tool returns them.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Deleted {
     /// The path, from the workspace's root

@@ -55,7 +55,7 @@ pub fn edit(
     Workspace::of_session().edit(&path, &old, &new, all)
 }
 
-/// What was changed.
+/// The changed lines.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Edited {
     /// The file, from the workspace's root
@@ -163,7 +163,7 @@ fn not_found(text: &str, old: &str, place: &Place) -> Error {
     })
 }
 
-/// What a line is compared by.
+/// The part of a line that is compared.
 type Part = fn(&str) -> &str;
 
 /// The line where the text is but for what models get wrong, and what that is.

@@ -1,4 +1,4 @@
-//! What a failed file operation means, and what to do next.
+//! The meaning of a failed file operation, and what to do next.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -74,7 +74,7 @@ impl Workspace {
             let name = path.rsplit('/').next().unwrap_or(&path);
             // The name says more than the folders on the way.
             let score = 0.6 * of_name.of(name) + 0.4 * of_path.of(&path);
-            // What an interrupted call left behind is not what anybody means.
+            // Files that an interrupted call left behind are never meant.
             if score > best.0 && entry.kind != Kind::Other && !name.ends_with('~') {
                 best = (score, Some(entry.name.to_owned()));
             }

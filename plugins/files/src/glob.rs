@@ -33,7 +33,7 @@ const MAX_COMPILED_BYTES: usize = 2 * 1024 * 1024;
     )
 )]
 pub fn glob(
-    /// What the paths look like: `*`, `**`, `?`, `[a-z]` and `{a,b}`
+    /// Form of the paths: `*`, `**`, `?`, `[a-z]` and `{a,b}`
     pattern: String,
     /// The folder to look in, from the workspace's root
     #[default(".")]
@@ -53,7 +53,7 @@ pub fn glob(
 pub struct Paths {
     /// The files, from the workspace's root
     pub paths: Vec<String>,
-    /// What to give as `after` for the next page, if there is one
+    /// Value of `after` for the next page, if there is one
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     /// Why nothing was found, where it is known
@@ -98,7 +98,7 @@ impl Workspace {
     }
 }
 
-/// What to say where a glob names a folder, and no file.
+/// The advice where a glob names a folder, and no file.
 pub fn is_no_file(name: &str, kind: Kind, parameter: &str) -> Option<String> {
     (kind == Kind::Folder).then(|| {
         format!("`{name}` is a folder, and only files are found: give it as `path`, with `{parameter}` `*`")
@@ -145,7 +145,7 @@ impl Names {
     }
 }
 
-/// Why a glob can find no file, whatever there is.
+/// The reason why a glob cannot find a file in any workspace.
 fn finds_nothing(glob: &str) -> Option<&'static str> {
     if matches!(glob, "" | ".") {
         Some("is empty: `*` finds every file")

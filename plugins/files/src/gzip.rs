@@ -15,7 +15,7 @@ const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
 pub enum Gzip<W: Write> {
     Compressed(GzEncoder<W>),
-    /// What is not written yet is less than a block.
+    /// The unwritten bytes are less than a block.
     Stored(W, Vec<u8>, Crc),
 }
 
@@ -72,7 +72,7 @@ fn write_block(output: &mut impl Write, block: &[u8], is_last: bool) -> io::Resu
     output.write_all(block)
 }
 
-/// What is in a gzip stream: one member after another, each checked against what stands behind it. At the end there may
+/// The content of a gzip stream: one member after another, each checked against its checksum. At the end there may
 /// be zeros and nothing else, since what is damaged there cannot be told from what never belonged to it.
 pub struct GzipReader<R: BufRead> {
     /// None at the end.

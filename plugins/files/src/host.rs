@@ -1,7 +1,7 @@
 //! How folders are listed and files are read where there are many of them.
 //!
 //! In a component the standard library asks the host nine times for each file that a search passes: for inodes, flags
-//! and streams that nobody needs here. A call may ask a hundred thousand times, and each costs. So the walk and the
+//! and streams that are not needed here. A call may ask a hundred thousand times, and each costs. So the walk and the
 //! search speak to the host themselves, three times for a file. Natively they use the standard library.
 
 #[cfg(not(target_family = "wasm"))]
@@ -11,7 +11,7 @@ pub use wasm::{list, read};
 
 use crate::workspace::Kind;
 
-/// What a folder holds: names that can be shown, and how many cannot.
+/// The entries of a folder: names that can be shown, and how many cannot.
 #[derive(Default)]
 pub struct Contents {
     pub entries: Vec<(String, Kind)>,

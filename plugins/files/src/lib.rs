@@ -2,9 +2,9 @@
 //!
 //! Each tool is a file here, and a thin function over `Workspace`, which a test points at a folder of its own. The host
 //! holds the wall around the workspace and its quota; what is checked here is checked for the sake of a message that a
-//! model can act on. Whatever a tool gives is capped, and says where to go on.
+//! model can act on. Each answer of a tool is capped, and says where to go on.
 //!
-//! What changes a file is whole or not at all: the new content is written beside the old and takes its name (`replace`).
+//! A change is whole or not at all: the new content is written beside the old and takes its name (`replace`).
 
 mod failure;
 mod host;

@@ -62,7 +62,7 @@ pub struct Listing {
     pub entries: Vec<ListedEntry>,
     /// Whether there is more than is listed: go on at `next`, list one of the folders, or search
     pub truncated: bool,
-    /// What to give as `after` for the next page, if there is one
+    /// Value of `after` for the next page, if there is one
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     /// How many folders could not be looked into, and names that cannot be shown

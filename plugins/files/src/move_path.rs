@@ -33,7 +33,7 @@ pub fn move_path(
     Workspace::of_session().move_path(&from, &to, overwrite)
 }
 
-/// What was moved.
+/// The moved file or folder.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Moved {
     /// The path before

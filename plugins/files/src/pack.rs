@@ -74,7 +74,7 @@ pub struct Packed {
     #[serde(skip_serializing_if = "is_zero")]
     #[schemars(default)]
     pub left_out: u64,
-    /// What to know before the archive is used
+    /// Advice to read before the archive is used
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -150,7 +150,7 @@ impl Workspace {
         Ok((MAX_PACKED_FROM_BYTES - left) as u64)
     }
 
-    /// What goes into the archive, each once, in the order of the names.
+    /// The entries of the archive, each once, in the order of the names.
     fn choose(&self, paths: &[String], base: &Place, target: &Place) -> Result<Choice, Error> {
         let mut choice = Choice { members: Vec::new(), left_out: 0 };
         for path in paths {

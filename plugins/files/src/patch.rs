@@ -58,7 +58,7 @@ pub fn patch(
     Workspace::of_session().patch(&diff, path.as_deref())
 }
 
-/// What was changed.
+/// The changed files.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Patched {
     pub files: Vec<PatchedFile>,

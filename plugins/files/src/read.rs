@@ -19,7 +19,7 @@ const MAX_TEXT_BYTES: usize = 128 * 1024;
 /// Binary files show themselves early.
 const SNIFFED_BYTES: usize = 8 * 1024;
 
-/// What the host gives in one go.
+/// Bytes that the host gives in one go.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Reads a text file, or some of its lines.
@@ -61,14 +61,14 @@ pub struct Excerpt {
     pub total_lines: u64,
     /// How many bytes the file has
     pub total_bytes: u64,
-    /// Where to read on, if this is not the end
+    /// Line to read on from, if this is not the end
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_line: Option<u64>,
     /// Whether the last line is cut, because it is too long
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(default)]
     pub cut: bool,
-    /// Where the rest of a line that is cut begins, for `read_bytes`
+    /// Byte at which the rest of a line that is cut begins, for `read_bytes`
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_byte: Option<u64>,
 }
@@ -154,7 +154,7 @@ impl Lines {
     }
 }
 
-/// Drops the line that an answer has no room for. Where it is the first one, its beginning is all there is to give, and it
+/// Drops the line that an answer has no room for. If it is the first one, its beginning is all there is to give, and it
 /// is cut.
 fn whole_lines(mut text: Vec<u8>, is_full: bool) -> (Vec<u8>, bool) {
     if !is_full {

@@ -40,7 +40,7 @@ pub enum Encoding {
 pub fn read_bytes(
     /// The file, from the workspace's root
     path: String,
-    /// Where to begin, counted from 0; a negative number counts from the end
+    /// First byte, counted from 0; a negative number counts from the end
     #[default(0)]
     start_byte: i64,
     /// How many bytes to read at most
@@ -59,11 +59,11 @@ pub fn read_bytes(
 pub struct Bytes {
     /// The bytes, in the encoding that was asked for
     pub data: String,
-    /// Where in the file they begin, counted from 0
+    /// Place of the bytes in the file, counted from 0
     pub start_byte: u64,
     /// How many bytes the file has
     pub total_bytes: u64,
-    /// Where to read on, if this is not the end
+    /// Byte to read on from, if this is not the end
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_byte: Option<u64>,
 }

@@ -119,7 +119,7 @@ impl Drop for Staged {
     }
 }
 
-/// Removes folders that were made for nothing. Those that are in use by now stay.
+/// Removes folders that were made for nothing. Folders that are in use by now stay.
 pub fn remove_folders(made: &[PathBuf]) {
     for folder in made.iter().rev() {
         let _ = fs::remove_dir(folder);

@@ -3,7 +3,7 @@
 /// The limit of a result is 1 MiB. Half of it is more than a reader wants.
 const MAX_ANSWER_BYTES: usize = 512 * 1024;
 
-/// What an entry of a list needs beside its texts: names of fields, numbers, braces.
+/// Bytes of a list's entry beside its texts: names of fields, numbers, braces.
 const FRAME_BYTES: usize = 96;
 
 /// The room of one answer.

@@ -103,7 +103,7 @@ pub fn search(
     Workspace::of_session().search(&path, &query)
 }
 
-/// What to look for.
+/// The compiled query of a search.
 #[derive(Debug, Default)]
 pub struct Query {
     pub pattern: Option<Pattern>,
@@ -114,13 +114,13 @@ pub struct Query {
     pub after: Option<Mark>,
 }
 
-/// What was found.
+/// The matches of a search.
 #[derive(Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Found {
     pub results: Vec<Match>,
     /// Whether there may be more than is given: narrow the search, or go on at `next`
     pub truncated: bool,
-    /// What to give as `after` to go on, if there may be more
+    /// Value of `after` to go on, if there may be more
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
     /// Files that were passed over, and why; the first of them
@@ -228,7 +228,7 @@ struct Search<'q> {
     query: &'q Query,
     left_bytes: usize,
     left_files: u32,
-    /// What to say where no file was looked at, by its name at least.
+    /// Advice where no file was looked at, by its name at least.
     note: Option<String>,
     has_seen_file: bool,
     /// The file after which nothing is left to search with.

@@ -32,7 +32,7 @@ pub fn stat(
     Workspace::of_session().stat(&path)
 }
 
-/// What is known of a file or folder.
+/// The facts about a file or folder.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Facts {
     /// The path, from the workspace's root
@@ -43,7 +43,7 @@ pub struct Facts {
     /// When it was last changed, in UTC
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified: Option<String>,
-    /// What a file holds
+    /// Kind of the content
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<Content>,
     /// How many lines a text file has, unless it is larger than 8 MiB
@@ -61,7 +61,7 @@ pub struct Facts {
     pub unreadable: u32,
 }
 
-/// What a file holds.
+/// The kind of a file's content.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Content {
@@ -120,13 +120,13 @@ impl Workspace {
     }
 }
 
-/// What the beginning of a file tells, or all of it.
+/// The kind of content by the beginning of a file, or all of it.
 fn content_of(bytes: &[u8], is_cut: bool) -> Content {
     if bytes.is_empty() {
         return Content::Empty;
     }
     let is_text = memchr(0, bytes).is_none()
-        // A character may be cut in two where reading stopped. Where the file ends, `read` refuses it.
+        // A character may be cut in two where reading stopped. At the end of the file, `read` refuses it.
         && std::str::from_utf8(bytes).map_or_else(|error| is_cut && error.error_len().is_none(), |_| true);
     if is_text { Content::Text } else { Content::Binary }
 }

@@ -1,4 +1,4 @@
-//! The tools over a folder of a test's own. What the host guards (links, quotas, other folders) is tested with the host.
+//! The tools over a folder of a test's own. Links, quotas and other folders are tested with the host, which guards them.
 
 mod archives;
 mod changes;

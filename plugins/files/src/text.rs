@@ -1,8 +1,8 @@
 //! A text file as a whole, for the tools that change a part of one.
 //!
-//! Of the ends of lines they share one rule. What a model writes has line feeds, whatever the file has. So where every line
+//! The tools share one rule about line ends. A model writes line feeds into any file. So where every line
 //! of a file ends in CRLF, and what is written for it has no carriage return, its line feeds mean CRLF. Everywhere else
-//! an end is bytes like any other, or nobody could change one.
+//! an end is bytes like any other, or a model could not change one.
 
 use std::fs::File;
 use std::io::Read;

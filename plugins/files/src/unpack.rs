@@ -1,7 +1,7 @@
 //! `unpack`: an archive into a folder of its own.
 //!
 //! Archives come from anywhere. Every name is checked as text before anything is written under it, links and devices
-//! are refused, and what is unpacked is counted while it comes, whatever the archive says of its size. It all goes into
+//! are refused, and what is unpacked is counted while it comes: the sizes in the archive are not believed. It all goes into
 //! a neighbour of the folder, which gets the folder's name when all is well: nothing is replaced, and nothing is half
 //! there.
 
@@ -30,7 +30,7 @@ const MAX_NOTE_BYTES: u64 = 64 * 1024;
 /// A tar archive is made of blocks of this size.
 const TAR_BLOCK_BYTES: usize = 512;
 
-/// What to do with an archive of another kind.
+/// Advice about an archive of another kind.
 const PACK_ANEW: &str = "have it packed anew as a usual zip or tar.gz";
 
 /// The end of a zip archive: a record of 22 bytes and a comment.
@@ -60,7 +60,7 @@ pub fn unpack(
     Workspace::of_session().unpack(&archive, &to)
 }
 
-/// What was unpacked.
+/// The unpacked files.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Unpacked {
     /// The folder, from the workspace's root
@@ -216,7 +216,7 @@ type Taken<T = ()> = Result<T, Refused>;
 /// The folder that is being filled.
 struct Output<'f> {
     folder: &'f Path,
-    /// What is in it by now.
+    /// The entries in it by now.
     seen: BTreeMap<String, Kind>,
     left_bytes: u64,
     files: u64,
@@ -404,7 +404,7 @@ fn read_note(entry: &mut dyn Read) -> Taken<Vec<u8>> {
     Ok(note)
 }
 
-/// What a PAX header says of the entry after it (POSIX, `pax`).
+/// The fields of a PAX header about the entry after it (POSIX, `pax`).
 #[derive(Default)]
 struct PaxNote {
     name: Option<Vec<u8>>,

@@ -9,7 +9,7 @@ use toolgate_sdk::Error;
 
 use crate::host::{self, Contents};
 
-/// Where the host puts the session's workspace.
+/// The folder at which the host mounts the session's workspace.
 pub const ROOT: &str = "/workspace";
 
 /// Folders deeper than this were made by accident.
@@ -29,7 +29,7 @@ pub struct Place {
     pub path: PathBuf,
 }
 
-/// What lies at a place.
+/// The kind of an entry at a place.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -115,7 +115,7 @@ impl Workspace {
         Ok(place)
     }
 
-    /// What lies at a place, links not followed.
+    /// The metadata of a place, links not followed.
     pub fn look(&self, place: &Place) -> Result<Metadata, Error> {
         fs::symlink_metadata(&place.path).map_err(|error| self.explain(&error, place, "read"))
     }
@@ -200,7 +200,7 @@ pub fn bytes_of(path: &Path) -> u64 {
     fs::symlink_metadata(path).map_or(0, |metadata| metadata.len())
 }
 
-/// What a folder holds, in the order of the names.
+/// The entries of a folder, in the order of the names.
 fn entries(folder: &Path) -> std::io::Result<Contents> {
     let mut contents = host::list(folder)?;
     contents.entries.sort_unstable();
@@ -226,7 +226,7 @@ impl Walk<'_> {
             self.name.push_str(&name);
             self.path.push(&name);
             let step = match self.from {
-                // What lies wholly before the place need not be walked again.
+                // Entries wholly before the place need not be walked again.
                 Some(from) if order(&self.name, from).is_lt() => {
                     let is_on_the_way =
                         from.strip_prefix(&self.name).is_some_and(|rest| rest.starts_with('/'));

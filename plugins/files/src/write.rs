@@ -65,7 +65,7 @@ pub fn read_base64(content: &str) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// What was written.
+/// The written file.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Written {
     /// The file, from the workspace's root

@@ -1,6 +1,6 @@
-//! What the bytes of an answer are, and their text.
+//! Finds the kind of an answer's bytes, and their text.
 //!
-//! Servers often do not know what they send. What they say is believed where it is said; where it is not, or says nothing
+//! Servers often do not know what they send. The declared type is believed; where there is none, or it says nothing
 //! (`application/octet-stream`), the bytes themselves are looked at.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
@@ -12,7 +12,7 @@ use crate::fetch::HtmlAs;
 /// Binary files show themselves early.
 const SNIFFED_BYTES: usize = 8 * 1024;
 
-/// Where a page says how it is encoded (HTML, 4.2.5.4).
+/// Bytes within which a page says how it is encoded (HTML, 4.2.5.4).
 const DECLARED_WITHIN_BYTES: usize = 1024;
 
 /// Media types that are text, beside `text/*` and what ends in `+json` or `+xml`.

@@ -9,7 +9,7 @@ use url::Url;
 use crate::content::{self, Content};
 use crate::follow::{Redirect, follow};
 
-/// What is read of an answer. A page of text has a tenth of it, and laying it out costs fuel by the byte.
+/// Bytes that are read of an answer. A page of text has a tenth of it, and laying it out costs fuel by the byte.
 const MAX_SOURCE_BYTES: usize = 2 * 1024 * 1024;
 
 /// What one call gives at most. Six times this, the worst that JSON makes of it, is still within the limit of a result.
@@ -47,7 +47,7 @@ pub fn fetch(
     /// What HTML becomes
     #[default]
     html_as: HtmlAs,
-    /// Where in the text to begin, in characters
+    /// First character of the text
     #[default]
     offset: u32,
     /// How many characters to give at most
@@ -106,7 +106,7 @@ pub struct Fetched {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub redirects: Vec<Redirect>,
-    /// What the content is, as the server says
+    /// Type of the content, as the server says
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
     /// How many bytes the content has, where the server says
@@ -118,7 +118,7 @@ pub struct Fetched {
     pub total_chars: usize,
     /// Whether there is more behind this part
     pub truncated: bool,
-    /// Where to read on. A text that is truncated without this is too long to be read to its end
+    /// Character to read on from. A text that is truncated without this is too long to be read to its end
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
 }

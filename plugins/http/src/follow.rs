@@ -1,6 +1,6 @@
 //! Requests, one after the other until one is answered with content.
 //!
-//! Nobody follows a redirect for us: each leads to a request of our own, which the host decides about like the first. So a
+//! The host follows no redirect: each leads to a request of our own, which the host decides about like the first. So a
 //! page that was granted cannot lead to one that was not.
 
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::fetch::Method;
 /// Two or three are common: to TLS, to `www`, to the language. More go in circles.
 const MAX_REDIRECTS: usize = 5;
 
-/// What is read best comes first.
+/// The types that are read best come first.
 const ACCEPT: &str = "text/markdown, text/html;q=0.9, application/json;q=0.9, text/*;q=0.8, */*;q=0.5";
 
 /// An answer that led to another address.
@@ -68,7 +68,7 @@ fn request(method: Method, url: &Url) -> Result<Response, http::Error> {
     request.header("accept", ACCEPT).send()
 }
 
-/// Where an answer leads. Without an address it is an answer like others.
+/// The target of a redirect. Without an address it is an answer like others.
 fn location(response: &Response) -> Option<&str> {
     let leads_on = matches!(response.status(), 301 | 302 | 303 | 307 | 308);
     response.header("location").filter(|_| leads_on)
@@ -78,7 +78,7 @@ fn next(url: &Url, location: &str) -> Result<Url, Error> {
     let mut next = url.join(location).map_err(|error| {
         Error::new(format!("`{url}` leads to `{location}`, which is no address: {error}"))
     })?;
-    // What is the same page must be seen to be the same.
+    // Two addresses of the same page must be equal.
     next.set_fragment(None);
     match next.scheme() {
         "https" | "http" => Ok(next),

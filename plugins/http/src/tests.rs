@@ -1,4 +1,4 @@
-//! What a model relies on, against a web that the tests make up.
+//! Tests of the behaviour that a model relies on, against a web that the tests make up.
 
 use toolgate_sdk::http::{self, Unavailable};
 use toolgate_sdk::serde_json::{Value, json};

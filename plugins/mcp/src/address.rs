@@ -10,7 +10,7 @@ const URL_BYTES: usize = 1_000;
 
 const HINT: &str = "write it whole, as `https://mcp.example.com/mcp`";
 
-/// Where the server is.
+/// The address of the server.
 #[derive(Debug)]
 pub struct Address {
     /// As it is requested.
@@ -18,7 +18,7 @@ pub struct Address {
     /// `https` or `http`.
     pub scheme: &'static str,
     pub host: String,
-    /// Where it is not the scheme's own.
+    /// The port, if it is not the scheme's own.
     pub port: Option<u16>,
     /// Begins with a slash.
     pub path: String,

@@ -49,7 +49,7 @@ pub struct Request<'a> {
     pub mirrored: Vec<(&'a str, String)>,
 }
 
-/// What a request is about.
+/// The subject of a request.
 #[derive(Clone, Default, Serialize)]
 pub struct Params<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,7 +151,7 @@ impl<'a> Connection<'a> {
         self.checked(self.server.ask(&fields, &message)).map(|(result, _)| result)
     }
 
-    /// Ends the session, where there is one. Of a session that is gone nothing is left to end, and a server that has trouble
+    /// Ends the session, where there is one. A session that is gone needs no end, and a server that has trouble
     /// is asked for nothing more: by its last answer the host tells why the call failed.
     pub fn end(self, after: Option<&Failure>) {
         let is_over =

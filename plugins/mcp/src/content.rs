@@ -1,4 +1,4 @@
-//! What a call of a server's tool gave, as a result of ours: an output, and content blocks (R11).
+//! Turns the answer to a call of a server's tool into a result of ours: an output, and content blocks (R11).
 //!
 //! Structured content is the output. A single text is the output as a string, unless the tool promised a structure. All else
 //! are content blocks in their order, and so is what content says beside a structure. Texts pass as they are: they are data.
@@ -13,10 +13,10 @@ use crate::text::{cut, shown};
 /// Pieces of content. A model reads a few.
 const PIECES: usize = 1_000;
 
-/// What is not told of a piece of another kind: what is for the eyes of a client.
+/// Members of a piece of another kind that are for the eyes of a client, and not told.
 const UNTOLD: [&str; 3] = ["_meta", "annotations", "icons"];
 
-/// Where a structure says in words why a tool failed.
+/// Members in which a structure says in words why a tool failed.
 const REASONS: [&str; 10] = [
     "/error/message",
     "/error/detail",
@@ -63,7 +63,7 @@ fn in_envelope(output: Value, content: Vec<ContentBlock>) -> Value {
     json!({"output": output, "content": content})
 }
 
-/// What was given in place of a promised structure must reach the model: the tool ran.
+/// Content in place of a promised structure must reach the model: the tool ran.
 fn broken_promise(tool: &str, pieces: &[Value]) -> Error {
     let texts = pieces.iter().filter_map(text).collect::<Vec<_>>().join("\n");
     Error::new(cut(
@@ -162,7 +162,7 @@ fn piece_of(piece: Value) -> Value {
     }
 }
 
-/// What a result without content and structure says in members of its own, as `toolResult` of 2024-10-07.
+/// The members of a result without content and structure, as `toolResult` of 2024-10-07.
 fn other_members(mut result: Value) -> Value {
     let envelope = ["_meta", "content", "isError", "resultType", "structuredContent"];
     if let Some(members) = result.as_object_mut() {
@@ -218,7 +218,7 @@ fn check_type(tool: &str, result: &Value) -> Result<(), Error> {
     }
 }
 
-/// What the server wants: methods, and what it would say to a person.
+/// The methods that the server asks for, and its texts to a person.
 fn asked(result: &Value) -> String {
     let requests = result.get("inputRequests").and_then(Value::as_object);
     let asked = requests.into_iter().flatten().map(|(_, request)| {
@@ -231,7 +231,7 @@ fn asked(result: &Value) -> String {
     asked.take(4).collect::<Vec<_>>().join("; ")
 }
 
-/// What a failed call says of itself: in texts, in resources, or else in its structure.
+/// The reason of a failed call: in texts, in resources, or else in its structure.
 fn failure_of(tool: &str, pieces: &[Value], structured: Value) -> Error {
     let resource = |piece: &Value| piece.pointer("/resource/text").and_then(Value::as_str).map(str::to_owned);
     let texts = pieces.iter().filter_map(|piece| text(piece).map(str::to_owned).or_else(|| resource(piece)));

@@ -20,7 +20,7 @@ const DESCRIPTION_CHARS: usize = 4_096;
 /// Longest tag that it takes.
 const TAG_CHARS: usize = 100;
 
-/// What stands at a tool, and comes back with each call of it.
+/// The data that is stored with a tool, and comes back with each call of it.
 #[derive(Clone, Deserialize, Serialize)]
 pub struct Part {
     pub url: String,

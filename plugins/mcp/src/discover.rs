@@ -124,7 +124,7 @@ fn list(connection: &Connection<'_>) -> Result<(Vec<Value>, Option<String>), Fai
     Ok((tools, Some(format!("the list has more than {PAGES} pages: the others are not read"))))
 }
 
-/// Icons are the larger part of some lists, and nobody sees them here.
+/// Icons are the larger part of some lists, and are not shown here.
 fn without_pictures(mut tool: Value) -> Value {
     if let Some(tool) = tool.as_object_mut() {
         tool.retain(|name, _| !matches!(name.as_str(), "icons" | "_meta"));

@@ -1,4 +1,4 @@
-//! What the owner of a mount writes.
+//! The document that the owner of a mount writes.
 
 use toolgate_api::definition::{CustomToolDefinition, DefinitionKind};
 use toolgate_api::read::ReadError;

@@ -16,7 +16,7 @@ use crate::failure::{Failure, Told, excerpt, read_failure};
 use crate::stream::{EventKind, Events, Form, Position};
 use crate::text::shown;
 
-/// What is read of one answer. As values JSON takes several times its length, and a call has 64 MiB by default.
+/// Bytes that are read of one answer. As values JSON takes several times its length, and a call has 64 MiB by default.
 pub const ANSWER_BYTES: usize = 4 * 1024 * 1024;
 /// Questions of a server during one answer. A call may send 32 requests, and needs some itself.
 const QUESTIONS: usize = 8;
@@ -33,7 +33,7 @@ const LEAST_WAIT: Duration = Duration::from_millis(50);
 
 /// The question that says only "are you there".
 const PING: &str = "ping";
-/// What is asked for is not offered.
+/// The code of a method that is not offered.
 const METHOD_NOT_FOUND: i64 = -32601;
 
 /// The header field with the id of a session.
@@ -154,7 +154,7 @@ impl Server<'_> {
     }
 }
 
-/// What stands at the head of an answer.
+/// The head of an answer.
 pub struct Head {
     pub session: Option<String>,
 }

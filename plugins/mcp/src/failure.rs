@@ -24,7 +24,7 @@ const MISSING_CAPABILITY: i64 = -32021;
 /// The server does not speak this revision.
 pub const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// What is read of an answer that says what went wrong.
+/// Bytes that are read of an answer that says what went wrong.
 const ERROR_BYTES: usize = 64 * 1024;
 /// Longest parameter of a challenge that is told, in characters.
 const PARAMETER_CHARS: usize = 300;
@@ -53,11 +53,11 @@ pub struct Status {
     pub status: u16,
     /// How long the server asks to wait.
     pub retry_after: Option<Duration>,
-    /// Where a redirect leads.
+    /// The target of a redirect.
     pub location: Option<String>,
     /// How the content begins, where it is text.
     pub excerpt: String,
-    /// What the server says about the credential that it wants.
+    /// The server's words about the credential that it wants.
     pub challenge: Vec<(&'static str, String)>,
 }
 
@@ -68,7 +68,7 @@ pub struct Told {
     pub code: i64,
     pub message: String,
     pub data: Value,
-    /// Of the answer that holds it.
+    /// The status of the answer that holds it.
     pub status: u16,
     /// How long that asks to wait.
     pub retry_after: Option<Duration>,
@@ -198,7 +198,7 @@ fn wait(wait: Duration) -> (String, Value) {
     ("retry_after_ms".to_owned(), json!(milliseconds))
 }
 
-/// What an answer without success says: an error of JSON-RPC, where the status alone does not say more.
+/// The failure in an answer without success: an error of JSON-RPC, where the status alone does not say more.
 pub fn read_failure(response: Response) -> Failure {
     let status = response.status();
     let header = |name: &str| response.header(name).map(str::to_owned);
@@ -234,7 +234,7 @@ fn challenge(challenges: &str) -> Vec<(&'static str, String)> {
 
 /// How text begins, in one line; of a page its title.
 pub fn excerpt(content_type: &str, bytes: &[u8]) -> String {
-    /// What a server says about an error is one sentence or two.
+    /// A server's text about an error is one sentence or two.
     const EXCERPT_CHARS: usize = 300;
     shown(&http::excerpt(content_type, bytes), EXCERPT_CHARS)
 }

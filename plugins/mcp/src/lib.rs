@@ -1,16 +1,16 @@
 //! Mounts a server of the Model Context Protocol (MCP, Streamable HTTP) as a plugin: its tools stand behind the gate like
 //! all others.
 //!
-//! What such a server offers is known only when it is asked, and `describe` may ask nobody. So a mount has two lives. A
+//! The tools of such a server are known only when it is asked, and `describe` may ask no server. So a mount has two lives. A
 //! definition alone makes a plugin with one tool, `discover`, which asks the server and answers what it found. With that
-//! beside the definition, `describe` makes the plugin with the server's tools. What a server says of itself changes
-//! nothing until somebody took it.
+//! beside the definition, `describe` makes the plugin with the server's tools. A server's words about itself change
+//! nothing until an owner took them.
 //!
 //! Two families of the protocol are spoken. In 2026-07-28 each request stands for itself; up to 2025-11-25 there is a
 //! session, and since a call runs in an instance of its own, each call opens one and ends it.
 //!
-//! A server is a stranger. All that is read of it is bounded; its texts reach a model as data, or cleaned of what nobody
-//! sees; its hints are its own word, and what it does not say is answered carefully.
+//! A server is a stranger. All that is read of it is bounded; its texts reach a model as data, or cleaned of invisible
+//! characters; its hints are its own word, and what it does not say is answered carefully.
 //!
 //! In order: [`document`] (what the owner writes), [`describe`] (the plugin of it), [`discover`] and [`call`] (what asks the
 //! server), [`offer`] (what of an answer can be mounted), [`connection`] (the two families), [`channel`] (the oldest transport),

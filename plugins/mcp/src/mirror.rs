@@ -14,7 +14,7 @@ use crate::text::shown;
 const MARK: &str = "x-mcp-header";
 const PREFIX: &str = "Mcp-Param-";
 
-/// What begins and ends a value that is written in Base64.
+/// Prefix and suffix of a value that is written in Base64.
 const ENCODED: (&str, &str) = ("=?base64?", "?=");
 
 /// Fields of one tool: header fields of a request have 32 KiB together.
@@ -23,13 +23,13 @@ const FIELDS: usize = 32;
 /// An argument in a header field.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Mirrored {
-    /// Where the argument is: names of properties, from the outermost.
+    /// The place of the argument: names of properties, from the outermost.
     pub path: Vec<String>,
     /// The header field.
     pub header: String,
 }
 
-/// What the input schema of a tool marks, or why it may not.
+/// The properties that the input schema of a tool marks, or why it may not.
 pub fn read(schema: &Value) -> Result<Vec<Mirrored>, String> {
     let mut found = Vec::new();
     if let Some(root) = schema.as_object() {

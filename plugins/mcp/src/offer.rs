@@ -1,7 +1,7 @@
-//! What a server offers, as it can be mounted: sorted, cleaned, bounded.
+//! The tools that a server offers, as they can be mounted: sorted, cleaned, bounded.
 //!
-//! It depends on what the server says alone, and not on its order, so that what changed can be seen by comparing two
-//! discoveries. What cannot be mounted stands in it with the reason.
+//! The offer depends on the server's words alone, and not on their order, so that a change can be seen by comparing two
+//! discoveries. Tools that cannot be mounted stand in it with the reason.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +17,9 @@ use crate::text::{clean, shown};
 
 /// Most tools of one plugin.
 const TOOLS: usize = 1_000;
-/// What the description of the plugin may come to, as JSON text: the daemon takes 4 MiB.
+/// Most bytes of the plugin's description, as JSON text: the daemon takes 4 MiB.
 const DESCRIBED_BYTES: usize = 3_800_000;
-/// What stands around the texts and schemas of one tool in it.
+/// Bytes around the texts and schemas of one tool in it.
 const FRAME_BYTES: usize = 600;
 /// Subschemas of all tools together: the daemon takes 100,000, references replaced.
 const SUBSCHEMAS: usize = 90_000;
@@ -30,7 +30,7 @@ const TITLE_CHARS: usize = 200;
 /// Longest instructions, in characters. They are for the owner to read.
 const INSTRUCTIONS_CHARS: usize = 16_384;
 
-/// What was discovered, as a description needs it.
+/// The result of a discovery, as a description needs it.
 #[derive(Deserialize)]
 pub struct Discovered {
     pub protocol: Protocol,
@@ -114,7 +114,7 @@ struct LeftOut {
     why: String,
 }
 
-/// What was taken away from a schema.
+/// The parts that were removed from a schema.
 #[derive(Serialize)]
 struct Simplified {
     name: String,
@@ -162,7 +162,7 @@ impl Offer<'_> {
     }
 }
 
-/// What the tools take of one plugin so far.
+/// The room of one plugin that its tools take so far.
 #[derive(Default)]
 struct Room {
     tools: usize,
@@ -249,7 +249,7 @@ fn hints(annotations: &Value) -> Option<Map<String, Value>> {
     Some(kept.collect()).filter(|kept: &Map<String, Value>| !kept.is_empty())
 }
 
-/// What the server calls itself, wherever its family says that.
+/// The name that the server gives itself, in the place of its family.
 fn server(said: &Value) -> Option<Value> {
     let info =
         said.get("serverInfo").or_else(|| said.get("_meta")?.get("io.modelcontextprotocol/serverInfo"))?;

@@ -2,8 +2,8 @@
 //!
 //! The daemon bounds what a schema can cost and refuses what it cannot bound; one schema that it refuses would keep the
 //! whole server out. So each is looked at when it is discovered. Where something can be taken away without harm it is: what
-//! a pattern leaves out of the daemon's check, the server still checks. What is found here is what schemas in the
-//! wild have; the last word on costs is the daemon's.
+//! whole server out. So each is looked at when it is discovered. Parts that can be removed without harm are: what
+//! a pattern leaves out of the daemon's check, the server still checks. The list here has what schemas in the
 
 use toolgate_api::dialect::canonical_dialect;
 use toolgate_api::text::hidden_character;
@@ -59,7 +59,7 @@ pub struct Sound {
     pub schema: Value,
     /// Its length as JSON text, before something was taken away.
     pub bytes: usize,
-    /// What was taken away, in words.
+    /// The removed parts, in words.
     pub changes: Vec<String>,
     pub subschemas: usize,
 }

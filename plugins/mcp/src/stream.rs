@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// Events before the answer. Each may be a notification of progress, and a call takes some seconds.
 const EVENTS: usize = 10_000;
 
-/// What is asked for in one go.
+/// Bytes that are asked for in one go.
 const PIECE_BYTES: usize = 16 * 1024;
 
 /// May stand at the very start. No name of a field begins with it.
@@ -193,7 +193,7 @@ impl<R: Read> Events<R> {
         line
     }
 
-    /// Reads on. What was read as lines goes, so positions begin anew.
+    /// Reads on. Bytes that were read as lines go, so positions begin anew.
     fn fill(&mut self) -> Result<(), Failure> {
         self.buffer.drain(..self.at);
         self.at = 0;

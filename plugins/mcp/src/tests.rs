@@ -75,7 +75,7 @@ fn refusal(reply: Reply) -> Error {
     discover(document(json!({}))).unwrap_err()
 }
 
-/// What a discovery finds that these tools were listed to.
+/// The result of a discovery that gets these tools.
 fn discovered(tools: Value) -> Value {
     json!({"protocol": "2026-07-28", "server": {"name": "s", "version": "1"}, "tools": tools, "left_out": []})
 }

@@ -46,14 +46,14 @@ const RESERVED: [&str; 18] = [
 /// The part of the component that serves definitions.
 pub struct Declared;
 
-/// What the daemon hands over.
+/// The document that the daemon hands over.
 #[derive(Deserialize)]
 struct Envelope {
     namespace: String,
     definition: Value,
 }
 
-/// What a call needs.
+/// The part of a definition that a call needs.
 #[derive(Debug, Deserialize, Serialize)]
 struct Plan {
     command: String,

@@ -16,7 +16,7 @@ pub const MAX_PATHS: usize = 100_000;
 pub struct Files {
     /// The workspace as scripts name it, such as `/workspace`.
     pub root: String,
-    /// Where it is.
+    /// The folder on the file system.
     folder: PathBuf,
     /// Outputs of `<( )`, by their paths.
     processes: HashMap<String, Rc<Vec<u8>>>,

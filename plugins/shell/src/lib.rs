@@ -22,7 +22,7 @@ mod stream;
 mod syntax;
 mod wildcard;
 
-// What the shared functions of `jq` need.
+// Modules that the shared functions of `jq` need.
 #[allow(dead_code, reason = "the plugin `text` uses more of it")]
 #[path = "../../text/src/lone_braces.rs"]
 mod lone_braces;
@@ -37,7 +37,7 @@ use toolgate_sdk::{Error, plugin, tool};
 use files::Files;
 use script::Script;
 
-/// Where the host mounts the session's workspace.
+/// The folder at which the host mounts the session's workspace.
 const ROOT: &str = "/workspace";
 
 plugin! {
@@ -49,14 +49,14 @@ plugin! {
     run
 }
 
-/// What a script wrote, and how it ended.
+/// The output of a script, and how it ended.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Ended {
     pub stdout: String,
     pub stderr: String,
     /// 0 is success; 127 an unknown command
     pub exit_code: i32,
-    /// What was cut, and what to do
+    /// Parts that were cut, and what to do
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub notes: Vec<String>,
@@ -82,7 +82,7 @@ pub struct Ended {
 fn run(
     /// The script
     script: String,
-    /// What the script reads from its standard input
+    /// Text that the script reads from its standard input
     #[default]
     stdin: String,
 ) -> Result<Ended, Error> {

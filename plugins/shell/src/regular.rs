@@ -1,5 +1,5 @@
 //! POSIX regular expressions, basic and extended with what GNU adds, on the engines of `regex` and, for back-references,
-//! `fancy-regex`. Of alternatives the first one that matches wins, not the longest.
+//! `fancy-regex`. The first alternative that matches wins, not the longest.
 
 use crate::shell::{Outcome, Stop};
 use crate::wildcard::MAX_REGEX_BYTES;

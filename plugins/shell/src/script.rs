@@ -13,7 +13,7 @@ use crate::stream::{Buffer, Input, Output, PIPE_BYTES, Streams};
 /// Longer scripts are data.
 const MAX_SCRIPT_BYTES: usize = 1024 * 1024;
 
-/// What is returned of the output and of the errors. A model reads all of it.
+/// Bytes that are returned of the output and of the errors. A model reads all of it.
 const MAX_OUTPUT_BYTES: usize = 96 * 1024;
 const MAX_ERROR_BYTES: usize = 16 * 1024;
 

@@ -23,7 +23,7 @@ const MAX_REGEXES: usize = 200;
 pub enum Stop {
     /// The command failed with this status and message.
     Fail(i32, String),
-    /// Nobody reads what it writes.
+    /// The output has no reader.
     Pipe,
     Exit(i32),
     Return(i32),
@@ -84,7 +84,7 @@ pub struct Options {
     pub globstar: bool,
 }
 
-/// What a subshell gets a copy of.
+/// The state that a subshell gets a copy of.
 #[derive(Clone)]
 pub struct State {
     /// The global variables, then those of each function that runs.

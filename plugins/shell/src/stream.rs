@@ -1,4 +1,4 @@
-//! What commands read from and write to: buffers and files. A pipe is a buffer that one command fills before the next one
+//! Streams that commands read from and write to: buffers and files. A pipe is a buffer that one command fills before the next one
 //! reads it.
 
 use std::cell::RefCell;
@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-/// What a pipe takes. A command that writes more ends as one whose reader is gone.
+/// Bytes that a pipe takes. A command that writes more ends as one whose reader is gone.
 pub const PIPE_BYTES: usize = 8 * 1024 * 1024;
 
 /// Data that is read from the front. Clones share the position, as the commands of a loop do.
@@ -61,7 +61,7 @@ impl Input {
     }
 }
 
-/// Where a command writes. Clones write to the same place.
+/// The target of a command's output. Clones write to the same place.
 #[derive(Clone)]
 pub enum Output {
     Buffer(Rc<RefCell<Buffer>>),
@@ -89,7 +89,7 @@ impl Output {
         Self::buffer(PIPE_BYTES, PIPE_BYTES)
     }
 
-    /// What was written to a buffer.
+    /// Takes the bytes that were written to a buffer.
     pub fn take(&self) -> Buffer {
         match self {
             Self::Buffer(buffer) => buffer.take(),

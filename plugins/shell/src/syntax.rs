@@ -40,7 +40,7 @@ pub struct Simple {
     pub redirects: Vec<Redirect>,
 }
 
-/// An argument. Those of `declare`, `local`, `export` and `readonly` may be assignments, whose values are not split.
+/// An argument. Arguments of `declare`, `local`, `export` and `readonly` may be assignments, whose values are not split.
 #[derive(Debug)]
 pub enum Argument {
     Word(Word),

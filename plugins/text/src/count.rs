@@ -46,7 +46,7 @@ pub struct Counts {
     pub characters: usize,
     /// What white space separates
     pub words: usize,
-    /// Those that `split` gives; the last one counts even if no line break ends it
+    /// The lines that `split` gives; the last one counts even if no line break ends it
     pub lines: usize,
     /// In UTF-8
     pub bytes: usize,

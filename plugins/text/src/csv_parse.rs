@@ -38,7 +38,7 @@ use crate::size::{Page, in_json};
 pub fn csv_parse(
     /// The CSV
     text: String,
-    /// What stands between two fields; left out, the first rows tell
+    /// Character between two fields; left out, the first rows tell
     delimiter: Option<Delimiter>,
     /// Whether the first row names the columns
     #[default(true)]
@@ -102,12 +102,12 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// How many rows there are, without the header
     pub total: usize,
-    /// Where the next call goes on, if there are more rows
+    /// Row at which the next call goes on, if there are more rows
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
     /// What stood between the fields
     pub delimiter: &'static str,
-    /// What to know of a delimiter that was not given
+    /// Notes about a delimiter that was not given
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub notes: Vec<String>,
@@ -192,7 +192,7 @@ fn check_quotes(text: &str, delimiter: Delimiter) -> Result<(), Error> {
 /// Gives each column a name of its own, so that no field is lost in an object.
 fn name_columns(record: &StringRecord) -> Vec<String> {
     let mut taken = HashSet::new();
-    // Where to go on counting for a name, for a header may have a million equal ones.
+    // The number to go on counting from for a name, since a header may have a million equal ones.
     let mut numbers: HashMap<String, usize> = HashMap::new();
     let mut names = Vec::with_capacity(record.len());
     for (index, field) in record.iter().enumerate() {

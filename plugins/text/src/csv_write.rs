@@ -30,7 +30,7 @@ pub fn csv_write(
     rows: Vec<WrittenRow>,
     /// Names of the columns, in order; of objects only these are written. Left out, objects give all their keys, and lists get no header.
     columns: Option<Vec<String>>,
-    /// What stands between two fields
+    /// Character between two fields
     #[default(Delimiter::Comma)]
     delimiter: Delimiter,
 ) -> Result<String, Error> {
@@ -50,7 +50,7 @@ pub enum WrittenRow {
     List(Vec<Field>),
 }
 
-/// What a field of a row holds, as it is written.
+/// The value of a field, as it is written.
 pub struct Field(String);
 
 fn write_objects(

@@ -4,7 +4,7 @@ use csv::{ByteRecord, ReaderBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What stands between two fields.
+/// The character between two fields.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Delimiter {
@@ -46,7 +46,7 @@ const JUDGED_ROWS: usize = 100;
 #[derive(Debug)]
 pub struct Guess {
     pub delimiter: Delimiter,
-    /// What the caller should know of the judgement.
+    /// The note for the caller about the judgement.
     pub note: Option<String>,
 }
 

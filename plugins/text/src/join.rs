@@ -16,7 +16,7 @@ use crate::size;
 pub fn join(
     /// The parts, in order
     parts: Vec<String>,
-    /// What stands between two parts; a line break unless given
+    /// Text between two parts; a line break unless given
     #[default("\n".to_owned())]
     separator: String,
 ) -> Result<String, Error> {

@@ -100,7 +100,7 @@ pub fn json_query(
     Ok(collected)
 }
 
-/// What a filter gave.
+/// The results of a filter.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Results {
     /// Each output of the filter
@@ -109,7 +109,7 @@ pub struct Results {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schemars(default)]
     pub truncated: bool,
-    /// What is not as it was written
+    /// Values that are not as they were written
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub notes: Vec<&'static str>,

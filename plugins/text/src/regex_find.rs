@@ -8,7 +8,7 @@ use toolgate_sdk::{Error, tool};
 use crate::pattern::{self, Cursor};
 use crate::size::{Page, in_json};
 
-/// What an entry takes beside its texts: the names of its fields, and numbers.
+/// Bytes of an entry beside its texts: the names of its fields, and numbers.
 const ENTRY_BYTES: usize = 80;
 
 /// Finds all matches of a regular expression, with their groups and places.
@@ -60,13 +60,13 @@ pub fn regex_find(
     Ok(Matches { next_offset: page.next("match")?, total: page.total, matches: page.entries })
 }
 
-/// What a pattern matched.
+/// The matches of a pattern.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Matches {
     pub matches: Vec<Match>,
     /// How many matches there are
     pub total: usize,
-    /// Where the next call goes on, if there are more matches
+    /// Match at which the next call goes on, if there are more
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
 }
@@ -74,7 +74,7 @@ pub struct Matches {
 /// One match of the whole pattern.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Match {
-    /// What was matched
+    /// The matched text
     pub text: String,
     /// The place of its first character, from 0
     pub start: usize,
@@ -82,13 +82,13 @@ pub struct Match {
     pub end: usize,
     /// The line that it begins in, from 1
     pub line: usize,
-    /// What its groups matched
+    /// Matches of its groups
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub groups: Vec<Group>,
 }
 
-/// What a group of a match matched.
+/// The match of a group.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Group {
     /// Its place among the groups of the pattern, from 1

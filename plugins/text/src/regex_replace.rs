@@ -29,7 +29,7 @@ pub fn regex_replace(
     text: String,
     /// The regular expression
     pattern: String,
-    /// What takes the place of a match; empty to remove it
+    /// Text in place of a match; empty to remove it
     replacement: String,
     /// Whether `a` finds `A` too
     #[default]

@@ -22,7 +22,7 @@ pub fn replace(
     text: String,
     /// The text to look for
     find: String,
-    /// What takes its place; empty to remove it
+    /// Text in its place; empty to remove it
     replacement: String,
     /// Whether `a` finds `A` too
     #[default]

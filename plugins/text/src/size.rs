@@ -43,7 +43,7 @@ pub fn too_large() -> Error {
     ))
 }
 
-/// What is left of a list's room.
+/// The room that is left of a list's.
 pub struct Room {
     left: usize,
     /// Whether anything was taken yet: the first entry is given even if it fills a result of its own.

@@ -22,7 +22,7 @@ use crate::size::{Page, in_json};
 pub fn split(
     /// The text
     text: String,
-    /// Where to split; left out, the text is split into lines, be their ends `\n`, `\r\n` or `\r`
+    /// Text to split at; left out, the text is split into lines, be their ends `\n`, `\r\n` or `\r`
     separator: Option<String>,
     /// Whether to take white space off both ends of each part
     #[default]
@@ -77,7 +77,7 @@ pub struct Split {
     pub parts: Vec<String>,
     /// How many parts the text has
     pub total: usize,
-    /// Where the next call goes on, if there are more parts
+    /// Part at which the next call goes on, if there are more
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
 }

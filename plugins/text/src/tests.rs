@@ -1,4 +1,4 @@
-//! What a model relies on.
+//! Tests of the behaviour that a model relies on.
 
 mod formats;
 mod functions;

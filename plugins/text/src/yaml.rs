@@ -74,13 +74,13 @@ fn is_rounded(tree: &Tree) -> bool {
     number.is_f64() && number.as_f64().is_some_and(|value| value.abs() >= i64::MAX as f64)
 }
 
-/// What a YAML text holds.
+/// The documents of a YAML text.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Documents {
     /// Each document as JSON
     #[schemars(with = "Vec<AnyValue>")]
     pub documents: AnyValue,
-    /// What is not as it was written
+    /// Values that are not as they were written
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub notes: Vec<&'static str>,

@@ -54,7 +54,7 @@ pub struct Added {
     pub before: Moment,
     /// The time with the duration added
     pub after: Moment,
-    /// What was taken where clocks skip or repeat the time
+    /// Time that was assumed where clocks skip or repeat it
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub assumed: Vec<String>,
@@ -75,7 +75,7 @@ impl Reader {
     }
 }
 
-/// What is taken where the calendar leads to a time that clocks skip or repeat, before hours and less are added.
+/// The assumption where the calendar leads to a time that clocks skip or repeat, before hours and less are added.
 fn assumed(before: &Zoned, span: Span) -> Option<String> {
     let days = Span::new()
         .years(span.get_years())

@@ -45,7 +45,7 @@ pub fn business_days(
     /// Dates that are no business days, as `["2024-12-25"]`; at most 1000
     #[default]
     holidays: Vec<String>,
-    /// The days of a week on which nobody works
+    /// The days of a week without work
     #[default(vec![WeekendDay::Saturday, WeekendDay::Sunday])]
     weekend: Vec<WeekendDay>,
     /// The zone whose day `today` is; UTC if left out

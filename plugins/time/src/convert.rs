@@ -13,7 +13,7 @@ const MAX_ZONES: usize = 50;
 
 /// Tells what clocks in other time zones show at a point in time.
 ///
-/// For a time that somebody tells without a zone (`3 pm in Tokyo`), give their zone as `from`.
+/// For a time that was told without a zone (`3 pm in Tokyo`), give its zone as `from`.
 #[tool(
     read_only,
     tags("timezone", "world clock", "meeting"),

@@ -13,7 +13,7 @@ use toolgate_sdk::{Error, tool};
 use crate::moment::Moment;
 use crate::reader::Reader;
 
-/// The longest expression that somebody wrote is far shorter.
+/// The longest expression in use is far shorter.
 const MAX_EXPRESSION_CHARACTERS: usize = 200;
 
 /// More times say nothing more about an expression.
@@ -22,7 +22,7 @@ const MAX_COUNT: u32 = 100;
 /// The largest value of a field that begins again, which is that of seconds and minutes.
 const MOST_OF_A_ROUND: u16 = 59;
 
-/// Where the fields for days are, counted from the second.
+/// Places of the fields for days, counted from the second.
 const DAY: usize = 3;
 const WEEKDAY: usize = 5;
 
@@ -150,7 +150,7 @@ fn first_after(cron: &Cron, reached: &Zoned) -> Result<Zoned, CronError> {
 fn on_clocks(written: DateTime, zone: &TimeZone) -> Option<Zoned> {
     let ambiguous = zone.to_ambiguous_zoned(written);
     let is_skipped = matches!(ambiguous.offset(), AmbiguousOffset::Gap { .. });
-    // Of a time in a gap this is before the gap.
+    // A time in a gap becomes the one before the gap.
     let earlier = ambiguous.earlier().ok()?;
     if !is_skipped {
         return Some(earlier);

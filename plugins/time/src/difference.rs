@@ -89,7 +89,7 @@ pub fn between(start: &Zoned, end: &Zoned, units: &[DifferenceUnit]) -> Result<D
     Ok(Difference { amounts, seconds })
 }
 
-/// What is counted so far. Each unit is added to the start and not to what the larger ones reached, for a month counted
+/// The units that are counted so far. Each unit is added to the start and not to what the larger ones reached, for a month counted
 /// from a day that was clamped, as 28 February after the 29th, is no month after the start.
 struct Counted<'s> {
     start: &'s Zoned,

@@ -1,4 +1,4 @@
-//! `format`: a time in the form that somebody asks for.
+//! `format`: a time in the form that the caller asks for.
 
 use jiff::Zoned;
 use jiff::fmt::strtime::{BrokenDownTime, Config, PosixCustom};

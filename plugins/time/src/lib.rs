@@ -1,8 +1,8 @@
 //! Dates, times and time zones for a model, which cannot see a clock and miscounts days.
 //!
 //! Each tool is a file here, and a thin function over `Reader`, which makes of a written time a point in time: every
-//! tool takes a time in every form that `parse` takes. What has two meanings is refused with both of them, so a
-//! mistake is never an hour, a day or a month that nobody noticed.
+//! tool takes a time in every form that `parse` takes. A text with two meanings is refused with both of them, so a
+//! mistake is never an unnoticed hour, day or month.
 //!
 //! The zones are compiled in. The clock is the only thing of the outside that is read, in one place (`Reader::new`).
 

@@ -22,7 +22,7 @@ const CENTURY: &str = "a year from 1969 to 2068, as `format` has two digits of i
 /// - `now`, `today`, `tomorrow 3pm`, `yesterday at 14:30`. For other relative times call `add`.
 ///
 /// A year of two digits is one from 1969 to 2068, and more digits of a Unix time are milliseconds or less: `assumed` says
-/// so. What has two meanings (`3/4/2024`, `CST`, a time that clocks show twice) is refused with the choices: pick one and
+/// so. A text with two meanings (`3/4/2024`, `CST`, a time that clocks show twice) is refused with the choices: pick one and
 /// write it so. For texts of a known form, give `format`, and nothing is ambiguous.
 #[tool(
     read_only,
@@ -54,13 +54,13 @@ pub fn parse(
     }
 }
 
-/// What was read.
+/// The parsed time.
 #[derive(Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Parsed {
     #[serde(flatten)]
     pub moment: Moment,
     pub parts: Parts,
-    /// What the text does not say or leaves open, and what is taken for it
+    /// Parts that the text does not say or leaves open, and what is taken for them
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub assumed: Vec<String>,
@@ -133,7 +133,7 @@ pub fn read_as(text: &str, format: &str) -> Result<Written, Error> {
 
 /// Whether a form has the year in two digits. `%D` is `%m/%d/%y`, and `%g` the year of the week.
 fn has_short_year(format: &str) -> bool {
-    // What follows a percent sign that is written as such stands for itself.
+    // The letter after a percent sign that is written as such stands for itself.
     let format = format.replace("%%", "");
     format.split('%').skip(1).any(|sign| {
         let is_flag = |sign: char| matches!(sign, '-' | '_' | '^' | '#') || sign.is_ascii_digit();

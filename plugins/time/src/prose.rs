@@ -1,6 +1,6 @@
 //! Times as people write them: `Sunday, 10 March 2024 at 2:30 pm`, `10.03.2024 14:30`, `Sun Mar 10 14:30:00 2024`.
 //!
-//! `jiff` reads the parts of the text by its `strptime`, in every form that fits. Where that gives more than one date,
+//! `jiff` reads the parts of the text by its `strptime`, in every form that fits. If they give more than one date,
 //! and no weekday decides among them, the text is refused with all of them.
 
 use jiff::civil::{Date, Time, Weekday};
@@ -134,7 +134,7 @@ fn normalize_part(part: &str) -> Option<String> {
     hour.bytes().all(|byte| byte.is_ascii_digit() || byte == b':').then_some(word)
 }
 
-/// What was found in the text so far.
+/// The parts that were found in the text so far.
 #[derive(Clone, Default)]
 struct Found {
     date: Option<Date>,

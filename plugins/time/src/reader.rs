@@ -10,7 +10,7 @@ use toolgate_sdk::Error;
 use crate::written::{self, Said, Written};
 use crate::zone;
 
-/// What a time is read with.
+/// The clock and zone that a time is read with.
 #[derive(Debug)]
 pub struct Reader {
     now: Timestamp,
@@ -38,7 +38,7 @@ impl Reader {
     pub fn read_date(&self, text: &str) -> Result<Date, Error> {
         let written = self.recognise(text)?;
         match written.said {
-            // What is written without a zone is meant in the one that is worked in, and stays the same day.
+            // A date without a zone is meant in the one that is worked in, and stays the same day.
             Said::Local { date, zone: None, .. } => Ok(date),
             _ => Ok(written.settle(self.zone())?.date()),
         }

@@ -1,4 +1,4 @@
-//! What a model relies on, as questions and answers, with a clock that stands still.
+//! Tests of the behaviour that a model relies on, with a clock that stands still.
 
 mod cron;
 mod reading;

@@ -1,4 +1,4 @@
-//! What a text says of a time, before a zone completes it. Here are the forms that programs write; `prose` reads those
+//! The words of a text about a time, before a zone completes it. Here are the forms that programs write; `prose` reads those
 //! of people.
 
 use jiff::civil::{Date, Time};
@@ -10,28 +10,28 @@ use toolgate_sdk::Error;
 
 use crate::{prose, zone};
 
-/// Nobody writes a time at such length, and messages repeat it.
+/// No time has such a length, and messages repeat it.
 pub const MAX_CHARACTERS: usize = 200;
 
-/// What is taken for the second 60.
+/// The assumption for the second 60.
 pub const LEAP_SECOND: &str = "the second 59, as clocks here have no leap second";
 
-/// What is taken for a second with more digits behind its point than clocks here have.
+/// The assumption for a second with more digits behind its point than clocks here have.
 const LONG_FRACTION: &str = "nine digits of the fraction of the second, as further ones are not kept";
 
-/// What a text says of a time, and how it was read where it can mean more than one.
+/// The words of a text about a time, and how it was read where it can mean more than one.
 #[derive(Debug)]
 pub struct Written {
     pub said: Said,
     assumed: Vec<String>,
 }
 
-/// What a text says of a time.
+/// The words of a text about a time.
 #[derive(Debug)]
 pub enum Said {
     /// A point in time, and the zone it is written with.
     Instant(Timestamp, TimeZone),
-    /// What a calendar and a clock show.
+    /// The time that a calendar and a clock show.
     Local { date: Date, time: Option<Time>, zone: Option<TimeZone> },
 }
 
@@ -87,7 +87,7 @@ impl Written {
         self
     }
 
-    /// The point in time. What is not written is taken from `zone`, or else from UTC.
+    /// The point in time. Missing parts are taken from `zone`, or else from UTC.
     pub fn settle(self, given: Option<&TimeZone>) -> Result<Zoned, Error> {
         let zoned = match self.said {
             Said::Instant(timestamp, zone) => timestamp.to_zoned(zone),
@@ -103,7 +103,7 @@ impl Written {
         Ok(given.map_or_else(|| zoned.clone(), |zone| zoned.with_time_zone(zone.clone())))
     }
 
-    /// What was not written, and what is taken for it.
+    /// The missing parts, and what is taken for them.
     pub fn assumed(&self, given: Option<&TimeZone>) -> Vec<String> {
         let mut assumed = self.assumed.clone();
         let Said::Local { time, zone, .. } = &self.said else { return assumed };

@@ -3,7 +3,7 @@
 use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
 use toolgate_sdk::Error;
 
-/// Names of zones are shorter. What is longer is not worth repeating in a message.
+/// Names of zones are shorter. A longer text is not worth repeating in a message.
 const MAX_NAME_CHARACTERS: usize = 60;
 
 /// RFC 3339 has no offset beyond 23:59.

@@ -50,7 +50,7 @@ pub struct Zone {
     pub name: String,
     /// From UTC
     pub offset: String,
-    /// What the offset is called there
+    /// Name of the offset there
     pub abbreviation: String,
     pub is_daylight_saving: bool,
     /// When the offset changes next, as clocks show it after the change; missing where no change is planned
@@ -87,7 +87,7 @@ pub fn search(query: &str, at: Timestamp) -> Result<Zones, Error> {
     Ok(Zones { zones, truncated })
 }
 
-/// What is searched for.
+/// The criterion of a search.
 enum Wanted {
     Offset(Offset),
     /// In small letters, with underscores as names have them.

@@ -1,6 +1,6 @@
 //! Questions to the person behind the conversation.
 //!
-//! A plugin has nobody in front of it: the question is checked and shaped here, and the orchestrator's client shows it
+//! A plugin has no person in front of it: the question is checked and shaped here, and the orchestrator's client shows it
 //! and posts the answer. So this is also the shortest example of a tool that ends at the client.
 
 use schemars::JsonSchema;
@@ -13,7 +13,7 @@ const QUESTION_CHARS: usize = 2_000;
 const CHOICES: usize = 20;
 const CHOICE_CHARS: usize = 200;
 
-/// What the client shows.
+/// The question that the client shows.
 #[derive(Debug, PartialEq, Serialize)]
 struct Question {
     question: String,
@@ -21,7 +21,7 @@ struct Question {
     choices: Vec<String>,
 }
 
-/// What the user said.
+/// The answer of the user.
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Reply {

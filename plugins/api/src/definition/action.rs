@@ -258,7 +258,7 @@ fn check_pointer(place: String, text: &str) -> Result<(), ReadError> {
     Err(ReadError::new(place, message, "write it like `/data/items`"))
 }
 
-/// Fills in the careful answers. What a method promises (RFC 9110, 9.2) counts only where the definition says that the API
+/// Fills in the careful answers. The promises of a method (RFC 9110, 9.2) count only where the definition says that the API
 /// keeps to it.
 fn compile_hints(place: &str, action: &ActionDefinition, safe_methods: bool) -> Result<Hints, ReadError> {
     let (written, method): (ActionHints, Method) = (action.hints, action.method);

@@ -1,7 +1,7 @@
 //! Header fields that a definition sets: none with authority, and none about framing.
 //!
 //! Secrets belong into the credential store, where they are sealed, bound to an address and never shown. A field whose
-//! name suggests a secret is refused, whatever its value.
+//! name suggests a secret is refused, with any value.
 
 use std::collections::BTreeMap;
 

@@ -17,7 +17,7 @@ pub const ARGUMENTS: usize = 200;
 /// Longest name in a query or in the content.
 const NAME_CHARS: usize = 200;
 
-/// What decides about places beside what is written.
+/// The parts of a call that decide about places beside the written ones.
 pub struct Call<'a> {
     pub method: Method,
     pub template: &'a Template,
@@ -315,7 +315,7 @@ fn is_same_place(left: &Target, right: &Target) -> bool {
             overlaps(name, *style, other, *other_style)
         }
         (Target::Header(left), Target::Header(right)) => left.eq_ignore_ascii_case(right),
-        // What is sent whole leaves no place for another.
+        // An argument that is sent as the whole content leaves no place for another.
         (Target::Content, other) | (other, Target::Content) => other.is_in_the_content(),
         (left, right) => match (in_content(left), in_content(right)) {
             (Some((left, left_style)), Some((right, right_style))) => {

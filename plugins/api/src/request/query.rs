@@ -106,8 +106,8 @@ fn add_each<'a>(
 }
 
 /// A pair for each word inside of an object, as qs, Rails and PHP read it: `filter[a][b]=1`. A list of words repeats its
-/// name, and one of objects counts: `filter[a][0][b]=1`. What is no object stands there as it is, as where an empty word means
-/// that all of it goes.
+/// name, and one of objects counts: `filter[a][0][b]=1`. A value that is no object is written as it is, since an empty word
+/// may mean that all of it goes.
 fn add_nested(pairs: &mut Pairs, name: &str, value: Value<'_>, is_whole: bool, levels: usize) -> Option<()> {
     let levels = levels.checked_sub(1)?;
     if let Some(members) = value.members() {

@@ -1,4 +1,4 @@
-//! What a definition becomes for the daemon, its operators and models.
+//! The description that a definition becomes, for the daemon, its operators and models.
 
 use super::*;
 
@@ -127,7 +127,7 @@ fn hints([read_only, destructive, idempotent, open_world]: [bool; 4]) -> Value {
     })
 }
 
-/// 9.11: what loosens the gate is off until somebody says it.
+/// 9.11: options that loosen the gate are off until a definition sets them.
 #[test]
 fn c1_hints_are_off_until_the_action_says_them() {
     let unconfirmed = [false, true, false, true];

@@ -66,7 +66,7 @@ pub fn apply(text: &str, hunks: &[Hunk<'_>], name: &str) -> Result<Applied, Erro
 
 struct Fitting<'t> {
     text: &'t str,
-    /// What ends a line of the file beyond what the diff says of it, and a line that is added.
+    /// The end of an added line, and of a line of the file that the diff does not say.
     newline: &'static str,
     /// How many bytes of the text are in the new text already, or dropped.
     taken: usize,
@@ -117,7 +117,7 @@ impl Fitting<'_> {
         lines.iter().flat_map(|line| [*line, self.newline]).collect()
     }
 
-    /// Where in the text the hunk belongs, in bytes.
+    /// Finds the place of the hunk in the text, in bytes.
     fn find(&mut self, old: &[&str], hunk: &Hunk<'_>) -> Result<usize, String> {
         let (block, from) = (self.block(old), self.behind(&hunk.anchors)?);
         let stated = match hunk.old_start {
@@ -181,12 +181,12 @@ impl Fitting<'_> {
         behind.starts_with(block.as_bytes()) && before.last().is_none_or(|last| *last == b'\n')
     }
 
-    /// Where lines begin first from a place on.
+    /// The first place from `place` on at which lines begin.
     fn first(&self, place: usize, block: &str) -> Option<usize> {
         if self.is_at(place, block) { Some(place) } else { self.next(place, block) }
     }
 
-    /// Where lines begin next behind a place.
+    /// The next place behind `place` at which lines begin.
     fn next(&self, place: usize, block: &str) -> Option<usize> {
         let found = memmem::find(&self.text.as_bytes()[place..], format!("\n{block}").as_bytes())?;
         Some(place + found + 1)

@@ -11,7 +11,7 @@ use crate::room::shorten;
 /// Enough of a line to know it by.
 const MAX_LINE_CHARACTERS: usize = 100;
 
-/// What a patch does to one file. No path means that there is no file, before or after.
+/// The change of one file by a patch. No path means that there is no file, before or after.
 #[derive(Debug, Default)]
 pub struct FilePatch<'d> {
     pub old: Option<String>,
@@ -50,7 +50,7 @@ pub struct Line<'d> {
 /// Reads a patch in either form. `path` stands for the names in it.
 pub fn parse<'d>(patch: &'d str, path: Option<&str>) -> Result<Vec<FilePatch<'d>>, Error> {
     let mut lines: Vec<&str> = patch.split('\n').collect();
-    // Where the headings end so too, it is how the patch is written and says nothing of the files.
+    // Headings that end in a carriage return too show how the patch was written, and say nothing of the files.
     if lines.split_last().is_some_and(|(_, lines)| lines.iter().all(|line| line.ends_with('\r'))) {
         lines.iter_mut().for_each(|line| *line = without_return(line));
     }

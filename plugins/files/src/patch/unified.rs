@@ -9,7 +9,7 @@ use super::names::{common_name, drop_prefixes, heading_name};
 /// What git says of the mode of a file.
 const MODES: [&str; 4] = ["old mode ", "new mode ", "new file mode ", "deleted file mode "];
 
-/// What may stand after a hunk, or before a file, beside modes.
+/// Lines that may stand after a hunk, or before a file, beside modes.
 const BETWEEN: [&str; 10] =
     ["diff ", "index ", "Index: ", "===", "similar", "dissimi", "rename ", "```", "***", "From "];
 
@@ -42,13 +42,13 @@ struct Reader<'d, 'p> {
     lines: Lines<'d>,
     path: Option<&'p str>,
     files: Vec<FilePatch<'d>>,
-    /// What is said of a file whose `---` and `+++` have not come yet, if they do.
+    /// The words about a file whose `---` and `+++` have not come yet, if they do.
     section: Option<Section<'d>>,
     /// Whether a line that cannot be read may be a line of a hunk that lost its sign.
     is_among_hunks: bool,
 }
 
-/// What stands above the `---` and `+++` of a file. Where git has no lines to show, it is all there is.
+/// The lines above the `---` and `+++` of a file. Where git has no lines to show, they are all there is.
 struct Section<'d> {
     /// The line where it begins, counted from 0.
     at: usize,

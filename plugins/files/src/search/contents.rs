@@ -1,4 +1,4 @@
-//! What is in a file, in a buffer that all files of a search share.
+//! The content of a file, in a buffer that all files of a search share.
 
 use std::io;
 use std::path::Path;
@@ -27,7 +27,7 @@ const SNIFFED_BYTES: usize = 8 * 1024;
 #[derive(Default)]
 pub struct Contents {
     buffer: Vec<u8>,
-    /// Of a file in UTF-16, the text.
+    /// The text of a file in UTF-16.
     decoded: String,
 }
 

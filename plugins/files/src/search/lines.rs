@@ -40,7 +40,7 @@ impl<'p> Search<'p> {
         Self { regex, cache: regex.create_cache() }
     }
 
-    /// Where the first match in a part ends. That is cheaper to find than where it begins, and is in the same line.
+    /// The end of the first match in a part. That is cheaper to find than its beginning, and is in the same line.
     fn end_of_match(&mut self, bytes: &[u8], from: usize) -> Option<usize> {
         let input = Input::new(bytes).range(from..);
         Some(self.regex.search_half_with(&mut self.cache, &input)?.offset())
@@ -171,7 +171,7 @@ fn around(line: &[u8], place: usize) -> String {
     let to = line.len().min(from + MAX_LINE_BYTES);
     let before = String::from_utf8_lossy(&line[from..place]);
     let after = String::from_utf8_lossy(&line[place..to]);
-    // Of the part before, so much that two thirds of what is shown are the match and what precedes it.
+    // Enough of the part before that two thirds of the shown text are the match and what precedes it.
     let wanted = MAX_LINE_CHARACTERS * 2 / 3;
     let start = before.char_indices().rev().take(wanted).last().map_or(before.len(), |(at, _)| at);
     let before = &before[start..];

@@ -19,7 +19,7 @@ const MAX_PATTERN_BYTES: usize = 2 * 1024 * 1024;
 /// A longer pattern is a text to compare, for which this is the wrong tool.
 const MAX_WRITTEN_BYTES: usize = 10_000;
 
-/// What is between lines and in none. A carriage return is found only where a pattern asks for just that.
+/// Bytes between lines and in none. A carriage return is found only where a pattern asks for just that.
 const LINE_ENDS: [u8; 2] = [b'\n', b'\r'];
 
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! What is written, changed, moved and deleted, and what is left where that fails.
+//! Writing, changing, moving and deleting, and what is left where that fails.
 
 use std::fs;
 

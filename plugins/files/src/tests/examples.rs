@@ -20,7 +20,7 @@ pub fn session_root() -> Option<PathBuf> {
     SESSION_ROOT.with_borrow(Clone::clone)
 }
 
-/// What the examples take to be there.
+/// Makes the files that the examples rely on.
 fn furnish(root: &Path) {
     let files: [(&str, &[u8]); 5] = [
         ("notes.md", b"# Notes\n- buy milk\n"),

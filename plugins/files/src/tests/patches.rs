@@ -231,7 +231,7 @@ fn t7_a_mixed_file_keeps_the_end_of_each_line() {
     }
     assert_eq!(folder.text("a.txt"), "a\r\nb\r\nc\n");
 
-    // Where the ends of the diff are taken for those of the file, they are never what is wrong.
+    // Line ends of the diff that are taken for those of the file are never what is wrong.
     folder.workspace.write("dos.txt", b"a\r\nb\r\n").unwrap();
     let told = apply(&folder, "--- dos.txt\n+++ dos.txt\n@@ @@\n \n-b\n");
     assert!(told.contains("does not fit") && !told.contains("their ends"), "{told}");
@@ -480,7 +480,7 @@ fn a_line_of_a_hunk_that_lost_its_sign_is_told_with_its_number() {
     }
     for hunk in [
         "@@ -1,3 +1,3 @@\n Title\n ===\n-a\n+A\n",
-        // What stands between files is none of them.
+        // Lines between files belong to none of them.
         "@@ -3 +3 @@\n-a\n+A\nIndex: b.md\n===\n--- b.md\n+++ b.md\n@@ -1 +1 @@\n-b\n+B\n",
         "```diff\n@@ -3 +3 @@\n-a\n+A\n```\n- a is written large\n",
     ] {

@@ -20,7 +20,7 @@ fn plugin() -> Value {
     mount(&document(json!({"headers": {"x-tenant": "acme"}})), &discovered(tools))
 }
 
-/// What a call of `echo` gives where the server's result is this one.
+/// The result of a call of `echo` with this answer of the server.
 fn echoed(answer: Value) -> Result<Value, Error> {
     let _network = testing::network(move |request| Ok(result(request, answer.clone())));
     call(&plugin(), "echo", json!({"text": "hi"}))
@@ -171,7 +171,7 @@ fn r11_more_pieces_than_blocks_are_joined_and_what_is_too_much_is_told() {
     assert_eq!(media[63], text("[7 more pieces of content are left out]"));
 }
 
-/// What a call of a tool with an output schema gives.
+/// The result of a call of a tool with an output schema.
 fn forecast(answer: Value) -> Result<Value, Error> {
     let _network = testing::network(move |request| Ok(result(request, answer.clone())));
     call(&plugin(), "get_forecast", json!({}))
@@ -366,7 +366,7 @@ fn m4_statuses_are_told_with_the_way_out() {
         assert_eq!(*details(&error), json!({"status": status, "retry_after_ms": 2_000}));
         assert_eq!(error.is_retryable(), retryable, "{status}");
     }
-    // Who is not let in learns that, whatever else the answer says.
+    // A refused credential is reported, also beside an error of the protocol.
     let error = failed(|request| told(request, 401, json!({"code": -32602, "message": "x"})));
     assert!(error.message().contains("wants a credential"));
     let page = failed(|_| Reply::new(500).header("content-type", "text/html").body("<title>Oops</title>"));

@@ -15,7 +15,7 @@ use crate::stream::{Input, Output};
 /// Calls of functions in one another.
 const MAX_DEPTH: u32 = 120;
 
-/// What a statement leads to.
+/// The next step after a statement.
 pub enum Flow {
     Next,
     Break,
@@ -496,7 +496,7 @@ impl<'c, 's> Machine<'c, 's> {
     }
 }
 
-/// What leaves a loop, or none where it goes on.
+/// The flow that leaves a loop, or none where it goes on.
 fn leaves(flow: Flow) -> Option<Flow> {
     match flow {
         Flow::Next | Flow::Continue => None,

@@ -179,7 +179,7 @@ pub fn sed(call: &mut Call<'_>) -> Outcome {
     Ok(status)
 }
 
-/// What follows a command.
+/// The next step after a command.
 enum Next {
     Command(usize),
     /// The end of the script: the pattern space is printed.

@@ -7,7 +7,7 @@ use crate::stream::Streams;
 use crate::syntax::{Operation, Parameter, Word};
 use crate::wildcard;
 
-/// What a parameter has: one value, or those of `@` or `*`.
+/// The values of a parameter: one, or those of `@` or `*`.
 enum Values {
     One(Option<String>),
     Many(Vec<String>, char),

@@ -152,7 +152,7 @@ impl Parser {
         Ok(Part::Command(Rc::new(list)))
     }
 
-    /// What follows a `$`.
+    /// Parses the part after a `$`.
     fn dollar(&mut self, parts: &mut Word, in_quotes: bool) -> Parsed<()> {
         if self.looking_at("((")
             && let Some(text) = self.arithmetic_text()?

@@ -14,7 +14,7 @@ use htmd::options::{BulletListMarker, Options};
 use htmd::{Element, HtmlToMarkdown, HtmlToMarkdownBuilder};
 use markup5ever_rcdom::Node;
 
-/// What a page becomes.
+/// The form that a page becomes.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Format {
     Markdown,

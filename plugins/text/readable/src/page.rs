@@ -45,7 +45,7 @@ pub fn parse(html: &str) -> (Rc<Node>, bool) {
     (parser.finish().document, rest.is_empty())
 }
 
-/// What the visit of a tree knows.
+/// The state of the visit of a tree.
 struct Cleaning<'a> {
     resolve: Option<Resolve<'a>>,
     base: Option<String>,

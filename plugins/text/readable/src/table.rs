@@ -13,7 +13,7 @@ const MAX_SPAN: usize = 100;
 /// Cells of a table, with those that are spanned. A table of a few hundred bytes can span millions.
 const MAX_CELLS: usize = 100_000;
 
-/// What a cell of data has at most: an address, a short list. More is the layout of a page.
+/// Most lines of a cell of data: an address, a short list. More is the layout of a page.
 const MAX_CELL_LINES: usize = 12;
 const MAX_CELL_BYTES: usize = 500;
 

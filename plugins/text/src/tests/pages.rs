@@ -219,7 +219,7 @@ fn what_is_raised_or_lowered_becomes_no_other_number() {
         ("H<sub>2</sub>O, x<sub>1</sub>, log<sub>10</sub>", "H2O, x1, log10"),
         ("see<sub> the note</sub>, 5<sup> th</sup>", "see the note, 5 th"),
         ("price<sup>*</sup>, x<sup>,</sup>", "price*, x,"),
-        // What is raised comes in parts.
+        // Raised text comes in parts.
         (
             "2<sup><i>n</i>+1</sup>x e<sup>-<i>x</i>/2</sup> e<sup>n<br></sup>m 2<sup><b>n</b></sup>",
             "2^(n+1)x e^(-x/2) e^n\nm 2^n",

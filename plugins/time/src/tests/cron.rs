@@ -116,7 +116,7 @@ fn what_no_time_fits_is_no_cron_expression() {
     ] {
         for place in 0..7 {
             let fields: Vec<_> = (0..7).map(|field| if field == place { entry } else { "*" }).collect();
-            // What is said of days alone is fine there.
+            // An entry about days alone is fine there.
             if matches!((place, entry), (3, "L" | "LW" | "?") | (5, "1#2" | "?")) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! What is read as a time, and what is not.
+//! Texts that are read as a time, and texts that are not.
 
 use super::*;
 

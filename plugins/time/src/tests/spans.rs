@@ -86,7 +86,7 @@ fn an_age_counts_every_unit_from_the_birthday() {
 #[test]
 fn a_difference_added_to_its_start_is_its_end() {
     let of = |amounts: &Value, unit: &str| amounts[unit].as_i64().unwrap();
-    // A walk through days of four centuries that repeats for everybody.
+    // A walk through days of four centuries that repeats for each run.
     let mut state = 7_u64;
     let mut day = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
