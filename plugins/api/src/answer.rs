@@ -73,9 +73,9 @@ fn redirect(response: &Response) -> Option<Error> {
     let path = path_of(response.url(), &target, has_host);
     let aim = match has_host.then(|| host_of(&target)) {
         Some(other) if other != host => {
-            format!("to `{}`", shown(&format!("{other}{}", path.trim_end_matches('/'))))
+            format!("to `{}`", quotable(&format!("{other}{}", path.trim_end_matches('/'))))
         }
-        _ => format!("to the path `{}` of the same host", shown(&path)),
+        _ => format!("to the path `{}` of the same host", quotable(&path)),
     };
     let message = format!(
         "`{host}` answered with status {status}, which leads {aim}: redirects are not followed, so the definition of this \
@@ -136,7 +136,7 @@ fn host_of(url: &str) -> &str {
 }
 
 /// A text of the server as a part of a message.
-fn shown(text: &str) -> String {
+fn quotable(text: &str) -> String {
     text.chars().filter(char::is_ascii_graphic).filter(|sign| *sign != '`').take(HOST_CHARS).collect()
 }
 
@@ -194,12 +194,13 @@ fn not_utf8(host: &str, media_type: &str) -> Error {
     if !media_type.starts_with("text/") && !media_type.ends_with("xml") {
         return binary(host, media_type);
     }
-    let why = format!("it is `{}` without another `charset`, and its bytes are not UTF-8", shown(media_type));
+    let why =
+        format!("it is `{}` without another `charset`, and its bytes are not UTF-8", quotable(media_type));
     unreadable(host, why)
 }
 
 fn binary(host: &str, media_type: &str) -> Error {
-    let kind = if media_type.is_empty() { "unnamed content".to_owned() } else { shown(media_type) };
+    let kind = if media_type.is_empty() { "unnamed content".to_owned() } else { quotable(media_type) };
     unreadable(
         host,
         format!(

@@ -68,7 +68,7 @@ fn part(
 ) -> Result<String, Error> {
     let Some(value) = arguments.get(name) else {
         let default = default.ok_or_else(|| refuse(name, "is missing: it is a part of the path"))?;
-        return Ok(encoded(default));
+        return Ok(encode(default));
     };
     let items =
         value.words(is_whole).ok_or_else(|| refuse(name, "is an object, which is no part of a path"))?;
@@ -80,10 +80,10 @@ fn part(
     {
         return Err(refuse(name, "is nothing but dots, which would lead elsewhere in the path"));
     }
-    Ok(items.iter().map(|item| encoded(item)).collect::<Vec<_>>().join(","))
+    Ok(items.iter().map(|item| encode(item)).collect::<Vec<_>>().join(","))
 }
 
-fn encoded(text: &str) -> String {
+fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     encode_into(&mut encoded, text);
     encoded

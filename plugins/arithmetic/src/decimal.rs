@@ -25,7 +25,7 @@ pub fn write(number: &Number, digits: u32, work: &Work) -> Outcome<Evaluation> {
     }
     let places = i32::try_from(digits).unwrap_or(i32::MAX);
     let is_plain = is_exact || exponent_of(&value) < MAX_PLAIN_DIGITS;
-    let (decimal, is_whole) = match rounded(&value, places) {
+    let (decimal, is_whole) = match round(&value, places) {
         (scaled, is_whole) if is_plain && (!scaled.is_zero() || digits == 0) => {
             (place_point(&scaled, digits), is_whole)
         }
@@ -44,18 +44,18 @@ pub fn write(number: &Number, digits: u32, work: &Work) -> Outcome<Evaluation> {
 /// Whether none of the digits after the point is other than zero.
 pub fn is_nearly_zero(number: &Number, digits: u32, work: &Work) -> bool {
     let places = i32::try_from(digits).unwrap_or(i32::MAX);
-    number.fraction(work).is_ok_and(|value| rounded(&value, places).0.is_zero())
+    number.fraction(work).is_ok_and(|value| round(&value, places).0.is_zero())
 }
 
 fn write_with_exponent(value: &RBig, digits: u32) -> (String, bool) {
     let places = i32::try_from(digits).unwrap_or(i32::MAX);
     let exponent = exponent_of(value);
-    let (mut mantissa, mut is_whole) = rounded(value, places - exponent);
+    let (mut mantissa, mut is_whole) = round(value, places - exponent);
     let mut exponent = exponent;
     // The estimate is never too great, and ten is left only where the digits were rounded up to it.
     while mantissa.clone().unsigned_abs() >= UBig::from(10_u8).pow(digits as usize + 1) {
         exponent += 1;
-        (mantissa, is_whole) = rounded(value, places - exponent);
+        (mantissa, is_whole) = round(value, places - exponent);
     }
     (format!("{}e{exponent}", place_point(&mantissa, digits)), is_whole)
 }
@@ -70,7 +70,7 @@ fn exponent_of(value: &RBig) -> i32 {
 }
 
 /// The value times a power of ten, rounded, and whether it was whole.
-fn rounded(value: &RBig, places: i32) -> (IBig, bool) {
+fn round(value: &RBig, places: i32) -> (IBig, bool) {
     let scaled = value * power_of_ten(places);
     (scaled.round(), scaled.is_int())
 }

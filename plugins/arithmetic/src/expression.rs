@@ -42,7 +42,7 @@ pub fn evaluate(text: &str, work: &Work) -> Outcome {
     let result = parser.expression(SUM)?;
     match parser.peek() {
         Token::End => Ok(result.number),
-        _ => Err(parser.unexpected("an operator or the end")),
+        _ => Err(parser.unexpected_token("an operator or the end")),
     }
 }
 
@@ -80,7 +80,7 @@ impl From<Number> for Term {
 impl<'t> Parser<'t, '_> {
     /// Reads operators that bind at least as tightly as `least`.
     fn expression(&mut self, least: u8) -> Outcome<Term> {
-        let mut left = self.signed()?;
+        let mut left = self.signed_term()?;
         loop {
             let Token::Sign(written, sign) = self.peek() else { return Ok(left) };
             let binding = match sign {
@@ -129,7 +129,7 @@ impl<'t> Parser<'t, '_> {
         Ok(Term { number: at(place, result)?, is_percentage })
     }
 
-    fn signed(&mut self) -> Outcome<Term> {
+    fn signed_term(&mut self) -> Outcome<Term> {
         let Token::Sign(written, sign @ ("+" | "-")) = self.peek() else { return self.postfix() };
         self.at += written.len();
         let term = self.deeper(|parser| parser.expression(SIGNED))?;
@@ -179,7 +179,7 @@ impl<'t> Parser<'t, '_> {
                 self.close(place)?;
                 Ok(inner.number)
             }
-            _ => Err(self.unexpected("a number, a function or `(`")),
+            _ => Err(self.unexpected_token("a number, a function or `(`")),
         }
     }
 
@@ -211,7 +211,7 @@ impl<'t> Parser<'t, '_> {
         if self.take(")") {
             return Ok(());
         }
-        Err(self.unexpected(&format!("`)` for what began at character {opened_at}")))
+        Err(self.unexpected_token(&format!("`)` for what began at character {opened_at}")))
     }
 
     /// `%` is a remainder between two operands with a space on both sides, else a percentage. Before a sign both could be
@@ -288,7 +288,7 @@ impl<'t> Parser<'t, '_> {
         self.text[..self.at].chars().count() + 1
     }
 
-    fn unexpected(&mut self, expected: &str) -> Failure {
+    fn unexpected_token(&mut self, expected: &str) -> Failure {
         let found = match self.peek() {
             Token::End => {
                 return wrong(self.place(), format!("the expression ends where {expected} is expected"));

@@ -135,8 +135,8 @@ impl Sample {
 
         let mut statistics = Statistics {
             count: self.sorted.len(),
-            sum: writer.write("sum", self.scaled(&sum))?,
-            mean: writer.write("mean", self.scaled(&sum) / &count)?,
+            sum: writer.write("sum", self.scale(&sum))?,
+            mean: writer.write("mean", self.scale(&sum) / &count)?,
             median: writer.write("median", self.at(&(RBig::ONE / IBig::from(2))))?,
             modes: self.modes().map(|mode| writer.write("modes", mode)).collect::<Result<_, _>>()?,
             min: writer.write("min", least.clone())?,
@@ -167,7 +167,7 @@ impl Sample {
         let index = usize::try_from(index).unwrap_or_default();
         match self.sorted.get(index..) {
             Some([below, above, ..]) => (between * (above - below) + below) * &self.unit,
-            Some([last]) => self.scaled(last),
+            Some([last]) => self.scale(last),
             _ => RBig::ZERO,
         }
     }
@@ -176,10 +176,10 @@ impl Sample {
         let runs = || self.sorted.chunk_by(|left, right| left == right);
         let longest = runs().map(<[_]>::len).max().unwrap_or_default();
         let modes = runs().filter(move |run| longest > 1 && run.len() == longest).take(MAX_MODES);
-        modes.filter_map(<[_]>::first).map(|mode| self.scaled(mode))
+        modes.filter_map(<[_]>::first).map(|mode| self.scale(mode))
     }
 
-    fn scaled(&self, multiple: &IBig) -> RBig {
+    fn scale(&self, multiple: &IBig) -> RBig {
         &self.unit * multiple
     }
 }

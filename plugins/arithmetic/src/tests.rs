@@ -506,7 +506,7 @@ mod units_and_statistics {
         testing::call::<T>(&testing::context().build(), arguments)
     }
 
-    fn converted(value: Value, from: &str, to: &str) -> Value {
+    fn convert(value: Value, from: &str, to: &str) -> Value {
         let arguments = json!({"value": value, "from": from, "to": to});
         call::<convert_units>(arguments).unwrap_or_else(|error| panic!("{from} to {to}: {error}"))["decimal"]
             .clone()
@@ -546,7 +546,7 @@ mod units_and_statistics {
             (json!("1e30"), "m", "km", "1000000000000000000000000000"),
             (json!("2/3"), "ft", "in", "8"),
         ] {
-            assert_eq!(converted(value, from, to), expected, "{from} to {to}");
+            assert_eq!(convert(value, from, to), expected, "{from} to {to}");
         }
     }
 
@@ -554,7 +554,7 @@ mod units_and_statistics {
     fn every_unit_is_found_by_its_name_and_converts_to_itself() {
         for unit in crate::units::all() {
             let name = unit.name();
-            assert_eq!(converted(json!(7), name, name), "7", "{name}");
+            assert_eq!(convert(json!(7), name, name), "7", "{name}");
         }
     }
 
@@ -591,7 +591,7 @@ mod units_and_statistics {
             ("calories", "J", "4.184"),
             ("sq ft", "ft2", "1"),
         ] {
-            assert_eq!(converted(json!(1), from, to), expected, "{from} to {to}");
+            assert_eq!(convert(json!(1), from, to), expected, "{from} to {to}");
         }
     }
 

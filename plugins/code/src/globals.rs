@@ -115,7 +115,7 @@ fn namespace_of(target: &JsValue, context: &mut Context) -> JsResult<String> {
 
 /// The keys of `tools`.
 fn namespaces(_: &JsValue, _: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
-    let listed = listed(context)?;
+    let listed = list_tools(context)?;
     let mut names: Vec<&str> = listed.iter().filter_map(|tool| Some(tool.name.split_once('/')?.0)).collect();
     names.dedup();
     JsValue::from_json(&json!(names), context)
@@ -124,13 +124,13 @@ fn namespaces(_: &JsValue, _: &[JsValue], context: &mut Context) -> JsResult<JsV
 /// The keys of `tools.namespace`.
 fn tools(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
     let namespace = namespace_of(arguments.get_or_undefined(0), context)?;
-    let listed = listed(context)?;
+    let listed = list_tools(context)?;
     let names = listed.iter().filter_map(|tool| tool.name.strip_prefix(&namespace)?.strip_prefix('/'));
     JsValue::from_json(&names.map(Value::from).collect(), context)
 }
 
 /// The tools that the script may call, sorted by name.
-fn listed(context: &Context) -> JsResult<Vec<ListedTool>> {
+fn list_tools(context: &Context) -> JsResult<Vec<ListedTool>> {
     serde_json::from_str(&host(context)?.calls.tools()).map_err(JsError::from_rust)
 }
 
@@ -159,7 +159,7 @@ fn describe(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResu
 
 /// `console.log(…)`: adds a line to the log.
 fn print(_: &JsValue, arguments: &[JsValue], context: &mut Context) -> JsResult<JsValue> {
-    let shown: Vec<String> = arguments.iter().map(|value| json::shown(value, context)).collect();
+    let shown: Vec<String> = arguments.iter().map(|value| json::display(value, context)).collect();
     host(context)?.log.borrow_mut().write(&shown.join(" "));
     Ok(JsValue::undefined())
 }

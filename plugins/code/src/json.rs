@@ -22,7 +22,7 @@ pub fn text(value: &JsValue, context: &mut Context) -> JsResult<Option<String>> 
 }
 
 /// Returns a value as `console.log` shows it: texts as they are, objects as JSON.
-pub fn shown(value: &JsValue, context: &mut Context) -> String {
+pub fn display(value: &JsValue, context: &mut Context) -> String {
     let object = value.as_object();
     if object.is_some_and(|object| !object.is::<Error>())
         && let Ok(Some(text)) = text(value, context)

@@ -128,7 +128,7 @@ pub fn read(text: &str, form: Form, name: &str) -> Result<Vec<u8>, Error> {
 
 /// A hash that cannot be one of this algorithm is a mistake to tell, and not merely another hash.
 fn is_same(digest: &[u8], algorithm: &str, expected: &str) -> Result<bool, Error> {
-    let expected = match named(expected.trim()) {
+    let expected = match split_name(expected.trim()) {
         Some((name, _)) if name != algorithm => {
             return Err(Error::invalid(format!(
                 "`expected` is of {name}, and `algorithm` is {algorithm}: set `algorithm` to `{name}`"
@@ -152,7 +152,7 @@ fn is_same(digest: &[u8], algorithm: &str, expected: &str) -> Result<bool, Error
 }
 
 /// The algorithm that stands before a hash, and the hash: `sha256=…`, `sha256:…`, `SHA-256-…`.
-fn named(expected: &str) -> Option<(&'static str, &str)> {
+fn split_name(expected: &str) -> Option<(&'static str, &str)> {
     NAMES.into_iter().find_map(|name| {
         let mut rest = expected;
         for sign in name.chars() {

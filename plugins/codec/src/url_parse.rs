@@ -96,22 +96,22 @@ impl From<&Url> for Parts {
         Self {
             url: url.to_string(),
             scheme: url.scheme().to_owned(),
-            username: Some(decoded(url.username())).filter(|name| !name.is_empty()),
-            password: url.password().map(decoded),
+            username: Some(decode(url.username())).filter(|name| !name.is_empty()),
+            password: url.password().map(decode),
             host: url.host_str().filter(|host| !host.is_empty()).map(str::to_owned),
             port: url.port_or_known_default(),
             path: url.path().to_owned(),
-            segments: segments.map(decoded).collect(),
+            segments: segments.map(decode).collect(),
             query: url
                 .query_pairs()
                 .map(|(name, value)| Pair { name: name.into_owned(), value: value.into_owned() })
                 .collect(),
-            fragment: url.fragment().map(decoded),
+            fragment: url.fragment().map(decode),
         }
     }
 }
 
 /// Bytes that are no text once decoded stay encoded: nothing is lost then.
-fn decoded(part: &str) -> String {
+fn decode(part: &str) -> String {
     percent_decode_str(part).decode_utf8().map_or_else(|_| part.to_owned(), |text| text.into_owned())
 }

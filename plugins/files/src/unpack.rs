@@ -229,20 +229,20 @@ impl Output<'_> {
         let mut archive =
             zip::ZipArchive::new(BufReader::with_capacity(64 * 1024, file)).map_err(damaged_zip)?;
         if archive.has_duplicate_names() {
-            return Err(said("a name is in it twice".to_owned()));
+            return Err(refusal("a name is in it twice".to_owned()));
         }
         for index in 0..archive.len() {
             let mut entry = archive.by_index(index).map_err(damaged_zip)?;
             let raw = entry.name_raw().to_vec();
             let name = taken_name(&raw)?;
             if entry.is_symlink() {
-                return Err(said(format!("`{name}` in it is a link")));
+                return Err(refusal(format!("`{name}` in it is a link")));
             }
             let method = entry.compression();
             if !matches!(method, CompressionMethod::Deflated | CompressionMethod::Stored) {
                 let reason =
                     format!("a file in it is compressed by `{method}`, which is not known here; {PACK_ANEW}");
-                return Err(said(reason));
+                return Err(refusal(reason));
             }
             if entry.is_dir() {
                 self.add_folder(&name)?;
@@ -260,7 +260,7 @@ impl Output<'_> {
         let mut head = Vec::new();
         content.by_ref().take(TAR_BLOCK_BYTES as u64).read_to_end(&mut head).map_err(Refused::Read)?;
         if !begins_tar(&head) {
-            return Err(said(format!(
+            return Err(refusal(format!(
                 "it is a single file compressed with gzip, and no tar archive is in it; {PACK_ANEW}"
             )));
         }
@@ -297,8 +297,10 @@ impl Output<'_> {
 
     fn add_tar_entry(&mut self, raw: &[u8], kind: EntryType, content: &mut dyn Read) -> Taken {
         if !matches!(kind, EntryType::Regular | EntryType::Continuous | EntryType::Directory) {
-            let name = shown(raw);
-            return Err(said(format!("`{name}` in it is a link, a device or another thing that is no file")));
+            let name = display_name(raw);
+            return Err(refusal(format!(
+                "`{name}` in it is a link, a device or another thing that is no file"
+            )));
         }
         // Old archives mark a folder by a slash alone. The folder that all is packed from is often `./`.
         let is_folder = kind == EntryType::Directory || raw.ends_with(b"/");
@@ -314,7 +316,7 @@ impl Output<'_> {
             self.add_folder(folder)?;
         }
         if self.seen.insert(name.to_owned(), Kind::File).is_some() {
-            return Err(said(format!("`{name}` is in it twice")));
+            return Err(refusal(format!("`{name}` is in it twice")));
         }
         self.count()?;
         self.files += 1;
@@ -335,7 +337,7 @@ impl Output<'_> {
             let folder = &name[..end];
             match self.seen.insert(folder.to_owned(), Kind::Folder) {
                 Some(Kind::Folder) => {}
-                Some(_) => return Err(said(format!("`{folder}` in it is a file and a folder"))),
+                Some(_) => return Err(refusal(format!("`{folder}` in it is a file and a folder"))),
                 None => {
                     self.count()?;
                     self.folders += 1;
@@ -351,26 +353,26 @@ impl Output<'_> {
     }
 }
 
-fn said(reason: String) -> Refused {
+fn refusal(reason: String) -> Refused {
     Refused::Said(reason)
 }
 
 fn too_many() -> Refused {
-    said(format!("more than {MAX_ENTRIES} files and folders are in it"))
+    refusal(format!("more than {MAX_ENTRIES} files and folders are in it"))
 }
 
 fn too_large() -> Refused {
-    said(format!("what is in it has more than {} MiB", MAX_UNPACKED_BYTES / 1024 / 1024))
+    refusal(format!("what is in it has more than {} MiB", MAX_UNPACKED_BYTES / 1024 / 1024))
 }
 
 fn damaged_zip(error: ZipError) -> Refused {
     match error {
         ZipError::Io(error) => Refused::Read(error),
         ZipError::UnsupportedArchive(message) if message == ZipError::PASSWORD_REQUIRED => {
-            said("it has a password".to_owned())
+            refusal("it has a password".to_owned())
         }
         ZipError::UnsupportedArchive(message) => {
-            said(format!("it is packed in a way that is not known here: {message}"))
+            refusal(format!("it is packed in a way that is not known here: {message}"))
         }
         other => Refused::Read(io::Error::other(other.to_string())),
     }
@@ -399,7 +401,7 @@ fn read_note(entry: &mut dyn Read) -> Taken<Vec<u8>> {
     let mut note = Vec::new();
     entry.take(MAX_NOTE_BYTES + 1).read_to_end(&mut note).map_err(Refused::Read)?;
     if note.len() as u64 > MAX_NOTE_BYTES {
-        return Err(said("a name in it is longer than any name".to_owned()));
+        return Err(refusal("a name in it is longer than any name".to_owned()));
     }
     Ok(note)
 }
@@ -420,10 +422,11 @@ impl PaxNote {
                 (b"path", _) => note.name = Some(extension.value_bytes().to_vec()),
                 (b"size", size) => {
                     let bytes = size.ok().and_then(|size| size.parse().ok());
-                    note.bytes =
-                        Some(bytes.ok_or_else(|| said("the size of a file in it is no number".to_owned()))?);
+                    note.bytes = Some(
+                        bytes.ok_or_else(|| refusal("the size of a file in it is no number".to_owned()))?,
+                    );
                 }
-                (b"linkpath", _) => return Err(said("there is a link in it".to_owned())),
+                (b"linkpath", _) => return Err(refusal("there is a link in it".to_owned())),
                 _ => {}
             }
         }
@@ -437,15 +440,15 @@ fn check_sizes(told: Option<u64>, in_entry: u64) -> Taken {
     match told.filter(|told| *told != in_entry) {
         None => Ok(()),
         Some(told) if told > MAX_UNPACKED_BYTES => Err(too_large()),
-        Some(told) => Err(said(format!("a file in it has two sizes, {told} and {in_entry} bytes"))),
+        Some(told) => Err(refusal(format!("a file in it has two sizes, {told} and {in_entry} bytes"))),
     }
 }
 
 fn taken_name(raw: &[u8]) -> Taken<String> {
-    checked_name(raw).map_err(|reason| said(format!("the name `{}` in it {reason}", shown(raw))))
+    checked_name(raw).map_err(|reason| refusal(format!("the name `{}` in it {reason}", display_name(raw))))
 }
 
 /// A name that may be anything, for a message.
-fn shown(raw: &[u8]) -> String {
+fn display_name(raw: &[u8]) -> String {
     shorten(&String::from_utf8_lossy(raw), MAX_NAME_CHARACTERS)
 }

@@ -120,7 +120,7 @@ fn begins_as_html(start: &[u8]) -> bool {
 
 /// As browsers do: a byte order mark says more than the server, and the server more than the page.
 fn decode(bytes: &[u8], is_whole: bool, charset: Option<&str>, kind: Kind) -> String {
-    let declared = || declared(bytes).filter(|_| kind == Kind::Html);
+    let declared = || declared_encoding(bytes).filter(|_| kind == Kind::Html);
     let encoding = charset
         .and_then(|label| Encoding::for_label(label.as_bytes()))
         .or_else(declared)
@@ -130,7 +130,7 @@ fn decode(bytes: &[u8], is_whole: bool, charset: Option<&str>, kind: Kind) -> St
 }
 
 /// The encoding that a page declares for itself.
-fn declared(bytes: &[u8]) -> Option<&'static Encoding> {
+fn declared_encoding(bytes: &[u8]) -> Option<&'static Encoding> {
     const NAME: &[u8] = b"charset=";
     let start = &bytes[..bytes.len().min(DECLARED_WITHIN_BYTES)];
     let at = start.windows(NAME.len()).position(|window| window.eq_ignore_ascii_case(NAME))?;

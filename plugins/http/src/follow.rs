@@ -40,7 +40,7 @@ pub fn follow(method: Method, mut url: Url) -> Result<Followed, Error> {
     let mut redirects: Vec<Redirect> = Vec::new();
     loop {
         url.set_fragment(None);
-        let response = request(method, &url).map_err(|cause| failed(&redirects, cause))?;
+        let response = request(method, &url).map_err(|cause| failure_after(&redirects, cause))?;
         let Some(location) = location(&response) else { return Ok(Followed { response, url, redirects }) };
         let next = next(&url, location)?;
         redirects.push(Redirect { status: response.status(), url: url.to_string() });
@@ -105,7 +105,7 @@ impl std::error::Error for FailedOnTheWay {
     }
 }
 
-fn failed(redirects: &[Redirect], cause: http::Error) -> Error {
+fn failure_after(redirects: &[Redirect], cause: http::Error) -> Error {
     match redirects {
         [] => cause.into(),
         _ => FailedOnTheWay { way: way(redirects), cause }.into(),

@@ -24,7 +24,7 @@ pub fn call(part: &Part, tool: &str, context: &Context, arguments: &str) -> Resu
             .and_then(|(connection, ..)| connection.ask(request(tool, arguments))),
         Some(session) if session != Protocol::Stateless => in_session(&server, session, tool, arguments),
         _ => {
-            let mirrored = mirrored(part, arguments)?;
+            let mirrored = mirrored_fields(part, arguments)?;
             Connection::stateless(&server).ask(Request { mirrored, ..request(tool, arguments) })
         }
     };
@@ -58,7 +58,7 @@ fn request<'a>(tool: &'a str, arguments: &'a RawValue) -> Request<'a> {
 }
 
 /// The arguments are read only where some of them stand in header fields.
-fn mirrored<'a>(part: &'a Part, arguments: &RawValue) -> Result<Vec<(&'a str, String)>, Error> {
+fn mirrored_fields<'a>(part: &'a Part, arguments: &RawValue) -> Result<Vec<(&'a str, String)>, Error> {
     if part.mirrored.is_empty() {
         return Ok(Vec::new());
     }

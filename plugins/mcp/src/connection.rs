@@ -148,7 +148,7 @@ impl<'a> Connection<'a> {
         if let Kind::Events(channel) = &self.kind {
             return channel.borrow_mut().ask(&message);
         }
-        self.checked(self.server.ask(&fields, &message)).map(|(result, _)| result)
+        self.check_session(self.server.ask(&fields, &message)).map(|(result, _)| result)
     }
 
     /// Ends the session, where there is one. A session that is gone needs no end, and a server that has trouble
@@ -169,7 +169,7 @@ impl<'a> Connection<'a> {
         if !id.as_ref().is_none_or(is_visible) {
             return Err(Failure::Unreadable("the id of its session is no visible ASCII".to_owned()));
         }
-        self.checked(self.server.tell(&self.fields(), &INITIALIZED))
+        self.check_session(self.server.tell(&self.fields(), &INITIALIZED))
     }
 
     fn fields(&self) -> Vec<(&'a str, String)> {
@@ -185,7 +185,7 @@ impl<'a> Connection<'a> {
     }
 
     /// In a session, "not found" says that the session is gone.
-    fn checked<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
+    fn check_session<T>(&self, result: Result<T, Failure>) -> Result<T, Failure> {
         result.map_err(|failure| {
             let status = match &failure {
                 Failure::Status(status) => status.status,

@@ -209,7 +209,7 @@ fn check_type(tool: &str, result: &Value) -> Result<(), Error> {
         None | Some("complete") => Ok(()),
         Some("input_required") => Err(Error::new(format!(
             "tool `{tool}` of the server asks back ({}), which is not supported: call it with everything that it needs",
-            asked(result)
+            questions(result)
         ))),
         Some(other) => Err(Error::new(format!(
             "tool `{tool}` of the server gave a result of the kind `{}`, which is not supported",
@@ -219,7 +219,7 @@ fn check_type(tool: &str, result: &Value) -> Result<(), Error> {
 }
 
 /// The methods that the server asks for, and its texts to a person.
-fn asked(result: &Value) -> String {
+fn questions(result: &Value) -> String {
     let requests = result.get("inputRequests").and_then(Value::as_object);
     let asked = requests.into_iter().flatten().map(|(_, request)| {
         let method = request.get("method").and_then(Value::as_str).unwrap_or("something");

@@ -54,14 +54,14 @@ fn find(schema: &Map<String, Value>, path: Option<&[&str]>, found: &mut Vec<Mirr
         let inner: Option<Vec<&str>> =
             path.zip(property).map(|(path, property)| path.iter().copied().chain([property]).collect());
         if let Some(mark) = part.get(MARK) {
-            found.push(mirrored(part, mark, inner.as_deref())?);
+            found.push(read_mark(part, mark, inner.as_deref())?);
         }
         find(part, inner.as_deref(), found)?;
     }
     Ok(())
 }
 
-fn mirrored(part: &Map<String, Value>, mark: &Value, path: Option<&[&str]>) -> Result<Mirrored, String> {
+fn read_mark(part: &Map<String, Value>, mark: &Value, path: Option<&[&str]>) -> Result<Mirrored, String> {
     let path = path.ok_or_else(|| format!("its `{MARK}` stands where `properties` alone do not lead"))?;
     let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
     let name = mark.as_str().filter(|name| is_token(name)).ok_or_else(|| {

@@ -199,7 +199,7 @@ impl<R: Read> Events<R> {
         self.at = 0;
         let before = self.buffer.len();
         self.buffer.resize(before + PIECE_BYTES, 0);
-        let read = self.from.read(&mut self.buffer[before..]).map_err(failed)?;
+        let read = self.from.read(&mut self.buffer[before..]).map_err(failure_of)?;
         self.buffer.truncate(before + read);
         self.read_bytes += read;
         self.is_at_end = read == 0;
@@ -221,7 +221,7 @@ fn field(line: &str) -> (&str, &str) {
     }
 }
 
-fn failed(error: std::io::Error) -> Failure {
+fn failure_of(error: std::io::Error) -> Failure {
     let why = error.to_string();
     let cause = error.into_inner().and_then(|cause| cause.downcast::<http::Error>().ok());
     cause.map_or(Failure::Unreadable(why), |error| Failure::Http(*error))

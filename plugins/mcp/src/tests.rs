@@ -76,7 +76,7 @@ fn refusal(reply: Reply) -> Error {
 }
 
 /// The result of a discovery that gets these tools.
-fn discovered(tools: Value) -> Value {
+fn discovery(tools: Value) -> Value {
     json!({"protocol": "2026-07-28", "server": {"name": "s", "version": "1"}, "tools": tools, "left_out": []})
 }
 
@@ -84,7 +84,7 @@ fn result(request: &Sent, result: Value) -> Reply {
     Reply::json(&json!({"jsonrpc": "2.0", "id": request.json()["id"], "result": result}))
 }
 
-fn told(request: &Sent, status: u16, error: Value) -> Reply {
+fn error_reply(request: &Sent, status: u16, error: Value) -> Reply {
     Reply::json(&json!({"jsonrpc": "2.0", "id": request.json()["id"], "error": error})).status(status)
 }
 

@@ -28,7 +28,7 @@ pub fn parse(script: &str) -> Parsed<List> {
     let list = parser.list()?;
     match parser.peek() {
         None => Ok(list),
-        Some(_) => Err(parser.unexpected()),
+        Some(_) => Err(parser.unexpected_token()),
     }
 }
 
@@ -91,7 +91,7 @@ impl Parser {
         format!("line {line}: syntax error: {message}")
     }
 
-    fn unexpected(&self) -> String {
+    fn unexpected_token(&self) -> String {
         match self.peek() {
             None => self.error("the script ends too early"),
             Some('\n') => self.error("unexpected end of the line"),
@@ -179,7 +179,7 @@ impl Parser {
                     return if self.looking_at(";;") || self.looking_at(";&") {
                         self.leave(list)
                     } else {
-                        Err(self.unexpected())
+                        Err(self.unexpected_token())
                     };
                 }
                 _ if self.keyword().is_some_and(|word| CLOSERS.contains(&word.as_str())) => break,
@@ -193,7 +193,7 @@ impl Parser {
                 }
                 Some(';') if !self.looking_at(";;") && !self.looking_at(";&") => self.position += 1,
                 Some('\n' | ';' | ')') | None => {}
-                _ => return Err(self.unexpected()),
+                _ => return Err(self.unexpected_token()),
             }
         }
         self.leave(list)
@@ -207,7 +207,7 @@ impl Parser {
     /// A list that may not be empty.
     fn commands(&mut self) -> Parsed<List> {
         let list = self.list()?;
-        if list.is_empty() { Err(self.unexpected()) } else { Ok(list) }
+        if list.is_empty() { Err(self.unexpected_token()) } else { Ok(list) }
     }
 
     fn and_or(&mut self) -> Parsed<AndOr> {
@@ -266,7 +266,7 @@ impl Parser {
         }
         let simple = self.simple()?;
         if simple.arguments.is_empty() && simple.assignments.is_empty() && simple.redirects.is_empty() {
-            return Err(self.unexpected());
+            return Err(self.unexpected_token());
         }
         Ok(Command::Simple(simple))
     }
@@ -355,7 +355,7 @@ impl Parser {
             match self.word()? {
                 Some(word) => entries.push((key, word)),
                 None if key.is_some() => entries.push((key, Vec::new())),
-                None => return Err(self.unexpected()),
+                None => return Err(self.unexpected_token()),
             }
         }
     }
@@ -382,7 +382,7 @@ impl Parser {
         };
         let default = u32::from(sign == '>');
         let descriptor =
-            if number.is_empty() { default } else { number.parse().map_err(|_| self.unexpected())? };
+            if number.is_empty() { default } else { number.parse().map_err(|_| self.unexpected_token())? };
         let target = self.redirect_target()?;
         Ok(Some(Redirect { descriptors: vec![descriptor], target }))
     }
@@ -415,12 +415,12 @@ impl Parser {
                 return Ok(kind(self.target_word()?));
             }
         }
-        Err(self.unexpected())
+        Err(self.unexpected_token())
     }
 
     fn target_word(&mut self) -> Parsed<Word> {
         self.blanks();
-        self.word()?.ok_or_else(|| self.unexpected())
+        self.word()?.ok_or_else(|| self.unexpected_token())
     }
 
     fn name(&mut self) -> String {

@@ -70,13 +70,13 @@ impl Reader {
                  9999-12-30T22:00:00Z: take a shorter duration"
             ))
         })?;
-        let assumed = assumed(&before, span).into_iter().collect();
+        let assumed = assumption(&before, span).into_iter().collect();
         Ok(Added { before: Moment::from(&before), after: Moment::from(&after), assumed })
     }
 }
 
 /// The assumption where the calendar leads to a time that clocks skip or repeat, before hours and less are added.
-fn assumed(before: &Zoned, span: Span) -> Option<String> {
+fn assumption(before: &Zoned, span: Span) -> Option<String> {
     let days = Span::new()
         .years(span.get_years())
         .months(span.get_months())

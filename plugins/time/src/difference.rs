@@ -99,13 +99,13 @@ struct Counted<'s> {
 impl Counted<'_> {
     /// How many of the unit fit before the end, as `add` adds them.
     fn whole(&self, end: &Zoned, unit: DifferenceUnit) -> Result<i64, Error> {
-        let reached = self.reached(self.span)?;
+        let reached = self.reach(self.span)?;
         let span = reached.until((unit.unit(), end)).map_err(too_far)?;
         let mut whole = unit.of(&span);
         // Counted from a clamped day it may be one too many, or one too few.
         let direction = if end < self.start { -1 } else { 1 };
         let fits = |amount| {
-            let reached = self.with(unit, amount).and_then(|span| self.reached(span));
+            let reached = self.with(unit, amount).and_then(|span| self.reach(span));
             reached.is_ok_and(|reached| if direction < 0 { reached >= *end } else { reached <= *end })
         };
         if whole != 0 && !fits(whole) {
@@ -118,7 +118,7 @@ impl Counted<'_> {
 
     /// The part of one more unit that is left: days, months and years are not all of one length.
     fn fraction(&self, end: &Zoned, unit: DifferenceUnit) -> Result<f64, Error> {
-        let reached = self.reached(self.span)?;
+        let reached = self.reach(self.span)?;
         let left = reached.duration_until(end);
         if left.is_zero() {
             return Ok(0.0);
@@ -126,9 +126,8 @@ impl Counted<'_> {
         let whole = unit.of(&self.span);
         let direction = if left.is_negative() { -1 } else { 1 };
         // At the end of the years that are known, the unit before is as long as the one after.
-        let next = self.with(unit, whole + direction).and_then(|span| self.reached(span));
-        let next =
-            next.or_else(|_| self.with(unit, whole - direction).and_then(|span| self.reached(span)))?;
+        let next = self.with(unit, whole + direction).and_then(|span| self.reach(span));
+        let next = next.or_else(|_| self.with(unit, whole - direction).and_then(|span| self.reach(span)))?;
         let ratio = left.as_secs_f64() / reached.duration_until(&next).as_secs_f64().abs();
         Ok(if ratio.is_finite() { ratio } else { 0.0 })
     }
@@ -137,7 +136,7 @@ impl Counted<'_> {
         unit.set(self.span, amount).map_err(too_far)
     }
 
-    fn reached(&self, span: Span) -> Result<Zoned, Error> {
+    fn reach(&self, span: Span) -> Result<Zoned, Error> {
         self.start.checked_add(span).map_err(too_far)
     }
 }

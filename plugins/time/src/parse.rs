@@ -83,7 +83,7 @@ pub struct Parts {
 
 impl Parsed {
     pub fn settle(written: Written, reader: &Reader) -> Result<Self, Error> {
-        let assumed = written.assumed(reader.zone());
+        let assumed = written.assumptions(reader.zone());
         let zoned = written.settle(reader.zone())?;
         let parts = Parts {
             year: zoned.year(),

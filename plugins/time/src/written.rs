@@ -104,7 +104,7 @@ impl Written {
     }
 
     /// The missing parts, and what is taken for them.
-    pub fn assumed(&self, given: Option<&TimeZone>) -> Vec<String> {
+    pub fn assumptions(&self, given: Option<&TimeZone>) -> Vec<String> {
         let mut assumed = self.assumed.clone();
         let Said::Local { time, zone, .. } = &self.said else { return assumed };
         if time.is_none() {

@@ -72,15 +72,15 @@ mod tests {
 
     use super::*;
 
-    fn asked(arguments: serde_json::Value) -> Result<serde_json::Value, Error> {
+    fn call_ask(arguments: serde_json::Value) -> Result<serde_json::Value, Error> {
         testing::call::<ask>(&testing::context().build(), arguments)
     }
 
     #[test]
     fn a_question_is_prepared_for_the_client() {
-        let prepared = asked(json!({"question": " Which day? ", "choices": ["Monday ", "Tuesday"]}));
+        let prepared = call_ask(json!({"question": " Which day? ", "choices": ["Monday ", "Tuesday"]}));
         assert_eq!(prepared, Ok(json!({"question": "Which day?", "choices": ["Monday", "Tuesday"]})));
-        assert_eq!(asked(json!({"question": "Why?"})), Ok(json!({"question": "Why?", "choices": []})));
+        assert_eq!(call_ask(json!({"question": "Why?"})), Ok(json!({"question": "Why?", "choices": []})));
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
             json!({"question": "Which?", "choices": vec!["a"; 21]}),
             json!({"question": "Which?", "choices": ["x".repeat(201)]}),
         ] {
-            let refused = asked(arguments).expect_err("unfit");
+            let refused = call_ask(arguments).expect_err("unfit");
             assert!(refused.message().contains("offer fewer") || refused.message().contains("ask one"));
         }
     }

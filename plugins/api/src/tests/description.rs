@@ -24,7 +24,7 @@ fn weather() -> Value {
     })
 }
 
-fn described(document: &Value) -> Value {
+fn description_of(document: &Value) -> Value {
     plugin(document).unwrap().description().clone()
 }
 
@@ -69,12 +69,12 @@ fn c1_a_definition_becomes_a_description() {
             },
         ],
     });
-    assert_eq!(described(&weather()), expected);
+    assert_eq!(description_of(&weather()), expected);
 }
 
 #[test]
 fn c1_a_definition_is_described_in_the_same_way_each_time() {
-    assert_eq!(described(&weather()).to_string(), described(&weather()).to_string());
+    assert_eq!(description_of(&weather()).to_string(), description_of(&weather()).to_string());
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn c1_what_is_asked_for_is_what_the_actions_request() {
         let mut document = with_action(json!({"path": path}));
         document["base_url"] = base.into();
         assert_eq!(
-            described(&document)["capabilities"],
+            description_of(&document)["capabilities"],
             json!({"network": [rule], "credentials": []}),
             "{base}{path}"
         );
@@ -118,7 +118,7 @@ fn c1_a_base_url_without_a_path_of_the_action_is_requested_itself() {
 fn hints_of(safe_methods: &Value, method: &str, hints: &Value) -> Value {
     let mut document = with_action(json!({"method": method, "hints": hints}));
     document["safe_methods"] = safe_methods.clone();
-    described(&document)["tools"][0]["hints"].clone()
+    description_of(&document)["tools"][0]["hints"].clone()
 }
 
 fn hints([read_only, destructive, idempotent, open_world]: [bool; 4]) -> Value {
@@ -169,7 +169,7 @@ fn c1_hints_follow_from_the_method_where_the_api_keeps_to_http() {
 
 #[test]
 fn c1_what_is_not_said_is_left_out() {
-    let description = described(&with_action(json!({})));
+    let description = description_of(&with_action(json!({})));
     assert_eq!(description["version"], "1");
     for name in ["publisher", "category", "rate_limit"] {
         assert_eq!(description.get(name), None, "{name}");
@@ -184,7 +184,7 @@ fn c1_a_thousand_actions_are_described() {
             "input_schema": any_of(&["id"])})
     };
     let actions: Vec<Value> = (0..1_000).map(action).collect();
-    let description = described(&with_members(json!({"actions": actions})));
+    let description = description_of(&with_members(json!({"actions": actions})));
     assert_eq!(description["tools"].as_array().unwrap().len(), 1_000);
     assert_eq!(description["capabilities"]["network"][0]["methods"], json!(["GET"]));
 }

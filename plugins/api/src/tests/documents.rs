@@ -3,7 +3,7 @@
 use super::*;
 
 #[track_caller]
-fn refused(document: &Value, pointer: &str, words: &str) {
+fn assert_refused(document: &Value, pointer: &str, words: &str) {
     let error = plugin(document).err().unwrap_or_else(|| panic!("accepted: {words}"));
     assert_eq!(error.code(), "INVALID_ARGUMENTS");
     let details = error.details().unwrap();
@@ -16,33 +16,33 @@ fn refused(document: &Value, pointer: &str, words: &str) {
 /// Refusals of a document with these members, each with its place and some words of it.
 fn refused_members(cases: Vec<(Value, &str, &str)>) {
     for (members, pointer, words) in cases {
-        refused(&with_members(members), pointer, words);
+        assert_refused(&with_members(members), pointer, words);
     }
 }
 
 /// The same for members of its action; the place is within the action.
 fn refused_actions(cases: Vec<(Value, &str, &str)>) {
     for (members, pointer, words) in cases {
-        refused(&with_action(members), &format!("/actions/0{pointer}"), words);
+        assert_refused(&with_action(members), &format!("/actions/0{pointer}"), words);
     }
 }
 
-fn accepted(document: &Value) {
+fn assert_accepted(document: &Value) {
     plugin(document).unwrap_or_else(|error| panic!("{error:?}"));
 }
 
 #[test]
 fn c1_the_documents_that_refusals_start_from_are_accepted() {
-    accepted(&with_members(json!({})));
-    accepted(&with_members(
+    assert_accepted(&with_members(json!({})));
+    assert_accepted(&with_members(
         json!({"kind": "http", "display_name": "Items", "authentication": {"kind": "none"}, "safe_methods": true}),
     ));
 }
 
 #[test]
 fn c1_a_document_is_an_object_with_known_fields() {
-    refused(&json!([]), "", "object");
-    refused(&json!("x"), "", "object");
+    assert_refused(&json!([]), "", "object");
+    assert_refused(&json!("x"), "", "object");
     refused_members(vec![
         (json!({"baseurl": "x"}), "/baseurl", "did you mean `base_url`?"),
         (json!({"Actions": []}), "/Actions", "did you mean `actions`?"),
@@ -91,7 +91,7 @@ fn c1_texts_are_bounded() {
         ),
     ]);
     let whole = json!({"description": "a".repeat(2 * 1024 * 1024)});
-    refused(&whole, "", "2097152");
+    assert_refused(&whole, "", "2097152");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn c1_a_base_url_is_a_place_that_a_rule_can_name() {
         "https://localhost",
         "https://a.example/a%20b/c",
     ] {
-        accepted(&with_members(json!({"base_url": url})));
+        assert_accepted(&with_members(json!({"base_url": url})));
     }
     refused_members(vec![
         (json!({"base_url": "https://u:p@api.example.com"}), "/base_url", "store it as a credential"),
@@ -152,7 +152,7 @@ fn c1_a_base_url_is_a_place_that_a_rule_can_name() {
 fn c1_authentication_names_a_provider_and_holds_no_secret() {
     let authentication = |value: Value| json!({"authentication": value});
     for kind in ["api_key", "bearer", "basic", "oauth2_client_credentials", "oauth2_authorization_code"] {
-        accepted(&with_members(authentication(json!({"kind": kind, "provider": "items"}))));
+        assert_accepted(&with_members(authentication(json!({"kind": kind, "provider": "items"}))));
         refused_members(vec![(authentication(json!({"kind": kind})), "/authentication", "provider")]);
     }
     for secret in ["secret", "client_secret", "token", "api_key", "password", "client_id"] {
@@ -192,7 +192,7 @@ fn c1_authentication_names_a_provider_and_holds_no_secret() {
             "word",
         ),
     ]);
-    accepted(&with_members(authentication(json!({
+    assert_accepted(&with_members(authentication(json!({
         "kind": "oauth2_client_credentials", "provider": "a", "token_url": "https://a.example/token", "scopes": ["read"],
     }))));
 }
@@ -200,9 +200,9 @@ fn c1_authentication_names_a_provider_and_holds_no_secret() {
 #[test]
 fn c1_a_credential_is_not_asked_for_without_tls() {
     let mut document = with_members(json!({"base_url": "http://127.0.0.1:80"}));
-    accepted(&document);
+    assert_accepted(&document);
     document["authentication"] = json!({"kind": "bearer", "provider": "items"});
-    refused(&document, "/authentication", "TLS");
+    assert_refused(&document, "/authentication", "TLS");
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn c1_headers_that_lend_authority_or_frame_the_message_are_refused() {
     for name in
         ["Accept", "Accept-Language", "User-Agent", "X-Trace", "Idempotency-Key", "If-Match", "Authority"]
     {
-        accepted(&with_members(json!({"headers": {name: "v"}})));
+        assert_accepted(&with_members(json!({"headers": {name: "v"}})));
     }
 }
 
@@ -292,7 +292,7 @@ fn c1_values_of_headers_are_printable() {
 #[test]
 fn c1_a_rate_limit_is_calls_in_seconds() {
     let limit = |value: Value| json!({"rate_limit": value});
-    accepted(&with_members(limit(json!({"calls": 1, "seconds": 86_400}))));
+    assert_accepted(&with_members(limit(json!({"calls": 1, "seconds": 86_400}))));
     refused_members(vec![
         (limit(json!({"calls": 1})), "/rate_limit", "seconds"),
         (limit(json!({"calls": 0, "seconds": 1})), "/rate_limit/calls", "1000000"),
@@ -428,7 +428,7 @@ fn c1_the_schema_of_arguments_names_all_of_them() {
             "whole",
         ),
     ]);
-    accepted(&with_action(json!({"input_schema": null})));
+    assert_accepted(&with_action(json!({"input_schema": null})));
 }
 
 #[test]
@@ -504,11 +504,11 @@ fn c1_places_of_arguments_are_there_and_fit() {
             "whole",
         ),
     ]);
-    accepted(&with_action(action(
+    assert_accepted(&with_action(action(
         "GET",
         json!({"object": {"in": "query", "style": "deep_object"}, "list": "query"}),
     )));
-    accepted(&with_action(action("DELETE", json!({"object": "body", "id": {"in": "path"}}))));
+    assert_accepted(&with_action(action("DELETE", json!({"object": "body", "id": {"in": "path"}}))));
     let in_path = json!({"type": "object", "properties": {"o": {"type": "object"}}, "required": ["o"]});
     refused_actions(vec![(json!({"path": "/{o}", "input_schema": in_path}), "/arguments/o", "object")]);
 }
@@ -534,7 +534,7 @@ fn c1_no_two_arguments_go_to_one_place() {
     form["body"] = json!("form");
     refused_actions(vec![(form.clone(), "/arguments/b", "same place")]);
     form["arguments"]["b"]["name"] = json!("g[x]");
-    accepted(&with_action(form));
+    assert_accepted(&with_action(form));
     refused_actions(vec![(
         action(json!({"a": {"in": "query", "name": "fixed"}})),
         "/arguments/a",
@@ -551,7 +551,7 @@ fn c1_no_two_arguments_go_to_one_place() {
         (json!({"in": "query", "name": "f[a]"}), json!({"in": "query", "name": "f[b]"})),
         (json!({"in": "body", "whole": true}), json!("query")),
     ] {
-        accepted(&with_action(action(json!({"a": a, "b": b}))));
+        assert_accepted(&with_action(action(json!({"a": a, "b": b}))));
     }
 }
 
@@ -583,7 +583,7 @@ fn c1_a_body_is_written_in_one_form() {
         (body("POST", "string", json!({"body": "json", "arguments": {"a": "query"}})), "/body", "no effect"),
         (body("DELETE", "string", json!({"content_type": "a/b"})), "/content_type", "no effect"),
     ]);
-    accepted(&with_action(body(
+    assert_accepted(&with_action(body(
         "POST",
         "string",
         json!({"body": "text", "content_type": "text/csv; charset=utf-8"}),
@@ -609,5 +609,5 @@ fn c1_a_result_is_found_in_one_way_that_works() {
     ]);
     let wide =
         format!("{{{}}}", (0..60).map(|index| format!("a{index}: b.c.d")).collect::<Vec<_>>().join(", "));
-    accepted(&with_action(result(json!({"jmespath": wide}))));
+    assert_accepted(&with_action(result(json!({"jmespath": wide}))));
 }

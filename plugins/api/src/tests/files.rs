@@ -113,7 +113,7 @@ fn c7_a_path_that_names_no_file_of_the_workspace_is_refused_before_a_request() {
 }
 
 /// Calls an action that saves its response, and returns the result.
-fn saved(reply: Reply, arguments: &Value) -> Result<Value, Error> {
+fn save(reply: Reply, arguments: &Value) -> Result<Value, Error> {
     let document = with_action(json!({"result": {"file": "save_as"}, "path": "/reports/2026%20may"}));
     let network = answering(reply);
     let result = plugin(&document).unwrap().call(&testing::context().build(), "act", arguments);
@@ -137,7 +137,7 @@ fn c7_a_response_is_saved_where_the_model_says_or_as_the_service_calls_it() {
         (pdf(), json!({"save_as": null}), "2026_20may.pdf"),
         (pdf().header("content-disposition", "attachment; filename=\"..\""), json!({}), "download.pdf"),
     ] {
-        let found = saved(reply, &arguments).unwrap();
+        let found = save(reply, &arguments).unwrap();
         assert_eq!(found, json!({"path": path, "bytes": 5, "content_type": "application/pdf"}));
         assert_eq!(fs::read(folder.path().join(path)).unwrap(), b"%PDF\xff");
     }
@@ -155,7 +155,7 @@ fn c7_a_response_that_fails_leaves_no_file() {
         (Reply::new(204), json!({"save_as": "x"}), "nothing in its body"),
         (Reply::new(200).body("a"), json!({"save_as": "../x"}), "no path of a workspace file"),
     ] {
-        let error = saved(reply, &arguments).unwrap_err();
+        let error = save(reply, &arguments).unwrap_err();
         assert!(error.message().contains(words), "{error}");
     }
     let names: Vec<_> =

@@ -14,7 +14,7 @@ fn path_of(value: &Value) -> Result<String, Error> {
 }
 
 #[track_caller]
-fn refused(found: Result<impl std::fmt::Debug, Error>, words: &str) {
+fn assert_refused(found: Result<impl std::fmt::Debug, Error>, words: &str) {
     let error = found.expect_err(words);
     assert_eq!(error.code(), "INVALID_ARGUMENTS");
     assert!(error.message().contains(words), "{error}");
@@ -105,7 +105,7 @@ fn c1_a_value_that_would_leave_its_part_of_the_path_is_refused() {
         json!([["a"]]),
         json!(null),
     ] {
-        refused(path_of(&value), "`id`");
+        assert_refused(path_of(&value), "`id`");
     }
 }
 
@@ -116,9 +116,9 @@ fn c1_two_values_cannot_make_a_detour_together() {
         url_of("/items/{a}{b}/parts", &any_of(&["a", "b"]), &json!({}), &arguments)
     };
     assert_eq!(path("x").unwrap(), "/items/xx/parts");
-    refused(path("."), "`a`");
+    assert_refused(path("."), "`a`");
     let split = json!({"a": "%2e", "b": "%2e"}).to_string();
-    refused(url_of("/items/{a}{b}/parts", &any_of(&["a", "b"]), &json!({}), &split), "`a`, `b`");
+    assert_refused(url_of("/items/{a}{b}/parts", &any_of(&["a", "b"]), &json!({}), &split), "`a`, `b`");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn c1_what_a_style_cannot_write_is_refused() {
         ("deep_object", (0..20).fold(json!(1), |inner, _| json!({"a": inner}))),
     ] {
         let places = json!({"q": {"in": "query", "style": style}});
-        refused(url_of("/items", &any_of(&["q"]), &places, &json!({"q": value}).to_string()), "`q`");
+        assert_refused(url_of("/items", &any_of(&["q"]), &places, &json!({"q": value}).to_string()), "`q`");
     }
 }
 
@@ -180,7 +180,7 @@ fn c1_what_is_absent_or_null_is_left_out() {
 
 #[test]
 fn c1_an_argument_without_a_place_is_refused() {
-    refused(url_of("/items", &any_of(&["a"]), &json!({}), r#"{"a": 1, "b": 2}"#), "`b`");
+    assert_refused(url_of("/items", &any_of(&["a"]), &json!({}), r#"{"a": 1, "b": 2}"#), "`b`");
     assert!(url_of("/items", &any_of(&["a"]), &json!({}), r#"{"a": 1}"#).is_ok());
 }
 
@@ -275,7 +275,7 @@ fn c1_a_request_without_arguments_for_it_has_no_content() {
 #[test]
 fn c1_a_form_takes_no_objects() {
     let document = with_action(json!({"method": "POST", "body": "form", "input_schema": any_of(&["a"])}));
-    refused(sent(&document, r#"{"a": {"b": 1}}"#), "`a`");
+    assert_refused(sent(&document, r#"{"a": {"b": 1}}"#), "`a`");
     assert_eq!(sent(&document, r#"{"a": "b"}"#).unwrap().body(), b"a=b");
 }
 
@@ -371,7 +371,7 @@ fn c1_a_value_cannot_end_a_header_field() {
         json!(["a", "b\n"]),
         json!({"a": 1}),
     ] {
-        refused(sent(&document, &json!({"trace": value}).to_string()), "`trace`");
+        assert_refused(sent(&document, &json!({"trace": value}).to_string()), "`trace`");
     }
     assert_eq!(sent(&document, r#"{"trace": "a: b, c"}"#).unwrap().header("x-trace"), Some("a: b, c"));
 }

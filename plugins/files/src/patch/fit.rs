@@ -153,7 +153,7 @@ impl Fitting<'_> {
             let is_there = lines.any(|line| line.trim() == *anchor);
             drop(lines);
             is_there.then_some(place).ok_or_else(|| {
-                let (anchor, line) = (shown(anchor), self.line_at(from));
+                let (anchor, line) = (excerpt(anchor), self.line_at(from));
                 format!("no line is `{anchor}` from line {line} of the file on: after `@@` stands a whole line, or nothing")
             })
         })
@@ -225,26 +225,27 @@ impl Fitting<'_> {
             Some((index, line)) if line == wanted => format!(
                 "line {} of the file is `{}`, but the lines before it are not those of the diff",
                 index + 1,
-                shown(line)
+                excerpt(line)
             ),
             Some((index, line)) if slip(line, wanted).is_some() => self.difference(index, wanted),
             Some((index, line)) => format!(
                 "no line of the file is `{}`; the nearest is {}: `{}`",
-                shown(wanted),
+                excerpt(wanted),
                 index + 1,
-                shown(line)
+                excerpt(line)
             ),
-            None => format!("no line of the file is `{}`, or like it: read the file again", shown(wanted)),
+            None => format!("no line of the file is `{}`, or like it: read the file again", excerpt(wanted)),
         }
     }
 
     /// Says how a line of the file is not the one that is wanted.
     fn difference(&self, index: usize, wanted: &str) -> String {
-        let diff = shown(wanted);
+        let diff = excerpt(wanted);
         let Some(line) = self.lines().nth(index) else {
             return format!("the file ends at line {index}, and the diff goes on with `{diff}`");
         };
-        let told = format!("line {} of the file is `{}`, and the diff has `{diff}`", index + 1, shown(line));
+        let told =
+            format!("line {} of the file is `{}`, and the diff has `{diff}`", index + 1, excerpt(line));
         slip(line, wanted).map_or(told.clone(), |slip| format!("{told}: {slip}"))
     }
 
@@ -265,6 +266,6 @@ impl Fitting<'_> {
 }
 
 /// A line for a message, on one line of it.
-fn shown(line: &str) -> String {
+fn excerpt(line: &str) -> String {
     shorten(line.trim_end_matches('\n'), MAX_LINE_CHARACTERS)
 }

@@ -50,7 +50,7 @@ impl Pattern {
         };
         let hir = parse(escaped.as_deref().unwrap_or(written)).or_else(|error| {
             let relaxed = escape_lone_braces(written).and_then(|pattern| parse(&pattern).ok());
-            relaxed.ok_or_else(|| refused(&error))
+            relaxed.ok_or_else(|| refusal(&error))
         })?;
         let hir = within_a_line(hir)?;
         let looks_for_words = hir.properties().look_set().contains_word_unicode();
@@ -69,7 +69,7 @@ fn build(hir: &Hir) -> Result<Regex, Error> {
         Config::new().utf8_empty(false).auto_prefilter(is_one_text).nfa_size_limit(Some(MAX_PATTERN_BYTES));
     Builder::new().configure(config).build_from_hir(hir).map_err(|error| match error.size_limit() {
         Some(_) => Error::invalid("`pattern` is beyond the size limit: write smaller numbers in `{…}`"),
-        None => refused(&error.to_string()),
+        None => refusal(&error.to_string()),
     })
 }
 
@@ -119,7 +119,7 @@ fn with_parts(kind: HirKind, change: &dyn Fn(Hir) -> Result<Hir, Error>) -> Resu
     })
 }
 
-fn refused(message: &str) -> Error {
+fn refusal(message: &str) -> Error {
     // The message draws the pattern on lines of its own; the last one says what is wrong with it.
     let reason = message.lines().last().unwrap_or_default().trim_start_matches("error: ");
     Error::invalid(format!(

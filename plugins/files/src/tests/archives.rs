@@ -14,7 +14,7 @@ fn put(folder: &Folder, name: &str, bytes: &[u8]) {
     fs::write(folder.folder.path().join(name), bytes).unwrap();
 }
 
-fn refused(folder: &Folder, archive: &str) -> String {
+fn refusal(folder: &Folder, archive: &str) -> String {
     let before = folder.all();
     let told = folder.workspace.unpack(archive, "out/here").unwrap_err().message().to_owned();
     assert_eq!(folder.all(), before, "{told}");
@@ -140,7 +140,7 @@ fn t7_archives_of_other_kinds_are_told_by_their_names() {
         (zip_by_method(77), "a file in it is compressed by `Unknown`"),
     ] {
         put(&folder, "x", &bytes);
-        let told = refused(&folder, "x");
+        let told = refusal(&folder, "x");
         assert!(told.contains(expected) && !told.contains("damaged"), "{told}");
     }
     // Tars are older than their mark, and one of nothing is only its end.
@@ -223,7 +223,7 @@ fn names_that_lead_elsewhere_are_refused() {
     ] {
         let folder = folder(&[]);
         put(&folder, "x.tar.gz", &tar_of(&[(name.as_bytes(), tar::EntryType::Regular, b"x")]));
-        let told = refused(&folder, "x.tar.gz");
+        let told = refusal(&folder, "x.tar.gz");
         assert!(told.contains(reason), "{name:?}: {told}");
 
         // The crate that writes zips mends names, so a harmless one of the same length is overwritten.
@@ -234,13 +234,13 @@ fn names_that_lead_elsewhere_are_refused() {
         }
         if !name.is_empty() {
             put(&folder, "x.zip", &zip);
-            let told = refused(&folder, "x.zip");
+            let told = refusal(&folder, "x.zip");
             assert!(told.contains(reason), "{name:?}: {told}");
         }
     }
     let folder = folder(&[]);
     put(&folder, "x.tar.gz", &tar_of(&[(b"a\xff", tar::EntryType::Regular, b"x")]));
-    assert!(refused(&folder, "x.tar.gz").contains("is not UTF-8"));
+    assert!(refusal(&folder, "x.tar.gz").contains("is not UTF-8"));
 }
 
 #[test]
@@ -251,13 +251,13 @@ fn links_and_devices_are_refused() {
     for kind in [EntryType::Symlink, EntryType::Link, EntryType::Fifo, EntryType::Block, EntryType::GNUSparse]
     {
         put(&folder, "x.tar.gz", &tar_of(&[(b"ok", EntryType::Regular, b"x"), (b"bad", kind, b"")]));
-        let told = refused(&folder, "x.tar.gz");
+        let told = refusal(&folder, "x.tar.gz");
         assert!(told.contains("`bad` in it is a link"), "{kind:?}: {told}");
     }
     let mut writer = ZipWriter::new(std::io::Cursor::new(Vec::new()));
     writer.add_symlink("bad", "/etc/passwd", SimpleFileOptions::default()).unwrap();
     put(&folder, "x.zip", &writer.finish().unwrap().into_inner());
-    assert!(refused(&folder, "x.zip").contains("`bad` in it is a link"));
+    assert!(refusal(&folder, "x.zip").contains("`bad` in it is a link"));
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn the_same_name_twice_is_refused() {
         (&[(b"a", Regular, b"1"), (b"a/", Directory, b"")], "`a` in it is a file and a folder"),
     ] {
         put(&folder, "x.tar.gz", &tar_of(entries));
-        let told = refused(&folder, "x.tar.gz");
+        let told = refusal(&folder, "x.tar.gz");
         assert!(told.contains(reason), "{told}");
     }
 }
@@ -288,7 +288,7 @@ fn t7_a_zip_with_the_same_name_twice_is_refused() {
         bytes
     };
     put(&folder, "x.zip", &twice(zip_of(&[("name1", b"1"), ("b", b"b"), ("name2", b"2")])));
-    let told = refused(&folder, "x.zip");
+    let told = refusal(&folder, "x.zip");
     assert!(told.contains("a name is in it twice"), "{told}");
 
     put(&folder, "y.zip", &zip_of(&[("name1", b"1"), ("b", b"b"), ("name2", b"2")]));
@@ -342,22 +342,22 @@ fn bombs_end_at_the_limits() {
     let folder = folder(&[]);
     let zeros = vec![0; 17 * 1024 * 1024];
     put(&folder, "x.zip", &zip_of(&[("a", &zeros)]));
-    assert!(refused(&folder, "x.zip").contains("more than 10 MiB"));
+    assert!(refusal(&folder, "x.zip").contains("more than 10 MiB"));
     put(&folder, "x.tar.gz", &tar_of(&[(b"a", Regular, &zeros)]));
-    assert!(refused(&folder, "x.tar.gz").contains("more than 10 MiB"));
+    assert!(refusal(&folder, "x.tar.gz").contains("more than 10 MiB"));
     for kind in [GNULongName, XHeader] {
         put(&folder, "x.tar.gz", &tar_of(&[(b"a", kind, &zeros)]));
-        let told = refused(&folder, "x.tar.gz");
+        let told = refusal(&folder, "x.tar.gz");
         assert!(told.contains("longer than any name"), "{told}");
     }
 
     let names: Vec<String> = (0..2_001).map(|number| format!("{number}")).collect();
     let entries: Vec<_> = names.iter().map(|name| (name.as_str(), &b""[..])).collect();
     put(&folder, "x.zip", &zip_of(&entries));
-    assert!(refused(&folder, "x.zip").contains("more than 2000 files"));
+    assert!(refusal(&folder, "x.zip").contains("more than 2000 files"));
     let entries: Vec<_> = names.iter().map(|name| (name.as_bytes(), Regular, &b""[..])).collect();
     put(&folder, "x.tar.gz", &tar_of(&entries));
-    assert!(refused(&folder, "x.tar.gz").contains("more than 2000 files"));
+    assert!(refusal(&folder, "x.tar.gz").contains("more than 2000 files"));
 }
 
 #[test]
@@ -367,20 +367,20 @@ fn a_damaged_archive_leaves_nothing_behind() {
         folder.workspace.pack(&["a.txt".to_owned()], name, ".", false).unwrap();
         let whole = fs::read(folder.folder.path().join(name)).unwrap();
         put(&folder, name, &whole[..whole.len() / 2]);
-        let told = refused(&folder, name);
+        let told = refusal(&folder, name);
         assert!(told.contains("damaged") || told.contains("cannot be read"), "{name}: {told}");
 
         let mut flipped = whole.clone();
         flipped[whole.len() / 2] ^= 0x55;
         put(&folder, name, &flipped);
-        refused(&folder, name);
+        refusal(&folder, name);
     }
     put(&folder, "x.zip", b"no archive");
-    assert!(refused(&folder, "x.zip").contains("neither zip nor gzip"));
+    assert!(refusal(&folder, "x.zip").contains("neither zip nor gzip"));
     put(&folder, "x.zip", b"");
-    refused(&folder, "x.zip");
+    refusal(&folder, "x.zip");
     put(&folder, "x.tar.gz", &gzip(b"no archive inside"));
-    refused(&folder, "x.tar.gz");
+    refusal(&folder, "x.tar.gz");
 }
 
 #[test]
@@ -398,7 +398,7 @@ fn t7_what_stands_behind_a_gzip_stream_counts() {
     let more = gzip(b"more");
     let is_damaged = |bytes: Vec<u8>, what: &str| {
         put(&folder, "x.tgz", &bytes);
-        let told = refused(&folder, "x.tgz");
+        let told = refusal(&folder, "x.tgz");
         let is_told = told.starts_with("`x.tgz` cannot be read to its end: ")
             && told.ends_with("; it may be damaged or cut short");
         assert!(is_told, "{what}: {told}");
@@ -468,11 +468,11 @@ fn t7_a_name_in_an_archive_is_shown_as_it_is_as_far_as_it_can_be_seen() {
         [("..\\it's", "`..\\it's` in it is one of Windows"), ("a\nb", "`a\\nb` in it has control")]
     {
         put(&folder, "x.tgz", &tar_of(&[(name.as_bytes(), tar::EntryType::Regular, b"x")]));
-        let told = refused(&folder, "x.tgz");
+        let told = refusal(&folder, "x.tgz");
         assert!(told.contains(expected), "{told}");
     }
     put(&folder, "x.tgz", &tar_of(&[(b"it's\t\\", tar::EntryType::Symlink, b"")]));
-    assert!(refused(&folder, "x.tgz").contains("`it's\\t\\` in it is a link"));
+    assert!(refusal(&folder, "x.tgz").contains("`it's\\t\\` in it is a link"));
 }
 
 #[test]

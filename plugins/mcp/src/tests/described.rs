@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn refused(changes: Value) -> (String, String, String) {
+fn refusal(changes: Value) -> (String, String, String) {
     let error = describe(&envelope(document(changes))).unwrap_err();
     let detail = |name: &str| details(&error)[name].as_str().unwrap().to_owned();
     (error.message().to_owned(), detail("pointer"), detail("hint"))
@@ -49,7 +49,7 @@ fn m4_what_a_mount_may_reach_is_the_same_before_and_after_discovery() {
     ] {
         let document = document(changes);
         let before = describe(&envelope(document.clone())).unwrap();
-        let after = mount(&document, &discovered(json!([{"name": "a", "inputSchema": {"type": "object"}}])));
+        let after = mount(&document, &discovery(json!([{"name": "a", "inputSchema": {"type": "object"}}])));
         assert_eq!(before["capabilities"], after["capabilities"]);
     }
 }
@@ -106,7 +106,7 @@ fn m4_what_is_no_address_of_a_server_is_refused() {
         "https://mcp.example.com\\a",
         &format!("https://mcp.example.com/{}", "a".repeat(1_000)),
     ] {
-        let (_, pointer, hint) = refused(json!({"url": url}));
+        let (_, pointer, hint) = refusal(json!({"url": url}));
         assert_eq!(pointer, "/url", "{url}");
         assert!(!hint.is_empty());
     }
@@ -118,7 +118,7 @@ fn m4_a_secret_in_an_address_is_told_where_it_belongs() {
         ("https://user:secret@mcp.example.com/", "credentials are bound by `authentication`"),
         ("https://mcp.example.com/?key=1", "has a query"),
     ] {
-        let (message, ..) = refused(json!({"url": url}));
+        let (message, ..) = refusal(json!({"url": url}));
         assert!(message.contains(says), "{message}");
     }
 }
@@ -156,7 +156,7 @@ fn m4_a_document_is_read_strictly() {
             "https",
         ),
     ] {
-        let (_, found, hint) = refused(changes.clone());
+        let (_, found, hint) = refusal(changes.clone());
         assert_eq!(found, pointer, "{changes}");
         assert!(hint.contains(says), "{changes}: {hint}");
     }
@@ -208,15 +208,15 @@ fn m4_headers_carry_neither_authority_nor_framing() {
         "a b",
         "",
     ] {
-        let (_, pointer, _) = refused(json!({"headers": {name: "x"}}));
+        let (_, pointer, _) = refusal(json!({"headers": {name: "x"}}));
         assert_eq!(pointer, format!("/headers/{name}"));
     }
     for value in [json!(""), json!("a\nb"), json!("é"), json!(1), json!(" a")] {
-        assert_eq!(refused(json!({"headers": {"x-a": value}})).1, "/headers/x-a");
+        assert_eq!(refusal(json!({"headers": {"x-a": value}})).1, "/headers/x-a");
     }
-    assert_eq!(refused(json!({"headers": {"x-a": "1", "X-A": "2"}})).1, "/headers/x-a");
+    assert_eq!(refusal(json!({"headers": {"x-a": "1", "X-A": "2"}})).1, "/headers/x-a");
     let many: Value = (0..17).map(|number| (format!("x-{number}"), json!("a"))).collect();
-    assert_eq!(refused(json!({"headers": many})).1, "/headers");
+    assert_eq!(refusal(json!({"headers": many})).1, "/headers");
 
     let plugin =
         describe(&envelope(document(json!({"headers": {"X-Tenant": "acme", "User-Agent": "a b"}})))).unwrap();
@@ -231,15 +231,15 @@ fn m4_hints_are_the_owners_word_and_not_the_servers() {
     {
         for annotations in [json!(null), json!({"readOnlyHint": true, "openWorldHint": false})] {
             let tools = json!([{"name": "a", "inputSchema": {"type": "object"}, "annotations": annotations}]);
-            let plugin = mount(&document(definition.clone()), &discovered(tools));
+            let plugin = mount(&document(definition.clone()), &discovery(tools));
             let expected = json!({
                 "read_only": read_only, "destructive": !read_only, "idempotent": read_only, "open_world": true,
             });
             assert_eq!(plugin["tools"][0]["hints"], expected, "{definition} {annotations}");
         }
     }
-    assert_eq!(refused(json!({"read_only": "a"})).1, "/read_only");
-    assert_eq!(refused(json!({"read_only": ["a", "a"]})).1, "/read_only/1");
+    assert_eq!(refusal(json!({"read_only": "a"})).1, "/read_only");
+    assert_eq!(refusal(json!({"read_only": ["a", "a"]})).1, "/read_only/1");
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn m4_a_tool_carries_what_a_call_of_it_needs() {
     let document = document(json!({
         "headers": {"x-a": "b"}, "authentication": {"kind": "bearer", "provider": "weather"},
     }));
-    let plugin = mount(&document, &discovered(tools));
+    let plugin = mount(&document, &discovery(tools));
 
     let tool = &plugin["tools"][0];
     assert_eq!(
@@ -273,12 +273,12 @@ fn m4_only_the_tools_that_the_owner_names_are_mounted() {
     let tools = json!([
         {"name": "a", "inputSchema": {"type": "object"}}, {"name": "b", "inputSchema": {"type": "object"}},
     ]);
-    let plugin = mount(&document(json!({"tools": ["b", "z"]})), &discovered(tools.clone()));
+    let plugin = mount(&document(json!({"tools": ["b", "z"]})), &discovery(tools.clone()));
     assert_eq!(plugin["tools"].as_array().unwrap().len(), 1);
     assert_eq!(plugin["tools"][0]["name"], "b");
 
     let error = Mcp::describe(
-        &json!({"namespace": "weather", "definition": document(json!({"tools": ["z"]})), "discovered": discovered(tools)})
+        &json!({"namespace": "weather", "definition": document(json!({"tools": ["z"]})), "discovered": discovery(tools)})
             .to_string(),
     );
     assert_eq!(details(&error.unwrap_err())["pointer"], "/tools");
@@ -286,7 +286,7 @@ fn m4_only_the_tools_that_the_owner_names_are_mounted() {
 
 #[test]
 fn m4_a_server_without_tools_makes_no_plugin() {
-    let envelope = json!({"namespace": "weather", "definition": document(json!({})), "discovered": discovered(json!([]))});
+    let envelope = json!({"namespace": "weather", "definition": document(json!({})), "discovered": discovery(json!([]))});
     let error = Mcp::describe(&envelope.to_string()).unwrap_err();
     assert_eq!(details(&error)["pointer"], "/url");
     assert!(error.message().contains("no tool"));
@@ -299,7 +299,7 @@ fn m4_a_long_description_is_whole_in_the_usage() {
         {"name": "a", "description": long.trim(), "inputSchema": {"type": "object"}},
         {"name": "b", "inputSchema": {"type": "object"}},
     ]);
-    let plugin = mount(&document(json!({})), &discovered(tools));
+    let plugin = mount(&document(json!({})), &discovery(tools));
     let tool = &plugin["tools"][0];
     assert!(tool["description"].as_str().unwrap().ends_with('…'));
     assert_eq!(tool["usage"], json!(long.trim()));

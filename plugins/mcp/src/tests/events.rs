@@ -15,7 +15,7 @@ fn stream(endpoint: &str, results: &[(u32, Value)]) -> Reply {
     Reply::new(200).header("content-type", "text/event-stream; charset=utf-8").body(events)
 }
 
-fn initialized() -> (u32, Value) {
+fn initialize_answer() -> (u32, Value) {
     (
         1,
         json!({"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": {"name": "old", "version": "1"}}),
@@ -31,8 +31,8 @@ fn answer(request: &Sent, endpoint: &str, results: &[(u32, Value)]) -> Reply {
     }
 }
 
-fn listed() -> Vec<(u32, Value)> {
-    vec![initialized(), (2, json!({"tools": [{"name": "echo"}]}))]
+fn list_answers() -> Vec<(u32, Value)> {
+    vec![initialize_answer(), (2, json!({"tools": [{"name": "echo"}]}))]
 }
 
 fn way(sent: &[Sent]) -> Vec<String> {
@@ -45,7 +45,7 @@ fn way(sent: &[Sent]) -> Vec<String> {
 fn m4_a_server_of_the_oldest_transport_is_found_by_its_refusal_and_called_by_its_stream() {
     for endpoint in ["/messages/?session_id=4f3a", ENDPOINT] {
         for protocol in [Value::Null, json!("2024-11-05")] {
-            let network = testing::network(move |request| Ok(answer(request, endpoint, &listed())));
+            let network = testing::network(move |request| Ok(answer(request, endpoint, &list_answers())));
             let document = document(json!({"url": SSE, "protocol": protocol}));
             let found = discover(document.clone()).unwrap();
             assert_eq!((&found["protocol"], &found["sse"]), (&json!("2024-11-05"), &json!(true)));
@@ -62,7 +62,7 @@ fn m4_a_server_of_the_oldest_transport_is_found_by_its_refusal_and_called_by_its
             assert_eq!(sent[opened - 1], format!("POST {SSE} initialize"));
             drop(network);
 
-            let results = [initialized(), (2, json!({"content": [{"type": "text", "text": "hi"}]}))];
+            let results = [initialize_answer(), (2, json!({"content": [{"type": "text", "text": "hi"}]}))];
             let network = testing::network(move |request| Ok(answer(request, endpoint, &results)));
             assert_eq!(call(&mount(&document, &found), "echo", json!({})).unwrap(), "hi");
             let expected = [
@@ -80,14 +80,14 @@ fn m4_a_server_of_the_oldest_transport_is_found_by_its_refusal_and_called_by_its
 #[test]
 fn m4_an_endpoint_of_another_origin_gets_no_request() {
     for endpoint in ["https://evil.example/messages", "//evil.example/messages"] {
-        let network = testing::network(move |request| Ok(answer(request, endpoint, &listed())));
+        let network = testing::network(move |request| Ok(answer(request, endpoint, &list_answers())));
         let found = discover(document(json!({"url": SSE})));
         assert!(found.unwrap_err().message().contains("status 405"));
         assert!(network.sent().iter().all(|request| request.url() == SSE));
         drop(network);
         // A mount whose server changes later.
         let found = json!({"protocol": "2024-11-05", "sse": true, "tools": [{"name": "echo", "inputSchema": {"type": "object"}}], "left_out": []});
-        let _network = testing::network(move |request| Ok(answer(request, endpoint, &listed())));
+        let _network = testing::network(move |request| Ok(answer(request, endpoint, &list_answers())));
         let error = call(&mount(&document(json!({"url": SSE})), &found), "echo", json!({})).unwrap_err();
         assert!(error.message().contains("of another origin than the server"), "{error}");
     }
@@ -111,7 +111,7 @@ fn m4_a_server_that_opens_no_such_stream_is_told_by_its_first_refusal() {
         assert!(error.message().contains("no MCP server at this address"), "{error}");
     }
     // A stream that ends before the answer.
-    let _network = testing::network(|request| Ok(answer(request, ENDPOINT, &[initialized()])));
+    let _network = testing::network(|request| Ok(answer(request, ENDPOINT, &[initialize_answer()])));
     let error = discover(document(json!({"url": SSE}))).unwrap_err();
     assert!(error.message().contains("ended before the answer came"), "{error}");
 }

@@ -19,16 +19,16 @@ fn plugin() -> Value {
 }
 
 /// An answer as `server-everything` writes it: an empty event first, then the message.
-fn streamed(request: &Sent, result: Value) -> Reply {
+fn stream_reply(request: &Sent, result: Value) -> Reply {
     let message = json!({"result": result, "jsonrpc": "2.0", "id": request.json()["id"]});
     let events = format!("id: d82bd69f\ndata: \n\nevent: message\nid: acf84644\ndata: {message}\n\n");
     Reply::new(200).header("content-type", "text/event-stream").header("mcp-session-id", SESSION).body(events)
 }
 
-fn initialized(request: &Sent, revision: &str) -> Reply {
+fn initialize_reply(request: &Sent, revision: &str) -> Reply {
     let server =
         json!({"name": "mcp-servers/everything", "title": "Everything Reference Server", "version": "2.0.0"});
-    streamed(
+    stream_reply(
         request,
         json!({"protocolVersion": revision, "capabilities": {"tools": {"listChanged": true}}, "serverInfo": server}),
     )
@@ -38,7 +38,7 @@ fn initialized(request: &Sent, revision: &str) -> Reply {
 fn answer(request: &Sent, called: impl Fn(&Sent) -> Reply) -> Reply {
     match (request.method(), method(request).as_str()) {
         ("DELETE", _) => Reply::new(200),
-        (_, "initialize") => initialized(request, "2025-11-25"),
+        (_, "initialize") => initialize_reply(request, "2025-11-25"),
         (_, "notifications/initialized") => Reply::new(202),
         (_, "tools/call") => called(request),
         // What we answer to its questions.
@@ -48,7 +48,7 @@ fn answer(request: &Sent, called: impl Fn(&Sent) -> Reply) -> Reply {
 }
 
 fn text(request: &Sent) -> Reply {
-    streamed(request, json!({"content": [{"type": "text", "text": "Echo: hi"}]}))
+    stream_reply(request, json!({"content": [{"type": "text", "text": "Echo: hi"}]}))
 }
 
 fn way(sent: &[Sent]) -> Vec<String> {
@@ -129,7 +129,7 @@ fn m4_older_revisions_of_the_family_are_spoken_and_others_are_not() {
     ] {
         let network = testing::network(move |request| {
             Ok(if method(request) == "initialize" {
-                initialized(request, revision)
+                initialize_reply(request, revision)
             } else {
                 answer(request, text)
             })
@@ -246,7 +246,7 @@ fn m4_a_lost_session_is_opened_anew_once() {
 #[test]
 fn m4_a_server_that_has_trouble_is_asked_for_nothing_more() {
     let told = |request: &Sent| {
-        told(request, 429, json!({"code": 1, "message": "slowly"})).header("retry-after", "7")
+        error_reply(request, 429, json!({"code": 1, "message": "slowly"})).header("retry-after", "7")
     };
     for (reply, last, retryable) in [
         (|_: &Sent| Reply::new(429).header("retry-after", "7"), "POST tools/call", true),

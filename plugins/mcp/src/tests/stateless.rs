@@ -17,17 +17,17 @@ fn plugin() -> Value {
         }}},
         {"name": "天気", "inputSchema": {"type": "object"}},
     ]);
-    mount(&document(json!({"headers": {"x-tenant": "acme"}})), &discovered(tools))
+    mount(&document(json!({"headers": {"x-tenant": "acme"}})), &discovery(tools))
 }
 
 /// The result of a call of `echo` with this answer of the server.
-fn echoed(answer: Value) -> Result<Value, Error> {
+fn echo(answer: Value) -> Result<Value, Error> {
     let _network = testing::network(move |request| Ok(result(request, answer.clone())));
     call(&plugin(), "echo", json!({"text": "hi"}))
 }
 
 /// The failure of a call that is answered so.
-fn failed(reply: impl Fn(&Sent) -> Reply + 'static) -> Error {
+fn failure(reply: impl Fn(&Sent) -> Reply + 'static) -> Error {
     let _network = testing::network(move |request| Ok(reply(request)));
     call(&plugin(), "echo", json!({"text": "hi"})).unwrap_err()
 }
@@ -152,17 +152,17 @@ fn r11_content_becomes_a_string_or_blocks() {
         ),
         (json!([{"type": "smell", "note": 1}]), json!([text(r#"{"note":1,"type":"smell"}"#)])),
     ] {
-        let found = echoed(json!({"content": content, "resultType": "complete"})).unwrap();
+        let found = echo(json!({"content": content, "resultType": "complete"})).unwrap();
         assert_eq!(found, json!({"output": null, "content": blocks}));
     }
-    assert_eq!(echoed(json!({"content": [noted("hi\u{200b}")]})).unwrap(), "hi\u{200b}");
-    assert_eq!(echoed(json!({"content": []})).unwrap(), json!(null));
+    assert_eq!(echo(json!({"content": [noted("hi\u{200b}")]})).unwrap(), "hi\u{200b}");
+    assert_eq!(echo(json!({"content": []})).unwrap(), json!(null));
 }
 
 #[test]
 fn r11_more_pieces_than_blocks_are_joined_and_what_is_too_much_is_told() {
     let picture = json!({"type": "image", "data": "QUJD", "mimeType": "image/png"});
-    let many = |pieces: Vec<Value>| echoed(json!({"content": pieces})).unwrap()["content"].clone();
+    let many = |pieces: Vec<Value>| echo(json!({"content": pieces})).unwrap()["content"].clone();
     let texts = many((0..100).map(text).collect());
     assert_eq!(texts.as_array().unwrap().len(), 1);
     assert!(texts[0]["text"].as_str().unwrap().ends_with("\n98\n99"));
@@ -185,10 +185,10 @@ fn text(text: impl ToString) -> Value {
 #[test]
 fn m4_structured_content_is_the_result_unless_it_is_null() {
     for value in [json!({"a": 1}), json!([1]), json!("text"), json!(false)] {
-        let found = echoed(json!({"content": [text(&value)], "structuredContent": value}));
+        let found = echo(json!({"content": [text(&value)], "structuredContent": value}));
         assert_eq!(found.unwrap(), value);
     }
-    let found = echoed(json!({"content": [text("hello")], "structuredContent": null, "isError": false}));
+    let found = echo(json!({"content": [text("hello")], "structuredContent": null, "isError": false}));
     assert_eq!(found.unwrap(), "hello");
     let found = forecast(json!({"content": [text("{\"n\":1}")], "structuredContent": null}));
     assert_eq!(found.unwrap(), json!({"n": 1}));
@@ -212,7 +212,7 @@ fn m4_content_that_the_structure_does_not_say_is_kept_beside_it() {
         };
         let answer = json!({"content": content, "structuredContent": structure});
         assert_eq!(forecast(answer.clone()).unwrap(), expected);
-        assert_eq!(echoed(answer).unwrap(), expected);
+        assert_eq!(echo(answer).unwrap(), expected);
     }
     assert_eq!(forecast(json!({"structuredContent": structure})).unwrap(), structure, "no content at all");
 }
@@ -225,7 +225,7 @@ fn m4_a_text_in_json_is_the_structure_that_was_promised() {
         json!({"output": {"n": 3}, "content": [text("done")]})
     );
     // Without a promise a text stays text. What came in place of the structure is told, since the tool ran.
-    assert_eq!(echoed(json!({"content": [text("{\"n\": 3}")]})).unwrap(), "{\"n\": 3}");
+    assert_eq!(echo(json!({"content": [text("{\"n\": 3}")]})).unwrap(), "{\"n\": 3}");
     for (content, texts) in [
         (json!([text("{}"), text("[]")]), "{}\n[]"),
         (json!([text("plain")]), "plain"),
@@ -239,22 +239,19 @@ fn m4_a_text_in_json_is_the_structure_that_was_promised() {
 
 #[test]
 fn m4_content_that_is_no_list_is_taken_or_told() {
-    assert_eq!(echoed(json!({"content": "hello"})).unwrap(), "hello");
-    assert_eq!(echoed(json!({"content": text("hello")})).unwrap(), "hello");
-    assert_eq!(echoed(json!({"content": ["a", "b"]})).unwrap()["content"], json!([text("a"), text("b")]));
-    assert_eq!(
-        echoed(json!({"toolResult": {"n": 1}, "_meta": {}})).unwrap(),
-        json!({"toolResult": {"n": 1}})
-    );
-    assert_eq!(echoed(json!({"isError": false})).unwrap(), json!(null));
-    let error = echoed(json!({"content": 7})).unwrap_err();
+    assert_eq!(echo(json!({"content": "hello"})).unwrap(), "hello");
+    assert_eq!(echo(json!({"content": text("hello")})).unwrap(), "hello");
+    assert_eq!(echo(json!({"content": ["a", "b"]})).unwrap()["content"], json!([text("a"), text("b")]));
+    assert_eq!(echo(json!({"toolResult": {"n": 1}, "_meta": {}})).unwrap(), json!({"toolResult": {"n": 1}}));
+    assert_eq!(echo(json!({"isError": false})).unwrap(), json!(null));
+    let error = echo(json!({"content": 7})).unwrap_err();
     assert!(error.message().contains("neither a list nor a text"), "{error}");
 }
 
 #[test]
 fn m4_a_failure_is_told_by_its_structure_or_resource_where_no_text_says_it() {
     let failure = |structured: Value, content: Value| {
-        echoed(json!({"isError": true, "content": content, "structuredContent": structured})).unwrap_err()
+        echo(json!({"isError": true, "content": content, "structuredContent": structured})).unwrap_err()
     };
     let of = |text: &str| json!({"type": "resource", "resource": {"uri": "log://1", "text": text}});
     for (structured, content, says) in [
@@ -277,7 +274,7 @@ fn m4_a_failure_is_told_by_its_structure_or_resource_where_no_text_says_it() {
 
 #[test]
 fn m4_a_tool_that_failed_says_why() {
-    let error = echoed(json!({
+    let error = echo(json!({
         "content": [{"text": "Error executing tool fail: cannot be done: x", "type": "text"}], "isError": true,
         "resultType": "complete",
     }))
@@ -287,16 +284,16 @@ fn m4_a_tool_that_failed_says_why() {
         ("TOOL_FAILED", "Error executing tool fail: cannot be done: x")
     );
 
-    let silent = echoed(json!({"content": [], "isError": true})).unwrap_err();
+    let silent = echo(json!({"content": [], "isError": true})).unwrap_err();
     assert!(silent.message().contains("does not say why"));
-    let long = echoed(json!({"content": [{"type": "text", "text": "x".repeat(9_000)}], "isError": true}))
-        .unwrap_err();
+    let long =
+        echo(json!({"content": [{"type": "text", "text": "x".repeat(9_000)}], "isError": true})).unwrap_err();
     assert_eq!(long.message().chars().count(), 4_000);
 }
 
 #[test]
 fn m4_a_server_that_asks_back_is_told_about() {
-    let error = echoed(json!({
+    let error = echo(json!({
         "resultType": "input_required",
         "inputRequests": {"login": {"method": "elicitation/create", "params": {"mode": "form", "message": "Your\nname?"}}},
         "requestState": "abc",
@@ -308,14 +305,14 @@ fn m4_a_server_that_asks_back_is_told_about() {
         "tool `echo` of the server asks back (`elicitation/create`: Your name?), which is not supported: call it with \
          everything that it needs"
     );
-    let error = echoed(json!({"resultType": "task"})).unwrap_err();
+    let error = echo(json!({"resultType": "task"})).unwrap_err();
     assert!(error.message().contains("kind `task`"), "{error}");
 
     let missing = json!({
         "code": -32021, "message": "Client did not declare the form elicitation capability required by resolver 'who'",
         "data": {"requiredCapabilities": {"elicitation": {"form": {}}}},
     });
-    let error = failed(move |request| told(request, 400, missing.clone()));
+    let error = failure(move |request| error_reply(request, 400, missing.clone()));
     assert!(error.message().contains("wants to ask back"), "{error}");
     assert_eq!(details(&error)["data"], json!({"requiredCapabilities": {"elicitation": {"form": {}}}}));
 }
@@ -331,14 +328,15 @@ fn m4_errors_of_json_rpc_keep_their_code() {
         (400, -32022, "TOOL_FAILED", "discover them again: no"),
         (200, 7, "TOOL_FAILED", "error 7: no"),
     ] {
-        let error = failed(move |request| told(request, status, json!({"code": code, "message": "no"})));
+        let error =
+            failure(move |request| error_reply(request, status, json!({"code": code, "message": "no"})));
         assert_eq!((error.code(), &details(&error)["code"]), (ours, &json!(code)));
         assert!(error.message().contains(says), "{error}");
         assert!(!error.is_retryable());
     }
     let large = "x".repeat(5_000);
-    let error = failed(move |request| {
-        told(request, 200, json!({"code": 1, "message": large.clone(), "data": large.clone()}))
+    let error = failure(move |request| {
+        error_reply(request, 200, json!({"code": 1, "message": large.clone(), "data": large.clone()}))
     });
     assert_eq!(details(&error).get("data"), None);
     assert!(error.message().chars().count() < 4_100);
@@ -356,7 +354,7 @@ fn m4_statuses_are_told_with_the_way_out() {
         (429, "status 429", true),
         (503, "status 503", true),
     ] {
-        let error = failed(move |_| {
+        let error = failure(move |_| {
             Reply::text("short and\nstout")
                 .status(status)
                 .header("location", "https://mcp.example.com/mcp/")
@@ -367,9 +365,9 @@ fn m4_statuses_are_told_with_the_way_out() {
         assert_eq!(error.is_retryable(), retryable, "{status}");
     }
     // A refused credential is reported, also beside an error of the protocol.
-    let error = failed(|request| told(request, 401, json!({"code": -32602, "message": "x"})));
+    let error = failure(|request| error_reply(request, 401, json!({"code": -32602, "message": "x"})));
     assert!(error.message().contains("wants a credential"));
-    let page = failed(|_| Reply::new(500).header("content-type", "text/html").body("<title>Oops</title>"));
+    let page = failure(|_| Reply::new(500).header("content-type", "text/html").body("<title>Oops</title>"));
     assert_eq!(page.message(), "`mcp.example.com` answered with status 500: Oops");
 }
 
@@ -380,20 +378,20 @@ fn m4_a_challenge_is_told_with_its_scope_and_the_place_of_the_metadata() {
     let challenge = format!(
         "Basic realm=\"error\", Bearer error=\"invalid_token\", resource_metadata=\"{metadata}\", scope=\"read write\""
     );
-    let error = failed(move |_| Reply::new(401).header("www-authenticate", &challenge));
+    let error = failure(move |_| Reply::new(401).header("www-authenticate", &challenge));
     for part in ["`error`: invalid_token", "`scope`: read write", &format!("`resource_metadata`: {metadata}")]
     {
         assert!(error.message().contains(part), "{error}");
     }
     assert_eq!(details(&error)["scope"], "read write");
     assert_eq!(details(&error)["resource_metadata"], metadata);
-    let error = failed(|_| {
+    let error = failure(|_| {
         Reply::json(&json!({"error": "insufficient_scope"}))
             .status(403)
             .header("www-authenticate", "Bearer scope=admin, error=insufficient_scope")
     });
     assert!(error.message().contains("`scope`: admin"), "{error}");
-    let error = failed(|_| Reply::new(401).header("www-authenticate", "Bearer realm=\"x\", scope=\"\""));
+    let error = failure(|_| Reply::new(401).header("www-authenticate", "Bearer realm=\"x\", scope=\"\""));
     assert!(!error.message().contains("scope"), "{error}");
 }
 
@@ -454,12 +452,12 @@ fn m4_an_error_is_taken_however_it_is_written() {
         (json!("no"), json!(0), "answered with an error: no"),
     ] {
         let told_error = error.clone();
-        let failure = failed(move |request| told(request, 200, told_error.clone()));
+        let failure = failure(move |request| error_reply(request, 200, told_error.clone()));
         assert!(failure.message().contains(says), "{failure}");
         assert_eq!(details(&failure)["code"], code, "{error}");
     }
     // Not of JSON-RPC: the status says what it is.
-    let other = failed(|_| Reply::json(&json!({"error": {"message": "no"}})).status(418));
+    let other = failure(|_| Reply::json(&json!({"error": {"message": "no"}})).status(418));
     assert!(other.message().contains("status 418"), "{other}");
 }
 
@@ -485,12 +483,12 @@ fn m4_what_is_no_answer_is_told_so() {
             "longer than 4194304 bytes",
         ),
     ] {
-        let error = failed(move |_| reply.clone());
+        let error = failure(move |_| reply.clone());
         assert!(error.message().contains(says), "{error}");
         assert_eq!(error.code(), "TOOL_FAILED");
     }
     let many: Vec<Value> = (0..1_001).map(|_| json!({"type": "text", "text": ""})).collect();
-    assert!(echoed(json!({"content": many})).unwrap_err().message().contains("more than 1000 pieces"));
+    assert!(echo(json!({"content": many})).unwrap_err().message().contains("more than 1000 pieces"));
 }
 
 #[test]

@@ -274,7 +274,7 @@ impl Parser {
             }
             _ => {
                 self.position -= 1;
-                fault(format!("unexpected {}", self.shown()))
+                fault(format!("unexpected {}", self.display_token()))
             }
         }
     }

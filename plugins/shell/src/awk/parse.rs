@@ -67,11 +67,11 @@ impl Parser {
         if self.take(sign) {
             Ok(())
         } else {
-            fault(format!("`{sign}` expected, and there is {}", self.shown()))
+            fault(format!("`{sign}` expected, and there is {}", self.display_token()))
         }
     }
 
-    pub fn shown(&self) -> String {
+    pub fn display_token(&self) -> String {
         match self.peek() {
             Token::Number(number) => format!("`{number}`"),
             Token::Text(text) => format!("\"{text}\""),
@@ -174,7 +174,7 @@ impl Parser {
         if self.is("}") || *self.peek() == Token::End {
             Ok(())
         } else {
-            fault(format!("unexpected {}", self.shown()))
+            fault(format!("unexpected {}", self.display_token()))
         }
     }
 

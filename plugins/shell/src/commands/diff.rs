@@ -129,7 +129,7 @@ fn files(call: &mut Call<'_>, left: &str, right: &str, options: &Options, in_fol
         };
         let head = format!("--- {left}\t{}\n+++ {right}\t{}\n", time(call, left)?, time(call, right)?);
         call.out(head)?;
-        unified(call, changes, context, &old, &new)?;
+        write_unified(call, changes, context, &old, &new)?;
     } else {
         for change in changes.iter().filter(|change| is_change(change)) {
             normal(call, change, &old, &new)?;
@@ -144,7 +144,7 @@ fn write(call: &mut Call<'_>, sign: &str, line: &str) -> Outcome<()> {
     if line.ends_with('\n') { Ok(()) } else { call.out("\n\\ No newline at end of file\n") }
 }
 
-fn unified(
+fn write_unified(
     call: &mut Call<'_>,
     changes: Vec<DiffOp>,
     context: usize,

@@ -93,14 +93,14 @@ impl Parser {
     fn for_loop(&mut self) -> Parsed<Compound> {
         self.blanks();
         if self.looking_at("((") {
-            let text = self.arithmetic_text()?.ok_or_else(|| self.unexpected())?;
+            let text = self.arithmetic_text()?.ok_or_else(|| self.unexpected_token())?;
             let parts: Vec<Word> = text.split(';').map(parse_text).collect::<Parsed<_>>()?;
             let parts = parts.try_into().map_err(|_| self.error("`for ((` needs three parts"))?;
             return Ok(Compound::ForArithmetic(parts, self.body()?));
         }
         let name = self.name();
         if name.is_empty() {
-            return Err(self.unexpected());
+            return Err(self.unexpected_token());
         }
         self.newlines()?;
         let mut words = None;
@@ -118,7 +118,7 @@ impl Parser {
 
     fn case(&mut self) -> Parsed<Compound> {
         self.blanks();
-        let word = self.word()?.ok_or_else(|| self.unexpected())?;
+        let word = self.word()?.ok_or_else(|| self.unexpected_token())?;
         self.newlines()?;
         self.expect_keyword("in")?;
         let mut arms = Vec::new();
@@ -131,13 +131,13 @@ impl Parser {
             let mut patterns = Vec::new();
             loop {
                 self.blanks();
-                patterns.push(self.word()?.ok_or_else(|| self.unexpected())?);
+                patterns.push(self.word()?.ok_or_else(|| self.unexpected_token())?);
                 self.blanks();
                 if self.take(")") {
                     break;
                 }
                 if !self.take("|") {
-                    return Err(self.unexpected());
+                    return Err(self.unexpected_token());
                 }
             }
             let body = self.list()?;
@@ -188,7 +188,7 @@ impl Parser {
             self.close(")")?;
             return Ok(test);
         }
-        let first = self.word()?.ok_or_else(|| self.unexpected())?;
+        let first = self.word()?.ok_or_else(|| self.unexpected_token())?;
         self.blanks();
         let unary = plain(&first).filter(|text| text.len() == 2 && text.starts_with('-')).map(str::to_owned);
         let operator = self.test_operator();
@@ -197,13 +197,13 @@ impl Parser {
             let second = if operator == "=~" {
                 self.pattern_word()?
             } else {
-                self.word()?.ok_or_else(|| self.unexpected())?
+                self.word()?.ok_or_else(|| self.unexpected_token())?
             };
             return Ok(Test::Binary(first, operator, second));
         }
         match unary {
             Some(operator) if !self.looking_at("]]") => {
-                Ok(Test::Unary(operator, self.word()?.ok_or_else(|| self.unexpected())?))
+                Ok(Test::Unary(operator, self.word()?.ok_or_else(|| self.unexpected_token())?))
             }
             _ => Ok(Test::Unary("-n".to_owned(), first)),
         }

@@ -14,7 +14,7 @@ impl Parser {
             return if self.take(")") {
                 Ok(Some(vec![Part::Process(Rc::new(list))]))
             } else {
-                Err(self.unexpected())
+                Err(self.unexpected_token())
             };
         }
         if self.looking_at(">(") {
@@ -73,7 +73,7 @@ impl Parser {
             }
             '$' if self.peek() == Some('"') => {}
             '$' => self.dollar(parts, end.is_some())?,
-            '`' => parts.push(self.backquoted(false)?),
+            '`' => parts.push(self.command_in_backquotes(false)?),
             _ => push_literal(parts, sign),
         }
         Ok(())
@@ -104,7 +104,7 @@ impl Parser {
                     _ => push_literal(&mut parts, '\\'),
                 },
                 '$' => self.dollar(&mut parts, true)?,
-                '`' => parts.push(self.backquoted(true)?),
+                '`' => parts.push(self.command_in_backquotes(true)?),
                 _ => push_literal(&mut parts, sign),
             }
         }
@@ -135,7 +135,7 @@ impl Parser {
         Err(self.error("a quote is not closed"))
     }
 
-    fn backquoted(&mut self, in_quotes: bool) -> Parsed<Part> {
+    fn command_in_backquotes(&mut self, in_quotes: bool) -> Parsed<Part> {
         let raw = self.until_unescaped('`')?;
         let mut text = String::new();
         let mut signs = raw.chars().peekable();
@@ -174,7 +174,7 @@ impl Parser {
             Some('{') => {
                 self.position += 1;
                 self.enter()?;
-                let parameter = self.braced(in_quotes)?;
+                let parameter = self.parameter_in_braces(in_quotes)?;
                 self.depth -= 1;
                 parts.push(Part::Parameter(Rc::new(parameter)));
                 return Ok(());
@@ -216,7 +216,7 @@ impl Parser {
         Ok(None)
     }
 
-    fn braced(&mut self, in_quotes: bool) -> Parsed<Parameter> {
+    fn parameter_in_braces(&mut self, in_quotes: bool) -> Parsed<Parameter> {
         let has_bang = self.peek() == Some('!') && self.peek_at(1) != Some('}');
         let has_length =
             self.peek() == Some('#') && !matches!(self.peek_at(1), Some('}' | ':' | '-' | '#' | '%'));

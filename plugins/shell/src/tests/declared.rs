@@ -80,7 +80,7 @@ const HOSTILE: [&str; 38] = [
 const PIECES: [&str; 16] =
     ["'", "\"", "$(", ")", "`", ";", "\n", " ", "*", "touch x", "rm a.txt", "\\", "${", "}", "&", "|"];
 
-fn made() -> impl Iterator<Item = String> {
+fn random_texts() -> impl Iterator<Item = String> {
     // xorshift64, so that each run tries the same.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     (0..300).map(move |_| {
@@ -97,7 +97,7 @@ fn made() -> impl Iterator<Item = String> {
 
 #[test]
 fn t8b_an_argument_is_one_word_whatever_it_holds() {
-    for text in HOSTILE.iter().map(|text| (*text).to_owned()).chain(made()) {
+    for text in HOSTILE.iter().map(|text| (*text).to_owned()).chain(random_texts()) {
         for word in ["$text", "\"$text\"", "${text}", "${text:-none}", "pre$text"] {
             let command = format!("count() {{ printf '%s:' $#; printf '%s' \"$1\"; }}; count {word}");
             let result = call(&command, &json!({"text": text})).unwrap();
@@ -113,7 +113,7 @@ fn t8b_an_argument_is_one_word_whatever_it_holds() {
 
 #[test]
 fn t8b_arguments_stay_data_in_pipes_conditions_and_lists() {
-    for text in HOSTILE.iter().map(|text| (*text).to_owned()).chain(made()) {
+    for text in HOSTILE.iter().map(|text| (*text).to_owned()).chain(random_texts()) {
         let command = "copy=$text; printf '%s' \"$copy\" | cat; [[ $text == \"$copy\" ]] || echo other; case $copy in $text) ;; *) echo other;; esac; \
                        for word in $text; do :; done; [ \"$word\" = \"$text\" ] || echo other";
         let result = call(command, &json!({"text": text})).unwrap();

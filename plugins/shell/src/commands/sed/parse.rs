@@ -167,7 +167,9 @@ impl Parser {
     }
 
     fn match_address(&mut self, delimiter: char) -> Outcome<Address> {
-        let Some(source) = self.delimited(delimiter, true) else { return fail("unterminated address regex") };
+        let Some(source) = self.until_delimiter(delimiter, true) else {
+            return fail("unterminated address regex");
+        };
         let ignores_case = self.take('I');
         self.regular(&source, ignores_case).map(Address::Match)
     }
@@ -177,7 +179,7 @@ impl Parser {
     }
 
     /// Text up to a delimiter, which a backslash takes its meaning.
-    fn delimited(&mut self, delimiter: char, is_regex: bool) -> Option<String> {
+    fn until_delimiter(&mut self, delimiter: char, is_regex: bool) -> Option<String> {
         let mut text = String::new();
         let mut in_class = false;
         loop {
@@ -225,7 +227,7 @@ impl Parser {
             'y' => {
                 let Some(delimiter) = self.next() else { return fail("unterminated `y' command") };
                 let (Some(from), Some(to)) =
-                    (self.delimited(delimiter, false), self.delimited(delimiter, false))
+                    (self.until_delimiter(delimiter, false), self.until_delimiter(delimiter, false))
                 else {
                     return fail("unterminated `y' command");
                 };
@@ -284,7 +286,7 @@ impl Parser {
     fn substitution(&mut self) -> Outcome<Action> {
         let Some(delimiter) = self.next() else { return fail("unterminated `s' command") };
         let (Some(source), Some(replacement)) =
-            (self.delimited(delimiter, true), self.delimited(delimiter, false))
+            (self.until_delimiter(delimiter, true), self.until_delimiter(delimiter, false))
         else {
             return fail("unterminated `s' command");
         };
