@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use toolgate_api::limits::LIMITS;
 
-use super::keys::{Key, LIMITS_SECTION, SECTIONS, Section, ValueKind};
+use super::keys::{Key, LIMITS_SECTION, SECTIONS, Section};
+use super::values::ValueKind;
 
 /// Line width of the help. Every terminal has it, so the lines are not wrapped again.
 const HELP_WIDTH: usize = 80;

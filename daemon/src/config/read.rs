@@ -15,8 +15,9 @@ use toolgate_api::name::Name;
 use toolgate_api::nearest;
 use toolgate_api::text::escape_for_display;
 
-use super::keys::{Config, LIMITS_SECTION, SECTIONS, Section, ValueKind};
+use super::keys::{Config, LIMITS_SECTION, SECTIONS, Section};
 use super::listen::Listen;
+use super::values::ValueKind;
 
 /// Longest message and hint, in characters. The names of all keys of a section fit.
 const MESSAGE_CHARS: usize = 1_500;
