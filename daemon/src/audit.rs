@@ -73,7 +73,7 @@ pub use retention::Retention;
 pub use search::{EarlierCalls, PAGE_ROWS, Page, Query};
 pub use usage::UsageQuery;
 pub use verify::verify_folder;
-pub use watch::{NewCalls, WATCHED_CALLS_MAX, WatchPosition};
+pub use watch::{CallWatch, NewCalls};
 
 use anchor::Sealer;
 use data_keys::{DataSealing, SealedRecord};
@@ -296,24 +296,24 @@ impl Audit {
         proof::records(&self.log.index.reading, &self.log.content(), query).await
     }
 
-    /// Returns the position from which [`Audit::new_calls`] goes on.
-    pub async fn watch_position(&self, query: &Query) -> Result<WatchPosition, AuditError> {
-        watch::position(&self.log.index.reading, query).await
+    /// Watches the calls that match: [`Audit::new_calls`] returns at most `limit` of them at a time.
+    pub fn watch_calls(&self, query: &Query, limit: usize) -> CallWatch {
+        self.log.index.watches.watch(query, limit)
     }
 
-    /// Waits until a record after `sequence` is indexed. The indexer is at most a batch behind the log.
-    pub async fn wait_for_records(&self, sequence: u64) -> Result<(), AuditError> {
+    /// Waits until a record after `sequence` is indexed, and returns the last one. The indexer is at most a batch behind the log.
+    pub async fn wait_for_records(&self, sequence: u64) -> Result<u64, AuditError> {
         self.log.index.wait_beyond(sequence).await
     }
 
-    /// Returns the newest calls, at most `limit`, that began or ended since a position, and the number of all of them.
-    pub async fn new_calls(
-        &self,
-        query: &Query,
-        since: &WatchPosition,
-        limit: u32,
-    ) -> Result<NewCalls, AuditError> {
-        watch::new_calls(&self.log.index.reading, &self.log.content(), query, since, limit).await
+    /// Returns the newest calls that match and began or ended since the last look, and the number of all of them.
+    pub async fn new_calls(&self, watch: &CallWatch) -> Result<NewCalls, AuditError> {
+        watch::new_calls(&self.log.index.reading, &self.log.content(), watch).await
+    }
+
+    /// Counts the calls that match and began after a record, up to a limit.
+    pub async fn count_calls_after(&self, query: &Query, sequence: u64) -> Result<u64, AuditError> {
+        watch::count_after(&self.log.index.reading, query, sequence).await
     }
 
     /// Sums the use of all calls that ended before; none where the report would be too long.

@@ -27,6 +27,7 @@ use super::index_tables;
 use super::reader::{ChainLink, Reader, Step, read_one, resync};
 use super::record::Anchor;
 use super::record::Sha256;
+use super::watch::WatchList;
 
 /// Rows of one transaction: more hardly lower the cost of a row, and a search waits for the batch before its own.
 pub const BATCH_ROWS: usize = 2000;
@@ -42,6 +43,7 @@ pub struct Index {
     pub reading: SqlitePool,
     progress: Arc<IndexProgress>,
     reached: watch::Receiver<Reached>,
+    pub watches: Arc<WatchList>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -66,6 +68,7 @@ impl Index {
         let pool = SqlitePoolOptions::new().max_connections(4).idle_timeout(None).max_lifetime(None);
         let reading = pool.connect_lazy_with(options(path).read_only(true));
         let (sender, reached) = watch::channel(Reached::default());
+        let watches = Arc::<WatchList>::default();
         let mut indexer = Indexer {
             path: path.to_owned(),
             connection: Some(connection),
@@ -76,6 +79,7 @@ impl Index {
             inserts: InsertStatements::default(),
             batch: IndexBatch::default(),
             skipped: Vec::new(),
+            watches: Arc::clone(&watches),
             state: None,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build();
@@ -84,7 +88,7 @@ impl Index {
             .name("audit-index".into())
             .spawn(move || runtime.block_on(indexer.run(&sender)))
             .map_err(StartError::Thread)?;
-        Ok(Self { reading, progress, reached, thread: Some(thread) })
+        Ok(Self { reading, progress, reached, watches, thread: Some(thread) })
     }
 
     /// Waits until every record up to `sequence` is indexed; these must be durable.
@@ -104,11 +108,11 @@ impl Index {
         }
     }
 
-    /// Waits until a record after `sequence` is indexed, without asking for it.
-    pub async fn wait_beyond(&self, sequence: u64) -> Result<(), AuditError> {
+    /// Waits until a record after `sequence` is indexed, without asking for it, and returns the last one.
+    pub async fn wait_beyond(&self, sequence: u64) -> Result<u64, AuditError> {
         let mut reached = self.reached.clone();
         let waited = reached.wait_for(|reached| reached.sequence > sequence).await;
-        waited.map(drop).map_err(|_| AuditError::Closed)
+        waited.map(|reached| reached.sequence).map_err(|_| AuditError::Closed)
     }
 }
 
@@ -362,6 +366,7 @@ struct Indexer {
     batch: IndexBatch,
     /// Damaged records of the batch, logged after its commit.
     skipped: Vec<SkippedRecords>,
+    watches: Arc<WatchList>,
     /// State of the file; loaded again after a failure.
     state: Option<IndexState>,
 }
@@ -408,7 +413,12 @@ impl Indexer {
     async fn catch_up(&mut self, durable: Anchor, sender: &watch::Sender<Reached>) -> Result<(), AuditError> {
         let mut state = match self.state.take() {
             Some(state) => state,
-            None => load_state(connect(&mut self.connection, &self.path).await?, self.begin).await?,
+            None => {
+                let connection = connect(&mut self.connection, &self.path).await?;
+                let state = load_state(connection, self.begin).await?;
+                self.watches.begin(state.end.sequence);
+                state
+            }
         };
         loop {
             sender.send_modify(|reached| reached.sequence = state.end.sequence);
@@ -428,6 +438,7 @@ impl Indexer {
         self.batch.store(&mut transaction, &self.inserts).await?;
         store_position(&end, self.batch.last, &mut transaction).await?;
         transaction.commit().await?;
+        self.watches.note(&self.batch, &state.running, end.sequence);
         self.batch.update_running(&mut state.running);
         state.end = end;
         for SkippedRecords { position: LogPosition { segment, offset }, what, records } in

@@ -16,7 +16,9 @@ use super::format::{LogPosition, RecordHeader, RecordKind};
 use super::index::{BATCH_ROWS, integer};
 use super::rates::RateBatch;
 use super::record::{AdminRecord, CallIntent, Executed, Kind, Status};
+use super::search::Query;
 use super::usage::{RecordedUse, UsageSums};
+use crate::call::inner_ids;
 
 const COLUMNS: [&str; 17] = [
     "sequence",
@@ -84,6 +86,25 @@ impl RowKeys {
         Some((self.organization.clone()?, self.agent.clone()?, self.tool.clone()?))
     }
 
+    /// Whether they fit a query, but for its outcome, kind and times.
+    pub fn fit(&self, query: &Query) -> bool {
+        let columns = [
+            (&query.organization, &self.organization),
+            (&query.agent, &self.agent),
+            (&query.session, &self.session),
+            (&query.call, &self.call),
+            (&query.tool, &self.tool),
+            (&query.user, &self.user),
+            (&query.principal, &self.principal),
+            (&query.action, &self.action),
+        ];
+        columns.into_iter().all(|(wanted, own)| wanted.is_none() || wanted.as_deref() == own.as_deref())
+            && query.parent.as_deref().is_none_or(|parent| {
+                let (first, after) = inner_ids(parent);
+                self.call.as_deref().is_some_and(|call| first.as_str() <= call && call < after.as_str())
+            })
+    }
+
     pub fn user(&self) -> Option<&Arc<str>> {
         self.user.as_ref()
     }
@@ -140,6 +161,16 @@ struct Close {
     error_type: Option<Arc<str>>,
     /// `None` if the outcome is lost.
     position: Option<LogPosition>,
+}
+
+/// A call that began or ended in a batch.
+pub struct IndexedCall<'a> {
+    pub sequence: u64,
+    pub keys: &'a RowKeys,
+    pub status: Status,
+    pub error_type: Option<&'a str>,
+    /// Whether it began in an earlier batch.
+    pub began_before: bool,
 }
 
 #[derive(Deserialize)]
@@ -371,6 +402,26 @@ impl IndexBatch {
             .execute(connection)
             .await
             .map(drop)
+    }
+
+    /// The calls that began or ended in the batch: those of earlier batches, then its own.
+    pub fn calls<'a>(
+        &'a self,
+        running: &'a RunningIntents,
+    ) -> impl DoubleEndedIterator<Item = IndexedCall<'a>> {
+        let ended = self.closes.iter().filter_map(move |close| {
+            // Administrative acts run, too.
+            let keys = running.get(&close.of).filter(|keys| keys.action.is_none())?;
+            let Close { of: sequence, status, ref error_type, .. } = *close;
+            let error_type = error_type.as_deref();
+            Some(IndexedCall { sequence, keys, status, error_type, began_before: true })
+        });
+        let begun = self.rows.iter().filter(|row| row.kind == Kind::Call).filter_map(|row| {
+            let error_type = row.error_type.as_deref();
+            let NewRow { sequence, ref keys, status, .. } = *row;
+            Some(IndexedCall { sequence, keys, status: status?, error_type, began_before: false })
+        });
+        ended.chain(begun)
     }
 
     /// Updates the running calls after the commit.

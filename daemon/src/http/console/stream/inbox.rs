@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout};
 use toolgate_api::name::Name;
 
 use super::{LiveState, PERIOD, QUIET, ROWS_A_SECOND, RowsChange, WholeList, event};
-use crate::audit::Query;
 use crate::clock::now_ms;
 use crate::http::console::approvals::{ScopedInbox, load, open_count, render_list, render_rows};
 use crate::http::state::App;
@@ -20,7 +19,7 @@ pub(super) async fn follow_count(
     organization: Option<Name>,
     states: watch::Sender<Arc<LiveState>>,
 ) {
-    let mut looks = Looks::new(&app).await;
+    let mut looks = Looks::new(&app);
     let (mut shown, mut id) = (None, 0);
     loop {
         // A failure is shown by the pages that it concerns; the number stays as it was.
@@ -39,7 +38,7 @@ pub(super) async fn follow_count(
 
 /// Follows a list of approvals.
 pub(super) async fn follow_list(app: App, inbox: ScopedInbox, states: watch::Sender<Arc<LiveState>>) {
-    let mut looks = Looks::new(&app).await;
+    let mut looks = Looks::new(&app);
     let mut sent: Option<Vec<(String, String)>> = None;
     // Ids of a restarted daemon are other ones.
     let mut id = now_ms();
@@ -107,21 +106,17 @@ struct Looks {
 }
 
 impl Looks {
-    async fn new(app: &App) -> Self {
-        let position = app.audit().watch_position(&Query::default()).await;
-        let sequence = position.map_or(0, |position| position.sequence);
-        Self { sequence, next: Instant::now() + PERIOD }
+    fn new(app: &App) -> Self {
+        Self { sequence: app.audit().anchor().sequence, next: Instant::now() + PERIOD }
     }
 
     async fn wait(&mut self, app: &App, has_more: bool) {
         sleep_until(self.next).await;
         if !has_more {
             // Decisions and calls are records; that an approval expires is none.
-            let waited = timeout_at(Instant::now() + QUIET, app.audit().wait_for_records(self.sequence));
-            let _ = waited.await;
+            let waited = timeout(QUIET, app.audit().wait_for_records(self.sequence)).await;
+            self.sequence = waited.unwrap_or(Ok(self.sequence)).unwrap_or(self.sequence);
         }
-        let position = app.audit().watch_position(&Query::default()).await;
-        self.sequence = position.map_or(self.sequence, |position| position.sequence);
         self.next = Instant::now() + PERIOD;
     }
 }
