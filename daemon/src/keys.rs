@@ -1,8 +1,7 @@
 //! Keys that the daemon generates, each in a file of its own and outside the folder that it protects.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use ring::rand::{SecureRandom, SystemRandom};
@@ -42,7 +41,12 @@ impl KeyError {
 pub fn read_or_generate(path: &Path) -> Result<[u8; KEY_BYTES], KeyError> {
     match File::open(path) {
         Ok(file) => read(file, path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => generate(path).map_err(at(path)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match generate(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                read(File::open(path).map_err(at(path))?, path)
+            }
+            generated => generated.map_err(at(path)),
+        },
         Err(error) => Err(at(path)(error)),
     }
 }
@@ -67,9 +71,14 @@ fn generate(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     SystemRandom::new()
         .fill(&mut key)
         .map_err(|_| io::Error::other("the system returns no random numbers"))?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    // A file under the final name is a whole key: a kill or a full disk would otherwise leave a part of one, which no later
+    // start takes. A key that another process made meanwhile is not replaced.
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::Builder::new().prefix(".key-").tempfile_in(folder)?;
     file.write_all(&key)?;
-    file.sync_all()?;
+    file.as_file().sync_all()?;
+    file.persist_noclobber(path).map_err(|error| error.error)?;
+    File::open(folder)?.sync_all()?;
     Ok(key)
 }
 
@@ -90,6 +99,20 @@ mod tests {
         assert_eq!(read_or_generate(&path).unwrap(), made);
         assert_ne!(read_or_generate(&folder.path().join("other.key")).unwrap(), made);
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn no_reader_sees_a_part_of_a_key() {
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..20 {
+            let path = folder.path().join(format!("{round}.key"));
+            let keys: Vec<_> = std::thread::scope(|scope| {
+                let threads = [(); 8].map(|()| scope.spawn(|| read_or_generate(&path)));
+                threads.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect()
+            });
+            assert!(keys.iter().all(|key| *key == keys[0]));
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 20, "no draft stays");
     }
 
     #[test]
