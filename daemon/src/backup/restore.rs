@@ -44,7 +44,7 @@ pub struct Restored {
 }
 
 /// Restores `file` into the folder `data`, which is empty or does not exist. `keys` is a folder of keys, for a backup
-/// without them.
+/// without them; with it, a backup with keys must be sealed by them, too.
 pub fn restore(file: &Path, data: &Path, keys: Option<&Path>) -> Result<Restored, BackupError> {
     // The header is read alone first, so that most refusals come before anything is written.
     let header = Archive { file }.header()?;
@@ -78,7 +78,9 @@ fn fill(
         copy_keys(keys, &target.unfinished.join(KEYS))?;
     }
     let other_keys = || BackupError::OtherKeys(keys.unwrap_or(Path::new(KEYS)).to_path_buf());
-    let key_file = target.unfinished.join(KEYS).join(AUDIT_KEY);
+    // Keys in the archive prove nothing to an operator who has those of his daemon: whoever changed the archive may have put
+    // other keys into it.
+    let key_file = keys.map_or_else(|| target.unfinished.join(KEYS), Path::to_path_buf).join(AUDIT_KEY);
     if !key_file.is_file() {
         return Err(other_keys());
     }

@@ -188,6 +188,20 @@ async fn a_backup_without_keys_needs_those_of_its_daemon() {
 }
 
 #[tokio::test]
+async fn keys_in_a_backup_do_not_count_for_an_operator_who_gives_those_of_his_daemon() {
+    let fixture = Fixture::new().await;
+    let file = fixture.backup("b.tar.gz", true).await;
+    let (other, restored) = (fixture.path("other"), fixture.path("restored"));
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("audit.key"), [9; 32]).unwrap();
+    let error = restore(&file, &restored, Some(&other)).unwrap_err();
+    assert!(matches!(error, BackupError::OtherKeys(_)), "{error}");
+    assert!(!restored.exists());
+    restore(&file, &restored, Some(&fixture.data().join("keys"))).unwrap();
+    assert_eq!(fs::read(restored.join("keys/audit.key")).unwrap(), KEY);
+}
+
+#[tokio::test]
 async fn a_truncated_changed_or_foreign_file_is_refused_and_leaves_nothing() {
     let fixture = Fixture::new().await;
     let file = fixture.backup("b.tar.gz", true).await;
