@@ -122,11 +122,12 @@ impl PluginFiles {
             let mut temporary = tempfile::Builder::new()
                 .prefix(TEMPORARY_PREFIX)
                 .rand_bytes(RANDOM_CHARACTERS)
-                .tempfile_in(folder)?;
+                .tempfile_in(&folder)?;
             temporary.write_all(&file)?;
             temporary.as_file().sync_all()?;
             temporary.persist(path)?;
-            Ok(())
+            // The name is on disk before the store refers to it.
+            fs::File::open(folder)?.sync_all()
         });
         written.await?
     }
