@@ -7,6 +7,7 @@
 mod answers;
 mod call_table;
 mod organization;
+mod pending_call;
 mod refusal_counts;
 mod state;
 mod workspaces;
@@ -32,10 +33,9 @@ use workspaces::{WorkspaceSlot, Workspaces};
 use crate::audit::EarlierCalls;
 
 pub use answers::{AnswerSettings, Answers, StoredAnswer};
-pub use call_table::{
-    CallState, CallTable, ClientPart, Lookup, PendingCall, PendingOn, PostedResult, ResultLookup, RunningCall,
-};
+pub use call_table::{CallState, CallTable, Lookup, PostedResult, ResultLookup, RunningCall};
 pub use organization::{OrganizationBounds, OrganizationUse, SessionShare};
+pub use pending_call::{ClientPart, PendingCall, PendingOn};
 pub use refusal_counts::{Counted, RefusalCounts, RefusalKind, RefusedCall, RepeatedRefusals};
 pub use state::{Bounds, RoundsExceeded, SessionState};
 pub use workspaces::OPEN_MAX;

@@ -13,12 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio_util::sync::CancellationToken;
-use toolgate_admission::{Admitted, ClientResultCheck};
-use toolgate_api::error::CallError;
-use toolgate_sandbox::Component;
 
 use super::answers::SessionAnswers;
 use super::organization::OrganizationUse;
+use super::pending_call::{PendingCall, PendingOn};
 use crate::call::CallOutcome;
 
 /// Bytes of recorded answers that one session may hold: sixteen results of the largest default size.
@@ -40,61 +38,6 @@ pub enum CallState {
     Cancelled,
     /// The call ended, and its answer is no longer in memory.
     Forgotten,
-}
-
-/// A call that was answered and has not ended.
-#[derive(Debug)]
-pub struct PendingCall {
-    /// The answer so far, with the approval or the payload.
-    pub outcome: Arc<CallOutcome>,
-    /// SHA-256 of the arguments.
-    pub arguments: [u8; 32],
-    /// Person or client.
-    pub on: PendingOn,
-}
-
-/// The party that a call waits for.
-#[derive(Debug)]
-pub enum PendingOn {
-    /// A person, who approves it. Posted again, the call is decided again.
-    Person,
-    /// A person, who approves an inner call of its script. Posted again, the script runs again.
-    Script {
-        /// The start of its first run, in milliseconds since 1970.
-        began_ms: u64,
-    },
-    /// The client, which posts the result of its part (T3).
-    Client(ClientPart),
-}
-
-/// The call whose client posts a result.
-#[derive(Debug)]
-pub enum ClientPart {
-    /// This run of the daemon admitted the call.
-    Admitted(Box<Admitted<Component>>),
-    /// An earlier run admitted it.
-    Restored(Box<ClientResultCheck>),
-}
-
-impl ClientPart {
-    /// Validates the client's result, and returns it byte for byte.
-    pub fn check(&self, json: Box<str>) -> Result<String, CallError> {
-        match self {
-            Self::Admitted(admitted) => admitted.check_client_result(json),
-            Self::Restored(check) => check.check(json),
-        }
-    }
-
-    /// Most bytes of a result, and the source of its schema.
-    pub(super) fn source(&self) -> (u64, Option<&serde_json::Value>) {
-        match self {
-            Self::Admitted(admitted) => (
-                admitted.limits().output_bytes,
-                admitted.tool().output.as_ref().map(|schema| schema.source()),
-            ),
-            Self::Restored(check) => check.source(),
-        }
-    }
 }
 
 /// The result of opening an id.
@@ -200,22 +143,6 @@ pub struct PostedResult {
     /// The pending call.
     pub call: Arc<PendingCall>,
     ended: bool,
-}
-
-impl PendingCall {
-    /// The approval's id, where the call waits for one.
-    pub fn approval(&self) -> Option<&str> {
-        self.outcome.approval().map(|approval| approval.id.as_str())
-    }
-
-    fn expires_ms(&self) -> u64 {
-        self.outcome.expires_ms().unwrap_or(u64::MAX)
-    }
-
-    /// Whether it waits for the client, and not for a person.
-    pub fn is_at_client(&self) -> bool {
-        matches!(self.on, PendingOn::Client(_))
-    }
 }
 
 impl Entry {
@@ -618,125 +545,4 @@ impl WeakCallTable {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::value::RawValue;
-
-    use super::*;
-    use crate::call::OutcomeState;
-    use toolgate_api::call::Executed;
-
-    const HOUR_MS: u64 = 3_600_000;
-
-    fn outcome(id: &str, output: &str) -> CallOutcome {
-        let output = serde_json::value::to_raw_value(output).unwrap();
-        CallOutcome::new(id, &"t".into(), Executed::Yes, OutcomeState::Ok(output))
-    }
-
-    fn table() -> CallTable {
-        CallTable::new(HOUR_MS, OrganizationUse::alone(), None)
-    }
-
-    fn open(table: &CallTable, id: &str, arguments: u8, now_ms: u64) -> Lookup {
-        table.open(id, &"t".into(), [arguments; 32], now_ms, &CancellationToken::new())
-    }
-
-    fn run(table: &CallTable, id: &str, answer: &str, now_ms: u64) {
-        match open(table, id, 1, now_ms) {
-            Lookup::New(call) => {
-                drop(call.end(outcome(id, answer), now_ms));
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn r7_the_same_id_is_answered_the_same_and_runs_once() {
-        let table = table();
-        run(&table, "c1", "answer", 0);
-        match open(&table, "c1", 1, 5) {
-            Lookup::Known(CallState::Ended(recorded)) => {
-                assert_eq!(recorded.output().map(RawValue::get), Some("\"answer\""))
-            }
-            other => panic!("{other:?}"),
-        }
-        assert!(matches!(open(&table, "c2", 1, 5), Lookup::New(_)));
-    }
-
-    #[test]
-    fn r7_the_same_id_with_another_tool_or_other_arguments_is_a_conflict() {
-        let table = table();
-        run(&table, "c1", "answer", 0);
-        assert!(matches!(open(&table, "c1", 2, 5), Lookup::Conflict));
-        let another = table.open("c1", &"u".into(), [1; 32], 5, &CancellationToken::new());
-        assert!(matches!(another, Lookup::Conflict));
-    }
-
-    #[test]
-    fn a_running_call_is_known_and_can_be_stopped() {
-        let table = table();
-        let Lookup::New(call) = open(&table, "c1", 1, 0) else { panic!() };
-        let Some(CallState::Running { stop, .. }) = table.find("c1", 0) else { panic!() };
-        stop.cancel();
-        assert!(call.cancelled.is_cancelled());
-    }
-
-    #[test]
-    fn the_end_of_the_session_stops_its_calls() {
-        let table = table();
-        let session = CancellationToken::new();
-        let Lookup::New(call) = table.open("c1", &"t".into(), [1; 32], 0, &session) else { panic!() };
-        session.cancel();
-        assert!(call.cancelled.is_cancelled());
-    }
-
-    #[test]
-    fn r7_an_expired_answer_is_forgotten_and_its_id_never_runs_again() {
-        let table = table();
-        run(&table, "c1", "answer", 0);
-        assert!(matches!(table.find("c1", HOUR_MS), Some(CallState::Ended(_))));
-        assert!(matches!(open(&table, "c1", 1, HOUR_MS + 1), Lookup::Known(CallState::Forgotten)));
-    }
-
-    #[test]
-    fn answers_are_bounded_by_their_bytes_together() {
-        let table = table();
-        let large = "x".repeat(ANSWER_BYTES / 2 + 1);
-        run(&table, "c1", &large, 0);
-        run(&table, "c2", &large, 0);
-        assert!(matches!(table.find("c1", 0), Some(CallState::Forgotten)));
-        assert!(matches!(table.find("c2", 0), Some(CallState::Ended(_))));
-    }
-
-    /// The answers of an organization are dropped oldest first, also those of other sessions, and never another one's.
-    #[test]
-    fn r7_answers_are_bounded_by_organization() {
-        let (acme, rival) = (OrganizationUse::alone(), OrganizationUse::alone());
-        let tables: Vec<CallTable> =
-            (0..6).map(|_| CallTable::new(HOUR_MS, Arc::clone(&acme), None)).collect();
-        let other = CallTable::new(HOUR_MS, Arc::clone(&rival), None);
-        run(&other, "c1", "answer", 0);
-        run(&tables[0], "first", "answer", 0);
-        let large = "x".repeat(ANSWER_BYTES - 10_000);
-        for table in &tables {
-            run(table, "c1", &large, 0);
-        }
-        let is_held = |table: &CallTable, id| matches!(table.find(id, 0), Some(CallState::Ended(_)));
-        let held: Vec<bool> = tables.iter().map(|table| is_held(table, "c1")).collect();
-        assert_eq!(held, [false, false, true, true, true, true]);
-        assert!(!is_held(&tables[0], "first") && is_held(&other, "c1"));
-        run(&tables[0], "c2", "answer", 0);
-        assert!(is_held(&tables[0], "c2"), "a new answer is kept");
-        drop(tables);
-        assert_eq!(acme.answers.bytes(), 0);
-    }
-
-    #[test]
-    fn r7_a_dropped_call_stays_cancelled_and_a_withdrawn_one_may_be_tried_again() {
-        let table = table();
-        drop(open(&table, "dropped", 1, 0));
-        assert!(matches!(open(&table, "dropped", 1, 0), Lookup::Known(CallState::Cancelled)));
-        let Lookup::New(call) = open(&table, "withdrawn", 1, 0) else { panic!() };
-        call.withdraw();
-        assert!(matches!(open(&table, "withdrawn", 1, 0), Lookup::New(_)));
-    }
-}
+mod tests;
