@@ -1,0 +1,646 @@
+//! The seeds of the target: each is the bytes of one connection.
+
+/// Seeds that are too long for the table.
+pub fn long_seeds() -> Vec<(&'static str, String)> {
+    let head = "POST /v1/sessions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer @owner\r\n\
+                Content-Type: application/json\r\nContent-Length: 5000\r\n\r\n";
+    let field = "y".repeat(40_000);
+    let target = "x".repeat(40_000);
+    vec![
+        ("deep-body", format!("{head}{}", "[".repeat(5_000))),
+        ("long-field", format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: {field}\r\n\r\n")),
+        ("long-target", format!("GET /{target} HTTP/1.1\r\nHost: localhost\r\n\r\n")),
+    ]
+}
+
+/// Seeds, each with a name for its content.
+#[rustfmt::skip]
+pub const SEEDS: &[(&str, &str)] = &[
+    ("absolute-target", "GET http://localhost/healthz HTTP/1.1\r\n\
+         Host: evil.example\r\n\
+         \r\n"),
+    ("absolute-target-elsewhere", "GET http://evil.example/healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("agent", "PUT /v1/orgs/acme/agents/new HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         If-None-Match: *\r\n\
+         Content-Length: 15\r\n\
+         \r\n\
+         {\"enabled\":\"*\"}"),
+    ("agent-of-another-revision", "PUT /v1/orgs/acme/agents/bot HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         If-Match: \"99999999999999999999\", W/\"1\", \"x\r\n\
+         Content-Length: 2\r\n\
+         \r\n\
+         {}"),
+    ("agent-without-precondition", "PUT /v1/orgs/acme/agents/bot HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 2\r\n\
+         \r\n\
+         {}"),
+    ("another-host", "GET /healthz HTTP/1.1\r\n\
+         Host: evil.example\r\n\
+         \r\n"),
+    ("another-origin", "GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Origin: https://evil.example\r\n\
+         \r\n"),
+    ("audit", "GET /v1/audit?limit=5&order=oldest HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("audit-cursor-invalid", "GET /v1/audit?cursor=%00zz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("bare-line-feeds", "GET /healthz HTTP/1.1
+Host: localhost
+
+"),
+    ("blank-lines-before", "\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("body-cut-off", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 100\r\n\
+         \r\n\
+         {"),
+    ("body-of-another-kind", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: text/plain\r\n\
+         Content-Length: 2\r\n\
+         \r\n\
+         {}"),
+    ("both-framings", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Content-Length: 5\r\n\
+         Transfer-Encoding: chunked\r\n\
+         \r\n\
+         0\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("both-framings-the-other-way", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Transfer-Encoding: chunked\r\n\
+         Content-Length: 47\r\n\
+         \r\n\
+         0\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("call", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 67\r\n\
+         \r\n\
+         {\"calls\":[{\"id\":\"c1\",\"tool\":\"call_answers_answer\",\"arguments\":{}}]}"),
+    ("call-id-twice", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 55\r\n\
+         \r\n\
+         {\"calls\":[{\"id\":\"a\",\"tool\":\"x\"},{\"id\":\"a\",\"tool\":\"y\"}]}"),
+    ("call-in-chunks", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Transfer-Encoding: chunked\r\n\
+         \r\n\
+         43;x=y\r\n\
+         {\"calls\":[{\"id\":\"c1\",\"tool\":\"call_answers_answer\",\"arguments\":{}}]}\r\n\
+         0\r\n\
+         Trailer: x\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("call-of-nothing", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 12\r\n\
+         \r\n\
+         {\"calls\":[]}"),
+    ("call-twice", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 67\r\n\
+         \r\n\
+         {\"calls\":[{\"id\":\"c1\",\"tool\":\"call_answers_answer\",\"arguments\":{}}]}POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 67\r\n\
+         \r\n\
+         {\"calls\":[{\"id\":\"c1\",\"tool\":\"call_answers_answer\",\"arguments\":{}}]}"),
+    ("call-with-bad-arguments", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 63\r\n\
+         \r\n\
+         {\"calls\":[{\"tool\":\"answers/answer\",\"arguments\":{\"a\":1,\"a\":2}}]}"),
+    ("cancel", "DELETE /v1/sessions/@session/calls/c1 HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("carriage-return-in-a-field", "GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         X: a\rb\r\n\
+         \r\n"),
+    ("chunk-size-too-large", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Transfer-Encoding: chunked\r\n\
+         \r\n\
+         fffffffffffffffff\r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("chunk-without-end", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Transfer-Encoding: chunked\r\n\
+         \r\n\
+         2\r\n\
+         {}x\r\n\
+         0\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("chunked-in-version-one-zero", "POST /v1/sessions/@session/calls HTTP/1.0\r\n\
+         Host: localhost\r\n\
+         Transfer-Encoding: chunked\r\n\
+         \r\n\
+         0\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("chunked-not-last", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Transfer-Encoding: chunked, identity\r\n\
+         \r\n\
+         0\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("closes", "GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Connection: close\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("coding-unknown", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Transfer-Encoding: xchunked\r\n\
+         \r\n\
+         0\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("connect", "CONNECT localhost:80 HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("expects-something-else", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Expect: gold\r\n\
+         Content-Length: 67\r\n\
+         \r\n\
+         {\"calls\":[{\"id\":\"c1\",\"tool\":\"call_answers_answer\",\"arguments\":{}}]}"),
+    ("expects-to-go-on", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Expect: 100-continue\r\n\
+         Content-Length: 67\r\n\
+         \r\n\
+         {\"calls\":[{\"id\":\"c1\",\"tool\":\"call_answers_answer\",\"arguments\":{}}]}"),
+    ("file", "PUT /v1/sessions/@session/files/a/b.txt HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Length: 5\r\n\
+         \r\n\
+         helloGET /v1/sessions/@session/files/a/b.txt HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("file-outside", "GET /v1/sessions/@session/files/..%2f..%2fstate.db HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("files", "GET /v1/sessions/@session/files HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("folded-field", "GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \x20folded: x\r\n\
+         \r\n"),
+    ("head", "HEAD /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("head-cut-off", "GET /healthz HTTP/1.1\r\n\
+         Host: loc"),
+    ("head-with-two-lengths", "HEAD /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Content-Length: 1\r\n\
+         Content-Length: 2\r\n\
+         \r\n"),
+    ("health", "GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("host-before-brackets", "GET /healthz HTTP/1.1\r\n\
+         Host: evil.example:[::1]\r\n\
+         \r\n"),
+    ("host-behind-brackets", "GET /healthz HTTP/1.1\r\n\
+         Host: [::1]evil.example\r\n\
+         \r\n"),
+    ("host-with-a-point", "GET /healthz HTTP/1.1\r\n\
+         Host: localhost.\r\n\
+         \r\n"),
+    ("host-with-port", "GET /healthz HTTP/1.1\r\n\
+         Host: LOCALHOST:7300\r\n\
+         \r\n"),
+    ("host-with-user", "GET http://localhost:x@evil.example/healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("host-with-words-for-a-port", "GET /healthz HTTP/1.1\r\n\
+         Host: localhost:evil.example\r\n\
+         \r\n"),
+    ("http-two", "PRI * HTTP/2.0\r\n\
+         \r\n\
+         SM\r\n\
+         \r\n"),
+    ("length-in-a-list", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Content-Length: 5, 5\r\n\
+         \r\n\
+         helloGET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("length-with-a-sign", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Content-Length: +5\r\n\
+         \r\n\
+         helloGET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("many-fields", "GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         X-0: y\r\n\
+         X-1: y\r\n\
+         X-2: y\r\n\
+         X-3: y\r\n\
+         X-4: y\r\n\
+         X-5: y\r\n\
+         X-6: y\r\n\
+         X-7: y\r\n\
+         X-8: y\r\n\
+         X-9: y\r\n\
+         X-10: y\r\n\
+         X-11: y\r\n\
+         X-12: y\r\n\
+         X-13: y\r\n\
+         X-14: y\r\n\
+         X-15: y\r\n\
+         X-16: y\r\n\
+         X-17: y\r\n\
+         X-18: y\r\n\
+         X-19: y\r\n\
+         X-20: y\r\n\
+         X-21: y\r\n\
+         X-22: y\r\n\
+         X-23: y\r\n\
+         X-24: y\r\n\
+         X-25: y\r\n\
+         X-26: y\r\n\
+         X-27: y\r\n\
+         X-28: y\r\n\
+         X-29: y\r\n\
+         X-30: y\r\n\
+         X-31: y\r\n\
+         X-32: y\r\n\
+         X-33: y\r\n\
+         X-34: y\r\n\
+         X-35: y\r\n\
+         X-36: y\r\n\
+         X-37: y\r\n\
+         X-38: y\r\n\
+         X-39: y\r\n\
+         X-40: y\r\n\
+         X-41: y\r\n\
+         X-42: y\r\n\
+         X-43: y\r\n\
+         X-44: y\r\n\
+         X-45: y\r\n\
+         X-46: y\r\n\
+         X-47: y\r\n\
+         X-48: y\r\n\
+         X-49: y\r\n\
+         X-50: y\r\n\
+         X-51: y\r\n\
+         X-52: y\r\n\
+         X-53: y\r\n\
+         X-54: y\r\n\
+         X-55: y\r\n\
+         X-56: y\r\n\
+         X-57: y\r\n\
+         X-58: y\r\n\
+         X-59: y\r\n\
+         X-60: y\r\n\
+         X-61: y\r\n\
+         X-62: y\r\n\
+         X-63: y\r\n\
+         X-64: y\r\n\
+         X-65: y\r\n\
+         X-66: y\r\n\
+         X-67: y\r\n\
+         X-68: y\r\n\
+         X-69: y\r\n\
+         X-70: y\r\n\
+         X-71: y\r\n\
+         X-72: y\r\n\
+         X-73: y\r\n\
+         X-74: y\r\n\
+         X-75: y\r\n\
+         X-76: y\r\n\
+         X-77: y\r\n\
+         X-78: y\r\n\
+         X-79: y\r\n\
+         X-80: y\r\n\
+         X-81: y\r\n\
+         X-82: y\r\n\
+         X-83: y\r\n\
+         X-84: y\r\n\
+         X-85: y\r\n\
+         X-86: y\r\n\
+         X-87: y\r\n\
+         X-88: y\r\n\
+         X-89: y\r\n\
+         X-90: y\r\n\
+         X-91: y\r\n\
+         X-92: y\r\n\
+         X-93: y\r\n\
+         X-94: y\r\n\
+         X-95: y\r\n\
+         X-96: y\r\n\
+         X-97: y\r\n\
+         X-98: y\r\n\
+         X-99: y\r\n\
+         X-100: y\r\n\
+         X-101: y\r\n\
+         X-102: y\r\n\
+         X-103: y\r\n\
+         X-104: y\r\n\
+         X-105: y\r\n\
+         X-106: y\r\n\
+         X-107: y\r\n\
+         X-108: y\r\n\
+         X-109: y\r\n\
+         X-110: y\r\n\
+         X-111: y\r\n\
+         X-112: y\r\n\
+         X-113: y\r\n\
+         X-114: y\r\n\
+         X-115: y\r\n\
+         X-116: y\r\n\
+         X-117: y\r\n\
+         X-118: y\r\n\
+         X-119: y\r\n\
+         X-120: y\r\n\
+         X-121: y\r\n\
+         X-122: y\r\n\
+         X-123: y\r\n\
+         X-124: y\r\n\
+         X-125: y\r\n\
+         X-126: y\r\n\
+         X-127: y\r\n\
+         X-128: y\r\n\
+         X-129: y\r\n\
+         X-130: y\r\n\
+         X-131: y\r\n\
+         X-132: y\r\n\
+         X-133: y\r\n\
+         X-134: y\r\n\
+         X-135: y\r\n\
+         X-136: y\r\n\
+         X-137: y\r\n\
+         X-138: y\r\n\
+         X-139: y\r\n\
+         X-140: y\r\n\
+         X-141: y\r\n\
+         X-142: y\r\n\
+         X-143: y\r\n\
+         X-144: y\r\n\
+         X-145: y\r\n\
+         X-146: y\r\n\
+         X-147: y\r\n\
+         X-148: y\r\n\
+         X-149: y\r\n\
+         \r\n"),
+    ("method-unknown", "BREW /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("no-host", "GET /healthz HTTP/1.1\r\n\
+         \r\n"),
+    ("no-token", "GET /v1/tokens HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("not-ascii", "GET /hé HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         X: é\r\n\
+         \r\n"),
+    ("nul-in-a-field", "GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         X: a\0b\r\n\
+         \r\n"),
+    ("openapi", "GET /openapi.json HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("operator-only", "GET /v1/orgs HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("options", "OPTIONS * HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("other-organization", "GET /v1/orgs/other/agents HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("path-with-bad-encoding", "GET /v1/orgs/%ff%zz/agents HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("path-with-dots", "GET /v1/orgs/acme/../other/agents HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("path-with-encoded-dots", "GET /v1/orgs/%2e%2e/agents HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("path-with-encoded-slash", "GET /v1/orgs/acme%2fagents HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("path-with-hidden-characters", "GET /v1/orgs/%e2%80%ae/agents HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("path-with-nul", "GET /v1/orgs/%00/agents HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("query-unknown", "GET /v1/tokens?limt=1 HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("request-in-a-body", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 42\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("request-in-a-body-not-read", "POST /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 42\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("same-length-twice", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 2\r\n\
+         Content-Length: 2\r\n\
+         \r\n\
+         {}GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("session", "POST /v1/sessions HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 39\r\n\
+         \r\n\
+         {\"agent\":\"acme/bot\",\"channel\":\"\\u202e\"}"),
+    ("session-of-another", "POST /v1/sessions HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 21\r\n\
+         \r\n\
+         {\"agent\":\"other/bot\"}"),
+    ("session-unknown", "POST /v1/sessions HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 23\r\n\
+         \r\n\
+         {\"agent\":\"acme/nobody\"}"),
+    ("space-before-colon", "GET /healthz HTTP/1.1\r\n\
+         Host : localhost\r\n\
+         \r\n"),
+    ("token", "POST /v1/tokens HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 74\r\n\
+         \r\n\
+         {\"role\":\"orchestrator\",\"organization\":\"acme\",\"agents\":[\"bot\"],\"label\":\"x\"}"),
+    ("token-of-an-operator", "POST /v1/tokens HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Content-Type: application/json\r\n\
+         Content-Length: 19\r\n\
+         \r\n\
+         {\"role\":\"operator\"}"),
+    ("tokens", "GET /v1/tokens?limit=1 HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("two-hosts", "GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Host: evil.example\r\n\
+         \r\n"),
+    ("two-in-a-row", "GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("two-lengths", "POST /v1/sessions/@session/calls HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Content-Length: 5\r\n\
+         Content-Length: 50\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("two-slashes", "GET //healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("two-tokens", "GET /v1/tokens HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer @owner\r\n\
+         Authorization: Bearer @owner\r\n\
+         \r\n"),
+    ("upgrade", "GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Connection: Upgrade\r\n\
+         Upgrade: websocket\r\n\
+         \r\n\
+         GET /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("version-unknown", "GET /healthz HTTP/9.9\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("wrong-method", "DELETE /healthz HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         \r\n"),
+    ("wrong-token", "GET /v1/tokens HTTP/1.1\r\n\
+         Host: localhost\r\n\
+         Authorization: Bearer tg_x_y\r\n\
+         \r\n"),
+];
