@@ -166,6 +166,17 @@ impl Admin {
         }
     }
 
+    /// Performs an act as [`run_audited`](Self::run_audited) does. A dry run changes nothing, so that it leaves no record, as
+    /// every reading request.
+    async fn run_audited_unless_dry<T>(
+        &self,
+        dry_run: bool,
+        action: AuditedAction<'_>,
+        act: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        if dry_run { act.await } else { self.run_audited(action, act).await }
+    }
+
     /// Performs an act between its intent and its outcome in the audit log. An act whose intent cannot be recorded is not
     /// performed.
     async fn run_audited<T>(

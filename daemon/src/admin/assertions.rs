@@ -28,14 +28,16 @@ impl Admin {
         actor: Actor<'_>,
         organization: Option<&Name>,
         write: &DocumentWrite,
-    ) -> Result<(WriteResult, Vec<Warning>), CallError> {
+    ) -> Result<(Option<WriteResult>, Vec<Warning>), CallError> {
         let scope = change_scope(actor, organization);
         let document = parse(&write.text, organization)
             .map_err(|error| error.into_call_error(ErrorType::InvalidPolicy))?;
         let registry = &self.parts().registry;
         let _checked = registry.check_assertions(scope, &document).await?;
         let written = self.store_document(actor, write).await?;
-        registry.put(Replacement::Assertions(organization.cloned(), document));
+        if written.is_some() {
+            registry.put(Replacement::Assertions(organization.cloned(), document));
+        }
         Ok((written, Vec::new()))
     }
 

@@ -19,16 +19,22 @@ use crate::store::WriteResult;
 static IMPORTS: Semaphore = Semaphore::const_new(2);
 
 impl Admin {
-    /// Creates or replaces a tool. A mounted server is asked for its tools first.
+    /// Creates or replaces a tool. A mounted server is asked for its tools first. A dry run checks the tool alone.
     pub async fn put_custom_tool(
         &self,
         actor: Actor<'_>,
         key: &ToolKey,
         definition: &str,
         precondition: &Precondition,
-    ) -> Result<(WriteResult, CustomToolView), CallError> {
+        dry_run: bool,
+    ) -> Result<(Option<WriteResult>, CustomToolView), CallError> {
         let origin = actor.origin();
-        let putting = self.parts().custom.put(key, definition, precondition, &origin, actor.stamp());
+        let stamp = (!dry_run).then(|| actor.stamp());
+        let putting = self.parts().custom.put(key, definition, precondition, &origin, stamp);
+        if dry_run {
+            actor.caller.may_own(&key.organization)?;
+            return putting.await;
+        }
         self.change_custom_tool(actor, key, "tool.put", putting).await
     }
 
@@ -56,7 +62,8 @@ impl Admin {
             return Ok((imported, None));
         }
         let (text, origin) = (imported.definition.to_string(), actor.origin());
-        let putting = self.parts().custom.put(key, &text, &Precondition::Absent, &origin, actor.stamp());
+        let putting =
+            self.parts().custom.put(key, &text, &Precondition::Absent, &origin, Some(actor.stamp()));
         let (_, tool) = self.change_custom_tool(actor, key, "tool.import", putting).await?;
         Ok((imported, Some(tool)))
     }

@@ -55,12 +55,15 @@ impl Admin {
             Some(keys) => Some(generate(keys, organization)?),
         };
         let row = next.as_ref().map(|key| row(organization, key));
+        if let (Some(keys), None) = (keys, &next) {
+            // The key left the store with the organization. In memory it would be taken for that of a new organization of the name,
+            // if the rest failed.
+            keys.remove(organization.as_str());
+        }
         let store = &self.parts().store;
         let opened = store.erase_organization_data(organization, row.as_ref(), now_ms()).await?;
-        match (keys, &next) {
-            (None, _) => {}
-            (Some(keys), None) => keys.remove(organization.as_str()),
-            (Some(keys), Some(key)) => keys.insert(organization.as_str(), key).map_err(unusable)?,
+        if let (Some(keys), Some(key)) = (keys, &next) {
+            keys.insert(organization.as_str(), key).map_err(unusable)?;
         }
         // Sessions that were opened meanwhile.
         for session in opened {

@@ -11,7 +11,7 @@ use toolgate_api::grant::Grant;
 use toolgate_api::name::Name;
 
 use super::{Actor, Admin, AdminParts};
-use crate::documents::{DocumentKey, Precondition, Revision, RuleKey, ToolKey, left_with_nothing};
+use crate::documents::{DocumentKey, Precondition, RuleKey, ToolKey, left_with_nothing};
 use crate::identity::Access;
 use crate::registry::{ChangeScope, Replacement, Snapshot};
 use crate::store::{Deleted, WriteResult};
@@ -26,14 +26,14 @@ pub struct DocumentWrite {
     pub precondition: Precondition,
     /// Refuse what would be a warning.
     pub strict: bool,
+    /// Check the document as for a write, and change nothing.
+    pub dry_run: bool,
 }
 
-/// A document that was written and is in force.
+/// A document that was written and is in force, or that a dry run accepts.
 pub struct DocumentWritten {
-    /// The document is new.
-    pub created: bool,
-    /// Its revision.
-    pub revision: Revision,
+    /// `None` of a dry run.
+    pub written: Option<WriteResult>,
     /// Names that resolve to nothing, and the like.
     pub warnings: Vec<Warning>,
 }
@@ -48,7 +48,7 @@ impl Admin {
         actor.caller.may_change(&write.key)?;
         let (action, target) = action_and_target(&write.key);
         let action = actor.action(write.key.organization(), action, &target);
-        self.run_audited(action, async {
+        self.run_audited_unless_dry(write.dry_run, action, async {
             self.wait_until_checkable(&write).await;
             let _in_order = self.0.documents.lock().await;
             let (written, warnings) = match (&write.key, RuleKey::of(&write.key)) {
@@ -63,33 +63,39 @@ impl Admin {
                 }
                 (key, None) => return Err(not_written_whole(key)),
             };
-            Ok(DocumentWritten { created: written.created, revision: written.revision, warnings })
+            Ok(DocumentWritten { written, warnings })
         })
         .await
     }
 
-    /// Checks an organization's document, stores it and puts it in force.
+    /// Checks an organization's document, stores it and puts it in force. A dry run does the first alone, and returns `None`.
     pub async fn put_organization(
         &self,
         actor: Actor<'_>,
         name: &Name,
         document: &OrganizationDocument,
         precondition: &Precondition,
-    ) -> Result<WriteResult, CallError> {
+        dry_run: bool,
+    ) -> Result<Option<WriteResult>, CallError> {
         actor.caller.may(Access::Operate)?;
-        self.run_audited(actor.action(Some(name), "organization.put", name.as_str()), async {
+        let action = actor.action(Some(name), "organization.put", name.as_str());
+        self.run_audited_unless_dry(dry_run, action, async {
             crate::documents::check_organization(document)?;
             let text = serde_json::to_string(document).map_err(|error| {
                 CallError::new(ErrorType::Internal, error.to_string(), "tell the operator")
             })?;
             let _in_order = self.0.documents.lock().await;
-            self.make_data_key_if_missing(name).await?;
             let key = DocumentKey::Organization(name.clone());
+            if dry_run {
+                self.parts().store.check_put(&key, precondition).await?;
+                return Ok(None);
+            }
+            self.make_data_key_if_missing(name).await?;
             let written = self.parts().store.put_document(&key, &text, precondition, actor.stamp()).await?;
             self.parts()
                 .registry
                 .put_organization(name.clone(), document.connected.iter().cloned().collect());
-            Ok(written)
+            Ok(Some(written))
         })
         .await
     }
@@ -169,7 +175,7 @@ impl Admin {
         actor: Actor<'_>,
         key: RuleKey,
         write: &DocumentWrite,
-    ) -> Result<(WriteResult, Vec<Warning>), CallError> {
+    ) -> Result<(Option<WriteResult>, Vec<Warning>), CallError> {
         let before = self.parts().registry.snapshot();
         let sound = key
             .read(&write.text, &before)
@@ -183,7 +189,9 @@ impl Admin {
         let checked = self.parts().registry.check_change(scope, change).await?;
         check_strict(&checked.warnings, write.strict)?;
         let written = self.store_document(actor, write).await?;
-        self.parts().registry.put(sound.replacement);
+        if written.is_some() {
+            self.parts().registry.put(sound.replacement);
+        }
         warnings.extend(checked.warnings);
         Ok((written, warnings))
     }
@@ -192,7 +200,7 @@ impl Admin {
         &self,
         actor: Actor<'_>,
         write: &DocumentWrite,
-    ) -> Result<(WriteResult, Vec<Warning>), CallError> {
+    ) -> Result<(Option<WriteResult>, Vec<Warning>), CallError> {
         let DocumentKey::Grant(namespace) = &write.key else { return Err(not_written_whole(&write.key)) };
         let grant = parse_grant(&write.text)?;
         let plugin = self.parts().plugins.under_grant(namespace, &grant).await?;
@@ -202,7 +210,7 @@ impl Admin {
         check_strict(&warnings, write.strict)?;
         let storing = |broken: Vec<Warning>| async move {
             check_strict(&broken, write.strict)?;
-            Ok((self.store_document(actor, write).await?, broken))
+            self.store_document(actor, write).await
         };
         let (written, broken) = self.parts().plugins.grant_and_store(namespace, grant, storing).await?;
         warnings.extend(broken);
@@ -214,7 +222,7 @@ impl Admin {
         actor: Actor<'_>,
         key: &ToolKey,
         write: &DocumentWrite,
-    ) -> Result<(WriteResult, Vec<Warning>), CallError> {
+    ) -> Result<(Option<WriteResult>, Vec<Warning>), CallError> {
         let grant = parse_grant(&write.text)?;
         let served = self.parts().custom.descriptor(key);
         let loaded = self.parts().plugins.owned_under(key, &Arc::new(grant.clone()));
@@ -222,18 +230,24 @@ impl Admin {
         warnings.extend(loaded.as_deref().and_then(unconfirmed_hints));
         warnings.extend(served.iter().flat_map(|served| grant_warnings(&grant, &served.capabilities)));
         check_strict(&warnings, write.strict)?;
-        let (custom, stamp) = (&self.parts().custom, actor.stamp());
+        let custom = &self.parts().custom;
+        let stamp = (!write.dry_run).then(|| actor.stamp());
         let written = custom.grant(key, &write.text, grant, &write.precondition, stamp).await?;
         Ok((written, warnings))
     }
 
+    /// Stores a checked document; a dry run only checks that it could be stored, and returns `None`.
     pub(super) async fn store_document(
         &self,
         actor: Actor<'_>,
         write: &DocumentWrite,
-    ) -> Result<WriteResult, CallError> {
-        let store = &self.parts().store;
-        Ok(store.put_document(&write.key, &write.text, &write.precondition, actor.stamp()).await?)
+    ) -> Result<Option<WriteResult>, CallError> {
+        let (store, DocumentWrite { key, text, precondition, .. }) = (&self.parts().store, write);
+        if write.dry_run {
+            store.check_put(key, precondition).await?;
+            return Ok(None);
+        }
+        Ok(Some(store.put_document(key, text, precondition, actor.stamp()).await?))
     }
 
     /// Ends in memory the tokens and sessions that were deleted with a document.

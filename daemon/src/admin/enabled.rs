@@ -39,37 +39,41 @@ impl Admin {
         Ok((self.enabled_view(key).await?, stored.map(|document| document.revision)))
     }
 
-    /// Stores the settings and the consent of an organization, and puts them in force.
+    /// Stores the settings and the consent of an organization, and puts them in force. A dry run checks them alone.
     pub async fn put_enabled(
         &self,
         actor: Actor<'_>,
         key: &ToolKey,
         text: &str,
         precondition: &Precondition,
-    ) -> Result<(WriteResult, EnabledView), CallError> {
+        dry_run: bool,
+    ) -> Result<(Option<WriteResult>, EnabledView), CallError> {
         self.expect_own(actor.caller, &key.organization)?;
         self.parts().plugins.wait_until_compiled(&key.namespace).await;
         self.parts().registry.wait_for_asserted(Some(&key.organization)).await;
         let details = self.consent_details(key, text);
-        let written =
-            self.run_audited(enabled_action(actor, key, "enabled.put", details.as_deref()), async {
-                let _in_order = self.0.documents.lock().await;
-                let snapshot = self.parts().registry.snapshot();
-                let plugin = available_plugin(&snapshot, key)?;
-                let before = snapshot.stored_enabled(&key.organization, &key.namespace);
-                let enabled = apply(text, before, &plugin, (&*actor.caller.token_id, now_ms()))?;
-                let replacement = replacement(key, Some(enabled.clone()));
-                let sees_platform = actor.caller.organization.is_none();
-                let scope = ChangeScope::organization(&key.organization, sees_platform);
-                let change = |rules: &Snapshot| rules.with_document(replacement.clone());
-                let _checked = self.parts().registry.check_change(scope, change).await?;
-                let document = DocumentKey::Enabled(key.clone());
-                let store = &self.parts().store;
-                let written =
-                    store.put_document(&document, &enabled.text(), precondition, actor.stamp()).await?;
-                self.parts().registry.put(replacement);
-                Ok(written)
-            });
+        let action = enabled_action(actor, key, "enabled.put", details.as_deref());
+        let written = self.run_audited_unless_dry(dry_run, action, async {
+            let _in_order = self.0.documents.lock().await;
+            let snapshot = self.parts().registry.snapshot();
+            let plugin = available_plugin(&snapshot, key)?;
+            let before = snapshot.stored_enabled(&key.organization, &key.namespace);
+            let enabled = apply(text, before, &plugin, (&*actor.caller.token_id, now_ms()))?;
+            let replacement = replacement(key, Some(enabled.clone()));
+            let sees_platform = actor.caller.organization.is_none();
+            let scope = ChangeScope::organization(&key.organization, sees_platform);
+            let change = |rules: &Snapshot| rules.with_document(replacement.clone());
+            let _checked = self.parts().registry.check_change(scope, change).await?;
+            let document = DocumentKey::Enabled(key.clone());
+            let store = &self.parts().store;
+            if dry_run {
+                store.check_put(&document, precondition).await?;
+                return Ok(None);
+            }
+            let written = store.put_document(&document, &enabled.text(), precondition, actor.stamp()).await?;
+            self.parts().registry.put(replacement);
+            Ok(Some(written))
+        });
         Ok((written.await?, self.enabled_view(key).await?))
     }
 

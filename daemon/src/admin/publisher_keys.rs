@@ -17,14 +17,16 @@ impl Admin {
         owner: Option<&Name>,
         name: &Name,
         write: &DocumentWrite,
-    ) -> Result<(WriteResult, Vec<Warning>), CallError> {
+    ) -> Result<(Option<WriteResult>, Vec<Warning>), CallError> {
         let key = PublisherKey::parse(&write.text)
             .map_err(|error| error.into_call_error(ErrorType::InvalidRequest))?;
         let covers_nothing = || Warning::new("NO_EFFECT", "/namespaces", "the key may publish no namespace");
         let warnings: Vec<_> = key.covers_nothing().then(covers_nothing).into_iter().collect();
         check_strict(&warnings, write.strict)?;
         let written = self.store_document(actor, write).await?;
-        self.parts().plugins.put_publisher_key(owner.cloned(), name.clone(), key);
+        if written.is_some() {
+            self.parts().plugins.put_publisher_key(owner.cloned(), name.clone(), key);
+        }
         Ok((written, warnings))
     }
 }

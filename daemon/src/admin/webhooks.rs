@@ -11,17 +11,19 @@ use crate::store::ApprovalRow;
 use crate::webhooks::{OnceApprover, SignedBody};
 
 impl Admin {
-    /// Creates or replaces a webhook. Returns whether it is new.
+    /// Creates or replaces a webhook. Returns whether it is new. A dry run checks it alone.
     pub async fn put_webhook(
         &self,
         actor: Actor<'_>,
         organization: &Name,
         name: &Name,
         request: WebhookRequest,
+        dry_run: bool,
     ) -> Result<(WebhookView, bool), CallError> {
         self.expect_own(actor.caller, organization)?;
-        let putting = self.parts().webhooks.put(organization, name, request, now_ms());
-        self.run_audited(actor.action(Some(organization), "webhook.put", name.as_str()), putting).await
+        let putting = self.parts().webhooks.put(organization, name, request, now_ms(), dry_run);
+        let action = actor.action(Some(organization), "webhook.put", name.as_str());
+        self.run_audited_unless_dry(dry_run, action, putting).await
     }
 
     /// Deletes a webhook.

@@ -155,6 +155,9 @@ impl Store {
                 for sql in [
                     "DELETE FROM credentials WHERE organization = $1",
                     "DELETE FROM approvals WHERE organization = $1",
+                    // Here, and not only with the other data: after a kill in between, a new organization of the name would
+                    // open the records of the old one.
+                    "DELETE FROM organization_keys WHERE organization = $1",
                 ] {
                     sqlx::query(sql).bind(organization.as_str()).execute(&mut *change).await?;
                 }

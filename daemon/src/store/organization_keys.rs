@@ -68,7 +68,10 @@ impl Store {
             add_key(&mut change, row).await?;
         }
         change.commit().await?;
-        self.purge_log().await?;
+        // The deletion is in force: an error here would keep the caller from using the new key.
+        if let Err(error) = self.purge_log().await {
+            tracing::warn!(%error, "the write-ahead log of the store still has deleted rows");
+        }
         Ok(sessions)
     }
 
@@ -106,6 +109,7 @@ async fn add_key(change: &mut StoreTransaction, row: &OrganizationKeyRow) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::documents::{DocumentKey, Precondition};
     use crate::store::testing::{empty_store, store_with_acme};
 
     fn row(id: &str) -> OrganizationKeyRow {
@@ -127,6 +131,15 @@ mod tests {
             let bytes = std::fs::read(entry.expect("a file").path()).expect("readable");
             assert!(!bytes.windows(canary.len()).any(|found| found == canary.as_bytes()));
         }
+    }
+
+    #[tokio::test]
+    async fn a_key_goes_with_its_organization_in_one_transaction() {
+        let (_folder, store) = store_with_acme().await;
+        assert!(store.add_organization_key(&row("one")).await.expect("stored"));
+        let acme = DocumentKey::Organization(row("one").organization);
+        store.delete_document(&acme, &Precondition::Present, 2).await.expect("deleted");
+        assert_eq!(store.organization_keys().await.expect("keys"), []);
     }
 
     #[tokio::test]
