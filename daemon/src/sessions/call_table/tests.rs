@@ -92,8 +92,7 @@ fn answers_are_bounded_by_their_bytes_together() {
 #[test]
 fn r7_answers_are_bounded_by_organization() {
     let (acme, rival) = (OrganizationUse::alone(), OrganizationUse::alone());
-    let tables: Vec<CallTable> =
-        (0..6).map(|_| CallTable::new(HOUR_MS, Arc::clone(&acme), None)).collect();
+    let tables: Vec<CallTable> = (0..6).map(|_| CallTable::new(HOUR_MS, Arc::clone(&acme), None)).collect();
     let other = CallTable::new(HOUR_MS, Arc::clone(&rival), None);
     run(&other, "c1", "answer", 0);
     run(&tables[0], "first", "answer", 0);
