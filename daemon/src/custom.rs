@@ -108,15 +108,15 @@ impl CustomTools {
         self.make(key, &definition, mount.as_ref(), self.read_grant(key).await?).await
     }
 
-    /// Creates or replaces a tool, and serves it.
+    /// Creates or replaces a tool, and serves it. Without a stamp all of it is checked, and nothing is stored or served.
     pub async fn put(
         &self,
         key: &ToolKey,
         body: &str,
         precondition: &Precondition,
         origin: &Origin,
-        stamp: Stamp<'_>,
-    ) -> Result<(WriteResult, CustomToolView), CallError> {
+        stamp: Option<Stamp<'_>>,
+    ) -> Result<(Option<WriteResult>, CustomToolView), CallError> {
         let definition = ParsedDefinition::parse(body)?;
         self.0.registry.wait_for_asserted(Some(&key.organization)).await;
         self.check_place(key)?;
@@ -143,9 +143,14 @@ impl CustomTools {
         let document = DocumentKey::Tool(key.clone());
         let store = &self.0.store;
         let _checked = self.check_assertions(key, Some(&plugin)).await?;
+        let Some(stamp) = stamp else {
+            self.forget_unserved(key, &plugin.digest).await;
+            store.check_put(&document, precondition).await?;
+            return Ok((None, view));
+        };
         let written = store.put_documents((&document, body), beside, precondition, stamp).await?;
         self.serve_instead(key, Some(plugin)).await;
-        Ok((written, view))
+        Ok((Some(written), view))
     }
 
     /// Deletes a tool.
@@ -167,15 +172,15 @@ impl CustomTools {
     }
 
     /// Sets the operator's grant of a tool, which replaces the hosts that its definition names. The grant may precede
-    /// the tool, for a server whose tools can be listed only with it.
+    /// the tool, for a server whose tools can be listed only with it. Without a stamp the grant is only checked.
     pub async fn grant(
         &self,
         key: &ToolKey,
         body: &str,
         grant: Grant,
         precondition: &Precondition,
-        stamp: Stamp<'_>,
-    ) -> Result<WriteResult, CallError> {
+        stamp: Option<Stamp<'_>>,
+    ) -> Result<Option<WriteResult>, CallError> {
         let _in_order = self.in_order(key).await;
         let plugin = self.under_grant(key, Arc::new(grant));
         let _checked = match &plugin {
@@ -183,11 +188,15 @@ impl CustomTools {
             None => None,
         };
         let document = DocumentKey::ToolGrant(key.clone());
+        let Some(stamp) = stamp else {
+            self.0.store.check_put(&document, precondition).await?;
+            return Ok(None);
+        };
         let written = self.0.store.put_document(&document, body, precondition, stamp).await?;
         if plugin.is_some() {
             self.0.registry.serve_to(&key.organization, &key.namespace, plugin);
         }
-        Ok(written)
+        Ok(Some(written))
     }
 
     /// The served plugin under another grant. A definition describes its tools, so descriptions in a grant count only for

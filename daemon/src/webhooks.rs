@@ -83,7 +83,8 @@ impl Webhooks {
         Self(Arc::new(Inner { store, audit, credentials, http, hosts, base_url }))
     }
 
-    /// Creates or replaces a webhook. Returns its view, with a generated secret, and whether it is new.
+    /// Creates or replaces a webhook. Returns its view, with a generated secret, and whether it is new. A dry run checks all of
+    /// it, stores nothing, and returns no secret.
     ///
     /// # Errors
     ///
@@ -94,6 +95,7 @@ impl Webhooks {
         name: &Name,
         request: WebhookRequest,
         now_ms: u64,
+        dry_run: bool,
     ) -> Result<(WebhookView, bool), CallError> {
         let parts = &*self.0;
         let document = self.document(&request.url, request.events)?;
@@ -124,6 +126,10 @@ impl Webhooks {
             changed_ms: now_ms,
         };
         let row = WebhookRow { sealed: sealing.seal(&row, &secret)?, ..row };
+        if dry_run {
+            parts.store.check_webhook(&row).await?;
+            return Ok((view(&row)?, false));
+        }
         let is_new = parts.store.put_webhook(&row).await?;
         Ok((WebhookView { secret: generated, ..view(&row)? }, is_new))
     }

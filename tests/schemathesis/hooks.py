@@ -111,8 +111,8 @@ def before_call(context, case, kwargs):
         if case.headers is None:
             case.headers = {}
         case.headers["If-Match"] = "*"
-    # A warning refuses a strict document, and no version of a generated name is kept.
-    for name in ("strict", "version"):
+    # A warning refuses a strict document, a dry run makes none, and no version of a generated name is kept.
+    for name in ("strict", "dry_run", "version"):
         (case.query or {}).pop(name, None)
 
 

@@ -526,6 +526,15 @@ fn o6_a_folder_is_applied_whole_or_not_at_all_and_documents_return() {
         assert_eq!(policy(), before, "{wrong}");
     }
     fs::remove_file(terminal.folder.path().join("set/orgs/acme/agents/wrong.json")).expect("removed");
+    let webhook = r#"{"url": "https://hooks.example.org/a"}"#;
+    for (file, document, part) in [
+        ("set/grants/nosuch.json", "{}", "grant of plugin `nosuch`"),
+        ("set/orgs/acme/webhooks/chat.json", webhook, "webhook `acme/chat`"),
+    ] {
+        terminal.file(file, document);
+        expect(&terminal.fail(&apply(&["--yes"])), &["nothing was applied", part]);
+        fs::remove_file(terminal.folder.path().join(file)).expect("removed");
+    }
     expect(&terminal.run_ok(&apply(&["--yes"])), &["change policy of `acme`", "+ /enabled/*: \"text/*\""]);
 
     // A document that the folder lacks is deleted only with `--prune`.
@@ -536,7 +545,7 @@ fn o6_a_folder_is_applied_whole_or_not_at_all_and_documents_return() {
 
     let history = terminal.read_json(&["policy", "history", "acme"]);
     let revisions = history["items"].as_array().expect("revisions");
-    assert_eq!(revisions.len(), 4, "two refused applies left none, the taken back one two: {history}");
+    assert_eq!(revisions.len(), 4, "four refused applies left none, the taken back one two: {history}");
     assert!(revisions.iter().all(|revision| revision["author"].is_string()), "{history}");
     let first = revisions.last().expect("a revision")["revision"].to_string();
     let shown = terminal.run_ok(&["policy", "history", "acme", "--revision", &first]);

@@ -1,7 +1,7 @@
 //! Handlers of agents.
 use toolgate_api::policy::AgentDocument;
 
-use super::documents::{self, Strictness, document_response, documents, name, stored_warnings};
+use super::documents::{self, WriteOptions, document_response, documents, name, stored_warnings};
 use super::error_responses::{
     AssertionBroken, AuditUnavailable, InvalidDocument, NoAgent, NoOrganization, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
@@ -66,7 +66,7 @@ pub async fn get(
 /// only, because policies can be written before plugins are loaded.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/agents/{agent}", tag = "agents", operation_id = "put_agent",
-    params(AgentPath, WriteHeaders, Strictness),
+    params(AgentPath, WriteHeaders, WriteOptions),
     request_body(content = AgentDocument, example = json!({"name": "Helper", "enabled": ["arithmetic/*", "files/read"], "limits": {"deadline_ms": 5000}})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
@@ -78,12 +78,12 @@ pub async fn put(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path((organization, agent)): Path<(String, String)>,
-    Query(strictness): Query<Strictness>,
+    Query(options): Query<WriteOptions>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let key = DocumentKey::agent(&name(&organization)?, &name(&agent)?);
-    documents::put(&app, &caller, key, &strictness, &headers, body).await
+    documents::put(&app, &caller, key, &options, &headers, body).await
 }
 
 /// Get the current warnings of an agent.

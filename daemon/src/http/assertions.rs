@@ -10,7 +10,7 @@ use toolgate_api::document::DocumentAccepted;
 use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
 
-use super::documents::{self, Strictness, name, with_etag};
+use super::documents::{self, WriteOptions, name, with_etag};
 use super::error_responses::{
     AssertionBroken, AuditUnavailable, InvalidDocument, NoAssertions, NoOrganization, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
@@ -52,7 +52,7 @@ async fn response(app: &App, organization: Option<Name>) -> Result<Response, Pro
 /// tool that would break one is refused. A document with an assertion that does not hold now is refused too.
 #[utoipa::path(
     put, path = "/v1/platform/policy/assertions", tag = "policies", operation_id = "put_platform_assertions",
-    params(WriteHeaders, Strictness),
+    params(WriteHeaders, WriteOptions),
     request_body(content = AssertionsDocument, example = json!({"assertions": [{"name": "no-deletes", "never": {"agents": "acme/*", "tools": ["files/delete"]}}]})),
     responses(
         (status = 200, description = "They are replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
@@ -63,11 +63,11 @@ async fn response(app: &App, organization: Option<Name>) -> Result<Response, Pro
 pub async fn put_platform(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    Query(strictness): Query<Strictness>,
+    Query(options): Query<WriteOptions>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    documents::put(&app, &caller, DocumentKey::Assertions(None), &strictness, &headers, body).await
+    documents::put(&app, &caller, DocumentKey::Assertions(None), &options, &headers, body).await
 }
 
 /// Delete the assertions of the platform.
@@ -110,7 +110,7 @@ pub async fn get(
 /// would break one are refused too; changes of the platform are not, and `broken` shows what they broke.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/policy/assertions", tag = "policies", operation_id = "put_organization_assertions",
-    params(OrgPath, WriteHeaders, Strictness),
+    params(OrgPath, WriteHeaders, WriteOptions),
     request_body(content = AssertionsDocument, example = json!({"assertions": [{"name": "payments-ask", "always_approval": {"tools": ["payments/*"]}}]})),
     responses(
         (status = 200, description = "They are replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace or delete it by."))),
@@ -122,12 +122,12 @@ pub async fn put(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(organization): Path<String>,
-    Query(strictness): Query<Strictness>,
+    Query(options): Query<WriteOptions>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let key = DocumentKey::Assertions(Some(name(&organization)?));
-    documents::put(&app, &caller, key, &strictness, &headers, body).await
+    documents::put(&app, &caller, key, &options, &headers, body).await
 }
 
 /// Delete the assertions of an organization.

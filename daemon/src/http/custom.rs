@@ -2,8 +2,8 @@
 
 use super::body::{Json, expect_json};
 use super::documents::{
-    self, Strictness, body_text, document_response, grant_response, name, own_organization, precondition,
-    status, with_etag,
+    self, DryRun, WriteOptions, body_text, document_response, grant_response, name, own_organization,
+    precondition, written_response,
 };
 use super::error_responses::{
     AssertionBroken, AuditUnavailable, InvalidDocument, NoConsentPending, NoCustomTool, NoCustomToolGrant,
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use toolgate_api::custom_tool::{ConsentRequest, CustomToolAccepted, CustomToolView};
 use toolgate_api::definition::CustomToolDefinition;
 use toolgate_api::document::DocumentAccepted;
@@ -74,7 +74,7 @@ pub async fn get(
 /// the same server keeps the consented list.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/tools/{namespace}", tag = "custom tools", operation_id = "put_custom_tool",
-    params(CustomToolPath, WriteHeaders),
+    params(CustomToolPath, WriteHeaders, DryRun),
     request_body(content = CustomToolDefinition, example = json!({
         "description": "Weather by place.", "base_url": "https://api.example.com/v1",
         "actions": [{"name": "current", "description": "The weather now.", "method": "GET", "path": "/points/{city}",
@@ -90,6 +90,7 @@ pub async fn put(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path((organization, namespace)): Path<(String, String)>,
+    Query(DryRun { dry_run }): Query<DryRun>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -97,10 +98,12 @@ pub async fn put(
     expect_json(&headers)?;
     let text = body_text(&app, &caller, body).await?;
     let precondition = precondition(&headers)?;
-    let (written, tool) = app.admin().put_custom_tool(app.actor(&caller), &key, &text, &precondition).await?;
-    let warnings = app.parts().custom.warnings(&key, &tool.kind).into_iter().map(warning_view).collect();
-    let accepted = axum::Json(CustomToolAccepted { tool, warnings }).into_response();
-    Ok(with_etag(status(written.created), written.revision, accepted))
+    let (written, tool) =
+        app.admin().put_custom_tool(app.actor(&caller), &key, &text, &precondition, dry_run).await?;
+    // They are about the tool that serves, which a dry run does not replace.
+    let warnings = written.map(|_| app.parts().custom.warnings(&key, &tool.kind)).unwrap_or_default();
+    let warnings = warnings.into_iter().map(warning_view).collect();
+    Ok(written_response(written, axum::Json(CustomToolAccepted { tool, warnings })))
 }
 
 /// Delete a custom tool.
@@ -184,7 +187,7 @@ pub async fn get_grant(
 /// less. It may be created before the tool, and is deleted with it.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/tools/{namespace}/grant", tag = "custom tools", operation_id = "put_custom_tool_grant",
-    params(CustomToolPath, WriteHeaders, Strictness),
+    params(CustomToolPath, WriteHeaders, WriteOptions),
     request_body(content = Grant, example = json!({"network": [{"host": "api.example.com"}], "private_networks": ["10.1.0.0/16"]})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
@@ -196,12 +199,12 @@ pub async fn put_grant(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path((organization, namespace)): Path<(String, String)>,
-    Query(strictness): Query<Strictness>,
+    Query(options): Query<WriteOptions>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let key = DocumentKey::ToolGrant(own_tool(&caller, &organization, &namespace)?);
-    documents::put(&app, &caller, key, &strictness, &headers, body).await
+    documents::put(&app, &caller, key, &options, &headers, body).await
 }
 
 /// Returns the tool's key if the caller may access its organization.

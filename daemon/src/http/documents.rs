@@ -23,16 +23,32 @@ use super::state::App;
 use crate::admin::{DocumentWrite, DocumentWritten};
 use crate::documents::{DocumentKey, DocumentKind, Precondition, Revision, RuleKey, warning_view};
 use crate::identity::Caller;
+use crate::store::WriteResult;
 
-/// Strictness of the validation of a document.
+/// How a document is validated, and whether it is stored.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub struct Strictness {
+pub struct WriteOptions {
     /// Rejects the document with `INVALID_POLICY` where it would only cause warnings.
     #[serde(default)]
     #[param(required = false, default = false)]
     pub(super) strict: bool,
+    /// Checks the document as a write does, and changes nothing: status 200 without `ETag` means that a write would be accepted.
+    #[serde(default)]
+    #[param(required = false, default = false)]
+    pub(super) dry_run: bool,
+}
+
+/// Whether a write is only checked.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct DryRun {
+    /// Checks the request as a write does, and changes nothing: status 200 without `ETag` means that a write would be accepted.
+    #[serde(default)]
+    #[param(required = false, default = false)]
+    pub(super) dry_run: bool,
 }
 
 /// Reads the body of a document as text, since documents are stored as they were sent.
@@ -48,17 +64,17 @@ pub(super) async fn put(
     app: &App,
     caller: &Caller,
     key: DocumentKey,
-    strictness: &Strictness,
+    options: &WriteOptions,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     expect_json(headers)?;
     let text = body_text(app, caller, body).await?;
-    let write = DocumentWrite { key, text, precondition: precondition(headers)?, strict: strictness.strict };
-    let DocumentWritten { created, revision, warnings } =
-        app.admin().put_document(app.actor(caller), write).await?;
+    let WriteOptions { strict, dry_run } = *options;
+    let write = DocumentWrite { key, text, precondition: precondition(headers)?, strict, dry_run };
+    let DocumentWritten { written, warnings } = app.admin().put_document(app.actor(caller), write).await?;
     let accepted = DocumentAccepted { warnings: warnings.into_iter().map(warning_view).collect() };
-    Ok(with_etag(status(created), revision, axum::Json(accepted).into_response()))
+    Ok(written_response(written, axum::Json(accepted)))
 }
 
 /// Deletes a document.
@@ -133,6 +149,14 @@ pub(super) fn with_etag(status: StatusCode, revision: Revision, mut response: Re
         response.headers_mut().insert(ETAG, tag);
     }
     response
+}
+
+/// The response to a write with its status and entity tag; a dry run has status 200 and no tag.
+pub(super) fn written_response(written: Option<WriteResult>, body: impl IntoResponse) -> Response {
+    match written {
+        Some(WriteResult { revision, created }) => with_etag(status(created), revision, body.into_response()),
+        None => body.into_response(),
+    }
 }
 
 pub(super) fn status(created: bool) -> StatusCode {

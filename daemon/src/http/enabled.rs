@@ -8,12 +8,12 @@ use toolgate_api::catalogue::{EnabledDocument, EnabledView};
 
 use super::body::expect_json;
 use super::custom::own_tool;
-use super::documents::{self, body_text, precondition, status, with_etag};
+use super::documents::{self, DryRun, body_text, precondition, with_etag, written_response};
 use super::error_responses::{
     AuditUnavailable, InvalidDocument, NoEnabledDocument, NotInCatalogue, OtherVersion, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
 };
-use super::extract::{Authenticated, Path};
+use super::extract::{Authenticated, Path, Query};
 use super::path_params::{DeleteHeaders, EnabledPath, WriteHeaders};
 use super::problem::Problem;
 use super::state::App;
@@ -53,7 +53,7 @@ pub async fn get(
 /// publisher. Which tools the organization has, its policy's `enabled` decides.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/enabled/{namespace}", tag = "catalogue", operation_id = "put_enabled_plugin",
-    params(EnabledPath, WriteHeaders),
+    params(EnabledPath, WriteHeaders, DryRun),
     request_body(content = EnabledDocument, example = json!({
         "config": {}, "consent": {"digest": "sha256:21fe31dfa154a261626bf854046fd2271b7bed4b6abe45aa58877ef47f9721b9", "accept": true},
     })),
@@ -67,6 +67,7 @@ pub async fn put(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path((organization, namespace)): Path<(String, String)>,
+    Query(DryRun { dry_run }): Query<DryRun>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -74,8 +75,9 @@ pub async fn put(
     expect_json(&headers)?;
     let text = body_text(&app, &caller, body).await?;
     let precondition = precondition(&headers)?;
-    let (written, view) = app.admin().put_enabled(app.actor(&caller), &key, &text, &precondition).await?;
-    Ok(with_etag(status(written.created), written.revision, axum::Json(view).into_response()))
+    let (written, view) =
+        app.admin().put_enabled(app.actor(&caller), &key, &text, &precondition, dry_run).await?;
+    Ok(written_response(written, axum::Json(view)))
 }
 
 /// Remove the settings and the consent of an organization for a plugin.

@@ -4,7 +4,7 @@
 //! with its plugin.
 use toolgate_api::grant::Grant;
 
-use super::documents::{self, Strictness, grant_response};
+use super::documents::{self, WriteOptions, grant_response};
 use super::error_responses::{
     AssertionBroken, AuditUnavailable, InvalidDocument, NoGrant, NoPlugin, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
@@ -50,7 +50,7 @@ pub async fn get(
 /// not request causes a warning. The grant is removed with the plugin.
 #[utoipa::path(
     put, path = "/v1/plugins/{namespace}/grant", tag = "plugins", operation_id = "put_plugin_grant",
-    params(PluginPath, WriteHeaders, Strictness),
+    params(PluginPath, WriteHeaders, WriteOptions),
     request_body(content = Grant, example = json!({"filesystem": "workspace", "network": [{"host": "api.example.com", "methods": ["GET"], "path": "/points/"}]})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
@@ -62,10 +62,10 @@ pub async fn put(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(namespace): Path<String>,
-    Query(strictness): Query<Strictness>,
+    Query(options): Query<WriteOptions>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let key = DocumentKey::Grant(parse_namespace(&namespace)?);
-    documents::put(&app, &caller, key, &strictness, &headers, body).await
+    documents::put(&app, &caller, key, &options, &headers, body).await
 }

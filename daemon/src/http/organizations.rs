@@ -1,7 +1,7 @@
 //! Organizations over HTTP.
 
 use super::body::Json;
-use super::documents::{document_response, documents, name, precondition, status, with_etag};
+use super::documents::{DryRun, document_response, documents, name, precondition, written_response};
 use super::error_responses::{
     AuditUnavailable, NoOrganization, PreconditionFailed, PreconditionRequired, StoreUnreadable,
 };
@@ -13,7 +13,7 @@ use super::state::App;
 use crate::documents::{DocumentKey, DocumentKind};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use toolgate_api::document::{DocumentEntry, OrganizationDocument};
 use toolgate_api::page::List;
 
@@ -57,7 +57,7 @@ pub async fn get(
 /// was read replaces one.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}", tag = "organizations", operation_id = "put_organization",
-    params(OrgPath, WriteHeaders),
+    params(OrgPath, WriteHeaders, DryRun),
     request_body = OrganizationDocument,
     responses(
         (status = 200, description = "It is replaced.", headers(("ETag" = String, description = "The tag to replace or delete it by."))),
@@ -69,14 +69,15 @@ pub async fn put(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(organization): Path<String>,
+    Query(DryRun { dry_run }): Query<DryRun>,
     headers: HeaderMap,
     Json(document): Json<OrganizationDocument>,
 ) -> Result<Response, Problem> {
     let organization = name(&organization)?;
     let precondition = precondition(&headers)?;
-    let written =
-        app.admin().put_organization(app.actor(&caller), &organization, &document, &precondition).await?;
-    Ok(with_etag(status(written.created), written.revision, ().into_response()))
+    let (admin, actor) = (app.admin(), app.actor(&caller));
+    let written = admin.put_organization(actor, &organization, &document, &precondition, dry_run).await?;
+    Ok(written_response(written, ()))
 }
 
 /// Delete an organization with its agents, sessions, credentials and tokens.

@@ -1,7 +1,7 @@
 //! The policies of the platform and of organizations over HTTP.
 use toolgate_api::policy::{OrgDocument, PlatformDocument};
 
-use super::documents::{self, Strictness, document_response, name, stored_warnings};
+use super::documents::{self, WriteOptions, document_response, name, stored_warnings};
 use super::error_responses::{
     AssertionBroken, AuditUnavailable, InvalidDocument, NoOrganization, NoPlatformPolicy, NoPolicy,
     PreconditionFailed, PreconditionRequired, StoreUnreadable,
@@ -35,7 +35,7 @@ pub async fn get_platform(State(app): State<App>, _: Authenticated) -> Result<Re
 /// agents name.
 #[utoipa::path(
     put, path = "/v1/platform/policy", tag = "policies", operation_id = "put_platform_policy",
-    params(WriteHeaders, Strictness),
+    params(WriteHeaders, WriteOptions),
     request_body(content = PlatformDocument, example = json!({"blocked": ["files/delete"], "profiles": {"reader": ["files/read"]}})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
@@ -46,11 +46,11 @@ pub async fn get_platform(State(app): State<App>, _: Authenticated) -> Result<Re
 pub async fn put_platform(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
-    Query(strictness): Query<Strictness>,
+    Query(options): Query<WriteOptions>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    documents::put(&app, &caller, DocumentKey::Platform, &strictness, &headers, body).await
+    documents::put(&app, &caller, DocumentKey::Platform, &options, &headers, body).await
 }
 
 /// Get the current warnings of the policy of the platform.
@@ -94,7 +94,7 @@ pub async fn get(
 /// plugins.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/policy", tag = "policies", operation_id = "put_organization_policy",
-    params(OrgPath, WriteHeaders, Strictness),
+    params(OrgPath, WriteHeaders, WriteOptions),
     request_body(content = OrgDocument, example = json!({"enabled": ["arithmetic/*", "files/*"], "disabled": ["files/delete"], "limits": {"deadline_ms": 5000}})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
@@ -106,12 +106,12 @@ pub async fn put(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(organization): Path<String>,
-    Query(strictness): Query<Strictness>,
+    Query(options): Query<WriteOptions>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let key = DocumentKey::Policy(name(&organization)?);
-    documents::put(&app, &caller, key, &strictness, &headers, body).await
+    documents::put(&app, &caller, key, &options, &headers, body).await
 }
 
 /// Get the current warnings of the policy of an organization.

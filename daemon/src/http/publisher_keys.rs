@@ -8,7 +8,7 @@ use toolgate_api::document::{DocumentAccepted, DocumentEntry};
 use toolgate_api::page::List;
 use toolgate_api::publisher::PublisherKeyDocument;
 
-use super::documents::{self, Strictness, document_response, documents, name, own_organization};
+use super::documents::{self, WriteOptions, document_response, documents, name, own_organization};
 use super::error_responses::{
     AuditUnavailable, InvalidPublisherKey, NoOrganization, NoPublisherKey, PreconditionFailed,
     PreconditionRequired, StoreUnreadable,
@@ -58,7 +58,7 @@ pub async fn get(
 /// it signed go on serving, and are shown with the reason.
 #[utoipa::path(
     put, path = "/v1/platform/publisher-keys/{name}", tag = "publishers", operation_id = "put_publisher_key",
-    params(PublisherKeyPath, WriteHeaders, Strictness),
+    params(PublisherKeyPath, WriteHeaders, WriteOptions),
     request_body(content = PublisherKeyDocument, example = json!({"publisher": "acme", "public_key": "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", "namespaces": ["crm", "billing-*"]})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
@@ -70,12 +70,12 @@ pub async fn put(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path(key): Path<String>,
-    Query(strictness): Query<Strictness>,
+    Query(options): Query<WriteOptions>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let key = DocumentKey::PublisherKey(None, name(&key)?);
-    documents::put(&app, &caller, key, &strictness, &headers, body).await
+    documents::put(&app, &caller, key, &options, &headers, body).await
 }
 
 /// Delete a publisher's key of the platform.
@@ -135,7 +135,7 @@ pub async fn get_own(
 /// The key verifies signatures of the plugin files that the organization loads for itself, beside the keys of the platform.
 #[utoipa::path(
     put, path = "/v1/orgs/{org}/publisher-keys/{name}", tag = "publishers", operation_id = "put_org_publisher_key",
-    params(OrgPublisherKeyPath, WriteHeaders, Strictness),
+    params(OrgPublisherKeyPath, WriteHeaders, WriteOptions),
     request_body(content = PublisherKeyDocument, example = json!({"publisher": "acme", "public_key": "ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=", "namespaces": ["crm", "billing-*"]})),
     responses(
         (status = 200, description = "It is replaced.", body = DocumentAccepted, headers(("ETag" = String, description = "The tag to replace it by."))),
@@ -147,13 +147,13 @@ pub async fn put_own(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path((organization, key)): Path<(String, String)>,
-    Query(strictness): Query<Strictness>,
+    Query(options): Query<WriteOptions>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let organization = own_organization(&app, &caller, &organization)?;
     let key = DocumentKey::PublisherKey(Some(organization), name(&key)?);
-    documents::put(&app, &caller, key, &strictness, &headers, body).await
+    documents::put(&app, &caller, key, &options, &headers, body).await
 }
 
 /// Delete a publisher's key of an organization.

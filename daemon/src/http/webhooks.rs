@@ -10,12 +10,12 @@ use toolgate_api::json::parse_strict;
 use toolgate_api::webhook::{CallbackRequest, WebhookList, WebhookRequest, WebhookTested, WebhookView};
 
 use super::body::{self, SecretJson, expect_json};
-use super::documents::{name, own_organization, status};
+use super::documents::{DryRun, name, own_organization, status};
 use super::error_responses::{
     AlreadyDecided, ApprovalStale, AuditUnavailable, HostNotGranted, NoOrganization, NoWebhook, Sealed,
     StoreUnreadable, TooManyWebhooks, UnsignedCallback,
 };
-use super::extract::{Authenticated, Path};
+use super::extract::{Authenticated, Path, Query};
 use super::header::header;
 use super::path_params::{ApprovalPath, CallbackHeaders, OrgPath, WebhookPath};
 use super::problem::Problem;
@@ -67,7 +67,7 @@ pub async fn get(
 /// endpoint with a signed `POST`. The host must be one that the operator granted. A new webhook without a `secret` gets
 /// a random one, which the response shows once. A replaced webhook is active again.
 #[utoipa::path(
-    put, path = "/v1/orgs/{org}/webhooks/{name}", tag = "webhooks", operation_id = "put_webhook", params(WebhookPath),
+    put, path = "/v1/orgs/{org}/webhooks/{name}", tag = "webhooks", operation_id = "put_webhook", params(WebhookPath, DryRun),
     request_body(content = WebhookRequest, example = json!({"url": "https://hooks.example.org/approvals"})),
     responses(
         (status = 200, description = "It is replaced.", body = WebhookView),
@@ -79,10 +79,11 @@ pub async fn put(
     State(app): State<App>,
     Authenticated(caller): Authenticated,
     Path((organization, webhook)): Path<(String, String)>,
+    Query(DryRun { dry_run }): Query<DryRun>,
     SecretJson(request): SecretJson<WebhookRequest>,
 ) -> Result<Response, Problem> {
     let (organization, webhook) = (name(&organization)?, name(&webhook)?);
-    let put = app.admin().put_webhook(app.actor(&caller), &organization, &webhook, request).await;
+    let put = app.admin().put_webhook(app.actor(&caller), &organization, &webhook, request, dry_run).await;
     let (view, is_new) = put?;
     Ok((status(is_new), axum::Json(view)).into_response())
 }

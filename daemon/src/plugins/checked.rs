@@ -145,14 +145,15 @@ impl Plugins {
         registry.check_change(ChangeScope::PLATFORM, change).await
     }
 
-    /// Stores a grant with `storing`, unless it breaks an assertion, and puts it in force for calls that start from now on.
-    /// `storing` gets the warnings of the assertions that it breaks of organizations.
-    pub async fn grant_and_store<T, S: Future<Output = Result<T, CallError>>>(
+    /// Stores a grant with `storing`, unless it breaks an assertion, and puts it in force for calls that start from now on;
+    /// a dry run stores nothing, returns `None`, and the grant before stays in force. `storing` gets the warnings of the
+    /// assertions that the grant breaks of organizations, and the result has them.
+    pub async fn grant_and_store<T, S: Future<Output = Result<Option<T>, CallError>>>(
         &self,
         namespace: &Namespace,
         granted: Grant,
         storing: impl FnOnce(Vec<Warning>) -> S,
-    ) -> Result<T, CallError> {
+    ) -> Result<(Option<T>, Vec<Warning>), CallError> {
         let key = PluginKey::from(namespace);
         let _changing = self.0.table.change().await;
         // The plugin may have been removed since the grant was checked; the next one of its name must not get it.
@@ -160,10 +161,13 @@ impl Plugins {
         let granted = Arc::new(granted);
         let plugin = served_plugin(&key, &history, Some(Arc::clone(&granted)));
         let mut checked = self.check_assertions(&key, &plugin).await?;
-        let stored = storing(std::mem::take(&mut checked.warnings)).await?;
-        lock(&self.0.grants).insert(namespace.clone(), granted);
-        self.serve(&key, Some(plugin));
-        Ok(stored)
+        let warnings = std::mem::take(&mut checked.warnings);
+        let stored = storing(warnings.clone()).await?;
+        if stored.is_some() {
+            lock(&self.0.grants).insert(namespace.clone(), granted);
+            self.serve(&key, Some(plugin));
+        }
+        Ok((stored, warnings))
     }
 
     /// The grant of an operator, if there is one.

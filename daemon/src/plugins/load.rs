@@ -532,7 +532,7 @@ mod tests {
         let (_folder, plugins) = plugins().await;
         let loading = Loading::of(&plugins).await;
         loading.install(&plugins, &LoadToken::default()).await.unwrap();
-        let grant = || plugins.grant_and_store(&loading.namespace, Grant::default(), |_| async { Ok(()) });
+        let grant = || plugins.grant_and_store(&loading.namespace, Grant::default(), |_| async { Ok(Some(())) });
         grant().await.unwrap();
         plugins.remove(&key_of(&loading)).await.unwrap();
         assert_eq!(grant().await.unwrap_err().error_type, ErrorType::NotFound);

@@ -100,6 +100,12 @@ impl Store {
         self.put_documents((key, body), None, precondition, stamp).await
     }
 
+    /// Checks what [`put_document`](Self::put_document) checks before it writes, and writes nothing.
+    pub async fn check_put(&self, key: &DocumentKey, precondition: &Precondition) -> Result<(), StoreError> {
+        let mut change = self.begin().await?;
+        check_write(&mut change, key, precondition).await.map(drop)
+    }
+
     /// Like [`put_document`](Self::put_document), and also writes a second document without a precondition.
     pub async fn put_documents(
         &self,
@@ -110,10 +116,7 @@ impl Store {
     ) -> Result<WriteResult, StoreError> {
         let stamp = stamp.into();
         let mut change = self.begin().await?;
-        if let Some(organization) = key.organization() {
-            require_organization(&mut change, organization).await?;
-        }
-        let current = check_precondition(&mut change, key, precondition).await?;
+        let current = check_write(&mut change, key, precondition).await?;
         let revision = write(&mut change, key, body, stamp).await?;
         if let Some((key, body)) = beside {
             write(&mut change, key, body, stamp).await?;
@@ -218,6 +221,18 @@ pub(super) async fn require(change: &mut StoreTransaction, key: &DocumentKey) ->
 }
 
 /// Returns the current revision if the precondition holds.
+/// Checks that the organization exists and the precondition holds. Returns the current revision of the document.
+async fn check_write(
+    change: &mut StoreTransaction,
+    key: &DocumentKey,
+    precondition: &Precondition,
+) -> Result<Option<Revision>, StoreError> {
+    if let Some(organization) = key.organization() {
+        require_organization(change, organization).await?;
+    }
+    check_precondition(change, key, precondition).await
+}
+
 async fn check_precondition(
     change: &mut StoreTransaction,
     key: &DocumentKey,

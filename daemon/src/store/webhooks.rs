@@ -147,25 +147,15 @@ impl Store {
         Ok(query.bind(id).fetch_optional(&self.readers).await?)
     }
 
+    /// Checks what [`put_webhook`](Self::put_webhook) checks before it writes, and writes nothing.
+    pub async fn check_webhook(&self, row: &WebhookRow) -> Result<(), StoreError> {
+        check_write(&mut self.begin().await?, row).await.map(drop)
+    }
+
     /// Creates or replaces a webhook by name. Returns whether it is new.
     pub async fn put_webhook(&self, row: &WebhookRow) -> Result<bool, StoreError> {
         let mut change = self.begin().await?;
-        require_organization(&mut change, &row.organization).await?;
-        let known: Option<String> =
-            sqlx::query_scalar("SELECT id FROM webhooks WHERE organization = $1 AND name = $2")
-                .bind(row.organization.as_str())
-                .bind(row.name.as_str())
-                .fetch_optional(&mut *change)
-                .await?;
-        if known.is_none() {
-            let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM webhooks WHERE organization = $1")
-                .bind(row.organization.as_str())
-                .fetch_one(&mut *change)
-                .await?;
-            if count >= WEBHOOKS_PER_ORGANIZATION {
-                return Err(StoreError::TooManyWebhooks);
-            }
-        }
+        let known = check_write(&mut change, row).await?;
         sqlx::query(
             "INSERT INTO webhooks (organization, name, id, version, document, root_key, wrapped_key, \
              sealed_secret, disabled, created_ms, changed_ms) \
@@ -383,6 +373,27 @@ pub(super) async fn announce(
         is_announced = true;
     }
     Ok(is_announced)
+}
+
+/// Checks that the organization exists and may have the webhook. Returns the id of the webhook that is replaced.
+async fn check_write(change: &mut StoreTransaction, row: &WebhookRow) -> Result<Option<String>, StoreError> {
+    require_organization(change, &row.organization).await?;
+    let known: Option<String> =
+        sqlx::query_scalar("SELECT id FROM webhooks WHERE organization = $1 AND name = $2")
+            .bind(row.organization.as_str())
+            .bind(row.name.as_str())
+            .fetch_optional(&mut **change)
+            .await?;
+    if known.is_none() {
+        let count: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM webhooks WHERE organization = $1")
+            .bind(row.organization.as_str())
+            .fetch_one(&mut **change)
+            .await?;
+        if count >= WEBHOOKS_PER_ORGANIZATION {
+            return Err(StoreError::TooManyWebhooks);
+        }
+    }
+    Ok(known)
 }
 
 /// Deletes all but the last ended deliveries of a webhook, with their tokens, unless the tokens can still decide.

@@ -43,7 +43,7 @@ async fn fixture() -> Fixture {
         base_url,
     });
     let request = WebhookRequest { url: "https://hooks.example.org/a".into(), events: None, secret: None };
-    let (view, is_new) = webhooks.put(&name("acme"), &name("chat"), request, 1).await.unwrap();
+    let (view, is_new) = webhooks.put(&name("acme"), &name("chat"), request, 1, false).await.unwrap();
     assert!(is_new && view.secret.is_some_and(|secret| secret.starts_with("whsec_")));
     Fixture { _folder: folder, store, webhooks }
 }
@@ -129,7 +129,8 @@ async fn g18_a_webhook_keeps_its_secret_when_it_is_replaced() {
     let row = fixture.store.webhook(&name("acme"), &name("chat")).await.unwrap();
     let secret = fixture.webhooks.0.credentials.open_webhook_secret(&row).unwrap();
     let request = || WebhookRequest { url: "https://hooks.example.org/b".into(), events: None, secret: None };
-    let (view, is_new) = fixture.webhooks.put(&name("acme"), &name("chat"), request(), 2).await.unwrap();
+    let (view, is_new) =
+        fixture.webhooks.put(&name("acme"), &name("chat"), request(), 2, false).await.unwrap();
     assert!(!is_new && view.secret.is_none());
     let replaced = fixture.store.webhook(&name("acme"), &name("chat")).await.unwrap();
     assert_eq!((&replaced.id, replaced.version), (&row.id, row.version + 1));

@@ -249,6 +249,49 @@ fn a_policy_that_leaves_agents_without_tools_gets_a_warning() {
     }
 }
 
+/// 34: a dry run of each kind of document is checked as a write is, and changes nothing.
+#[test]
+fn o6_a_dry_run_is_checked_as_a_write_and_changes_nothing() {
+    let daemon = Daemon::start(crate::PROGRAM, "");
+    let operator = daemon.operator();
+    operator.make_agent("acme/bot", &json!({"enabled": ["files/*"]}));
+    let tool = |path: &str| {
+        json!({"description": "A shop.", "base_url": "https://api.example.com",
+            "actions": [{"name": "orders", "description": "All orders.", "method": "GET", "path": path}]})
+    };
+    let cases = [
+        ("/v1/orgs/other", json!({"display_name": "Other"}), json!({"display_name": ""})),
+        ("/v1/platform/policy", json!({"blocked": ["time/*"]}), json!({"nosuch": 1})),
+        ("/v1/orgs/acme/agents/new", json!({"enabled": ["files/*"]}), json!({"profile": "nosuch"})),
+        ("/v1/plugins/files/grant", json!({"filesystem": "none"}), json!({"extra_ca": ["no certificate"]})),
+        ("/v1/orgs/acme/tools/shop", tool("/orders"), tool("/{nowhere}")),
+        (
+            "/v1/orgs/acme/tools/shop/grant",
+            json!({"network": [{"host": "a.example.com"}]}),
+            json!({"extra_ca": ["x"]}),
+        ),
+        ("/v1/orgs/acme/enabled/files", json!({"config": {}}), json!({"config": {"nosuch": 1}})),
+    ];
+    for (path, good, bad) in cases {
+        let dry = format!("{path}?dry_run=true");
+        let before = operator.get(path).text();
+        let accepted = operator.make(&dry, &good).expect(200);
+        assert_eq!(accepted.header("etag"), None, "{path}");
+        let refused = operator.make(&dry, &bad);
+        assert!(matches!(refused.status, 400 | 422), "{path}: {}", refused.text());
+        // Preconditions count as well.
+        operator
+            .send("PUT", &dry, &[("Content-Type", "application/json")], good.to_string().as_bytes())
+            .expect_refusal(428, "INVALID_REQUEST");
+        assert_eq!(operator.get(path).text(), before, "{path}");
+        operator.make(path, &good).expect(201);
+        operator.make(&dry, &good).expect_refusal(412, "CONFLICT");
+    }
+    let acts = operator.audit("kind=admin&action=tool.put");
+
+    assert_eq!(acts.len(), 1, "a dry run leaves no record: {acts:?}");
+}
+
 /// G16: the reasons are accurate, and an unknown channel is refused.
 #[test]
 fn g16_the_reasons_of_an_explanation_are_accurate() {

@@ -375,7 +375,14 @@ fn g18_only_granted_hosts_and_public_addresses_are_reached() {
         ] {
             let refused = put(&tenant.owner, &path(&tenant.name), &json!({"url": foreign}));
             refused.expect_refusal(403, "NETWORK_DENIED");
+            let dry = format!("{}?dry_run=true", path(&tenant.name));
+            put(&tenant.owner, &dry, &json!({"url": foreign})).expect_refusal(403, "NETWORK_DENIED");
         }
+        let another = format!("/v1/orgs/{}/webhooks/another", tenant.name);
+        let url = json!({"url": format!("https://{address}:{TLS_PORT}/")});
+        let accepted = put(&tenant.owner, &format!("{another}?dry_run=true"), &url).expect(200).json();
+        assert_eq!(accepted.get("secret"), None, "{accepted}");
+        tenant.owner.get(&another).expect_refusal(404, "NOT_FOUND");
         for invalid in ["", "example.org", "ftp://example.org/", "https://user:word@example.org/"] {
             let refused = put(&tenant.owner, &path(&tenant.name), &json!({"url": invalid}));
             refused.expect_refusal(400, "INVALID_REQUEST");

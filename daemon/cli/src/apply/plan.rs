@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use toolgate_api::policy_diff::Preview;
 use toolgate_api::webhook::WebhookList;
 
-use super::super::client::{Client, escape};
+use super::super::client::{Client, ClientError, RequestBuilder, escape};
 use super::super::differences::differences;
 use super::super::document;
 use super::super::failure::Failure;
@@ -61,29 +61,19 @@ impl Plan {
         self.changes.is_empty() && self.deletions.is_empty()
     }
 
-    /// Asks the daemon about each policy and agent that depends on no other change of the plan, without an effect. A change
-    /// that depends on others is checked when it is written.
+    /// Asks the daemon to check each change without an effect, and how decisions would change. A refusal that another change
+    /// of the plan may lift is passed over: such a change is checked when it is written.
     pub async fn check(&self, client: &Client, printer: &mut Printer<'_>) -> Result<(), Failure> {
         for change in &self.changes {
             let document = &change.document;
-            let path = match document.kind {
-                Kind::Platform | Kind::Policy => format!("{}/diff", document.path),
-                Kind::Agent => format!("{}/policy/diff", document.path),
-                _ => continue,
-            };
-            if self.depends_on_another(document) {
-                continue;
+            let depends = self.depends_on_another(document);
+            match change.put(client, "?dry_run=true").send::<IgnoredAny>().await {
+                Ok(_) => {}
+                Err(error) if depends && may_be_lifted(document.kind, &error) => continue,
+                Err(error) => return Err(refusal(&document.label, error)),
             }
-            let post = client.post(&path).json_text(document.text.clone());
-            let preview: Preview = match post.send().await {
-                Ok(response) => response.body,
-                Err(error) if error.status() == Some(404) => continue,
-                Err(error) => return Err(nothing_applied(&document.label, error.into())),
-            };
-            document::warn(printer, &preview.warnings)?;
-            if !preview.agents.is_empty() {
-                let agents = preview.agents.len();
-                printer.note(&format!("{}: decisions change for {agents} agents", document.label))?;
+            if !depends {
+                preview(client, document, printer).await?;
             }
         }
         Ok(())
@@ -105,6 +95,18 @@ impl Change {
             && !(self.document.kind == Kind::Webhook && self.before.is_some())
     }
 
+    /// The request that writes the document, if it is still as it was read. `query` is appended to the path.
+    pub fn put<'client>(&self, client: &'client Client, query: &str) -> RequestBuilder<'client> {
+        let document = &self.document;
+        let put = client.put(&format!("{}{query}", document.path)).json_text(document.text.clone());
+        let etag = self.before.as_ref().and_then(|before| before.etag.as_deref());
+        match document.kind {
+            // Webhooks have no entity tags.
+            Kind::Webhook => put,
+            _ => put.replacing(etag),
+        }
+    }
+
     pub fn verb(&self) -> &'static str {
         if self.creates() { "create" } else { "change" }
     }
@@ -113,6 +115,53 @@ impl Change {
         let before = self.before.as_ref().map_or(&Value::Null, |before| &before.value);
         differences(before, &self.document.value)
     }
+}
+
+/// Whether the refusal of a dry run may be due to a document that the plan changes first: an organization that is not there
+/// yet, an assertion. A wrong document stays wrong, unless other documents decide what is right in it.
+fn may_be_lifted(kind: Kind, error: &ClientError) -> bool {
+    let is_checked_by_others = matches!(kind, Kind::Settings | Kind::Policy | Kind::Agent);
+    match error.status() {
+        Some(404 | 409) => true,
+        Some(422) => is_checked_by_others,
+        _ => false,
+    }
+}
+
+/// Shows how the decisions for agents would change.
+async fn preview(
+    client: &Client,
+    document: &FolderDocument,
+    printer: &mut Printer<'_>,
+) -> Result<(), Failure> {
+    let path = match document.kind {
+        Kind::Platform | Kind::Policy => format!("{}/diff", document.path),
+        Kind::Agent => format!("{}/policy/diff", document.path),
+        _ => return Ok(()),
+    };
+    let preview: Preview = match client.post(&path).json_text(document.text.clone()).send().await {
+        Ok(response) => response.body,
+        Err(error) => return Err(nothing_applied(&document.label, error.into())),
+    };
+    document::warn(printer, &preview.warnings)?;
+    if !preview.agents.is_empty() {
+        let agents = preview.agents.len();
+        printer.note(&format!("{}: decisions change for {agents} agents", document.label))?;
+    }
+    Ok(())
+}
+
+/// The failure of an apply whose document the daemon refuses. A failed precondition means that another write came after the
+/// document was read.
+pub fn refusal(label: &str, error: ClientError) -> Failure {
+    if error.status() != Some(412) {
+        return nothing_applied(label, error.into());
+    }
+    let raced = Failure::new(
+        format!("{label} was changed by another write meanwhile"),
+        "apply the folder again; its changes are shown anew",
+    );
+    nothing_applied(label, raced)
 }
 
 /// The failure of an apply without an effect.

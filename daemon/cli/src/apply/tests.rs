@@ -35,6 +35,11 @@ fn stale_tag() -> Canned {
     Canned::json(412, json!(Problem::new(CallError::new(ErrorType::Conflict, "changed", ""), 412)))
 }
 
+/// The answer to a dry run.
+fn accepted() -> Canned {
+    Canned::json(200, json!({"warnings": []}))
+}
+
 fn preview() -> Canned {
     Canned::json(
         200,
@@ -56,13 +61,20 @@ async fn a_wrong_file_is_named_and_nothing_is_sent() {
 async fn changes_are_shown_and_written_on_the_tags_that_were_read() {
     let before = stored_document(r#"{"enabled": ["a/*"]}"#, "\"3\"");
     let written = || Canned::json(200, json!({"warnings": []})).with_etag("\"9\"");
-    let run = apply(&FILES, false, vec![before, missing(), preview(), written(), written()]).await;
+    let run = apply(
+        &FILES,
+        false,
+        vec![before, missing(), accepted(), preview(), accepted(), written(), written()],
+    )
+    .await;
     run.result.expect("applied");
-    assert_eq!(run.asked[2].line(), "POST /v1/orgs/acme/policy/diff");
-    assert_eq!(run.asked[3].line(), "PUT /v1/orgs/acme/policy");
-    assert_eq!(run.asked[3].header("if-match"), Some("\"3\""));
-    assert_eq!(run.asked[4].line(), "PUT /v1/orgs/acme/agents/bot");
-    assert_eq!(run.asked[4].header("if-none-match"), Some("*"));
+    assert_eq!(run.asked[2].line(), "PUT /v1/orgs/acme/policy?dry_run=true");
+    assert_eq!(run.asked[3].line(), "POST /v1/orgs/acme/policy/diff");
+    assert_eq!(run.asked[4].line(), "PUT /v1/orgs/acme/agents/bot?dry_run=true");
+    assert_eq!(run.asked[5].line(), "PUT /v1/orgs/acme/policy");
+    assert_eq!(run.asked[5].header("if-match"), Some("\"3\""));
+    assert_eq!(run.asked[6].line(), "PUT /v1/orgs/acme/agents/bot");
+    assert_eq!(run.asked[6].header("if-none-match"), Some("*"));
     assert!(run.out.contains("change policy of `acme`\n    - /enabled/*: \"a/*\""), "{}", run.out);
     assert!(run.out.contains("create agent `acme/bot`"), "{}", run.out);
     assert!(run.out.ends_with("2 written, 0 deleted\n"), "{}", run.out);
@@ -70,10 +82,11 @@ async fn changes_are_shown_and_written_on_the_tags_that_were_read() {
 
 #[tokio::test]
 async fn a_dry_run_writes_nothing() {
-    let answers = vec![missing(), missing(), preview()];
+    let answers = vec![missing(), missing(), accepted(), preview(), accepted()];
     let run = apply(&FILES, true, answers).await;
     run.result.expect("shown");
-    assert!(run.asked.iter().all(|asked| asked.method != "PUT"), "{:?}", run.asked);
+    let writes = run.asked.iter().filter(|asked| asked.method == "PUT");
+    assert!(writes.into_iter().all(|asked| asked.line().ends_with("?dry_run=true")), "{:?}", run.asked);
     assert!(run.out.contains("create policy of `acme`"), "{}", run.out);
 }
 
@@ -81,11 +94,11 @@ async fn a_dry_run_writes_nothing() {
 async fn settings_of_a_plugin_are_written_without_its_consent() {
     let files = [("orgs/acme/settings/mail.json", r#"{"region": "eu"}"#)];
     let view = json!({"namespace": "mail", "config": {"region": "us"}, "consent": "accepted"});
-    let answers = vec![Canned::json(200, view).with_etag("\"3\""), Canned::json(200, json!({}))];
+    let answers = vec![Canned::json(200, view).with_etag("\"3\""), accepted(), Canned::json(200, json!({}))];
     let run = apply(&files, false, answers).await;
     run.result.expect("applied");
-    assert_eq!(run.asked[1].line(), "PUT /v1/orgs/acme/enabled/mail");
-    assert_eq!(run.asked[1].body, r#"{"config":{"region": "eu"}}"#);
+    assert_eq!(run.asked[2].line(), "PUT /v1/orgs/acme/enabled/mail");
+    assert_eq!(run.asked[2].body, r#"{"config":{"region": "eu"}}"#);
     assert!(run.out.contains("- /config/region: \"us\""), "{}", run.out);
 }
 
@@ -102,7 +115,12 @@ async fn a_concurrent_change_is_told_and_what_was_written_is_taken_back() {
     let before = stored_document(r#"{"enabled": ["a/*"]}"#, "\"3\"");
     let written = Canned::json(200, json!({"warnings": []})).with_etag("\"9\"");
     let restored = Canned::json(200, json!({"warnings": []})).with_etag("\"10\"");
-    let run = apply(&FILES, false, vec![before, missing(), preview(), written, stale_tag(), restored]).await;
+    let run = apply(
+        &FILES,
+        false,
+        vec![before, missing(), accepted(), preview(), accepted(), written, stale_tag(), restored],
+    )
+    .await;
     let failure = run.result.expect_err("raced");
     assert!(failure.to_string().contains("agent `acme/bot` was changed by another write"), "{failure}");
     let last = run.asked.last().expect("a request");
@@ -153,14 +171,24 @@ async fn a_closed_standard_error_leaves_no_half_of_a_folder() {
         json!({"code": "UNRESOLVED_TOOL", "message": "no tool `files/*` is loaded", "path": "/enabled/0"});
     let written = Canned::json(200, json!({"warnings": [warning]})).with_etag("\"9\"");
     let restored = Canned::json(200, json!({"warnings": []})).with_etag("\"10\"");
-    let daemon = FakeDaemon::start(vec![before, missing(), preview(), written, stale_tag(), restored]).await;
+    let daemon = FakeDaemon::start(vec![
+        before,
+        missing(),
+        accepted(),
+        preview(),
+        accepted(),
+        written,
+        stale_tag(),
+        restored,
+    ])
+    .await;
     let client = Client::new(daemon.server(), None, &TlsFiles::default()).expect("a client");
     let folder = folder(&FILES);
     let options = FolderOptions { folder: folder.path().to_owned(), dry_run: false, yes: true, prune: false };
     let mut out = Vec::new();
     let failure = run(&options, &client, &mut Printer::new(&mut out, &mut Closed, false)).await;
     failure.expect_err("raced");
-    let lines: Vec<_> = daemon.requests().iter().skip(3).map(|asked| asked.line()).collect();
+    let lines: Vec<_> = daemon.requests().iter().skip(5).map(|asked| asked.line()).collect();
     let policy = "PUT /v1/orgs/acme/policy";
     assert_eq!(lines, [policy, "PUT /v1/orgs/acme/agents/bot", policy]);
 }
@@ -169,7 +197,16 @@ async fn a_closed_standard_error_leaves_no_half_of_a_folder() {
 async fn a_write_without_a_response_is_not_called_undone() {
     let before = stored_document(r#"{"enabled": ["a/*"]}"#, "\"3\"");
     let written = Canned::json(200, json!({"warnings": []})).with_etag("\"9\"");
-    let answers = vec![before, missing(), preview(), written.clone(), Canned::hang_up(), written];
+    let answers = vec![
+        before,
+        missing(),
+        accepted(),
+        preview(),
+        accepted(),
+        written.clone(),
+        Canned::hang_up(),
+        written,
+    ];
     let run = apply(&FILES, false, answers).await;
     let failure = run.result.expect_err("no response").to_string();
     assert!(failure.starts_with("agent `acme/bot` may be written, and no other document is"), "{failure}");
@@ -187,6 +224,7 @@ async fn the_secret_of_a_new_webhook_is_shown_if_a_deletion_fails() {
         missing(),
         stored_document(FILES[1].1, "\"7\""),
         missing(),
+        accepted(),
         Canned::json(201, json!({"secret": "shown-once"})),
         stale_tag(),
     ];
@@ -195,4 +233,33 @@ async fn the_secret_of_a_new_webhook_is_shown_if_a_deletion_fails() {
     let failure = run.result.expect_err("raced").to_string();
     assert!(failure.starts_with("everything is written, 0 documents are deleted"), "{failure}");
     assert!(run.notes.contains("shown-once"), "{}", run.notes);
+}
+
+/// The answer to a document that the daemon refuses.
+fn refused(error_type: ErrorType) -> Canned {
+    Canned::refusal(CallError::new(error_type, "refused", ""))
+}
+
+#[tokio::test]
+async fn a_document_that_the_daemon_refuses_is_found_before_the_first_write() {
+    let files = [FILES[0], ("orgs/acme/webhooks/chat.json", r#"{"url": "https://chat.example.org"}"#)];
+    let answers = vec![missing(), missing(), accepted(), preview(), refused(ErrorType::NetworkDenied)];
+    let run = apply(&files, false, answers).await;
+    let failure = run.result.expect_err("refused").to_string();
+    assert!(failure.starts_with("nothing was applied: webhook `acme/chat`"), "{failure}");
+    let writes = run.asked.iter().filter(|asked| asked.method == "PUT");
+    assert!(writes.into_iter().all(|asked| asked.line().ends_with("?dry_run=true")), "{:?}", run.asked);
+}
+
+#[tokio::test]
+async fn a_document_of_an_organization_that_the_folder_makes_is_checked_when_it_is_written() {
+    let files = [
+        ("orgs/acme/organization.json", "{}"),
+        ("orgs/acme/webhooks/chat.json", r#"{"url": "https://chat.example.org"}"#),
+    ];
+    let written = || Canned::json(201, json!({}));
+    let answers = vec![missing(), missing(), accepted(), missing(), written(), written()];
+    let run = apply(&files, false, answers).await;
+    run.result.expect("applied");
+    assert!(run.out.ends_with("2 written, 0 deleted\n"), "{}", run.out);
 }

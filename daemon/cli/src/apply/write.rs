@@ -4,12 +4,12 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use toolgate_api::document::DocumentWarning;
 
-use super::super::client::{Client, ClientError, Response};
+use super::super::client::{Client, ClientError};
 use super::super::document;
 use super::super::failure::Failure;
 use super::super::print::Printer;
 use super::folder::Kind;
-use super::plan::{Change, Deletion, Plan, empty_text, nothing_applied};
+use super::plan::{Change, Deletion, Plan, empty_text, refusal};
 
 /// A change that is in force.
 struct Written<'plan> {
@@ -23,14 +23,14 @@ struct Written<'plan> {
 pub async fn all(client: &Client, plan: &Plan, printer: &mut Printer<'_>) -> Result<Vec<String>, Failure> {
     let (mut written, mut notes) = (Vec::new(), Vec::new());
     for change in &plan.changes {
-        match write(client, change).await {
+        match change.put(client, "").send::<Value>().await {
             Ok(response) => {
                 notes.extend(secret(change, &response.body));
                 let _ = document::warn(printer, &warnings(&response.body));
                 written.push(Written { change, etag: response.etag });
             }
             Err(error) => {
-                let failure = write_failure(change, error);
+                let failure = failure(change, error);
                 return Err(take_back(client, written, printer)
                     .await
                     .map_or_else(|stays| stays, |()| failure));
@@ -65,19 +65,8 @@ async fn delete(client: &Client, deletions: &[Deletion]) -> Result<(), Failure> 
     Ok(())
 }
 
-async fn write(client: &Client, change: &Change) -> Result<Response<Value>, ClientError> {
-    let put = client.put(&change.document.path).json_text(change.document.text.clone());
-    let etag = change.before.as_ref().and_then(|before| before.etag.as_deref());
-    match change.document.kind {
-        // Webhooks have no entity tags.
-        Kind::Webhook => put.send().await,
-        _ => put.replacing(etag).send().await,
-    }
-}
-
-/// The failure of an apply whose earlier writes are taken back. A failed precondition means that another write came after the
-/// document was read; without a response, the daemon may have written the document.
-fn write_failure(change: &Change, error: ClientError) -> Failure {
+/// The failure of an apply whose earlier writes are taken back. Without a response, the daemon may have written the document.
+fn failure(change: &Change, error: ClientError) -> Failure {
     let label = &change.document.label;
     match error {
         ClientError::Lost { .. } | ClientError::LostOnLarge { .. } | ClientError::Unexpected { .. } => {
@@ -86,14 +75,7 @@ fn write_failure(change: &Change, error: ClientError) -> Failure {
                 "apply the folder again once the daemon answers; its changes are shown anew",
             )
         }
-        _ if error.status() == Some(412) => nothing_applied(
-            label,
-            Failure::new(
-                format!("{label} was changed by another write meanwhile"),
-                "apply the folder again; its changes are shown anew",
-            ),
-        ),
-        _ => nothing_applied(label, error.into()),
+        _ => refusal(label, error),
     }
 }
 

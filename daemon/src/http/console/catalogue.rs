@@ -408,7 +408,7 @@ async fn save(app: &App, viewer: &Viewer, key: &ToolKey, form: &FormFields) -> R
         None => Precondition::Absent,
         Some(tag) => Precondition::from_headers(Some(tag), None)?,
     };
-    app.admin().put_enabled(viewer.actor(), key, &text, &precondition).await?;
+    app.admin().put_enabled(viewer.actor(), key, &text, &precondition, false).await?;
     Ok(())
 }
 
@@ -450,7 +450,7 @@ async fn enable_tools(app: &App, viewer: &Viewer, key: &ToolKey) -> Result<(), P
     };
     add_tools(&mut policy, &format!("{}/*", key.namespace));
     let text = policy.to_string();
-    let write = DocumentWrite { key: document, text, precondition, strict: false };
+    let write = DocumentWrite { key: document, text, precondition, strict: false, dry_run: false };
     app.admin().put_document(viewer.actor(), write).await?;
     Ok(())
 }

@@ -100,7 +100,7 @@ pub(super) async fn confirm(
     };
     grant.insert("confirmed_hints".to_owned(), serving.into());
     let text = Value::Object(grant).to_string();
-    let write = DocumentWrite { key, text, precondition, strict: false };
+    let write = DocumentWrite { key, text, precondition, strict: false, dry_run: false };
     app.admin().put_document(viewer.actor(), write).await?;
     Ok(SeeOther::to(&Holder::Platform.page_of(namespace.as_str())))
 }

@@ -117,7 +117,7 @@ pub(super) async fn create_organization(
     let creating = async {
         let name = name(form.text("name").trim())?;
         let document = document_of(&form);
-        app.admin().put_organization(viewer.actor(), &name, &document, &Precondition::Absent).await?;
+        app.admin().put_organization(viewer.actor(), &name, &document, &Precondition::Absent, false).await?;
         Ok::<_, Problem>(name)
     };
     match creating.await {
@@ -216,7 +216,7 @@ async fn save_organization(
     form: &FormFields,
 ) -> Result<(), CallError> {
     let precondition = Precondition::from_headers(Some(form.text("revision")), None)?;
-    app.admin().put_organization(viewer.actor(), organization, document, &precondition).await?;
+    app.admin().put_organization(viewer.actor(), organization, document, &precondition, false).await?;
     Ok(())
 }
 

@@ -155,7 +155,8 @@ pub(super) async fn put(
         "" => Precondition::Absent,
         tag => Precondition::from_headers(Some(tag), None)?,
     };
-    let write = DocumentWrite { key, text: draft.text.clone(), precondition, strict: false };
+    let text = draft.text.clone();
+    let write = DocumentWrite { key, text, precondition, strict: false, dry_run: false };
     app.admin().put_document(viewer.actor(), write).await?;
     Ok(())
 }
