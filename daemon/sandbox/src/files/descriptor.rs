@@ -3,6 +3,7 @@
 //! Three kinds: functions on an open file are passed to wasmtime-wasi; functions on a path walk it in the workspace
 //! first; functions that change a file first wait until the call's intent is on disk.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use cap_std::fs::{Dir, MetadataExt};
@@ -22,7 +23,7 @@ use super::delegate::{expect_ready, in_this_thread};
 use super::stream::{FileReader, FileWriter};
 use crate::workspace::error::FileError;
 use crate::workspace::operations::{OpenRequest, Opened, Position};
-use crate::workspace::path::RelativePath;
+use crate::workspace::path::{PATH_BYTES_MAX, RelativePath};
 use crate::workspace::{Lock, Refusal, Workspace, cached, tree};
 
 type Fd = Resource<Descriptor>;
@@ -374,10 +375,14 @@ impl FilesView<'_> {
             Some(access::Descriptor::File(file)) => &file.path,
             None => return Err(ErrorCode::BadDescriptor.into()),
         };
-        Ok(match below {
-            None => Arc::clone(base),
-            Some(below) if base.is_empty() => below.into(),
-            Some(below) => format!("{base}/{below}").into(),
+        let below = match below.map(without_dots) {
+            None => return Ok(Arc::clone(base)),
+            Some(below) if below.is_empty() => return Ok(Arc::clone(base)),
+            Some(below) => below,
+        };
+        Ok(match base.is_empty() {
+            true => at_most_a_path(&below).into(),
+            false => at_most_a_path(&format!("{base}/{below}")).into(),
         })
     }
 
@@ -386,6 +391,20 @@ impl FilesView<'_> {
         let path = self.guest_path(fd, Some(path))?;
         Err(self.access.refuse(Refusal::LinkCreation.into(), &path).into())
     }
+}
+
+/// The path without `.`, `..` and empty names, so that no padding hides its end in the audit log. One that is refused stays
+/// as it is.
+fn without_dots(path: &str) -> Cow<'_, str> {
+    if !path.split('/').any(|name| matches!(name, "" | "." | "..")) {
+        return path.into();
+    }
+    RelativePath::from_guest(path).map_or(path.into(), |parsed| parsed.join().unwrap_or_default().into())
+}
+
+/// Cuts a path to the length of one. A guest that opens folder after folder would otherwise make it longer for ever.
+fn at_most_a_path(path: &str) -> &str {
+    &path[..path.floor_char_boundary(PATH_BYTES_MAX)]
 }
 
 /// Returns the parent directory and the name. A link is refused if it would be followed.

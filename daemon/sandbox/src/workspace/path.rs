@@ -5,7 +5,7 @@
 //! stricter: a path has one spelling.
 
 /// Maximum length of a path in bytes, the same as Linux's `PATH_MAX`.
-const PATH_BYTES_MAX: usize = 4096;
+pub(crate) const PATH_BYTES_MAX: usize = 4096;
 
 /// Prefix of the host's temporary files in the top directory: an atomic write creates one before it replaces a file.
 /// Guests and routes may not use such names.

@@ -288,3 +288,24 @@ async fn b4_a_folder_exchanged_for_a_link_while_it_is_opened_never_leads_out() {
     assert!(inside > 0);
     assert_eq!(guest.get("d/file").await.unwrap(), b"inside");
 }
+
+#[tokio::test]
+async fn a_record_has_the_path_itself_and_no_padding() {
+    let mut guest = Guest::new(ROOMY).await;
+    guest.mkdir("a").await.unwrap();
+    guest.access.take_effects();
+    let padding = "./".repeat(300);
+    guest.put(&format!("{padding}a/.{}/../secret", "/x/..".repeat(20)), b"x").await;
+    assert_eq!(guest.access.take_effects(), [effect("workspace_write", "secret")]);
+    // Folder after folder, each opened below the one before.
+    let mut folder = guest.open("a", OpenFlags::DIRECTORY, READ).await.unwrap();
+    for _ in 0..100 {
+        let path = format!("x{}/..", "y".repeat(200));
+        let next =
+            guest.view().open_at(borrow(folder), FOLLOW, path, none(), READ).await.map_err(code).unwrap();
+        guest.close(folder);
+        folder = next.rep();
+    }
+    let access::Descriptor::Folder { path, .. } = &guest.access.open[&folder] else { panic!("no folder") };
+    assert_eq!(&**path, "a");
+}
