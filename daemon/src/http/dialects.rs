@@ -2,9 +2,9 @@
 //! calls and renders their outcomes in the same dialect.
 //!
 //! The member that carries the calls selects the dialect; a request with two such members is refused. Messages of providers
-//! are taken as providers and gateways send them (M6): unknown fields are ignored, any id is repeated in the answer, and
-//! what is wrong with one call is the error of that call. Toolgate's own dialect refuses unknown fields. In lists that mix a model's text, thoughts and calls, items that are not calls are skipped, since providers add
-//! new item types.
+//! are taken as providers and gateways send them (M6): unknown fields are ignored. Toolgate's own dialects refuse them. In all
+//! of them any id is repeated in the answer, and what is wrong with one call is the error of that call. In lists that mix a
+//! model's text, thoughts and calls, items that are not calls are skipped, since providers add new item types.
 //!
 //! Arguments keep their original bytes. This module makes no policy decisions and knows no tools.
 //!
@@ -32,8 +32,9 @@ pub use answers::{CallsAnswer, ReplyContext, call_result};
 use answers::{call_state, native as native_answer};
 use envelope::{Envelope, OnDisconnect, RequestBody};
 use items::Calls;
-pub use items::truncate_name;
+pub use items::{kept_id, truncate_name};
 pub use request_schemas::CallsRequest;
+use toolgate_api::call::CallResult;
 
 /// A parsed request.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ pub struct ParsedRequest {
 #[derive(Debug)]
 pub enum Dialect {
     /// `calls`: Toolgate's own.
-    Native,
+    Native(Vec<items::GivenId>),
     /// `openai`: OpenAI's chat completions.
     OpenAi(Vec<items::GivenId>),
     /// `openai_responses`: OpenAI's responses.
@@ -70,10 +71,7 @@ pub fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
     let Envelope { turn, on_disconnect, id, body } = envelope::parse(body)?;
     let mut calls = Calls::default();
     let dialect = match body {
-        RequestBody::Native(requested) => {
-            native::parse(requested.into_vec()?, &mut calls)?;
-            Dialect::Native
-        }
+        RequestBody::Native(requested) => Dialect::Native(native::parse(requested.into_vec()?, &mut calls)),
         RequestBody::OpenAi(message) => Dialect::OpenAi(openai::parse(message, &mut calls)?),
         RequestBody::Responses(items) => {
             Dialect::Responses(responses::parse(&items.into_vec()?, &mut calls)?)
@@ -82,7 +80,7 @@ pub fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
             Dialect::Anthropic(anthropic::parse(&blocks.into_vec()?, &mut calls)?)
         }
         RequestBody::Gemini(parts) => Dialect::Gemini(gemini::parse(&parts.into_vec()?, &mut calls)?),
-        RequestBody::Flat(call) => Dialect::Flat(s5::parse(call, id, &mut calls)?),
+        RequestBody::Flat(call) => Dialect::Flat(s5::parse(call, id, &mut calls)),
         RequestBody::Text(text) => Dialect::Text(text::parse(&text, id, &mut calls)?),
     };
     if matches!(on_disconnect, Some(OnDisconnect::Cancel)) {
@@ -97,9 +95,12 @@ pub fn render(dialect: &Dialect, context: ReplyContext<'_>, outcomes: &[CallAnsw
     // A dialect with one call has one outcome.
     let first = outcomes.first();
     let answer = match (dialect, first) {
-        (Dialect::Native, _) => {
-            let results = outcomes.iter().map(|answer| call_result(answer, answer.replayed)).collect();
-            CallsAnswer::Native(native_answer(context, results))
+        (Dialect::Native(ids), _) => {
+            let results = ids.iter().zip(outcomes).map(|(id, answer)| CallResult {
+                id: id.or_id_of(answer).into(),
+                ..call_result(answer, answer.replayed)
+            });
+            CallsAnswer::Native(native_answer(context, results.collect()))
         }
         (Dialect::OpenAi(ids), _) => {
             CallsAnswer::OpenAi(OpenAiAnswer::new(context, openai::answer(ids, outcomes), states()))

@@ -27,7 +27,8 @@ pub struct Envelope<'a> {
 #[serde(rename_all = "snake_case")]
 pub enum OnDisconnect {
     /// A call with an id of the caller's goes on, so that a repeated request gets its result; one without is cancelled.
-    Continue,
+    #[serde(alias = "continue")]
+    Finish,
     /// Every call is cancelled.
     Cancel,
 }

@@ -20,7 +20,7 @@ use crate::call::{CallOutcome, RequestedCall};
 use crate::http::problem::Problem;
 use crate::identifier;
 
-/// Longest id of a call, in bytes. Providers' ids have about thirty bytes.
+/// Longest id that is kept as it is, in bytes. Providers' ids have about thirty bytes.
 const CALL_ID_BYTES: usize = 128;
 /// Longest tool name that is kept, in bytes: several times the longest valid name, so that most invalid names are
 /// repeated whole. The name is written to the audit log, to events and to responses; a model that repeats itself must
@@ -31,14 +31,14 @@ const ITEMS_MAX: usize = 4096;
 /// Longest excerpt of refused text in an error message, in characters.
 const SHOWN_CHARS: usize = 80;
 
-/// Longest id of a provider's call, in bytes: gateways add a thought signature of a kilobyte.
+/// Longest id of a call as it is sent, in bytes: gateways add a thought signature of a kilobyte.
 const GIVEN_ID_BYTES: usize = 2048;
 
 /// The calls of a request, while they are parsed.
 #[derive(Default)]
 pub struct Calls {
     list: Vec<RequestedCall>,
-    /// Ids of provider's calls so far.
+    /// The ids of the calls so far.
     ids: HashSet<String>,
 }
 
@@ -50,7 +50,7 @@ pub struct GivenCall<'a> {
     pub arguments: Option<&'a RawValue>,
 }
 
-/// The id of a provider's call, where the daemon has another one for it.
+/// The id of a call as it was sent, where the daemon has another one for it.
 #[derive(Debug)]
 pub struct GivenId(Option<Box<str>>);
 
@@ -62,27 +62,25 @@ impl GivenId {
 }
 
 impl Calls {
-    /// Adds a call, with a new id if it has none. Absent arguments equal an empty object.
+    /// Adds a call of Toolgate's own dialects at `place`, with a new id if it has none. Absent arguments equal an empty object.
     ///
-    /// A name that is too long for any tool is truncated, so that the call gets `TOOL_NOT_FOUND` and the other calls
-    /// run.
-    pub fn add(&mut self, id: Option<String>, tool: &str, arguments: Option<&str>) -> Result<(), Problem> {
-        let id_is_new = id.is_none();
-        let id = match id {
-            Some(id) => checked_id(id)?,
-            None => identifier::fresh("c"),
-        };
-        let arguments: Arc<str> = arguments.unwrap_or("{}").into();
-        let tool = truncate_name(tool).as_ref().into();
-        self.list.push(RequestedCall {
-            id,
-            tool,
-            arguments,
-            id_is_new,
-            outlives_request: !id_is_new,
-            fault: None,
+    /// A wrong or repeated id is the call's own error. A name that is too long for any tool is truncated, so that the call
+    /// gets `TOOL_NOT_FOUND` and the other calls run.
+    pub fn add(
+        &mut self,
+        id: Option<String>,
+        tool: &str,
+        arguments: Option<&str>,
+        place: fmt::Arguments<'_>,
+    ) -> GivenId {
+        let given = id.filter(|id| !id.is_empty());
+        let fault = given.as_deref().and_then(|id| match is_given_id(id) {
+            false => Some(wrong_id(place)),
+            true if self.ids.contains(&*kept_id(id)) => Some(repeated_id(place)),
+            true => None,
         });
-        Ok(())
+        let tool = truncate_name(tool).as_ref().into();
+        self.push(given, tool, arguments.unwrap_or("{}").into(), fault)
     }
 
     /// Adds a call of a provider's list at `place`. A defect is its own error, so that the other calls run (M6).
@@ -93,41 +91,43 @@ impl Calls {
         place: fmt::Arguments<'_>,
     ) -> GivenId {
         let GivenCall { id: LooseText(id), name: LooseText(name), arguments } = given;
-        let given = id.filter(|id| !id.is_empty());
-        let no_id = || {
-            let message =
-                format!("the id of `{place}` is longer than {GIVEN_ID_BYTES} bytes or has hidden characters");
-            invalid(message, "send the id as the provider gave it")
-        };
+        let given = id.map(Cow::into_owned).filter(|id| !id.is_empty());
         let no_name = || invalid(format!("`{place}` names no tool"), "name a tool of the list");
         let fault = fault
-            .or_else(|| given.as_deref().filter(|id| !is_given_id(id)).map(|_| no_id()))
-            .or_else(|| name.is_none().then(no_name))
-            .map(|Problem(error)| Box::new(error));
+            .or_else(|| given.as_deref().filter(|id| !is_given_id(id)).map(|_| wrong_id(place)))
+            .or_else(|| name.is_none().then(no_name));
+        let tool = truncate_name(name.as_deref().unwrap_or_default()).as_ref().into();
+        self.push(given, tool, given_arguments(arguments).as_ref().into(), fault)
+    }
+
+    fn push(
+        &mut self,
+        given: Option<String>,
+        tool: Arc<str>,
+        arguments: Arc<str>,
+        fault: Option<Problem>,
+    ) -> GivenId {
         let id_is_new = given.is_none();
         let id = match &given {
             None => identifier::fresh("c"),
             Some(id) => self.unique_id(id),
         };
         self.ids.insert(id.clone());
-        let shown = given.filter(|given| *given != id).map(|given| given.into());
-        let tool = truncate_name(name.as_deref().unwrap_or_default()).as_ref().into();
-        let arguments = given_arguments(arguments).as_ref().into();
+        let shown = given.filter(|given| *given != id).map(String::into_boxed_str);
+        let fault = fault.map(|Problem(error)| Box::new(error));
         self.list.push(RequestedCall { id, tool, arguments, id_is_new, outlives_request: !id_is_new, fault });
         GivenId(shown)
     }
 
-    /// An id for a provider's call: its own where that is short and plain, otherwise one that is derived from it. A repeated
+    /// An id for a call: its own where that is short and plain, otherwise one that is derived from it. A repeated
     /// request gives the same ids.
     fn unique_id(&self, given: &str) -> String {
-        if is_plain_id(given) && !self.ids.contains(given) {
-            return given.to_owned();
+        let kept = kept_id(given);
+        if !self.ids.contains(&*kept) {
+            return kept.into_owned();
         }
-        let derived = |number: usize| {
-            let hash = audit::sha256(format!("{number} {given}").as_bytes()).0;
-            format!("h_{}", hex::encode(&hash[..16]))
-        };
-        (0..).map(derived).find(|id| !self.ids.contains(id)).unwrap_or_else(|| identifier::fresh("c"))
+        let mut derived = (0..).map(|number: usize| derived_id(given, number));
+        derived.find(|id| !self.ids.contains(id)).unwrap_or_else(|| identifier::fresh("c"))
     }
 
     /// Ends the calls with their request, also those whose caller knows the id.
@@ -135,7 +135,7 @@ impl Calls {
         self.list.iter_mut().for_each(|call| call.outlives_request = false);
     }
 
-    /// Returns the calls: at least one, at most `calls_max`, with distinct ids.
+    /// Returns the calls: at least one, at most `calls_max`.
     pub fn into_list(self, calls_max: u64) -> Result<Vec<RequestedCall>, Problem> {
         let count = self.list.len() as u64;
         if count == 0 {
@@ -149,13 +149,6 @@ impl Calls {
                 ErrorType::TooLarge,
                 format!("the request has {count} calls"),
                 format!("send 1 to {calls_max} calls in a request"),
-            ));
-        }
-        let mut ids = HashSet::with_capacity(self.list.len());
-        if let Some(duplicate) = self.list.iter().find(|call| !ids.insert(call.id.as_str())) {
-            return Err(invalid(
-                format!("two calls of the request have the id `{}`", duplicate.id),
-                "give every call an id of its own",
             ));
         }
         Ok(self.list)
@@ -299,15 +292,29 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ItemsVisitor<T> {
     }
 }
 
-/// Validates a call id. Ids are part of paths, logs and the audit log, so they are short and plain ASCII.
-fn checked_id(id: String) -> Result<String, Problem> {
-    if is_plain_id(&id) {
-        return Ok(id);
-    }
-    Err(invalid(
-        "a call's id is empty, too long, or has a character that is not allowed",
-        format!("use 1 to {CALL_ID_BYTES} letters, digits, `-`, `_`, `.` and `:`"),
-    ))
+fn wrong_id(place: fmt::Arguments<'_>) -> Problem {
+    let message =
+        format!("the id of `{place}` is longer than {GIVEN_ID_BYTES} bytes or has hidden characters");
+    invalid(message, "send the id as the provider gave it")
+}
+
+fn repeated_id(place: fmt::Arguments<'_>) -> Problem {
+    Problem::new(
+        ErrorType::Conflict,
+        format!("the id of `{place}` is that of another call of the request"),
+        "give every call an id of its own",
+    )
+}
+
+/// The id under which the first call with the id `given` of a request is kept. Ids are part of paths, logs and the audit log,
+/// so one that is long or has other characters is replaced by its hash.
+pub fn kept_id(given: &str) -> Cow<'_, str> {
+    if is_plain_id(given) { given.into() } else { derived_id(given, 0).into() }
+}
+
+fn derived_id(given: &str, number: usize) -> String {
+    let hash = audit::sha256(format!("{number} {given}").as_bytes()).0;
+    format!("h_{}", hex::encode(&hash[..16]))
 }
 
 fn is_plain_id(id: &str) -> bool {

@@ -6,8 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use toolgate_api::read::Object;
 
-use super::items::Calls;
-use crate::http::problem::Problem;
+use super::items::{Calls, GivenId};
 
 /// A call of the list.
 #[derive(Deserialize)]
@@ -21,9 +20,9 @@ pub struct Call<'a> {
 }
 
 /// Adds the calls of the list.
-pub fn parse(requested: Vec<Object<Call<'_>>>, calls: &mut Calls) -> Result<(), Problem> {
-    for Object(call) in requested {
-        calls.add(call.id, &call.tool, call.arguments.map(RawValue::get))?;
-    }
-    Ok(())
+pub fn parse(requested: Vec<Object<Call<'_>>>, calls: &mut Calls) -> Vec<GivenId> {
+    let add = |(at, Object(call)): (usize, Object<Call<'_>>)| {
+        calls.add(call.id, &call.tool, call.arguments.map(RawValue::get), format_args!("/calls/{at}"))
+    };
+    requested.into_iter().enumerate().map(add).collect()
 }

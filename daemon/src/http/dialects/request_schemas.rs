@@ -39,12 +39,12 @@ macro_rules! request {
             /// The model's turn: an id of the orchestrator, at most 200 bytes. Rounds are counted per turn.
             #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$", example = "t1")]
             turn: Option<String>,
-            /// The effect on running calls when the client hangs up. Default: `continue`.
+            /// The effect on running calls when the client hangs up. Default: `finish`.
             on_disconnect: Option<OnDisconnect>,
             $(
-                /// The call's id, unique in the session. A repeated id returns the response of the same call.
-                /// Default: a new id.
-                #[schema(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:-]+$", example = "c1")]
+                /// The call's id, unique in the session: at most 2 KiB of visible characters. A repeated id returns the
+                /// response of the same call. Default: a new id.
+                #[schema(example = "c1")]
                 id: $id,
             )?
             $(#[$member_about])*
@@ -233,8 +233,9 @@ pub struct FlatToolCall {
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "read by the derive alone")]
 pub struct CallRequest {
-    /// The call's id, unique in the session. A repeated id returns the response of the first call. Default: a new id.
-    #[schema(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9._:-]+$", example = "c1")]
+    /// The call's id, unique in the session: at most 2 KiB of visible characters. A repeated id returns the response of the
+    /// first call. The second of two equal ids of a request is that call's `CONFLICT`. Default: a new id.
+    #[schema(example = "c1")]
     id: Option<String>,
     /// `call_NAMESPACE_TOOL` or `namespace/tool`. A name that is not a valid tool name, or too long, makes this call
     /// fail with `TOOL_NOT_FOUND`; a name of more than 256 bytes is truncated in the response.

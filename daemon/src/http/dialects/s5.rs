@@ -13,7 +13,6 @@ use utoipa::ToSchema;
 
 use super::items::{Calls, MaybeText};
 use crate::call::CallOutcome;
-use crate::http::problem::Problem;
 use toolgate_api::approval::ApprovalStamp;
 use toolgate_api::call::{CallStatus, Executed};
 use toolgate_api::error::ErrorType;
@@ -35,22 +34,22 @@ pub struct Call<'a> {
 pub struct ResponseEnvelope(Option<(String, String)>);
 
 /// Adds the call of the request.
-pub fn parse(call: Call<'_>, id: Option<String>, calls: &mut Calls) -> Result<ResponseEnvelope, Problem> {
+pub fn parse(call: Call<'_>, id: Option<String>, calls: &mut Calls) -> ResponseEnvelope {
     let parameters = call.parameters.map(RawValue::get);
-    let envelope = match call.action.0 {
+    let place = format_args!("/tool_call");
+    match call.action.0 {
         Some(action) => {
             // `weather_service` becomes a namespace by the published rule for names from other systems.
             let namespace = toolgate_api::name::derive_namespace(&call.tool_name);
             let namespace = namespace.as_deref().unwrap_or(&call.tool_name);
-            calls.add(id, &format!("{namespace}/{action}"), parameters)?;
+            calls.add(id, &format!("{namespace}/{action}"), parameters, place);
             ResponseEnvelope(Some((call.tool_name.into_owned(), action.into_owned())))
         }
         None => {
-            calls.add(id, &call.tool_name, parameters)?;
+            calls.add(id, &call.tool_name, parameters, place);
             ResponseEnvelope(None)
         }
-    };
-    Ok(envelope)
+    }
 }
 
 /// The result, the error or the pending state of a call, as one flat object.

@@ -135,14 +135,30 @@ fn a_list_has_no_more_items_than_anybody_sends() {
 }
 
 #[test]
-fn an_id_of_our_form_is_short_and_plain_and_the_only_one_of_its_kind() {
+fn m6_ids_of_our_form_are_any_visible_characters_and_a_wrong_one_fails_alone() {
     let body = |one: &str, other: &str| {
         json!({"calls": [{"id": one, "tool": "a/b"}, {"id": other, "tool": "a/b"}]}).to_string()
     };
-    assert_eq!(calls(&body("toolu_01A09q90qw90lq917835lq9", "x")).len(), 2);
-    assert_eq!(refusal(&body("x", "x")), "two calls of the request have the id `x`");
-    for unsound in ["", "a b", "a/b", &"a".repeat(129)] {
-        assert!(refusal(&body("x", unsound)).starts_with("a call's id is empty, too long"), "{unsound}");
+    let odd = format!("call_1__thought__{}", "aB+/=".repeat(300));
+    let parsed = parse_valid(&body("toolu_01A09q90qw90lq917835lq9", &odd));
+    assert_eq!(shown_ids(&parsed), ["toolu_01A09q90qw90lq917835lq9", &*odd]);
+    assert_eq!(parsed.calls[1].id, kept_id(&odd), "the id in paths");
+    assert!(parsed.calls.iter().all(|call| call.fault.is_none() && call.outlives_request), "{parsed:?}");
+    for repeated in ["x", &odd] {
+        let parsed = parse_valid(&body(repeated, repeated));
+        assert_eq!(shown_ids(&parsed), [repeated, repeated]);
+        let faults = parsed.calls.iter().map(|call| call.fault.as_ref().map(|fault| fault.error_type));
+        assert_eq!(faults.collect::<Vec<_>>(), [None, Some(ErrorType::Conflict)], "{repeated}");
+        assert_ne!(parsed.calls[0].id, parsed.calls[1].id);
+    }
+    for wrong in ["a\nb", &"x".repeat(2049)] {
+        assert!(fault(&body("x", wrong)).starts_with("the id of `/calls/1`"), "{wrong}");
+    }
+    for one in [
+        json!({"text": "[[TOOL_CALL: a()]]", "id": odd}),
+        json!({"tool_call": {"tool_name": "a"}, "id": odd}),
+    ] {
+        assert_eq!(parse_valid(&one.to_string()).calls[0].id, kept_id(&odd), "{one}");
     }
 }
 
@@ -150,6 +166,9 @@ fn an_id_of_our_form_is_short_and_plain_and_the_only_one_of_its_kind() {
 fn a_call_without_an_id_gets_one() {
     let made = &parse_valid(r#"{"calls":[{"tool":"a/b"}]}"#).calls[0];
     assert!(made.id_is_new && made.id.starts_with("c_"));
+    for none in [r#"{"calls":[{"id":"","tool":"a/b"}]}"#, r#"{"calls":[{"id":null,"tool":"a/b"}]}"#] {
+        assert!(parse_valid(none).calls[0].id_is_new, "{none}");
+    }
     assert!(!parse_valid(r#"{"calls":[{"id":"c1","tool":"a/b"}]}"#).calls[0].id_is_new);
 }
 
@@ -219,13 +238,13 @@ fn shown_ids(parsed: &ParsedRequest) -> Vec<String> {
     let outcomes: Vec<_> = parsed.calls.iter().map(outcome).collect();
     let context = ReplyContext { session: "s", conversation: None, turn: None, next: "model" };
     let answer: Value = serde_json::from_str(&render(&parsed.dialect, context, &outcomes)).expect("JSON");
-    let items = ["openai", "openai_responses", "anthropic", "gemini"]
+    let items = ["results", "openai", "openai_responses", "anthropic", "gemini"]
         .into_iter()
         .find_map(|form| answer[form].as_array());
     let id = |item: &Value| {
-        let ids =
-            [&item["tool_call_id"], &item["call_id"], &item["tool_use_id"], &item["functionResponse"]["id"]];
-        ids.into_iter().find_map(Value::as_str).unwrap_or("none").to_owned()
+        let mut ids = ["tool_call_id", "call_id", "tool_use_id", "id"].iter().map(|name| &item[name]);
+        let id = ids.find_map(Value::as_str).or_else(|| item["functionResponse"]["id"].as_str());
+        id.unwrap_or("none").to_owned()
     };
     items.expect("a list").iter().map(id).collect()
 }

@@ -32,7 +32,7 @@ pub fn parse(text: &str, id: Option<String>, calls: &mut Calls) -> Result<Respon
     let mut parser = Parser { text, at: 0, levels: 0, json: String::with_capacity(text.len()) };
     match parser.call() {
         Ok(envelope) => {
-            calls.add(id, &envelope.name, Some(&parser.json))?;
+            calls.add(id, &envelope.name, Some(&parser.json), format_args!("/text"));
             Ok(envelope)
         }
         Err(Unfit(expected)) => Err(parser.refusal(&expected)),
