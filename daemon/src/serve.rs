@@ -81,6 +81,7 @@ pub struct RunningDaemon {
 /// Runs the daemon until a stop signal. `read_again` reads the settings for a SIGHUP.
 pub fn run(config: Config, read_again: impl Fn() -> Result<Config, Failure> + Send + 'static) -> Result<()> {
     let level = logging::start(config.log.format, config.log.level);
+    let signals = StopSignals::listen_before_runtime()?;
     tracing::info!(version = version::text(), "starting");
     let reload = Reload::new(config.clone(), read_again, level);
     let prepared = match systemd::take_socket()? {
@@ -90,26 +91,33 @@ pub fn run(config: Config, read_again: impl Fn() -> Result<Config, Failure> + Se
         }
         None => PreparedDaemon::new(config, wall::PROGRAM.into())?,
     };
-    runtime()?.block_on(serve_until_stopped(prepared, reload))
+    runtime()?.block_on(serve_until_stopped(prepared, reload, signals))
 }
 
 async fn serve_until_stopped(
     prepared: PreparedDaemon,
     reload: Reload<impl Fn() -> Result<Config, Failure> + Send + 'static>,
+    mut signals: StopSignals,
 ) -> Result<()> {
     let drain_seconds = prepared.config.drain_seconds;
+    // A signal during the start would end the process otherwise. It has nothing to read again: the settings were just read.
+    let early_hangups = signals::follow_hangups(|| tracing::info!("the start goes on with the settings that it read"))?;
     systemd::notify_status("starting: restoring the state of the last run");
-    let running = prepared.start(|namespace, took| {
+    let starting = prepared.start(|namespace, took| {
         tracing::info!(namespace, ?took, "built-in plugin compiled");
     });
-    let running = running.await?;
-    let mut signals = StopSignals::listen()?;
+    let Some(running) = signals.interrupt(starting).await else {
+        tracing::info!("stopped while starting");
+        return Ok(());
+    };
+    let running = running?;
     let status = format!("serving at {}", running.address);
     let watchdog = systemd::keep_watchdog(running.accepting.clone());
     let compiling = tell_compiling(running.registry.clone(), status.clone());
     // Before the manager is told: a reload that comes at once must not end the process.
     let ready = status.clone();
     let hangups = signals::follow_hangups(move || reload.run(&status))?;
+    drop(early_hangups);
     tracing::info!(address = %running.address, "serving");
     systemd::notify_ready(&ready);
     let compiling = AbortOnDropHandle::new(tokio::spawn(compiling));
