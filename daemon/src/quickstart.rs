@@ -71,10 +71,8 @@ pub fn run(once: bool) -> Result<()> {
 }
 
 async fn until_stopped<T>(signals: &mut StopSignals, work: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::select! {
-        done = work => done,
-        () = signals.next() => bail!("stopped before all calls were made; the temporary folder is deleted"),
-    }
+    let done = signals.interrupt(work).await;
+    done.context("stopped before all calls were made; the temporary folder is deleted")?
 }
 
 async fn run_demo_calls(running: &RunningDaemon) -> Result<()> {

@@ -16,6 +16,23 @@ impl StopSignals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
 
+    /// Installs the handlers before there is a runtime, and creates no thread. The runtime that waits learns of signals that came
+    /// before it was made, since handlers and their pipe are of the process. Process 1 of a container would not be ended by a
+    /// signal without a handler.
+    pub fn listen_before_runtime() -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        let _entered = runtime.enter();
+        Self::listen()
+    }
+
+    /// Runs `work` to its end; `None` if a signal comes first.
+    pub async fn interrupt<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = work => Some(done),
+            () = self.next() => None,
+        }
+    }
+
     /// Waits for a signal; returns at once if one arrived since the last wait.
     pub async fn next(&mut self) {
         tokio::select! {

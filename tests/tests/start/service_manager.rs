@@ -6,14 +6,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use toolgate_tests::daemon::{Options, run_to_end_in};
-use toolgate_tests::wait::TIMEOUT;
-use toolgate_tests::{Client, Daemon};
+use toolgate_tests::wait::{self, TIMEOUT};
+use toolgate_tests::{Client, Daemon, compiled_code};
 
 use super::{PROGRAM, message_and_hint};
 
@@ -82,6 +83,30 @@ fn the_manager_learns_when_calls_can_be_served_of_reloads_and_of_the_stop() {
     let told = manager.expect("STOPPING=1");
     assert!(told.lines().any(|line| line.starts_with("EXTEND_TIMEOUT_USEC=")), "{told}");
     assert!(daemon.wait_for_exit().success());
+}
+
+/// 34: a container stops a daemon that still starts, which is process 1 there.
+#[test]
+fn a_stop_that_comes_during_the_start_ends_the_process_in_order() {
+    let manager = Manager::new();
+    let data = manager.folder.path().join("data");
+    compiled_code::restore(Path::new(PROGRAM), &data).expect("the compiled code is copied");
+    let mut daemon = Command::new(PROGRAM)
+        .args(["serve", "--data", "data", "--listen", "127.0.0.1:0"])
+        .env("NOTIFY_SOCKET", manager.folder.path().join("notify"))
+        .current_dir(manager.folder.path())
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    // It makes the store and the audit log now, which takes longer than the signal.
+    manager.expect("STATUS=starting: restoring the state of the last run");
+    kill_process(Pid::from_child(&daemon), Signal::TERM).expect("the daemon is told");
+    let ended = wait::until("the daemon to end", || daemon.try_wait().expect("the daemon's status"));
+    assert_eq!(ended.code(), Some(0), "{ended}");
+    // The folder that was left serves.
+    let options = Options { data: Some(data), ..Options::default() };
+    Daemon::start_with(PROGRAM, options).anonymous().get("/readyz").expect(200);
 }
 
 #[test]
