@@ -33,7 +33,7 @@ use crate::clock::now_ms;
 use crate::documents::PluginKey;
 use crate::identity::Caller;
 use events::FolderEvents;
-use look::{Look, ReadFile, Stamp};
+use look::{Look, Presence, ReadFile, Stamp};
 
 /// The source of acts of the folder in the audit log.
 const AUDIT_SOURCE: &str = "folder";
@@ -66,9 +66,8 @@ pub struct PluginFolder {
     misnamed: BTreeSet<String>,
     is_first_look: bool,
     is_readable: bool,
-    /// Whether a look has found a plugin file since the folder was opened. Until then the folder may be the empty place of a
-    /// volume that is mounted late, so nothing is removed.
-    has_files: bool,
+    /// Whether a file that is not there was removed.
+    presence: Presence,
     /// Failures of this look.
     failures: usize,
 }
@@ -104,7 +103,7 @@ impl PluginFolder {
             misnamed,
             is_first_look: true,
             is_readable: true,
-            has_files: false,
+            presence: Presence::default(),
             failures: 0,
         }
     }
@@ -122,7 +121,9 @@ impl PluginFolder {
         loop {
             // Before the look, so that no change after it is missed.
             if events.as_ref().is_none_or(|events: &FolderEvents| events.is_gone) {
-                self.has_files &= events.is_none();
+                if events.is_some() {
+                    self.presence.forget();
+                }
                 events = FolderEvents::open(&self.folder).ok();
             }
             let next = self.look(&mut events).await;
@@ -181,8 +182,8 @@ impl PluginFolder {
         look: Look,
         events: Option<&FolderEvents>,
     ) -> (Vec<(Namespace, Option<Stamp>)>, Next) {
+        let has_files = self.presence.note(&look);
         let Look { files: mut seen, is_cut, .. } = look;
-        self.has_files |= !seen.is_empty();
         let mut next = Next::AtEvent;
         let mut changed = Vec::new();
         let is_unfinished = |namespace: &Namespace, stamp: &Stamp| {
@@ -194,7 +195,7 @@ impl PluginFolder {
         for (namespace, known) in &mut self.files {
             let now = seen.remove(namespace);
             // A file may be one that was not looked at.
-            if now.is_none() && (is_cut || !self.has_files) {
+            if now.is_none() && (is_cut || !has_files) {
                 continue;
             }
             if now != known.seen {
@@ -303,7 +304,8 @@ impl PluginFolder {
             let folder = self.folder.display();
             tracing::error!(%error, %folder, "the plugin folder cannot be read: its plugins stay as they are");
         }
-        (self.is_readable, self.has_files) = (false, false);
+        self.is_readable = false;
+        self.presence.forget();
     }
 
     fn report_names(&mut self, look: &Look) {

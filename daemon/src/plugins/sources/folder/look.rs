@@ -25,11 +25,36 @@ const SIGNATURE_BYTES: u64 = 64 << 10;
 /// The plugin files of one look, with what is left out.
 #[derive(Debug, Default)]
 pub(super) struct Look {
+    /// Device and inode of the folder: another one if a volume was mounted or unmounted there.
+    pub place: (u64, u64),
     pub files: BTreeMap<Namespace, Stamp>,
     /// Names of files that no plugin can have, at most [`MISNAMED_MAX`].
     pub misnamed: Vec<String>,
     /// Whether there are more than [`FILES_MAX`] files.
     pub is_cut: bool,
+}
+
+/// Tells an empty folder from one whose volume is mounted late, or was unmounted. No event tells of each of these.
+#[derive(Debug, Default)]
+pub(super) struct Presence {
+    place: (u64, u64),
+    has_files: bool,
+}
+
+impl Presence {
+    /// Takes a look. Returns whether one has found a plugin file since the folder was opened, so that a file that is not there
+    /// was removed.
+    pub fn note(&mut self, look: &Look) -> bool {
+        self.has_files &= self.place == look.place;
+        self.place = look.place;
+        self.has_files |= !look.files.is_empty();
+        self.has_files
+    }
+
+    /// Begins anew: the folder is another one.
+    pub fn forget(&mut self) {
+        self.has_files = false;
+    }
 }
 
 /// A version of a file and its signature: another one has another stamp.
@@ -84,7 +109,8 @@ fn signature_name(namespace: &Namespace) -> String {
 /// Looks at all files of the folder. Hidden files are left out: tools write temporary ones. Fails if one of the files cannot be
 /// looked at, since it may be there.
 pub(super) fn look(folder: &Path) -> io::Result<Look> {
-    let (mut look, mut count) = (Look::default(), 0);
+    let opened = fs::metadata(folder)?;
+    let (mut look, mut count) = (Look { place: (opened.dev(), opened.ino()), ..Look::default() }, 0);
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name();
         let Some(stem) = name.to_str().and_then(|name| name.strip_suffix(SUFFIX)) else { continue };
@@ -172,6 +198,28 @@ mod tests {
         assert_eq!(found.files.keys().collect::<Vec<_>>(), [&weather()]);
         assert_eq!(found.misnamed, ["My Plugin.wasm"]);
         assert!(look(&folder.path().join("nowhere")).is_err());
+    }
+
+    #[test]
+    fn o1_an_empty_folder_in_the_place_of_another_removes_nothing() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("plugins");
+        fs::create_dir(&folder).unwrap();
+        let mut presence = Presence::default();
+        assert!(!presence.note(&look(&folder).unwrap()), "it may be mounted late");
+        fs::write(folder.join("weather.wasm"), "x").unwrap();
+        assert!(presence.note(&look(&folder).unwrap()));
+        fs::remove_file(folder.join("weather.wasm")).unwrap();
+        assert!(presence.note(&look(&folder).unwrap()), "the file was removed");
+        // As if the volume was unmounted.
+        fs::rename(&folder, parent.path().join("volume")).unwrap();
+        fs::create_dir(&folder).unwrap();
+        assert!(!presence.note(&look(&folder).unwrap()));
+        fs::write(folder.join("weather.wasm"), "x").unwrap();
+        assert!(presence.note(&look(&folder).unwrap()));
+        presence.forget();
+        fs::remove_file(folder.join("weather.wasm")).unwrap();
+        assert!(!presence.note(&look(&folder).unwrap()));
     }
 
     #[test]
