@@ -22,7 +22,7 @@ const DOCUMENT_BYTES: usize = 2 * 1024 * 1024;
 const ARGUMENTS: usize = 100;
 
 /// Variables that change how a script runs.
-const RESERVED: [&str; 18] = [
+const RESERVED: [&str; 24] = [
     "IFS",
     "PATH",
     "HOME",
@@ -33,6 +33,12 @@ const RESERVED: [&str; 18] = [
     "LANG",
     "REPLY",
     "BASH_REMATCH",
+    "BASH_SOURCE",
+    "FUNCNAME",
+    "OPTARG",
+    "OPTIND",
+    "OPTERR",
+    "PIPESTATUS",
     "HOSTNAME",
     "SECONDS",
     "UID",

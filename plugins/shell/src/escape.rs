@@ -86,5 +86,10 @@ pub fn quote(text: &str) -> String {
     if !text.is_empty() && text.chars().all(is_plain) {
         return text.to_owned();
     }
+    quote_always(text)
+}
+
+/// Writes a text between single quotes.
+pub fn quote_always(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }

@@ -3,6 +3,7 @@
 mod call_command;
 mod redirect;
 mod test;
+mod trap;
 
 use std::rc::Rc;
 
@@ -12,6 +13,7 @@ use crate::stream::{Output, Streams};
 use crate::syntax::{AndOr, Arm, ArmEnd, Command, Compound, List, Part, Pipeline, Word};
 
 pub use test::evaluate as evaluate_test;
+pub use trap::trap;
 
 impl Shell {
     /// Runs commands, and returns the status of the last one.
@@ -44,32 +46,52 @@ impl Shell {
         };
         self.tested -= u32::from(is_tested);
         let mut status = outcome?;
+        let is_checked = match pipeline.stages.as_slice() {
+            [stage] => has_own_status(&stage.command),
+            _ => true,
+        };
+        if is_checked && pipeline.stages.len() == 1 {
+            self.state.stages.clear();
+            self.state.stages.push(status);
+        }
         if pipeline.is_negated {
             status = i32::from(status == 0);
         }
         self.state.status = status;
-        if status != 0 && self.state.options.exits_on_error && self.tested == 0 && !is_tested {
-            return Err(Stop::Exit(status));
+        if is_checked && !is_tested {
+            self.check(status, io)?;
         }
         Ok(status)
+    }
+
+    /// Runs the trap of `ERR` after a failure, which ends a shell with `-e`.
+    fn check(&mut self, status: i32, io: &Streams) -> Outcome<()> {
+        if status == 0 || self.tested > 0 {
+            return Ok(());
+        }
+        self.run_trap("ERR", status, io)?;
+        if self.state.options.exits_on_error { Err(Stop::Exit(status)) } else { Ok(()) }
     }
 
     /// Runs each stage to its end over what the one before it wrote.
     fn stages(&mut self, pipeline: &Pipeline, io: &Streams) -> Outcome {
         let mut input = io.input.clone();
         let (mut failed, mut was_full) = (0, false);
+        let mut statuses = Vec::with_capacity(pipeline.stages.len());
         let last = pipeline.stages.len() - 1;
         for (index, stage) in pipeline.stages.iter().enumerate() {
             let output = if index == last { io.output.clone() } else { Output::pipe() };
             let errors = if stage.pipes_errors { output.clone() } else { io.errors.clone() };
             let streams = Streams { input: input.clone(), output: output.clone(), errors };
-            let status = match self.subshell(|shell| shell.command(&stage.command, &streams)) {
+            let status = match self.subshell(&streams, |shell| shell.command(&stage.command, &streams)) {
                 Err(Stop::Pipe) if index < last => 141,
                 other => other?,
             };
+            statuses.push(status);
             // A command that wants no more, such as `head`, loses nothing.
             self.cut_pipe |= was_full && input.is_at_end();
             if index == last {
+                self.state.stages = statuses;
                 return Ok(if status == 0 && self.state.options.pipefail { failed } else { status });
             }
             if status != 0 {
@@ -86,10 +108,15 @@ impl Shell {
         Ok(failed)
     }
 
-    /// Runs something on a copy of the state.
-    pub fn subshell(&mut self, run: impl FnOnce(&mut Self) -> Outcome) -> Outcome {
+    /// Runs something on a copy of the state, and then the trap of `EXIT` that it set.
+    pub fn subshell(&mut self, io: &Streams, run: impl FnOnce(&mut Self) -> Outcome) -> Outcome {
         let state = self.state.clone();
-        let outcome = self.deeper(run);
+        let keeps_errors = self.state.options.traces_errors;
+        self.state.traps.retain(|condition, _| keeps_errors && condition == "ERR");
+        let outcome = self.deeper(|shell| {
+            let outcome = run(shell);
+            shell.end(outcome, io)
+        });
         self.state = state;
         match outcome {
             Err(Stop::Exit(status)) if self.depth == u32::MAX => Err(Stop::Exit(status)),
@@ -109,7 +136,10 @@ impl Shell {
             Command::Compound(compound, redirects) if redirects.is_empty() => self.compound(compound, io),
             Command::Compound(compound, redirects) => match self.redirect(redirects, io) {
                 Ok(streams) => self.compound(compound, &streams),
-                Err(stop) => self.report("", stop, io),
+                Err(stop) => {
+                    let status = self.report("", stop, io)?;
+                    self.check(status, io).map(|()| status)
+                }
             },
         }
     }
@@ -135,7 +165,7 @@ impl Shell {
     fn compound_inside(&mut self, compound: &Compound, io: &Streams) -> Outcome {
         match compound {
             Compound::Group(list) => self.list(list, io),
-            Compound::Subshell(list) => self.subshell(|shell| shell.list(list, io)),
+            Compound::Subshell(list) => self.subshell(io, |shell| shell.list(list, io)),
             Compound::If(arms, otherwise) => {
                 for (condition, body) in arms {
                     if self.condition(condition, io)? {
@@ -235,6 +265,18 @@ impl Shell {
             }
         }
         Ok(status)
+    }
+}
+
+/// Whether the status of a command is its own. That of a group, a condition or a loop is the one of a command in it, which
+/// ended a shell with `-e` already, or whose failure was tested, as in `[ -f x ] && cat x`.
+fn has_own_status(command: &Command) -> bool {
+    match command {
+        Command::Simple(_) => true,
+        Command::Compound(compound, _) => {
+            matches!(**compound, Compound::Subshell(_) | Compound::Test(_) | Compound::Arithmetic(_))
+        }
+        Command::Function(..) => false,
     }
 }
 

@@ -7,7 +7,7 @@ mod parameter;
 use crate::arithmetic;
 use crate::shell::{Outcome, Shell, Stop};
 use crate::stream::Streams;
-use crate::syntax::{Part, Word, plain};
+use crate::syntax::{Command, List, Part, Redirect, Target, Word, plain};
 use crate::wildcard;
 
 pub use parameter::special;
@@ -196,10 +196,22 @@ impl Shell {
     }
 
     /// The output of `$( )`.
-    fn substitute(&mut self, list: &crate::syntax::List, io: &Streams) -> Outcome<Vec<u8>> {
+    fn substitute(&mut self, list: &List, io: &Streams) -> Outcome<Vec<u8>> {
+        if let Some(redirects) = only_reads(list) {
+            return Ok(match self.redirect(redirects, io) {
+                Ok(streams) => {
+                    self.state.status = 0;
+                    streams.input.read_all()
+                }
+                Err(stop) => {
+                    self.state.status = self.report("", stop, io)?;
+                    Vec::new()
+                }
+            });
+        }
         let output = crate::stream::Output::pipe();
         let streams = Streams { output: output.clone(), ..io.clone() };
-        let status = self.subshell(|shell| {
+        let status = self.subshell(&streams, |shell| {
             shell.state.options.exits_on_error = false;
             shell.list(list, &streams)
         });
@@ -209,4 +221,14 @@ impl Shell {
         };
         Ok(output.take().bytes)
     }
+}
+
+/// The redirection of `$(<file)`, whose output is the file.
+fn only_reads(list: &List) -> Option<&[Redirect]> {
+    let [and_or] = list.as_slice() else { return None };
+    let [stage] = and_or.first.stages.as_slice() else { return None };
+    let Command::Simple(simple) = &stage.command else { return None };
+    let is_alone = and_or.rest.is_empty() && simple.arguments.is_empty() && simple.assignments.is_empty();
+    let redirects = simple.redirects.as_slice();
+    (is_alone && matches!(redirects, [Redirect { target: Target::Read(_), .. }])).then_some(redirects)
 }

@@ -66,6 +66,7 @@ impl Script<'_> {
         let streams =
             Streams { input: Input::of(self.input), output: output.clone(), errors: errors.clone() };
         let outcome = shell.list(&list, &streams);
+        let outcome = shell.end(outcome, &streams);
         let (output, errors) = (output.take(), errors.take());
         let mut notes = Vec::new();
         let exit_code = match outcome {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use regex::Regex;
 
 use crate::files::Files;
-use crate::syntax::Command;
+use crate::syntax::{Command, List};
 use crate::wildcard;
 
 /// Nested calls of functions, substitutions and subshells. Each takes some stack.
@@ -70,6 +70,8 @@ pub struct Options {
     /// `-u`
     pub refuses_unset: bool,
     pub pipefail: bool,
+    /// `-E`: functions have the trap of `ERR` too.
+    pub traces_errors: bool,
     /// `-f`
     pub no_glob: bool,
     /// `-x`
@@ -95,6 +97,14 @@ pub struct State {
     pub options: Options,
     pub status: i32,
     pub name: String,
+    /// The commands of `trap`, by condition, as text and as they run.
+    pub traps: BTreeMap<String, (String, Rc<List>)>,
+    /// The statuses of the last pipeline, for `PIPESTATUS`.
+    pub stages: Vec<i32>,
+    /// The functions that run, outermost first, for `FUNCNAME`.
+    pub calls: Vec<String>,
+    /// The place within an argument such as `-abc` where `getopts` goes on.
+    pub option_place: usize,
 }
 
 pub struct Shell {
@@ -124,6 +134,10 @@ impl Shell {
             options: Options::default(),
             status: 0,
             name: "shell".to_owned(),
+            traps: BTreeMap::new(),
+            stages: Vec::new(),
+            calls: Vec::new(),
+            option_place: 0,
         };
         let mut shell = Self {
             state,

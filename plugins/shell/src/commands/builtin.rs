@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use crate::call::Call;
-use crate::commands;
+use crate::commands::{self, declare};
 use crate::escape::{self, Kind};
 use crate::execute::evaluate_test;
 use crate::parse;
-use crate::shell::{Outcome, Stop, Value, Variable, fail};
+use crate::shell::{Options, Outcome, Stop, Value, Variable, fail};
 
 pub fn yes(_: &mut Call<'_>) -> Outcome {
     Ok(0)
@@ -166,25 +166,31 @@ pub fn source(call: &mut Call<'_>) -> Outcome {
 
 /// `bash` and `sh`, with `-c`, a file, or a script from the input.
 pub fn bash(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("ceux", &[], true)?;
-    let setting: String =
-        options.flags.iter().filter(|(flag, _)| *flag != 'c').map(|(flag, _)| *flag).collect();
-    let before = if setting.is_empty() { String::new() } else { format!("set -{setting}\n") };
+    let options = call.options("ceuxfEno:", &[], true)?;
+    let mut settings = Options::default();
+    for (flag, name) in options.flags.iter().filter(|(flag, _)| !matches!(flag, 'c' | 'n')) {
+        declare::set_option(&mut settings, *flag, name, true)?;
+    }
     let io = call.io;
+    if options.has('n') {
+        let script = match options.rest.first() {
+            Some(script) if options.has('c') => script.clone().into_bytes(),
+            Some(path) => call.read_or_fail(path, 127)?,
+            None => io.input.read_all(),
+        };
+        let parsed = parse::parse(&String::from_utf8_lossy(&script));
+        return parsed.map(|_| 0).map_err(|message| Stop::Fail(2, message));
+    }
     match options.rest.split_first() {
         Some((script, rest)) if options.has('c') => {
             let (name, rest) =
                 rest.split_first().map_or(("bash", rest), |(name, rest)| (name.as_str(), rest));
-            call.shell.run_script(&(before + script), name, rest, io)
+            call.shell.run_script(script, (name, rest), HashMap::new(), settings, io)
         }
-        Some((path, rest)) if before.is_empty() => call.shell.run_file(path, rest, io),
-        Some((path, rest)) => {
-            let script = call.read_or_fail(path, 127)?;
-            call.shell.run_script(&(before + &String::from_utf8_lossy(&script)), path, rest, io)
-        }
+        Some((path, rest)) => call.shell.run_file(path, rest, settings, io),
         None => {
             let script = String::from_utf8_lossy(&io.input.read_all()).into_owned();
-            call.shell.run_script(&(before + &script), "bash", &[], io)
+            call.shell.run_script(&script, ("bash", &[]), HashMap::new(), settings, io)
         }
     }
 }

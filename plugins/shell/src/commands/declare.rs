@@ -142,27 +142,31 @@ pub fn set(call: &mut Call<'_>) -> Outcome {
             return Ok(0);
         }
         for letter in argument[1..].chars() {
-            let options = &mut call.shell.state.options;
-            match letter {
-                'o' => {
-                    let name = arguments.next().map(String::as_str).unwrap_or_default();
-                    set_named(options, name, is_on)?;
-                }
-                'e' => options.exits_on_error = is_on,
-                'u' => options.refuses_unset = is_on,
-                'f' => options.no_glob = is_on,
-                'x' => options.traces = is_on,
-                'E' | 'h' | 'B' | 'm' => {}
-                _ => {
-                    return Err(Stop::Fail(
-                        2,
-                        format!("option `-{letter}` is not supported by this shell: -e -u -f -x -o are"),
-                    ));
-                }
-            }
+            let name = if letter == 'o' { arguments.next().map(String::as_str) } else { None };
+            set_option(&mut call.shell.state.options, letter, name.unwrap_or_default(), is_on)?;
         }
     }
     Ok(0)
+}
+
+/// Sets an option of a shell by its letter, or by its name after `-o`.
+pub fn set_option(options: &mut Options, letter: char, name: &str, is_on: bool) -> Outcome<()> {
+    match letter {
+        'o' => set_named(options, name, is_on)?,
+        'e' => options.exits_on_error = is_on,
+        'u' => options.refuses_unset = is_on,
+        'f' => options.no_glob = is_on,
+        'x' => options.traces = is_on,
+        'E' => options.traces_errors = is_on,
+        'h' | 'B' | 'm' => {}
+        _ => {
+            return Err(Stop::Fail(
+                2,
+                format!("option `-{letter}` is not supported by this shell: -e -u -f -x -E -o are"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn set_named(options: &mut Options, name: &str, is_on: bool) -> Outcome<()> {
@@ -172,7 +176,8 @@ fn set_named(options: &mut Options, name: &str, is_on: bool) -> Outcome<()> {
         "noglob" => options.no_glob = is_on,
         "xtrace" => options.traces = is_on,
         "pipefail" => options.pipefail = is_on,
-        "errtrace" | "posix" => {}
+        "errtrace" => options.traces_errors = is_on,
+        "posix" => {}
         _ => {
             return Err(Stop::Fail(
                 2,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::call::Call;
 use crate::commands;
-use crate::shell::{Outcome, Shell, Stop, Value, Variable, fail};
+use crate::shell::{Options, Outcome, Shell, Stop, Value, Variable, fail};
 use crate::stream::Streams;
 use crate::syntax::{Argument, Assigned, Assignment, Command, Simple};
 
@@ -161,18 +161,26 @@ impl Shell {
     /// Calls a function or a command by its name.
     pub fn call(&mut self, name: &str, arguments: &[String], io: &Streams) -> Outcome {
         if let Some(body) = self.state.functions.get(name).cloned() {
-            return self.call_function(&body, arguments, io);
+            return self.call_function(name, &body, arguments, io);
         }
         self.call_command(name, arguments, io)
     }
 
-    fn call_function(&mut self, body: &Command, arguments: &[String], io: &Streams) -> Outcome {
+    fn call_function(&mut self, name: &str, body: &Command, arguments: &[String], io: &Streams) -> Outcome {
+        let hides_trap = !self.state.options.traces_errors;
+        let trap = if hides_trap { self.state.traps.remove("ERR") } else { None };
+        self.state.calls.push(name.to_owned());
+        let calls = self.state.calls.len();
         let positional = std::mem::replace(&mut self.state.positional, Rc::new(arguments.to_vec()));
         self.state.scopes.push(HashMap::new());
         let scopes = self.state.scopes.len();
         let outcome = self.deeper(|shell| shell.command(body, io));
         self.state.scopes.truncate(scopes - 1);
+        self.state.calls.truncate(calls - 1);
         self.state.positional = positional;
+        if let Some(trap) = trap {
+            self.state.traps.entry("ERR".to_owned()).or_insert(trap);
+        }
         match outcome {
             Err(Stop::Return(status)) => Ok(status),
             other => other,
@@ -187,7 +195,7 @@ impl Shell {
         };
         let Some(run) = commands::find(base) else {
             if name.contains('/') {
-                return self.run_file(name, arguments, io);
+                return self.run_file(name, arguments, Options::default(), io);
             }
             let message = format!("command not found; {}", commands::HINT);
             return self.report(name, Stop::Fail(127, message), io);
@@ -208,7 +216,13 @@ impl Shell {
     }
 
     /// Runs a script of the workspace.
-    pub fn run_file(&mut self, path: &str, arguments: &[String], io: &Streams) -> Outcome {
+    pub fn run_file(
+        &mut self,
+        path: &str,
+        arguments: &[String],
+        options: Options,
+        io: &Streams,
+    ) -> Outcome {
         let script = match self.files.read(&self.state.current, path) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) => {
@@ -222,23 +236,35 @@ impl Shell {
             let message = format!("`{first}` is no shell: this shell runs its own scripts alone");
             return self.report(path, Stop::Fail(126, message), io);
         }
-        self.run_script(&script, path, arguments, io)
+        let source = Value::List([(0, path.to_owned())].into());
+        let source = Rc::new(Variable { value: Some(source), ..Variable::default() });
+        let scope = HashMap::from([("BASH_SOURCE".to_owned(), source)]);
+        self.run_script(&script, (path, arguments), scope, options, io)
     }
 
-    /// Runs a script in a new shell, which knows exported variables alone.
-    pub fn run_script(&mut self, script: &str, name: &str, arguments: &[String], io: &Streams) -> Outcome {
+    /// Runs a script in a new shell, which knows exported variables and those of `scope` alone.
+    pub fn run_script(
+        &mut self,
+        script: &str,
+        (name, arguments): (&str, &[String]),
+        mut scope: HashMap<String, Rc<Variable>>,
+        options: Options,
+        io: &Streams,
+    ) -> Outcome {
         let list = match crate::parse::parse(script) {
             Ok(list) => list,
             Err(message) => return self.report(name, Stop::Fail(2, message), io),
         };
         let positional = Rc::new(arguments.to_vec());
-        self.subshell(|shell| {
+        self.subshell(io, |shell| {
             let environment = shell.environment();
             let separators = Variable { value: Some(Value::Text(" \t\n".to_owned())), ..Variable::default() };
-            shell.state.scopes = vec![HashMap::from([("IFS".to_owned(), Rc::new(separators))])];
+            scope.insert("IFS".to_owned(), Rc::new(separators));
+            shell.state.scopes = vec![scope];
             environment.iter().for_each(|(name, value)| shell.export(name, value));
             shell.state.functions.clear();
-            shell.state.options = crate::shell::Options::default();
+            shell.state.options = options;
+            shell.state.calls.clear();
             shell.state.positional = positional;
             shell.state.name = name.to_owned();
             let tested = std::mem::take(&mut shell.tested);

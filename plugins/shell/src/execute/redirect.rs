@@ -9,7 +9,7 @@ use crate::stream::{Input, Output, Streams};
 use crate::syntax::{Redirect, Target};
 
 impl Shell {
-    pub(super) fn redirect(&mut self, redirects: &[Redirect], io: &Streams) -> Outcome<Streams> {
+    pub fn redirect(&mut self, redirects: &[Redirect], io: &Streams) -> Outcome<Streams> {
         let mut streams = io.clone();
         for redirect in redirects {
             if let Some(other) = redirect.descriptors.iter().find(|descriptor| **descriptor > 2) {

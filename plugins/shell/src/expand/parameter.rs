@@ -131,6 +131,7 @@ impl Shell {
         if matches!(name, "@" | "*") {
             return Ok(Values::Many(self.state.positional.to_vec(), if name == "@" { '@' } else { '*' }));
         }
+        self.refresh(name);
         let Some(subscript) = subscript else {
             let value = special(self, name).or_else(|| self.get(name).map(str::to_owned));
             return Ok(Values::One(value));
@@ -147,6 +148,16 @@ impl Shell {
             return Ok(Values::Many(values, kind));
         }
         Ok(Values::One(self.entry(name, &subscript)?))
+    }
+
+    /// Writes what the shell itself keeps into the array of this name.
+    fn refresh(&mut self, name: &str) {
+        let list: Vec<String> = match name {
+            "PIPESTATUS" => self.state.stages.iter().map(i32::to_string).collect(),
+            "FUNCNAME" => self.state.calls.iter().rev().cloned().collect(),
+            _ => return,
+        };
+        self.variable_mut(name).value = Some(Value::List(list.into_iter().enumerate().collect()));
     }
 
     /// `${!name}`, or the keys of `${!name[@]}`.
@@ -249,7 +260,7 @@ impl Shell {
                 let first = value.chars().next().map_or(0, char::len_utf8);
                 Ok(if *all { change(value) } else { change(&value[..first]) + &value[first..] })
             }
-            Operation::Transform('Q') => Ok(format!("'{}'", value.replace('\'', "'\\''"))),
+            Operation::Transform('Q') => Ok(escape::quote_always(value)),
             Operation::Transform('U') => Ok(value.to_uppercase()),
             Operation::Transform('L') => Ok(value.to_lowercase()),
             Operation::Transform('E') => Ok(escape::decode(value, escape::Kind::Shell).0),
