@@ -49,7 +49,8 @@ impl Pattern {
         self.forms.iter()
     }
 
-    /// Returns the ranges of secrets in a text, and the start of the tail that can still turn out to be part of one.
+    /// Returns the ranges of secrets in a text, and the start of the tail that can still turn out to be part of another one. A
+    /// range may reach into the tail.
     pub(super) fn search(&self, bytes: &[u8]) -> (Vec<Range<usize>>, usize) {
         let (mut found, mut end) = self.search_lines(bytes);
         let mut rounds: Vec<Unescaped> = Vec::new();
@@ -63,10 +64,6 @@ impl Pattern {
             found.extend(in_round.into_iter().map(|range| original(range.start)..original(range.end)));
             // A truncated match starts where the unescaped text ends.
             end = end.min(original(partial));
-        }
-        // INVARIANT: no match crosses the start of the tail.
-        while let Some(crossing) = found.iter().find(|found| found.start < end && end < found.end) {
-            end = crossing.start;
         }
         (found, end)
     }

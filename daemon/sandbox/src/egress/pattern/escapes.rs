@@ -9,6 +9,9 @@ use zeroize::Zeroizing;
 /// Length of the longest supported escape: `&#x0026;`.
 const LONGEST: usize = 8;
 
+/// Longest indentation of a line that is joined. Without a limit, a response of white space would be held back whole.
+const INDENT_BYTES: usize = 64;
+
 /// A text without its escapes.
 pub(super) struct Unescaped {
     pub(super) text: Zeroizing<Vec<u8>>,
@@ -128,9 +131,11 @@ fn next_break(bytes: &[u8], plain: usize, from: &mut usize) -> Option<(usize, us
     {
         *from = feed + 1;
         let line_end = feed - usize::from(bytes[plain..feed].ends_with(b"\r"));
-        let blank = bytes[*from..].iter().take_while(|byte| b" \t".contains(byte)).count();
-        let next = *from + blank;
-        if line_end > plain && is_letter(bytes[..line_end].last()) && is_letter(bytes.get(next)) {
+        let blank = bytes[*from..].iter().take(INDENT_BYTES + 1);
+        let next = *from + blank.take_while(|byte| b" \t".contains(byte)).count();
+        let is_indent = next - *from <= INDENT_BYTES;
+        if is_indent && line_end > plain && is_letter(bytes[..line_end].last()) && is_letter(bytes.get(next))
+        {
             return Some((line_end, next));
         }
     }

@@ -300,3 +300,51 @@ fn k2_the_shifts_find_what_a_plain_search_finds() {
         assert_eq!(in_chunks(&[&secret], &text, size), expected, "{:?}", String::from_utf8_lossy(&text));
     }
 }
+
+#[test]
+fn k2_a_secret_that_overlaps_itself_is_passed_on_masked() {
+    let secret = b"abababab";
+    let mut scanner = scanner(&[secret]);
+    let mut passed = Vec::new();
+    for _ in 0..100 {
+        passed.extend(scanner.push(&b"ab".repeat(50)));
+        assert!(scanner.held.len() < scanner.secrets.pattern().longest, "{}", scanner.held.len());
+    }
+    let ends: [&[u8]; 3] = [b"", b"x", b"abx"];
+    passed.extend(ends.iter().flat_map(|end| scanner.push(end)));
+    passed.extend(scanner.finish());
+    assert_eq!(String::from_utf8_lossy(&passed), "*".repeat(10_000) + "xabx");
+}
+
+#[test]
+fn k2_an_indentation_without_an_end_is_not_held_back() {
+    for text in [&b"token-of-\n"[..], b"token-of-\r\n"] {
+        let mut scanner = scanner(&[b"token-of-acme"]);
+        let mut passed = scanner.push(text);
+        for _ in 0..10 {
+            passed.extend(scanner.push(&[b' '; 100]));
+            assert!(scanner.held.len() < 200, "{}", scanner.held.len());
+        }
+        passed.extend(scanner.finish());
+        assert_eq!(passed, [text, &[b' '; 1000]].concat());
+    }
+}
+
+/// An upstream knows the secret that it was sent, and can send its beginning over and over in single bytes.
+#[test]
+fn k2_many_held_bytes_are_not_searched_again_with_every_byte() {
+    let secret: Vec<u8> = (0..200).map(|at| b'a' + at % 26).collect();
+    let lines: Vec<String> =
+        secret.iter().map(|letter| format!("{}\n{}", char::from(*letter), " ".repeat(60))).collect();
+    let text = lines.concat();
+    let text = text.trim_end();
+    let mut scanner = scanner(&[&secret]);
+    let (mut passed, mut searches) = (Vec::new(), 0);
+    for byte in text.as_bytes() {
+        passed.extend(scanner.push(&[*byte]));
+        searches += usize::from(scanner.searched == scanner.held.len());
+    }
+    assert!(text.len() > 12_000 && searches < EAGER_BYTES + 100, "{searches} of {}", text.len());
+    passed.extend(scanner.finish());
+    assert_eq!(String::from_utf8_lossy(&passed), "*".repeat(text.len()));
+}
