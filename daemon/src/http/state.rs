@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -54,8 +55,8 @@ pub struct AppParts {
     pub mcp: Mcp,
     /// Background tasks that outlive their requests.
     pub background: TaskTracker,
-    /// The OpenAPI document as JSON text; set when the routes are built.
-    pub openapi: OnceLock<String>,
+    /// The OpenAPI document as JSON text; set when the routes are built. Anyone may get it, so responses share its bytes.
+    pub openapi: OnceLock<Bytes>,
 }
 
 impl App {
