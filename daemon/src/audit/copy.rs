@@ -12,14 +12,17 @@ use super::anchor::Sealer;
 use super::error::StartError;
 use super::folder::Folder;
 use super::origin::restored_text;
+use super::reader::read_up_to;
 use super::record::{Anchor, RestoredFrom, Sha256};
-use super::recover::last_data;
 
 /// Attempts to read `head` and to link the segments, while a daemon writes to the first and removes the others.
 const ATTEMPTS: usize = 10;
 
 /// Records are aligned to this many bytes, with zeros that a copy keeps.
 const ALIGNMENT: u64 = 8;
+
+/// Bytes that are searched at once for the end of a segment.
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A log as it is copied.
 pub struct LogCopy {
@@ -127,15 +130,50 @@ fn link_segments(
     Ok(Some(segments))
 }
 
-/// The bytes of a finished segment up to its last record.
+/// The bytes of a finished segment up to its last record. Read from the end: the daemon cuts a segment behind its last record, and
+/// all of a long log would take minutes.
 fn used_bytes(path: &Path) -> Result<u64, StartError> {
     let used = File::open(path).and_then(|file| {
-        let end = last_data(&file, 0)?.next_multiple_of(ALIGNMENT);
-        Ok(end.min(file.metadata()?.len()))
+        let length = file.metadata()?.len();
+        let (mut chunk, mut end) = (vec![0; CHUNK_BYTES], length);
+        while end > 0 {
+            let start = end.saturating_sub(CHUNK_BYTES as u64);
+            let wanted = usize::try_from(end - start).unwrap_or(CHUNK_BYTES);
+            let count = read_up_to(&file, &mut chunk[..wanted], start)?;
+            if let Some(last) = chunk[..count].iter().rposition(|byte| *byte != 0) {
+                return Ok((start + last as u64 + 1).next_multiple_of(ALIGNMENT).min(length));
+            }
+            end = start;
+        }
+        Ok(0)
     });
     used.map_err(StartError::io("read", path))
 }
 
 fn io_error(path: &Path) -> impl FnOnce(serde_json::Error) -> StartError {
     move |error| StartError::Io { what: "seal", path: path.to_path_buf(), source: error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_segment_is_found_behind_its_last_byte() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("segment");
+        let used = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            used_bytes(&path).unwrap()
+        };
+        assert_eq!((used(b""), used(&[0; 99])), (0, 0));
+        for (data, zeros) in
+            [(1, 0), (3, 100), (16, 0), (8, 3 * CHUNK_BYTES), (CHUNK_BYTES + 1, CHUNK_BYTES - 1)]
+        {
+            let mut bytes = vec![7; data];
+            bytes.resize(data + zeros, 0);
+            let expected = data.next_multiple_of(8).min(bytes.len());
+            assert_eq!(used(&bytes), expected as u64, "{data} and {zeros}");
+        }
+    }
 }

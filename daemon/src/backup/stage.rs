@@ -65,14 +65,17 @@ impl Backup {
                 components.push(component);
             }
         }
-        let restored = |head| RestoredFrom {
-            backup: backup.clone(),
+        let id = backup.clone();
+        let restored = move |head| RestoredFrom {
+            backup: id,
             made_at_ms,
             version: BuildInfo::current().version.to_owned(),
             head,
         };
-        let log_folder = staging.create(AUDIT)?;
-        let log = stage_log(&source.data.join(AUDIT), &key, &log_folder, restored)?;
+        let (log, log_folder) = (source.data.join(AUDIT), staging.create(AUDIT)?);
+        // Off the threads of calls: a long log has many segments.
+        let staging_log = tokio::task::spawn_blocking(move || stage_log(&log, &key, &log_folder, restored));
+        let log = staging_log.await.map_err(|error| BackupError::Write(io::Error::other(error)))??;
         let header = BackupHeader {
             format: FORMAT,
             backup,
