@@ -14,6 +14,7 @@ import threading
 import typing
 from pathlib import Path
 
+import httpx
 from toolgate_client import (
     ApprovalPending,
     AsyncToolgate,
@@ -172,6 +173,14 @@ def a_call_whose_answer_is_lost_answers_with_its_recorded_result():
         raised(Unreachable, "UNREACHABLE", lambda: toolgate.open(AGENT))
 
 
+def a_call_that_outlasts_a_request_answers_with_its_result():
+    hasty = httpx.Client(timeout=httpx.Timeout(10.0, read=1.0))
+    with Toolgate() as toolgate, toolgate.open(AGENT) as session, Toolgate(http=hasty) as impatient:
+        assert impatient.session(session.id).call("hostile/rest", {"ms": 2500}, id="long") == 2500
+        # One call, and not one for each request.
+        assert session.get_call("long")["output"] == 2500
+
+
 def refusals_are_exceptions_with_code_and_hint():
     with Toolgate() as toolgate, toolgate.open(AGENT) as session:
         assert "call_arithmetic_evaluate" in [tool["name"] for tool in session.select("evaluate an expression", "anthropic")]
@@ -198,4 +207,5 @@ views_fit_the_openapi_document()
 a_lost_stream_is_resumed_without_a_gap()
 asyncio.run(waits_end_and_messages_can_be_run_again())
 a_call_whose_answer_is_lost_answers_with_its_recorded_result()
+a_call_that_outlasts_a_request_answers_with_its_result()
 refusals_are_exceptions_with_code_and_hint()

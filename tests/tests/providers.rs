@@ -50,8 +50,9 @@ fn the_python_client_and_the_programs_of_the_cookbook_run() {
     let python = process::find_installed(PROGRAM, "providers/python/bin/python");
     let daemon = Daemon::start(PROGRAM, "");
     let operator = daemon.operator();
+    operator.load_confirmed("hostile", toolgate_tests::guests::HOSTILE);
     let document = json!({
-        "enabled": ["arithmetic/*", "files/*", "user/ask"],
+        "enabled": ["arithmetic/*", "files/*", "user/ask", "hostile/rest"],
         "autonomy": "supervised",
         "require_approval_for": ["files/write"],
     });

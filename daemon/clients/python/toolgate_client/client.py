@@ -18,6 +18,8 @@ from .views import ApprovalState, ApprovalView, CallResult, Choice, DecisionRequ
 
 # A call that outlasts it goes on, and its result is asked for again.
 TIMEOUT = httpx.Timeout(10.0, read=60.0)
+# The first session of a new daemon waits until the built-in plugins are compiled, and must not be opened twice.
+_OPENING = httpx.Timeout(10.0, read=300.0)
 # Longest pause between two looks at a call that waits for a person or still runs.
 _POLL_SECONDS = 2.0
 # Requests of a model before `loop` gives up.
@@ -65,7 +67,7 @@ class AsyncToolgate:
     async def open(self, agent: str, **options: Unpack[SessionOptions]) -> "AsyncSession":
         """Opens a session for an agent, `ORGANIZATION/AGENT`."""
         body = {"agent": agent} | {name: options[name] for name in ("user", "conversation", "channel") if options.get(name)}
-        opened = await self._transport.json("POST", "/v1/sessions", json=body, repeatable=False)
+        opened = await self._transport.json("POST", "/v1/sessions", json=body, repeatable=False, timeout=_OPENING)
         return AsyncSession(self._transport, opened, options)
 
     async def session(self, id: str, **options: Unpack[SessionOptions]) -> "AsyncSession":

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+# The class of each code.
+CLASSES: dict[str, Any] = {}
+
 
 class ToolgateError(Exception):
     """A refused request, or a failed call: `code`, `message`, `hint` and `details` as the daemon gives them.
@@ -9,7 +12,8 @@ class ToolgateError(Exception):
     `status` is the HTTP status of a refused request. `retry_after` is in seconds, None if the daemon names no time.
     """
 
-    codes = ""
+    def __init_subclass__(cls, codes: str = "") -> None:
+        CLASSES.update(dict.fromkeys(codes.split(), cls))
 
     def __init__(self, body: dict[str, Any], status: int | None = None, retry_after: float | None = None) -> None:
         self.code = body.get("error_type", "UNKNOWN")
@@ -20,65 +24,47 @@ class ToolgateError(Exception):
         super().__init__(f"{self.code}: {self.message}" + (f" ({self.hint})" if self.hint else ""))
 
 
-class InvalidRequest(ToolgateError):
+class InvalidRequest(ToolgateError, codes="INVALID_REQUEST INVALID_ARGUMENTS INVALID_POLICY INVALID_PLUGIN TOO_LARGE"):
     """The request, its arguments or a document is invalid; nothing was done."""
 
-    codes = "INVALID_REQUEST INVALID_ARGUMENTS INVALID_POLICY INVALID_PLUGIN TOO_LARGE"
 
-
-class Unauthenticated(ToolgateError):
+class Unauthenticated(ToolgateError, codes="UNAUTHENTICATED"):
     """The token is missing, unknown, expired or revoked."""
 
-    codes = "UNAUTHENTICATED"
 
-
-class Forbidden(ToolgateError):
+class Forbidden(ToolgateError, codes="FORBIDDEN ACCESS_DENIED TOOL_DISABLED CHANNEL_RESTRICTED APPROVAL_DENIED NETWORK_DENIED"):
     """The token's role, the gate or a person does not allow it."""
 
-    codes = "FORBIDDEN ACCESS_DENIED TOOL_DISABLED CHANNEL_RESTRICTED APPROVAL_DENIED NETWORK_DENIED"
 
-
-class NotFound(ToolgateError):
+class NotFound(ToolgateError, codes="NOT_FOUND TOOL_NOT_FOUND"):
     """The object does not exist, or belongs to another organization."""
 
-    codes = "NOT_FOUND TOOL_NOT_FOUND"
 
-
-class Conflict(ToolgateError):
+class Conflict(ToolgateError, codes="CONFLICT NO_TOOLS INTEGRATION_MISSING CREDENTIAL_MISSING CANCELLED"):
     """The state does not fit: an id in use, a decision that was made already, an agent without tools."""
 
-    codes = "CONFLICT NO_TOOLS INTEGRATION_MISSING CREDENTIAL_MISSING CANCELLED"
 
-
-class Expired(ToolgateError):
+class Expired(ToolgateError, codes="EXPIRED APPROVAL_EXPIRED"):
     """The session, approval, result or deadline is over."""
 
-    codes = "EXPIRED APPROVAL_EXPIRED"
 
-
-class Limited(ToolgateError):
+class Limited(ToolgateError, codes="RATE_LIMITED QUOTA_EXCEEDED ROUNDS_EXCEEDED"):
     """A rate, a quota or the number of rounds is used up."""
 
-    codes = "RATE_LIMITED QUOTA_EXCEEDED ROUNDS_EXCEEDED"
 
-
-class Unavailable(ToolgateError):
+class Unavailable(ToolgateError, codes="OVERLOADED UNAVAILABLE API_UNAVAILABLE INTERNAL UNKNOWN"):
     """The daemon is overloaded or stopping, or the service behind a tool does not answer."""
 
-    codes = "OVERLOADED UNAVAILABLE API_UNAVAILABLE INTERNAL UNKNOWN"
+
+_OF_TOOLS = "FUEL_EXHAUSTED MEMORY_EXCEEDED DEADLINE_EXCEEDED RESOURCE_EXCEEDED OUTPUT_TOO_LARGE INVALID_OUTPUT TOOL_CRASHED TOOL_FAILED"
 
 
-class ToolFailed(ToolgateError):
+class ToolFailed(ToolgateError, codes=_OF_TOOLS):
     """The tool ran and failed: a limit, a crash, or an error that it returned."""
 
-    codes = "FUEL_EXHAUSTED MEMORY_EXCEEDED DEADLINE_EXCEEDED RESOURCE_EXCEEDED "
-    codes += "OUTPUT_TOO_LARGE INVALID_OUTPUT TOOL_CRASHED TOOL_FAILED"
 
-
-class Unreachable(ToolgateError):
+class Unreachable(ToolgateError, codes="UNREACHABLE"):
     """No answer from the daemon. Code `UNREACHABLE`."""
-
-    codes = "UNREACHABLE"
 
 
 class ApprovalPending(ToolgateError):
@@ -93,9 +79,6 @@ class ApprovalPending(ToolgateError):
 
 class ClientToolError(Exception):
     """Raised by an `on_client_tool` function: the call fails, and the model reads the message."""
-
-
-CLASSES: dict[str, Any] = {code: kind for kind in ToolgateError.__subclasses__() for code in kind.codes.split()}
 
 
 def error_of(body: dict[str, Any], status: int | None = None, retry_after: float | None = None) -> ToolgateError:
