@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::transport::streamable_http_server::session::SessionManager;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use tokio::sync::Semaphore;
 use toolgate_admission::SessionFacts;
 use toolgate_api::error::CallError;
 use toolgate_api::name::Name;
@@ -17,6 +18,7 @@ use toolgate_api::name::Name;
 use super::tasks::Tasks;
 use super::{AUDIT_SOURCE, ToolsShown};
 use crate::admin::Actor;
+use crate::audit::{Sha256, sha256};
 use crate::clock::now_ms;
 use crate::http::problem::Problem;
 use crate::http::sessions::open;
@@ -35,6 +37,9 @@ const CALLS_PER_SESSION: u64 = 30_000;
 /// Sessions of one token in older revisions. The oldest gives way to a new one.
 const SESSIONS_PER_TOKEN: usize = 64;
 
+/// Sessions of one organization in older revisions, since it may have any number of tokens.
+const SESSIONS_PER_ORGANIZATION: usize = 1_024;
+
 /// The sender of a request, and its agent. An extension of the request.
 #[derive(Clone)]
 pub(super) struct Client {
@@ -49,7 +54,7 @@ pub(super) struct Client {
 }
 
 /// The key of a client: its token, and whose tools it has.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     token: Arc<str>,
     organization: Name,
@@ -64,10 +69,29 @@ type Place = Arc<tokio::sync::Mutex<Option<Arc<Opened>>>>;
 pub(super) struct Clients {
     /// The sessions of older revisions.
     mcp_sessions: Arc<LocalSessionManager>,
-    /// The client of each session of an older revision, the oldest first.
-    bound: Mutex<Vec<(Arc<str>, Key)>>,
+    bound: Mutex<BoundSessions>,
     /// The session of each client. Opening one delays no other client.
     open: Mutex<HashMap<(Key, Arc<str>), Place>>,
+}
+
+/// The sessions of older revisions with their clients, the oldest first.
+#[derive(Default)]
+struct BoundSessions(Vec<BoundSession>);
+
+struct BoundSession {
+    id: Arc<str>,
+    owner: Key,
+    /// Whether a task tells the client of changes of its list.
+    is_followed: bool,
+}
+
+/// A tool and its arguments, by their hash: the arguments can have megabytes.
+pub(super) type CallKey = Sha256;
+
+/// The key of a call of this tool with these arguments.
+pub(super) fn call_key(tool: &str, arguments: &str) -> CallKey {
+    // No name of a tool has a NUL.
+    sha256(&[tool.as_bytes(), &[0], arguments.as_bytes()].concat())
 }
 
 /// An open session.
@@ -75,14 +99,16 @@ pub(super) struct Opened {
     calls: AtomicU64,
     pub session: Arc<Session>,
     /// The ids of calls that wait for a person, by tool and arguments: a client that calls again means the same call.
-    pub waiting: Mutex<HashMap<(String, String), String>>,
+    pub waiting: Mutex<HashMap<CallKey, String>>,
+    /// Permits of calls whose requests wait for a person. In older revisions they go on waiting when their client disconnects.
+    pub waits: Semaphore,
     /// The tasks of the client. They outlive the session, which gives way to another after many calls.
     pub tasks: Arc<Tasks>,
 }
 
 impl Opened {
     /// Remembers a call that waits. A client that leaves too many behind begins anew.
-    pub fn remember(&self, call: (String, String), id: String) {
+    pub fn remember(&self, call: CallKey, id: String) {
         let mut waiting = self.waiting();
         if waiting.len() >= WAITING_CALLS {
             waiting.clear();
@@ -90,7 +116,7 @@ impl Opened {
         waiting.insert(call, id);
     }
 
-    pub fn waiting(&self) -> MutexGuard<'_, HashMap<(String, String), String>> {
+    pub fn waiting(&self) -> MutexGuard<'_, HashMap<CallKey, String>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -143,7 +169,8 @@ impl Client {
         };
         let (session, _) = open(&self.app, self.actor(), setup).await?;
         let tasks = place.as_ref().map(|opened| Arc::clone(&opened.tasks)).unwrap_or_default();
-        let opened = Arc::new(Opened { calls: AtomicU64::new(1), session, waiting: Mutex::default(), tasks });
+        let (waiting, waits) = (Mutex::default(), Semaphore::new(WAITING_CALLS));
+        let opened = Arc::new(Opened { calls: AtomicU64::new(1), session, waiting, waits, tasks });
         *place = Some(Arc::clone(&opened));
         Ok(opened)
     }
@@ -175,16 +202,22 @@ impl Clients {
     /// Whether a session of an older revision is this client's.
     pub fn is_session_of(&self, id: &str, client: &Client) -> bool {
         let key = client.key();
-        self.bound().iter().any(|(bound, owner)| **bound == *id && *owner == key)
+        self.bound().0.iter().any(|session| *session.id == *id && session.owner == key)
+    }
+
+    /// Whether the caller is the first to follow the list of this client, as a task of each message would be too many.
+    pub fn begin_following(&self, client: &Client) -> bool {
+        self.bound().begin_following(&client.mcp_session)
     }
 
     /// Binds a session of an older revision to its client.
     pub async fn bind(&self, id: &str, client: &Client) {
         let (id, key) = (Arc::<str>::from(id), client.key());
-        let known: Vec<Arc<str>> = self.bound().iter().map(|(id, _)| Arc::clone(id)).collect();
-        if known.contains(&id) {
+        // Before the first wait: a client that disconnects meanwhile leaves no session that is not counted.
+        if !self.bound().add(&id, &key) {
             return;
         }
+        let known: Vec<Arc<str>> = self.bound().0.iter().map(|session| Arc::clone(&session.id)).collect();
         // Sessions that were idle for too long are gone.
         let mut gone = Vec::new();
         for id in known {
@@ -192,23 +225,19 @@ impl Clients {
                 gone.push(id);
             }
         }
-        let oldest = {
+        let surplus = {
             let mut bound = self.bound();
-            bound.retain(|(id, _)| !gone.contains(id));
-            let of_token = |(_, owner): &(Arc<str>, Key)| owner.token == key.token;
-            let is_full = bound.iter().filter(|entry| of_token(entry)).count() >= SESSIONS_PER_TOKEN;
-            let oldest = bound.iter().position(of_token).filter(|_| is_full).map(|at| bound.remove(at).0);
-            bound.push((id, key));
-            oldest
+            bound.0.retain(|session| !gone.contains(&session.id));
+            bound.remove_surplus(&key)
         };
-        if let Some(oldest) = oldest {
-            let _ = self.mcp_sessions.close_session(&oldest).await;
+        for id in surplus {
+            let _ = self.mcp_sessions.close_session(&id).await;
         }
     }
 
     /// Ends the session of a client of an older revision.
     pub async fn end(&self, client: &Client) -> Result<(), CallError> {
-        self.bound().retain(|(id, _)| *id != client.mcp_session);
+        self.bound().0.retain(|session| session.id != client.mcp_session);
         let place = self.places().remove(&(client.key(), Arc::clone(&client.mcp_session)));
         let opened = match place {
             Some(place) => place.lock().await.take(),
@@ -246,7 +275,94 @@ impl Clients {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn bound(&self) -> MutexGuard<'_, Vec<(Arc<str>, Key)>> {
+    fn bound(&self) -> MutexGuard<'_, BoundSessions> {
         self.bound.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BoundSessions {
+    /// Adds a session. Returns false where it is known.
+    fn add(&mut self, id: &Arc<str>, owner: &Key) -> bool {
+        let is_new = self.0.iter().all(|session| session.id != *id);
+        if is_new {
+            self.0.push(BoundSession { id: Arc::clone(id), owner: owner.clone(), is_followed: false });
+        }
+        is_new
+    }
+
+    /// Marks a session as followed. Returns false where it is already, or is unknown.
+    fn begin_following(&mut self, id: &str) -> bool {
+        let session = self.0.iter_mut().find(|session| *session.id == *id);
+        session.is_some_and(|session| !std::mem::replace(&mut session.is_followed, true))
+    }
+
+    /// Removes the oldest sessions over the limits of the owner's token and organization. Returns their ids.
+    fn remove_surplus(&mut self, owner: &Key) -> Vec<Arc<str>> {
+        let of_token = |session: &BoundSession| session.owner.token == owner.token;
+        let of_organization = |session: &BoundSession| session.owner.organization == owner.organization;
+        let mut removed = self.remove_oldest(SESSIONS_PER_TOKEN, of_token);
+        removed.extend(self.remove_oldest(SESSIONS_PER_ORGANIZATION, of_organization));
+        removed
+    }
+
+    fn remove_oldest(&mut self, most: usize, is_counted: impl Fn(&BoundSession) -> bool) -> Vec<Arc<str>> {
+        let counted = self.0.iter().filter(|session| is_counted(session)).count();
+        let mut surplus = counted.saturating_sub(most);
+        let mut removed = Vec::new();
+        self.0.retain(|session| {
+            let is_surplus = surplus > 0 && is_counted(session);
+            if is_surplus {
+                surplus -= 1;
+                removed.push(Arc::clone(&session.id));
+            }
+            !is_surplus
+        });
+        removed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(organization: &str, token: &str) -> Key {
+        let name = |text| Name::parse(text).expect("a name");
+        Key { token: token.into(), organization: name(organization), agent: name("bot"), channel: None }
+    }
+
+    #[test]
+    fn m2_the_oldest_sessions_of_a_token_and_of_an_organization_give_way() {
+        let mut bound = BoundSessions::default();
+        let mut add = |organization: &str, token: usize, number: usize| {
+            let owner = key(organization, &format!("t{token}"));
+            assert!(bound.add(&format!("{organization}-{token}-{number}").into(), &owner));
+            bound.remove_surplus(&owner)
+        };
+        assert!(add("rival", 0, 0).is_empty());
+        let tokens = SESSIONS_PER_ORGANIZATION / SESSIONS_PER_TOKEN;
+        for token in 1..=tokens {
+            for number in 0..SESSIONS_PER_TOKEN {
+                assert!(add("acme", token, number).is_empty(), "{token} {number}");
+            }
+        }
+        assert_eq!(add("acme", 2, SESSIONS_PER_TOKEN), [Arc::<str>::from("acme-2-0")], "of the token");
+        assert_eq!(add("acme", tokens + 1, 0), [Arc::<str>::from("acme-1-0")], "of the organization");
+        assert!(add("rival", 0, 1).is_empty());
+    }
+
+    #[test]
+    fn m2_a_session_is_followed_once_however_often_its_client_says_that_it_began() {
+        let mut bound = BoundSessions::default();
+        let (id, owner) = ("s".into(), key("acme", "t"));
+        assert!(bound.add(&id, &owner) && !bound.add(&id, &owner));
+        assert!(bound.begin_following("s") && !bound.begin_following("s"));
+        assert!(!bound.begin_following(""), "a client without a session");
+    }
+
+    #[test]
+    fn m2_a_waiting_call_is_known_by_its_tool_and_arguments() {
+        let known = call_key("call_mail_send", "{}");
+        assert!(known == call_key("call_mail_send", "{}"));
+        assert!(known != call_key("call_mail_send", "{ }") && known != call_key("call_mail_sen", "d{}"));
     }
 }

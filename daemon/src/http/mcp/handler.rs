@@ -20,7 +20,7 @@ use toolgate_api::error::CallError;
 use toolgate_api::event::{Event, EventKind, EventProgress};
 use toolgate_api::name::read_called_name;
 
-use super::clients::{Client, Opened};
+use super::clients::{Client, Opened, call_key};
 use super::lists::{Performs, ToolKey};
 use super::{ToolsShown, answers, ask, lists, tasks};
 use crate::call::{CallAnswer, RequestedCall};
@@ -196,6 +196,10 @@ impl ServerHandler for Handler {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         let Ok(client) = client_of(&context.extensions) else { return };
+        // A client may send it at any time and often.
+        if !client.app.0.mcp.clients.begin_following(&client) {
+            return;
+        }
         let peer = context.peer;
         // A session outlives an access token, which its client renews.
         let revoked = match client.caller.expires_ms {
@@ -303,7 +307,7 @@ struct Call<'a> {
 impl Call<'_> {
     /// Runs the call. Its cancellation, and the end of its stream, stop it.
     async fn run(self, answer: Option<ClientResult>) -> Result<CallToolResponse, ErrorData> {
-        let key = (self.name.clone(), self.arguments.clone());
+        let key = call_key(&self.name, &self.arguments);
         let waiting = self.opened.waiting().get(&key).cloned();
         if let (Some(answer), Some(id)) = (answer, &waiting) {
             self.opened.waiting().remove(&key);
@@ -376,6 +380,7 @@ impl Call<'_> {
         // After the expiry of an access token, the client calls again with a new one.
         let until = until.min(self.client.caller.expiry().unwrap_or(until));
         let mut progress = Progress { token: progress_token, peer: &self.context.peer, last: None };
+        let mut waiting = None;
         loop {
             let origin = origin_of(self.client, self.context);
             let running = app.dispatcher().single(&self.opened.session, call.clone(), &origin);
@@ -383,6 +388,10 @@ impl Call<'_> {
             let asks = ask::shows_forms(self.context) && ask::question(&self.name, &answer).is_some();
             let waits = matches!(answer.status(), CallStatus::ApprovalRequired | CallStatus::ClientRequired);
             if asks || !waits || tasks::takes_tasks(self.context) || Instant::now() >= until {
+                return answer;
+            }
+            waiting = waiting.or_else(|| self.opened.waits.try_acquire().ok());
+            if waiting.is_none() {
                 return answer;
             }
             // Posted again, the call runs once it is approved, and gives the client's result once it is there.
