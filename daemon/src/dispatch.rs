@@ -158,6 +158,8 @@ impl Dispatcher {
     }
 }
 
+/// Most time by which a call that a rate or a quota refuses comes back later than it may.
+const JITTER_MS: u64 = 250;
 /// A kill loses the use of quotas of at most this time.
 const QUOTA_STORE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -177,7 +179,8 @@ fn consumer<'a>(session: &'a Session, origin: &'a Origin, outer: Option<OuterCal
 }
 
 fn charge_time() -> ChargeTime {
-    ChargeTime { monotonic_ms: monotonic_ms(), unix_ms: steady_unix_ms() }
+    let jitter_ms = rand::random_range(0..=JITTER_MS);
+    ChargeTime { monotonic_ms: monotonic_ms(), unix_ms: steady_unix_ms(), jitter_ms }
 }
 
 /// A call under way, for the steps between intent and outcome.

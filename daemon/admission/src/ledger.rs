@@ -75,12 +75,19 @@ pub struct ChargeTime {
     pub monotonic_ms: u64,
     /// Milliseconds since 1970, for the periods of quotas.
     pub unix_ms: u64,
+    /// Random milliseconds by which a refused call comes back later than it may, so that not all come back at once.
+    pub jitter_ms: u64,
 }
 
 impl ChargeTime {
-    /// Both clocks at the same time.
+    /// Both clocks at the same time, without jitter.
     pub fn at(ms: u64) -> Self {
-        Self { monotonic_ms: ms, unix_ms: ms }
+        Self { monotonic_ms: ms, unix_ms: ms, jitter_ms: 0 }
+    }
+
+    /// The time of a retry with its jitter, which at most doubles it.
+    fn retry_after_ms(self, earliest_ms: u64) -> u64 {
+        earliest_ms.saturating_add(self.jitter_ms.min(earliest_ms))
     }
 }
 
@@ -149,11 +156,14 @@ impl Ledger {
             (&mut limits, checked.tool().cost),
             now.unix_ms,
         );
-        let reservation = reserved.map_err(|exceeded| Refusal::quota_exceeded(&checked, exceeded))?;
+        let reservation = reserved.map_err(|mut exceeded| {
+            exceeded.retry_after_ms = exceeded.retry_after_ms.map(|earliest| now.retry_after_ms(earliest));
+            Refusal::quota_exceeded(&checked, exceeded)
+        })?;
         // Last, since tokens are not given back.
         if self.is_rated(&checked) {
             let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-            buckets.take(self.rates, consumer.organization, &checked, now.monotonic_ms)?;
+            buckets.take(self.rates, consumer.organization, &checked, now)?;
         }
         checked.narrow(limits);
         Ok(checked.admit(reservation))
@@ -171,9 +181,10 @@ impl RateBuckets {
         rates: Rates,
         organization: &Name,
         call: &CallFacts<P>,
-        now_ms: u64,
+        now: ChargeTime,
     ) -> Result<(), Refusal> {
-        let Charged { plugin, bucket } = self.after(rates, organization, call, now_ms)?;
+        let Charged { plugin, bucket } = self.after(rates, organization, call, now)?;
+        let now_ms = now.monotonic_ms;
         if let Some((key, bucket)) = plugin {
             self.plugins.store(&key, bucket, now_ms);
         }
@@ -190,19 +201,20 @@ impl RateBuckets {
         rates: Rates,
         organization: &Name,
         call: &CallFacts<P>,
-        now_ms: u64,
+        now: ChargeTime,
     ) -> Result<Charged, Refusal> {
+        let now_ms = now.monotonic_ms;
         // The plugin's bucket first: a call that its service would refuse costs the organization nothing.
         let mut plugin = None;
         if let Some(limit) = call.plugin().descriptor.rate_limit {
             let key = (organization.clone(), call.id().namespace.clone());
             let mut bucket = self.plugins.get(&key, limit.into(), now_ms);
-            let refused = |retry_after_ms| Refusal::plugin_rate_limited(call, limit, retry_after_ms);
+            let refused = |earliest| Refusal::plugin_rate_limited(call, limit, now.retry_after_ms(earliest));
             bucket.take().map_err(refused)?;
             plugin = Some((key, bucket));
         }
         let bucket = self.take_of(rates, organization, now_ms);
-        let bucket = bucket.map_err(|retry_after_ms| Refusal::rate_limited(call, retry_after_ms))?;
+        let bucket = bucket.map_err(|earliest| Refusal::rate_limited(call, now.retry_after_ms(earliest)))?;
         Ok(Charged { plugin, bucket })
     }
 

@@ -157,7 +157,16 @@ struct Counter {
 pub(crate) struct Reservation {
     parts: Vec<Part>,
     has_begun: bool,
-    narrowed_by: Option<String>,
+    narrowed_by: Option<NarrowingQuota>,
+}
+
+/// A quota that left a call less fuel than its limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NarrowingQuota {
+    pub name: String,
+    pub owner: Owner,
+    /// Milliseconds until the next period; none where a whole period would leave the call no more.
+    pub retry_after_ms: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -239,7 +248,7 @@ impl QuotaCounters {
             let (tag, reserved) =
                 counter.reserve(quota, most, now_ms).map_err(|is_held| exceeded(Retry::of(is_held)))?;
             if most > 0 {
-                reservation.narrow(quota, limits, reserved);
+                reservation.narrow((quota, owner), limits, reserved, now_ms);
             }
             reservation.parts.push(Part { counter, measure: quota.measure, tag, reserved });
         }
@@ -378,11 +387,16 @@ impl Counter {
 
 impl Reservation {
     /// Narrows the limits of the call to what was reserved, and notes the quota that left less fuel.
-    fn narrow(&mut self, quota: &Quota, limits: &mut Limits, reserved: u64) {
+    fn narrow(&mut self, (quota, owner): (&Quota, Owner), limits: &mut Limits, reserved: u64, now_ms: u64) {
         match quota.measure {
             Measure::Fuel if reserved < limits.fuel => {
                 limits.fuel = reserved;
-                self.narrowed_by = Some(quota.name.to_string());
+                let until_next = quota.seconds.map(|seconds| until_next(seconds, now_ms));
+                self.narrowed_by = Some(NarrowingQuota {
+                    name: quota.name.to_string(),
+                    owner,
+                    retry_after_ms: until_next.filter(|_| reserved < quota.amount),
+                });
             }
             Measure::EgressBytes => limits.egress_bytes = limits.egress_bytes.min(reserved),
             _ => {}
@@ -390,8 +404,8 @@ impl Reservation {
     }
 
     /// The quota that left the call less fuel than its limit.
-    pub fn narrowed_by(&self) -> Option<&str> {
-        self.narrowed_by.as_deref()
+    pub fn narrowed_by(&self) -> Option<&NarrowingQuota> {
+        self.narrowed_by.as_ref()
     }
 
     /// The guest begins to run: from now on, what is not settled counts as used.
@@ -441,10 +455,7 @@ impl Retry {
 }
 
 fn exceeded_error(quota: &Quota, owner: Owner, retry: Retry, now_ms: u64) -> Exceeded<'_> {
-    let until_next = |seconds: u32| {
-        let length_ms = u64::from(seconds) * PER_SECOND;
-        length_ms - now_ms % length_ms
-    };
+    let until_next = |seconds| until_next(seconds, now_ms);
     let retry_after_ms = match retry {
         Retry::NextPeriod => Some(quota.seconds.map_or(RUNNING_RETRY_MS, until_next)),
         Retry::EndOfCall => Some(RUNNING_RETRY_MS.min(quota.seconds.map_or(RUNNING_RETRY_MS, until_next))),
@@ -452,6 +463,12 @@ fn exceeded_error(quota: &Quota, owner: Owner, retry: Retry, now_ms: u64) -> Exc
         Retry::Never => None,
     };
     Exceeded { quota, owner, retry_after_ms, too_many: matches!(retry, Retry::TooMany) }
+}
+
+/// Milliseconds until the next period.
+fn until_next(seconds: u32, now_ms: u64) -> u64 {
+    let length_ms = u64::from(seconds.max(1)) * PER_SECOND;
+    length_ms - now_ms % length_ms
 }
 
 /// The amount in the unit that is counted.

@@ -25,8 +25,6 @@ use crate::sessions::Session;
 
 /// The queue of a session's files is that of one organization, so fairness needs no name.
 const ONE_ORGANIZATION: &str = "";
-/// Most time by which a call that waits for a quota comes later than it may.
-const JITTER_MS: u64 = 250;
 
 /// A call that has waited, and the decision made after that.
 pub(super) struct AdmittedEntry {
@@ -152,13 +150,11 @@ impl Dispatcher {
     }
 }
 
-/// The time at which a refused call is decided again, if its quota says that it waits. A little later than the call can
-/// succeed, so that not all calls that wait for one quota come back at once.
+/// The time at which a refused call is decided again, if its quota says that it waits.
 fn retry_at(verdict: &Charged, stop: Stop<'_>) -> Option<Instant> {
     let Verdict::Refused(refusal) = verdict else { return None };
     let retry_after_ms = refusal.error.retry_after_ms().filter(|_| refusal.waits && !stop.is_requested())?;
-    let jitter_ms = rand::random_range(0..=retry_after_ms.min(JITTER_MS));
-    Some(after(Instant::now(), retry_after_ms.saturating_add(jitter_ms)))
+    Some(after(Instant::now(), retry_after_ms))
 }
 
 fn may_change_files(verdict: &Verdict<Component>) -> bool {

@@ -378,7 +378,7 @@ impl Dispatcher {
         let began = Instant::now();
         admitted.begin();
         let mut finished = self.0.sandbox.run(&admitted, context, stopped).await;
-        settle(&admitted, &mut finished, script.as_deref());
+        settle(&admitted, &mut finished, script.as_deref(), attempt.outer.is_some());
         if !finished.executed {
             // The deadline passed before the first instruction: nothing of what was approved has happened.
             Box::pin(self.release_approval(approval)).await;
@@ -556,25 +556,36 @@ fn pending_on(
 }
 
 /// Settles what the quotas of the call reserved. A call that never ran costs nothing, and a script what it used itself.
-fn settle(admitted: &Admitted<Component>, finished: &mut FinishedCall, script: Option<&Script>) {
+///
+/// A trap loses the fuel that the guest held in a register, so a call that crashed used all the fuel that it reserved.
+fn settle(
+    admitted: &Admitted<Component>,
+    finished: &mut FinishedCall,
+    script: Option<&Script>,
+    is_inner: bool,
+) {
     if !finished.executed {
         return admitted.settle(None);
     }
+    let inner_fuel = script.map_or(0, Script::inner_fuel);
     finished.usage.cost = admitted.tool().cost;
-    finished.usage.fuel = finished.usage.fuel.saturating_sub(script.map_or(0, Script::inner_fuel));
-    if let Err(error) = &mut finished.outcome
-        && error.error_type == ErrorType::FuelExhausted
-        && let Some(quota) = admitted.narrowing_quota()
-    {
-        // The tool had less than its own limit, so the failure is not the tool's.
-        *error = CallError::new(
-            ErrorType::QuotaExceeded,
-            format!("the quota `{quota}` had less fuel left than the call needs"),
-            "ask for a smaller piece of work, or call again in the next period of the quota",
-        );
+    finished.usage.fuel = finished.usage.fuel.saturating_sub(inner_fuel);
+    let mut used_fuel = finished.usage.fuel;
+    match &mut finished.outcome {
+        // A call of a script reserves no fuel of its own.
+        Err(error) if error.error_type == ErrorType::ToolCrashed && !is_inner => {
+            used_fuel = admitted.limits().fuel.saturating_sub(inner_fuel);
+        }
+        Err(error) if error.error_type == ErrorType::FuelExhausted => {
+            // The tool had less than its own limit, so the failure is not the tool's.
+            if let Some(exceeded) = admitted.fuel_quota_error() {
+                *error = exceeded;
+            }
+        }
+        _ => {}
     }
-    let Usage { fuel, cpu_us, egress_bytes, cost, .. } = finished.usage;
-    admitted.settle(Some(&Used { fuel, cpu_us, egress_bytes, cost }));
+    let Usage { cpu_us, egress_bytes, cost, .. } = finished.usage;
+    admitted.settle(Some(&Used { fuel: used_fuel, cpu_us, egress_bytes, cost }));
 }
 
 /// The outcome of a script that one of its calls ended.

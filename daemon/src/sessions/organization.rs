@@ -22,6 +22,9 @@ const ANSWER_BYTES: usize = ALL_ANSWER_BYTES / 4;
 /// Answers after which those of ended sessions are first removed from the order.
 const FIRST_CLEANUP: usize = 1_024;
 
+/// Retry of an opening over the limit of sessions. The end of an open session is not known.
+const SESSION_RETRY_MS: u64 = 60_000;
+
 /// The limits of one organization.
 #[derive(Clone, Copy, Debug)]
 pub struct OrganizationBounds {
@@ -134,7 +137,8 @@ impl OrganizationUse {
                 ErrorType::QuotaExceeded,
                 format!("the organization has `{most}` open sessions, which is the limit"),
                 "end sessions that are no longer used, or ask the operator to raise `sessions.open_per_organization`",
-            )),
+            )
+            .with_retry_after_ms(SESSION_RETRY_MS)),
         }
     }
 
@@ -233,7 +237,11 @@ mod tests {
             Organizations::new(OrganizationBounds { sessions: 2, ..OrganizationBounds::NONE });
         let [acme, rival] = ["acme", "rival"].map(|text| organizations.find(&name(text)));
         let (first, _second) = (acme.add_session().unwrap(), organizations.find(&name("acme")).add_session());
-        assert_eq!(acme.add_session().unwrap_err().error_type, ErrorType::QuotaExceeded);
+        let refused = acme.add_session().unwrap_err();
+        assert_eq!(
+            (refused.error_type, refused.retry_after_ms()),
+            (ErrorType::QuotaExceeded, Some(SESSION_RETRY_MS))
+        );
         rival.add_session().unwrap();
         drop(first);
         acme.add_session().unwrap();

@@ -129,6 +129,23 @@ fn o4_fuel_is_given_out_up_to_the_quota() {
     });
 }
 
+/// A trap loses what the guest counted last, so a call that crashed used all that it reserved.
+#[test]
+fn o4_a_crash_uses_the_fuel_that_the_call_reserved() {
+    with_fixture(|fixture| {
+        let agent = fixture.agent(&json!({"enabled": "*", "limits": {"fuel": 100_000_000}}));
+        set_quotas(&agent.owner, &agent.organization, &json!([quota("fuel", "fuel", 150_000_000)]));
+        assert_eq!(calculate(&agent.session), Ok(()), "gives back what it did not use");
+        agent.session.call("hostile/spin", json!({})).expect_error("FUEL_EXHAUSTED");
+        set_quotas(&agent.owner, &agent.organization, &json!([quota("other", "fuel", 150_000_000)]));
+        agent.session.call("hostile/panic", json!({"message": "goodbye"})).expect_error("TOOL_CRASHED");
+        let rest = agent.session.call("hostile/spin", json!({})).expect_error("QUOTA_EXCEEDED");
+        let details = &rest.0["error"]["details"];
+        assert_eq!((&details["quota"], &details["layer"]), (&json!("other"), &json!("organization")));
+        assert!(details["retry_after_ms"].is_u64(), "{details}");
+    });
+}
+
 /// The totals of usage are those of the audit log.
 #[test]
 fn o4_usage_is_the_sum_of_the_log_by_whatever_is_asked() {

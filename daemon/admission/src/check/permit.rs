@@ -174,9 +174,9 @@ impl<P> Admitted<P> {
         self.reservation().settle(used);
     }
 
-    /// The name of the quota that narrowed the fuel of the call.
-    pub fn narrowing_quota(&self) -> Option<String> {
-        self.reservation().narrowed_by().map(str::to_owned)
+    /// The error of a call that used up the fuel that a quota left it; none if its own limit was lower.
+    pub fn fuel_quota_error(&self) -> Option<CallError> {
+        self.reservation().narrowed_by().map(refusal::fuel_quota_error)
     }
 
     fn reservation(&self) -> MutexGuard<'_, Reservation> {

@@ -17,7 +17,7 @@ use super::CallFacts;
 use super::decide::{OTHER_CATALOGUE, callable};
 use super::gates::{GATES, GateInput};
 use super::verdict::{Layer, Reason, SessionFacts};
-use crate::quota::Exceeded;
+use crate::quota::{Exceeded, NarrowingQuota};
 use crate::rules::{Digest, Rules, Tool};
 use crate::schema::Violation;
 
@@ -163,6 +163,23 @@ impl Refusal {
     fn without_tool(reason: Reason, error: CallError) -> Self {
         Self { error, reason, tool: None, digest: None, waits: false }
     }
+}
+
+/// The error of a call that used up the fuel that a quota left it.
+pub(super) fn fuel_quota_error(quota: &NarrowingQuota) -> CallError {
+    let NarrowingQuota { name, owner, retry_after_ms } = quota;
+    let owner = owner.as_str();
+    let message = format!("the quota `{name}` of the {owner} had less fuel left than the call needs");
+    let hint = match retry_after_ms {
+        Some(retry_after_ms) => {
+            format!("ask for a smaller piece of work, or call again in {retry_after_ms} ms")
+        }
+        None => "ask for a smaller piece of work".to_owned(),
+    };
+    let (quota, layer, retry_after_ms) = (name.clone(), owner.to_owned(), *retry_after_ms);
+    let details = Some(Details::Quota { quota, layer, retry_after_ms });
+    let error = CallError { details, ..CallError::new(ErrorType::QuotaExceeded, message, hint) };
+    error.retryable(retry_after_ms.is_some())
 }
 
 /// The error of a rule of the gate. If the platform refused, the caller does not learn by which rule, since these are the

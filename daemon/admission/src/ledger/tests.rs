@@ -54,6 +54,21 @@ fn a_burst_passes_and_the_next_call_is_told_when_to_come_again() {
 }
 
 #[test]
+fn o4_refused_calls_are_told_to_come_again_at_different_times() {
+    let told = |jitter_ms| {
+        let ledger = ledger(2, 1);
+        let call = || checked_call(plugin("crm", &["find"]), "crm/find", "{}");
+        charge(&ledger, "a", call(), 0).expect("the first call");
+        let now = ChargeTime { jitter_ms, ..ChargeTime::at(0) };
+        let refused =
+            ledger.charge(Consumer::without_session(&name("a")), call(), now).expect_err("the second");
+        assert!(refused.error.hint.contains(&refused.error.retry_after_ms().unwrap().to_string()));
+        refused.error.retry_after_ms()
+    };
+    assert_eq!([told(0), told(120), told(9_000)], [Some(500), Some(620), Some(1_000)]);
+}
+
+#[test]
 fn one_organization_does_not_use_up_what_is_anothers() {
     let ledger = ledger(1, 1);
     assert_eq!(ledger.take(&name("a"), 0), Ok(()));

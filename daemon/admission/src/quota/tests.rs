@@ -152,6 +152,28 @@ fn o4_what_a_call_did_not_use_is_given_back_and_a_call_gets_what_is_left() {
 }
 
 #[test]
+fn o4_a_quota_that_leaves_less_fuel_says_when_there_is_more() {
+    let counters = QuotaCounters::default();
+    let quotas = quotas(
+        Owner::Organization,
+        r#"[{"name":"hourly","measure":"fuel","amount":1500000000,"seconds":3600}]"#,
+    );
+    let caller = Caller::new(&counters, &quotas);
+    let (first, _) = caller.reserve(BEGIN_MS + 600_000).unwrap();
+    assert_eq!(first.narrowed_by(), None);
+    let (second, _) = caller.reserve(BEGIN_MS + 600_000).unwrap();
+    let narrowed = second.narrowed_by().expect("less than a call may use");
+    assert_eq!((&*narrowed.name, narrowed.owner), ("hourly", Owner::Organization));
+    assert_eq!(narrowed.retry_after_ms, Some(3_000_000));
+
+    let small =
+        self::quotas(Owner::Agent, r#"[{"name":"small","measure":"fuel","amount":5,"seconds":3600}]"#);
+    let caller = Caller { quotas: &small, ..caller };
+    let (whole, limits) = caller.reserve(BEGIN_MS).unwrap();
+    assert_eq!((limits.fuel, whole.narrowed_by().unwrap().retry_after_ms), (5, None), "never more");
+}
+
+#[test]
 fn o4_a_call_that_never_ran_used_nothing() {
     let counters = QuotaCounters::default();
     let quotas = quotas(Owner::Agent, r#"[{"name":"one","measure":"calls","amount":1,"seconds":3600}]"#);
