@@ -112,7 +112,7 @@ async fn serve_until_stopped(
     };
     let running = running?;
     let status = format!("serving at {}", running.address);
-    let watchdog = systemd::keep_watchdog(running.accepting.clone());
+    let watchdog = systemd::keep_watchdog(running.accepting.clone(), running.stop.clone());
     let compiling = tell_compiling(running.registry.clone(), status.clone());
     // Before the manager is told: a reload that comes at once must not end the process.
     let ready = status.clone();

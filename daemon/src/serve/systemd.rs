@@ -11,6 +11,7 @@ use listenfd::ListenFd;
 use sd_notify::NotifyState;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use toolgate_api::error::{CallError, ErrorType};
 
@@ -91,17 +92,20 @@ fn send(states: &[NotifyState<'_>]) {
 ///
 /// A signal needs the timer, a worker thread that takes a new task, and the loop that accepts connections. A full disk or a
 /// slow upstream sends no daemon into a restart, which would not help.
-pub(super) fn keep_watchdog(accepting: AbortHandle) -> Option<AbortOnDropHandle<()>> {
+pub(super) fn keep_watchdog(
+    accepting: AbortHandle,
+    stop: CancellationToken,
+) -> Option<AbortOnDropHandle<()>> {
     let timeout = sd_notify::watchdog_enabled().filter(|timeout| !timeout.is_zero())?;
-    Some(AbortOnDropHandle::new(tokio::spawn(signal_while_healthy(timeout / 3, accepting))))
+    Some(AbortOnDropHandle::new(tokio::spawn(signal_while_healthy(timeout / 3, accepting, stop))))
 }
 
-async fn signal_while_healthy(period: Duration, accepting: AbortHandle) {
+async fn signal_while_healthy(period: Duration, accepting: AbortHandle, stop: CancellationToken) {
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if !is_healthy(&accepting).await {
+        if !is_healthy(&accepting, &stop).await {
             tracing::error!("no connections are accepted: the watchdog gets no more signals");
             return;
         }
@@ -109,9 +113,11 @@ async fn signal_while_healthy(period: Duration, accepting: AbortHandle) {
     }
 }
 
-/// Whether connections are accepted, by a runtime that runs a new task.
-async fn is_healthy(accepting: &AbortHandle) -> bool {
-    tokio::spawn(std::future::ready(())).await.is_ok() && !accepting.is_finished()
+/// Whether connections are accepted, by a runtime that runs a new task. A daemon that stops accepts none: it waits for changes and
+/// calls, and the manager's limit for a stop ends it if they hang.
+async fn is_healthy(accepting: &AbortHandle, stop: &CancellationToken) -> bool {
+    let runs = tokio::spawn(std::future::ready(())).await.is_ok();
+    runs && (stop.is_cancelled() || !accepting.is_finished())
 }
 
 #[cfg(test)]
@@ -120,11 +126,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_daemon_that_accepts_no_connections_is_not_healthy() {
+        let stop = CancellationToken::new();
         let accepting = tokio::spawn(std::future::pending::<()>());
-        assert!(is_healthy(&accepting.abort_handle()).await);
+        assert!(is_healthy(&accepting.abort_handle(), &stop).await);
         let ended = tokio::spawn(std::future::ready(()));
         let handle = ended.abort_handle();
         ended.await.expect("it ended");
-        assert!(!is_healthy(&handle).await);
+        assert!(!is_healthy(&handle, &stop).await);
+        stop.cancel();
+        assert!(is_healthy(&handle, &stop).await, "it waits for running changes");
     }
 }
