@@ -11,6 +11,7 @@ use toolgate_api::grant::Grant;
 use toolgate_api::name::Name;
 
 use super::{Actor, Admin, AdminParts};
+use crate::audit::ORGANIZATION_DELETE;
 use crate::documents::{DocumentKey, Precondition, RuleKey, ToolKey, left_with_nothing};
 use crate::identity::Access;
 use crate::registry::{ChangeScope, Replacement, Snapshot};
@@ -146,7 +147,7 @@ impl Admin {
         precondition: &Precondition,
     ) -> Result<(), CallError> {
         actor.caller.may(Access::Operate)?;
-        self.run_audited(actor.action(Some(name), "organization.delete", name.as_str()), async {
+        self.run_audited(actor.action(Some(name), ORGANIZATION_DELETE, name.as_str()), async {
             let _in_order = self.0.documents.lock().await;
             let key = DocumentKey::Organization(name.clone());
             let deleted = self.parts().store.delete_document(&key, precondition, actor.stamp()).await?;

@@ -20,6 +20,9 @@ use super::search::Query;
 use super::usage::{RecordedUse, UsageSums};
 use crate::call::inner_ids;
 
+/// The action of the act that deletes an organization.
+pub const ORGANIZATION_DELETE: &str = "organization.delete";
+
 const COLUMNS: [&str; 17] = [
     "sequence",
     "at_ms",
@@ -84,6 +87,11 @@ impl RowKeys {
     /// Organization, agent and tool of a call.
     pub fn of_call(&self) -> Option<(Arc<str>, Arc<str>, Arc<str>)> {
         Some((self.organization.clone()?, self.agent.clone()?, self.tool.clone()?))
+    }
+
+    /// The organization that an act deletes.
+    fn deleted_organization(&self) -> Option<&Arc<str>> {
+        self.organization.as_ref().filter(|_| self.action.as_deref() == Some(ORGANIZATION_DELETE))
     }
 
     /// Whether they fit a query, but for its outcome, kind and times.
@@ -308,6 +316,9 @@ impl IndexBatch {
             // The record of the client's part of a call has no usage.
             let ran = ran && outcome.usage.duration_us > 0;
             self.rates.add(keys, header.at_ms, error_type, ran, outcome.duration_us, &outcome.usage);
+            if let Some(organization) = keys.deleted_organization().filter(|_| status == Status::Ok) {
+                self.rates.delete(organization);
+            }
         }
         match row {
             Some(row) => {

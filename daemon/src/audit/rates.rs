@@ -200,6 +200,8 @@ pub(super) fn table() -> String {
 pub(super) struct RateBatch {
     /// By the minute in which the calls ended.
     sums: HashMap<Key, ToolSums>,
+    /// Organizations that were deleted: a new one of the name begins anew.
+    deleted: Vec<Arc<str>>,
     listed: [ListedTools; 3],
     /// The minute up to which old rows were removed.
     pruned: u64,
@@ -276,6 +278,17 @@ impl RateBatch {
         }
     }
 
+    /// Forgets the rows of an organization that was deleted. Its calls stay in the sums of the platform.
+    pub fn delete(&mut self, organization: &Arc<str>) {
+        let all = Arc::<str>::from(ALL);
+        let of_it: Vec<_> = self.sums.extract_if(|key, _| key.organization == *organization).collect();
+        for (key, ToolSums { sums, .. }) in of_it {
+            let of_platform = Key { organization: Arc::clone(&all), tool: Arc::clone(&all), ..key };
+            self.sums.entry(of_platform).or_default().sums.add(&sums);
+        }
+        self.deleted.push(Arc::clone(organization));
+    }
+
     fn sums_of(&mut self, keys: &RowKeys, at_ms: u64) -> Option<&mut ToolSums> {
         let (organization, _, tool) = keys.of_call()?;
         Some(self.sums.entry(Key { start: at_ms / MINUTE_MS, organization, tool }).or_default())
@@ -283,11 +296,18 @@ impl RateBatch {
 
     pub fn clear(&mut self) {
         self.sums.clear();
+        self.deleted.clear();
     }
 
     /// Writes the sums of each span, in the caller's transaction.
     pub async fn store(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
         let now = now_ms();
+        for organization in &self.deleted {
+            sqlx::query("DELETE FROM rates WHERE organization = $1")
+                .bind(Arc::clone(organization))
+                .execute(&mut *connection)
+                .await?;
+        }
         for span in RateSpan::ALL {
             let (all, listed) = (Arc::<str>::from(ALL), &mut self.listed[span as usize]);
             let newest = now / span.length_ms();
@@ -306,8 +326,11 @@ impl RateBatch {
                 let own = Key { start, ..key.clone() };
                 let of_organization = Key { tool: Arc::clone(&all), ..own.clone() };
                 let of_platform = Key { organization: Arc::clone(&all), ..of_organization.clone() };
-                let is_listed = listed.lists(span, &own, *exists);
-                for key in [Some(own).filter(|_| is_listed), Some(of_organization), Some(of_platform)] {
+                let is_known = *key.organization != *ALL;
+                let is_listed = is_known && listed.lists(span, &own, *exists);
+                let own = Some(own).filter(|_| is_listed);
+                let of_organization = Some(of_organization).filter(|_| is_known);
+                for key in [own, of_organization, Some(of_platform)] {
                     key.into_iter().for_each(|key| rows.entry(key).or_default().add(sums));
                 }
             }

@@ -87,6 +87,29 @@ async fn o6_calls_are_counted_by_minute_hour_and_day() {
 }
 
 #[tokio::test]
+async fn o6_a_deleted_organization_has_no_counts_and_the_platform_keeps_its_calls() {
+    let log = TestLog::new();
+    let audit = sample_rows(&log).await;
+    // A refused deletion deletes nothing.
+    for (status, left) in [(Status::Error, 4), (Status::Ok, 0)] {
+        let deletion = AdminRecord { organization: Some("globex".into()), ..act(ORGANIZATION_DELETE) };
+        let entry = audit.open_act(deletion).expect("it is taken");
+        let outcome = ActOutcome { status, error_type: None, revision: None };
+        audit.close_act(entry, outcome).await.expect("it is on disk");
+        audit.search(&Query::default()).await.expect("it answers");
+        for span in [RateSpan::Minute, RateSpan::Hour, RateSpan::Day] {
+            let calls = async |organization| {
+                let query = RateQuery { span, since_ms: 0, organization, tool: None };
+                let rates = audit.rates(&query).await.expect("it answers");
+                rates.iter().map(|(_, sums)| sums.calls).sum::<u64>()
+            };
+            assert_eq!(calls(some("globex")).await, left, "{span:?}, {status:?}");
+            assert_eq!((calls(some("acme")).await, calls(None).await), (8, 12), "{span:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn o6_the_calls_and_records_of_a_script_are_found() {
     let log = TestLog::new();
     let audit = log.start().await;
