@@ -101,7 +101,8 @@ async fn serve_until_stopped(
 ) -> Result<()> {
     let drain_seconds = prepared.config.drain_seconds;
     // A signal during the start would end the process otherwise. It has nothing to read again: the settings were just read.
-    let early_hangups = signals::follow_hangups(|| tracing::info!("the start goes on with the settings that it read"))?;
+    let early_hangups =
+        signals::follow_hangups(|| tracing::info!("the start goes on with the settings that it read"))?;
     systemd::notify_status("starting: restoring the state of the last run");
     let starting = prepared.start(|namespace, took| {
         tracing::info!(namespace, ?took, "built-in plugin compiled");
