@@ -2,7 +2,8 @@
 //!
 //! A [`Channel`] renders what changes, once for each organization and filter, and every page that looks at it sends the same
 //! bytes. It follows the index of the audit log, so that nothing is done for it on the path of a call, and looks at most once a
-//! second. A page that cannot keep up skips states, and is given the whole list where it has missed one.
+//! second. A page that cannot keep up skips states, and is given the whole list where it has missed one; a list of calls is
+//! rendered whole when a page asks for it.
 
 mod calls;
 mod inbox;
@@ -19,7 +20,7 @@ use axum::http::{HeaderMap, HeaderName, Uri};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 use toolgate_api::error::{CallError, ErrorType};
@@ -80,18 +81,26 @@ struct ChannelKey {
 /// Renders one list while a page looks at it.
 struct Channel {
     states: watch::Receiver<Arc<LiveState>>,
+    /// Told of a page that needs the whole list.
+    whole_wanted: Arc<Notify>,
     _task: AbortOnDropHandle<()>,
 }
 
+/// Where the task of a channel puts its states.
+struct StateSink {
+    states: watch::Sender<Arc<LiveState>>,
+    whole_wanted: Arc<Notify>,
+}
+
 /// A state of a list as bytes of a stream, which pages share.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct LiveState {
     /// Grows from state to state.
     id: u64,
     previous: u64,
     /// The change from the previous state.
     change: Bytes,
-    /// The whole list; empty before it was first rendered.
+    /// The whole list; empty before it was rendered.
     whole: Bytes,
 }
 
@@ -99,7 +108,7 @@ struct LiveState {
 struct Feed {
     states: watch::Receiver<Arc<LiveState>>,
     sent: Option<u64>,
-    _channel: Arc<Channel>,
+    channel: Arc<Channel>,
 }
 
 /// Counts a stream of its holders; dropped with the stream.
@@ -151,9 +160,9 @@ pub(super) async fn of_calls(
     let query = calls::channel_query(audit::scope_query(&viewer.caller, query)?);
     let key = ChannelKey::new(&viewer, "calls", &uri);
     let is_tenant = viewer.caller.organization.is_some();
-    let channel = console.hub.channel(key, |states| {
+    let channel = console.hub.channel(key, |sink| {
         let follower = calls::Follower::new(app.clone(), query.clone(), is_tenant);
-        follower.run(states)
+        follower.run(sink)
     })?;
     let feed = Feed::new(channel, resumed);
     let left_out = match resumed {
@@ -178,7 +187,7 @@ pub(super) async fn of_inbox(
     let resumed = last_event(&headers, query.cursor())?;
     let scope = query.without_cursor().check_scope(&app, &viewer.caller)?;
     let key = ChannelKey::new(&viewer, "approvals", &uri);
-    let channel = console.hub.channel(key, |states| inbox::follow_list(app.clone(), scope, states))?;
+    let channel = console.hub.channel(key, |sink| inbox::follow_list(app.clone(), scope, sink))?;
     let feed = Feed::new(channel, resumed);
     let badge = badge_feed(&app, &viewer, &console)?;
     Ok(respond(&app, &viewer, LiveStream::new(&viewer, console, permit, Some(feed), badge), None))
@@ -199,8 +208,7 @@ fn badge_feed(app: &App, viewer: &Viewer, console: &Console) -> Result<Option<Fe
     let organization = viewer.caller.organization.clone();
     let scope = organization.as_ref().map(ToString::to_string);
     let key = ChannelKey { organization: scope, topic: "badge", filter: String::new() };
-    let channel =
-        console.hub.channel(key, |states| inbox::follow_count(app.clone(), organization, states))?;
+    let channel = console.hub.channel(key, |sink| inbox::follow_count(app.clone(), organization, sink))?;
     Ok(Some(Feed::new(channel, None)))
 }
 
@@ -292,7 +300,7 @@ async fn wait_for_change(feed: &mut Option<Feed>) -> bool {
 
 impl Feed {
     fn new(channel: Arc<Channel>, sent: Option<u64>) -> Self {
-        Self { states: channel.states.clone(), sent, _channel: channel }
+        Self { states: channel.states.clone(), sent, channel }
     }
 
     /// Whether the page that has this state needs nothing, or a change alone.
@@ -304,12 +312,28 @@ impl Feed {
     /// The bytes that bring the page to the present state; none where it is there.
     fn next(&mut self) -> Option<Bytes> {
         let state = Arc::clone(&self.states.borrow_and_update());
-        if state.whole.is_empty() || self.sent == Some(state.id) {
+        if state.id == 0 || self.sent == Some(state.id) {
             return None;
         }
         let follows = self.sent == Some(state.previous);
+        let bytes = if follows { &state.change } else { &state.whole };
+        if bytes.is_empty() {
+            self.channel.whole_wanted.notify_one();
+            return None;
+        }
         self.sent = Some(state.id);
-        Some(if follows { state.change.clone() } else { state.whole.clone() })
+        Some(bytes.clone())
+    }
+}
+
+impl StateSink {
+    fn send(&self, state: &LiveState) {
+        self.states.send_replace(Arc::new(state.clone()));
+    }
+
+    /// Waits for a page that needs the whole list.
+    async fn wait_for_page(&self) {
+        self.whole_wanted.notified().await;
     }
 }
 
@@ -333,7 +357,7 @@ impl LiveHub {
     fn channel<F>(
         &self,
         key: ChannelKey,
-        follow: impl FnOnce(watch::Sender<Arc<LiveState>>) -> F,
+        follow: impl FnOnce(StateSink) -> F,
     ) -> Result<Arc<Channel>, CallError>
     where
         F: Future<Output = ()> + Send + 'static,
@@ -349,8 +373,10 @@ impl LiveHub {
             return Err(too_many(message, "close a page, or watch a list that is open already"));
         }
         let (sender, states) = watch::channel(Arc::new(LiveState::default()));
-        let task = AbortOnDropHandle::new(tokio::spawn(follow(sender)));
-        let channel = Arc::new(Channel { states, _task: task });
+        let whole_wanted = Arc::<Notify>::default();
+        let sink = StateSink { states: sender, whole_wanted: Arc::clone(&whole_wanted) };
+        let task = AbortOnDropHandle::new(tokio::spawn(follow(sink)));
+        let channel = Arc::new(Channel { states, whole_wanted, _task: task });
         channels.insert(key, Arc::downgrade(&channel));
         Ok(channel)
     }
@@ -445,7 +471,7 @@ mod tests {
         let hub = LiveHub::default();
         let (states, received) = watch::channel(state(0, 0));
         let channel = hub.channel(key(""), |_| std::future::pending::<()>()).unwrap();
-        let mut feed = Feed { states: received, sent: None, _channel: channel };
+        let mut feed = Feed { states: received, sent: None, channel };
         states.send_replace(state(0, 5));
         assert_eq!(feed.next().unwrap(), "whole 5");
         assert_eq!(feed.next(), None);
@@ -455,6 +481,16 @@ mod tests {
         states.send_replace(state(7, 8));
         assert_eq!(feed.next().unwrap(), "whole 8");
         assert!(feed.knows(7) && feed.knows(8) && !feed.knows(6));
+        let changes_alone = |previous, id| {
+            Arc::new(LiveState { whole: Bytes::new(), ..LiveState::clone(&state(previous, id)) })
+        };
+        states.send_replace(changes_alone(8, 9));
+        assert_eq!(feed.next().unwrap(), "change 9");
+        states.send_replace(changes_alone(10, 11));
+        assert_eq!(feed.next(), None, "a list that must be rendered first");
+        feed.channel.whole_wanted.notified().await;
+        states.send_replace(state(10, 11));
+        assert_eq!(feed.next().unwrap(), "whole 11");
     }
 
     #[test]

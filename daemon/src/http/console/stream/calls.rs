@@ -1,15 +1,13 @@
 //! The channel of a list of calls.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 
 use axum::body::Bytes;
 use maud::Markup;
 use serde_json::json;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::{LiveState, PERIOD, QUIET, RETRY, ROWS_A_SECOND, RowsChange, WholeList, event};
+use super::{LiveState, PERIOD, QUIET, RETRY, ROWS_A_SECOND, RowsChange, StateSink, WholeList, event};
 use crate::admin::audit_failure;
 use crate::audit::{AuditError, CallWatch, Kind, NewCalls, Order, Query, Row};
 use crate::http::audit::hide_platforms;
@@ -32,66 +30,57 @@ pub(super) async fn count_since(app: &App, query: &Query, since: u64) -> Result<
     Ok((left_out > 0).then(|| event("left_out", None, &json!({ "left_out": left_out }))))
 }
 
-/// Follows the calls that match a query, and keeps the newest of them rendered.
+/// Follows the calls that match a query.
 pub(super) struct Follower {
     app: App,
     query: Query,
     /// Whether rules of the platform are hidden.
     is_tenant: bool,
-    /// Identifies the last state.
-    id: u64,
-    /// Rows by the sequence of their call, the newest first.
-    rows: Vec<(u64, Markup)>,
+    state: LiveState,
 }
 
 impl Follower {
     pub(super) fn new(app: App, query: Query, is_tenant: bool) -> Self {
-        Self { app, query, is_tenant, id: 0, rows: Vec::new() }
+        Self { app, query, is_tenant, state: LiveState::default() }
     }
 
-    pub(super) async fn run(mut self, states: watch::Sender<Arc<LiveState>>) {
+    pub(super) async fn run(mut self, sink: StateSink) {
         loop {
-            let Err(error) = self.follow(&states).await;
+            let Err(error) = self.follow(&sink).await;
             tracing::debug!(%error, "new calls cannot be read; the console tries again");
             sleep_until(Instant::now() + RETRY).await;
         }
     }
 
     /// Begins with the list as it is, and looks until the index fails.
-    async fn follow(&mut self, states: &watch::Sender<Arc<LiveState>>) -> Result<Infallible, AuditError> {
+    async fn follow(&mut self, sink: &StateSink) -> Result<Infallible, AuditError> {
         // Begun first, so that no call is missed between the two.
-        let watch = self.app.audit().watch_calls(&self.query, LISTED as usize);
-        let page = self.app.audit().search_indexed(&self.query).await?;
-        self.rows = page.rows.into_iter().map(|row| self.render(row)).collect();
-        self.id = watch.reached().max(self.id + 1);
+        let watch = self.app.audit().watch_calls(&self.query, ROWS_A_SECOND);
+        let id = watch.reached().max(self.state.id + 1);
         // No page has the state before, so that all get the whole list.
-        self.send(states, self.id, Bytes::new());
+        self.state = LiveState { id, previous: id, change: Bytes::new(), whole: self.whole(id).await? };
+        sink.send(&self.state);
         loop {
-            if let Some(NewCalls { rows, matching, sequence }) = self.look(&watch).await? {
-                let rows: Vec<_> = rows.into_iter().map(|row| self.render(row)).collect();
-                let sent = rows.get(..ROWS_A_SECOND).unwrap_or(&rows);
-                let left_out = matching.saturating_sub(sent.len() as u64);
-                let text: String = sent.iter().map(|(_, row)| row.0.as_str()).collect();
-                // The whole list, which later pages begin with, has the rows that are not sent, too.
-                self.keep(rows);
-                let previous = self.id;
-                self.id = sequence.max(previous + 1);
-                let change =
-                    event("rows", Some(self.id), &RowsChange { rows: &text, removed: &[], left_out });
-                self.send(states, previous, change);
+            let is_wanted = tokio::select! {
+                () = sink.wait_for_page() => true,
+                waited = self.wait_for_calls(&watch) => { waited?; false }
+            };
+            let new = self.app.audit().new_calls(&watch).await?;
+            let has_changed = !new.rows.is_empty();
+            if has_changed {
+                self.advance(new);
+            }
+            let id = self.state.id;
+            self.state.whole = if is_wanted { self.whole(id).await? } else { Bytes::new() };
+            if has_changed || is_wanted {
+                sink.send(&self.state);
             }
             // After a look, so that no second has the rows of two.
             sleep_until(Instant::now() + PERIOD).await;
         }
     }
 
-    fn send(&self, states: &watch::Sender<Arc<LiveState>>, previous: u64, change: Bytes) {
-        let (id, whole) = (self.id, self.whole());
-        states.send_replace(Arc::new(LiveState { id, previous, change, whole }));
-    }
-
-    /// Waits for calls, and returns them if there are some.
-    async fn look(&self, watch: &CallWatch) -> Result<Option<NewCalls>, AuditError> {
+    async fn wait_for_calls(&self, watch: &CallWatch) -> Result<(), AuditError> {
         let audit = self.app.audit();
         let reached = watch.reached();
         if timeout(QUIET, watch.wait()).await.is_err() {
@@ -101,27 +90,30 @@ impl Follower {
                 audit.search(&Query { limit: Some(1), ..Query::default() }).await?;
             }
         }
-        let new = audit.new_calls(watch).await?;
-        Ok(Some(new).filter(|new| !new.rows.is_empty()))
+        Ok(())
     }
 
-    fn render(&self, mut call: Row) -> (u64, Markup) {
+    /// Makes the state that has these calls.
+    fn advance(&mut self, new: NewCalls) {
+        let previous = self.state.id;
+        let id = new.sequence.max(previous + 1);
+        let left_out = new.matching.saturating_sub(new.rows.len() as u64);
+        let rows: String = new.rows.into_iter().map(|row| self.render(row).0).collect();
+        let change = event("rows", Some(id), &RowsChange { rows: &rows, removed: &[], left_out });
+        self.state = LiveState { id, previous, change, whole: Bytes::new() };
+    }
+
+    /// The newest calls as they are.
+    async fn whole(&self, id: u64) -> Result<Bytes, AuditError> {
+        let page = self.app.audit().search_indexed(&self.query).await?;
+        let rows: Vec<Markup> = page.rows.into_iter().map(|row| self.render(row)).collect();
+        Ok(event("whole", Some(id), &WholeList { html: &call_list(rows.iter()).0 }))
+    }
+
+    fn render(&self, mut call: Row) -> Markup {
         if self.is_tenant {
             hide_platforms(&mut call);
         }
-        (call.sequence, row(&call))
-    }
-
-    /// Puts new rows in place of older ones of the same calls, and forgets the oldest.
-    fn keep(&mut self, new: Vec<(u64, Markup)>) {
-        self.rows.retain(|(sequence, _)| !new.iter().any(|(known, _)| known == sequence));
-        self.rows.extend(new);
-        self.rows.sort_by_key(|(sequence, _)| std::cmp::Reverse(*sequence));
-        self.rows.truncate(LISTED as usize);
-    }
-
-    fn whole(&self) -> Bytes {
-        let html = call_list(self.rows.iter().map(|(_, row)| row));
-        event("whole", Some(self.id), &WholeList { html: &html.0 })
+        row(&call)
     }
 }

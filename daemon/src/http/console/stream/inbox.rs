@@ -1,24 +1,18 @@
 //! The channels of the inbox and of the number of approvals that wait.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use serde_json::json;
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout};
 use toolgate_api::name::Name;
 
-use super::{LiveState, PERIOD, QUIET, ROWS_A_SECOND, RowsChange, WholeList, event};
+use super::{LiveState, PERIOD, QUIET, ROWS_A_SECOND, RowsChange, StateSink, WholeList, event};
 use crate::clock::now_ms;
 use crate::http::console::approvals::{ScopedInbox, load, open_count, render_list, render_rows};
 use crate::http::state::App;
 
 /// Follows the number of approvals that wait, of one organization or of all.
-pub(super) async fn follow_count(
-    app: App,
-    organization: Option<Name>,
-    states: watch::Sender<Arc<LiveState>>,
-) {
+pub(super) async fn follow_count(app: App, organization: Option<Name>, sink: StateSink) {
     let mut looks = Looks::new(&app);
     let (mut shown, mut id) = (None, 0);
     loop {
@@ -29,7 +23,7 @@ pub(super) async fn follow_count(
             let previous = id;
             id += 1;
             let change = event("badge", None, &json!({ "html": html.0 }));
-            states.send_replace(Arc::new(LiveState { id, previous, whole: change.clone(), change }));
+            sink.send(&LiveState { id, previous, whole: change.clone(), change });
             shown = Some(html.0);
         }
         looks.wait(&app, false).await;
@@ -37,7 +31,7 @@ pub(super) async fn follow_count(
 }
 
 /// Follows a list of approvals.
-pub(super) async fn follow_list(app: App, inbox: ScopedInbox, states: watch::Sender<Arc<LiveState>>) {
+pub(super) async fn follow_list(app: App, inbox: ScopedInbox, sink: StateSink) {
     let mut looks = Looks::new(&app);
     let mut sent: Option<Vec<(String, String)>> = None;
     // Ids of a restarted daemon are other ones.
@@ -56,7 +50,7 @@ pub(super) async fn follow_list(app: App, inbox: ScopedInbox, states: watch::Sen
                 let text: String = change.rows.iter().map(|(_, row)| row.as_str()).collect();
                 let (removed, left_out) = (&change.removed[..], change.left_out);
                 let change = event("rows", Some(id), &RowsChange { rows: &text, removed, left_out });
-                states.send_replace(Arc::new(LiveState { id, previous, change, whole }));
+                sink.send(&LiveState { id, previous, change, whole });
             }
             sent.get_or_insert(wanted);
         }
