@@ -45,6 +45,9 @@ const LABEL_BYTES: usize = 200;
 /// Most networks of a token: each request is compared with them.
 const ADDRESSES: usize = 64;
 
+/// Most agents of a token: each request is compared with them, and each token is in memory.
+const AGENTS: usize = 1_000;
+
 /// Every valid token, with creation and revocation.
 pub struct Identity {
     store: Store,
@@ -367,6 +370,10 @@ fn check(wanted: &NewToken, now_ms: u64) -> Result<(), CallError> {
         }
         _ => {}
     }
+    if wanted.label.len() > LABEL_BYTES {
+        let message = format!("`label` has {} bytes and may have {LABEL_BYTES}", wanted.label.len());
+        return refuse(&message, "say it in fewer words");
+    }
     if wanted.expires_ms.is_some_and(|end| end <= now_ms) {
         return refuse(
             "`expires_at` is not in the future",
@@ -390,9 +397,9 @@ fn check(wanted: &NewToken, now_ms: u64) -> Result<(), CallError> {
             "an empty list of agents would be a token for nothing",
             "leave `agents` out for all agents, or name some",
         ),
-        _ if wanted.label.len() > LABEL_BYTES => refuse(
-            &format!("`label` has {} bytes and may have {LABEL_BYTES}", wanted.label.len()),
-            "say it in fewer words",
+        Some(agents) if agents.len() > AGENTS => refuse(
+            &format!("`agents` has {} entries and may have {AGENTS}", agents.len()),
+            "leave `agents` out for all agents, or make more tokens",
         ),
         _ => Ok(()),
     }

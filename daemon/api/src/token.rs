@@ -59,7 +59,7 @@ pub struct TokenRequest {
     pub organization: Option<String>,
     /// The agents that an orchestrator can act for; if absent, all agents of the organization. A token of role `agent` has
     /// exactly one. An unknown agent causes a warning, since it can be created later.
-    #[schema(min_items = 1)]
+    #[schema(min_items = 1, max_items = 1000)]
     pub agents: Option<Vec<String>>,
     /// A label for people, at most 200 bytes.
     #[serde(default)]

@@ -170,6 +170,7 @@ error_responses! {
     NoWaitingVersion = Conflict, "no version waits for consent, or another one than the digest names";
     NoToken = NotFound, "no such token, or it is not of the caller's organization";
     LastOperator = Conflict, "it is the last token of an operator";
+    TooManyTokens = QuotaExceeded, "the organization has the maximum number of tokens";
     SessionEnded = Expired, "the session was not used for too long and has ended";
     PreconditionFailed = Conflict as 412, "the document does not match the header's tag: it was changed, created or deleted since";
     PreconditionRequired = InvalidRequest as 428, "neither `If-Match` nor `If-None-Match` says what the write replaces";

@@ -9,7 +9,7 @@ use toolgate_api::token::{Role, TokenRequest, TokenView};
 
 use super::body::Json;
 use super::documents::name;
-use super::error_responses::{AuditUnavailable, LastOperator, NoOrganization, NoToken};
+use super::error_responses::{AuditUnavailable, LastOperator, NoOrganization, NoToken, TooManyTokens};
 use super::extract::{Authenticated, Path, Query};
 use super::paging::Page;
 use super::path_params::TokenPath;
@@ -46,7 +46,7 @@ pub async fn list(
     responses(
         (status = 201, description = "The token, shown this once.", body = TokenView,
             links(("revoke" = (operation_id = "revoke_token", parameters(("id" = "$response.body#/id")), description = "The `id` is what revokes it.")))),
-        NoOrganization, AuditUnavailable,
+        NoOrganization, TooManyTokens, AuditUnavailable,
     ),
 )]
 pub async fn post(

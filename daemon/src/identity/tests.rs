@@ -185,6 +185,7 @@ async fn a_token_that_makes_no_sense_is_not_made() {
         new_token(Role::Orchestrator, None),
         of_agents(Role::Owner, vec![name("bot")]),
         of_agents(Role::Orchestrator, vec![]),
+        of_agents(Role::Orchestrator, vec![name("bot"); AGENTS + 1]),
         new_token(Role::Agent, Some("acme")),
         of_agents(Role::Agent, vec![name("bot"), name("other")]),
     ];
@@ -204,6 +205,13 @@ async fn a_label_has_a_bound_and_what_it_had_is_said() {
     let error = fixture.identity.create(&operator(), labelled(201), 5).await.expect_err("too long");
     assert_eq!(error.message, "`label` has 201 bytes and may have 200");
     fixture.make(labelled(200)).await;
+    let of_agent = |bytes| NewToken {
+        label: "x".repeat(bytes),
+        agents: Some(vec![name("bot")]),
+        ..new_token(Role::Agent, Some("acme"))
+    };
+    fixture.identity.create(&operator(), of_agent(201), 5).await.expect_err("too long for every role");
+    fixture.make(of_agent(200)).await;
 }
 
 #[tokio::test]

@@ -25,6 +25,8 @@ pub enum StoreError {
     TooMany { what: &'static str },
     #[error("the organization has the maximum number of webhooks")]
     TooManyWebhooks,
+    #[error("the organization has the maximum number of tokens")]
+    TooManyTokens,
     #[error("the store `{}` is held by another daemon{}", .path.display(), with_pid(.pid))]
     Held { path: PathBuf, pid: Option<u32> },
     #[error("the store was written by another version")]
@@ -94,6 +96,7 @@ impl StoreError {
             }
             Self::TooMany { .. } => "decide some of them first, or wait until they expire",
             Self::TooManyWebhooks => "delete one that is not used",
+            Self::TooManyTokens => "revoke some that are not used; those that have expired count, too",
             Self::Held { .. } => "stop that daemon, or use another store with `--store`",
             Self::OtherVersion => {
                 "start the version that wrote it last, or restore a backup from before its upgrade with `toolgate restore`"
@@ -107,7 +110,7 @@ impl StoreError {
             Self::PreconditionFailed { .. } | Self::LastOperator { .. } => ErrorType::Conflict,
             Self::PreconditionRequired { .. } => ErrorType::InvalidRequest,
             Self::NotFound { .. } => ErrorType::NotFound,
-            Self::TooMany { .. } | Self::TooManyWebhooks => ErrorType::QuotaExceeded,
+            Self::TooMany { .. } | Self::TooManyWebhooks | Self::TooManyTokens => ErrorType::QuotaExceeded,
             Self::Held { .. } | Self::OtherVersion | Self::Unavailable { .. } => ErrorType::Unavailable,
         }
     }
@@ -216,7 +219,9 @@ impl From<StoreError> for CallError {
             StoreError::PreconditionFailed { .. } => call_error.with_precondition(Precondition::Failed),
             StoreError::PreconditionRequired { .. } => call_error.with_precondition(Precondition::Required),
             // Waiting frees nothing.
-            StoreError::TooMany { .. } | StoreError::TooManyWebhooks => call_error.retryable(false),
+            StoreError::TooMany { .. } | StoreError::TooManyWebhooks | StoreError::TooManyTokens => {
+                call_error.retryable(false)
+            }
             _ => call_error,
         }
     }

@@ -8,6 +8,9 @@ use toolgate_api::network::Network;
 use super::documents::require_organization;
 use super::{Store, StoreError, StoreTransaction, name, natural, optional_natural, parse_column, to_sql};
 
+/// Most tokens of an organization that are not revoked: all of them are in memory, and each change copies their table.
+const TOKENS_PER_ORGANIZATION: i64 = 10_000;
+
 /// The role whose last token cannot be revoked.
 const OPERATOR: &str = "operator";
 
@@ -71,6 +74,9 @@ impl Store {
         let mut change = self.begin().await?;
         if let Some(organization) = &token.organization {
             require_organization(&mut change, organization).await?;
+            if count_of(&mut change, organization).await? >= TOKENS_PER_ORGANIZATION {
+                return Err(StoreError::TooManyTokens);
+            }
         }
         sqlx::query(
             "INSERT INTO tokens (id, hash, role, organization, agents, label, created_ms, expires_ms, addresses) \
@@ -127,6 +133,12 @@ impl Store {
         change.commit().await?;
         Ok(())
     }
+}
+
+async fn count_of(change: &mut StoreTransaction, organization: &Name) -> Result<i64, StoreError> {
+    let query =
+        sqlx::query_scalar("SELECT count(*) FROM tokens WHERE organization = $1 AND revoked_ms IS NULL");
+    Ok(query.bind(organization.as_str()).fetch_one(&mut **change).await?)
 }
 
 async fn lasting_operators(change: &mut StoreTransaction) -> Result<i64, StoreError> {
@@ -218,6 +230,26 @@ mod tests {
         assert_eq!(error.to_string(), "no organization `ghost`");
         stored.organization = Some(name("acme"));
         store.add_token(&stored).await.expect("stored");
+    }
+
+    #[tokio::test]
+    async fn an_organization_has_a_limited_number_of_tokens() {
+        let (_folder, store) = store_with_acme().await;
+        sqlx::query(
+            "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < $1) \
+             INSERT INTO tokens (id, hash, role, organization, label, created_ms) \
+             SELECT 'n' || n, 'h' || n, 'auditor', 'acme', '', 1 FROM numbers",
+        )
+        .bind(TOKENS_PER_ORGANIZATION)
+        .execute(&store.writer)
+        .await
+        .expect("stored");
+        let own = |id| TokenRow { role: "owner".into(), organization: Some(name("acme")), ..token(id) };
+        let error = store.add_token(&own("a")).await.expect_err("one too many");
+        assert!(matches!(error, StoreError::TooManyTokens), "{error}");
+        store.add_token(&token("b")).await.expect("of the platform");
+        store.revoke_token("n1", 9).await.expect("revoked");
+        store.add_token(&own("a")).await.expect("stored");
     }
 
     #[tokio::test]
