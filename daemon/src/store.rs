@@ -40,7 +40,7 @@ use toolgate_api::name::Name;
 pub use approvals::{ApprovalRow, Decision};
 pub use copy::{copy_store, newest_migration};
 pub use credentials::{CredentialRow, CredentialUse, SealedText};
-pub use documents::{Change, Deleted, WriteResult};
+pub use documents::{Deleted, WriteResult};
 pub use error::{StoreError, UnavailableReason};
 pub(crate) use folder::entry_hint;
 pub use folder::{DataFolder, FolderError, UNFINISHED_RESTORE, check_store_path};
@@ -71,6 +71,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (13, "canaries", include_str!("../migrations/0013_canaries.sql")),
     (15, "session_lists", include_str!("../migrations/0015_session_lists.sql")),
     (16, "document_history", include_str!("../migrations/0016_document_history.sql")),
+    (17, "no_changes", include_str!("../migrations/0017_no_changes.sql")),
 ];
 
 /// Number of reading connections. Reads are short, and no call waits for them.
@@ -270,7 +271,7 @@ mod tests {
     #[tokio::test]
     async fn migrations_make_every_table_from_nothing() {
         let (_folder, store) = empty_store().await;
-        let tables = "counters docs changes tokens sessions plugins plugin_versions approvals credentials \
+        let tables = "counters docs tokens sessions plugins plugin_versions approvals credentials \
                       root_keys root_key_wraps";
         for table in tables.split_whitespace() {
             let found: Option<(String,)> =

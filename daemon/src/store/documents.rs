@@ -26,14 +26,6 @@ pub struct Deleted {
     pub tokens: Vec<String>,
 }
 
-/// A recorded write or deletion.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    pub revision: Revision,
-    pub key: DocumentKey,
-    pub deleted: bool,
-}
-
 /// `kind, scope, name, body, revision, updated_ms`
 type Row = (String, String, String, String, i64, i64);
 
@@ -186,22 +178,6 @@ impl Store {
         change.commit().await?;
         Ok(deleted)
     }
-
-    /// Lists at most `limit` changes after the revision `after`, oldest first.
-    pub async fn changes_after(&self, after: Revision, limit: u32) -> Result<Vec<Change>, StoreError> {
-        let rows: Vec<(i64, String, String, String, i16)> = sqlx::query_as(
-            "SELECT seq, kind, scope, name, deleted FROM changes WHERE seq > $1 ORDER BY seq LIMIT $2",
-        )
-        .bind(to_sql(after.0))
-        .bind(i64::from(limit))
-        .fetch_all(&self.readers)
-        .await?;
-        let change = |(seq, kind, scope, name, deleted): (i64, String, String, String, i16)| {
-            let key = DocumentKey::from_row(&kind, &scope, &name).ok_or_else(unreadable)?;
-            Ok(Change { revision: Revision(from_sql(seq)), key, deleted: deleted != 0 })
-        };
-        rows.into_iter().map(change).collect()
-    }
 }
 
 /// Checks that the organization exists; the transaction keeps it until the commit.
@@ -254,7 +230,7 @@ async fn write(
     body: &str,
     stamp: Stamp<'_>,
 ) -> Result<Revision, StoreError> {
-    let revision = record_change(change, key, false, stamp.at_ms).await?;
+    let revision = next_revision(change).await?;
     sqlx::query(
         "INSERT INTO docs (kind, scope, name, revision, body, updated_ms) \
          VALUES ($1, $2, $3, $4, $5, $6) \
@@ -284,27 +260,6 @@ async fn current_revision(
         .fetch_optional(&mut **change)
         .await?;
     Ok(row.map(|revision| Revision(from_sql(revision))))
-}
-
-async fn record_change(
-    change: &mut StoreTransaction,
-    key: &DocumentKey,
-    deleted: bool,
-    now_ms: u64,
-) -> Result<Revision, StoreError> {
-    let revision = next_revision(change).await?;
-    sqlx::query(
-        "INSERT INTO changes (seq, kind, scope, name, changed_ms, deleted) VALUES ($1, $2, $3, $4, $5, $6)",
-    )
-    .bind(to_sql(revision.0))
-    .bind(key.kind().as_str())
-    .bind(key.scope())
-    .bind(key.name())
-    .bind(to_sql(now_ms))
-    .bind(i16::from(deleted))
-    .execute(&mut **change)
-    .await?;
-    Ok(revision)
 }
 
 /// Takes the next revision, which documents and credentials share.
@@ -375,7 +330,7 @@ async fn delete_row(
     key: &DocumentKey,
     stamp: Stamp<'_>,
 ) -> Result<(), StoreError> {
-    let revision = record_change(change, key, true, stamp.at_ms).await?;
+    let revision = next_revision(change).await?;
     sqlx::query("DELETE FROM docs WHERE kind = $1 AND scope = $2 AND name = $3")
         .bind(key.kind().as_str())
         .bind(key.scope())
@@ -396,7 +351,7 @@ fn read((kind, scope, name, body, revision, updated_ms): Row) -> Result<Document
 }
 
 fn unreadable() -> StoreError {
-    StoreError::corrupt("a row of `docs` or `changes` has no valid key")
+    StoreError::corrupt("a row of `docs` has no valid key")
 }
 
 #[cfg(test)]

@@ -153,18 +153,6 @@ async fn a_list_continues_after_the_last_name_within_its_scope() {
 }
 
 #[tokio::test]
-async fn every_write_is_a_change_and_a_refused_one_is_none() {
-    let (_folder, store) = empty_store().await;
-    let first = make(&store, &acme()).await;
-    store.put_document(&acme(), "{}", &Precondition::Absent, 2).await.expect_err("taken");
-    store.delete_document(&acme(), &Precondition::Present, 3).await.expect("deleted");
-    let changes = store.changes_after(Revision(0), 10).await.expect("changes");
-    assert_eq!(changes.iter().map(|change| change.deleted).collect::<Vec<_>>(), [false, true]);
-    let later = store.changes_after(first, 10).await.expect("changes");
-    assert_eq!(later, changes[1..]);
-}
-
-#[tokio::test]
 async fn deleting_an_organization_deletes_its_dependents_alone() {
     let (_folder, store) = empty_store().await;
     for organization in ["acme", "acme_2"] {
