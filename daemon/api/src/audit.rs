@@ -92,6 +92,28 @@ pub struct Row {
     pub damaged: Option<DamagedRange>,
 }
 
+impl Row {
+    /// A row without a record.
+    pub fn new(sequence: u64, at_ms: u64, kind: Kind) -> Self {
+        Self {
+            sequence,
+            kind,
+            at_ms,
+            status: None,
+            call: None,
+            closed_at_ms: None,
+            outcome: None,
+            arguments_deleted: false,
+            effects_lost: None,
+            of: None,
+            effect: None,
+            admin: None,
+            recovery: None,
+            damaged: None,
+        }
+    }
+}
+
 /// Order of the rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

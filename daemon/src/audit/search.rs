@@ -449,20 +449,9 @@ impl RecordReader {
 /// A row with the columns of the index alone.
 fn row_of(hit: &Hit) -> Row {
     Row {
-        sequence: hit.sequence,
-        kind: hit.kind,
-        at_ms: hit.at_ms,
         // The outcome of an act is in its record; a status marks an act that still runs.
         status: hit.status.filter(|status| hit.kind == Kind::Call || *status == Status::Running),
-        call: None,
-        closed_at_ms: None,
-        outcome: None,
-        arguments_deleted: false,
-        effects_lost: None,
         of: hit.of,
-        effect: None,
-        admin: None,
-        recovery: None,
-        damaged: None,
+        ..Row::new(hit.sequence, hit.at_ms, hit.kind)
     }
 }

@@ -103,13 +103,15 @@ pub async fn search(
     Ok(axum::Json(AuditPage { items: page.rows, next_cursor: page.next }))
 }
 
+/// The organization whose records a caller reads: the one that it asks for, or its own; none for all.
+pub(super) fn readable_organization(caller: &Caller, asked: Option<&str>) -> Result<Option<Name>, Problem> {
+    let asked = asked.map(|text| Name::parse(text).map_err(|_| Problem::not_found("organization")));
+    Ok(caller.may_audit(asked.transpose()?.as_ref())?)
+}
+
 /// The query of a caller: of its organization alone, if it has one.
 pub(super) fn scope_query(caller: &Caller, query: AuditQuery) -> Result<audit::Query, Problem> {
-    let asked = match &query.organization {
-        None => None,
-        Some(text) => Some(Name::parse(text).map_err(|_| Problem::not_found("organization"))?),
-    };
-    let organization = caller.may_audit(asked.as_ref())?;
+    let organization = readable_organization(caller, query.organization.as_deref())?;
     Ok(audit::Query {
         organization: organization.map(|name| name.to_string()),
         agent: query.agent,
@@ -206,11 +208,7 @@ pub async fn export(
     Authenticated(caller): Authenticated,
     Query(parameters): Query<ExportParameters>,
 ) -> Result<Response, Problem> {
-    let asked = match &parameters.organization {
-        None => None,
-        Some(text) => Some(Name::parse(text).map_err(|_| Problem::not_found("organization"))?),
-    };
-    let organization = caller.may_audit(asked.as_ref())?;
+    let organization = readable_organization(&caller, parameters.organization.as_deref())?;
     let audit = app.audit().clone();
     let follow = parameters.follow;
     let after = match (parameters.after, follow) {

@@ -5,10 +5,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use toolgate_api::error::ErrorType;
-use toolgate_api::name::Name;
 use toolgate_api::usage::{USAGE_ROWS, UsageBy, UsageReport, csv, json_lines};
 use utoipa::{IntoParams, ToSchema};
 
+use super::audit::readable_organization;
 use super::error_responses::{NoOrganization, StoreUnreadable};
 use super::extract::{Authenticated, Query};
 use super::problem::Problem;
@@ -77,11 +77,7 @@ pub async fn report(
     Authenticated(caller): Authenticated,
     Query(parameters): Query<UsageParameters>,
 ) -> Result<Response, Problem> {
-    let asked = match &parameters.organization {
-        None => None,
-        Some(text) => Some(Name::parse(text).map_err(|_| Problem::not_found("organization"))?),
-    };
-    let organization = caller.may_audit(asked.as_ref())?;
+    let organization = readable_organization(&caller, parameters.organization.as_deref())?;
     let query = UsageQuery {
         organization: organization.map(|name| name.to_string()),
         agent: parameters.agent,

@@ -109,7 +109,7 @@ impl Followed<'_> {
                 let row = Row {
                     call: Some(call),
                     arguments_deleted: record.arguments_deleted,
-                    ..empty(record.sequence, record.at_ms, Kind::Call)
+                    ..Row::new(record.sequence, record.at_ms, Kind::Call)
                 };
                 self.remember(row);
                 Ok(None)
@@ -117,7 +117,7 @@ impl Followed<'_> {
             ExportKind::ActIntent | ExportKind::Act => {
                 let mut admin: AdminRecord<'static> = serde_json::from_str(payload)?;
                 admin.details = admin.details.or(record.arguments.map(std::borrow::Cow::Owned));
-                let row = Row { admin: Some(admin), ..empty(record.sequence, record.at_ms, Kind::Admin) };
+                let row = Row { admin: Some(admin), ..Row::new(record.sequence, record.at_ms, Kind::Admin) };
                 if record.kind == ExportKind::Act {
                     let error =
                         row.admin.as_ref().map(|act| act.outcome.to_string()).filter(|text| text != "ok");
@@ -136,13 +136,13 @@ impl Followed<'_> {
                     of: Some(record.of),
                     effect: Some(effect),
                     arguments_deleted: record.arguments_deleted,
-                    ..empty(record.sequence, record.at_ms, Kind::Effect)
+                    ..Row::new(record.sequence, record.at_ms, Kind::Effect)
                 };
                 Ok(Some(row).filter(|_| is_wanted && self.passes_end_filters(None, None)))
             }
             ExportKind::Recovery => {
                 let recovery = Some(serde_json::from_str(payload)?);
-                let row = Row { recovery, ..empty(record.sequence, record.at_ms, Kind::Recovery) };
+                let row = Row { recovery, ..Row::new(record.sequence, record.at_ms, Kind::Recovery) };
                 Ok(Some(row).filter(|row| {
                     self.is_kind(Kind::Recovery) && self.matches(row) && self.passes_end_filters(None, None)
                 }))
@@ -204,25 +204,6 @@ impl Followed<'_> {
             && passes(principal, principal_of)
             && passes(action, act.map(|act| &*act.action))
             && (self.is_kind(row.kind) || (row.kind == Kind::Call && self.is_kind(Kind::Effect)))
-    }
-}
-
-fn empty(sequence: u64, at_ms: u64, kind: Kind) -> Row {
-    Row {
-        sequence,
-        kind,
-        at_ms,
-        status: None,
-        call: None,
-        closed_at_ms: None,
-        outcome: None,
-        arguments_deleted: false,
-        effects_lost: None,
-        of: None,
-        effect: None,
-        admin: None,
-        recovery: None,
-        damaged: None,
     }
 }
 

@@ -18,6 +18,7 @@ use super::text::time;
 use super::verification::LastVerification;
 use crate::admin::audit_failure;
 use crate::clock::now_ms;
+use crate::http::audit::readable_organization;
 use crate::http::health;
 use crate::http::problem::Problem;
 use crate::http::state::App;
@@ -94,8 +95,7 @@ async fn load(
     query: OverviewQuery,
 ) -> Result<Overview, Problem> {
     let OverviewQuery { range, organization, tool } = query;
-    let asked = organization.map(|text| Name::parse(&text).map_err(|_| Problem::not_found("organization")));
-    let organization = viewer.caller.may_audit(asked.transpose()?.as_ref())?;
+    let organization = readable_organization(&viewer.caller, organization.as_deref())?;
     let (now, scope) = (now_ms(), organization.as_ref().map(ToString::to_string));
     let failed = |error| audit_failure(&error);
     let query = range.query(now, scope.clone(), tool);

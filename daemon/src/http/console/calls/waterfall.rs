@@ -147,20 +147,10 @@ mod tests {
             output: None,
         };
         Row {
-            sequence: 1,
-            kind: Kind::Call,
-            at_ms,
             status: Some(status),
-            call: None,
             closed_at_ms: Some(closed_at_ms),
             outcome: Some(outcome),
-            arguments_deleted: false,
-            effects_lost: None,
-            of: None,
-            effect: None,
-            admin: None,
-            recovery: None,
-            damaged: None,
+            ..Row::new(1, at_ms, Kind::Call)
         }
     }
 
