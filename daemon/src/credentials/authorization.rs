@@ -242,17 +242,17 @@ fn flow_ended() -> CallError {
 }
 
 fn no_tokens(failure: TokenFailure) -> CallError {
-    let missing = |message, hint| CallError::new(ErrorType::CredentialMissing, message, hint);
+    let missing = |message: String, hint| CallError::new(ErrorType::CredentialMissing, message, hint);
     match failure {
         TokenFailure::Unavailable(why) => {
             CallError::new(ErrorType::ApiUnavailable, why, "check the credential's URLs, and try again")
         }
-        TokenFailure::Refused(Unusable::Revoked) => missing(
-            "the provider does not know the client, or rejects its secret",
+        TokenFailure::Refused(Unusable::Revoked, said) => missing(
+            format!("the provider does not know the client, or rejects its secret: {said}"),
             "check `client_id` and the secret",
         ),
-        TokenFailure::Refused(_) => missing(
-            "the provider does not accept its own authorization code",
+        TokenFailure::Refused(_, said) => missing(
+            format!("the provider does not accept its own authorization code: {said}"),
             "begin again with `POST …/connect`",
         ),
     }

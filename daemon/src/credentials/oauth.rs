@@ -184,7 +184,8 @@ fn random_text() -> String {
 }
 
 fn text(secret: &Secret) -> Result<&str, TokenFailure> {
-    std::str::from_utf8(secret.expose()).map_err(|_| TokenFailure::Refused(Unusable::Revoked))
+    std::str::from_utf8(secret.expose())
+        .map_err(|_| TokenFailure::Refused(Unusable::Revoked, "the secret is not UTF-8".to_owned()))
 }
 
 fn invalid_url(error: impl std::fmt::Display) -> TokenFailure {

@@ -159,7 +159,10 @@ impl Credentials {
             let (credentials, credential) = (self.clone(), Arc::clone(credential));
             self.0.tasks.spawn(async move {
                 let _permit = permit;
-                if let Err(error) = credentials.refresh(lock, &credential, now_ms).await {
+                // A refusal of the provider is logged by itself.
+                if let Err(error) = credentials.refresh(lock, &credential, now_ms).await
+                    && !matches!(error, CredentialRefusal::Missing(_))
+                {
                     let error = CallError::from(error);
                     tracing::warn!(credential = %credential.row.name, error.message, "a credential was not refreshed");
                 }
@@ -214,7 +217,14 @@ impl Credentials {
         let intent = self.record_intent(current, &fields).await?;
         let refreshed = match self.request_tokens(&current.document, &fields).await {
             Ok(tokens) => self.store_tokens(current, fields, tokens, now_ms).await,
-            Err(TokenFailure::Refused(why)) => self.store_refusal(current, why, now_ms).await,
+            Err(TokenFailure::Refused(why, said)) => {
+                let row = &current.row;
+                tracing::warn!(
+                    event = "credential_refused", organization = %row.organization, credential = %row.name, reason = said,
+                    "a provider refuses to renew a credential"
+                );
+                self.store_refusal(current, why, now_ms).await
+            }
             Err(TokenFailure::Unavailable(why)) => {
                 // Counted from the failure, since the request itself can take as long as the pause.
                 let until_ms = advance(now_ms, started).saturating_add(PAUSE_MS);
@@ -281,7 +291,7 @@ impl Credentials {
             (Authentication::AuthorizationCode { client, .. }, Some(refresh_token)) => {
                 oauth::refresh(http, client, given, refresh_token)?.await
             }
-            _ => Err(TokenFailure::Refused(Unusable::Expired)),
+            _ => Err(TokenFailure::Refused(Unusable::Expired, "it has no refresh token".to_owned())),
         }
     }
 

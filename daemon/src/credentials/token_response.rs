@@ -35,8 +35,8 @@ pub struct Tokens {
 /// Why a provider issued no tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenFailure {
-    /// The provider refused. Another try would be refused too.
-    Refused(Unusable),
+    /// The provider refused, in these words. Another try would be refused too.
+    Refused(Unusable, String),
     /// The provider did not respond, or with another error.
     Unavailable(String),
 }
@@ -102,15 +102,23 @@ fn seconds(value: &Value) -> Option<Duration> {
 fn failure(error: &Value, fields: &Map<String, Value>, sent: &[Secret]) -> TokenFailure {
     let nested = |name| error.get(name).and_then(Value::as_str);
     let code = error.as_str().or_else(|| nested("code")).or_else(|| nested("type")).unwrap_or("an error");
-    match code {
-        "invalid_grant" | "bad_refresh_token" | "bad_verification_code" => {
-            return TokenFailure::Refused(Unusable::Expired);
-        }
-        "invalid_client" | "unauthorized_client" | "incorrect_client_credentials" => {
-            return TokenFailure::Refused(Unusable::Revoked);
-        }
-        _ => {}
-    }
+    // The second and later names are those of GitHub and Slack.
+    let refusal = match code {
+        "invalid_grant"
+        | "bad_refresh_token"
+        | "bad_verification_code"
+        | "invalid_refresh_token"
+        | "invalid_code"
+        | "code_already_used"
+        | "token_expired"
+        | "token_revoked" => Some(Unusable::Expired),
+        "invalid_client"
+        | "unauthorized_client"
+        | "incorrect_client_credentials"
+        | "invalid_client_id"
+        | "bad_client_secret" => Some(Unusable::Revoked),
+        _ => None,
+    };
     let advice = match code {
         "invalid_scope" => ": it does not grant the credential's `scopes` to this client",
         _ => "",
@@ -130,7 +138,11 @@ fn failure(error: &Value, fields: &Map<String, Value>, sent: &[Secret]) -> Token
     let description = text(fields, "error_description").or_else(|| nested("message"));
     let description = description.and_then(|text| shown(text, DESCRIPTION_CHARS));
     let description = description.map(|text| format!(" ({text})")).unwrap_or_default();
-    TokenFailure::Unavailable(format!("the provider responded `{code}`{advice}{description}"))
+    let said = format!("the provider responded `{code}`{advice}{description}");
+    match refusal {
+        Some(why) => TokenFailure::Refused(why, said),
+        None => TokenFailure::Unavailable(said),
+    }
 }
 
 #[cfg(test)]
@@ -188,18 +200,47 @@ mod tests {
 
     #[test]
     fn k6_refusals_are_told_from_failures_with_any_status() {
-        for (status, body, unusable) in [
-            (400, r#"{"error":"invalid_grant"}"#, Unusable::Expired),
-            (200, r#"{"error":"invalid_grant","access_token":"tok_1234567890abcdef"}"#, Unusable::Expired),
+        for (status, body, unusable, said) in [
+            (
+                400,
+                r#"{"error":"invalid_grant","error_description":"Token has been revoked."}"#,
+                Unusable::Expired,
+                "`invalid_grant` (Token has been revoked.)",
+            ),
+            (
+                200,
+                r#"{"error":"invalid_grant","access_token":"tok_1234567890abcdef"}"#,
+                Unusable::Expired,
+                "`invalid_grant`",
+            ),
             (
                 200,
                 "error=bad_refresh_token&error_description=The+refresh+token+is+invalid",
                 Unusable::Expired,
+                "`bad_refresh_token` (The refresh token is invalid)",
             ),
-            (401, r#"{"error":"invalid_client"}"#, Unusable::Revoked),
-            (200, r#"{"error":"incorrect_client_credentials"}"#, Unusable::Revoked),
+            (
+                200,
+                r#"{"ok":false,"error":"invalid_refresh_token"}"#,
+                Unusable::Expired,
+                "`invalid_refresh_token`",
+            ),
+            (
+                401,
+                r#"{"error":"invalid_client","error_description":"no client-secret-1"}"#,
+                Unusable::Revoked,
+                "`invalid_client`",
+            ),
+            (
+                200,
+                r#"{"error":"incorrect_client_credentials"}"#,
+                Unusable::Revoked,
+                "`incorrect_client_credentials`",
+            ),
+            (200, r#"{"ok":false,"error":"bad_client_secret"}"#, Unusable::Revoked, "`bad_client_secret`"),
         ] {
-            assert_eq!(read_text(status, body).err(), Some(TokenFailure::Refused(unusable)), "{body}");
+            let refused = TokenFailure::Refused(unusable, format!("the provider responded {said}"));
+            assert_eq!(read_text(status, body).err(), Some(refused), "{body}");
         }
         for (status, body, message) in [
             (

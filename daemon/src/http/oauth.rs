@@ -5,11 +5,15 @@
 //! issued within the last ten minutes, and on each `state` once; it refuses every other request without a lookup.
 
 use axum::extract::{RawQuery, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use toolgate_api::credential::{ClientMetadata, ConnectView, DiscoveryRequest, DiscoveryView};
 use toolgate_api::error::{CallError, ErrorType};
+use toolgate_api::text::escape_for_display;
 use utoipa::{IntoParams, ToSchema};
 
 use super::body::Json;
@@ -31,6 +35,9 @@ use crate::clock::now_ms;
 /// parameters.
 const QUERY_BYTES: usize = 8 * 1024;
 
+/// Longest description of an error that is shown, in characters.
+const DESCRIPTION_CHARS: usize = 300;
+
 /// The request to connect a credential. It has no fields yet.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -48,6 +55,8 @@ pub struct AuthorizationResponse {
     code: Option<String>,
     /// The error code, if the provider refused the authorization.
     error: Option<String>,
+    /// The provider's words for the error.
+    error_description: Option<String>,
     /// The organization, in the redirect URI of a public client (a client without a secret).
     organization: Option<String>,
     /// The issuer of the authorization server (RFC 9207).
@@ -133,7 +142,7 @@ pub async fn connect(
 ///
 /// For browsers, which the provider redirects to this endpoint; it needs no token. Query parameters that are not
 /// described here are ignored. A flow that was begun in the console is answered with a page that leads back there, also after a
-/// refusal.
+/// refusal. To a client that accepts `text/html` an error is told as text.
 #[utoipa::path(
     get, path = "/v1/oauth/callback", tag = "credentials", operation_id = "finish_connecting", params(AuthorizationResponse),
     responses(
@@ -141,8 +150,37 @@ pub async fn connect(
         NoPendingFlow, ConsentDenied, ProviderUnavailable, Sealed, AuditUnavailable,
     ),
 )]
-pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Result<Response, Problem> {
-    let response = read(query.as_deref().unwrap_or(""))?;
+pub async fn callback(
+    State(app): State<App>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let answer = finish(&app, query.as_deref().unwrap_or("")).await;
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    answer.or_else(|problem| match accept.contains("text/html") {
+        true => Ok(page_of_error(&problem.0)),
+        false => Err(problem),
+    })
+}
+
+/// A text for the person who was redirected here.
+fn page_of_error(error: &CallError) -> Response {
+    let status = StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (status, page_headers(), format!("{}\n{}\n", error.message, error.hint)).into_response()
+}
+
+/// Header fields of the answers to browsers.
+fn page_headers() -> [(HeaderName, &'static str); 4] {
+    [
+        (CACHE_CONTROL, "no-store"),
+        (REFERRER_POLICY, "no-referrer"),
+        (CONTENT_SECURITY_POLICY, "default-src 'none'"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ]
+}
+
+async fn finish(app: &App, query: &str) -> Result<Response, Problem> {
+    let response = read(query)?;
     let flow = {
         let (state, organization) = (response.state.as_deref(), response.organization.as_deref());
         app.parts().credentials.take_flow(state.unwrap_or(""), organization, now_ms())?
@@ -158,13 +196,8 @@ pub async fn callback(State(app): State<App>, RawQuery(query): RawQuery) -> Resu
         return Ok(console::connection_page(&key, finished.err().as_ref()));
     }
     let key = finished?;
-    let headers = [
-        (CACHE_CONTROL, "no-store"),
-        (REFERRER_POLICY, "no-referrer"),
-        (CONTENT_SECURITY_POLICY, "default-src 'none'"),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    ];
-    Ok((headers, format!("The credential {key} is connected. You can close this page.\n")).into_response())
+    let text = format!("The credential {key} is connected. You can close this page.\n");
+    Ok((page_headers(), text).into_response())
 }
 
 /// Parses the query; a repeated parameter is an error.
@@ -185,6 +218,7 @@ fn read(query: &str) -> Result<AuthorizationResponse, Problem> {
             "state" => &mut response.state,
             "code" => &mut response.code,
             "error" => &mut response.error,
+            "error_description" => &mut response.error_description,
             "organization" => &mut response.organization,
             "iss" => &mut response.iss,
             _ => continue,
@@ -205,9 +239,14 @@ fn code(response: AuthorizationResponse) -> Result<String, CallError> {
                 error.len() <= 40 && error.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
             };
             let error = error.filter(told).unwrap_or_else(|| "no code".to_owned());
+            let description = response.error_description.unwrap_or_default();
+            let description = match escape_for_display(description.trim(), DESCRIPTION_CHARS) {
+                text if text.is_empty() => text,
+                text => format!(" ({text})"),
+            };
             Err(CallError::new(
                 ErrorType::CredentialMissing,
-                format!("the provider handed out nothing: {error}"),
+                format!("the provider handed out nothing: {error}{description}"),
                 "begin again with `POST …/connect`",
             ))
         }
@@ -235,8 +274,11 @@ mod tests {
     }
 
     #[test]
-    fn a_providers_error_is_told_by_its_code_alone() {
+    fn k6_a_providers_error_is_told_by_its_code_and_description() {
         let told = |query: &str| code(read(query).unwrap()).unwrap_err().message;
+        let described = told("state=s&error=access_denied&error_description=No+audience%0a%3Cb%3E");
+        assert!(described.ends_with("access_denied (No audience\\n<b>)"), "{described}");
+        assert!(told(&format!("state=s&error=a&error_description={}", "x".repeat(5_000))).len() < 400);
         assert!(told("state=s&error=access_denied").ends_with("access_denied"));
         assert!(told("state=s&error=%3Cscript%3E").ends_with("no code"));
         assert!(told("state=s&code=a&error=access_denied").ends_with("access_denied"));

@@ -418,10 +418,11 @@ fn authorization_code(response: SignInResponse) -> Result<String, CallError> {
 
 fn exchange_failure(failure: &TokenFailure) -> CallError {
     match failure {
-        TokenFailure::Refused(Unusable::Revoked) => {
+        TokenFailure::Refused(Unusable::Revoked, said) => {
+            tracing::warn!(said, "the console's provider refuses its client");
             provider_unavailable("it does not know the daemon as a client, or rejects its secret")
         }
-        TokenFailure::Refused(_) => {
+        TokenFailure::Refused(..) => {
             refusal("the provider does not accept the code: it was used before, or is too old")
         }
         TokenFailure::Unavailable(why) => {

@@ -158,6 +158,11 @@ fn k3_a_forged_callback_connects_no_credential() {
     let page = |query: &str| fixture.daemon.anonymous().get(&format!("/v1/oauth/callback?{query}"));
     page("state=made-up&code=made-up").expect_refusal(410, "EXPIRED");
     page("").expect_refusal(400, "INVALID_REQUEST");
+    let browser = [("Accept", "text/html,application/xhtml+xml")];
+    let read = fixture.daemon.anonymous().send("GET", "/v1/oauth/callback?state=made-up&code=a", &browser, b"");
+    let read = read.expect(410);
+    assert!(read.header("content-type").is_some_and(|kind| kind.starts_with("text/plain")));
+    assert!(read.text().starts_with("no authorization is pending"), "{}", read.text());
     page(&format!("state={}", "a".repeat(9_000))).expect_refusal(400, "INVALID_REQUEST");
     let state_of = |flow: &Value| {
         let url = flow["url"].as_str().expect("an address");
@@ -167,8 +172,12 @@ fn k3_a_forged_callback_connects_no_credential() {
     page(&format!("state={}&code=made-up", state_of(&fixture.connect())))
         .expect_refusal(424, "CREDENTIAL_MISSING");
     // The user denies consent.
-    page(&format!("state={}&error=access_denied", state_of(&fixture.connect())))
-        .expect_refusal(424, "CREDENTIAL_MISSING");
+    let denied = format!(
+        "state={}&error=access_denied&error_description=The+user+said+no",
+        state_of(&fixture.connect())
+    );
+    let denied = page(&denied).expect_refusal(424, "CREDENTIAL_MISSING");
+    assert!(denied.text().contains("access_denied (The user said no)"), "{}", denied.text());
     // A code for another flow.
     let (first, second) = (fixture.connect(), fixture.connect());
     let back = fixture.give_consent(first["url"].as_str().expect("an address"));
@@ -194,6 +203,9 @@ fn k3_a_rejected_client_revokes_the_credential() {
     fixture.operator.post(&format!("{DRIVE}/rotate"), &wrong).expect(200);
     wait::until_true("the provider to say no", || fixture.state() == "revoked");
     assert!(!has_tool(&session));
+    let log = fixture.daemon.log_text();
+    assert_eq!(log.matches("credential_refused").count(), 1, "{log}");
+    assert!(log.contains("the provider responded `invalid_client`"), "{log}");
 }
 
 #[test]
