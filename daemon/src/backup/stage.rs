@@ -2,8 +2,10 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use super::archive::Archive;
 use super::error::BackupError;
@@ -191,9 +193,19 @@ impl Staging {
         let folder = data.join(STAGING);
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
         made.map_err(BackupError::io("create", &folder))?;
+        refuse_foreign_link(&folder)?;
+        let opened = File::open(&folder).map_err(BackupError::io("open", &folder))?;
         let path = folder.join("lock");
-        let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let lock = opened.map_err(BackupError::io("open", &path))?;
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default())
+            .open(&path)
+            .map_err(BackupError::io("open", &path))?;
+        // Both stay, and a daemon of another user could not open those of an administrator.
+        give_to_owner(data, &[&opened, &lock]);
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(BackupError::Busy),
@@ -230,6 +242,24 @@ impl Drop for Staging {
         if let Err(error) = self.clear() {
             tracing::warn!(%error, "the files of a backup stay until the next one");
         }
+    }
+}
+
+/// Refuses a link that another user made, for root: it could lead to a folder whose files that user may not remove.
+fn refuse_foreign_link(folder: &Path) -> Result<(), BackupError> {
+    let found = folder.symlink_metadata().map_err(BackupError::io("open", folder))?;
+    match found.is_symlink() && found.uid() != 0 && rustix::process::geteuid().is_root() {
+        true => Err(BackupError::io("follow", folder)(io::ErrorKind::PermissionDenied.into())),
+        false => Ok(()),
+    }
+}
+
+/// Gives files that root made to the owner of the data folder. Without the right to do it, they stay as they are.
+fn give_to_owner(data: &Path, files: &[&File]) {
+    if rustix::process::geteuid().is_root()
+        && let Ok(owner) = data.metadata()
+    {
+        files.iter().for_each(|file| drop(fchown(file, Some(owner.uid()), Some(owner.gid()))));
     }
 }
 

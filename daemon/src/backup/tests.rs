@@ -291,3 +291,31 @@ async fn one_backup_is_taken_at_a_time_and_leaves_nothing_behind() {
     let elsewhere = BackupSource { data: fixture.path("nowhere"), ..source() };
     assert!(matches!(Backup::take(elsewhere).await.err(), Some(BackupError::NotData(_))));
 }
+
+#[tokio::test]
+async fn root_leaves_nothing_of_its_own_in_a_data_folder_and_follows_no_link_of_another_user() {
+    use std::os::unix::fs::{MetadataExt, chown, lchown};
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("only root makes files of others: not tested");
+    }
+    let (uid, gid) = (54_321, 54_322);
+    let fixture = Fixture::new().await;
+    chown(fixture.data(), Some(uid), Some(gid)).unwrap();
+    fixture.backup("b.tar.gz", false).await;
+    let staging = fixture.data().join("backup");
+    for path in [&staging, &staging.join("lock")] {
+        let found = path.metadata().unwrap();
+        assert_eq!((found.uid(), found.gid()), (uid, gid), "{}", path.display());
+    }
+    let other = fixture.path("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("letter.txt"), "dear").unwrap();
+    fs::remove_dir_all(&staging).unwrap();
+    std::os::unix::fs::symlink(&other, &staging).unwrap();
+    lchown(&staging, Some(uid), Some(gid)).unwrap();
+    let source =
+        BackupSource { data: fixture.data(), store: fixture.data().join("state.db"), with_keys: false };
+    assert!(matches!(Backup::take(source).await.err(), Some(BackupError::Io { .. })));
+    remove_leftovers(&fixture.data());
+    assert_eq!(fs::read_to_string(other.join("letter.txt")).unwrap(), "dear");
+}
