@@ -282,6 +282,29 @@ fn m2_hostile_requests_are_refused_and_the_next_is_served() {
         let reply = send(&server.agent, "tools/call", params.clone(), &[header]);
         assert_eq!((reply.status, &reply.json()["error"]["code"]), (400, &json!(-32020)), "{}", reply.text());
     }
+    // Arguments that two parsers read differently, and a twin that all read alike.
+    let call_with = |arguments: &str| {
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"call_arithmetic_evaluate","arguments":{arguments},"_meta":{}}}}}"#,
+            meta()
+        );
+        let headers = [
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+            ("MCP-Protocol-Version", "2026-07-28"),
+            ("Mcp-Method", "tools/call"),
+            ("Mcp-Name", "call_arithmetic_evaluate"),
+        ];
+        server.agent.send("POST", "/mcp", &headers, body.as_bytes()).expect(200).json()["result"].clone()
+    };
+    assert_eq!(call_with(r#"{"expression":"6*7"}"#)["structuredContent"]["decimal"], "42");
+    for (ambiguous, told) in [
+        (r#"{"expression":"1","expression":"6*7"}"#, "duplicate key"),
+        (r#"{"expression":"6*7","digits":123456789012345678901}"#, "does not fit 64 bits"),
+    ] {
+        let refused = call_with(ambiguous);
+        assert!(refused["isError"] == true && refused["content"].to_string().contains(told), "{refused}");
+    }
     let reply = send(&server.agent, "tools/list", json!({}), &[("MCP-Protocol-Version", "1999-01-01")]);
     assert!(reply.status == 400 && reply.text().contains("2026-07-28"), "{}", reply.text());
     for body in ["{", "[]", "\"x\"", "{\"jsonrpc\":\"2.0\"}"] {
@@ -419,6 +442,13 @@ fn m2_a_tool_for_the_client_is_listed_where_the_client_performs_it() {
         |meta: Value| send(&server.agent, "tools/list", json!({"_meta": meta}), &[]).expect(200).text();
     assert!(!list(json!({})).contains("call_user_ask"));
     assert!(list(json!({"toolgate/client-tools": true})).contains("call_user_ask"));
+    let explained = |tool: &str| {
+        let path = format!("/v1/orgs/acme/agents/bot/explain?tool={tool}");
+        server.operator.get(&path).expect(200).json()["tools"][0].clone()
+    };
+    let ask = explained("user%2Fask");
+    assert!(ask["left_out"].as_str().is_some_and(|text| text.contains("toolgate/client-tools")), "{ask}");
+    assert_eq!(explained("time%2Fnow")["left_out"], Value::Null);
     // A client that does not wait is told what the call waits for.
     let arguments = json!({"question": "Which day?"});
     let params = json!({"name": "call_user_ask", "arguments": arguments, "_meta": {"toolgate/wait-ms": 0}});

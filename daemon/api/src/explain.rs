@@ -46,6 +46,10 @@ pub struct ExplainedTool {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub why: Option<String>,
+    /// Where lists leave out a tool that can be called: a client performs its calls, so clients of MCP that do not are not shown it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub left_out: Option<Cow<'static, str>>,
     /// Every rule of the gate in order, with its verdict; only for one requested tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<ExplainedStep>, required = false)]

@@ -3,7 +3,10 @@
 //! They come from the function that decides. Owners see of the platform's layer only that it decided; operators see its
 //! rule.
 
+use std::borrow::Cow;
+
 use toolgate_admission::{self as admission, Layer, Rules, SessionFacts, Step, StepVerdict};
+use toolgate_api::descriptor::Mode;
 use toolgate_api::explain::{ExplainedStep, ExplainedTool, Explanation, StepAnswer, ToolVerdict};
 use toolgate_sandbox::Component;
 
@@ -52,9 +55,20 @@ fn explain_tool(
         layer: shown.as_ref().map_or("platform".into(), |step| step.layer.clone()),
         rule: shown.as_ref().and_then(|step| step.rule.clone()),
         why: shown.and_then(|step| step.why),
+        left_out: found.and_then(|tool| left_out(tool.descriptor().mode, decisive)),
         details: found.filter(|_| with_steps).map(|tool| tool_details(tool.plugin(), tool.descriptor())),
         steps: with_steps.then(|| steps.iter().map(|step| step_view(step, sees_platform)).collect()),
     }
+}
+
+/// Where lists leave out a tool that the agent may call.
+fn left_out(mode: Mode, decisive: Option<&Step>) -> Option<Cow<'static, str>> {
+    let is_refused = decisive.is_none_or(|step| step.verdict == StepVerdict::Refuses);
+    (mode == Mode::Client && !is_refused).then_some(
+        "over MCP, unless the client performs such calls itself (`toolgate/client-tools` in `_meta`; for `user/ask`, forms of \
+         elicitation)"
+            .into(),
+    )
 }
 
 /// The first step that stops the tool, or else the rule that gave it to the agent.

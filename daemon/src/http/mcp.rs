@@ -24,8 +24,10 @@ use http_body_util::BodyExt;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use toolgate_api::error::ErrorType;
+use toolgate_api::json::parse_strict;
 use toolgate_api::name::Name;
 use utoipa::IntoParams;
 
@@ -41,6 +43,9 @@ use handler::Handler;
 
 /// Source of these calls and sessions in the audit log.
 const AUDIT_SOURCE: &str = "mcp";
+
+/// Deepest nesting of arguments that is read here. No policy allows deeper ones.
+const ARGUMENTS_DEPTH: u64 = 128;
 
 /// Header with the id of a session of the older revisions.
 const SESSION_ID: &str = "mcp-session-id";
@@ -119,14 +124,36 @@ pub async fn post(
     request: Request,
 ) -> Result<Response, Problem> {
     body::expect_json(request.headers())?;
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let limit_bytes = app.settings().http.body_bytes;
     let body = body::read(&app, caller.organization.as_ref(), body, limit_bytes).await?;
     let bytes = body.bytes().clone();
+    parts.extensions.insert(AmbiguousArguments(ambiguous_arguments(&bytes)));
     let response = answer(&app, caller, query, Request::from_parts(parts, Body::from(bytes))).await;
     // The body counts until the response begins.
     drop(body);
     response
+}
+
+/// The arguments of a call as they were sent, if two parsers can read them in two ways; an extension of the request.
+///
+/// `rmcp` keeps the last of two equal keys and rounds large integers, so the gate gets this text and refuses it.
+#[derive(Clone)]
+struct AmbiguousArguments(Option<Arc<str>>);
+
+fn ambiguous_arguments(message: &[u8]) -> Option<Arc<str>> {
+    #[derive(Deserialize)]
+    struct Message<'a> {
+        #[serde(borrow)]
+        params: Params<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Params<'a> {
+        #[serde(borrow)]
+        arguments: &'a RawValue,
+    }
+    let Message { params: Params { arguments } } = serde_json::from_slice(message).ok()?;
+    parse_strict(arguments.get(), ARGUMENTS_DEPTH).is_err().then(|| arguments.get().into())
 }
 
 /// Receive the notifications of a session of the Model Context Protocol, or end it.
@@ -218,4 +245,27 @@ fn client_of(app: &App, caller: Arc<Caller>, query: McpQuery) -> Result<Client, 
         shown: query.tools.unwrap_or(ToolsShown::All),
         mcp_session: "".into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn m2_only_arguments_that_two_parsers_read_differently_are_kept_as_sent() {
+        let of = |arguments: &str| {
+            let message = format!(
+                r#"{{"jsonrpc":"2.0","id":1,"params":{{"name":"a","arguments":{arguments},"_meta":{{}}}}}}"#
+            );
+            ambiguous_arguments(message.as_bytes()).as_deref().map(str::to_owned)
+        };
+        for kept in [r#"{"a":1,"a":2}"#, r#"{"a":{"id":123456789012345678901}}"#, r#"{"a":"\ud800"}"#] {
+            assert_eq!(of(kept).as_deref(), Some(kept));
+        }
+        for plain in ["{}", r#"{"a":18446744073709551615,"b":[1.5,"é"]}"#] {
+            assert_eq!(of(plain), None, "{plain}");
+        }
+        assert_eq!(ambiguous_arguments(br#"{"method":"tools/list","params":{}}"#), None);
+        assert_eq!(ambiguous_arguments(b"[]"), None);
+    }
 }

@@ -102,6 +102,9 @@ fn print_one(
     let rows: Vec<_> =
         steps.iter().enumerate().map(|(at, step)| step_row(step, deciding == Some(at))).collect();
     printer.table(["", "", "LAYER", "RULE", "WHY"], &rows)?;
+    if let Some(left_out) = &tool.left_out {
+        printer.note(&format!("left out of lists: {left_out}"))?;
+    }
     tool.details.as_ref().map_or(Ok(()), |details| print_details(details, printer))
 }
 

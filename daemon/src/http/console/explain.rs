@@ -243,6 +243,9 @@ fn one_tool(tool: &ExplainedTool, channel: Option<&str>, uri: &Uri) -> Markup {
     if let Some(channel) = channel {
         pairs.push(("Channel", html! { (short(channel)) }));
     }
+    if let Some(left_out) = &tool.left_out {
+        pairs.push(("Left out of lists", html! { (short(left_out)) }));
+    }
     let steps = tool.steps.as_deref().unwrap_or_default();
     html! {
         (facts(&pairs))

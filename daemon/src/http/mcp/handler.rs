@@ -22,7 +22,7 @@ use toolgate_api::name::read_called_name;
 
 use super::clients::{Client, Opened, call_key};
 use super::lists::{Performs, ToolKey};
-use super::{ToolsShown, answers, ask, lists, tasks};
+use super::{AmbiguousArguments, ToolsShown, answers, ask, lists, tasks};
 use crate::call::{CallAnswer, RequestedCall};
 use crate::clock::now_ms;
 use crate::dispatch::{ClientResult, Origin, ResultRefusal};
@@ -138,6 +138,7 @@ impl ServerHandler for Handler {
                 (request.name.to_string(), Value::Object(arguments).to_string())
             }
         };
+        let arguments = ambiguous_arguments(&context).unwrap_or(arguments);
         let opened = match client.session().await {
             Ok(opened) => opened,
             Err(problem) => return Ok(failure(&problem).into()),
@@ -275,6 +276,13 @@ fn client_of(extensions: &rmcp::model::Extensions) -> Result<Client, ErrorData> 
     let parts = extensions.get::<axum::http::request::Parts>();
     let client = parts.and_then(|parts| parts.extensions.get::<Client>());
     client.cloned().ok_or_else(|| ErrorData::internal_error("the daemon does not know who is calling", None))
+}
+
+/// The arguments as they were sent, if the parsed ones may say something else: the gate refuses them with the place.
+fn ambiguous_arguments(context: &RequestContext<RoleServer>) -> Option<String> {
+    let parts = context.extensions.get::<axum::http::request::Parts>()?;
+    let AmbiguousArguments(sent) = parts.extensions.get()?;
+    sent.as_deref().map(str::to_owned)
 }
 
 /// The origin of a client's calls, with its trace: in `_meta` (SEP-414), or in the fields of the HTTP request.
