@@ -13,7 +13,8 @@ mod error;
 mod record;
 mod data_keys;
 
-// Append: queue, segment, sync.
+// Append: intent and outcome, queue, segment, sync.
+mod entry;
 mod group_commit;
 mod writer;
 
@@ -27,6 +28,7 @@ mod copy;
 // Reading: after a crash, for an auditor.
 mod reader;
 mod recover;
+mod start;
 mod verify;
 mod retention;
 
@@ -44,7 +46,6 @@ mod rates;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -57,6 +58,7 @@ use toolgate_api::usage::UsageRow;
 
 pub use copy::{LogCopy, is_sealed_by, seal_text, stage_log};
 pub use data_keys::{DataKeys, WrappedKey};
+pub use entry::{Entry, IntentSync};
 pub use error::{AuditError, StartError};
 pub use export::{ExportQuery, Exporter};
 pub use group_commit::Durable;
@@ -80,12 +82,12 @@ use anchor::Sealer;
 use data_keys::{DataSealing, SealedRecord};
 use folder::{Folder, FolderLock};
 use format::RecordKind;
-use group_commit::{CommitQueue, SpaceBudget};
+use group_commit::CommitQueue;
 use index::{Index, IndexProgress};
-use record::{EFFECT_DETAIL_BYTES, EFFECT_NAME_BYTES, ERROR_TYPE_BYTES, implicit_outcome};
-use recover::Recovered;
+use record::{EFFECT_DETAIL_BYTES, EFFECT_NAME_BYTES};
 use search::LogContent;
-use writer::{SegmentPreallocator, Writer, WriterThread};
+use start::OpenLog;
+use writer::WriterThread;
 
 /// Location and size of the log.
 #[derive(Clone)]
@@ -423,223 +425,6 @@ impl Audit {
         let record = format::encode(kind, 0, at_ms, body);
         let (bytes, limit_bytes) = (record.len() as u64, self.log.record_bytes_max);
         if bytes > limit_bytes { Err(AuditError::TooLarge { bytes, limit_bytes }) } else { Ok(record) }
-    }
-}
-
-/// A call, or an administrative act, between its intent and its outcome.
-///
-/// Every entry gets an outcome: [`Audit::close`] or [`Audit::close_act`] consumes it. Dropping the entry of a call (client
-/// disconnect, early return, panic) records `cancelled` or `crashed`, that of an act `unknown`. An entry does not keep the log alive; the next recovery closes one that outlives the log as `unknown`.
-#[must_use = "dropping an entry records the outcome `cancelled`"]
-pub struct Entry {
-    kind: RecordKind,
-    queue: Arc<CommitQueue>,
-    sequence: u64,
-    opened_ms: u64,
-    opened: Instant,
-    effects_lost: AtomicU64,
-    /// The encryption of the details of its effects.
-    sealing: DataSealing,
-    closed: bool,
-}
-
-/// The outcome of a call some of whose effects did not fit into the log.
-#[derive(Serialize)]
-struct OutcomeWithLoss<'a> {
-    #[serde(flatten)]
-    outcome: &'a CallOutcome<'a>,
-    effects_lost: u64,
-}
-
-impl Entry {
-    /// Sequence of the intent in the log.
-    pub fn sequence(&self) -> u64 {
-        self.sequence
-    }
-
-    /// The time of the intent in the log, in milliseconds since 1970.
-    pub fn opened_ms(&self) -> u64 {
-        self.opened_ms
-    }
-
-    /// Resolves when the intent is on disk; await it before the first effect.
-    pub fn sync(&self) -> Durable {
-        self.queue.durable(self.sequence)
-    }
-
-    /// A clonable handle for the same wait, for code that does not own the entry, such as the sandbox.
-    pub fn intent_sync(&self) -> IntentSync {
-        IntentSync { queue: self.queue.clone(), sequence: self.sequence }
-    }
-
-    fn encode_outcome(&self, outcome: CallOutcome<'_>) -> Vec<u8> {
-        let error_type =
-            outcome.error_type.as_deref().map(|text| Cow::Borrowed(truncate(text, ERROR_TYPE_BYTES)));
-        let outcome = &CallOutcome { error_type, ..outcome };
-        match self.effects_lost.load(Ordering::Relaxed) {
-            0 => encode(RecordKind::Close, self.sequence, outcome),
-            effects_lost => {
-                encode(RecordKind::Close, self.sequence, &OutcomeWithLoss { outcome, effects_lost })
-            }
-        }
-    }
-}
-
-impl Drop for Entry {
-    fn drop(&mut self) {
-        if self.closed {
-            return;
-        }
-        let (status, error_type) = match (self.kind, std::thread::panicking()) {
-            // An act that stops midway may have taken effect.
-            (RecordKind::AdminOpen, _) => (Status::Unknown, "UNKNOWN"),
-            (_, true) => (Status::Crashed, "INTERNAL"),
-            (_, false) => (Status::Cancelled, "CANCELLED"),
-        };
-        let duration_us = u64::try_from(self.opened.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let outcome = CallOutcome { duration_us, ..implicit_outcome(status, error_type, Executed::Unknown) };
-        let record = self.encode_outcome(outcome);
-        if let Err(error) = self.queue.append(RecordKind::Close, self.sequence, &record) {
-            let sequence = self.sequence;
-            tracing::warn!(event = "audit_outcome_lost", sequence, %error, "the next recovery records the outcome as unknown");
-        }
-    }
-}
-
-/// Waits for one intent to be on disk.
-#[derive(Clone)]
-pub struct IntentSync {
-    queue: Arc<CommitQueue>,
-    sequence: u64,
-}
-
-impl IntentSync {
-    pub fn sync(&self) -> Durable {
-        self.queue.durable(self.sequence)
-    }
-}
-
-/// A log whose writer runs and whose recovery is not recorded yet.
-struct OpenLog {
-    writer: WriterThread,
-    queue: Arc<CommitQueue>,
-    progress: Arc<IndexProgress>,
-    folder: Folder,
-    lock: FolderLock,
-    recovery: Recovery,
-    /// Sequences of the intents without outcome.
-    unknown: Vec<u64>,
-    /// The folder is a copy of the one that the daemon wrote to.
-    is_copy: bool,
-    /// The backup that the folder was restored from, on the first start since.
-    restored: Option<RestoredFrom>,
-}
-
-impl OpenLog {
-    fn open(settings: &AuditSettings) -> Result<Self, StartError> {
-        let folder = Folder::at(&settings.dir);
-        folder.create()?;
-        let lock = folder.lock()?;
-        let sealer = Sealer::new(settings.key.as_ref());
-        let is_copy =
-            origin::mark_origin(&folder, &sealer).map_err(StartError::io("read", &folder.origin()))?;
-        let recovered =
-            recover::recover(&folder, Sealer::new(settings.key.as_ref()), settings.segment_bytes)?;
-        let restored = origin::restored_from(&folder, &sealer, &recovered.anchor())?;
-        let opened = Self::spawn(settings, folder, lock, recovered)?;
-        Ok(Self { is_copy, restored, ..opened })
-    }
-
-    fn spawn(
-        settings: &AuditSettings,
-        folder: Folder,
-        lock: FolderLock,
-        recovered: Recovered,
-    ) -> Result<Self, StartError> {
-        let unknown: Vec<u64> = recovered.open_intents.iter().copied().collect();
-        let recovery = Recovery { unknown: unknown.len() as u64, ..recovered.recovery.clone() };
-        let space = SpaceBudget {
-            left_bytes: recovered.left_bytes,
-            spare_bytes: None,
-            reserve_bytes: settings.reserve_bytes,
-        };
-        let queue = Arc::new(CommitQueue::new(recovered.last_sequence, recovery.unknown, space));
-        let progress = Arc::new(IndexProgress::new(recovered.anchor()));
-        let preallocator = SegmentPreallocator::spawn().map_err(StartError::Thread)?;
-        let writer = Writer::new(
-            queue.clone(),
-            progress.clone(),
-            folder.clone(),
-            settings.segment_bytes,
-            preallocator,
-            recovered,
-        );
-        let writer = WriterThread::spawn(writer).map_err(StartError::Thread)?;
-        let (is_copy, restored) = (false, None);
-        Ok(Self { writer, queue, progress, folder, lock, recovery, unknown, is_copy, restored })
-    }
-
-    async fn start(mut self, settings: &AuditSettings) -> Result<(Audit, Recovery), StartError> {
-        // Read before the index is rebuilt: after the loss of the folder only the index knows the last record.
-        let known = index::last_indexed(&settings.index).await;
-        let lost = recover::lost_records(known.as_ref(), self.progress.durable().sequence);
-        self.recovery.lost =
-            self.recovery.lost.take().into_iter().chain(lost).max_by_key(|lost| lost.acknowledged_sequence);
-        self.recovery.copied = self.is_copy && self.recovery.lost.is_some();
-        self.record_restore().await.map_err(StartError::Record)?;
-        let recovery = self.record_recovery().await.map_err(StartError::Record)?;
-        let Self { writer, queue, progress, folder, lock, .. } = self;
-        let sealer = Sealer::new(settings.key.as_ref());
-        let cut = sealer.read_cut(&folder)?;
-        let log = Log {
-            _writer: writer,
-            index: Index::start(&settings.index, folder.clone(), progress.clone(), cut).await?,
-            index_path: settings.index.clone(),
-            sealer,
-            cutting: tokio::sync::RwLock::default(),
-            start_sequence: queue.last_sequence(),
-            queue,
-            progress,
-            folder,
-            data_keys: settings.data_keys.clone(),
-            record_bytes_max: settings.record_bytes_max(),
-            _lock: lock,
-        };
-        Ok((Audit { log: Arc::new(log) }, recovery))
-    }
-
-    /// Records that the folder was restored. The record is the first one after those of the backup.
-    async fn record_restore(&self) -> Result<(), AuditError> {
-        let Some(from) = &self.restored else { return Ok(()) };
-        let record = encode(RecordKind::Admin, 0, &origin::restored_record(from));
-        self.queue.append_durably(RecordKind::Admin, 0, &record).await?;
-        tracing::info!(
-            event = "audit_restored",
-            backup = %from.backup,
-            made_at_ms = from.made_at_ms,
-            records = from.head.sequence,
-            "this data folder was restored from a backup: what changed after it is not here, and tokens that were revoked since are valid again"
-        );
-        let folder = self.folder.clone();
-        blocking(move || origin::forget_restore(&folder)).await
-    }
-
-    async fn record_recovery(&self) -> Result<Recovery, AuditError> {
-        if !self.recovery.is_needed() {
-            return Ok(Recovery::default());
-        }
-        tracing::warn!(event = "audit_recovered", recovery = %self.recovery, "the audit log was not closed cleanly");
-        if let Some(lost) = &self.recovery.lost {
-            origin::report_loss(lost, self.recovery.copied);
-        }
-        let outcome = implicit_outcome(Status::Unknown, "UNKNOWN", Executed::Unknown);
-        for sequence in &self.unknown {
-            let record = encode(RecordKind::Close, *sequence, &outcome);
-            self.queue.append(RecordKind::Close, *sequence, &record)?;
-        }
-        let record = encode(RecordKind::Recovery, 0, &self.recovery);
-        self.queue.append_durably(RecordKind::Recovery, 0, &record).await?;
-        Ok(self.recovery.clone())
     }
 }
 
