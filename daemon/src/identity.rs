@@ -36,7 +36,7 @@ use crate::store::{Store, StoreError, TokenRow};
 
 pub use access_tokens::AccessTokens;
 pub use caller::{Access, Caller, one_of};
-pub use sign_in::{PersonSignIn, SignInConnection, SignInResponse};
+pub use sign_in::{PersonSignIn, SignInConnection, SignInPermit, SignInResponse};
 pub use token::{Secret, TokenHash};
 
 /// Longest label, in bytes; a label is for people, and the limit keeps a row small.

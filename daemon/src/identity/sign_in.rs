@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::hmac;
 use serde_json::Value;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use toolgate_admission::Unusable;
@@ -63,7 +63,7 @@ struct Inner {
     derivation: hmac::Key,
     /// Held during a fetch, so that a flood of sign-ins waits for one.
     metadata: Mutex<KnownMetadata>,
-    exchanges: Semaphore,
+    exchanges: Arc<Semaphore>,
 }
 
 /// How the provider is reached, and how it leads back.
@@ -107,6 +107,12 @@ pub struct BegunSignIn {
     pub seconds: u64,
 }
 
+/// Lets one sign-in be finished.
+pub struct SignInPermit {
+    /// No semaphore here is ever closed.
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
 /// The parameters of the provider's redirect.
 #[derive(Default)]
 pub struct SignInResponse {
@@ -140,7 +146,7 @@ impl PersonSignIn {
             connection,
             derivation: hmac::Key::generate(hmac::HMAC_SHA256, &random).ok()?,
             metadata: Mutex::default(),
-            exchanges: Semaphore::new(EXCHANGES),
+            exchanges: Arc::new(Semaphore::new(EXCHANGES)),
         })))
     }
 
@@ -181,6 +187,12 @@ impl PersonSignIn {
         Ok(BegunSignIn { url: url.into(), cookie, seconds: SIGN_IN_MS / 1_000 })
     }
 
+    /// Waits for the permit to finish a sign-in. The request waits for it itself, so that browsers which disconnect leave no
+    /// tasks that wait.
+    pub async fn permit(&self) -> SignInPermit {
+        SignInPermit { _permit: Arc::clone(&self.0.exchanges).acquire_owned().await.ok() }
+    }
+
     /// Finishes the sign-in of the browser with this cookie. Returns the person as a caller until `expires_ms`.
     ///
     /// # Errors
@@ -189,6 +201,7 @@ impl PersonSignIn {
     /// `FORBIDDEN` for a person without a role, `API_UNAVAILABLE`.
     pub async fn finish(
         &self,
+        _permit: SignInPermit,
         cookie: &str,
         response: SignInResponse,
         expires_ms: u64,
@@ -227,7 +240,6 @@ impl PersonSignIn {
         code: &str,
         verifier: &str,
     ) -> Result<Tokens, CallError> {
-        let _permit = self.0.exchanges.acquire().await;
         let (client, secret) = (self.client(server)?, self.secret().await?);
         let (http, redirect_url) = (&self.0.connection.http, &self.0.connection.redirect_url);
         let verifier = Secret::new(verifier.as_bytes().to_vec());

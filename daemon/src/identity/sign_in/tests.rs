@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use axum::http::Response;
+use futures_util::FutureExt;
 use serde_json::{Value, json};
 
 use super::*;
@@ -120,8 +121,8 @@ impl Fixture {
     }
 
     async fn finish(&self, cookie: &str, response: SignInResponse) -> Result<Caller, CallError> {
-        let now_ms = now_ms();
-        self.sign_in.finish(cookie, response, now_ms + 1_000, now_ms).await
+        let (now_ms, permit) = (now_ms(), self.sign_in.permit().await);
+        self.sign_in.finish(permit, cookie, response, now_ms + 1_000, now_ms).await
     }
 
     fn exchanges(&self) -> usize {
@@ -227,7 +228,8 @@ async fn o6_a_response_counts_only_in_the_browser_that_began_and_for_ten_minutes
         assert_eq!(error.error_type, ErrorType::Expired);
     }
     let end_ms = now_ms() + SIGN_IN_MS + 1;
-    let late = fixture.sign_in.finish(&begun.cookie, response(&url), end_ms, end_ms).await;
+    let permit = fixture.sign_in.permit().await;
+    let late = fixture.sign_in.finish(permit, &begun.cookie, response(&url), end_ms, end_ms).await;
     assert_eq!(late.expect_err("too late").error_type, ErrorType::Expired);
     assert_eq!(fixture.exchanges(), 0, "the provider was not asked");
     fixture.finish_with(json!({})).await.expect("a person");
@@ -266,4 +268,16 @@ async fn o6_a_claim_that_the_id_token_lacks_is_asked_for() {
     assert_eq!(fixture.finish_with(json!({})).await.expect("a person").role, Role::Approver);
     let url = fixture.sign_in.sign_out_url().expect("a URL");
     assert_eq!(url, format!("{ISSUER}/end?client_id=toolgate"));
+}
+
+#[tokio::test]
+async fn o6_few_sign_ins_are_finished_at_once() {
+    let fixture = Fixture::start();
+    let permit = || fixture.sign_in.permit().now_or_never();
+    let mut held: Vec<_> = (0..EXCHANGES).map(|_| permit().expect("a permit")).collect();
+    assert!(permit().is_none());
+    let (begun, url) = fixture.begin().await;
+    let last = held.pop().expect("a permit");
+    let finished = fixture.sign_in.finish(last, &begun.cookie, response(&url), u64::MAX, now_ms()).await;
+    assert!(finished.is_err() && permit().is_some(), "it was given back");
 }
