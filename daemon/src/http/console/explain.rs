@@ -13,7 +13,7 @@ use toolgate_sandbox::Component;
 
 use super::elements::{
     Filters, LIST_BYTES, ROWS, badge, block, empty, facts, filter, next_page, parameter, percent_encode,
-    short, table, verdict,
+    short, table, verdict, whole,
 };
 use super::guard::Viewer;
 use super::organizations;
@@ -244,7 +244,7 @@ fn one_tool(tool: &ExplainedTool, channel: Option<&str>, uri: &Uri) -> Markup {
         pairs.push(("Channel", html! { (short(channel)) }));
     }
     if let Some(left_out) = &tool.left_out {
-        pairs.push(("Left out of lists", html! { (short(left_out)) }));
+        pairs.push(("Left out of lists", html! { (whole(left_out)) }));
     }
     let steps = tool.steps.as_deref().unwrap_or_default();
     html! {
