@@ -31,6 +31,8 @@ pub struct RequestedCall {
     pub id_is_new: bool,
     /// Whether the call goes on when its caller hangs up (R6). Its caller must know the id, to ask for the outcome.
     pub outlives_request: bool,
+    /// The orchestrator's own limit of the duration in milliseconds, within that of the rules.
+    pub deadline_ms: Option<u64>,
     /// The defect of the call as it was sent (M6). It does not run, and the other calls of its request do.
     pub fault: Option<Box<CallError>>,
 }
@@ -39,7 +41,7 @@ impl RequestedCall {
     /// A call that the daemon makes for itself.
     pub fn new(id: &str, tool: &str, arguments: Arc<str>) -> Self {
         let (id, tool) = (id.to_owned(), tool.into());
-        Self { id, tool, arguments, id_is_new: true, outlives_request: false, fault: None }
+        Self { id, tool, arguments, id_is_new: true, outlives_request: false, deadline_ms: None, fault: None }
     }
 }
 

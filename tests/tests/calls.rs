@@ -267,6 +267,23 @@ fn t4_a_request_runs_thirty_two_calls_at_the_same_time_and_not_more() {
     });
 }
 
+/// 34: the orchestrator gives its calls a time, within the limits of the rules.
+#[test]
+fn a_request_bounds_the_time_of_its_calls() {
+    with_fixture(|fixture| {
+        let session = fixture.session();
+        let within = |deadline_ms: u64, tool: &str, arguments: Value| {
+            let call = json!({"id": format!("c{deadline_ms}"), "tool": tool, "arguments": arguments});
+            session.post(&json!({"calls": [call], "deadline_ms": deadline_ms}))
+        };
+        let ended = within(50, "hostile/doze", json!({})).expect(200).json();
+        assert_eq!(ended["results"][0]["error"]["error_type"], "DEADLINE_EXCEEDED", "{ended}");
+        let done = within(100_000_000, "hostile/rest", json!({"ms": 1})).expect(200).json();
+        assert_eq!(done["results"][0]["status"], "ok", "{done}");
+        within(0, "hostile/rest", json!({"ms": 1})).expect_refusal(400, "INVALID_REQUEST");
+    });
+}
+
 #[test]
 fn r7_a_repeated_id_runs_once_and_gets_the_same_result() {
     with_fixture(|fixture| {

@@ -18,7 +18,7 @@ use toolgate_api::name::Namespace;
 use toolgate_sandbox::workspace::{Quota, WorkspaceError};
 use toolgate_sandbox::{Component, QueueError, Slot, Workspace};
 
-use super::{CallOptions, Charged, Dispatcher, Stop, after, charge_time, earlier_deadline, record};
+use super::{CallOptions, Charged, Dispatcher, Stop, after, charge_time, deadline_of, record};
 use crate::call::RequestedCall;
 use crate::registry::Snapshot;
 use crate::sessions::Session;
@@ -59,10 +59,7 @@ impl Dispatcher {
         let rules_at = |snapshot: &Snapshot| options.rules(snapshot, session);
         let deadline = || {
             let rules = rules_at(&self.0.registry.snapshot());
-            earlier_deadline(
-                after(arrived, admission::limits_of(&rules, &call.tool).deadline_ms),
-                options.outer,
-            )
+            deadline_of(arrived, admission::limits_of(&rules, &call.tool).deadline_ms, call, options.outer)
         };
         let mut files = None;
         loop {

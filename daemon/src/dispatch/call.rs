@@ -22,8 +22,8 @@ use super::refusals::{RefusedAttempt, is_given_up};
 use super::script::Script;
 use super::spill::spill;
 use super::{
-    Attempt, CallOptions, Charged, Dispatcher, Origin, OuterCall, Stop, admit, after, charge_time, client,
-    consumer, earlier_deadline, events, record, rules_of,
+    Attempt, CallOptions, Charged, Dispatcher, Origin, OuterCall, Stop, admit, charge_time, client, consumer,
+    deadline_of, events, record, rules_of,
 };
 use crate::audit::{self, AuditError, Entry, Status};
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
@@ -432,7 +432,7 @@ impl Dispatcher {
         let Attempt { session, call, .. } = *attempt;
         let refused = |error| Box::new(CallOutcome::of_error(call, error).by(&admitted));
         client::check_capacity(session, &admitted).map_err(refused)?;
-        let deadline = earlier_deadline(after(attempt.arrived, admitted.limits().deadline_ms), attempt.outer);
+        let deadline = deadline_of(attempt.arrived, admitted.limits().deadline_ms, call, attempt.outer);
         let workspace = admit::open_workspace(session, &admitted, deadline, stop).await.map_err(refused)?;
         Ok((admitted, deadline, workspace))
     }

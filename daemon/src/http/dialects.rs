@@ -68,7 +68,7 @@ pub enum Dialect {
 
 /// Parses a request of at most `calls_max` calls.
 pub fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
-    let Envelope { turn, on_disconnect, id, body } = envelope::parse(body)?;
+    let Envelope { turn, on_disconnect, deadline_ms, id, body } = envelope::parse(body)?;
     let mut calls = Calls::default();
     let dialect = match body {
         RequestBody::Native(requested) => Dialect::Native(native::parse(requested.into_vec()?, &mut calls)),
@@ -86,6 +86,7 @@ pub fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
     if matches!(on_disconnect, Some(OnDisconnect::Cancel)) {
         calls.end_with_request();
     }
+    calls.end_within(deadline_ms);
     Ok(ParsedRequest { dialect, turn, calls: calls.into_list(calls_max)? })
 }
 

@@ -17,6 +17,7 @@ const TURN_BYTES: usize = 200;
 pub struct Envelope<'a> {
     pub turn: Option<String>,
     pub on_disconnect: Option<OnDisconnect>,
+    pub deadline_ms: Option<u64>,
     /// The id of the call, in a dialect whose calls have no id.
     pub id: Option<String>,
     pub body: RequestBody<'a>,
@@ -50,6 +51,7 @@ pub enum RequestBody<'a> {
 struct Members<'a> {
     turn: Option<String>,
     on_disconnect: Option<OnDisconnect>,
+    deadline_ms: Option<u64>,
     id: Option<String>,
     #[serde(borrow)]
     calls: Option<Items<Object<native::Call<'a>>>>,
@@ -74,7 +76,12 @@ pub fn parse(body: &[u8]) -> Result<Envelope<'_>, Problem> {
     })?;
     let Object(mut members) = serde_json::from_str::<Object<Members<'_>>>(text).map_err(body::mismatch)?;
     let turn = members.turn.take().map(checked_turn).transpose()?;
-    let (on_disconnect, id) = (members.on_disconnect, members.id.take());
+    let (on_disconnect, deadline_ms) = (members.on_disconnect, members.deadline_ms);
+    if deadline_ms == Some(0) {
+        let hint = "write the milliseconds that the calls may take, or leave it out";
+        return Err(invalid("`deadline_ms` is 0", hint));
+    }
+    let id = members.id.take();
     let body = members.only()?;
     if id.is_some() && !matches!(body, RequestBody::Flat(_) | RequestBody::Text(_)) {
         return Err(invalid(
@@ -82,7 +89,7 @@ pub fn parse(body: &[u8]) -> Result<Envelope<'_>, Problem> {
             "give each call its id; `id` is for `tool_call` and `text`, whose one call has no place for it",
         ));
     }
-    Ok(Envelope { turn, on_disconnect, id, body })
+    Ok(Envelope { turn, on_disconnect, deadline_ms, id, body })
 }
 
 impl<'a> Members<'a> {

@@ -115,7 +115,16 @@ impl Calls {
         self.ids.insert(id.clone());
         let shown = given.filter(|given| *given != id).map(String::into_boxed_str);
         let fault = fault.map(|Problem(error)| Box::new(error));
-        self.list.push(RequestedCall { id, tool, arguments, id_is_new, outlives_request: !id_is_new, fault });
+        let (outlives_request, deadline_ms) = (!id_is_new, None);
+        self.list.push(RequestedCall {
+            id,
+            tool,
+            arguments,
+            id_is_new,
+            outlives_request,
+            deadline_ms,
+            fault,
+        });
         GivenId(shown)
     }
 
@@ -133,6 +142,11 @@ impl Calls {
     /// Ends the calls with their request, also those whose caller knows the id.
     pub fn end_with_request(&mut self) {
         self.list.iter_mut().for_each(|call| call.outlives_request = false);
+    }
+
+    /// Limits the duration of every call.
+    pub fn end_within(&mut self, deadline_ms: Option<u64>) {
+        self.list.iter_mut().for_each(|call| call.deadline_ms = deadline_ms);
     }
 
     /// Returns the calls: at least one, at most `calls_max`.

@@ -41,6 +41,10 @@ macro_rules! request {
             turn: Option<String>,
             /// The effect on running calls when the client hangs up. Default: `finish`.
             on_disconnect: Option<OnDisconnect>,
+            /// The time that the calls may take, waits included, in milliseconds. A longer one than the limit of the agent's
+            /// rules has no effect. Default: that limit.
+            #[schema(minimum = 1, example = 10_000)]
+            deadline_ms: Option<u64>,
             $(
                 /// The call's id, unique in the session: at most 2 KiB of visible characters. A repeated id returns the
                 /// response of the same call. Default: a new id.

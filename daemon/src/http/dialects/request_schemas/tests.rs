@@ -28,6 +28,7 @@ fn parse_with_all(members: &BTreeSet<String>, carrier: &str, calls: &Value) {
     for member in members {
         request[member] = match member.as_str() {
             "on_disconnect" => json!("cancel"),
+            "deadline_ms" => json!(1),
             member if member == carrier => calls.clone(),
             _ => json!("x1"),
         };
