@@ -37,7 +37,7 @@ use sqlx::{Row as _, Sqlite, Transaction};
 use tokio::sync::Notify;
 use toolgate_api::name::Name;
 
-pub use approvals::{ApprovalRow, Decision};
+pub use approvals::{ApprovalFilter, ApprovalRow, Decision};
 pub use copy::{copy_store, newest_migration};
 pub use credentials::{CredentialRow, CredentialUse, SealedText};
 pub use documents::{Deleted, WriteResult};
@@ -72,6 +72,7 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
     (15, "session_lists", include_str!("../migrations/0015_session_lists.sql")),
     (16, "document_history", include_str!("../migrations/0016_document_history.sql")),
     (17, "no_changes", include_str!("../migrations/0017_no_changes.sql")),
+    (18, "approval_lists", include_str!("../migrations/0018_approval_lists.sql")),
 ];
 
 /// Number of reading connections. Reads are short, and no call waits for them.

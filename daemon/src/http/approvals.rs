@@ -19,7 +19,7 @@ use super::problem::Problem;
 use super::state::App;
 use crate::approvals;
 use crate::clock::now_ms;
-use crate::store::ApprovalRow;
+use crate::store::{ApprovalFilter, ApprovalRow};
 
 /// Query parameters of the list of approvals.
 #[derive(Deserialize, IntoParams)]
@@ -55,9 +55,10 @@ pub async fn list(
     if let Some(organization) = &asked {
         app.admin().expect_decides(&caller, organization)?;
     }
-    let scope = asked.as_ref().or(caller.organization.as_ref());
+    let organization = asked.as_ref().or(caller.organization.as_ref());
     let limit = query.limit.unwrap_or(100);
-    let found = app.parts().store.approvals(scope, query.state, query.cursor.as_deref(), limit + 1).await;
+    let filter = ApprovalFilter { organization, state: query.state, after: query.cursor.as_deref() };
+    let found = app.parts().store.approvals(filter, limit + 1).await;
     let rows = found.map_err(CallError::from)?;
     let items = rows.into_iter().map(view).collect::<Result<_, _>>()?;
     Ok(axum::Json(List::new(items, limit, |approval| approval.id.clone())))

@@ -1,7 +1,7 @@
 //! Approvals. A use is consumed by one statement, so that concurrent calls cannot consume it twice.
 
 use sqlx::sqlite::SqliteRow;
-use sqlx::{FromRow, Row as _};
+use sqlx::{FromRow, QueryBuilder, Row as _, Sqlite};
 use toolgate_api::approval::ApprovalState;
 use toolgate_api::name::Name;
 
@@ -56,6 +56,16 @@ pub struct ApprovalRow {
     pub decided_ms: Option<u64>,
     pub created_ms: u64,
     pub expires_ms: u64,
+}
+
+/// The approvals of a list, in the order of their ids.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ApprovalFilter<'a> {
+    /// Of this organization; of all without it.
+    pub organization: Option<&'a Name>,
+    pub state: Option<ApprovalState>,
+    /// Those after this id.
+    pub after: Option<&'a str>,
 }
 
 /// A decision about a pending approval.
@@ -196,66 +206,42 @@ impl Store {
         now_ms: u64,
         most: u64,
     ) -> Result<u64, StoreError> {
-        let open: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM (SELECT 1 FROM approvals WHERE state = $1 AND ($2 = '' OR organization = $2) \
-             AND expires_ms > $3 LIMIT $4)",
-        )
-        .bind(ApprovalState::Pending.as_str())
-        .bind(organization.map_or("", Name::as_str))
-        .bind(to_sql(now_ms))
-        .bind(to_sql(most))
-        .fetch_one(&self.readers)
-        .await?;
+        let mut sql = QueryBuilder::<Sqlite>::new("SELECT count(*) FROM (SELECT 1");
+        push_filter(
+            &mut sql,
+            ApprovalFilter { organization, state: Some(ApprovalState::Pending), after: None },
+        );
+        sql.push(" AND expires_ms > ").push_bind(to_sql(now_ms));
+        sql.push(" LIMIT ").push_bind(to_sql(most)).push(")");
+        let open: i64 = sql.build_query_scalar().fetch_one(&self.readers).await?;
         Ok(u64::try_from(open).unwrap_or(0))
     }
 
-    /// Lists at most `limit` approvals after the id `after`, optionally of one organization and in one state.
+    /// Lists at most `limit` approvals.
     pub async fn approvals(
         &self,
-        organization: Option<&Name>,
-        state: Option<ApprovalState>,
-        after: Option<&str>,
+        filter: ApprovalFilter<'_>,
         limit: u32,
     ) -> Result<Vec<ApprovalRow>, StoreError> {
-        let rows = sqlx::query_as(
-            "SELECT * FROM approvals WHERE ($1 = '' OR organization = $1) AND ($2 = '' OR state = $2) AND id > $3 \
-             ORDER BY id LIMIT $4",
-        )
-        .bind(organization.map_or("", Name::as_str))
-        .bind(state.map_or("", ApprovalState::as_str))
-        .bind(after.unwrap_or(""))
-        .bind(i64::from(limit))
-        .fetch_all(&self.readers)
-        .await?;
-        Ok(rows)
+        let mut sql = list("SELECT *", filter, limit);
+        Ok(sql.build_query_as().fetch_all(&self.readers).await?)
     }
 
     /// Lists as [`Store::approvals`] does, for an inbox: only the start of the arguments, without the rules and what a
     /// decision changed.
     pub async fn inbox_approvals(
         &self,
-        organization: Option<&Name>,
-        state: Option<ApprovalState>,
-        after: Option<&str>,
+        filter: ApprovalFilter<'_>,
         limit: u32,
         argument_chars: usize,
     ) -> Result<Vec<ApprovalRow>, StoreError> {
-        let rows = sqlx::query_as(
+        let columns = format!(
             "SELECT id, organization, agent, session, call_id, user_name, conversation, channel, asked_by, opened_by, \
-             tool, called, plugin_version, plugin_digest, '' AS rules, substr(arguments, 1, $5) AS arguments, binding, \
-             state, uses_left, NULL AS constraints, NULL AS arguments_instead, reason, decided_by, decided_ms, \
-             created_ms, expires_ms \
-             FROM approvals WHERE ($1 = '' OR organization = $1) AND ($2 = '' OR state = $2) AND id > $3 \
-             ORDER BY id LIMIT $4",
-        )
-        .bind(organization.map_or("", Name::as_str))
-        .bind(state.map_or("", ApprovalState::as_str))
-        .bind(after.unwrap_or(""))
-        .bind(i64::from(limit))
-        .bind(i64::try_from(argument_chars).unwrap_or(i64::MAX))
-        .fetch_all(&self.readers)
-        .await?;
-        Ok(rows)
+             tool, called, plugin_version, plugin_digest, '' AS rules, substr(arguments, 1, {argument_chars}) AS arguments, \
+             binding, state, uses_left, NULL AS constraints, NULL AS arguments_instead, reason, decided_by, decided_ms, \
+             created_ms, expires_ms"
+        );
+        Ok(list(&columns, filter, limit).build_query_as().fetch_all(&self.readers).await?)
     }
 
     /// Stores a decision. Returns false if the approval was decided before or has expired.
@@ -363,6 +349,25 @@ impl Store {
         if is_announced {
             self.announced.notify_one();
         }
+    }
+}
+
+/// Selects approvals in the order of their ids.
+fn list(columns: &str, filter: ApprovalFilter<'_>, limit: u32) -> QueryBuilder<Sqlite> {
+    let mut sql = QueryBuilder::new(columns);
+    push_filter(&mut sql, filter);
+    sql.push(" ORDER BY id LIMIT ").push_bind(i64::from(limit));
+    sql
+}
+
+/// Adds the conditions that are set: with one that is always true, SQLite would read the approvals of all.
+fn push_filter(sql: &mut QueryBuilder<Sqlite>, filter: ApprovalFilter<'_>) {
+    sql.push(" FROM approvals WHERE id > ").push_bind(filter.after.unwrap_or_default().to_owned());
+    if let Some(organization) = filter.organization {
+        sql.push(" AND organization = ").push_bind(organization.to_string());
+    }
+    if let Some(state) = filter.state {
+        sql.push(" AND state = ").push_bind(state.as_str());
     }
 }
 

@@ -25,7 +25,7 @@ use crate::http::extract::{Path, Query};
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use crate::identity::{Access, Caller};
-use crate::store::ApprovalRow;
+use crate::store::{ApprovalFilter, ApprovalRow};
 
 /// Longest start of the arguments in a row, in characters.
 const START_CHARS: usize = 160;
@@ -208,9 +208,8 @@ pub(super) async fn load(app: &App, inbox: &ScopedInbox) -> Result<InboxPage, Pr
     let ScopedInbox { query, organization, state } = inbox;
     let store = &app.parts().store;
     // One more than is shown, so that a cut start says so.
-    let found = store
-        .inbox_approvals(organization.as_ref(), *state, query.cursor(), PAGE_ROWS + 1, START_CHARS + 1)
-        .await;
+    let filter = ApprovalFilter { organization: organization.as_ref(), state: *state, after: query.cursor() };
+    let found = store.inbox_approvals(filter, PAGE_ROWS + 1, START_CHARS + 1).await;
     let mut rows = found.map_err(CallError::from)?;
     let has_more = rows.len() > PAGE_ROWS as usize;
     rows.truncate(PAGE_ROWS as usize);

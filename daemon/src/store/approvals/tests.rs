@@ -49,6 +49,10 @@ fn yes(uses: u64, expires_ms: u64) -> Decision {
     }
 }
 
+fn in_state(state: ApprovalState) -> ApprovalFilter<'static> {
+    ApprovalFilter { state: Some(state), ..ApprovalFilter::default() }
+}
+
 async fn state(store: &Store, id: &str) -> ApprovalState {
     store.approval(id, None).await.expect("the approval").state
 }
@@ -137,7 +141,7 @@ async fn open_approvals_are_listed_for_any_call_and_ended_ones_for_their_call() 
     assert_eq!(ids("c1").await, ["a1", "a2"]);
     assert_eq!(ids("c2").await, ["a2"]);
     assert_eq!(ids("c3").await, ["a2"]);
-    let listed = store.approvals(None, Some(ApprovalState::Pending), None, 10).await.expect("a list");
+    let listed = store.approvals(in_state(ApprovalState::Pending), 10).await.expect("a list");
     assert_eq!(listed.len(), 1);
 }
 
@@ -146,16 +150,40 @@ async fn an_inbox_reads_the_start_of_the_arguments() {
     let (_folder, store) = empty_store().await;
     let arguments = format!("{{\"to\": \"{}\"}}", "é".repeat(10_000));
     store.ask_for_approval(&ApprovalRow { arguments, ..pending_approval("a1", "c1") }).await.expect("stored");
-    let listed =
-        store.inbox_approvals(None, Some(ApprovalState::Pending), None, 10, 10).await.expect("a list");
+    let listed = store.inbox_approvals(in_state(ApprovalState::Pending), 10, 10).await.expect("a list");
     let [row] = &*listed else { panic!("{listed:?}") };
     assert_eq!((&*row.id, &*row.arguments), ("a1", "{\"to\": \"éé"));
     assert_eq!((row.state, row.created_ms, row.expires_ms), (ApprovalState::Pending, 10, 100));
-    assert!(
-        store
-            .inbox_approvals(None, Some(ApprovalState::Denied), None, 10, 10)
-            .await
-            .expect("a list")
-            .is_empty()
-    );
+    let denied = store.inbox_approvals(in_state(ApprovalState::Denied), 10, 10).await.expect("a list");
+    assert!(denied.is_empty(), "{denied:?}");
+}
+
+#[tokio::test]
+async fn o6_every_list_of_approvals_reads_the_rows_that_it_shows() {
+    let (_folder, store) = empty_store().await;
+    for (id, organization) in [("a1", "acme"), ("a2", "rival"), ("a3", "acme")] {
+        let organization = Name::parse(organization).expect("a name");
+        let asked = ApprovalRow { organization, binding: id.into(), ..pending_approval(id, id) };
+        store.ask_for_approval(&asked).await.expect("stored");
+    }
+    store.end_approval("a3", ApprovalState::Void).await.expect("ended");
+    let acme = Name::parse("acme").expect("a name");
+    for (organization, state, listed) in [
+        (None, None, "a2 a3"),
+        (None, Some(ApprovalState::Pending), "a2"),
+        (Some(&acme), None, "a3"),
+        (Some(&acme), Some(ApprovalState::Void), "a3"),
+    ] {
+        let filter = ApprovalFilter { organization, state, after: Some("a1") };
+        let rows = store.approvals(filter, 10).await.expect("a list");
+        let ids: Vec<_> = rows.iter().map(|row| row.id.as_str()).collect();
+        assert_eq!(ids.join(" "), listed, "{filter:?}");
+        let mut plan = list("EXPLAIN QUERY PLAN SELECT *", filter, 10);
+        let plan = plan.build().fetch_all(&store.readers).await.expect("a plan");
+        let steps: Vec<String> = plan.iter().map(|step| step.get("detail")).collect();
+        // Neither a scan nor a sort.
+        assert!(steps.len() == 1 && steps[0].starts_with("SEARCH"), "{filter:?}: {steps:?}");
+    }
+    let open = async |organization| store.count_open_approvals(organization, 50, 10).await.expect("a number");
+    assert_eq!((open(None).await, open(Some(&acme)).await), (2, 1));
 }
