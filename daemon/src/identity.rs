@@ -16,9 +16,9 @@ mod access_tokens;
 mod sign_in;
 
 use std::collections::HashMap;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,6 +41,9 @@ pub use token::{Secret, TokenHash};
 
 /// Longest label, in bytes; a label is for people, and the limit keeps a row small.
 const LABEL_BYTES: usize = 200;
+
+/// More than a token and a line break have. A wrong file is not read completely.
+const TOKEN_FILE_BYTES: u64 = 256;
 
 /// Most networks of a token: each request is compared with them.
 const ADDRESSES: usize = 64;
@@ -221,10 +224,17 @@ impl Identity {
             expires_ms: None,
             addresses: None,
         };
-        let fresh = Fresh::new(wanted, now_ms)?;
-        // The file is written first: a stored token that no file contains could not be created again.
-        write_token(file, &fresh.secret)
-            .map_err(|source| FirstTokenError::File { path: file.to_owned(), source })?;
+        // A start that was killed before it stored the token has left the file.
+        let fresh = match read_token(file) {
+            Some(secret) => Fresh::of(secret, wanted, now_ms),
+            None => {
+                let fresh = Fresh::new(wanted, now_ms)?;
+                // The file is written first: a stored token that no file contains could not be created again.
+                write_token(file, &fresh.secret)
+                    .map_err(|source| FirstTokenError::File { path: file.to_owned(), source })?;
+                fresh
+            }
+        };
         self.add(fresh).await?;
         Ok(true)
     }
@@ -288,6 +298,10 @@ struct Fresh {
 impl Fresh {
     fn new(wanted: NewToken, now_ms: u64) -> Result<Self, FirstTokenError> {
         let secret = Secret::random().ok_or(FirstTokenError::Random)?;
+        Ok(Self::of(secret, wanted, now_ms))
+    }
+
+    fn of(secret: Secret, wanted: NewToken, now_ms: u64) -> Self {
         let row = TokenRow {
             id: secret.id().to_owned(),
             hash: secret.hash().to_hex(),
@@ -301,7 +315,7 @@ impl Fresh {
             addresses: wanted.addresses,
             last_used_ms: None,
         };
-        Ok(Self { row, secret })
+        Self { row, secret }
     }
 }
 
@@ -419,7 +433,19 @@ fn write_token(file: &Path, secret: &Secret) -> io::Result<()> {
     out.sync_all()?;
     let linked = std::fs::hard_link(&draft, file);
     std::fs::remove_file(&draft)?;
-    linked
+    linked?;
+    // Without its name on disk, a power failure would leave a stored token that no file contains.
+    file.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+/// Reads the token of a private file; `None` if there is none, or something else.
+fn read_token(file: &Path) -> Option<Secret> {
+    let opened = File::open(file).ok()?;
+    let found = opened.metadata().ok()?;
+    let is_private = found.is_file() && found.permissions().mode() & 0o077 == 0;
+    let mut text = String::new();
+    opened.take(TOKEN_FILE_BYTES).read_to_string(&mut text).ok().filter(|_| is_private)?;
+    Secret::parse(text.trim_end())
 }
 
 fn authentication_error(message: &str) -> CallError {

@@ -287,3 +287,14 @@ async fn a_token_file_that_is_there_is_never_overwritten() {
     std::fs::remove_file(&file).expect("removed");
     assert!(fixture.identity.make_first_token(&file, 1).await.expect("made"));
 }
+
+#[tokio::test]
+async fn a_start_that_was_killed_before_it_stored_the_token_is_begun_again() {
+    let fixture = fixture().await;
+    let file = fixture.folder.path().join("operator.token");
+    let left = Secret::random().expect("random");
+    write_token(&file, &left).expect("written");
+    assert!(fixture.identity.make_first_token(&file, 1).await.expect("made"));
+    assert_eq!(std::fs::read_to_string(&file).expect("the token").trim(), left.text());
+    fixture.caller(&left.text()).expect("a caller").may(Access::Operate).expect("an operator");
+}
