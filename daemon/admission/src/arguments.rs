@@ -18,6 +18,7 @@ use toolgate_api::error::{CallError, ErrorType};
 pub struct Arguments {
     raw: Arc<str>,
     value: Value,
+    removed_nulls: Box<[String]>,
 }
 
 impl Arguments {
@@ -28,13 +29,27 @@ impl Arguments {
             return Err(ArgumentsError::TooLarge { bytes, max_bytes });
         }
         let value = parse_strict(raw, max_depth).map_err(ArgumentsError::Json)?;
-        Ok(Self { raw: Arc::clone(raw), value })
+        Ok(Self { raw: Arc::clone(raw), value, removed_nulls: Box::default() })
     }
 
     /// Arguments with this value, written anew; `None` if the text exceeds `max_bytes`.
     pub(crate) fn of_value(value: Value, max_bytes: u64) -> Option<Self> {
         let raw = value.to_string();
-        (raw.len() as u64 <= max_bytes).then(|| Self { raw: raw.into(), value })
+        (raw.len() as u64 <= max_bytes).then(|| Self {
+            raw: raw.into(),
+            value,
+            removed_nulls: Box::default(),
+        })
+    }
+
+    /// Notes the JSON pointers of the `null`s that were removed from the arguments as they were sent.
+    pub(crate) fn without_nulls(self, removed_nulls: Box<[String]>) -> Self {
+        Self { removed_nulls, ..self }
+    }
+
+    /// The JSON pointers of the `null`s for optional arguments that were removed before validation (9.8).
+    pub fn removed_nulls(&self) -> &[String] {
+        &self.removed_nulls
     }
 
     /// The raw text.

@@ -130,7 +130,10 @@ fn without_refused_nulls(arguments: Arguments, schema: &Schema, max_bytes: u64) 
         return arguments;
     }
     let reduced = schema.without_refused_nulls(arguments.value());
-    reduced.and_then(|value| Arguments::of_value(value, max_bytes)).unwrap_or(arguments)
+    let reduced = reduced.and_then(|(value, removed)| {
+        Some(Arguments::of_value(value, max_bytes)?.without_nulls(removed.into_iter().collect()))
+    });
+    reduced.unwrap_or(arguments)
 }
 
 #[cfg(test)]

@@ -167,9 +167,9 @@ impl Schema {
         (size.steps(self.cost.chain) > STACK_STEPS).then_some("too deeply nested")
     }
 
-    /// Returns the value without the `null`s of optional properties that the schema refuses (M5, `nulls.rs`), or `None` if
-    /// it has no such `null`.
-    pub fn without_refused_nulls(&self, instance: &Value) -> Option<Value> {
+    /// Returns the value without the `null`s of optional properties that the schema refuses (M5, `nulls.rs`), with their JSON
+    /// pointers, or `None` if it has no such `null`.
+    pub fn without_refused_nulls(&self, instance: &Value) -> Option<(Value, BTreeSet<String>)> {
         let size = Size::of(instance);
         if self.exceeds_limits(&size).is_some()
             || self.validator.is_valid(instance)
@@ -192,10 +192,10 @@ impl Schema {
             self.validator.iter_errors(&reduced).filter_map(|error| nulls::missing_property(&error));
         let required: BTreeSet<String> = missing.filter(|pointer| refused.contains(pointer)).collect();
         if required.is_empty() {
-            return Some(reduced);
+            return Some((reduced, refused));
         }
         refused.retain(|pointer| !required.contains(pointer));
-        (!refused.is_empty()).then(|| without(&refused))
+        (!refused.is_empty()).then(|| (without(&refused), refused))
     }
 
     /// The source of the schema.

@@ -210,6 +210,11 @@ pub struct CallIntent<'a> {
     /// SHA-256 of the arguments as they were sent.
     #[schema(value_type = String, pattern = "^[0-9a-f]{64}$")]
     pub arguments_sha256: Sha256,
+    /// JSON pointers of the `null`s for optional arguments that were removed before validation; a redacted argument stands for
+    /// what is in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>, required = false)]
+    pub nulls_removed: Vec<Cow<'a, str>>,
     /// The decision of the gate.
     pub verdict: Verdict,
     /// The layer and rule that decided.

@@ -122,6 +122,7 @@ fn intent(call: &str) -> CallIntent<'_> {
         wire_name: "call_files_read".into(),
         arguments: Some(raw(r#"{"path":"notes.txt"}"#)),
         arguments_sha256: sha256(br#"{"path":"notes.txt"}"#),
+        nulls_removed: Vec::new(),
         verdict: Verdict::Run,
         reason: Reason { layer: "agent".into(), rule: "enabled".into() },
         repeated: None,

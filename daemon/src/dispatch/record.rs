@@ -60,9 +60,26 @@ pub(super) fn intent<'a>(
             Verdict::NeedsApproval(facts) => redact(facts.arguments().raw(), secrets),
         }
     });
+    let nulls_removed = match (decision.verdict, recorded.descriptor) {
+        (Verdict::Run(facts), Some(tool)) => removed_nulls(facts, tool),
+        (Verdict::NeedsApproval(facts), Some(tool)) => removed_nulls(facts, tool),
+        _ => Vec::new(),
+    };
     let recorded =
         intent_without_arguments(session, (&call.id, &call.tool), recorded, decision.revision, origin);
-    CallIntent { arguments, arguments_sha256, ..recorded }
+    CallIntent { arguments, arguments_sha256, nulls_removed, ..recorded }
+}
+
+/// The places of removed `null`s. Names inside a secret argument are not told.
+fn removed_nulls<'a>(facts: &'a CallFacts<Component>, tool: &'a ToolDescriptor) -> Vec<Cow<'a, str>> {
+    let removed = facts.arguments().removed_nulls().iter();
+    let shown = removed.map(|place| {
+        let is_around = |secret: &&String| {
+            place.strip_prefix(&***secret).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        Cow::from(tool.redact.iter().find(is_around).unwrap_or(place).as_str())
+    });
+    shown.collect()
 }
 
 fn intent_without_arguments<'a>(
@@ -86,6 +103,7 @@ fn intent_without_arguments<'a>(
         wire_name: called.into(),
         arguments: None,
         arguments_sha256: Sha256([0; 32]),
+        nulls_removed: Vec::new(),
         verdict: recorded.verdict,
         reason: recorded.reason,
         repeated: None,

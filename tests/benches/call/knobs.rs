@@ -227,6 +227,7 @@ fn intent(call: &str, arguments_sha256: Sha256) -> CallIntent<'_> {
         wire_name: "call_echo_echo".into(),
         arguments: None,
         arguments_sha256,
+        nulls_removed: Vec::new(),
         verdict: Verdict::Run,
         reason: Reason { layer: "agent".into(), rule: "enabled".into() },
         policy_revision: 1,

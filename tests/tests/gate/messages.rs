@@ -78,6 +78,11 @@ fn m5_every_built_in_tool_takes_null_for_an_optional_argument() {
         assert_eq!(parsed.output()["rows"], json!([{"a": "1"}]));
         let row = agent.session.audit_row(&fixture.operator, parsed.id());
         assert_eq!(row["call"]["arguments"], json!({"text": "a\n1\n", "delimiter": null}), "{row}");
+        let removed = json!(["/convert", "/header", "/limit", "/offset"]);
+        assert_eq!(row["call"]["nulls_removed"], removed, "{row}");
+        let plain = agent.session.call("text/count", json!({"text": "a"}));
+        let row = agent.session.audit_row(&fixture.operator, plain.id());
+        assert_eq!(row["call"].get("nulls_removed"), None, "{row}");
     });
 }
 

@@ -150,15 +150,17 @@ fn m5_a_null_for_an_optional_argument_is_absent_and_the_plugin_gets_what_was_val
         "required": ["path"],
         "additionalProperties": false,
     }}));
-    for (sent, run) in [
-        (r#"{"path":"a", "limit":null}"#, r#"{"path":"a"}"#),
-        (r#"{"limit":null,"unset":null,"path":"null"}"#, r#"{"path":"null","unset":null}"#),
+    let removed: &[&str] = &["/limit"];
+    for (sent, run, removed) in [
+        (r#"{"path":"a", "limit":null}"#, r#"{"path":"a"}"#, removed),
+        (r#"{"limit":null,"unset":null,"path":"null"}"#, r#"{"path":"null","unset":null}"#, removed),
         // Nothing to remove: byte for byte.
-        (r#"{"path":"null", "limit":1.0}"#, r#"{"path":"null", "limit":1.0}"#),
-        (r#"{"unset": null, "path":"a"}"#, r#"{"unset": null, "path":"a"}"#),
+        (r#"{"path":"null", "limit":1.0}"#, r#"{"path":"null", "limit":1.0}"#, &[]),
+        (r#"{"unset": null, "path":"a"}"#, r#"{"unset": null, "path":"a"}"#, &[]),
     ] {
         let checked = checked_call(Arc::clone(&tool), "t/t", sent);
         assert_eq!(checked.arguments().raw(), run);
+        assert_eq!(checked.arguments().removed_nulls(), removed);
         assert_eq!(*checked.arguments().value(), serde_json::from_str::<Value>(run).unwrap());
     }
     for (sent, message) in [

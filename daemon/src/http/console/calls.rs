@@ -367,6 +367,9 @@ fn arguments(row: &Row, call: &CallIntent<'_>) -> Markup {
             None if row.arguments_deleted => p { "The organization's data was deleted, so the arguments cannot be read any more." },
             None => p { "They are not recorded: the tool is not known, or they were not JSON." },
         }
+        @if !call.nulls_removed.is_empty() {
+            p.quiet { "Removed, since null stands for absent: " code { (short(&call.nulls_removed.join(", "))) } }
+        }
         p.quiet { "Secrets are redacted. SHA-256 of what was sent: " code { (call.arguments_sha256) } }
     }
 }

@@ -149,6 +149,7 @@ fn intent(call: &str, number: usize) -> CallIntent<'_> {
         wire_name: "call_files_read".into(),
         arguments_sha256: sha256(arguments.as_bytes()),
         arguments: Some(Cow::Owned(RawValue::from_string(arguments).expect("JSON"))),
+        nulls_removed: Vec::new(),
         verdict: Verdict::Run,
         repeated: None,
         parent: None,
