@@ -22,8 +22,11 @@ CREATE INDEX rows_damaged ON rows (sequence) WHERE kind = 4;
 CREATE TABLE spans (first_sequence INTEGER PRIMARY KEY, last_sequence INTEGER NOT NULL, least_ms INTEGER NOT NULL, greatest_ms INTEGER NOT NULL);
 ";
 
-/// The index of the calls that did not end well, which are few.
-const NOT_OK: &str = "CREATE INDEX rows_not_ok ON rows (status) WHERE status > 1;";
+/// Indexes of rows that are few: calls that did not end well, and what is neither a call nor an effect.
+const FEW: &str = "
+CREATE INDEX IF NOT EXISTS rows_not_ok ON rows (status) WHERE status > 1;
+CREATE INDEX IF NOT EXISTS rows_of_acts ON rows (sequence) WHERE kind > 1;
+";
 
 /// Whether the file has the tables of this version, perhaps by adding some. A file of another version is made anew.
 pub async fn bring_up_to_date(connection: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
@@ -32,7 +35,11 @@ pub async fn bring_up_to_date(connection: &mut SqliteConnection) -> Result<bool,
         // A rebuild would lose the sums of records that retention has cut.
         add_rates(connection).await?;
     }
-    Ok([VERSION, WITHOUT_RATES].contains(&version))
+    let is_known = [VERSION, WITHOUT_RATES].contains(&version);
+    if is_known {
+        sqlx::raw_sql(FEW).execute(connection).await?;
+    }
+    Ok(is_known)
 }
 
 /// Makes empty tables in place of those that are there.
@@ -42,7 +49,7 @@ pub async fn create(connection: &mut SqliteConnection) -> Result<(), sqlx::Error
         let drop = AssertSqlSafe(format!("DROP TABLE IF EXISTS {table}"));
         sqlx::raw_sql(drop).execute(&mut *transaction).await?;
     }
-    for tables in [TABLES, NOT_OK, usage::TABLE] {
+    for tables in [TABLES, FEW, usage::TABLE] {
         sqlx::raw_sql(tables).execute(&mut *transaction).await?;
     }
     sqlx::raw_sql(AssertSqlSafe(rates::table())).execute(&mut *transaction).await?;
@@ -56,8 +63,7 @@ pub async fn create(connection: &mut SqliteConnection) -> Result<(), sqlx::Error
 async fn add_rates(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     let mut transaction = connection.begin().await?;
     // The version before, after a return to it, has kept rates that its records are not in.
-    let sql =
-        format!("DROP TABLE IF EXISTS rates; {NOT_OK} {} PRAGMA user_version = {VERSION};", rates::table());
+    let sql = format!("DROP TABLE IF EXISTS rates; {} PRAGMA user_version = {VERSION};", rates::table());
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *transaction).await?;
     transaction.commit().await
 }

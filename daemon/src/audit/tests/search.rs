@@ -51,6 +51,38 @@ fn some(text: &str) -> Option<String> {
 }
 
 #[tokio::test]
+async fn o6_a_page_of_few_rows_among_many_reads_their_index() {
+    let log = TestLog::new();
+    let audit = sample_rows(&log).await;
+    let acme = || Query { organization: some("acme"), ..Query::default() };
+    let running = || Query { status: Some(Status::Running), ..Query::default() };
+    for (query, index) in [
+        (acme(), "rows_by_organization"),
+        (running(), "rows_running"),
+        (Query { organization: some("acme"), ..running() }, "rows_running"),
+        (Query { session: some("s1"), ..running() }, "rows_by_session"),
+        (Query { status: Some(Status::Error), ..Query::default() }, "rows_not_ok"),
+        (Query { kind: Some(Kind::Recovery), ..Query::default() }, "rows_of_acts"),
+        (Query { kind: Some(Kind::Admin), ..acme() }, "rows_of_acts"),
+        (Query { action: some("agent.put"), ..acme() }, "rows_of_acts"),
+        (Query { session: some("s1"), ..acme() }, "rows_by_session"),
+    ] {
+        let sql = super::super::search::select(&query, None, 50).into_string();
+        let plan = sqlx::query(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")));
+        let plan = plan.fetch_all(&audit.log.index.reading).await.expect("a plan");
+        let steps: Vec<String> = plan.iter().map(|step| sqlx::Row::get(step, "detail")).collect();
+        let has_index = |step: &String| step.contains(index);
+        assert!(steps.iter().any(has_index), "{query:?}: {steps:?}");
+        assert!(steps.iter().all(|step| step != "SCAN rows"), "{query:?}: {steps:?}");
+    }
+    assert_eq!(names_of(&audit, Query { kind: Some(Kind::Admin), ..acme() }).await, ["agent.put"]);
+    assert_eq!(
+        names_of(&audit, Query { action: some("agent.put"), ..Query::default() }).await,
+        ["agent.put"]
+    );
+}
+
+#[tokio::test]
 async fn o6_calls_are_counted_by_minute_hour_and_day() {
     let log = TestLog::new();
     let audit = sample_rows(&log).await;

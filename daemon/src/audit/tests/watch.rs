@@ -131,8 +131,9 @@ async fn bring_up_to_date(earlier: &str) {
     drop(audit);
     let mut file = index::options(&log.settings().index).connect().await.expect("the index opens");
     // The sums are other ones than those of the log, as if its older part was cut.
-    let earlier =
-        format!("{earlier} DROP INDEX rows_not_ok; UPDATE usage SET fuel = 1000; PRAGMA user_version = 4;");
+    let earlier = format!(
+        "{earlier} DROP INDEX rows_not_ok; DROP INDEX rows_of_acts; UPDATE usage SET fuel = 1000; PRAGMA user_version = 4;"
+    );
     sqlx::raw_sql(sqlx::AssertSqlSafe(earlier))
         .execute(&mut file)
         .await
