@@ -21,6 +21,9 @@ use crate::approvals;
 use crate::clock::now_ms;
 use crate::store::{ApprovalFilter, ApprovalRow};
 
+/// Most bytes of arguments on a page. Those of one call can have megabytes.
+const PAGE_BYTES: u64 = 8 * 1024 * 1024;
+
 /// Query parameters of the list of approvals.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -41,7 +44,8 @@ pub struct ApprovalQuery {
 
 /// List approvals.
 ///
-/// The list starts with the oldest approval. Owners and approvers see the approvals of their organization.
+/// The list starts with the oldest approval. Owners and approvers see the approvals of their organization. A page has fewer
+/// entries than `limit` where their arguments are long.
 #[utoipa::path(
     get, path = "/v1/approvals", tag = "approvals", operation_id = "list_approvals", params(ApprovalQuery),
     responses((status = 200, description = "A page of approvals.", body = List<ApprovalView>), NoOrganization, StoreUnreadable),
@@ -58,10 +62,11 @@ pub async fn list(
     let organization = asked.as_ref().or(caller.organization.as_ref());
     let limit = query.limit.unwrap_or(100);
     let filter = ApprovalFilter { organization, state: query.state, after: query.cursor.as_deref() };
-    let found = app.parts().store.approvals(filter, limit + 1).await;
-    let rows = found.map_err(CallError::from)?;
+    let found = app.parts().store.approvals_within(filter, limit, PAGE_BYTES).await;
+    let (rows, has_more) = found.map_err(CallError::from)?;
+    let next_cursor = rows.last().filter(|_| has_more).map(|row| row.id.clone());
     let items = rows.into_iter().map(view).collect::<Result<_, _>>()?;
-    Ok(axum::Json(List::new(items, limit, |approval| approval.id.clone())))
+    Ok(axum::Json(List { items, next_cursor }))
 }
 
 /// Get an approval.

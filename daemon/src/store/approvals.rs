@@ -13,6 +13,9 @@ use super::{
 /// Limit of pending approvals per organization. A person decides dozens; more come from an agent in a loop.
 const PENDING_PER_ORGANIZATION: i64 = 10_000;
 
+/// Approvals that expire in one transaction. Each is announced to the webhooks of its organization, and other writes wait.
+const EXPIRED_AT_ONCE: usize = 500;
+
 /// Events of approvals, as webhooks announce them (G18).
 const CREATED: &str = "approval.created";
 const DECIDED: &str = "approval.decided";
@@ -68,6 +71,15 @@ pub struct ApprovalFilter<'a> {
     pub after: Option<&'a str>,
 }
 
+/// An approval that expired, without its arguments: thousands can expire at once.
+#[derive(Debug)]
+pub struct ExpiredApproval {
+    pub id: String,
+    pub organization: Name,
+    pub session: String,
+    pub decided_ms: Option<u64>,
+}
+
 /// A decision about a pending approval.
 #[derive(Clone, Debug)]
 pub struct Decision {
@@ -79,6 +91,17 @@ pub struct Decision {
     pub decided_by: String,
     pub decided_ms: u64,
     pub expires_ms: u64,
+}
+
+impl FromRow<'_, SqliteRow> for ExpiredApproval {
+    fn from_row(row: &SqliteRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            organization: parse_column(row, "organization", name)?,
+            session: row.try_get("session")?,
+            decided_ms: optional_natural(row, "decided_ms")?,
+        })
+    }
 }
 
 impl FromRow<'_, SqliteRow> for ApprovalRow {
@@ -162,8 +185,8 @@ impl Store {
         Ok((row, expired))
     }
 
-    /// Lists the approvals of a session that a call of the tool may wait for or use: the open ones, and those that this call
-    /// asked for in any state. Oldest first.
+    /// Lists the approvals of a session that a call of the tool may use: the given ones, and those that this call asked for in any
+    /// state. Oldest first. Those that other calls wait for are left out, since an agent can ask for thousands.
     pub async fn approvals_for(
         &self,
         session: &str,
@@ -172,7 +195,7 @@ impl Store {
     ) -> Result<Vec<ApprovalRow>, StoreError> {
         let rows = sqlx::query_as(
             "SELECT * FROM approvals WHERE session = $1 AND tool = $2 \
-             AND (state IN ('pending', 'approved') OR call_id = $3) ORDER BY created_ms, id",
+             AND (state = 'approved' OR call_id = $3) ORDER BY created_ms, id",
         )
         .bind(session)
         .bind(tool)
@@ -225,6 +248,26 @@ impl Store {
     ) -> Result<Vec<ApprovalRow>, StoreError> {
         let mut sql = list("SELECT *", filter, limit);
         Ok(sql.build_query_as().fetch_all(&self.readers).await?)
+    }
+
+    /// Lists at most `limit` approvals whose texts have at most `most_bytes`, and at least one. Returns whether there are more.
+    pub async fn approvals_within(
+        &self,
+        filter: ApprovalFilter<'_>,
+        limit: u32,
+        most_bytes: u64,
+    ) -> Result<(Vec<ApprovalRow>, bool), StoreError> {
+        // Of a long text, this reads the length alone.
+        let bytes = "SELECT OCTET_LENGTH(arguments) + OCTET_LENGTH(COALESCE(arguments_instead, ''))";
+        let mut sql = list(bytes, filter, limit.saturating_add(1));
+        let found: Vec<i64> = sql.build_query_scalar().fetch_all(&self.readers).await?;
+        let sums = found.iter().scan(0_u64, |sum, bytes| {
+            *sum = sum.saturating_add(from_sql(*bytes));
+            Some(*sum)
+        });
+        let fitting = sums.take(limit as usize).take_while(|sum| *sum <= most_bytes).count().max(1);
+        let fitting = u32::try_from(fitting).unwrap_or(limit);
+        Ok((self.approvals(filter, fitting).await?, found.len() > fitting as usize))
     }
 
     /// Lists as [`Store::approvals`] does, for an inbox: only the start of the arguments, without the rules and what a
@@ -322,13 +365,33 @@ impl Store {
         &self,
         now_ms: u64,
         forget_before_ms: u64,
-    ) -> Result<Vec<ApprovalRow>, StoreError> {
+    ) -> Result<Vec<ExpiredApproval>, StoreError> {
+        let mut all = Vec::new();
+        loop {
+            let expired = self.expire_some(now_ms).await?;
+            let is_last = expired.len() < EXPIRED_AT_ONCE;
+            all.extend(expired);
+            if is_last {
+                break;
+            }
+        }
+        sqlx::query("DELETE FROM approvals WHERE state NOT IN ('pending', 'approved') AND expires_ms < $1")
+            .bind(to_sql(forget_before_ms))
+            .execute(&self.writer)
+            .await?;
+        Ok(all)
+    }
+
+    /// Expires at most [`EXPIRED_AT_ONCE`] approvals.
+    async fn expire_some(&self, now_ms: u64) -> Result<Vec<ExpiredApproval>, StoreError> {
         let mut change = self.begin().await?;
-        let rows: Vec<ApprovalRow> = sqlx::query_as(
-            "UPDATE approvals SET state = 'expired' WHERE state IN ('pending', 'approved') AND expires_ms <= $1 \
-             RETURNING *",
+        let rows: Vec<ExpiredApproval> = sqlx::query_as(
+            "UPDATE approvals SET state = 'expired' WHERE id IN \
+             (SELECT id FROM approvals WHERE state IN ('pending', 'approved') AND expires_ms <= $1 LIMIT $2) \
+             RETURNING id, organization, session, decided_ms",
         )
         .bind(to_sql(now_ms))
+        .bind(i64::try_from(EXPIRED_AT_ONCE).unwrap_or(i64::MAX))
         .fetch_all(&mut *change)
         .await?;
         let mut is_announced = false;
@@ -336,10 +399,6 @@ impl Store {
             let approval = (row.organization.as_str(), row.id.as_str());
             is_announced |= announce(&mut change, approval, EXPIRED, now_ms).await?;
         }
-        sqlx::query("DELETE FROM approvals WHERE state NOT IN ('pending', 'approved') AND expires_ms < $1")
-            .bind(to_sql(forget_before_ms))
-            .execute(&mut *change)
-            .await?;
         change.commit().await?;
         self.wake_webhooks(is_announced);
         Ok(rows)
