@@ -469,8 +469,9 @@ settings! {
         key: Option<PathBuf> = None, ValueKind::Text;
         /// The CA certificates, in PEM, of which every client must have a certificate. By default clients need none.
         client_ca: Option<PathBuf> = None, ValueKind::Text;
-        /// The names of client certificates (DNS names and URIs of the subject alternative name), each with the id of a token:
-        /// a request without a token has the rights of that one. By default a certificate gives no rights.
+        /// The names of client certificates (DNS names and URIs of the subject alternative name, or `CN=` with the common name of
+        /// the subject), each with the id of a token: a request without a token has the rights of that one. By default a
+        /// certificate gives no rights.
         clients: Option<BTreeMap<String, String>> = None, ValueKind::TokenIds;
     }
 }
@@ -519,6 +520,9 @@ settings! {
         scopes: Vec<String> = vec!["openid".into()], ValueKind::Words;
         /// The claim that decides about the role, of the ID token or else of the userinfo endpoint: a text, or a list of texts.
         claim: String = "groups".into(), ValueKind::Text;
+        /// Seconds after which a person signs in again, at the latest after `longest_seconds`. Until then a change of the claim
+        /// at the provider has no effect.
+        session_seconds: u64 = 3_600, number(1, 30 * DAY_SECONDS);
         /// The roles of people, by the values of the claim. The first entry that fits decides, and people without one are
         /// refused.
         roles: Option<Vec<OidcRoleSection>> = None, ValueKind::Tables(&OidcRoleSection::SECTION);

@@ -9,7 +9,8 @@ use http_body_util::{BodyExt, Empty};
 use hyper::Request;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{
-    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, date_time_ymd,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, date_time_ymd,
 };
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -40,7 +41,14 @@ impl Authority {
     /// A certificate for a name and its key, in PEM.
     fn issue(&self, name: &str, last_year: i32) -> [String; 2] {
         let key = KeyPair::generate().expect("a key");
-        let mut parameters = CertificateParams::new([name.to_owned()]).expect("parameters");
+        let common_name = name.strip_prefix("CN=");
+        let names = common_name.is_none().then(|| name.to_owned());
+        let mut parameters =
+            CertificateParams::new(names.into_iter().collect::<Vec<_>>()).expect("parameters");
+        if let Some(common_name) = common_name {
+            parameters.distinguished_name = DistinguishedName::new();
+            parameters.distinguished_name.push(DnType::CommonName, common_name);
+        }
         parameters.not_before = date_time_ymd(2020, 1, 1);
         parameters.not_after = date_time_ymd(last_year, 1, 1);
         parameters.extended_key_usages =
@@ -155,11 +163,11 @@ fn a_client_certificate_has_the_rights_of_its_token() {
     let id = made["id"].as_str().expect("an id").to_owned();
     drop(plain);
     let clients = format!(
-        "client_ca = {:?}\nclients = {{ \"worker.example.org\" = {id:?} }}",
+        "client_ca = {:?}\nclients = {{ \"worker.example.org\" = {id:?}, \"CN=batch\" = {id:?} }}",
         secure.path("ca.pem").display().to_string()
     );
     secure.start(&clients, Some(data));
-    for name in ["worker.example.org", "stranger.example.org"] {
+    for name in ["worker.example.org", "stranger.example.org", "CN=batch", "CN=stranger", "batch"] {
         let [certificate, key] = secure.authority.issue(name, 2999);
         secure.write(&format!("{name}.pem"), &certificate);
         secure.write(&format!("{name}.key"), &key);
@@ -173,8 +181,11 @@ fn a_client_certificate_has_the_rights_of_its_token() {
     let without = secure.run("https", &[&token]);
     assert!(!without.status.success(), "a client without a certificate: {without:?}");
     assert!(as_client(&secure, "worker.example.org", &[]).status.success());
-    let stranger = as_client(&secure, "stranger.example.org", &[]);
-    assert!(!stranger.status.success() && stranger.stderr.contains("no token"), "{stranger:?}");
+    assert!(as_client(&secure, "CN=batch", &[]).status.success(), "the common name of a subject");
+    for name in ["stranger.example.org", "CN=stranger", "batch"] {
+        let stranger = as_client(&secure, name, &[]);
+        assert!(!stranger.status.success() && stranger.stderr.contains("no token"), "{name}: {stranger:?}");
+    }
     assert!(
         as_client(&secure, "stranger.example.org", &[&token]).status.success(),
         "a token counts as always"

@@ -3,6 +3,8 @@
 //! The files are read again when they change. Connections keep the certificate with which they began; a new file that is
 //! broken, expired, or does not belong to the key is logged, and the last good ones stay in use.
 
+mod subject;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,7 @@ use toolgate_api::problem::Problem;
 use webpki::{EndEntityCert, KeyUsage};
 
 use crate::audit::{Sha256, sha256};
+use subject::common_name;
 
 /// Interval of the looks at the files.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -58,7 +61,7 @@ struct Shared {
     current: ArcSwap<ServerConfig>,
 }
 
-/// The id of the token for which a client's certificate stands. An extension of each request of its connection.
+/// The id of the token for which a client's certificate stands.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct ClientCertificate(pub Arc<str>);
 
@@ -121,7 +124,9 @@ impl Tls {
         let clients = &self.0.files.clients;
         let certificate = EndEntityCert::try_from(connection.peer_certificates()?.first()?).ok()?;
         let mut names = certificate.valid_dns_names().chain(certificate.valid_uri_names());
-        names.find_map(|name| clients.get(name)).map(|token| ClientCertificate(token.as_str().into()))
+        let common_name = || clients.get(&format!("CN={}", common_name(certificate.subject())?));
+        let token = names.find_map(|name| clients.get(name)).or_else(common_name)?;
+        Some(ClientCertificate(token.as_str().into()))
     }
 }
 
