@@ -1,6 +1,6 @@
 // OpenID provider (npm `oidc-provider`) of people who sign in to the console and connect credentials, for tests/tests/console.
 // Asks nobody: the person is the one that `/as/NAME` named last, and `/refuse` refuses the next consent. `/fault/KIND` makes the
-// next ID token wrong. Its site is `localhost`, so for browsers it is another one than the daemon's. Prints its address first.
+// next ID token wrong, and `/member/NAME/GROUP` moves a person to a group. Its site is `localhost`, so for browsers it is another one than the daemon's. Prints its address first.
 import crypto from 'node:crypto'
 import http from 'node:http'
 import { createRequire } from 'node:module'
@@ -86,6 +86,7 @@ server.on('request', (request, response) => {
   const [, control, value, step] = pathname.split('/')
   if (pathname === '/auth') nonce = searchParams.get('nonce')
   if (control === 'as') return response.end((person = value))
+  if (control === 'member') return response.end(`${(groups[value] = [step])}`)
   if (control === 'fault') return response.end((fault = value))
   if (control === 'refuse') return response.end(`${(refuses = true)}`)
   if (control === 'interaction') {

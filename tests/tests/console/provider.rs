@@ -6,7 +6,7 @@ use std::process::Command;
 
 use toolgate_tests::process::{ServerProcess, find_installed, free_address};
 use toolgate_tests::redirects::ProviderBrowser;
-use toolgate_tests::{Client, Daemon, Options, PluginFile, Reply, Shared, json};
+use toolgate_tests::{Client, Daemon, Options, PluginFile, Reply, Shared, json, wait};
 
 use crate::PROGRAM;
 use crate::person::{Form, Person, SIGN_IN, attributes, unescape};
@@ -29,6 +29,11 @@ pub struct People {
 
 impl People {
     pub fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// Starts with more settings of the sign-in.
+    fn start_with(more: &str) -> Self {
         let (address, listen) = (free_address(), free_address());
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("identity/people.mjs");
         let mut command = Command::new("node");
@@ -39,7 +44,7 @@ impl People {
         let folder = tempfile::tempdir().expect("a folder");
         let secret = folder.path().join("secret");
         std::fs::write(&secret, "console-secret-canary\n").expect("a secret");
-        let settings = settings(address, &secret.display().to_string());
+        let settings = settings(address, &secret.display().to_string(), more);
         let options = Options { settings, listen: Some(listen.to_string()), ..Options::default() };
         let daemon = Daemon::start_with(PROGRAM, options);
         let operator = daemon.operator();
@@ -95,14 +100,14 @@ fn issuer(address: SocketAddr) -> String {
     format!("http://localhost:{}", address.port())
 }
 
-fn settings(address: SocketAddr, secret_file: &str) -> String {
+fn settings(address: SocketAddr, secret_file: &str, more: &str) -> String {
     let role = |value: &str, role: &str, organization: &str| {
         format!("[[console.oidc.roles]]\nvalue = \"{value}\"\nrole = \"{role}\"\n{organization}\n")
     };
     let acme = "organization = \"acme\"";
     format!(
         "[credentials]\nplain_http = [\"localhost:{}\"]\n[console.oidc]\nissuer = \"{}\"\nclient_id = \"console\"\n\
-         client_secret_file = \"{secret_file}\"\nscopes = [\"openid\", \"groups\"]\n{}{}{}",
+         client_secret_file = \"{secret_file}\"\nscopes = [\"openid\", \"groups\"]\n{more}\n{}{}{}",
         address.port(),
         issuer(address),
         role("toolgate-operators", "operator", ""),
@@ -327,8 +332,30 @@ fn o6_the_session_of_a_person_ends_with_the_organization_and_none_begins_without
 }
 
 #[test]
+#[cfg_attr(
+    not(has = "identity"),
+    ignore = "needs the OpenID provider, which `.ci/install-test-tools` installs"
+)]
+fn o6_a_role_that_the_provider_changes_holds_when_the_time_of_the_session_is_over() {
+    let people = People::start_with("session_seconds = 2");
+    let (bob, reply) = people.sign_in("bob", "");
+    reply.expect(303);
+    people.control("/member/bob/acme-owners");
+    wait::until_true("the session to end", || bob.get("/console/approvals").status == 303);
+    // The new session is as short, so that a slow machine may need another one.
+    wait::until_true("the new role", || {
+        let (bob, reply) = people.sign_in("bob", "");
+        reply.expect(303);
+        bob.get("/console").text().contains("owner of acme")
+    });
+    people.control("/member/bob/staff");
+    let (bob, reply) = people.sign_in("bob", "");
+    expect_nobody(&bob, reply, 403, "no value of your claim `groups` has a role here");
+}
+
+#[test]
 fn o6_a_provider_that_does_not_answer_leaves_tokens_to_sign_in_with() {
-    let daemon = Daemon::start(PROGRAM, &settings(free_address(), "/none"));
+    let daemon = Daemon::start(PROGRAM, &settings(free_address(), "/none", ""));
     let person = Person::new(&daemon);
     let reply = person.get(&format!("{BEGIN}?next=/console/tokens")).expect(502);
     let page = reply.text();

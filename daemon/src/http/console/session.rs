@@ -38,6 +38,8 @@ pub(super) struct ConsoleSessions {
     sessions: Mutex<HashMap<SessionHash, Session>>,
     idle_ms: u64,
     longest_ms: u64,
+    /// Longest session of a person, whose role the provider decides.
+    longest_of_person_ms: u64,
     is_secure: bool,
 }
 
@@ -126,10 +128,14 @@ impl LiveSession {
 
 impl ConsoleSessions {
     pub(super) fn new(config: &Config) -> Self {
+        let console = &config.console;
+        let longest_ms = console.longest_seconds.saturating_mul(1_000);
+        let of_person = console.oidc.as_ref().map(|oidc| oidc.session_seconds.saturating_mul(1_000));
         Self {
             sessions: Mutex::default(),
-            idle_ms: config.console.idle_seconds.saturating_mul(1_000),
-            longest_ms: config.console.longest_seconds.saturating_mul(1_000),
+            idle_ms: console.idle_seconds.saturating_mul(1_000),
+            longest_ms,
+            longest_of_person_ms: of_person.map_or(longest_ms, |ms| ms.min(longest_ms)),
             is_secure: is_secure(config),
         }
     }
@@ -204,9 +210,9 @@ impl ConsoleSessions {
         cookie_value(cookies, self.sign_in_cookie_name())
     }
 
-    /// The time at which a session that begins now ends at the latest.
-    pub(super) fn latest_end_ms(&self, now_ms: u64) -> u64 {
-        now_ms.saturating_add(self.longest_ms)
+    /// The time at which the session of a person that begins now ends at the latest.
+    pub(super) fn end_of_person_ms(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_add(self.longest_of_person_ms)
     }
 
     fn sign_in_cookie_name(&self) -> &'static str {
@@ -310,6 +316,21 @@ mod tests {
         let hash = hash_of(cookie.split_once('=').expect("a pair").1);
         assert!(sessions.is_open(&hash, 59_000) && !sessions.is_open(&hash, 60_000), "of its streams");
         assert!(!is_live(&sessions, &cookie, false, 60_000), "idle");
+    }
+
+    #[test]
+    fn o6_a_person_signs_in_again_after_a_time_of_their_own() {
+        let end_ms = |own: &str, longest: &str| {
+            let text = format!(
+                "[console]\n{longest}\n[console.oidc]\nissuer = \"https://login.example\"\nclient_id = \"toolgate\"\n{own}\n\
+                 [[console.oidc.roles]]\nvalue = \"a\"\nrole = \"operator\"\n"
+            );
+            ConsoleSessions::new(&Config::parse(&text, Path::new("test.toml")).expect("settings"))
+                .end_of_person_ms(5)
+        };
+        assert_eq!(end_ms("", ""), 3_600_005);
+        assert_eq!(end_ms("session_seconds = 7200", ""), 7_200_005);
+        assert_eq!(end_ms("session_seconds = 7200", "longest_seconds = 60"), 60_005);
     }
 
     #[test]
