@@ -4,6 +4,9 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
+#[path = "commands/every.rs"]
+mod every;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -619,6 +622,11 @@ fn o6_a_login_is_a_context_that_later_commands_use() {
     assert_eq!(run(&["org", "list", "--token-file", "wrong"]).status.code(), Some(1));
     let elsewhere = run(&["org", "list", "--context", "dev", "--server", "http://127.0.0.1:1"]);
     expect(&elsewhere.stderr, &["context `dev` is of another server"]);
+    run(&["context", "use", "far"]);
+    expect(&run(&["context", "list"]).stdout, &["far"]);
+    let again = run(&["context", "use", "dev"]);
+    assert_eq!(again.status.code(), Some(0), "{}", again.stderr);
+    assert_eq!(run(&["org", "get", "acme"]).status.code(), Some(0));
     let list = run(&["context", "list"]);
     assert!(list.stdout.contains("dev") && !list.stdout.contains("tg_"), "{}", list.stdout);
     assert_eq!(run(&["context", "remove", "dev"]).status.code(), Some(0));

@@ -9,7 +9,6 @@ use crate::config::Config;
 /// Tests of blocks in other languages: page, language, number of blocks, test.
 const TESTED: &[(&str, &str, usize, &str)] = &[
     ("cookbook.md", "python", 10, "the_python_client_and_the_programs_of_the_cookbook_run"),
-    ("cookbook.md", "python", 10, "the_python_client_and_the_programs_of_the_cookbook_run"),
     ("plugin-in-c.md", "c", 1, "t9_a_plugin_in_c_needs_the_contract_alone"),
     ("plugin-in-c.md", "js", 1, "t9_a_plugin_in_c_needs_the_contract_alone"),
     ("mcp.md", "python", 1, "m2_the_program_in_the_docs_is_python"),
