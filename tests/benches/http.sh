@@ -123,7 +123,6 @@ for round in $(seq 0 $rounds); do
   for at in "${!servers[@]}"; do
     name=${servers[$at]}
     for connections in 1 16 64; do
-      [ "$name" = toolgate ] || [ $connections = 16 ] || continue
       [ "$name" != toolgate ] || { end_sessions; open_sessions; }
       row=$(load "${pid[$name]}" "${script[$name]}" $connections "${url[$name]}")
       # The first round is a warm-up.
