@@ -91,6 +91,9 @@ pub(super) struct Hit {
     records: Option<u64>,
 }
 
+/// Bytes of the records after which a page ends, since the arguments of one call can have megabytes.
+const PAGE_BYTES: u64 = 8 * 1024 * 1024;
+
 /// Reason in a row of records that are known by their sequences alone.
 pub(super) const UNREADABLE: &str = "records that could not be read when the index was made";
 
@@ -129,14 +132,16 @@ fn require(matches: bool) -> Result<(), ReadError> {
 }
 
 pub async fn search(reading: &SqlitePool, content: &LogContent, query: &Query) -> Result<Page, AuditError> {
-    let limit = page_rows(query);
     let hits = hits(reading, query).await?;
-    let last = hits.last().map(|hit| hit.sequence.to_string());
+    let asked = hits.len();
+    let rows = read_within(content, hits, PAGE_BYTES).await?;
+    let has_more = rows.len() < asked || asked as u64 == u64::from(page_rows(query));
+    let last = rows.last().map(|row| row.sequence.to_string());
     let next = match query.order {
-        Order::NewestFirst => last.filter(|_| hits.len() as u64 == u64::from(limit)),
+        Order::NewestFirst => last.filter(|_| has_more),
         Order::OldestFirst => last.or_else(|| query.cursor.clone()).or_else(|| Some("0".to_owned())),
     };
-    Ok(Page { rows: read_rows(content, hits).await?, next })
+    Ok(Page { rows, next })
 }
 
 /// The rows of the index on the page of a query.
@@ -338,9 +343,21 @@ impl Hit {
 }
 
 pub(super) async fn read_rows(content: &LogContent, hits: Vec<Hit>) -> Result<Vec<Row>, AuditError> {
-    let mut records = RecordReader { content: content.clone(), files: HashMap::new() };
+    read_within(content, hits, u64::MAX).await
+}
+
+/// Reads rows until their records have more than `most_bytes`.
+async fn read_within(content: &LogContent, hits: Vec<Hit>, most_bytes: u64) -> Result<Vec<Row>, AuditError> {
+    let mut records = RecordReader { content: content.clone(), files: HashMap::new(), bytes: 0 };
     let read = tokio::task::spawn_blocking(move || {
-        hits.iter().map(|hit| records.row(hit)).collect::<io::Result<Vec<Row>>>()
+        let mut rows = Vec::with_capacity(hits.len());
+        for hit in &hits {
+            if records.bytes > most_bytes {
+                break;
+            }
+            rows.push(records.row(hit)?);
+        }
+        Ok::<_, io::Error>(rows)
     });
     read.await.map_err(AuditError::index)?.map_err(AuditError::index)
 }
@@ -349,6 +366,8 @@ pub(super) async fn read_rows(content: &LogContent, hits: Vec<Hit>) -> Result<Ve
 struct RecordReader {
     content: LogContent,
     files: HashMap<u64, File>,
+    /// Bytes of the records that were read.
+    bytes: u64,
 }
 
 impl RecordReader {
@@ -364,6 +383,7 @@ impl RecordReader {
             Entry::Vacant(entry) => entry.insert(File::open(self.content.folder.segment(segment))?),
         };
         let (header, payload) = read_from(file, offset)?;
+        self.bytes = self.bytes.saturating_add(payload.len() as u64);
         require((header.kind, header.of) == (kind, of))?;
         Ok((header, payload))
     }

@@ -415,3 +415,30 @@ async fn an_index_of_another_log_is_rebuilt() {
     let audit = log.start().await;
     assert_eq!(names_of(&audit, Query::default()).await, ["x1"]);
 }
+
+#[tokio::test]
+async fn a_page_of_long_arguments_has_fewer_rows_and_goes_on_after_them() {
+    let log = TestLog::new();
+    let settings = AuditSettings { segment_bytes: 16 << 20, ..log.settings() };
+    let (audit, _) = Audit::start(&settings).await.expect("the log starts");
+    let long = raw(&format!("\"{}\"", "x".repeat(3 << 20)));
+    for id in ["c1", "c2", "c3", "c4", "c5"] {
+        let entry =
+            audit.open(CallIntent { arguments: Some(long.clone()), ..intent(id) }).expect("it is taken");
+        audit.close(entry, success()).await.expect("it is on disk");
+    }
+    for (order, pages) in [
+        (Order::NewestFirst, [["c5", "c4", "c3"].as_slice(), &["c2", "c1"]]),
+        (Order::OldestFirst, [["c1", "c2", "c3"].as_slice(), &["c4", "c5"]]),
+    ] {
+        let mut cursor = None;
+        for ids in pages {
+            let query = Query { kind: Some(Kind::Call), cursor: cursor.clone(), order, ..Query::default() };
+            assert_eq!(names_of(&audit, query.clone()).await, ids);
+            let page = audit.search(&query).await.expect("it answers");
+            // Newest first, the last page has no cursor.
+            assert_eq!(page.next.is_some(), ids.len() == 3 || order == Order::OldestFirst);
+            cursor = page.next;
+        }
+    }
+}
