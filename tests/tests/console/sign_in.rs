@@ -2,7 +2,7 @@
 
 use toolgate_tests::{Client, Daemon, Reply, json, wait};
 
-use crate::person::{Form, Person, SIGN_IN};
+use crate::person::{Form, Person, SIGN_IN, attributes};
 use crate::{PROGRAM, Tenant, with_fixture};
 
 const SIGN_OUT: &str = "/console/sign-out";
@@ -241,6 +241,27 @@ fn o6_a_sign_in_leads_to_pages_of_the_console_alone() {
         ] {
             let location = go(foreign);
             assert!(location == "/console" || location == "/console/", "{foreign} leads to {location}");
+        }
+    });
+}
+
+#[test]
+fn o6_a_link_of_another_site_opens_the_page_with_the_session_of_the_browser() {
+    with_fixture(|fixture| {
+        let tenant = fixture.tenant();
+        let address = "/console/calls?status=error";
+        // A browser sends no cookie that is `SameSite=Strict` from there.
+        let browser = Person::new(&fixture.daemon);
+        let open = |path: &str, site: &str| browser.get_with(path, &[("Sec-Fetch-Site", site)]);
+        let page = open(address, "cross-site").expect(200).text();
+        assert!(attributes(&page, "content").contains(&format!("0;url={address}")), "{page}");
+        assert!(attributes(&page, "href").iter().any(|link| link == address), "without a refresh: {page}");
+        // From that page it sends the cookie, if it has one.
+        Person::sign_in(&tenant.owner).page(address);
+        for (path, site) in
+            [(address, "same-origin"), (address, "none"), ("/console/live/fragment", "cross-site")]
+        {
+            expect_sign_in(&open(path, site));
         }
     });
 }

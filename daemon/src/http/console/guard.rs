@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::{CONTENT_TYPE, COOKIE, HOST, ORIGIN};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Uri};
+use axum::http::{HeaderMap, HeaderName, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
@@ -13,12 +13,13 @@ use toolgate_api::error::ErrorType;
 use toolgate_api::name::Name;
 
 use super::form::{self, FormFields, SeeOther};
+use super::page::Page;
 use super::session::{LiveSession, SignedIn};
 use super::{AUDIT_SOURCE, Console, once, policies, upload};
 use crate::admin::Actor;
 use crate::clock::now_ms;
 use crate::http::header::header;
-use crate::http::listener::{Authentication, PeerAddress};
+use crate::http::listener::Peer;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use crate::identity::{Access, Caller};
@@ -103,8 +104,8 @@ pub(super) async fn require_viewer(
     if let Some(landing) = once::landing(&request) {
         return landing.into_response();
     }
-    let Some(viewer) = find_viewer(&console, &mut request) else {
-        return SeeOther::to_sign_in(request.method(), request.uri()).into_response();
+    let Some(viewer) = find_viewer(&console, &request) else {
+        return without_session(&request);
     };
     let mut response = match admit(&console, &viewer, request).await {
         Err(problem) => problem.into_response(),
@@ -118,20 +119,35 @@ pub(super) async fn require_viewer(
     response
 }
 
+/// The answer to a request without a session. Browsers send its cookie from pages of the console alone, so a link of another site
+/// leads on from one.
+fn without_session(request: &Request) -> Response {
+    let (method, uri) = (request.method(), request.uri());
+    let is_from_elsewhere = request.headers().get(FETCH_SITE).is_some_and(|site| site == "cross-site");
+    let path = uri.path_and_query().and_then(|path| form::own_path(path.as_str()));
+    match path.filter(|path| is_from_elsewhere && method == Method::GET && !path.contains("/fragment")) {
+        Some(path) => {
+            let main = html! { p { a.button href=(path) { "Open the page" } } };
+            Page::new("Opening the page", main).going_on_to(path.to_owned()).into_response()
+        }
+        None => SeeOther::to_sign_in(method, uri).into_response(),
+    }
+}
+
 /// Returns the viewer of the session's cookie. The token is looked up again, so a revoked one ends the session.
-fn find_viewer(console: &Console, request: &mut Request) -> Option<Viewer> {
+fn find_viewer(console: &Console, request: &Request) -> Option<Viewer> {
     let path = request.uri().path().to_owned();
     let cookies = request.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     // The requests of the script do not keep an idle session open.
     let live = console.sessions.find(cookies, !path.ends_with("/fragment"), now_ms())?;
-    let address = request.extensions().get().map(|PeerAddress(address)| *address);
+    let peer = request.extensions().get::<Peer>();
     let Some(caller) = caller_of(console, &live.who) else {
         console.sessions.end(&live.hash);
         return None;
     };
-    caller.may_come_from(address).ok()?;
-    if let Some(connection) = request.extensions_mut().remove::<Authentication>() {
-        connection.succeed();
+    caller.may_come_from(peer.map(|peer| peer.address)).ok()?;
+    if let Some(peer) = peer {
+        peer.mark_authenticated();
     }
     Some(Viewer { caller, session: Arc::new(live), path: path.into() })
 }
