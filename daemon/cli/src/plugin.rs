@@ -10,7 +10,7 @@ mod signature;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
@@ -82,13 +82,7 @@ pub enum PluginCommand {
         command: KeyCommand,
     },
     /// Show a plugin: its tools, its requested capabilities, its versions
-    Show {
-        /// The plugin
-        namespace: String,
-        /// The organization that has it for itself
-        #[arg(long, alias = "org", value_name = "ORG")]
-        organization: Option<String>,
-    },
+    Show(PluginName),
     /// Replace the grant of a plugin, which limits what its calls may reach; without a file, show the grant
     Grant {
         /// The plugin
@@ -97,21 +91,9 @@ pub enum PluginCommand {
         options: GrantOptions,
     },
     /// Remove a plugin with all its versions
-    Remove {
-        /// The plugin
-        namespace: String,
-        /// The organization that has it for itself
-        #[arg(long, alias = "org", value_name = "ORG")]
-        organization: Option<String>,
-    },
+    Remove(PluginName),
     /// Return to the version before the current one
-    Rollback {
-        /// The plugin
-        namespace: String,
-        /// The organization that has it for itself
-        #[arg(long, alias = "org", value_name = "ORG")]
-        organization: Option<String>,
-    },
+    Rollback(PluginName),
     /// Serve a kept version of a plugin, before or after the current one
     Use {
         /// The plugin and the version, or its digest: `weather@1.2.0`
@@ -122,21 +104,25 @@ pub enum PluginCommand {
         organization: Option<String>,
     },
     /// Enable the tools of a disabled plugin
-    Enable {
-        /// The plugin
-        namespace: String,
-        /// The organization that has it for itself
-        #[arg(long, alias = "org", value_name = "ORG")]
-        organization: Option<String>,
-    },
+    Enable(PluginName),
     /// Disable the tools of a plugin, which stays loaded
-    Disable {
-        /// The plugin
-        namespace: String,
-        /// The organization that has it for itself
-        #[arg(long, alias = "org", value_name = "ORG")]
-        organization: Option<String>,
-    },
+    Disable(PluginName),
+}
+
+/// A plugin of the platform, or of an organization.
+#[derive(Args, Clone, Debug)]
+pub struct PluginName {
+    /// The plugin
+    namespace: String,
+    /// The organization that has it for itself
+    #[arg(long, alias = "org", value_name = "ORG")]
+    organization: Option<String>,
+}
+
+impl PluginName {
+    fn path(&self) -> String {
+        path_in(self.organization.as_deref(), &self.namespace)
+    }
 }
 
 /// A plugin and one of its versions.
@@ -171,9 +157,8 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
         PluginCommand::Load(options) => load::load(client, printer, &options).await,
         PluginCommand::Approve(options) => approve::approve(client, printer, &options).await,
         PluginCommand::Key { command } => key::run(command, client, printer).await,
-        PluginCommand::Show { namespace, organization } => {
-            let path = path_in(organization.as_deref(), &namespace);
-            let plugin: PluginLoaded = client.get(&path).send().await?.body;
+        PluginCommand::Show(name) => {
+            let plugin: PluginLoaded = client.get(&name.path()).send().await?.body;
             show::run(printer, &plugin)
         }
         PluginCommand::Grant { namespace, options } => {
@@ -190,21 +175,14 @@ pub async fn run(command: PluginCommand, client: &Client, printer: &mut Printer<
             let plugin: PluginView = client.post(&format!("{path}/rollback{query}")).send().await?.body;
             show(printer, &plugin, &plugin)
         }
-        PluginCommand::Remove { namespace, organization } => {
-            let path = path_in(organization.as_deref(), &namespace);
-            client.delete(&path).send::<IgnoredAny>().await?;
-            let line = format!("plugin `{namespace}` is removed");
-            Ok(printer.result(&json!({"removed": namespace}), &line)?)
+        PluginCommand::Remove(name) => {
+            client.delete(&name.path()).send::<IgnoredAny>().await?;
+            let line = format!("plugin `{}` is removed", name.namespace);
+            Ok(printer.result(&json!({"removed": name.namespace}), &line)?)
         }
-        PluginCommand::Rollback { namespace, organization } => {
-            post(client, printer, &path_in(organization.as_deref(), &namespace), "rollback").await
-        }
-        PluginCommand::Enable { namespace, organization } => {
-            post(client, printer, &path_in(organization.as_deref(), &namespace), "enable").await
-        }
-        PluginCommand::Disable { namespace, organization } => {
-            post(client, printer, &path_in(organization.as_deref(), &namespace), "disable").await
-        }
+        PluginCommand::Rollback(name) => post(client, printer, &name, "rollback").await,
+        PluginCommand::Enable(name) => post(client, printer, &name, "enable").await,
+        PluginCommand::Disable(name) => post(client, printer, &name, "disable").await,
     }
 }
 
@@ -219,8 +197,13 @@ pub fn asks(question: &str) -> Result<bool, Failure> {
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-async fn post(client: &Client, printer: &mut Printer<'_>, path: &str, verb: &str) -> Result<(), Failure> {
-    let plugin: PluginView = client.post(&format!("{path}/{verb}")).send().await?.body;
+async fn post(
+    client: &Client,
+    printer: &mut Printer<'_>,
+    name: &PluginName,
+    verb: &str,
+) -> Result<(), Failure> {
+    let plugin: PluginView = client.post(&format!("{}/{verb}", name.path())).send().await?.body;
     show(printer, &plugin, &plugin)
 }
 
@@ -345,39 +328,24 @@ pub mod tests {
 
     #[tokio::test]
     async fn each_act_has_its_address() {
-        let namespace = || "weather".to_owned();
-        let gone = Canned::empty(204);
+        let name = |organization: Option<&str>| PluginName {
+            namespace: "weather".to_owned(),
+            organization: organization.map(str::to_owned),
+        };
+        let grant =
+            PluginCommand::Grant { namespace: "weather".to_owned(), options: GrantOptions::default() };
+        let network = Canned::json(200, json!({"network": []}));
         let cases = [
+            (PluginCommand::Show(name(None)), weather(), "GET /v1/plugins/weather"),
+            (grant, network, "GET /v1/plugins/weather/grant"),
+            (PluginCommand::Rollback(name(None)), weather(), "POST /v1/plugins/weather/rollback"),
             (
-                PluginCommand::Show { namespace: namespace(), organization: None },
-                weather(),
-                "GET /v1/plugins/weather",
-            ),
-            (
-                PluginCommand::Grant { namespace: namespace(), options: GrantOptions::default() },
-                Canned::json(200, json!({"network": []})),
-                "GET /v1/plugins/weather/grant",
-            ),
-            (
-                PluginCommand::Rollback { namespace: namespace(), organization: None },
-                weather(),
-                "POST /v1/plugins/weather/rollback",
-            ),
-            (
-                PluginCommand::Enable { namespace: namespace(), organization: Some("acme".to_owned()) },
+                PluginCommand::Enable(name(Some("acme"))),
                 weather(),
                 "POST /v1/orgs/acme/plugins/weather/enable",
             ),
-            (
-                PluginCommand::Disable { namespace: namespace(), organization: None },
-                weather(),
-                "POST /v1/plugins/weather/disable",
-            ),
-            (
-                PluginCommand::Remove { namespace: namespace(), organization: None },
-                gone,
-                "DELETE /v1/plugins/weather",
-            ),
+            (PluginCommand::Disable(name(None)), weather(), "POST /v1/plugins/weather/disable"),
+            (PluginCommand::Remove(name(None)), Canned::empty(204), "DELETE /v1/plugins/weather"),
         ];
         for (command, answer, line) in cases {
             let run = run_command(command, vec![answer]).await;

@@ -37,7 +37,7 @@ const NOT_RUN: &[(&str, &str, usize, &str)] = &[
 const WITHOUT_DAEMON: &[(&str, &str)] = &[
     ("completions", "prints without a daemon; `packaging/build-deb` runs it for `start/package.rs`"),
     ("credential connect", "a person signs in at a provider; `secrets` speaks the same requests to one"),
-    ("credential unseal", "`secrets` posts a root key over HTTP; the command has a test with canned answers"),
+    ("credential unseal", "needs a daemon without its root key; `secrets` unseals one over HTTP"),
     ("man", "writes files without a daemon; `packaging/build-deb` runs it for `start/package.rs`"),
     ("tool approve", "needs a mounted server that changes; `mounts.rs` does it over HTTP"),
     ("tool refresh", "needs a mounted server; `mounts.rs` does it over HTTP"),
