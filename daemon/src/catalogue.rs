@@ -15,7 +15,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::{Name, Namespace};
 use toolgate_sandbox::Component;
 
-use crate::plugins::{BUILT_IN, Provenance};
+use crate::plugins::{BUILT_IN, Provenance, hints_state};
 use crate::registry::Snapshot;
 
 /// Share of the best tool's score that a plugin gets for words in its name, category, purpose or publisher as they are written:
@@ -360,6 +360,8 @@ fn tool_entry(tool: &Tool<Component>) -> CatalogueTool {
         description: descriptor.description.clone(),
         example: descriptor.examples.first().cloned(),
         tags: descriptor.tags.clone(),
+        hints: descriptor.hints,
+        hints_state: hints_state(tool.plugin()),
     }
 }
 

@@ -37,7 +37,7 @@ pub use background_loads::PluginLoad;
 pub use built_in::BUILT_IN;
 pub use canary::FailingCanary;
 pub use from_definition::Definition;
-pub use history::{capabilities_view, tool_details, tool_views};
+pub use history::{capabilities_view, hints_state, tool_details, tool_views};
 pub use load::BuiltIn;
 pub use load_request::{CanaryShare, LoadRequest, LoadSource};
 pub use owned::{OwnedBounds, OwnedLoad};

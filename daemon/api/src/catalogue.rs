@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::consent::{ConsentState, RiskView};
-use crate::descriptor::Example;
-use crate::plugin::CapabilitiesView;
+use crate::descriptor::{Example, Hints};
+use crate::plugin::{CapabilitiesView, HintsState};
 use crate::read::{invalid, visible_json};
 
 /// A page of the catalogue.
@@ -110,6 +110,14 @@ pub struct CatalogueTool {
     pub example: Option<Example>,
     /// Search words.
     pub tags: Vec<String>,
+    /// The hints on its effects, as the plugin declares them.
+    #[serde(default)]
+    #[schema(required)]
+    pub hints: Hints,
+    /// Whether the hints count.
+    #[serde(default)]
+    #[schema(required)]
+    pub hints_state: HintsState,
 }
 
 /// The settings of an organization for a plugin, and its consent.

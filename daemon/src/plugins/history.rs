@@ -519,14 +519,19 @@ pub fn tool_details(plugin: &Plugin<Component>, tool: &ToolDescriptor) -> ToolDe
     ToolDetails {
         usage: tool.usage.clone(),
         hints: tool.hints,
-        hints_state: match plugin.has_confirmed_hints() {
-            true => HintsState::Confirmed,
-            false => HintsState::Unconfirmed,
-        },
+        hints_state: hints_state(plugin),
         required_integrations: tool.required_integrations.clone(),
         prerequisites: tool.prerequisites.clone(),
         tags: tool.tags.clone(),
         examples: tool.examples.clone(),
+    }
+}
+
+/// Whether the hints of the plugin's tools count.
+pub fn hints_state(plugin: &Plugin<Component>) -> HintsState {
+    match plugin.has_confirmed_hints() {
+        true => HintsState::Confirmed,
+        false => HintsState::Unconfirmed,
     }
 }
 

@@ -72,6 +72,9 @@ fn c4_an_entry_tells_what_a_plugin_is_and_asks_for() {
         assert_eq!(parcels["risk"]["level"], "medium");
         assert_eq!(parcels["tools"][0]["tool"], "parcels/answer");
         assert_eq!(parcels["tools"][0]["example"]["description"], "The usual one.");
+        let hints = json!({"read_only": false, "destructive": true, "idempotent": false, "open_world": true});
+        assert_eq!(parcels["tools"][0]["hints"], hints);
+        assert!(parcels["tools"][0]["hints_state"].is_string(), "{parcels}");
         assert!(parcels["loaded_ms"].as_u64().is_some_and(|at| at > 1_600_000_000_000), "{parcels}");
 
         let arithmetic = entry(&tenant.owner, "", "arithmetic");

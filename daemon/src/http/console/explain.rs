@@ -9,6 +9,7 @@ use serde::Deserialize;
 use toolgate_admission::{Rules, SessionFacts};
 use toolgate_api::explain::{ExplainedStep, ExplainedTool, StepAnswer};
 use toolgate_api::name::Name;
+use toolgate_api::plugin::{HintsState, ToolDetails};
 use toolgate_sandbox::Component;
 
 use super::elements::{
@@ -16,6 +17,7 @@ use super::elements::{
     short, table, verdict, whole,
 };
 use super::guard::Viewer;
+use super::hints;
 use super::organizations;
 use super::page::Page;
 use crate::admin::explain;
@@ -246,6 +248,8 @@ fn one_tool(tool: &ExplainedTool, channel: Option<&str>, uri: &Uri) -> Markup {
     if let Some(left_out) = &tool.left_out {
         pairs.push(("Left out of lists", html! { (whole(left_out)) }));
     }
+    let details = tool.details.as_ref();
+    pairs.extend(details.into_iter().flat_map(tool_facts));
     let steps = tool.steps.as_deref().unwrap_or_default();
     html! {
         (facts(&pairs))
@@ -254,6 +258,25 @@ fn one_tool(tool: &ExplainedTool, channel: Option<&str>, uri: &Uri) -> Markup {
         (table("Rules", &["Layer", "Rule", "Verdict", "Why"], &html! { @for step in steps { (step_row(step)) } }))
         p { a href=(uri.path()) { "All tools of the agent" } }
     }
+}
+
+/// What a person should know of a tool: its effects, prerequisites, tags and examples (T1).
+fn tool_facts(details: &ToolDetails) -> Vec<(&'static str, Markup)> {
+    let effects = hints::words(details.hints);
+    let is_open = details.hints_state == HintsState::Unconfirmed;
+    let mut pairs = vec![(
+        "Effects",
+        html! { (effects) @if is_open { " " (badge("warn", "not confirmed, do not count")) } },
+    )];
+    let lists = [("Before the first call", &details.prerequisites), ("Tags", &details.tags)];
+    let given = lists.into_iter().filter(|(_, texts)| !texts.is_empty());
+    pairs.extend(given.map(|(label, texts)| (label, html! { (short(&texts.join("; "))) })));
+    let examples = details.examples.iter().map(|example| short(&example.input.to_string()));
+    let examples: Vec<String> = examples.collect();
+    if !examples.is_empty() {
+        pairs.push(("Examples", html! { @for example in &examples { p { code { (example) } } } }));
+    }
+    pairs
 }
 
 fn step_row(step: &ExplainedStep) -> Markup {

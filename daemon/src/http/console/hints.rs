@@ -3,6 +3,7 @@
 use axum::extract::State;
 use maud::{Markup, html};
 use serde_json::{Map, Value};
+use toolgate_api::descriptor::Hints;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::plugin::{HintsState, PluginView, ToolView};
 
@@ -19,8 +20,7 @@ use crate::http::state::App;
 use crate::identity::Access;
 
 /// The hints of a tool in words. The first one is the most that they say.
-pub(super) fn words(tool: &ToolView) -> String {
-    let hints = tool.details.hints;
+pub(super) fn words(hints: Hints) -> String {
     let words = [
         (hints.read_only, "changes nothing"),
         (!hints.read_only && hints.destructive, "may destroy things"),
@@ -48,7 +48,7 @@ pub(super) fn confirmation(viewer: &Viewer, holder: &Holder, plugin: &PluginView
     }
     let rows = html! {
         @for tool in tools.iter().take(ROWS as usize) {
-            tr { th scope="row" { code { (short(&tool.name)) } } td { (short(&tool.description)) } td { (words(tool)) } }
+            tr { th scope="row" { code { (short(&tool.name)) } } td { (short(&tool.description)) } td { (words(tool.details.hints)) } }
         }
     };
     html! {

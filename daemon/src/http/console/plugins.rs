@@ -309,7 +309,7 @@ fn tools(tools: &[ToolView]) -> Markup {
                 th scope="row" { code { (short(&tool.name)) } }
                 td { (short(&tool.description)) }
                 td {
-                    (hints::words(tool))
+                    (hints::words(tool.details.hints))
                     @if tool.details.hints_state == HintsState::Unconfirmed { " " (badge("warn", "not confirmed")) }
                 }
             }
