@@ -32,7 +32,7 @@ pub type Run = fn(&mut Call<'_>) -> Outcome;
 pub const HINT: &str = "`help` lists the commands of this shell";
 
 /// Commands that are part of the shell in bash too.
-const BUILTINS: [(&str, Run); 35] = [
+const BUILTINS: [(&str, Run); 40] = [
     (".", builtin::source),
     (":", builtin::yes),
     ("[", builtin::bracket),
@@ -42,17 +42,21 @@ const BUILTINS: [(&str, Run); 35] = [
     ("command", builtin::command),
     ("continue", builtin::leave_loop),
     ("declare", declare::declare),
+    ("dirs", builtin::folders),
     ("echo", builtin::echo),
     ("eval", builtin::eval),
     ("exec", builtin::exec),
     ("exit", builtin::exit),
     ("export", declare::declare),
     ("false", builtin::no),
+    ("getopts", declare::next_option),
     ("help", builtin::help),
     ("let", builtin::arithmetic),
     ("local", declare::declare),
     ("mapfile", declare::mapfile),
+    ("popd", builtin::folders),
     ("printf", printf::printf),
+    ("pushd", builtin::folders),
     ("pwd", builtin::pwd),
     ("read", declare::read),
     ("readarray", declare::mapfile),
@@ -63,6 +67,7 @@ const BUILTINS: [(&str, Run); 35] = [
     ("shopt", declare::shopt),
     ("source", builtin::source),
     ("test", builtin::bracket),
+    ("trap", crate::execute::trap),
     ("true", builtin::yes),
     ("type", builtin::find_type),
     ("typeset", declare::declare),

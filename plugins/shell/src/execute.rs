@@ -38,6 +38,8 @@ impl Shell {
 
     /// Runs a pipeline; where it is tested, its failure ends no shell with `-e`.
     fn pipeline(&mut self, pipeline: &Pipeline, is_tested: bool, io: &Streams) -> Outcome {
+        let redirected = self.state.redirected.clone();
+        let io = redirected.as_deref().unwrap_or(io);
         let is_tested = is_tested || pipeline.is_negated;
         self.tested += u32::from(is_tested);
         let outcome = match pipeline.stages.as_slice() {
@@ -82,7 +84,7 @@ impl Shell {
         for (index, stage) in pipeline.stages.iter().enumerate() {
             let output = if index == last { io.output.clone() } else { Output::pipe() };
             let errors = if stage.pipes_errors { output.clone() } else { io.errors.clone() };
-            let streams = Streams { input: input.clone(), output: output.clone(), errors };
+            let streams = Streams { input: input.clone(), output: output.clone(), errors, ..io.clone() };
             let status = match self.subshell(&streams, |shell| shell.command(&stage.command, &streams)) {
                 Err(Stop::Pipe) if index < last => 141,
                 other => other?,
@@ -112,6 +114,7 @@ impl Shell {
     pub fn subshell(&mut self, io: &Streams, run: impl FnOnce(&mut Self) -> Outcome) -> Outcome {
         let state = self.state.clone();
         let keeps_errors = self.state.options.traces_errors;
+        self.state.redirected = None;
         self.state.traps.retain(|condition, _| keeps_errors && condition == "ERR");
         let outcome = self.deeper(|shell| {
             let outcome = run(shell);
@@ -135,13 +138,24 @@ impl Shell {
             }
             Command::Compound(compound, redirects) if redirects.is_empty() => self.compound(compound, io),
             Command::Compound(compound, redirects) => match self.redirect(redirects, io) {
-                Ok(streams) => self.compound(compound, &streams),
+                Ok(streams) => self.with_own_streams(|shell| shell.compound(compound, &streams)),
                 Err(stop) => {
                     let status = self.report("", stop, io)?;
-                    self.check(status, io).map(|()| status)
+                    if !has_own_status(command) {
+                        self.check(status, io)?;
+                    }
+                    Ok(status)
                 }
             },
         }
+    }
+
+    /// Runs something whose streams are given, so that those of an `exec` before it do not count.
+    fn with_own_streams(&mut self, run: impl FnOnce(&mut Self) -> Outcome) -> Outcome {
+        let before = self.state.redirected.take();
+        let outcome = run(self);
+        self.state.redirected = before;
+        outcome
     }
 
     /// Writes the message of a failure, and returns its status.

@@ -197,6 +197,7 @@ impl Shell {
 
     /// The output of `$( )`.
     fn substitute(&mut self, list: &List, io: &Streams) -> Outcome<Vec<u8>> {
+        self.substitutions += 1;
         if let Some(redirects) = only_reads(list) {
             return Ok(match self.redirect(redirects, io) {
                 Ok(streams) => {

@@ -63,8 +63,12 @@ impl Script<'_> {
         }
         let output = Output::buffer(MAX_OUTPUT_BYTES, MAX_WRITTEN_BYTES);
         let errors = Output::buffer(MAX_ERROR_BYTES, MAX_WRITTEN_BYTES);
-        let streams =
-            Streams { input: Input::of(self.input), output: output.clone(), errors: errors.clone() };
+        let streams = Streams {
+            input: Input::of(self.input),
+            output: output.clone(),
+            errors: errors.clone(),
+            others: Rc::default(),
+        };
         let outcome = shell.list(&list, &streams);
         let outcome = shell.end(outcome, &streams);
         let (output, errors) = (output.take(), errors.take());

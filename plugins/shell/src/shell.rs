@@ -6,6 +6,7 @@ use std::rc::Rc;
 use regex::Regex;
 
 use crate::files::Files;
+use crate::stream::Streams;
 use crate::syntax::{Command, List};
 use crate::wildcard;
 
@@ -17,6 +18,9 @@ pub const MAX_FRAMES: u32 = 250;
 
 /// Compiled patterns that are kept.
 const MAX_REGEXES: usize = 200;
+
+/// The longest text that is compared with `!(…)`, for which each of its parts is.
+const MAX_NEGATED_BYTES: usize = 1024;
 
 /// Why a command ends without a status of its own.
 #[derive(Debug)]
@@ -97,14 +101,18 @@ pub struct State {
     pub options: Options,
     pub status: i32,
     pub name: String,
+    /// Where commands read and write after an `exec` with redirections alone.
+    pub redirected: Option<Rc<Streams>>,
     /// The commands of `trap`, by condition, as text and as they run.
     pub traps: BTreeMap<String, (String, Rc<List>)>,
     /// The statuses of the last pipeline, for `PIPESTATUS`.
     pub stages: Vec<i32>,
     /// The functions that run, outermost first, for `FUNCNAME`.
     pub calls: Vec<String>,
-    /// The place within an argument such as `-abc` where `getopts` goes on.
-    pub option_place: usize,
+    /// Where `getopts` goes on: the number of an argument such as `-abc`, and the byte in it.
+    pub next_option: (usize, usize),
+    /// The folders of `pushd`, the last one first to return to.
+    pub folders: Vec<String>,
 }
 
 pub struct Shell {
@@ -118,6 +126,8 @@ pub struct Shell {
     pub random: u64,
     /// Whether the script is a declared tool, whose arguments are never parsed.
     pub is_declared: bool,
+    /// How often `$( )` ran: the status of an assignment is that of the last one in it.
+    pub substitutions: u64,
     /// Whether a pipe was full, so that a command was cut short.
     pub cut_pipe: bool,
     regexes: HashMap<String, Regex>,
@@ -134,10 +144,12 @@ impl Shell {
             options: Options::default(),
             status: 0,
             name: "shell".to_owned(),
+            redirected: None,
             traps: BTreeMap::new(),
             stages: Vec::new(),
             calls: Vec::new(),
-            option_place: 0,
+            next_option: (1, 1),
+            folders: Vec::new(),
         };
         let mut shell = Self {
             state,
@@ -147,6 +159,7 @@ impl Shell {
             tested: 0,
             is_declared: false,
             random: seed(),
+            substitutions: 0,
             cut_pipe: false,
             regexes: HashMap::new(),
         };
@@ -245,10 +258,33 @@ impl Shell {
         if !wildcard::is_pattern(pattern) && !ignores_case {
             return Ok(wildcard::unescape(pattern) == text);
         }
+        if let Some((before, inside, after)) = wildcard::negation(pattern) {
+            let inside = format!("@({inside})");
+            return self.deeper(|shell| shell.matches_negation(before, &inside, after, text));
+        }
         let flags = if ignores_case { "(?i)" } else { "" };
         Ok(self
             .regex(&format!("{flags}^(?:{})$", wildcard::translate(pattern, false, false)))?
             .is_match(text))
+    }
+
+    /// Whether a text is one that matches `before`, one that does not match `inside`, and one that matches `after`.
+    fn matches_negation(&mut self, before: &str, inside: &str, after: &str, text: &str) -> Outcome<bool> {
+        if text.len() > MAX_NEGATED_BYTES {
+            return fail(format!("`!(…)` takes texts of at most {MAX_NEGATED_BYTES} bytes in this shell"));
+        }
+        let places: Vec<usize> = (0..=text.len()).filter(|index| text.is_char_boundary(*index)).collect();
+        for start in &places {
+            if !self.matches(before, &text[..*start])? {
+                continue;
+            }
+            for end in places.iter().filter(|end| *end >= start) {
+                if self.matches(after, &text[*end..])? && !self.matches(inside, &text[*start..*end])? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     pub fn next_random(&mut self) -> u64 {

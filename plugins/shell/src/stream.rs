@@ -2,6 +2,7 @@
 //! reads it.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::rc::Rc;
@@ -124,4 +125,38 @@ pub struct Streams {
     pub input: Input,
     pub output: Output,
     pub errors: Output,
+    /// Those of descriptors above 2.
+    pub others: Rc<BTreeMap<u32, Channel>>,
+}
+
+/// What a descriptor means.
+#[derive(Clone)]
+pub enum Channel {
+    Input(Input),
+    Output(Output),
+}
+
+impl Streams {
+    pub fn channel(&self, descriptor: u32) -> Option<Channel> {
+        match descriptor {
+            0 => Some(Channel::Input(self.input.clone())),
+            1 => Some(Channel::Output(self.output.clone())),
+            2 => Some(Channel::Output(self.errors.clone())),
+            _ => self.others.get(&descriptor).cloned(),
+        }
+    }
+
+    /// Sets what a descriptor means, or closes it.
+    pub fn set_channel(&mut self, descriptor: u32, channel: Option<Channel>) {
+        match (descriptor, channel) {
+            (0, Some(Channel::Input(input))) => self.input = input,
+            (0, _) => self.input = Input::default(),
+            (1, Some(Channel::Output(output))) => self.output = output,
+            (1, _) => self.output = Output::Null,
+            (2, Some(Channel::Output(output))) => self.errors = output,
+            (2, _) => self.errors = Output::Null,
+            (other, Some(channel)) => drop(Rc::make_mut(&mut self.others).insert(other, channel)),
+            (other, None) => drop(Rc::make_mut(&mut self.others).remove(&other)),
+        }
+    }
 }

@@ -19,6 +19,31 @@ pub fn is_pattern(text: &str) -> bool {
     false
 }
 
+/// The parts of a pattern with `!(…)`: before it, inside and after it. Regular expressions have no such thing.
+pub fn negation(pattern: &str) -> Option<(&str, &str, &str)> {
+    let mut depth = 0_u32;
+    let mut start = None;
+    let mut signs = pattern.char_indices().peekable();
+    while let Some((index, sign)) = signs.next() {
+        match sign {
+            '\\' => drop(signs.next()),
+            '[' => drop(signs.next_if(|(_, next)| *next == '!')),
+            '!' if start.is_none() && signs.next_if(|(_, next)| *next == '(').is_some() => {
+                start = Some(index)
+            }
+            '(' if start.is_some() => depth += 1,
+            ')' if depth > 0 => depth -= 1,
+            ')' => {
+                if let Some(start) = start {
+                    return Some((&pattern[..start], &pattern[start + 2..index], &pattern[index + 1..]));
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 /// A text as a pattern that matches the text alone.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

@@ -84,10 +84,14 @@ pub fn cd(call: &mut Call<'_>) -> Outcome {
         }
         Some(path) => path.to_owned(),
     };
-    match call.shell.files.metadata(&call.shell.state.current, &path) {
+    enter(call, &path)
+}
+
+fn enter(call: &mut Call<'_>, path: &str) -> Outcome {
+    match call.shell.files.metadata(&call.shell.state.current, path) {
         Ok(found) if found.is_dir() => {
             let old = call.shell.state.current.clone();
-            call.shell.state.current = call.shell.files.absolute(&old, &path);
+            call.shell.state.current = call.shell.files.absolute(&old, path);
             let current = call.shell.state.current.clone();
             call.shell.set("OLDPWD", old)?;
             call.shell.set("PWD", current).map(|()| 0)
@@ -95,6 +99,34 @@ pub fn cd(call: &mut Call<'_>) -> Outcome {
         Ok(_) => fail(format!("{path}: Not a directory")),
         Err(error) => fail(format!("{path}: {}", crate::files::explain(&error))),
     }
+}
+
+/// `pushd`, `popd` and `dirs`
+pub fn folders(call: &mut Call<'_>) -> Outcome {
+    let old = call.shell.state.current.clone();
+    let last = call.shell.state.folders.last().cloned();
+    match (call.name, call.arguments.first().cloned()) {
+        ("dirs", _) => {}
+        ("pushd", Some(path)) => {
+            enter(call, &path)?;
+            call.shell.state.folders.push(old);
+        }
+        (name, _) => {
+            let Some(path) = last else { return fail("directory stack empty") };
+            enter(call, &path)?;
+            call.shell.state.folders.pop();
+            call.shell.state.folders.extend((name == "pushd").then_some(old));
+        }
+    }
+    let home = call.shell.get("HOME").unwrap_or_default().to_owned();
+    let shorten = |path: &String| match path.strip_prefix(&home) {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("~{rest}"),
+        _ => path.clone(),
+    };
+    let state = &call.shell.state;
+    let shown: Vec<String> =
+        std::iter::once(&state.current).chain(state.folders.iter().rev()).map(shorten).collect();
+    call.line(shown.join(" ")).map(|()| 0)
 }
 
 pub fn pwd(call: &mut Call<'_>) -> Outcome {
@@ -196,11 +228,7 @@ pub fn bash(call: &mut Call<'_>) -> Outcome {
 }
 
 pub fn exec(call: &mut Call<'_>) -> Outcome {
-    let Some((name, rest)) = call.arguments.split_first() else {
-        return fail(
-            "without a command it is not supported by this shell: redirect a group, as `{ …; } > file`",
-        );
-    };
+    let Some((name, rest)) = call.arguments.split_first() else { return Ok(0) };
     let status = call.shell.call_command(name, rest, call.io)?;
     Err(Stop::Exit(status))
 }

@@ -40,8 +40,13 @@ pub fn copy(call: &mut Call<'_>) -> Outcome {
     for source in sources {
         let name = call.shell.files.absolute(&call.shell.state.current, source);
         let name = name.rsplit('/').next().unwrap_or_default().to_owned();
-        let into =
-            if into_folder { format!("{}/{name}", target.trim_end_matches('/')) } else { target.clone() };
+        // `folder/.` names what is in the folder.
+        let last = source.trim_end_matches('/').rsplit('/').next();
+        let into = match last {
+            Some("." | "..") => target.clone(),
+            _ if into_folder => format!("{}/{name}", target.trim_end_matches('/')),
+            _ => target.clone(),
+        };
         let outcome = copy_one(call, source, &into, is_recursive, options.has('n'));
         match outcome {
             Ok(()) if options.has('v') => {

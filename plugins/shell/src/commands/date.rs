@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use jiff::civil::DateTime;
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan, Unit};
+use jiff::{Timestamp, ToSpan, Unit, Zoned};
 
 use crate::call::Call;
 use crate::shell::{Outcome, Stop, fail};
@@ -130,10 +130,20 @@ pub fn parse(text: &str) -> Outcome<Timestamp> {
         let is_ago = words.get(index) == Some(&"ago");
         index += usize::from(is_ago);
         let count = if is_ago { -count } else { count };
-        let Some(span) = span(count, unit.trim_end_matches('s')) else { return unknown() };
-        time = time.checked_add(span).map_err(|_| invalid())?;
+        let unit = unit.trim_end_matches('s');
+        let Some(span) = span(count, unit) else { return unknown() };
+        time = add(time, span, matches!(unit, "month" | "year")).map_err(|_| invalid())?;
     }
     time.timestamp().round(Unit::Second).or_else(|_| unknown())
+}
+
+/// Adds months from the first day on, as GNU does: a month after January 31 is in March.
+fn add(time: Zoned, span: jiff::Span, has_months: bool) -> Result<Zoned, jiff::Error> {
+    if !has_months {
+        return time.checked_add(span);
+    }
+    let days = i64::from(time.day() - 1).days();
+    time.first_of_month()?.checked_add(span)?.checked_add(days)
 }
 
 fn span(count: i64, unit: &str) -> Option<jiff::Span> {

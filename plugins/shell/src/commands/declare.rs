@@ -5,6 +5,7 @@ use std::rc::Rc;
 use crate::call::{Call, chomp, text_of};
 use crate::escape;
 use crate::shell::{Options, Outcome, Stop, Value, fail};
+use crate::stream::Channel;
 
 /// `declare`, `local`, `export` and `readonly`
 pub fn declare(call: &mut Call<'_>) -> Outcome {
@@ -213,16 +214,23 @@ pub fn shopt(call: &mut Call<'_>) -> Outcome {
 
 /// Reads a line into variables.
 pub fn read(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("ra:d:n:p:s", &[], false)?;
+    let options = call.options("ra:d:n:p:st:eu:", &[], false)?;
     let is_raw = options.has('r');
     let end = options.value('d').map_or(b'\n', |text| text.bytes().next().unwrap_or(0));
+    let input = match options.value('u') {
+        None => call.io.input.clone(),
+        Some(number) => match number.parse().ok().and_then(|number| call.io.channel(number)) {
+            Some(Channel::Input(input)) => input,
+            _ => return fail(format!("{number}: Bad file descriptor")),
+        },
+    };
     let mut bytes = match options.value('n') {
-        Some(count) => call.io.input.read(count.parse().unwrap_or(1)),
-        None => call.io.input.read_until(end),
+        Some(count) => input.read(count.parse().unwrap_or(1)),
+        None => input.read_until(end),
     };
     while !is_raw && bytes.ends_with(b"\\\n") {
         bytes.truncate(bytes.len() - 2);
-        bytes.extend(call.io.input.read_until(end));
+        bytes.extend(input.read_until(end));
     }
     let is_complete = bytes.last() == Some(&end) || (options.has('n') && !bytes.is_empty());
     if bytes.last() == Some(&end) {
@@ -292,12 +300,21 @@ fn split(line: &str, separators: &str, most: usize, is_raw: bool) -> Vec<String>
 
 /// `mapfile` and `readarray`
 pub fn mapfile(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("td:", &[], false)?;
+    let options = call.options("td:n:s:", &[], false)?;
+    let number = |flag: char| match options.value(flag) {
+        None => Ok(0),
+        Some(text) => text.parse::<usize>().or_else(|_| fail(format!("{text}: invalid number of lines"))),
+    };
+    let (mut skipped, most) = (number('s')?, number('n')?);
     let name = options.rest.first().map_or("MAPFILE", String::as_str);
     let end = options.value('d').map_or(b'\n', |text| text.bytes().next().unwrap_or(0));
     let mut list = Vec::new();
-    while !call.io.input.is_at_end() {
+    while !call.io.input.is_at_end() && (most == 0 || list.len() < most) {
         let mut line = call.io.input.read_until(end);
+        if skipped > 0 {
+            skipped -= 1;
+            continue;
+        }
         if options.has('t') && line.last() == Some(&end) {
             line.pop();
         }
@@ -306,4 +323,52 @@ pub fn mapfile(call: &mut Call<'_>) -> Outcome {
     call.shell.writable(name)?;
     call.shell.variable_mut(name).value = Some(Value::List(list.into_iter().enumerate().collect()));
     Ok(0)
+}
+
+/// `getopts`: the next option of the positional parameters, or of the arguments behind its name.
+pub fn next_option(call: &mut Call<'_>) -> Outcome {
+    let [known, variable, rest @ ..] = call.arguments else {
+        return Err(Stop::Fail(2, "usage: getopts optstring name [argument ...]".to_owned()));
+    };
+    let arguments = if rest.is_empty() { call.shell.state.positional.to_vec() } else { rest.to_vec() };
+    let index = call.shell.get("OPTIND").and_then(|text| text.parse::<usize>().ok()).unwrap_or(1).max(1);
+    let argument =
+        arguments.get(index - 1).filter(|argument| argument.len() > 1 && argument.starts_with('-'));
+    let Some(letters) = argument.filter(|argument| *argument != "--") else {
+        call.shell.set("OPTIND", (index + usize::from(argument.is_some())).to_string())?;
+        return call.shell.set(variable, "?").map(|()| 1);
+    };
+    let (last, place) = call.shell.state.next_option;
+    let place = if last == index && letters.is_char_boundary(place) { place } else { 1 };
+    let Some(letter) = letters[place..].chars().next() else {
+        return fail("the options changed while they were read");
+    };
+    let after = &letters[place + letter.len_utf8()..];
+    let takes_value =
+        known.split_once(letter).filter(|_| letter != ':').map(|(_, rest)| rest.starts_with(':'));
+    let stays = (index, letters.len() - after.len());
+    let (next, found, value) = match takes_value {
+        Some(true) if !after.is_empty() => ((index + 1, 1), letter, Some(after.to_owned())),
+        Some(true) => match arguments.get(index) {
+            Some(value) => ((index + 2, 1), letter, Some(value.clone())),
+            None => ((index + 1, 1), ':', None),
+        },
+        Some(false) => (stays, letter, None),
+        None => (stays, '?', None),
+    };
+    let next = if next == stays && after.is_empty() { (index + 1, 1) } else { next };
+    let is_silent = known.starts_with(':');
+    let is_wrong = matches!(found, '?' | ':');
+    if is_wrong && !is_silent {
+        let problem = if found == ':' { "option requires an argument" } else { "illegal option" };
+        call.complain(&format!("{problem} -- {letter}"))?;
+    }
+    call.shell.state.next_option = next;
+    call.shell.set("OPTIND", next.0.to_string())?;
+    match value.or((is_wrong && is_silent).then(|| letter.to_string())) {
+        Some(value) => call.shell.set("OPTARG", value)?,
+        None => call.shell.unset("OPTARG"),
+    }
+    let found = if is_wrong && !is_silent { '?' } else { found };
+    call.shell.set(variable, found).map(|()| 0)
 }

@@ -5,6 +5,11 @@ use crate::files::explain;
 use crate::regular::{Flavor, Regular};
 use crate::shell::{Outcome, Stop};
 
+/// Options without a letter.
+const INCLUDE: char = '\u{e000}';
+const EXCLUDE: char = '\u{e001}';
+const EXCLUDE_FOLDER: char = '\u{e002}';
+
 struct Search {
     patterns: Vec<Regular>,
     options: Options,
@@ -39,14 +44,15 @@ pub fn grep(call: &mut Call<'_>) -> Outcome {
         ("no-filename", 'h'),
         ("with-filename", 'H'),
         ("no-messages", 's'),
-        ("include", 'I'),
-        ("exclude", 'X'),
-        ("exclude-dir", 'D'),
+        ("include", INCLUDE),
+        ("exclude", EXCLUDE),
+        ("exclude-dir", EXCLUDE_FOLDER),
         ("files-without-match", 'L'),
         ("color", 'Y'),
         ("text", 'a'),
     ];
-    let mut options = call.options("ivcnloqrRwxEFGPe:f:m:A:B:C:hHsaLI:X:D:bY", &long, false)?;
+    let mut options =
+        call.options("ivcnloqrRwxEFGPe:f:m:A:B:C:hHsaLIY\u{e000}:\u{e001}:\u{e002}:", &long, false)?;
     let flavor = match call.name {
         "egrep" => Flavor::Extended,
         "fgrep" => Flavor::Fixed,
@@ -139,12 +145,12 @@ fn walk(call: &mut Call<'_>, paths: &[String], options: &Options, from_here: boo
             Ok(false)
         };
         if !is_folder {
-            if (!options.has('I') || is_met('I')?) && !is_met('X')? {
+            if (!options.has(INCLUDE) || is_met(INCLUDE)?) && !is_met(EXCLUDE)? {
                 files.push(path);
             }
             continue;
         }
-        if name != "." && is_met('D')? {
+        if name != "." && is_met(EXCLUDE_FOLDER)? {
             continue;
         }
         let names = call.shell.files.list(&call.shell.state.current, &path).unwrap_or_default();
@@ -186,6 +192,9 @@ impl Search {
 
     fn file(&self, call: &mut Call<'_>, path: &str, bytes: &[u8], has_group: &mut bool) -> Outcome<bool> {
         let is_binary = bytes.iter().take(8192).any(|byte| *byte == 0) && !self.options.has('a');
+        if is_binary && self.options.has('I') {
+            return Ok(false);
+        }
         let shown = if path == "-" { "(standard input)" } else { path };
         let quiet = ['c', 'l', 'L', 'q'].iter().any(|flag| self.options.has(*flag));
         let all: Vec<&[u8]> = lines(bytes).map(chomp).collect();

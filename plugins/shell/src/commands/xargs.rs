@@ -37,8 +37,9 @@ pub fn xargs(call: &mut Call<'_>) -> Outcome {
         if options.has('t') {
             call.io.errors.write(format!("{}\n", arguments.join(" ")).as_bytes())?;
         }
-        let outcome =
-            call.shell.subshell(&streams, |shell| shell.call_command(&arguments[0], &arguments[1..], &streams))?;
+        let outcome = call
+            .shell
+            .subshell(&streams, |shell| shell.call_command(&arguments[0], &arguments[1..], &streams))?;
         status = match outcome {
             0 => status,
             126 | 127 => outcome,

@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::commands;
 use crate::shell::{Options, Outcome, Shell, Stop, Value, Variable, fail};
 use crate::stream::Streams;
-use crate::syntax::{Argument, Assigned, Assignment, Command, Simple};
+use crate::syntax::{Argument, Assigned, Assignment, Command, Simple, Word};
 
 impl Shell {
     pub(super) fn simple(&mut self, simple: &Simple, io: &Streams) -> Outcome {
@@ -22,13 +22,14 @@ impl Shell {
             io.errors.write(format!("+ {}\n", words.join(" ")).as_bytes())?;
         }
         let Some((name, rest)) = arguments.split_first() else {
-            self.state.status = 0;
+            let before = self.substitutions;
             for assignment in &simple.assignments {
-                if let Err(stop) = self.assign(assignment, false, io) {
+                if let Err(stop) = self.assign(assignment, io) {
                     return self.end_with(stop, io);
                 }
             }
-            let status = self.state.status;
+            // That of the last `$( )`; a value such as `$?` is no command.
+            let status = if self.substitutions == before { 0 } else { self.state.status };
             return match self.redirect(&simple.redirects, io) {
                 Ok(_) => Ok(status),
                 Err(stop) => self.report("", stop, io),
@@ -39,18 +40,36 @@ impl Shell {
             Ok(streams) => streams,
             Err(stop) => return self.report("", stop, io),
         };
-        if simple.assignments.is_empty() {
-            return self.call(name, rest, &streams);
+        if name == "exec" && rest.is_empty() {
+            self.state.redirected = Some(Rc::new(streams));
+            return Ok(0);
+        }
+        if !simple.redirects.is_empty() {
+            return self.with_own_streams(|shell| shell.call_with(&simple.assignments, name, rest, &streams));
+        }
+        self.call_with(&simple.assignments, name, rest, &streams)
+    }
+
+    /// Calls a function or command with variables of its own.
+    fn call_with(
+        &mut self,
+        assignments: &[Assignment],
+        name: &str,
+        rest: &[String],
+        io: &Streams,
+    ) -> Outcome {
+        if assignments.is_empty() {
+            return self.call(name, rest, io);
         }
         let mut scope = HashMap::new();
-        for assignment in &simple.assignments {
+        for assignment in assignments {
             let Assigned::Word(word) = &assignment.value else { return fail("an array cannot be exported") };
             let value = Some(Value::Text(self.expand_text(word, io)?));
             let variable = Variable { value, is_exported: true, ..Variable::default() };
             scope.insert(assignment.name.clone(), Rc::new(variable));
         }
         self.state.scopes.push(scope);
-        let outcome = self.call(name, rest, &streams);
+        let outcome = self.call(name, rest, io);
         if self.state.scopes.len() > 1 {
             self.state.scopes.pop();
         }
@@ -74,14 +93,17 @@ impl Shell {
                         let sign = if assignment.appends { "+=" } else { "=" };
                         expanded.push(format!("{}{sign}{value}", assignment.name));
                     }
-                    Assigned::Array(_) => {
+                    Assigned::Array(entries) => {
+                        let entries = self.expand_entries(entries, io)?;
                         // The builtin declares the name; the entries follow.
                         let flags =
                             expanded.iter().filter(|flag| flag.starts_with('-')).cloned().collect::<String>();
                         let is_local =
                             expanded.first().is_some_and(|name| name != "export" && name != "readonly");
+                        let is_local = is_local && !flags.contains('g');
+                        self.writable(&assignment.name)?;
                         self.declare_array(&assignment.name, is_local, flags.contains('A'));
-                        self.assign(assignment, true, io)?;
+                        self.assign_entries(&assignment.name, entries, true)?;
                         expanded.push(assignment.name.clone());
                     }
                 },
@@ -97,7 +119,7 @@ impl Shell {
         self.state.scopes[scope].insert(name.to_owned(), variable);
     }
 
-    fn assign(&mut self, assignment: &Assignment, keeps_kind: bool, io: &Streams) -> Outcome<()> {
+    fn assign(&mut self, assignment: &Assignment, io: &Streams) -> Outcome<()> {
         let name = &assignment.name;
         self.writable(name)?;
         match (&assignment.value, &assignment.subscript) {
@@ -111,40 +133,55 @@ impl Shell {
                 self.assign_text(name, value, assignment.appends)
             }
             (Assigned::Array(entries), _) => {
-                let is_map = matches!(
-                    self.variable(name).and_then(|variable| variable.value.as_ref()),
-                    Some(Value::Map(_))
-                );
-                if !assignment.appends && !keeps_kind {
-                    self.variable_mut(name).value =
-                        Some(if is_map { Value::Map([].into()) } else { Value::List([].into()) });
-                }
-                let mut next = match self.variable(name).and_then(|variable| variable.value.as_ref()) {
-                    Some(Value::List(list)) => list.last_key_value().map_or(0, |(last, _)| last + 1),
-                    Some(Value::Text(_)) => 1,
-                    _ => 0,
-                };
-                for (key, word) in entries {
-                    if let Some(key) = key {
-                        let key = self.expand_text(key, io)?;
-                        let value = self.expand_text(word, io)?;
-                        self.set_entry(name, &key, value, false)?;
-                        if !is_map {
-                            next = self.index(name, &key)? + 1;
-                        }
-                        continue;
-                    }
-                    for value in self.expand_words([word], io)? {
-                        self.set_entry(name, &next.to_string(), value, false)?;
-                        next += 1;
-                    }
-                }
-                if entries.is_empty() && self.variable(name).is_none_or(|variable| variable.value.is_none()) {
-                    self.variable_mut(name).value = Some(Value::List([].into()));
-                }
-                Ok(())
+                // The new values may name the old ones, as in `a=("${a[@]:1}")`.
+                let entries = self.expand_entries(entries, io)?;
+                self.assign_entries(name, entries, assignment.appends)
             }
         }
+    }
+
+    /// Sets entries of an array, beside those that it has or instead of them.
+    fn assign_entries(
+        &mut self,
+        name: &str,
+        entries: Vec<(Option<String>, String)>,
+        keeps: bool,
+    ) -> Outcome<()> {
+        let value = self.variable(name).and_then(|variable| variable.value.as_ref());
+        let is_map = matches!(value, Some(Value::Map(_)));
+        let mut next = match value.filter(|_| keeps) {
+            Some(Value::List(list)) => list.last_key_value().map_or(0, |(last, _)| last + 1),
+            Some(Value::Text(_)) => 1,
+            _ => 0,
+        };
+        if !keeps || value.is_none() {
+            self.variable_mut(name).value =
+                Some(if is_map { Value::Map([].into()) } else { Value::List([].into()) });
+        }
+        for (key, value) in entries {
+            let key = key.unwrap_or_else(|| next.to_string());
+            self.set_entry(name, &key, value, false)?;
+            next = if is_map { next + 1 } else { self.index(name, &key)? + 1 };
+        }
+        Ok(())
+    }
+
+    /// The keys and values of `(a [key]=b)`.
+    fn expand_entries(
+        &mut self,
+        entries: &[(Option<Word>, Word)],
+        io: &Streams,
+    ) -> Outcome<Vec<(Option<String>, String)>> {
+        let mut expanded = Vec::with_capacity(entries.len());
+        for (key, word) in entries {
+            match key {
+                Some(key) => expanded.push((Some(self.expand_text(key, io)?), self.expand_text(word, io)?)),
+                None => {
+                    expanded.extend(self.expand_words([word], io)?.into_iter().map(|value| (None, value)))
+                }
+            }
+        }
+        Ok(expanded)
     }
 
     /// Sets a variable, which may be one of integers.
@@ -216,13 +253,7 @@ impl Shell {
     }
 
     /// Runs a script of the workspace.
-    pub fn run_file(
-        &mut self,
-        path: &str,
-        arguments: &[String],
-        options: Options,
-        io: &Streams,
-    ) -> Outcome {
+    pub fn run_file(&mut self, path: &str, arguments: &[String], options: Options, io: &Streams) -> Outcome {
         let script = match self.files.read(&self.state.current, path) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) => {

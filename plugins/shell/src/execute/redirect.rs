@@ -5,58 +5,54 @@ use std::rc::Rc;
 
 use crate::files::explain;
 use crate::shell::{Outcome, Shell, fail};
-use crate::stream::{Input, Output, Streams};
+use crate::stream::{Channel, Input, Output, Streams};
 use crate::syntax::{Redirect, Target};
+
+/// The largest descriptor of a redirection.
+const MAX_DESCRIPTOR: u32 = 255;
 
 impl Shell {
     pub fn redirect(&mut self, redirects: &[Redirect], io: &Streams) -> Outcome<Streams> {
         let mut streams = io.clone();
         for redirect in redirects {
-            if let Some(other) = redirect.descriptors.iter().find(|descriptor| **descriptor > 2) {
-                return fail(format!("descriptor {other} is not supported by this shell: 0, 1 and 2 are"));
+            if let Some(other) = redirect.descriptors.iter().find(|descriptor| **descriptor > MAX_DESCRIPTOR)
+            {
+                return fail(format!("{other}: Bad file descriptor"));
             }
+            let first = redirect.descriptors.first().copied().unwrap_or(1);
             match &redirect.target {
                 Target::Text(word) => {
                     let text = self.expand_text(&word.borrow(), io)?;
-                    streams.input = Input::of(text.into_bytes());
+                    streams.set_channel(first, Some(Channel::Input(Input::of(text.into_bytes()))));
                 }
                 Target::Read(word) => {
                     let path = self.expand_text(word, io)?;
                     if path != "/dev/stdin" {
                         let read = self.files.read(&self.state.current, &path);
-                        streams.input =
-                            Input::of(read.or_else(|error| fail(format!("{path}: {}", explain(&error))))?);
+                        let bytes = read.or_else(|error| fail(format!("{path}: {}", explain(&error))))?;
+                        streams.set_channel(first, Some(Channel::Input(Input::of(bytes))));
                     }
                 }
                 Target::Write(word) | Target::Append(word) => {
                     let path = self.expand_text(word, io)?;
                     let appends = matches!(redirect.target, Target::Append(_));
                     let output = self.open_output(&path, appends, &streams)?;
-                    redirect
-                        .descriptors
-                        .iter()
-                        .for_each(|descriptor| put(&mut streams, *descriptor, output.clone()));
+                    for descriptor in &redirect.descriptors {
+                        streams.set_channel(*descriptor, Some(Channel::Output(output.clone())));
+                    }
                 }
                 Target::Descriptor(word) => {
                     let number = self.expand_text(word, io)?;
-                    let descriptor = redirect.descriptors.first().copied().unwrap_or(1);
-                    match number.as_str() {
-                        "0" if descriptor == 0 => {}
-                        "1" | "2" => {
-                            let output =
-                                if number == "1" { streams.output.clone() } else { streams.errors.clone() };
-                            put(&mut streams, descriptor, output);
-                        }
-                        "-" => put(&mut streams, descriptor, Output::Null),
-                        _ if number.parse::<u32>().is_ok() => {
-                            return fail(format!(
-                                "descriptor {number} is not supported by this shell: 0, 1 and 2 are"
-                            ));
-                        }
-                        _ => {
-                            let output = self.open_output(&number, false, &streams)?;
-                            put(&mut streams, 1, output.clone());
-                            put(&mut streams, 2, output);
+                    match (number.as_str(), number.parse().ok()) {
+                        ("-", _) => streams.set_channel(first, None),
+                        (_, Some(source)) => match streams.channel(source) {
+                            Some(channel) => streams.set_channel(first, Some(channel)),
+                            None => return fail(format!("{number}: Bad file descriptor")),
+                        },
+                        (path, None) => {
+                            let output = self.open_output(path, false, &streams)?;
+                            streams.set_channel(1, Some(Channel::Output(output.clone())));
+                            streams.set_channel(2, Some(Channel::Output(output)));
                         }
                     }
                 }
@@ -76,13 +72,5 @@ impl Shell {
             Ok(file) => Ok(Output::File(Rc::new(RefCell::new(file)))),
             Err(error) => fail(format!("{path}: {}", explain(&error))),
         }
-    }
-}
-
-fn put(streams: &mut Streams, descriptor: u32, output: Output) {
-    match descriptor {
-        0 => streams.input = Input::default(),
-        1 => streams.output = output,
-        _ => streams.errors = output,
     }
 }

@@ -73,6 +73,10 @@ impl Shell {
                 match (kind, is_missing) {
                     ('+', true) => Values::One(Some(String::new())),
                     ('+', false) | ('-', true) => {
+                        // An empty word between quotes is an argument too.
+                        if is_quoted {
+                            fields.push("", true);
+                        }
                         return self.expand_parts(word, is_quoted, true, io, fields);
                     }
                     ('=', true) => {
@@ -154,7 +158,8 @@ impl Shell {
     fn refresh(&mut self, name: &str) {
         let list: Vec<String> = match name {
             "PIPESTATUS" => self.state.stages.iter().map(i32::to_string).collect(),
-            "FUNCNAME" => self.state.calls.iter().rev().cloned().collect(),
+            "FUNCNAME" if self.state.calls.is_empty() => Vec::new(),
+            "FUNCNAME" => self.state.calls.iter().rev().cloned().chain(["main".to_owned()]).collect(),
             _ => return,
         };
         self.variable_mut(name).value = Some(Value::List(list.into_iter().enumerate().collect()));
@@ -222,11 +227,20 @@ impl Shell {
         })
     }
 
+    /// Expands a pattern of which a regular expression can be made.
+    fn regular_pattern(&mut self, word: &Word, io: &Streams) -> Outcome<String> {
+        let pattern = self.expand_pattern(word, io)?;
+        match wildcard::negation(&pattern) {
+            None => Ok(pattern),
+            Some(_) => fail("`!(…)` within `${…}` is not supported by this shell: use `[[ ]]` or `case`"),
+        }
+    }
+
     /// Changes one value.
     fn change(&mut self, value: &str, operation: &Operation, io: &Streams) -> Outcome<String> {
         match operation {
             Operation::Remove { from_end, longest, pattern } => {
-                let pattern = self.expand_pattern(pattern, io)?;
+                let pattern = self.regular_pattern(pattern, io)?;
                 let translated = wildcard::translate(&pattern, *longest == *from_end && !from_end, false);
                 if *from_end {
                     // The rest takes as much as it can, so that the end is short, or as little.
@@ -240,7 +254,7 @@ impl Shell {
                 Ok(regex.find(value).map_or(value, |found| &value[found.end()..]).to_owned())
             }
             Operation::Replace { kind, pattern, replacement } => {
-                let pattern = self.expand_pattern(pattern, io)?;
+                let pattern = self.regular_pattern(pattern, io)?;
                 let replacement = self.expand_text(replacement, io)?;
                 if pattern.is_empty() && matches!(kind, '1' | 'g') {
                     return Ok(value.to_owned());
