@@ -71,9 +71,6 @@ use verification::Verifier;
 /// Source of the console's actions in the audit log.
 pub(super) const AUDIT_SOURCE: &str = "console";
 
-/// Most rows of a page.
-const PAGE_ROWS: u32 = 100;
-
 /// State of the console; cheap to clone.
 #[derive(Clone)]
 struct Console {

@@ -1,23 +1,21 @@
 //! The inbox of approvals, and the page that decides one (G11).
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use serde_json::Value;
 use toolgate_api::approval::{ApprovalState, ApprovalView};
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use url::form_urlencoded::Serializer;
 
 use super::decisions::decision;
-use super::elements::{editable, table};
+use super::elements::{PAGE_BYTES, ROWS, badge, editable, filter, json, table};
 use super::form::{FormFields, SeeOther};
 use super::guard::Viewer;
 use super::page::{Page, sentence};
 use super::text::{block, brief, cut, is_shown_whole, time, visible_text};
-use super::{Console, PAGE_ROWS, approval_aids, changes};
+use super::{Console, approval_aids, changes};
 use crate::approvals;
 use crate::clock::now_ms;
 use crate::http::documents::name;
@@ -145,8 +143,7 @@ pub(super) async fn decide(
         return Ok(SeeOther::to(&format!("/console/approvals/{id}")).into_response());
     };
     let row = find(&app, &viewer, &id).await?;
-    let status = StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    Ok(one(&app, &viewer, row, &fields, Some(&error)).await?.with_status(status).into_response())
+    Ok(one(&app, &viewer, row, &fields, Some(&error)).await?.with_status_of(&error).into_response())
 }
 
 impl InboxQuery {
@@ -209,10 +206,10 @@ pub(super) async fn load(app: &App, inbox: &ScopedInbox) -> Result<InboxPage, Pr
     let store = &app.parts().store;
     // One more than is shown, so that a cut start says so.
     let filter = ApprovalFilter { organization: organization.as_ref(), state: *state, after: query.cursor() };
-    let found = store.inbox_approvals(filter, PAGE_ROWS + 1, START_CHARS + 1).await;
+    let found = store.inbox_approvals(filter, ROWS + 1, START_CHARS + 1).await;
     let mut rows = found.map_err(CallError::from)?;
-    let has_more = rows.len() > PAGE_ROWS as usize;
-    rows.truncate(PAGE_ROWS as usize);
+    let has_more = rows.len() > ROWS as usize;
+    rows.truncate(ROWS as usize);
     let next = rows.last().filter(|_| has_more).map(|row| row.id.clone());
     Ok(InboxPage { query: query.clone(), rows, next, now_ms: now_ms() })
 }
@@ -266,12 +263,7 @@ fn filters(query: &InboxQuery, is_of_platform: bool) -> Markup {
                     option value="all" selected[query.state == "all"] { "all" }
                 }
             }
-            @if is_of_platform {
-                div {
-                    label for="organization" { "Organization" }
-                    input #organization name="organization" value=(brief(&query.organization)) spellcheck="false";
-                }
-            }
+            @if is_of_platform { (filter("organization", "Organization", Some(&query.organization))) }
             button type="submit" { "Show" }
         }
     }
@@ -291,12 +283,12 @@ fn row_of(row: &ApprovalRow, now_ms: u64) -> Markup {
 }
 
 fn state(state: ApprovalState) -> Markup {
-    let class = match state {
-        ApprovalState::Pending => "state warn",
-        ApprovalState::Approved | ApprovalState::Used => "state good",
-        ApprovalState::Denied | ApprovalState::Void | ApprovalState::Expired => "state bad",
+    let tone = match state {
+        ApprovalState::Pending => "warn",
+        ApprovalState::Approved | ApprovalState::Used => "good",
+        ApprovalState::Denied | ApprovalState::Void | ApprovalState::Expired => "bad",
     };
-    html! { span class=(class) { (state.as_str()) } }
+    badge(tone, state.as_str())
 }
 
 /// Lays out an approval: the refusal of a decision, the decision, the call, and the forms.
@@ -372,7 +364,7 @@ pub(super) fn details(view: &ApprovalView) -> Markup {
         (changes::of_files(view.arguments.get()))
         h2 { "Rules that ask" }
         p { "A change of these rules, the plugin or the session makes the approval void." }
-        (block(&pretty(view.rules.get())))
+        (json(&view.rules, PAGE_BYTES))
         details {
             summary { "Plugin, session and call" }
             dl {
@@ -419,12 +411,6 @@ fn decision_made(view: &ApprovalView) -> Markup {
             }
         }
     }
-}
-
-/// JSON with one member on a line, to read. Text that is no JSON stays as it is.
-fn pretty(text: &str) -> String {
-    let value: Option<Value> = serde_json::from_str(text).ok();
-    value.and_then(|value| serde_json::to_string_pretty(&value).ok()).unwrap_or_else(|| text.to_owned())
 }
 
 fn forms(viewer: &Viewer, view: &ApprovalView, fields: &FormFields) -> Markup {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
@@ -352,10 +352,9 @@ pub(super) async fn put(
     match done {
         Ok(response) => Ok(response),
         Err(Problem(error)) if is_of_form(error.error_type) => {
-            let status =
-                StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY);
             let refused = Refused { config: config_text(&app, &viewer, &key, &form).await.ok(), error };
-            Ok(show(&app, &viewer, &key, Some(&refused)).await?.with_status(status).into_response())
+            let page = show(&app, &viewer, &key, Some(&refused)).await?;
+            Ok(page.with_status_of(&refused.error).into_response())
         }
         Err(problem) => Err(problem),
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::Uri;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -258,13 +258,14 @@ pub(super) async fn create(
         Ok(()) => Ok(SeeOther::to(&address(&organization, form.text("name").trim())).into_response()),
         Err(Problem(error)) if is_of_form(error.error_type) => {
             let kind = kind(form.text("kind")).unwrap_or(CredentialKind::Bearer);
-            let (fields, status) = (CredentialFields::of_form(&form), status(&error));
+            let fields = CredentialFields::of_form(&form);
             let shown = (kind, form.text("name"), &fields);
             let notes = html! {
                 (notice(&error))
                 p.quiet { "Nothing was stored. The page keeps no secret: type it again." }
             };
-            Ok(creation_page(&app, &viewer, &organization, shown, &notes).with_status(status).into_response())
+            let page = creation_page(&app, &viewer, &organization, shown, &notes);
+            Ok(page.with_status_of(&error).into_response())
         }
         Err(problem) => Err(problem),
     }
@@ -297,10 +298,6 @@ fn is_of_form(error_type: ErrorType) -> bool {
             | ErrorType::ApiUnavailable
             | ErrorType::Overloaded
     )
-}
-
-fn status(error: &CallError) -> StatusCode {
-    StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY)
 }
 
 /// One credential.
@@ -430,7 +427,7 @@ pub(super) async fn act(
             };
             let refused = (&error, form.text("act") == "replace");
             let page = show(&app, &viewer, &key, &stored, &fields, Some(refused));
-            Ok(page.with_status(status(&error)).into_response())
+            Ok(page.with_status_of(&error).into_response())
         }
         Err(problem) => Err(problem),
     }
@@ -499,7 +496,7 @@ pub(in crate::http) fn connection_page(key: &CredentialKey, refused: Option<&Cal
     let page = match refused {
         None => Page::new(format!("{key} is connected"), link).going_on_to(back),
         Some(error) => Page::new(format!("{key} is not connected"), html! { (notice(error)) (link) })
-            .with_status(status(error)),
+            .with_status_of(error),
     };
     standalone(&page)
 }

@@ -1,7 +1,6 @@
 //! A try of one tool for an organization: a form of its arguments, the requests that it sent, and what came of it (C3).
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde_json::{Map, Value};
@@ -72,10 +71,8 @@ pub(super) async fn run(
             Page::new(title(&tried), form(&viewer, &tried, &arguments, &outcome(&result))).into_response()
         }
         Err(error) => {
-            let status =
-                StatusCode::from_u16(error.http_status()).unwrap_or(StatusCode::UNPROCESSABLE_ENTITY);
             let page = Page::new(title(&tried), form(&viewer, &tried, &arguments, &notice(&error)));
-            page.with_status(status).into_response()
+            page.with_status_of(&error).into_response()
         }
     })
 }
