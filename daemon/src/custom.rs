@@ -254,11 +254,15 @@ impl CustomTools {
         after: Option<&str>,
         limit: u32,
     ) -> Result<Vec<CustomToolView>, CallError> {
-        let found = self.0.store.documents(DocumentKind::Tool, organization.as_str(), after, limit).await?;
-        let mut views = Vec::with_capacity(found.len());
-        for document in found {
-            if let DocumentKey::Tool(key) = document.key {
-                views.push(view::in_list(self.view_of(&key, &document.body).await?));
+        let (mut views, mut after) = (Vec::new(), after.map(str::to_owned));
+        while views.len() < limit as usize {
+            // One at a time, since each can have megabytes.
+            let scope = organization.as_str();
+            let found = self.0.store.documents(DocumentKind::Tool, scope, after.as_deref(), 1).await?.pop();
+            let Some(Document { key, body, .. }) = found else { break };
+            after = Some(key.name().to_owned());
+            if let DocumentKey::Tool(key) = key {
+                views.push(view::in_list(self.view_of(&key, &body).await?));
             }
         }
         Ok(views)

@@ -204,6 +204,17 @@ fn to_sql(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
+/// The number of rows of these sizes, at most `limit` and at least one, that have at most `most_bytes` together.
+fn fitting_rows(sizes: &[i64], limit: u32, most_bytes: u64) -> u32 {
+    let mut sum = 0_u64;
+    let fits = |bytes: &&i64| {
+        sum = sum.saturating_add(from_sql(**bytes));
+        sum <= most_bytes
+    };
+    let fitting = sizes.iter().take(limit as usize).take_while(fits).count().max(1);
+    u32::try_from(fitting).unwrap_or(limit)
+}
+
 fn from_sql(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }

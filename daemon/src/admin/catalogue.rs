@@ -72,7 +72,8 @@ impl Admin {
         organization: &Name,
     ) -> Result<BTreeMap<Namespace, Provenance>, CallError> {
         let AdminParts { store, plugins, .. } = self.parts();
-        let tools = store.documents(DocumentKind::Tool, organization.as_str(), None, OWN_TOOLS).await?;
+        let tools =
+            store.documents_without_text(DocumentKind::Tool, organization.as_str(), OWN_TOOLS).await?;
         let tools = tools.into_iter().filter_map(|tool| match tool.key {
             DocumentKey::Tool(key) => {
                 Some((key.namespace, Provenance { loaded_ms: tool.updated_ms, is_signed: false }))

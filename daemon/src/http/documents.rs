@@ -25,6 +25,9 @@ use crate::documents::{DocumentKey, DocumentKind, Precondition, Revision, RuleKe
 use crate::identity::Caller;
 use crate::store::WriteResult;
 
+/// Most bytes of documents on a page. One can have megabytes.
+const PAGE_BYTES: u64 = 8 * 1024 * 1024;
+
 /// How a document is validated, and whether it is stored.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -104,10 +107,11 @@ pub(super) async fn documents(
     scope: &str,
     page: &Page,
 ) -> Result<axum::Json<List<DocumentEntry<serde_json::Value>>>, Problem> {
-    let limit = page.limit();
-    let found = app.parts().store.documents(kind, scope, page.cursor.as_deref(), limit + 1).await;
-    let items = found
-        .map_err(CallError::from)?
+    let (store, after) = (&app.parts().store, page.cursor.as_deref());
+    let found = store.documents_within(kind, scope, after, page.limit(), PAGE_BYTES).await;
+    let (documents, has_more) = found.map_err(CallError::from)?;
+    let next_cursor = documents.last().filter(|_| has_more).map(|document| document.key.name().to_owned());
+    let items = documents
         .into_iter()
         .map(|document| DocumentEntry {
             name: document.key.name().to_owned(),
@@ -115,7 +119,7 @@ pub(super) async fn documents(
             document: serde_json::from_str(&document.body).unwrap_or_default(),
         })
         .collect();
-    Ok(axum::Json(List::new(items, limit, |entry| entry.name.clone())))
+    Ok(axum::Json(List { items, next_cursor }))
 }
 
 pub(super) async fn document_response(app: &App, key: &DocumentKey) -> Result<Response, Problem> {

@@ -7,7 +7,8 @@ use toolgate_api::name::Name;
 
 use super::webhooks::announce;
 use super::{
-    Store, StoreError, StoreTransaction, from_sql, name, natural, optional_natural, parse_column, to_sql,
+    Store, StoreError, StoreTransaction, fitting_rows, from_sql, name, natural, optional_natural,
+    parse_column, to_sql,
 };
 
 /// Limit of pending approvals per organization. A person decides dozens; more come from an agent in a loop.
@@ -261,12 +262,7 @@ impl Store {
         let bytes = "SELECT OCTET_LENGTH(arguments) + OCTET_LENGTH(COALESCE(arguments_instead, ''))";
         let mut sql = list(bytes, filter, limit.saturating_add(1));
         let found: Vec<i64> = sql.build_query_scalar().fetch_all(&self.readers).await?;
-        let sums = found.iter().scan(0_u64, |sum, bytes| {
-            *sum = sum.saturating_add(from_sql(*bytes));
-            Some(*sum)
-        });
-        let fitting = sums.take(limit as usize).take_while(|sum| *sum <= most_bytes).count().max(1);
-        let fitting = u32::try_from(fitting).unwrap_or(limit);
+        let fitting = fitting_rows(&found, limit, most_bytes);
         Ok((self.approvals(filter, fitting).await?, found.len() > fitting as usize))
     }
 

@@ -4,7 +4,7 @@
 use toolgate_api::name::{Name, Namespace};
 
 use super::history::{self, Stamp};
-use super::{Store, StoreError, StoreTransaction, from_sql, to_sql};
+use super::{Store, StoreError, StoreTransaction, fitting_rows, from_sql, to_sql};
 use crate::documents::{Document, DocumentKey, DocumentKind, Precondition, PreconditionResult, Revision};
 
 /// Result of a write.
@@ -64,6 +64,48 @@ impl Store {
         .bind(kind.as_str())
         .bind(scope)
         .bind(after.unwrap_or(""))
+        .bind(i64::from(limit))
+        .fetch_all(&self.readers)
+        .await?;
+        rows.into_iter().map(read).collect()
+    }
+
+    /// Lists as [`Store::documents`] does, but texts of at most `most_bytes`, and at least one. Returns whether there are more.
+    pub async fn documents_within(
+        &self,
+        kind: DocumentKind,
+        scope: &str,
+        after: Option<&str>,
+        limit: u32,
+        most_bytes: u64,
+    ) -> Result<(Vec<Document>, bool), StoreError> {
+        // Of a long text, this reads the length alone.
+        let sizes: Vec<i64> = sqlx::query_scalar(
+            "SELECT OCTET_LENGTH(body) FROM docs WHERE kind = $1 AND scope = $2 AND name > $3 ORDER BY name LIMIT $4",
+        )
+        .bind(kind.as_str())
+        .bind(scope)
+        .bind(after.unwrap_or(""))
+        .bind(i64::from(limit.saturating_add(1)))
+        .fetch_all(&self.readers)
+        .await?;
+        let fitting = fitting_rows(&sizes, limit, most_bytes);
+        Ok((self.documents(kind, scope, after, fitting).await?, sizes.len() > fitting as usize))
+    }
+
+    /// Lists at most `limit` documents of a kind and `scope` without their texts, ordered by name.
+    pub async fn documents_without_text(
+        &self,
+        kind: DocumentKind,
+        scope: &str,
+        limit: u32,
+    ) -> Result<Vec<Document>, StoreError> {
+        let rows: Vec<Row> = sqlx::query_as(
+            "SELECT kind, scope, name, '' AS body, revision, updated_ms FROM docs \
+             WHERE kind = $1 AND scope = $2 ORDER BY name LIMIT $3",
+        )
+        .bind(kind.as_str())
+        .bind(scope)
         .bind(i64::from(limit))
         .fetch_all(&self.readers)
         .await?;

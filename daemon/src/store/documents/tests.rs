@@ -22,7 +22,7 @@ fn status(error: &StoreError) -> u16 {
         StoreError::PreconditionRequired { .. } => 428,
         StoreError::NotFound { .. } => 404,
         StoreError::LastOperator { .. } => 409,
-        StoreError::TooMany { .. } | StoreError::TooManyWebhooks => 429,
+        StoreError::TooMany { .. } | StoreError::TooManyWebhooks | StoreError::TooManyTokens => 429,
         StoreError::Held { .. } | StoreError::OtherVersion | StoreError::Unavailable { .. } => 503,
     }
 }
@@ -241,4 +241,28 @@ fn session(organization: &str) -> SessionRow {
         last_used_ms: 1,
         ended_ms: None,
     }
+}
+
+#[tokio::test]
+async fn a_page_of_long_documents_is_cut_and_has_one_at_least() {
+    let (_folder, store) = empty_store().await;
+    make(&store, &acme()).await;
+    for (agent, bytes) in [("a", 100), ("b", 300), ("c", 100)] {
+        let key = DocumentKey::agent(&name("acme"), &name(agent));
+        let body = format!("{{}}{}", " ".repeat(bytes - 2));
+        store.put_document(&key, &body, &Precondition::Absent, 1).await.expect("written");
+    }
+    for (after, most_bytes, names, has_more) in [
+        (None, 500, "a b c", false),
+        (None, 499, "a b", true),
+        (Some("a"), 1, "b", true),
+        (Some("c"), 1, "", false),
+    ] {
+        let page = store.documents_within(DocumentKind::Agent, "acme", after, 10, most_bytes).await;
+        let (documents, more) = page.expect("a page");
+        let found: Vec<_> = documents.iter().map(|document| document.key.name().to_owned()).collect();
+        assert_eq!((found.join(" ").as_str(), more), (names, has_more), "{after:?} {most_bytes}");
+    }
+    let heads = store.documents_without_text(DocumentKind::Agent, "acme", 2).await.expect("a list");
+    assert!(heads.len() == 2 && heads.iter().all(|head| head.body.is_empty() && head.updated_ms == 1));
 }
