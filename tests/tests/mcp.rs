@@ -456,6 +456,22 @@ fn m2_a_tool_for_the_client_is_listed_where_the_client_performs_it() {
     assert_eq!(answer["result"]["isError"], true, "{answer}");
 }
 
+/// R10: a client refuses a result without the promised structure, which a result in the workspace has not.
+#[test]
+fn m2_a_result_that_is_too_large_is_told_with_its_place() {
+    let server = Server::start(&json!({"enabled": ["text/*"], "limits": {"output_bytes": 2_000}}));
+    let parse = |lines: usize| {
+        let text = format!("a\n{}", "one more line\n".repeat(lines));
+        call(&server.agent, "call_text_csv_parse", json!({"text": text}))["result"].clone()
+    };
+    let small = parse(3);
+    assert!(small["structuredContent"]["rows"].is_array() && small["isError"] != true, "{small}");
+    let large = parse(1_000);
+    assert_eq!((&large["isError"], large.get("structuredContent")), (&json!(true), None), "{large}");
+    let text = large["content"][0]["text"].as_str().expect("a text");
+    assert!(text.starts_with("The tool ran.") && text.contains("/workspace/.results/"), "{text}");
+}
+
 #[test]
 fn m2_a_subscription_ends_with_its_token() {
     let server = Server::start(&json!({"enabled": ["arithmetic/*"]}));

@@ -7,6 +7,7 @@ use toolgate_api::content::ContentBlock;
 use toolgate_api::error::{CallError, ErrorType};
 
 use crate::call::CallOutcome;
+use crate::dispatch::rules_of;
 use crate::frame;
 use crate::http::files;
 use crate::http::state::App;
@@ -49,9 +50,22 @@ pub async fn result(
             ContentBlock::File { path, mime_type } => file(app, session, path, mime_type.as_deref()).await,
         });
     }
+    // A client refuses a result without the structure that the tool promised, unless it is an error. The text says that the
+    // tool ran, and where its result is (R10).
+    if outcome.spilled_result().is_some() && promises_structure(app, session, outcome) {
+        return Ok(CallToolResult::error(content));
+    }
     let mut result = CallToolResult::success(content);
     result.structured_content = outcome.output().and_then(|output| serde_json::from_str(output.get()).ok());
     Ok(result)
+}
+
+/// Whether lists show an output schema of the tool.
+fn promises_structure(app: &App, session: &Session, outcome: &CallOutcome) -> bool {
+    let rules = rules_of(&app.parts().registry.snapshot(), session);
+    let tool = rules.catalogue.find(&outcome.called);
+    let output = tool.and_then(|tool| tool.descriptor().output.as_deref());
+    output.is_some_and(|schema| schema.source()["type"] == "object")
 }
 
 /// A failed call, for the model to read.
