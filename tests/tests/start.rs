@@ -11,8 +11,11 @@ use std::fs::{self, DirBuilder};
 use std::net::TcpListener;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 
+use rustix::process::geteuid;
 use toolgate::wall::WallSupport;
 use toolgate_tests::daemon::{ProgramOutput, run_to_end, run_to_end_in};
 use toolgate_tests::disk::SmallDisk;
@@ -20,6 +23,9 @@ use toolgate_tests::wall_probe::{ProbeTargets, run_in_process};
 use toolgate_tests::{Daemon, PluginFile, Value, compiled_code, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
+
+/// A user without files.
+const NOBODY: u32 = 65_534;
 
 /// Runs a start that must fail.
 #[track_caller]
@@ -162,6 +168,34 @@ fn a_full_disk_gets_a_hint_to_free_space() {
     disk.fill();
     let ended = start_fails(disk.path(), &["--data", &data]);
     assert!(message_and_hint(&ended).1.starts_with("free space on the disk"), "{}", ended.stderr);
+}
+
+/// 34: a unit whose user has no rights to the folder.
+#[test]
+fn a_data_folder_of_another_user_is_named_and_not_changed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    fs::create_dir(&data).expect("a folder");
+    fs::write(data.join("letter"), "of another user").expect("a file");
+    let mut command = Command::new(PROGRAM);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).current_dir("/");
+    // Root may write everywhere: then the daemon is `nobody`, and otherwise the folder is closed for its own user.
+    let mode = if geteuid().is_root() { 0o700 } else { 0o500 };
+    if geteuid().is_root() {
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    fs::set_permissions(&data, fs::Permissions::from_mode(mode)).expect("a mode");
+    let done = command.output().expect("the program runs");
+    let ended = ProgramOutput {
+        status: done.status,
+        stdout: String::from_utf8_lossy(&done.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&done.stderr).into_owned(),
+    };
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    let (message, hint) = message_and_hint(&ended);
+    assert!(message.contains("data") && hint.contains("user"), "{message} ({hint})");
+    assert_eq!(fs::read_dir(&data).expect("a folder").count(), 1, "a file was made");
 }
 
 #[test]
