@@ -132,7 +132,9 @@ fn filters(caller: &Caller, uri: &Uri) -> Markup {
             (filter("agent", "Agent", value("agent").as_deref()))
             (filter("tool", "Tool", value("tool").as_deref()))
             (filter("session", "Session", value("session").as_deref()))
+            (filter("call", "Call", value("call").as_deref()))
             (filter("user", "User", value("user").as_deref()))
+            (filter("principal", "Token", value("principal").as_deref()))
             (choice("status", "Status", value("status").as_deref(), &statuses))
             (choice("error_type", "Error", value("error_type").as_deref(), &codes))
             button { "Filter" }

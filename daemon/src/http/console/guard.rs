@@ -105,7 +105,7 @@ pub(super) async fn require_viewer(
         return landing.into_response();
     }
     let Some(viewer) = find_viewer(&console, &request) else {
-        return without_session(&request);
+        return answer_without_session(&request);
     };
     let mut response = match admit(&console, &viewer, request).await {
         Err(problem) => problem.into_response(),
@@ -121,7 +121,7 @@ pub(super) async fn require_viewer(
 
 /// The answer to a request without a session. Browsers send its cookie from pages of the console alone, so a link of another site
 /// leads on from one.
-fn without_session(request: &Request) -> Response {
+fn answer_without_session(request: &Request) -> Response {
     let (method, uri) = (request.method(), request.uri());
     let is_from_elsewhere = request.headers().get(FETCH_SITE).is_some_and(|site| site == "cross-site");
     let path = uri.path_and_query().and_then(|path| form::own_path(path.as_str()));

@@ -187,7 +187,9 @@ async fn o6_every_list_of_approvals_reads_the_rows_that_it_shows() {
         // Neither a scan nor a sort.
         assert!(steps.len() == 1 && steps[0].starts_with("SEARCH"), "{filter:?}: {steps:?}");
     }
-    let open = async |organization| store.count_open_approvals(organization, 50, 10).await.expect("a number");
+    let open = async |organization: Option<&Name>| {
+        store.count_open_approvals(organization, 50, 10).await.expect("a number")
+    };
     assert_eq!((open(None).await, open(Some(&acme)).await), (2, 1));
 }
 
