@@ -98,12 +98,14 @@ impl Script {
             true => Some(too_many(self.most_calls)),
             false => find(&self.rules(), tool).and_then(|tool| refuse_in_script(&tool)),
         };
-        if let Some(error) = refused {
-            return InnerCall { result: Some(Err(error)), fuel: 0 };
-        }
         // The id may be that of a call in an earlier run of the script.
         let id = inner_id(&self.outer, number);
         let call = RequestedCall { id_is_new: false, ..RequestedCall::new(&id, tool, arguments.into()) };
+        if let Some(error) = refused {
+            // A script can hide the error, so the log has it.
+            self.dispatcher.record_unopened(&self.session, &call, &self.origin, &error);
+            return InnerCall { result: Some(Err(error)), fuel: 0 };
+        }
         let left = Remainder { fuel, egress_bytes: self.egress_left.load(Ordering::Relaxed) };
         let outer = OuterCall { deadline: self.deadline, left };
         let (dispatcher, session, origin) =

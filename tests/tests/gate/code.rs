@@ -58,6 +58,9 @@ fn t13_a_refusal_that_a_script_hides_is_in_the_log() {
         assert_eq!(reply.output()["value"], json!(["ACCESS_DENIED", "ACCESS_DENIED"]), "{}", reply.0);
         let query = format!("kind=call&session={}&call=c1%20%231", agent.session.id);
         assert_eq!(fixture.operator.audit(&query)[0]["call"]["verdict"], "refused");
+        let acts = fixture.operator.audit("action=call.refuse");
+        let act = acts.iter().find(|act| act["admin"]["target"] == agent.session.id).expect("a record");
+        assert_eq!(act["admin"]["details"], json!({"call": "c1 #2", "tool": "code/run"}), "{act}");
     });
 }
 
