@@ -58,8 +58,8 @@ fn use_sessions(terminal: &Terminal) {
     let session = terminal.session();
     let id = session.as_str();
     expect(&terminal.run_ok(&["session", "list", "--agent", "acme/bot"]), &[id, "open"]);
-    let asked = |call: &str| json!({"id": call, "tool": "user/ask", "arguments": {"question": "Which day?"}});
-    let calls = json!({"calls": [asked("answered"), asked("withdrawn")]});
+    let ask = |call: &str| json!({"id": call, "tool": "user/ask", "arguments": {"question": "Which day?"}});
+    let calls = json!({"calls": [ask("answered"), ask("withdrawn")]});
     terminal.daemon.operator().post(&format!("/v1/sessions/{id}/calls"), &calls).expect(200);
     terminal.run_ok(&["session", "result", id, "answered", r#"{"answer": "Monday"}"#]);
     terminal.run_ok(&["session", "cancel", id, "withdrawn"]);

@@ -36,7 +36,7 @@ fn stale_tag() -> Canned {
 }
 
 /// The answer to a dry run.
-fn accepted() -> Canned {
+fn acceptance() -> Canned {
     Canned::json(200, json!({"warnings": []}))
 }
 
@@ -64,7 +64,7 @@ async fn changes_are_shown_and_written_on_the_tags_that_were_read() {
     let run = apply(
         &FILES,
         false,
-        vec![before, missing(), accepted(), preview(), accepted(), written(), written()],
+        vec![before, missing(), acceptance(), preview(), acceptance(), written(), written()],
     )
     .await;
     run.result.expect("applied");
@@ -82,7 +82,7 @@ async fn changes_are_shown_and_written_on_the_tags_that_were_read() {
 
 #[tokio::test]
 async fn a_dry_run_writes_nothing() {
-    let answers = vec![missing(), missing(), accepted(), preview(), accepted()];
+    let answers = vec![missing(), missing(), acceptance(), preview(), acceptance()];
     let run = apply(&FILES, true, answers).await;
     run.result.expect("shown");
     let writes = run.asked.iter().filter(|asked| asked.method == "PUT");
@@ -94,7 +94,8 @@ async fn a_dry_run_writes_nothing() {
 async fn settings_of_a_plugin_are_written_without_its_consent() {
     let files = [("orgs/acme/settings/mail.json", r#"{"region": "eu"}"#)];
     let view = json!({"namespace": "mail", "config": {"region": "us"}, "consent": "accepted"});
-    let answers = vec![Canned::json(200, view).with_etag("\"3\""), accepted(), Canned::json(200, json!({}))];
+    let answers =
+        vec![Canned::json(200, view).with_etag("\"3\""), acceptance(), Canned::json(200, json!({}))];
     let run = apply(&files, false, answers).await;
     run.result.expect("applied");
     assert_eq!(run.asked[2].line(), "PUT /v1/orgs/acme/enabled/mail");
@@ -118,7 +119,7 @@ async fn a_concurrent_change_is_told_and_what_was_written_is_taken_back() {
     let run = apply(
         &FILES,
         false,
-        vec![before, missing(), accepted(), preview(), accepted(), written, stale_tag(), restored],
+        vec![before, missing(), acceptance(), preview(), acceptance(), written, stale_tag(), restored],
     )
     .await;
     let failure = run.result.expect_err("raced");
@@ -174,9 +175,9 @@ async fn a_closed_standard_error_leaves_no_half_of_a_folder() {
     let daemon = FakeDaemon::start(vec![
         before,
         missing(),
-        accepted(),
+        acceptance(),
         preview(),
-        accepted(),
+        acceptance(),
         written,
         stale_tag(),
         restored,
@@ -200,9 +201,9 @@ async fn a_write_without_a_response_is_not_called_undone() {
     let answers = vec![
         before,
         missing(),
-        accepted(),
+        acceptance(),
         preview(),
-        accepted(),
+        acceptance(),
         written.clone(),
         Canned::hang_up(),
         written,
@@ -224,7 +225,7 @@ async fn the_secret_of_a_new_webhook_is_shown_if_a_deletion_fails() {
         missing(),
         stored_document(FILES[1].1, "\"7\""),
         missing(),
-        accepted(),
+        acceptance(),
         Canned::json(201, json!({"secret": "shown-once"})),
         stale_tag(),
     ];
@@ -236,14 +237,14 @@ async fn the_secret_of_a_new_webhook_is_shown_if_a_deletion_fails() {
 }
 
 /// The answer to a document that the daemon refuses.
-fn refused(error_type: ErrorType) -> Canned {
+fn refusal(error_type: ErrorType) -> Canned {
     Canned::refusal(CallError::new(error_type, "refused", ""))
 }
 
 #[tokio::test]
 async fn a_document_that_the_daemon_refuses_is_found_before_the_first_write() {
     let files = [FILES[0], ("orgs/acme/webhooks/chat.json", r#"{"url": "https://chat.example.org"}"#)];
-    let answers = vec![missing(), missing(), accepted(), preview(), refused(ErrorType::NetworkDenied)];
+    let answers = vec![missing(), missing(), acceptance(), preview(), refusal(ErrorType::NetworkDenied)];
     let run = apply(&files, false, answers).await;
     let failure = run.result.expect_err("refused").to_string();
     assert!(failure.starts_with("nothing was applied: webhook `acme/chat`"), "{failure}");
@@ -258,7 +259,7 @@ async fn a_document_of_an_organization_that_the_folder_makes_is_checked_when_it_
         ("orgs/acme/webhooks/chat.json", r#"{"url": "https://chat.example.org"}"#),
     ];
     let written = || Canned::json(201, json!({}));
-    let answers = vec![missing(), missing(), accepted(), missing(), written(), written()];
+    let answers = vec![missing(), missing(), acceptance(), missing(), written(), written()];
     let run = apply(&files, false, answers).await;
     run.result.expect("applied");
     assert!(run.out.ends_with("2 written, 0 deleted\n"), "{}", run.out);
