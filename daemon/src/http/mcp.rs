@@ -60,9 +60,7 @@ pub struct Mcp {
 impl Mcp {
     /// The server; it ends its streams when `stop` is cancelled.
     pub fn new(config: &Config, stop: CancellationToken) -> Self {
-        let mut sessions = LocalSessionManager::default();
-        sessions.session_config.keep_alive = Some(Duration::from_secs(config.sessions.idle_seconds));
-        let sessions = Arc::new(sessions);
+        let sessions = Arc::new(session_manager(config));
         let body_bytes = usize::try_from(config.http.body_bytes).unwrap_or(usize::MAX);
         // `service.rs` has checked host and origin.
         let settings = StreamableHttpServerConfig::default()
@@ -74,6 +72,15 @@ impl Mcp {
         let service = StreamableHttpService::new(|| Ok(Handler), Arc::clone(&sessions), settings);
         Self { service, clients: Arc::new(Clients::new(sessions)) }
     }
+}
+
+/// The sessions of the older revisions. `rmcp` would keep the responses of a session for a minute after they were sent, and
+/// for as long as the session is idle after its last one.
+fn session_manager(config: &Config) -> LocalSessionManager {
+    let mut sessions = LocalSessionManager::default();
+    sessions.session_config.keep_alive = Some(Duration::from_secs(config.sessions.idle_seconds));
+    sessions.session_config.completed_cache_ttl = Duration::ZERO;
+    sessions
 }
 
 /// The query of the endpoint.
@@ -267,5 +274,14 @@ mod tests {
         }
         assert_eq!(ambiguous_arguments(br#"{"method":"tools/list","params":{}}"#), None);
         assert_eq!(ambiguous_arguments(b"[]"), None);
+    }
+
+    #[test]
+    fn m2_sessions_keep_no_responses_that_were_sent() {
+        let text = "[sessions]\nidle_seconds = 60\n";
+        let config = Config::parse(text, std::path::Path::new("test.toml")).expect("settings");
+        let settings = session_manager(&config).session_config;
+        assert_eq!(settings.completed_cache_ttl, Duration::ZERO);
+        assert_eq!(settings.keep_alive, Some(Duration::from_secs(60)));
     }
 }
