@@ -29,7 +29,7 @@ pub async fn records(
     content: &LogContent,
     query: &Query,
 ) -> Result<Vec<CallRecord>, AuditError> {
-    let (found, content) = (hits(reading, query).await?, content.clone());
+    let (found, content) = (hits(reading, query, None).await?, content.clone());
     let read = tokio::task::spawn_blocking(move || {
         let positions = found.iter().flat_map(Hit::positions);
         let mut records: Vec<_> = positions.filter_map(|position| record(&content, position).ok()).collect();

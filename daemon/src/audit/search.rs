@@ -30,6 +30,8 @@ use crate::call::inner_ids;
 
 /// Default page size in rows.
 pub const PAGE_ROWS: u32 = 50;
+/// Rows that a page looks through where no index has those that match. They take tens of milliseconds, however large the log is.
+const SEARCHED_ROWS: u64 = 250_000;
 
 /// Filters of a search; a row matches if it matches every filter that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -63,7 +65,8 @@ pub struct Query {
     pub order: Order,
 }
 
-/// A page of rows and the cursor of the next one. With oldest first there always is a cursor, to poll for later records.
+/// A page of rows and the cursor of the next one. With oldest first there always is a cursor, to poll for later records. A page
+/// that does not look through the whole log has a cursor, too, and may be empty.
 #[derive(Clone, Debug, Serialize)]
 pub struct Page {
     pub rows: Vec<Row>,
@@ -132,21 +135,69 @@ fn require(matches: bool) -> Result<(), ReadError> {
 }
 
 pub async fn search(reading: &SqlitePool, content: &LogContent, query: &Query) -> Result<Page, AuditError> {
-    let hits = hits(reading, query).await?;
+    search_within(reading, content, query, SEARCHED_ROWS).await
+}
+
+/// Searches as [`search`] does, through at most this many rows where no index has those that match.
+pub(super) async fn search_within(
+    reading: &SqlitePool,
+    content: &LogContent,
+    query: &Query,
+    most_rows: u64,
+) -> Result<Page, AuditError> {
+    let floor = if has_index(query) { None } else { floor(reading, query, most_rows).await? };
+    let hits = hits(reading, query, floor).await?;
     let asked = hits.len();
     let rows = read_within(content, hits, PAGE_BYTES).await?;
     let has_more = rows.len() < asked || asked as u64 == u64::from(page_rows(query));
     let last = rows.last().map(|row| row.sequence.to_string());
     let next = match query.order {
-        Order::NewestFirst => last.filter(|_| has_more),
+        Order::NewestFirst => last.filter(|_| has_more).or_else(|| Some((floor? + 1).to_string())),
         Order::OldestFirst => last.or_else(|| query.cursor.clone()).or_else(|| Some("0".to_owned())),
     };
     Ok(Page { rows, next })
 }
 
-/// The rows of the index on the page of a query.
-pub(super) async fn hits(reading: &SqlitePool, query: &Query) -> Result<Vec<Hit>, AuditError> {
-    let mut sql = select(query, cursor(query)?, page_rows(query));
+/// Whether an index has the rows that match, or most rows match. A search from the oldest on, which follows the log, and one of a
+/// time are not bounded either.
+fn has_index(query: &Query) -> bool {
+    let Query { agent, call, parent, tool, user, principal, error_type, .. } = query;
+    let others = [agent, call, parent, tool, user, principal, error_type];
+    query.order == Order::OldestFirst
+        || query.session.is_some()
+        || query.action.is_some()
+        || query.since_ms.is_some()
+        || query.status.is_some_and(|status| status != Status::Ok)
+        || match query.kind {
+            Some(Kind::Admin | Kind::Recovery | Kind::Damaged) => true,
+            Some(Kind::Effect) => false,
+            Some(Kind::Call) | None => others.iter().all(|filter| filter.is_none()),
+        }
+}
+
+/// The sequence down to which a page looks, none if it looks through the rest of the log. An organization's rows are counted in its
+/// index; of all rows, there are at most as many as sequences.
+async fn floor(reading: &SqlitePool, query: &Query, most_rows: u64) -> Result<Option<u64>, AuditError> {
+    let before = integer(cursor(query)?.unwrap_or(u64::MAX));
+    if let Some(organization) = &query.organization {
+        let sql = "SELECT sequence FROM rows WHERE organization = $1 AND sequence < $2 \
+                   ORDER BY sequence DESC LIMIT 1 OFFSET $3";
+        let floor = sqlx::query_scalar(sql).bind(organization).bind(before).bind(integer(most_rows));
+        return Ok(floor.fetch_optional(reading).await?.map(natural));
+    }
+    let sql = "SELECT MIN($1, (SELECT max(sequence) FROM rows) + 1) - $2 AS floor \
+               WHERE floor >= (SELECT min(sequence) FROM rows)";
+    let floor = sqlx::query_scalar(sql).bind(before).bind(integer(most_rows)).fetch_optional(reading);
+    Ok(floor.await?.map(natural))
+}
+
+/// The rows of the index on the page of a query, after the sequence `floor`.
+pub(super) async fn hits(
+    reading: &SqlitePool,
+    query: &Query,
+    floor: Option<u64>,
+) -> Result<Vec<Hit>, AuditError> {
+    let mut sql = select(query, floor, page_rows(query))?;
     let found = sql.build().fetch_all(reading).await?;
     Ok(found.iter().filter_map(Hit::from_row).collect())
 }
@@ -219,30 +270,38 @@ fn cursor(query: &Query) -> Result<Option<u64>, AuditError> {
 
 /// Selects the matching rows and the damaged ranges that may have contained matching records. Each part uses an index ordered by
 /// sequence, and SQLite merges the two up to the page size.
-pub(super) fn select(query: &Query, cursor: Option<u64>, limit: u32) -> QueryBuilder<Sqlite> {
+pub(super) fn select(
+    query: &Query,
+    floor: Option<u64>,
+    limit: u32,
+) -> Result<QueryBuilder<Sqlite>, AuditError> {
+    let cursor = cursor(query)?;
     let (comparison, direction) = match query.order {
         Order::NewestFirst => ("<", "DESC"),
         Order::OldestFirst => (">", "ASC"),
     };
     let mut sql = QueryBuilder::new("");
-    let after_cursor = |sql: &mut QueryBuilder<Sqlite>| {
+    let in_bounds = |sql: &mut QueryBuilder<Sqlite>| {
         if let Some(cursor) = cursor {
             sql.push(format_args!(" AND sequence {comparison} ")).push_bind(integer(cursor));
+        }
+        if let Some(floor) = floor {
+            sql.push(" AND sequence > ").push_bind(integer(floor));
         }
     };
     if query.kind != Some(Kind::Damaged) {
         select_known(&mut sql, query);
-        after_cursor(&mut sql);
+        in_bounds(&mut sql);
     }
     if query.kind.is_none() {
         sql.push(" UNION ALL ");
     }
     if matches!(query.kind, None | Some(Kind::Damaged)) {
         select_damaged(&mut sql, query);
-        after_cursor(&mut sql);
+        in_bounds(&mut sql);
     }
     sql.push(format_args!(" ORDER BY sequence {direction} LIMIT {limit}"));
-    sql
+    Ok(sql)
 }
 
 fn select_known(sql: &mut QueryBuilder<Sqlite>, query: &Query) {

@@ -80,7 +80,8 @@ pub struct AuditQuery {
 ///
 /// A search covers every record that was acknowledged before the request. Owners, and auditors of one organization,
 /// see that organization only. With `order=oldest_first` the response always has a `next_cursor`, so that a client
-/// can follow the log. A record that fails to decode, or whose hash does not match, is marked as `damaged` and its
+/// can follow the log. Before the last page, a page can have fewer records than its limit, or none: it ends after many bytes, or
+/// after many records of which few match. A record that fails to decode, or whose hash does not match, is marked as `damaged` and its
 /// content is omitted. If the fields of a damaged record are unknown, the record has the kind `damaged` and is in
 /// every search of its time range that filters by no other kind, because it could have matched.
 #[utoipa::path(

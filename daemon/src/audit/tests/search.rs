@@ -67,7 +67,7 @@ async fn o6_a_page_of_few_rows_among_many_reads_their_index() {
         (Query { action: some("agent.put"), ..acme() }, "rows_of_acts"),
         (Query { session: some("s1"), ..acme() }, "rows_by_session"),
     ] {
-        let sql = super::super::search::select(&query, None, 50).into_string();
+        let sql = super::super::search::select(&query, None, 50).expect("a query").into_string();
         let plan = sqlx::query(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}")));
         let plan = plan.fetch_all(&audit.log.index.reading).await.expect("a plan");
         let steps: Vec<String> = plan.iter().map(|step| sqlx::Row::get(step, "detail")).collect();
@@ -80,6 +80,43 @@ async fn o6_a_page_of_few_rows_among_many_reads_their_index() {
         names_of(&audit, Query { action: some("agent.put"), ..Query::default() }).await,
         ["agent.put"]
     );
+}
+
+#[tokio::test]
+async fn o6_a_search_without_an_index_looks_through_the_log_page_by_page() {
+    let log = TestLog::new();
+    let audit = sample_rows(&log).await;
+    audit.search(&Query::default()).await.expect("it answers");
+    let (reading, content) = (&audit.log.index.reading, audit.log.content());
+    let tool = || Query { tool: some("files/read"), kind: Some(Kind::Call), ..Query::default() };
+    for (query, calls) in [
+        (tool(), 6),
+        (Query { organization: some("acme"), ..tool() }, 4),
+        (Query { organization: some("nobody"), ..tool() }, 0),
+        (Query { user: some("u2"), ..Query::default() }, 3),
+    ] {
+        let mut query = Query { limit: Some(2), ..query };
+        let (mut found, mut pages) = (0, 0);
+        loop {
+            let page = super::super::search::search_within(reading, &content, &query, 3).await;
+            let page = page.expect("it answers");
+            (found, pages) = (found + page.rows.len(), pages + 1);
+            assert!(pages < 100, "{query:?} has no end");
+            let Some(next) = page.next else { break };
+            query.cursor = Some(next);
+        }
+        let whole = audit.search(&Query { limit: None, cursor: None, ..query.clone() }).await;
+        let whole = whole.expect("it answers").rows;
+        assert_eq!((found, whole.len()), (calls, calls), "{query:?}");
+        assert!(
+            query.organization.as_deref() == Some("nobody") || pages > calls / 2 + 1,
+            "{query:?}: {pages}"
+        );
+    }
+    // What has an index is found at once, however old it is.
+    let query = Query { session: some("s0"), call: some("c0"), ..Query::default() };
+    let page = super::super::search::search_within(reading, &content, &query, 3).await.expect("it answers");
+    assert_eq!((page.rows.len(), page.next), (1, None));
 }
 
 #[tokio::test]

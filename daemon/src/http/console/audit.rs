@@ -49,8 +49,9 @@ pub(super) async fn list(
             (empty("No record matches.", "Change the filters, or look at all records.", None))
         } @else {
             (records(&page.items))
-            (next_page(&uri, page.next_cursor.as_deref()))
         }
+        (calls::further_back(page.items.len(), page.next_cursor.as_deref()))
+        (next_page(&uri, page.next_cursor.as_deref()))
     };
     Ok(Page::new("Audit", main))
 }

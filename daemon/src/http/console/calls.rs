@@ -75,6 +75,7 @@ pub(super) async fn list(
         } @else {
             (rows_or_hint(&page.items))
         }
+        (further_back(page.items.len(), page.next_cursor.as_deref()))
         (next_page(&uri, page.next_cursor.as_deref()))
     };
     Ok(Page::new("Calls", main))
@@ -106,6 +107,11 @@ fn of_calls(query: AuditQuery) -> AuditQuery {
 fn rows_or_hint(calls: &[Row]) -> Markup {
     let rows: Vec<Markup> = calls.iter().map(row).collect();
     call_list(rows.iter())
+}
+
+/// The note of a page that ends before its rows do, since it looked through many of them.
+pub(super) fn further_back(rows: usize, next: Option<&str>) -> Markup {
+    html! { @if rows == 0 && next.is_some() { p.quiet { "Older ones may match: see the next page." } } }
 }
 
 /// A list of rendered calls.
