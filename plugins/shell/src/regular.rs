@@ -186,6 +186,13 @@ impl<'p> Translation<'p> {
             'y' if self.flavor == Flavor::Awk => self.regex.push_str("\\b"),
             '`' => self.regex.push_str("\\A"),
             '\'' => self.regex.push_str("\\z"),
+            'x' => {
+                let digits =
+                    self.signs[self.position..].iter().take(2).take_while(|sign| sign.is_ascii_hexdigit());
+                let digits: String = digits.collect();
+                self.position += digits.len();
+                self.push_literal(u8::from_str_radix(&digits, 16).map_or('x', char::from));
+            }
             'n' => self.regex.push_str("\\n"),
             't' => self.regex.push_str("\\t"),
             'r' => self.regex.push_str("\\r"),

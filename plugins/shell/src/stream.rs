@@ -51,9 +51,12 @@ impl Input {
         piece
     }
 
-    /// Puts back what was read last and is not needed.
-    pub fn unread(&self, rest: Vec<u8>) {
-        *self.0.borrow_mut() = Source { data: Rc::new(rest), position: 0 };
+    /// Reads what `read` takes of everything that is left: its value, and the number of bytes.
+    pub fn read_with<T>(&self, read: impl FnOnce(&[u8]) -> (T, usize)) -> T {
+        let mut source = self.0.borrow_mut();
+        let (value, length) = read(&source.data[source.position..]);
+        source.position += length;
+        value
     }
 
     pub fn is_at_end(&self) -> bool {

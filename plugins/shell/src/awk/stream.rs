@@ -25,11 +25,6 @@ impl Machine<'_, '_> {
             let mut bytes = input.read_until(end);
             if bytes.last() == Some(&end) {
                 bytes.pop();
-            } else if end != b'\n' && bytes.last() == Some(&b'\n') && input.is_at_end() {
-                bytes.pop();
-                if bytes.is_empty() {
-                    return Ok(None);
-                }
             }
             return Ok(Some(text_of(&bytes).into()));
         }
@@ -48,13 +43,10 @@ impl Machine<'_, '_> {
             return Ok(if lines.is_empty() { None } else { Some(lines.join("\n").into()) });
         }
         let regular = self.regular(&separator)?;
-        let rest = text_of(&input.read_all());
-        let (record, rest) = match regular.find(rest.as_bytes(), 0).filter(|(start, end)| end > start) {
-            Some((start, end)) => (rest[..start].to_owned(), rest[end..].to_owned()),
-            None => (rest.strip_suffix('\n').unwrap_or(&rest).to_owned(), String::new()),
-        };
-        input.unread(rest.into_bytes());
-        Ok(Some(record.into()))
+        Ok(Some(input.read_with(|rest| match regular.find(rest, 0).filter(|(start, end)| end > start) {
+            Some((start, end)) => (text_of(&rest[..start]).into(), end),
+            None => (text_of(rest).into(), rest.len()),
+        })))
     }
 
     /// The next record of the main input.

@@ -243,6 +243,8 @@ impl Parser {
             'a' | 'i' | 'c' => {
                 let text = self.text();
                 match letter {
+                    // `$a\` only ends the last line.
+                    _ if text.is_empty() && self.peek().is_none() => Action::EndBlock,
                     'a' => Action::Append(text),
                     'i' => Action::Insert(text),
                     _ => Action::Change(text),
@@ -267,15 +269,22 @@ impl Parser {
     /// The text of `a`, `i` and `c`: the rest of the line, or lines that end in a backslash.
     fn text(&mut self) -> String {
         self.blanks();
-        if self.peek() == Some('\\') {
-            self.position += 1;
+        if self.take('\\') {
+            let start = self.position;
             self.blanks();
-            self.take('\n');
+            // Blanks behind the backslash belong to a text in the same line.
+            if !self.take('\n') {
+                self.position = start;
+            }
         }
         let mut text = String::new();
         while let Some(sign) = self.next() {
             match sign {
-                '\\' => text.extend(self.next()),
+                '\\' => match self.next() {
+                    Some('n') => text.push('\n'),
+                    Some('t') => text.push('\t'),
+                    other => text.extend(other),
+                },
                 '\n' => break,
                 _ => text.push(sign),
             }
@@ -345,6 +354,12 @@ fn pieces(text: &str) -> Vec<Piece> {
                 Some('n') => push(Piece::Text("\n".to_owned())),
                 Some('t') => push(Piece::Text("\t".to_owned())),
                 Some('r') => push(Piece::Text("\r".to_owned())),
+                Some('x') => {
+                    let digits: String = signs.clone().take(2).take_while(char::is_ascii_hexdigit).collect();
+                    let code = u8::from_str_radix(&digits, 16).ok();
+                    signs.by_ref().take(digits.len()).for_each(drop);
+                    push(Piece::Text(code.map_or('x', char::from).to_string()));
+                }
                 Some(other) => push(Piece::Text(other.to_string())),
                 None => push(Piece::Text("\\".to_owned())),
             },
