@@ -161,6 +161,9 @@ struct Log {
     index_path: PathBuf,
     /// Written by a cut, and read while the whole log is: no segment is removed under a reader.
     cutting: tokio::sync::RwLock<()>,
+    /// Held while the whole log is read, also after the client that asked for it left: readers of a large log would take the
+    /// disk from the calls, and the threads for such work.
+    verifying: Arc<tokio::sync::Mutex<()>>,
     record_bytes_max: u64,
     /// Sequence of the last record of earlier runs, including the recovery record of this start.
     start_sequence: u64,
@@ -365,11 +368,17 @@ impl Audit {
         search::earlier_calls(&self.log.index.reading, session, begun_ms).await
     }
 
-    /// Reads the whole log again, up to its last durable record.
+    /// Reads the whole log again, up to its last durable record. One verification runs at a time.
     pub async fn verify(&self) -> Result<VerifyReport, AuditError> {
+        let running = self.log.verifying.clone().lock_owned().await;
         let _uncut = self.log.cutting.read().await;
         let (folder, durable, cut) = (self.log.folder.clone(), self.log.progress.durable(), self.cut()?);
-        blocking(move || verify::verify_live(&folder, durable, cut)).await
+        blocking(move || {
+            let report = verify::verify_live(&folder, durable, cut);
+            drop(running);
+            report
+        })
+        .await
     }
 
     /// The data keys of organizations, if the log has them.

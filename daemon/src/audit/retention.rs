@@ -10,6 +10,7 @@
 use std::borrow::Cow;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sqlx::{ConnectOptions as _, Connection as _};
@@ -28,6 +29,9 @@ pub const CUT_ACTION: &str = "audit.cut";
 /// Segments that always stay: the current one and the one before it.
 const SEGMENTS_KEPT: u64 = 2;
 
+/// Time for which a cut waits for the end of a verification; others begin after the cut.
+const CUT_WAIT: Duration = Duration::from_secs(10);
+
 /// The age and size up to which the log is kept; `None` is without end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Retention {
@@ -45,10 +49,12 @@ impl Retention {
 }
 
 impl Audit {
-    /// Cuts the segments that `retention` does not keep. Returns the number of records that were cut: none while the log is
-    /// verified or exported, which may take long; the next try comes soon.
+    /// Cuts the segments that `retention` does not keep. Returns the number of records that were cut: none while a verification
+    /// takes long; the next try comes soon.
     pub async fn cut_old(&self, retention: Retention) -> Result<u64, AuditError> {
-        let Ok(_cutting) = self.log.cutting.try_write() else { return Ok(0) };
+        // It waits, since clients that verify the log again and again would otherwise keep every record.
+        let cutting = tokio::time::timeout(CUT_WAIT, self.log.cutting.write()).await;
+        let Ok(_cutting) = cutting else { return Ok(0) };
         let (log, before) = (&self.log, self.cut()?);
         if let Some(cut) = before {
             // A cut that was interrupted may have left rows.

@@ -90,6 +90,7 @@ impl OpenLog {
             index_path: settings.index.clone(),
             sealer,
             cutting: tokio::sync::RwLock::default(),
+            verifying: Arc::default(),
             start_sequence: queue.last_sequence(),
             queue,
             progress,

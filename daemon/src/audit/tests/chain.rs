@@ -105,6 +105,18 @@ async fn a_log_that_is_opened_again_continues_its_chain() {
     assert_eq!((report.records, report.segments, report.anchor), (4, 1, AnchorSource::HeadFile));
 }
 
+#[tokio::test]
+async fn verifications_wait_for_the_one_that_runs() {
+    let log = TestLog::new();
+    let audit = log.start().await;
+    call(&audit, "c1").await;
+    let running = audit.log.verifying.clone().lock_owned().await;
+    let mut second = Box::pin(audit.verify());
+    assert!(tokio::time::timeout(Duration::from_millis(50), &mut second).await.is_err());
+    drop(running);
+    assert!(second.await.expect("it can be read").ok);
+}
+
 /// Fills more than four segments while one call stays open.
 async fn fill_four_segments(log: &TestLog) -> (Audit, Entry) {
     let audit = log.start().await;

@@ -96,6 +96,22 @@ fn o3_sealed_arguments_are_shown_until_the_key_goes_and_the_chain_stays_valid() 
 }
 
 #[test]
+fn o3_a_cut_waits_for_a_verification() {
+    block_on(async {
+        let log = TestLog::new();
+        let audit = log.start().await;
+        fill(&audit, &log.folder(), 5).await;
+        let verification = audit.log.cutting.read().await;
+        let end = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            drop(verification);
+        };
+        let (cut, ()) = tokio::join!(audit.cut_old(CUT_TO_TWO), end);
+        assert!(cut.expect("cut") > 0);
+    });
+}
+
+#[test]
 fn o3_a_cut_removes_whole_segments_and_the_log_verifies_from_there() {
     block_on(async {
         let log = TestLog::new();
