@@ -281,7 +281,7 @@ pub(super) fn select(
         Order::OldestFirst => (">", "ASC"),
     };
     let mut sql = QueryBuilder::new("");
-    let in_bounds = |sql: &mut QueryBuilder<Sqlite>| {
+    let push_bounds = |sql: &mut QueryBuilder<Sqlite>| {
         if let Some(cursor) = cursor {
             sql.push(format_args!(" AND sequence {comparison} ")).push_bind(integer(cursor));
         }
@@ -291,14 +291,14 @@ pub(super) fn select(
     };
     if query.kind != Some(Kind::Damaged) {
         select_known(&mut sql, query);
-        in_bounds(&mut sql);
+        push_bounds(&mut sql);
     }
     if query.kind.is_none() {
         sql.push(" UNION ALL ");
     }
     if matches!(query.kind, None | Some(Kind::Damaged)) {
         select_damaged(&mut sql, query);
-        in_bounds(&mut sql);
+        push_bounds(&mut sql);
     }
     sql.push(format_args!(" ORDER BY sequence {direction} LIMIT {limit}"));
     Ok(sql)

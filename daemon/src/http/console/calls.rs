@@ -75,7 +75,7 @@ pub(super) async fn list(
         } @else {
             (rows_or_hint(&page.items))
         }
-        (further_back(page.items.len(), page.next_cursor.as_deref()))
+        (older_note(page.items.len(), page.next_cursor.as_deref()))
         (next_page(&uri, page.next_cursor.as_deref()))
     };
     Ok(Page::new("Calls", main))
@@ -110,7 +110,7 @@ fn rows_or_hint(calls: &[Row]) -> Markup {
 }
 
 /// The note of a page that ends before its rows do, since it looked through many of them.
-pub(super) fn further_back(rows: usize, next: Option<&str>) -> Markup {
+pub(super) fn older_note(rows: usize, next: Option<&str>) -> Markup {
     html! { @if rows == 0 && next.is_some() { p.quiet { "Older ones may match: see the next page." } } }
 }
 
