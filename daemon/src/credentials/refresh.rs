@@ -28,6 +28,8 @@ use crate::store::CredentialRow;
 const EXPIRY_MARGIN_MS: u64 = 5_000;
 /// Pause after a provider did not respond.
 const PAUSE_MS: u64 = 5_000;
+/// Longest remainder of a pause: a request may know the time at which it began, and the pause that of a failure since.
+const PAUSE_LONGEST_MS: u64 = 120_000;
 /// Least time between refreshes because an API rejected the token: an API that rejects every token must not cause a
 /// request storm at the provider.
 const REJECTION_INTERVAL_MS: u64 = 60_000;
@@ -79,6 +81,11 @@ pub(super) fn token_times(tokens: &Tokens, is_refreshable: bool, now_ms: u64) ->
     (Some(now_ms.saturating_add(lifetime_ms)), refresh_after(lifetime_ms))
 }
 
+/// Whether a provider is not asked yet. A pause that ends much later is from before the clock was set back.
+fn is_paused(until_ms: u64, now_ms: u64) -> bool {
+    until_ms > now_ms && until_ms - now_ms <= PAUSE_LONGEST_MS
+}
+
 impl Credentials {
     /// Refreshes the tokens of a credential if they have expired, or will soon.
     pub(super) async fn ensure_fresh(
@@ -128,7 +135,8 @@ impl Credentials {
             return version.parse().is_ok_and(|version: u64| version < credential.row.version);
         }
         let shared = &credential.shared;
-        let is_due = |last: u64| last == 0 || now_ms >= last.saturating_add(REJECTION_INTERVAL_MS);
+        // A rejection of later than now is from before the clock was set back.
+        let is_due = |last: u64| last == 0 || now_ms.abs_diff(last) >= REJECTION_INTERVAL_MS;
         let update = |last: u64| is_due(last).then_some(now_ms);
         if shared.rejected_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update).is_ok() {
             shared.rejected_version.store(credential.row.version, Ordering::Relaxed);
@@ -152,7 +160,7 @@ impl Credentials {
         for credential in due {
             // A paused provider and a refresh in progress must not block the others.
             let Ok(lock) = Arc::clone(&credential.shared.refresh_lock).try_lock_owned() else { continue };
-            if paused_until_ms(&credential) > now_ms {
+            if is_paused(paused_until_ms(&credential), now_ms) {
                 continue;
             }
             let Ok(permit) = Arc::clone(&self.0.background_refreshes).try_acquire_owned() else { return };
@@ -203,7 +211,7 @@ impl Credentials {
         if let Some(why) = current.unusable(&snapshot.keys, now_ms) {
             return Err(unusable(&current.document, why));
         }
-        if shared.paused_until_ms.load(Ordering::Relaxed) > now_ms {
+        if is_paused(shared.paused_until_ms.load(Ordering::Relaxed), now_ms) {
             return Err(unavailable(&current.document, "it did not respond a moment ago"));
         }
         let Keys::Open(keys) = &snapshot.keys else {

@@ -215,6 +215,19 @@ async fn o3_each_token_request_is_recorded() {
 }
 
 #[tokio::test]
+async fn k3_a_pause_ends_when_the_clock_is_set_back() {
+    let (_fixture, provider, credentials) = fixture().await;
+    put(&credentials, "stripe", client_credential()).await;
+    provider.responses(500, "");
+    for now_ms in [900_000, 900_001] {
+        assert_eq!(token_at(&credentials, now_ms).await, Err(ErrorType::ApiUnavailable));
+    }
+    assert_eq!(provider.requests().len(), 1);
+    provider.issues("first-token", None);
+    assert_eq!(token_at(&credentials, 1_000).await.as_deref(), Ok("first-token"));
+}
+
+#[tokio::test]
 async fn an_invalid_token_response_is_reported_and_not_quoted() {
     let responses = [
         (200, r#"{"access_token":"canary","token_type":"mac"}"#),
