@@ -170,9 +170,13 @@ impl Shell {
         if self.frames >= MAX_FRAMES {
             return self.end_deep();
         }
+        let is_loop =
+            matches!(compound, Compound::Loop(..) | Compound::For(..) | Compound::ForArithmetic(..));
         self.frames += 1;
+        self.state.loops += u32::from(is_loop);
         let outcome = self.compound_inside(compound, io);
         self.frames -= 1;
+        self.state.loops -= u32::from(is_loop);
         outcome
     }
 

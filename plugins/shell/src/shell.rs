@@ -109,6 +109,8 @@ pub struct State {
     pub stages: Vec<i32>,
     /// The functions that run, outermost first, for `FUNCNAME`.
     pub calls: Vec<String>,
+    /// Loops of the function that runs, one in another.
+    pub loops: u32,
     /// Where `getopts` goes on: the number of an argument such as `-abc`, and the byte in it.
     pub next_option: (usize, usize),
     /// The folders of `pushd`, the last one first to return to.
@@ -148,6 +150,7 @@ impl Shell {
             traps: BTreeMap::new(),
             stages: Vec::new(),
             calls: Vec::new(),
+            loops: 0,
             next_option: (1, 1),
             folders: Vec::new(),
         };

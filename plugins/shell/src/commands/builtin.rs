@@ -144,13 +144,21 @@ fn numeric(call: &Call<'_>, default: i32) -> Outcome<i32> {
 
 /// `exit` and `return`
 pub fn exit(call: &mut Call<'_>) -> Outcome {
+    if call.name == "return" && call.shell.state.calls.is_empty() {
+        return Err(Stop::Fail(2, "can only `return' from a function or sourced script".to_owned()));
+    }
     let status = numeric(call, call.shell.state.status)? & 255;
     Err(if call.name == "exit" { Stop::Exit(status) } else { Stop::Return(status) })
 }
 
 /// `break` and `continue`
 pub fn leave_loop(call: &mut Call<'_>) -> Outcome {
-    let levels = u32::try_from(numeric(call, 1)?).unwrap_or(1).max(1);
+    let loops = call.shell.state.loops;
+    if loops == 0 {
+        call.complain("only meaningful in a `for', `while', or `until' loop")?;
+        return Ok(0);
+    }
+    let levels = u32::try_from(numeric(call, 1)?).unwrap_or(1).clamp(1, loops);
     Err(if call.name == "break" { Stop::Break(levels) } else { Stop::Continue(levels) })
 }
 
@@ -188,7 +196,10 @@ pub fn source(call: &mut Call<'_>) -> Outcome {
         call.shell.state.positional = Rc::new(rest.to_vec());
     }
     let io = call.io;
+    call.shell.state.calls.push("source".to_owned());
+    let calls = call.shell.state.calls.len();
     let outcome = call.shell.deeper(|shell| shell.list(&list, io));
+    call.shell.state.calls.truncate(calls - 1);
     call.shell.state.positional = kept;
     match outcome {
         Err(Stop::Return(status)) => Ok(status),

@@ -42,6 +42,8 @@ enum Action {
     Substitute(Box<Substitution>),
     Transliterate(Vec<char>, Vec<char>),
     Append(String),
+    /// `$a\`: the last line ends with a newline.
+    EndLine,
     Insert(String),
     Change(String),
     Branch(char, usize),
@@ -246,6 +248,10 @@ impl Machine<'_, '_> {
     }
 
     fn flush_appended(&mut self) -> Outcome<()> {
+        if !self.appended.is_empty() && !self.ends_line && !self.quiet {
+            self.ends_line = true;
+            self.write(b"\n")?;
+        }
         for text in std::mem::take(&mut self.appended) {
             self.write(&text)?;
         }
@@ -345,6 +351,7 @@ impl Machine<'_, '_> {
                 let map = |sign| from.iter().position(|known| *known == sign).map_or(sign, |index| to[index]);
                 self.space = text.chars().map(map).collect::<String>().into_bytes();
             }
+            Action::EndLine => self.appended.push(Vec::new()),
             Action::Append(text) => self.appended.push(format!("{text}\n").into_bytes()),
             Action::Insert(text) => self.print(text.as_bytes(), true)?,
             Action::Change(text) => {

@@ -208,12 +208,14 @@ impl Shell {
         let trap = if hides_trap { self.state.traps.remove("ERR") } else { None };
         self.state.calls.push(name.to_owned());
         let calls = self.state.calls.len();
+        let loops = std::mem::take(&mut self.state.loops);
         let positional = std::mem::replace(&mut self.state.positional, Rc::new(arguments.to_vec()));
         self.state.scopes.push(HashMap::new());
         let scopes = self.state.scopes.len();
         let outcome = self.deeper(|shell| shell.command(body, io));
         self.state.scopes.truncate(scopes - 1);
         self.state.calls.truncate(calls - 1);
+        self.state.loops = loops;
         self.state.positional = positional;
         if let Some(trap) = trap {
             self.state.traps.entry("ERR".to_owned()).or_insert(trap);
@@ -296,6 +298,7 @@ impl Shell {
             shell.state.functions.clear();
             shell.state.options = options;
             shell.state.calls.clear();
+            shell.state.loops = 0;
             shell.state.positional = positional;
             shell.state.name = name.to_owned();
             let tested = std::mem::take(&mut shell.tested);

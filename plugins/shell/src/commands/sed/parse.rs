@@ -243,8 +243,7 @@ impl Parser {
             'a' | 'i' | 'c' => {
                 let text = self.text();
                 match letter {
-                    // `$a\` only ends the last line.
-                    _ if text.is_empty() && self.peek().is_none() => Action::EndBlock,
+                    'a' if text.is_empty() && self.peek().is_none() => Action::EndLine,
                     'a' => Action::Append(text),
                     'i' => Action::Insert(text),
                     _ => Action::Change(text),
