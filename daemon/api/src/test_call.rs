@@ -30,7 +30,7 @@ pub struct TestCallRequest {
     #[schema(value_type = Option<Object>, required = false)]
     pub arguments: Option<Box<RawValue>>,
     /// The user of the call: credentials of this user are preferred where they exist.
-    #[schema(min_length = 1, max_length = 200)]
+    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     pub user: Option<String>,
 }
 

@@ -19,6 +19,7 @@ use super::error_responses::{
 use super::extract::Authenticated;
 use super::plugins::parse_namespace;
 use super::problem::Problem;
+use super::sessions::label;
 use super::state::App;
 use crate::custom::Tryout;
 use crate::dispatch::TestCallResult;
@@ -47,6 +48,7 @@ pub async fn post(
     app.admin().expect_own(&caller, &organization)?;
     let namespace = parse_namespace(request.namespace.as_deref().unwrap_or(NAMESPACE))?;
     let key = ToolKey { organization: organization.clone(), namespace };
+    let user = label("user", request.user.clone())?;
     let tool = dialects::truncate_name(&request.tool);
     let tryout = match &request.definition {
         None => Tryout::Saved(&tool),
@@ -54,7 +56,7 @@ pub async fn post(
     };
     let arguments: Arc<str> = request.arguments.as_ref().map_or("{}", |arguments| arguments.get()).into();
     let origin = app.actor(&caller).origin();
-    let trying = app.parts().custom.try_out(&organization, request.user.clone(), tryout, arguments, &origin);
+    let trying = app.parts().custom.try_out(&organization, user, tryout, arguments, &origin);
     let TestCallResult { outcome, exchanges } = trying.await?;
     let view = TestCallView {
         result: call_result(&outcome, false),

@@ -149,6 +149,9 @@ fn c1_an_action_is_called_by_its_original_name() {
         assert_eq!(listed.map(|tool| &tool["original_name"]), Some(&json!("getItem")), "{tools}");
         let tried = json!({"organization": "named", "tool": "shop/getItem", "arguments": {"id": "7"}});
         assert_eq!(tenant.operator.post("/v1/try", &tried).expect(200).json()["result"]["status"], "ok");
+        let mut of_user = tried.clone();
+        of_user["user"] = json!("u".repeat(201));
+        tenant.operator.post("/v1/try", &of_user).expect_refusal(400, "INVALID_REQUEST");
         // Policies use the tool's own name, and apply to calls by its original name.
         tenant
             .operator

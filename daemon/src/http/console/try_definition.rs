@@ -18,6 +18,7 @@ use crate::http::documents::own_organization;
 use crate::http::extract::Path;
 use crate::http::plugins::parse_namespace;
 use crate::http::problem::Problem;
+use crate::http::sessions::label;
 use crate::http::state::App;
 
 /// The namespace of a definition whose form names none.
@@ -62,7 +63,8 @@ async fn call(
     let (definition, action) = (fields.text("definition"), fields.text("action").trim());
     let tryout = Tryout::Unsaved { key: &key, definition, action };
     let arguments = fields.filled_field("arguments").unwrap_or("{}");
-    let user = fields.filled_field("user").map(str::to_owned);
+    let user =
+        label("user", fields.filled_field("user").map(str::to_owned)).map_err(|Problem(error)| error)?;
     let origin = viewer.actor().origin();
     app.parts().custom.try_out(organization, user, tryout, arguments.into(), &origin).await
 }

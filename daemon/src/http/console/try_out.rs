@@ -22,6 +22,7 @@ use crate::dispatch::TestCallResult;
 use crate::http::documents::own_organization;
 use crate::http::extract::Path;
 use crate::http::problem::Problem;
+use crate::http::sessions::label;
 use crate::http::state::App;
 
 /// Requests of a try that are shown.
@@ -84,7 +85,8 @@ async fn call(
     fields: &FormFields,
     arguments: &str,
 ) -> Result<TestCallResult, CallError> {
-    let user = fields.filled_field("user").map(str::to_owned);
+    let user =
+        label("user", fields.filled_field("user").map(str::to_owned)).map_err(|Problem(error)| error)?;
     let origin = viewer.actor().origin();
     let tryout = Tryout::Saved(&tried.tool);
     app.parts().custom.try_out(&tried.organization, user, tryout, arguments.into(), &origin).await
