@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::{self, Error};
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 pub use placement::{Location, Placement, Style};
 
@@ -419,6 +419,20 @@ impl CustomToolDefinition {
         fields.iter().find(|(_, is_set)| *is_set).map(|(name, _)| *name)
     }
 
+    /// The description (`wit/describe.schema.json`) of the plugin that the definition makes.
+    pub fn describe(&self, namespace: &str, capabilities: Value, tools: Vec<Value>) -> Value {
+        sparse_object([
+            ("name", namespace.into()),
+            ("version", self.version.as_deref().unwrap_or("1").into()),
+            ("publisher", json!(self.publisher)),
+            ("category", json!(self.category)),
+            ("purpose", self.description.as_str().into()),
+            ("capabilities", capabilities),
+            ("rate_limit", json!(self.rate_limit)),
+            ("tools", tools.into()),
+        ])
+    }
+
     /// The provider of the credential that requests carry.
     pub fn provider(&self) -> Option<&str> {
         self.authentication.as_ref()?.provider.as_deref()
@@ -426,6 +440,12 @@ impl CustomToolDefinition {
 }
 
 /// Replaces the error of an unknown field that holds a secret.
+/// An object without the members that are null or an empty list.
+pub fn sparse_object<const COUNT: usize>(members: [(&str, Value); COUNT]) -> Value {
+    let members = members.into_iter().filter(|(_, value)| !value.is_null() && *value != json!([]));
+    Value::Object(members.map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
 fn explain_secret(error: ReadError) -> ReadError {
     match error.place.strip_prefix("/authentication/") {
         Some(name) if SECRETS.contains(&name) => ReadError::new(

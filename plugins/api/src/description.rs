@@ -1,6 +1,7 @@
 //! What `describe` answers for a definition: the JSON of `wit/describe.schema.json`.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use toolgate_api::definition::sparse_object;
 use toolgate_sdk::Error;
 
 use crate::definition::{Action, Definition};
@@ -13,16 +14,7 @@ pub fn describe(definition: Definition) -> Result<Value, Error> {
     let provider = document.provider();
     let tools: Vec<Value> =
         actions.into_iter().map(|action| tool(action, provider)).collect::<Result<_, Error>>()?;
-    Ok(without_nulls([
-        ("name", namespace.into()),
-        ("version", document.version.unwrap_or_else(|| "1".to_owned()).into()),
-        ("publisher", document.publisher.into()),
-        ("category", document.category.into()),
-        ("purpose", document.description.into()),
-        ("capabilities", capabilities),
-        ("rate_limit", json!(document.rate_limit)),
-        ("tools", tools.into()),
-    ]))
+    Ok(document.describe(&namespace, capabilities, tools))
 }
 
 /// One rule for all requests: the host, the methods that the actions have, and what lies below the base URL.
@@ -32,7 +24,7 @@ fn capabilities(definition: &Definition) -> Value {
         definition.actions.iter().map(|action| action.plan.method.as_str()).collect();
     methods.sort_unstable();
     methods.dedup();
-    let rule = without_nulls([
+    let rule = sparse_object([
         ("scheme", base.scheme().into()),
         ("host", base.host.clone().into()),
         ("port", base.port.into()),
@@ -61,7 +53,7 @@ fn rule_path(definition: &Definition) -> Option<String> {
 fn tool(action: Action, provider: Option<&str>) -> Result<Value, Error> {
     let Action { name, definition, input_schema, hints, plan } = action;
     let original_name = Some(definition.name).filter(|original| *original != name);
-    Ok(without_nulls([
+    Ok(sparse_object([
         ("name", name.into()),
         ("original_name", original_name.into()),
         ("usage", definition.usage.unwrap_or_else(|| definition.description.clone()).into()),
@@ -75,10 +67,4 @@ fn tool(action: Action, provider: Option<&str>) -> Result<Value, Error> {
         ("redact", definition.redact.into()),
         ("definition", serde_json::to_value(plan)?),
     ]))
-}
-
-/// Drops the members that are null.
-fn without_nulls<const COUNT: usize>(members: [(&str, Value); COUNT]) -> Value {
-    let members = members.into_iter().filter(|(_, value)| !value.is_null() && *value != json!([]));
-    Value::Object(members.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
 }

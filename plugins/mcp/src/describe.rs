@@ -148,23 +148,8 @@ fn part(document: &Document) -> Part {
 fn plugin(document: &Document, tools: Vec<Value>) -> Value {
     let definition = &document.definition;
     let credentials = integrations(definition.provider());
-    let mut plugin = json!({
-        "name": document.namespace,
-        "version": definition.version.as_deref().unwrap_or("1"),
-        "purpose": definition.description,
-        "capabilities": {"network": [network_rule(document)], "credentials": credentials},
-    });
-    plugin["tools"] = tools.into();
-    if let Some(publisher) = &definition.publisher {
-        plugin["publisher"] = publisher.as_str().into();
-    }
-    if let Some(category) = &definition.category {
-        plugin["category"] = category.as_str().into();
-    }
-    if let Some(limit) = &definition.rate_limit {
-        plugin["rate_limit"] = json!(limit);
-    }
-    plugin
+    let capabilities = json!({"network": [network_rule(document)], "credentials": credentials});
+    definition.describe(&document.namespace, capabilities, tools)
 }
 
 fn network_rule(document: &Document) -> Value {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use toolgate_api::definition::{CommandDefinition, CustomToolDefinition, DefinitionKind};
+use toolgate_api::definition::{CommandDefinition, CustomToolDefinition, DefinitionKind, sparse_object};
 use toolgate_api::name::derive_tool_name;
 use toolgate_api::read::ReadError;
 use toolgate_sdk::serde_json::{self, Map, Value, json};
@@ -108,9 +108,9 @@ fn argument(value: &Value) -> Result<Argument, Error> {
     }
 }
 
-fn describe(namespace: &str, document: CustomToolDefinition) -> Result<Value, ReadError> {
+fn describe(namespace: &str, mut document: CustomToolDefinition) -> Result<Value, ReadError> {
     let hint = "declare at least one in `commands`: each becomes a tool";
-    let commands = document.commands.unwrap_or_default();
+    let commands = document.commands.take().unwrap_or_default();
     if commands.is_empty() {
         return Err(ReadError::new("/commands", "there are no commands", hint));
     }
@@ -125,16 +125,7 @@ fn describe(namespace: &str, document: CustomToolDefinition) -> Result<Value, Re
         }
         tools.push(tool(&place, name, command)?);
     }
-    Ok(without_nulls([
-        ("name", namespace.into()),
-        ("version", document.version.unwrap_or_else(|| "1".to_owned()).into()),
-        ("publisher", document.publisher.into()),
-        ("category", document.category.into()),
-        ("purpose", document.description.into()),
-        ("capabilities", json!({"filesystem": "workspace"})),
-        ("rate_limit", json!(document.rate_limit)),
-        ("tools", tools.into()),
-    ]))
+    Ok(document.describe(namespace, json!({"filesystem": "workspace"}), tools))
 }
 
 fn tool(place: &str, name: String, command: CommandDefinition) -> Result<Value, ReadError> {
@@ -151,7 +142,7 @@ fn tool(place: &str, name: String, command: CommandDefinition) -> Result<Value, 
         "idempotent": hints.idempotent.unwrap_or(reads),
         "open_world": hints.open_world.unwrap_or(false),
     });
-    Ok(without_nulls([
+    Ok(sparse_object([
         ("name", name.into()),
         ("original_name", original_name.into()),
         ("usage", command.usage.unwrap_or_else(|| command.description.clone()).into()),
@@ -223,10 +214,4 @@ fn output_schema() -> Value {
         },
         "required": ["stdout", "stderr", "exit_code"],
     })
-}
-
-/// Leaves out what is not said.
-fn without_nulls<const COUNT: usize>(members: [(&str, Value); COUNT]) -> Value {
-    let members = members.into_iter().filter(|(_, value)| !value.is_null() && *value != json!([]));
-    Value::Object(members.map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
 }
