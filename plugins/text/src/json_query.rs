@@ -6,8 +6,7 @@ mod functions;
 mod output;
 pub mod program;
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use jaq_core::{Ctx, Exn, Vars};
 use jaq_json::{Val, read};
@@ -72,10 +71,10 @@ pub fn json_query(
     limit: u32,
 ) -> Result<Results, Error> {
     let (names, values) = read_variables(&variables)?;
-    let program = program::compile(&filter, &names)?;
+    let program = program::compile(&filter, &names, false)?;
     let documents = read_documents(document::choose(&value, text.as_deref())?, slurp)?;
 
-    let data = Data { lut: program.lut, last: RefCell::default() };
+    let data = Data::new(program.lut, VecDeque::new());
     let context = Ctx::<Query>::new(&data, Vars::new(values));
     let mut collected = Results::default();
     let mut room = Room::for_list();

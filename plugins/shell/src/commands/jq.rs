@@ -7,8 +7,6 @@ mod program;
 
 mod output;
 
-use std::cell::RefCell;
-
 use jaq_core::{Ctx, ValT as _, Vars};
 use jaq_json::{Val, read};
 use toolgate_sdk::serde_json;
@@ -22,6 +20,8 @@ struct Arguments {
     flags: String,
     indent: usize,
     filter: Option<String>,
+    /// The file of `-f`, which has the filter.
+    filter_file: Option<String>,
     paths: Vec<String>,
     names: Vec<String>,
     values: Vec<Val>,
@@ -34,10 +34,13 @@ fn fault<T>(status: i32, message: impl Into<String>) -> Outcome<T> {
 pub fn jq(call: &mut Call<'_>) -> Outcome {
     let arguments = read_arguments(call)?;
     let Some(filter) = &arguments.filter else { return fault(2, "usage: jq [options] filter [file…]") };
-    let program = program::compile(filter, &arguments.names).or_else(|error| fault(3, error.message()))?;
+    let program = program::compile(filter, &arguments.names, true)
+        .or_else(|error| fault(3, error.message().replace("`filter`", "the filter")))?;
     let has = |flag: char| arguments.flags.contains(flag);
-    let (documents, damage) = read_documents(call, &arguments)?;
-    let data = Data { lut: program.lut, last: RefCell::default() };
+    // `jq -n` in a loop leaves the input to the loop.
+    let is_read = !has('n') || filter.contains("input");
+    let (documents, damage) = if is_read { read_documents(call, &arguments)? } else { Default::default() };
+    let data = Data::new(program.lut, documents.into());
     let context = Ctx::<Query>::new(&data, Vars::new(arguments.values.clone()));
     let style = Style {
         indent: if has('c') { None } else { Some(arguments.indent) },
@@ -47,7 +50,8 @@ pub fn jq(call: &mut Call<'_>) -> Outcome {
     };
     let mut status = 0;
     let mut last = None;
-    for document in documents {
+    let mut first = has('n').then_some(Val::Null);
+    while let Some(document) = first.take().or_else(|| if has('n') { None } else { data.next_input() }) {
         for result in program.id.run((context.clone(), document)) {
             let value = match result {
                 Ok(value) => value,
@@ -96,6 +100,7 @@ fn read_arguments(call: &mut Call<'_>) -> Outcome<Arguments> {
         flags: String::new(),
         indent: 2,
         filter: None,
+        filter_file: None,
         paths: Vec::new(),
         names: Vec::new(),
         values: Vec::new(),
@@ -125,6 +130,10 @@ fn read_arguments(call: &mut Call<'_>) -> Outcome<Arguments> {
             }
             "--args" | "--jsonargs" => {
                 positional = Some((word == "--jsonargs", Vec::new()));
+                continue;
+            }
+            "-f" | "--from-file" => {
+                found.filter_file = Some(next()?);
                 continue;
             }
             "--indent" => {
@@ -172,6 +181,10 @@ fn read_arguments(call: &mut Call<'_>) -> Outcome<Arguments> {
         found.names.push(format!("${name}"));
         found.values.push(value);
     }
+    if let Some(path) = &found.filter_file {
+        drop(found.paths.splice(0..0, found.filter.take()));
+        found.filter = Some(text_of(&call.read_or_fail(path, 2)?));
+    }
     let positional = positional.map(|(_, values)| values).unwrap_or_default();
     let named = Val::from_map(named).unwrap_or(Val::Null);
     let all = Val::from_map([(text("positional"), positional.into_iter().collect()), (text("named"), named)]);
@@ -186,9 +199,6 @@ fn read_arguments(call: &mut Call<'_>) -> Outcome<Arguments> {
 /// The documents that the filter runs on, and what is wrong behind them.
 fn read_documents(call: &mut Call<'_>, arguments: &Arguments) -> Outcome<(Vec<Val>, Option<String>)> {
     let has = |flag: char| arguments.flags.contains(flag);
-    if has('n') {
-        return Ok((vec![Val::Null], None));
-    }
     let stdin = ["-".to_owned()];
     let paths = if arguments.paths.is_empty() { &stdin[..] } else { &arguments.paths };
     let mut bytes = Vec::new();

@@ -2,6 +2,7 @@
 //! import: mathematics, escapes, regular expressions and dates. The definitions of `jaq_std` and of `defs.jq` call them.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::time::SystemTime;
 
 use base64::Engine;
@@ -31,6 +32,18 @@ pub struct Data {
     pub lut: Lut<Query>,
     /// The last regular expression and its source: a filter uses the same for each of a thousand values.
     pub last: RefCell<Option<(String, Regex)>>,
+    /// The documents that no filter has read yet.
+    pub inputs: RefCell<VecDeque<Val>>,
+}
+
+impl Data {
+    pub fn new(lut: Lut<Query>, inputs: VecDeque<Val>) -> Self {
+        Self { lut, last: RefCell::default(), inputs: RefCell::new(inputs) }
+    }
+
+    pub fn next_input(&self) -> Option<Val> {
+        self.inputs.borrow_mut().pop_front()
+    }
 }
 
 impl DataT for Query {
@@ -90,6 +103,18 @@ pub fn functions() -> impl Iterator<Item = Fun<Query>> {
         ("@tsv", v(0), |cv| bome(row(&cv.1, "\t", escape_tsv))),
     ];
     of_numbers.into_iter().chain(of_texts).chain(others).map(run::<Query>)
+}
+
+/// `input` and `inputs`.
+pub fn inputs() -> impl Iterator<Item = Fun<Query>> {
+    let functions: [Filter<RunPtr<Query>>; 2] = [
+        ("input", v(0), |cv| Box::new(cv.0.data().next_input().map(Ok).into_iter())),
+        ("inputs", v(0), |cv| {
+            let data = *cv.0.data();
+            Box::new(std::iter::from_fn(move || data.next_input().map(Ok)))
+        }),
+    ];
+    functions.into_iter().map(run::<Query>)
 }
 
 fn number(value: &Val) -> Result<f64, Error> {

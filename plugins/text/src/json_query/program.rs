@@ -19,8 +19,8 @@ const MAX_QUOTED_CHARACTERS: usize = 40;
 /// Definitions of `jaq` over functions that are not offered here, and one that writes texts without a limit.
 const NOT_OFFERED: [&str; 7] = ["logb", "significand", "drem", "nexttoward", "gamma", "@htmld", "tostring"];
 
-/// Compiles a filter that knows these variables.
-pub fn compile(filter: &str, variables: &[String]) -> Result<Filter<Query>, Error> {
+/// Compiles a filter that knows these variables, and `inputs` where there are many documents.
+pub fn compile(filter: &str, variables: &[String], has_inputs: bool) -> Result<Filter<Query>, Error> {
     check_size(filter)?;
     let added = |code| load::parse(code, |parser| parser.defs()).unwrap_or_default();
     let definitions = jaq_core::defs().chain(added(include_str!("native.jq"))).chain(jaq_std::defs());
@@ -32,6 +32,7 @@ pub fn compile(filter: &str, variables: &[String]) -> Result<Filter<Query>, Erro
         .map_err(|errors| explain_load(filter, errors))?;
     let functions = jaq_core::funs().chain(jaq_std::base_funs()).chain(jaq_json::funs());
     let functions = functions.filter(|(name, ..)| *name != "tojson").chain(functions::functions());
+    let functions = functions.chain(functions::inputs().filter(|_| has_inputs));
     Compiler::default()
         .with_funs(functions)
         .with_global_vars(variables.iter().map(String::as_str))
