@@ -1,11 +1,13 @@
 //! Takes a backup: collects what is consistent in a folder of the data folder, then writes the archive.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::archive::Archive;
 use super::error::BackupError;
@@ -22,6 +24,8 @@ use crate::version::BuildInfo;
 
 /// The folder of the data folder that backups are collected in. It stays, with its lock.
 const STAGING: &str = "backup";
+/// The mode of the lock.
+const LOCK: Mode = Mode::RUSR.union(Mode::WUSR);
 
 /// The source of a backup.
 #[derive(Clone, Debug)]
@@ -191,21 +195,18 @@ impl Backup {
 impl Staging {
     fn open(data: &Path) -> Result<Self, BackupError> {
         let folder = data.join(STAGING);
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(BackupError::io("create", &folder))?;
-        refuse_foreign_link(&folder)?;
-        let opened = File::open(&folder).map_err(BackupError::io("open", &folder))?;
+        let made = match DirBuilder::new().mode(0o700).create(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            made => Ok(made.is_ok()),
+        };
+        let is_made = made.map_err(BackupError::io("create", &folder))?;
+        let opened = open_folder(&folder).map_err(BackupError::io("open", &folder))?;
         let path = folder.join("lock");
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default())
-            .open(&path)
-            .map_err(BackupError::io("open", &path))?;
+        let (lock, is_lock_made) = open_lock(&opened).map_err(BackupError::io("open", &path))?;
         // Both stay, and a daemon of another user could not open those of an administrator.
-        give_to_owner(data, &[&opened, &lock]);
+        for file in [is_made.then_some(&opened), is_lock_made.then_some(&lock)].into_iter().flatten() {
+            give_to_owner(data, file);
+        }
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(BackupError::Busy),
@@ -245,21 +246,30 @@ impl Drop for Staging {
     }
 }
 
-/// Refuses a link that another user made, for root: it could lead to a folder whose files that user may not remove.
-fn refuse_foreign_link(folder: &Path) -> Result<(), BackupError> {
-    let found = folder.symlink_metadata().map_err(BackupError::io("open", folder))?;
-    match found.is_symlink() && found.uid() != 0 && rustix::process::geteuid().is_root() {
-        true => Err(BackupError::io("follow", folder)(io::ErrorKind::PermissionDenied.into())),
-        false => Ok(()),
+/// Opens the staging folder. Root follows no link: another user may have made it, to a folder of which he may remove nothing.
+fn open_folder(folder: &Path) -> io::Result<File> {
+    let follow = if geteuid().is_root() { OFlags::NOFOLLOW } else { OFlags::empty() };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | follow;
+    Ok(openat(CWD, folder, flags, Mode::empty())?.into())
+}
+
+/// Opens the lock of the staging folder. Returns whether it was made: one that was there may be a link to any file.
+fn open_lock(folder: &File) -> io::Result<(File, bool)> {
+    let open =
+        |flags| openat(folder, "lock", OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | flags, LOCK);
+    match open(OFlags::CREATE | OFlags::EXCL) {
+        Ok(lock) => Ok((lock.into(), true)),
+        Err(Errno::EXIST) => Ok((open(OFlags::empty())?.into(), false)),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// Gives files that root made to the owner of the data folder. Without the right to do it, they stay as they are.
-fn give_to_owner(data: &Path, files: &[&File]) {
-    if rustix::process::geteuid().is_root()
+/// Gives a file that root made to the owner of the data folder. Without the right to do it, it stays as it is.
+fn give_to_owner(data: &Path, made: &File) {
+    if geteuid().is_root()
         && let Ok(owner) = data.metadata()
     {
-        files.iter().for_each(|file| drop(fchown(file, Some(owner.uid()), Some(owner.gid()))));
+        drop(fchown(made, Some(owner.uid()), Some(owner.gid())));
     }
 }
 

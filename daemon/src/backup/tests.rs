@@ -294,7 +294,7 @@ async fn one_backup_is_taken_at_a_time_and_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn root_leaves_nothing_of_its_own_in_a_data_folder_and_follows_no_link_of_another_user() {
-    use std::os::unix::fs::{MetadataExt, chown, lchown};
+    use std::os::unix::fs::{MetadataExt, chown, lchown, symlink};
     if !rustix::process::geteuid().is_root() {
         return eprintln!("only root makes files of others: not tested");
     }
@@ -307,11 +307,16 @@ async fn root_leaves_nothing_of_its_own_in_a_data_folder_and_follows_no_link_of_
         let found = path.metadata().unwrap();
         assert_eq!((found.uid(), found.gid()), (uid, gid), "{}", path.display());
     }
+    // A file that root did not make is not given away.
+    let lock = staging.join("lock");
+    chown(&lock, Some(0), Some(0)).unwrap();
+    fixture.backup("c.tar.gz", false).await;
+    assert_eq!(lock.metadata().unwrap().uid(), 0);
     let other = fixture.path("other");
     fs::create_dir(&other).unwrap();
     fs::write(other.join("letter.txt"), "dear").unwrap();
     fs::remove_dir_all(&staging).unwrap();
-    std::os::unix::fs::symlink(&other, &staging).unwrap();
+    symlink(&other, &staging).unwrap();
     lchown(&staging, Some(uid), Some(gid)).unwrap();
     let source =
         BackupSource { data: fixture.data(), store: fixture.data().join("state.db"), with_keys: false };
