@@ -61,7 +61,7 @@ fn explain_tool(
     }
 }
 
-/// Where lists leave out a tool that the agent may call.
+/// The lists that leave out a tool that the agent may call.
 fn left_out(mode: Mode, decisive: Option<&Step>) -> Option<Cow<'static, str>> {
     let is_refused = decisive.is_none_or(|step| step.verdict == StepVerdict::Refuses);
     (mode == Mode::Client && !is_refused).then_some(

@@ -78,8 +78,8 @@ fn fill(
         copy_keys(keys, &target.unfinished.join(KEYS))?;
     }
     let other_keys = || BackupError::OtherKeys(keys.unwrap_or(Path::new(KEYS)).to_path_buf());
-    // Keys in the archive prove nothing to an operator who has those of his daemon: whoever changed the archive may have put
-    // other keys into it.
+    // Keys in the archive prove nothing to an operator who has those of his daemon: a changed archive may have other keys
+    // in it.
     let key_file = keys.map_or_else(|| target.unfinished.join(KEYS), Path::to_path_buf).join(AUDIT_KEY);
     if !key_file.is_file() {
         return Err(other_keys());

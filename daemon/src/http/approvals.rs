@@ -21,7 +21,7 @@ use crate::approvals;
 use crate::clock::now_ms;
 use crate::store::{ApprovalFilter, ApprovalRow};
 
-/// Most bytes of arguments on a page. Those of one call can have megabytes.
+/// Most bytes of arguments on a page. The arguments of one call can have megabytes.
 const PAGE_BYTES: u64 = 8 * 1024 * 1024;
 
 /// Query parameters of the list of approvals.

@@ -65,7 +65,7 @@ pub struct ApprovalRow {
 /// The approvals of a list, in the order of their ids.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ApprovalFilter<'a> {
-    /// Of this organization; of all without it.
+    /// The organization; all of them without it.
     pub organization: Option<&'a Name>,
     pub state: Option<ApprovalState>,
     /// Those after this id.
@@ -187,7 +187,7 @@ impl Store {
     }
 
     /// Lists the approvals of a session that a call of the tool may use: the given ones, and those that this call asked for in any
-    /// state. Oldest first. Those that other calls wait for are left out, since an agent can ask for thousands.
+    /// state. Oldest first. Approvals that other calls wait for are left out, since an agent can ask for thousands.
     pub async fn approvals_for(
         &self,
         session: &str,
@@ -258,7 +258,7 @@ impl Store {
         limit: u32,
         most_bytes: u64,
     ) -> Result<(Vec<ApprovalRow>, bool), StoreError> {
-        // Of a long text, this reads the length alone.
+        // SQLite reads the length alone of a long text.
         let bytes = "SELECT OCTET_LENGTH(arguments) + OCTET_LENGTH(COALESCE(arguments_instead, ''))";
         let mut sql = list(bytes, filter, limit.saturating_add(1));
         let found: Vec<i64> = sql.build_query_scalar().fetch_all(&self.readers).await?;

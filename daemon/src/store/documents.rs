@@ -79,7 +79,7 @@ impl Store {
         limit: u32,
         most_bytes: u64,
     ) -> Result<(Vec<Document>, bool), StoreError> {
-        // Of a long text, this reads the length alone.
+        // SQLite reads the length alone of a long text.
         let sizes: Vec<i64> = sqlx::query_scalar(
             "SELECT OCTET_LENGTH(body) FROM docs WHERE kind = $1 AND scope = $2 AND name > $3 ORDER BY name LIMIT $4",
         )

@@ -393,7 +393,7 @@ impl FilesView<'_> {
     }
 }
 
-/// The path without `.`, `..` and empty names, so that no padding hides its end in the audit log. One that is refused stays
+/// The path without `.`, `..` and empty names, so that no padding hides its end in the audit log. A refused path stays
 /// as it is.
 fn without_dots(path: &str) -> Cow<'_, str> {
     if !path.split('/').any(|name| matches!(name, "" | "." | "..")) {

@@ -113,7 +113,7 @@ async fn o6_a_search_without_an_index_looks_through_the_log_page_by_page() {
             "{query:?}: {pages}"
         );
     }
-    // What has an index is found at once, however old it is.
+    // An indexed column finds its rows at once, however old they are.
     let query = Query { session: some("s0"), call: some("c0"), ..Query::default() };
     let page = super::super::search::search_within(reading, &content, &query, 3).await.expect("it answers");
     assert_eq!((page.rows.len(), page.next), (1, None));

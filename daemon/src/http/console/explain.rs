@@ -260,7 +260,7 @@ fn one_tool(tool: &ExplainedTool, channel: Option<&str>, uri: &Uri) -> Markup {
     }
 }
 
-/// What a person should know of a tool: its effects, prerequisites, tags and examples (T1).
+/// The facts of a tool for a person: its effects, prerequisites, tags and examples (T1).
 fn tool_facts(details: &ToolDetails) -> Vec<(&'static str, Markup)> {
     let effects = hints::words(details.hints);
     let is_open = details.hints_state == HintsState::Unconfirmed;

@@ -86,7 +86,7 @@ struct Channel {
     _task: AbortOnDropHandle<()>,
 }
 
-/// Where the task of a channel puts its states.
+/// The sender to which the task of a channel puts its states.
 struct StateSink {
     states: watch::Sender<Arc<LiveState>>,
     whole_wanted: Arc<Notify>,
