@@ -3,7 +3,7 @@
 use toolgate_api::network::{parse_authority, validate_path};
 use toolgate_api::read::ReadError;
 
-use crate::text::shown;
+use crate::text::display;
 
 /// Longest URL: it is repeated at each tool.
 const URL_BYTES: usize = 1_000;
@@ -31,7 +31,7 @@ pub fn read(place: &str, text: &str) -> Result<Address, ReadError> {
         return Err(ReadError::new(place, message, "shorten it"));
     }
     parse(text)
-        .map_err(|why| ReadError::new(place, format!("`{}` cannot be used: {why}", shown(text, 100)), HINT))
+        .map_err(|why| ReadError::new(place, format!("`{}` cannot be used: {why}", display(text, 100)), HINT))
 }
 
 fn parse(text: &str) -> Result<Address, String> {

@@ -14,7 +14,7 @@ use toolgate_sdk::serde_json::Value;
 use crate::exchange::{Message, Server};
 use crate::failure::{Failure, read_failure};
 use crate::stream::{EventKind, Events};
-use crate::text::shown;
+use crate::text::display;
 
 /// Longest URL of an endpoint: it holds the id of a session.
 const ENDPOINT_BYTES: usize = 2_048;
@@ -67,7 +67,7 @@ fn is_event_stream(response: &Response) -> bool {
 /// Resolves the URL of an endpoint. One of another origin would get the arguments and the credential of calls.
 fn endpoint(base: &str, written: &str) -> Result<String, Failure> {
     let refuse = |why: &str| {
-        Err(Failure::Unreadable(format!("its stream names the endpoint `{}`, {why}", shown(written, 200))))
+        Err(Failure::Unreadable(format!("its stream names the endpoint `{}`, {why}", display(written, 200))))
     };
     if written.len() > ENDPOINT_BYTES
         || written.contains('#')

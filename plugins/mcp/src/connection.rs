@@ -15,7 +15,7 @@ use crate::channel::Channel;
 use crate::exchange::{Message, SESSION_FIELD, Server};
 use crate::failure::Failure;
 use crate::mirror;
-use crate::text::shown;
+use crate::text::display;
 
 /// The revision of the stateless family that is spoken.
 pub const STATELESS: &str = "2026-07-28";
@@ -218,7 +218,7 @@ fn check_revision(revision: &str) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::Unreadable(format!(
             "it speaks revision `{}` of the protocol, and not one of {}",
-            shown(revision, 40),
+            display(revision, 40),
             known.join(", ")
         ))),
     }

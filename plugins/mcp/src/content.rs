@@ -8,7 +8,7 @@ use toolgate_sdk::Error;
 use toolgate_sdk::serde_json::{self, Map, Value, json};
 
 use crate::failure::{DATA_BYTES, MESSAGE_CHARS};
-use crate::text::{cut, shown};
+use crate::text::{cut, display};
 
 /// Pieces of content. A model reads a few.
 const PIECES: usize = 1_000;
@@ -213,7 +213,7 @@ fn check_type(tool: &str, result: &Value) -> Result<(), Error> {
         ))),
         Some(other) => Err(Error::new(format!(
             "tool `{tool}` of the server gave a result of the kind `{}`, which is not supported",
-            shown(other, 40)
+            display(other, 40)
         ))),
     }
 }
@@ -224,8 +224,8 @@ fn questions(result: &Value) -> String {
     let asked = requests.into_iter().flatten().map(|(_, request)| {
         let method = request.get("method").and_then(Value::as_str).unwrap_or("something");
         match request.pointer("/params/message").and_then(Value::as_str) {
-            Some(message) => format!("`{}`: {}", shown(method, 40), shown(message, 200)),
-            None => format!("`{}`", shown(method, 40)),
+            Some(message) => format!("`{}`: {}", display(method, 40), display(message, 200)),
+            None => format!("`{}`", display(method, 40)),
         }
     });
     asked.take(4).collect::<Vec<_>>().join("; ")

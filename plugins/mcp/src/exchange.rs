@@ -14,7 +14,7 @@ use toolgate_sdk::{Context, Level};
 
 use crate::failure::{Failure, Told, excerpt, read_failure};
 use crate::stream::{EventKind, Events, Form, Position};
-use crate::text::shown;
+use crate::text::display;
 
 /// Bytes that are read of one answer. As values JSON takes several times its length, and a call has 64 MiB by default.
 pub const ANSWER_BYTES: usize = 4 * 1024 * 1024;
@@ -325,7 +325,7 @@ fn is_same_id(id: &Value, asked: u32) -> bool {
 fn no_message(status: u16, content_type: &str, bytes: &[u8]) -> Failure {
     let kind = match content_type.split(';').next().unwrap_or_default().trim() {
         "" => "content without a type".to_owned(),
-        kind => format!("`{}`", shown(kind, 80)),
+        kind => format!("`{}`", display(kind, 80)),
     };
     let said = match excerpt(content_type, bytes) {
         said if said.is_empty() => String::new(),

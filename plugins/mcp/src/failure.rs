@@ -8,7 +8,7 @@ use toolgate_sdk::http::Response;
 use toolgate_sdk::serde_json::{Map, Value, json};
 use toolgate_sdk::{Error, http};
 
-use crate::text::{cut, shown};
+use crate::text::{cut, display};
 
 /// Longest text of a server in a message, in characters: a model reads it, and a tool may explain itself at length.
 pub const MESSAGE_CHARS: usize = 4_000;
@@ -229,12 +229,12 @@ fn code(value: &Value) -> Option<i64> {
 fn challenge(challenges: &str) -> Vec<(&'static str, String)> {
     let names = ["error", "error_description", "scope", "resource_metadata"];
     let found = names.into_iter().filter_map(|name| Some((name, challenge_parameter(challenges, name)?)));
-    found.map(|(name, value)| (name, shown(value, PARAMETER_CHARS))).collect()
+    found.map(|(name, value)| (name, display(value, PARAMETER_CHARS))).collect()
 }
 
 /// How text begins, in one line; of a page its title.
 pub fn excerpt(content_type: &str, bytes: &[u8]) -> String {
     /// A server's text about an error is one sentence or two.
     const EXCERPT_CHARS: usize = 300;
-    shown(&http::excerpt(content_type, bytes), EXCERPT_CHARS)
+    display(&http::excerpt(content_type, bytes), EXCERPT_CHARS)
 }

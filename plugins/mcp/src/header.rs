@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use toolgate_api::header::{ForbiddenHeader, forbidden_header};
 use toolgate_api::read::{ReadError, pointer};
 
-use crate::text::shown;
+use crate::text::display;
 
 /// Fields of one document: they are repeated at each tool.
 const FIELDS: usize = 16;
@@ -60,7 +60,7 @@ fn check_name(name: &str, place: &str) -> Result<String, ReadError> {
     };
     Err(ReadError::new(
         place,
-        format!("the header field `{}` {why}", shown(&lower, 40)),
+        format!("the header field `{}` {why}", display(&lower, 40)),
         "leave it out, or write a name like `x-tenant`; secrets are bound by `authentication`",
     ))
 }

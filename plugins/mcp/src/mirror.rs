@@ -9,7 +9,7 @@ use toolgate_api::header::is_token;
 use toolgate_sdk::serde_json::{Map, Value};
 
 use crate::schema;
-use crate::text::shown;
+use crate::text::display;
 
 const MARK: &str = "x-mcp-header";
 const PREFIX: &str = "Mcp-Param-";
@@ -65,7 +65,7 @@ fn read_mark(part: &Map<String, Value>, mark: &Value, path: Option<&[&str]>) -> 
     let path = path.ok_or_else(|| format!("its `{MARK}` stands where `properties` alone do not lead"))?;
     let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
     let name = mark.as_str().filter(|name| is_token(name)).ok_or_else(|| {
-        format!("its `{MARK}` `{}` is no name of a header field", shown(&mark.to_string(), 60))
+        format!("its `{MARK}` `{}` is no name of a header field", display(&mark.to_string(), 60))
     })?;
     match matches!(kind, "string" | "integer" | "boolean") {
         true => Ok(Mirrored {

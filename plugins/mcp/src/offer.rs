@@ -13,7 +13,7 @@ use toolgate_sdk::serde_json::{self, Map, Value, json};
 use crate::describe::Part;
 use crate::mirror;
 use crate::schema::{self, Sound};
-use crate::text::{clean, shown};
+use crate::text::{clean, display};
 
 /// Most tools of one plugin.
 const TOOLS: usize = 1_000;
@@ -87,7 +87,7 @@ pub fn sort(
             (false, None) => offer.take(&name, tool),
         };
         if let Err(why) = taken {
-            offer.left_out.push(LeftOut { name: shown(&name, TOOL_NAME_CHARS), why });
+            offer.left_out.push(LeftOut { name: display(&name, TOOL_NAME_CHARS), why });
         }
         before = Some(name);
     }

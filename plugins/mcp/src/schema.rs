@@ -9,7 +9,7 @@ use toolgate_api::dialect::canonical_dialect;
 use toolgate_api::text::hidden_character;
 use toolgate_sdk::serde_json::{self, Map, Value, json};
 
-use crate::text::{clean, shown};
+use crate::text::{clean, display};
 
 /// Longest schema as JSON text that the daemon takes.
 const SCHEMA_BYTES: usize = 256 * 1024;
@@ -124,15 +124,16 @@ fn mend_dialect(schema: &mut Value) -> Result<(), String> {
             *dialect = canonical.into();
             Ok(())
         }
-        None => {
-            Err(format!("its schema is written in the dialect `{}`, which is not known", shown(written, 100)))
-        }
+        None => Err(format!(
+            "its schema is written in the dialect `{}`, which is not known",
+            display(written, 100)
+        )),
     }
 }
 
 fn resolve(root: &Value, reference: &str, anchors: &[String]) -> Result<(), String> {
     let Some(fragment) = reference.strip_prefix('#') else {
-        return Err(format!("its schema refers to another document, `{}`", shown(reference, 100)));
+        return Err(format!("its schema refers to another document, `{}`", display(reference, 100)));
     };
     let is_there = match fragment.is_empty() || fragment.starts_with('/') {
         true => root.pointer(fragment).is_some_and(|schema| schema.is_object() || schema.is_boolean()),
@@ -140,7 +141,7 @@ fn resolve(root: &Value, reference: &str, anchors: &[String]) -> Result<(), Stri
     };
     match is_there {
         true => Ok(()),
-        false => Err(format!("its schema refers to `{}`, where there is nothing", shown(reference, 100))),
+        false => Err(format!("its schema refers to `{}`, where there is nothing", display(reference, 100))),
     }
 }
 
@@ -213,7 +214,7 @@ impl Walk {
         let pattern = map.get("pattern").and_then(Value::as_str);
         match pattern {
             Some(pattern) if looks_around(pattern) || self.patterns == PATTERNS => {
-                self.changes.push(format!("the pattern `{}` is left to the server", shown(pattern, 60)));
+                self.changes.push(format!("the pattern `{}` is left to the server", display(pattern, 60)));
                 map.remove("pattern");
             }
             Some(_) => self.patterns += 1,
@@ -223,7 +224,7 @@ impl Walk {
         for name in named.into_iter().flatten().map(|(name, _)| name) {
             self.patterns += 1;
             if looks_around(name) || self.patterns > PATTERNS {
-                return Err(format!("its schema names properties by the pattern `{}`", shown(name, 60)));
+                return Err(format!("its schema names properties by the pattern `{}`", display(name, 60)));
             }
         }
         Ok(())

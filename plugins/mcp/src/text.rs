@@ -32,6 +32,6 @@ pub fn cut(text: &str, most_chars: usize) -> String {
 }
 
 /// Untrusted text in a message: on one line, short, with hidden characters escaped.
-pub fn shown(text: &str, most_chars: usize) -> String {
+pub fn display(text: &str, most_chars: usize) -> String {
     escape_for_display(&text.split_whitespace().collect::<Vec<_>>().join(" "), most_chars)
 }

@@ -1,6 +1,6 @@
 //! Texts of a server.
 
-use crate::text::{clean, cut, shown};
+use crate::text::{clean, cut, display};
 
 #[test]
 fn m4_a_text_is_cleaned_of_what_nobody_sees() {
@@ -18,6 +18,6 @@ fn m4_a_text_is_cleaned_of_what_nobody_sees() {
 
 #[test]
 fn m4_a_shown_text_is_one_short_line() {
-    assert_eq!(shown("a\n b\u{202e}", 80), "a b\\u{202e}");
-    assert_eq!((shown("abcdef", 3), cut("abc", 3)), ("abc…".to_owned(), "abc".to_owned()));
+    assert_eq!(display("a\n b\u{202e}", 80), "a b\\u{202e}");
+    assert_eq!((display("abcdef", 3), cut("abc", 3)), ("abc…".to_owned(), "abc".to_owned()));
 }
