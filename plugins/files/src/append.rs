@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
+use crate::atomic_write::remove_folders;
 use crate::failure::is_folder;
-use crate::replace::remove_folders;
 use crate::text::end_in_crlf;
 use crate::workspace::Workspace;
 

@@ -7,9 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
+use crate::atomic_write::remove_folders;
 use crate::delete::remove_all;
 use crate::move_path::Transfer;
-use crate::replace::remove_folders;
 use crate::workspace::{Found, Kind, Place, Workspace, is_zero};
 
 /// Calls to the host that a folder's copy may take together with the removal of all that it made, which follows where the

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::likeness::{MAX_LOOKED_AT_BYTES, fold_look_alikes, nearest_line, without_number};
-use crate::room::shorten;
+use crate::output_budget::shorten;
+use crate::similarity::{MAX_LOOKED_AT_BYTES, fold_look_alikes, nearest_line, without_number};
 use crate::text::{end_in_crlf, without_mark};
 use crate::workspace::{Place, Workspace};
 

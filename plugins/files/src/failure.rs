@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 
 use toolgate_sdk::Error;
 
-use crate::likeness::{Likeness, SOMEWHAT_ALIKE};
+use crate::similarity::{SOMEWHAT_ALIKE, Similarity};
 use crate::workspace::{Kind, MAX_DEPTH, Place, Step, Workspace};
 
 /// Enough names to look through for the one that was meant.
@@ -66,7 +66,7 @@ impl Workspace {
     fn nearest(&self, missing: &Place) -> Option<String> {
         let wanted = missing.name.to_lowercase();
         let wanted_name = missing.file_name().to_lowercase();
-        let (mut of_path, mut of_name) = (Likeness::to(&wanted), Likeness::to(&wanted_name));
+        let (mut of_path, mut of_name) = (Similarity::to(&wanted), Similarity::to(&wanted_name));
         let mut best = (SOMEWHAT_ALIKE, None);
         let mut seen = 0;
         let walked = self.walk(&self.root(), MAX_DEPTH, None, &mut |entry| {

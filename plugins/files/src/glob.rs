@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::room::Room;
+use crate::output_budget::OutputBudget;
 use crate::workspace::{Kind, MAX_DEPTH, Place, Step, Workspace, is_zero};
 
 /// A glob longer than this is a mistake, or an attack.
@@ -76,7 +76,7 @@ impl Workspace {
         let names = Names::compile(pattern, "pattern", false)?;
         let folder = self.place(path)?;
         let mut found = Paths::default();
-        let mut room = Room::of_an_answer();
+        let mut room = OutputBudget::of_an_answer();
         let mut note = None;
         found.unreadable = self.walk(&folder, MAX_DEPTH, after, &mut |entry| {
             if after == Some(entry.name) || !names.match_path(&folder, entry.name) {

@@ -7,10 +7,10 @@
 //! A change is whole or not at all: the new content is written beside the old and takes its name (`replace`).
 
 mod failure;
-mod host;
-mod likeness;
-mod replace;
-mod room;
+mod dir_walk;
+mod similarity;
+mod atomic_write;
+mod output_budget;
 mod text;
 mod workspace;
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::room::Room;
+use crate::output_budget::OutputBudget;
 use crate::workspace::{Entry, Kind, MAX_DEPTH, Step, Workspace, bytes_of, is_zero};
 
 /// More names than this help no reader. A deeper look into one of the folders does.
@@ -87,7 +87,7 @@ impl Workspace {
         let folder = self.place(path)?;
         let mut entries: Vec<ListedEntry> = Vec::new();
         let mut truncated = false;
-        let mut room = Room::of_an_answer();
+        let mut room = OutputBudget::of_an_answer();
         let unreadable = self.walk(&folder, depth.clamp(1, MAX_DEPTH), after, &mut |entry| {
             if after == Some(entry.name) {
                 return Step::On;

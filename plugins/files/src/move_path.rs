@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::replace::remove_folders;
+use crate::atomic_write::remove_folders;
 use crate::workspace::{Kind, Place, Workspace};
 
 /// Moves or renames a file or a folder, with all that is in it.

@@ -139,7 +139,7 @@ impl Workspace {
                 archive.add_folder(name).map_err(failed)?;
                 continue;
             }
-            host::read(&place.path, left, &mut content).map_err(|error| match error.kind() {
+            dir_walk::read(&place.path, left, &mut content).map_err(|error| match error.kind() {
                 io::ErrorKind::FileTooLarge => too_much(),
                 _ => self.explain(&error, place, "packed"),
             })?;

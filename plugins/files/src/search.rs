@@ -14,7 +14,7 @@ use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
 use crate::glob::{Names, is_no_file};
-use crate::room::Room;
+use crate::output_budget::OutputBudget;
 use crate::workspace::{Entry, Kind, MAX_DEPTH, Place, Step, Workspace, is_zero, order};
 
 use contents::Contents;
@@ -203,7 +203,7 @@ impl Workspace {
             note: None,
             has_seen_file: false,
             spent_at: None,
-            room: Room::of_an_answer(),
+            room: OutputBudget::of_an_answer(),
             found: Found::default(),
         };
         let mut text = query.pattern.as_ref().map(|pattern| Text {
@@ -233,7 +233,7 @@ struct Search<'q> {
     has_seen_file: bool,
     /// The file after which nothing is left to search with.
     spent_at: Option<Mark>,
-    room: Room,
+    room: OutputBudget,
     found: Found,
 }
 

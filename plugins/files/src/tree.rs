@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
-use crate::room::{Room, shorten};
+use crate::output_budget::{OutputBudget, shorten};
 use crate::workspace::{Entry, Kind, MAX_DEPTH, Step, Workspace, bytes_of, is_zero};
 
 /// More lines than this are no glance.
@@ -64,7 +64,7 @@ impl Workspace {
         let folder = self.place(path)?;
         let depth = depth.clamp(1, MAX_DEPTH);
         let mut tree = Tree::default();
-        let mut room = Room::of_an_answer();
+        let mut room = OutputBudget::of_an_answer();
         let unreadable = self.walk(&folder, depth, None, &mut |entry| {
             tree.truncated = tree.files + tree.folders == MAX_ENTRIES || !room.take(&[entry.name]);
             if tree.truncated {

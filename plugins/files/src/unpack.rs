@@ -18,10 +18,10 @@ use zip::CompressionMethod;
 use zip::result::ZipError;
 
 use crate::archive::{Format, MAX_ENTRIES, MAX_UNPACKED_BYTES, checked_name};
+use crate::atomic_write::{neighbour, remove_folders};
 use crate::delete::remove_all;
 use crate::gzip::GzipReader;
-use crate::replace::{neighbour, remove_folders};
-use crate::room::shorten;
+use crate::output_budget::shorten;
 use crate::workspace::{Kind, Place, Workspace};
 
 /// Names and notes that come before a file in a tar archive. No honest one is larger.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use toolgate_sdk::Error;
 
-use crate::host::{self, Contents};
+use crate::dir_walk::{self, Contents};
 
 /// The folder at which the host mounts the session's workspace.
 pub const ROOT: &str = "/workspace";
@@ -202,7 +202,7 @@ pub fn bytes_of(path: &Path) -> u64 {
 
 /// The entries of a folder, in the order of the names.
 fn entries(folder: &Path) -> std::io::Result<Contents> {
-    let mut contents = host::list(folder)?;
+    let mut contents = dir_walk::list(folder)?;
     contents.entries.sort_unstable();
     Ok(contents)
 }

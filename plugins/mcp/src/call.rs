@@ -10,7 +10,7 @@ use crate::content;
 use crate::describe::Part;
 use crate::exchange::Server;
 use crate::failure::Failure;
-use crate::mirror;
+use crate::header_params;
 
 /// Sessions that are opened for one call: a server may end one at any time, and says so before it did anything.
 const SESSIONS: usize = 2;
@@ -62,5 +62,5 @@ fn mirrored_fields<'a>(part: &'a Part, arguments: &RawValue) -> Result<Vec<(&'a 
     if part.mirrored.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(mirror::fields(&part.mirrored, &serde_json::from_str(arguments.get())?))
+    Ok(header_params::fields(&part.mirrored, &serde_json::from_str(arguments.get())?))
 }

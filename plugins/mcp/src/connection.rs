@@ -14,7 +14,7 @@ use toolgate_sdk::serde_json::{Value, json};
 use crate::channel::Channel;
 use crate::exchange::{Message, SESSION_FIELD, Server};
 use crate::failure::Failure;
-use crate::mirror;
+use crate::header_params;
 use crate::text::display;
 
 /// The revision of the stateless family that is spoken.
@@ -138,7 +138,7 @@ impl<'a> Connection<'a> {
         let mut params = params;
         if matches!(self.kind, Kind::Stateless) {
             fields.push(("mcp-method", method.to_owned()));
-            fields.extend(params.name.map(|name| ("mcp-name", mirror::encode(name))));
+            fields.extend(params.name.map(|name| ("mcp-name", header_params::encode(name))));
             fields.extend(mirrored);
             let wait_ms = (method == "tools/call").then(|| self.server.patience_ms());
             params.meta =
@@ -189,7 +189,7 @@ impl<'a> Connection<'a> {
         result.map_err(|failure| {
             let status = match &failure {
                 Failure::Status(status) => status.status,
-                Failure::Told(told) => told.status,
+                Failure::Explained(told) => told.status,
                 _ => return failure,
             };
             let has_session = matches!(self.kind, Kind::Session { id: Some(_), .. });
@@ -227,7 +227,7 @@ fn check_revision(revision: &str) -> Result<(), Failure> {
 /// The newest revision that a refusal names, beside the one that was offered: in its text, or in its data.
 fn revision_in(failure: &Failure, offered: Protocol) -> Option<Protocol> {
     let said = match failure {
-        Failure::Told(told) => format!("{} {}", told.message, told.data),
+        Failure::Explained(told) => format!("{} {}", told.message, told.data),
         Failure::Status(status) if matches!(status.status, 400..=499) => status.excerpt.clone(),
         _ => return None,
     };

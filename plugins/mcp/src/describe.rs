@@ -11,9 +11,9 @@ use toolgate_sdk::Error;
 use toolgate_sdk::serde_json::{self, Value, json};
 
 use crate::document::Document;
-use crate::mirror::{self, Mirrored};
-use crate::offer::{self, Discovered, Tool};
+use crate::header_params::{self, Mirrored};
 use crate::text::cut;
+use crate::tool_list::{self, Discovered, Tool};
 
 /// Longest description of a tool that the daemon takes, in characters; what is longer is in the usage.
 const DESCRIPTION_CHARS: usize = 4_096;
@@ -52,7 +52,7 @@ pub fn describe_undiscovered(document: &Document) -> Value {
         "description": description,
         "usage": description,
         "input_schema": {"type": "object", "additionalProperties": false},
-        "output_schema": offer::output_schema(),
+        "output_schema": tool_list::output_schema(),
         "hints": {"read_only": true, "destructive": false, "idempotent": true, "open_world": true},
         "tags": ["mcp"],
         "required_integrations": integrations(document.definition.provider()),
@@ -84,7 +84,7 @@ pub fn describe(document: &Document, discovered: Value) -> Result<Value, Error> 
 fn describe_tool(name: &str, tool: Tool, part: &Part, document: &Document) -> Result<Value, Error> {
     let refuse = |why| Error::new(format!("tool `{}` of the server cannot be mounted: {why}", tool.name));
     let mirrored = match part.protocol {
-        Some(Protocol::Stateless) => mirror::read(&tool.input_schema).map_err(refuse)?,
+        Some(Protocol::Stateless) => header_params::read(&tool.input_schema).map_err(refuse)?,
         _ => Vec::new(),
     };
     let read_only = document.definition.read_only.as_ref().is_some_and(|names| names.contains(&tool.name));

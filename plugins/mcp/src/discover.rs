@@ -13,7 +13,7 @@ use crate::connection::{Connection, Params, Request, STATELESS};
 use crate::describe::Part;
 use crate::exchange::Server;
 use crate::failure::{Failure, UNSUPPORTED_VERSION};
-use crate::offer;
+use crate::tool_list;
 
 /// Tools that are looked at: more than can be mounted are told about by name.
 const LISTED: usize = 2_000;
@@ -28,7 +28,7 @@ pub fn discover(part: &Part, context: &Context) -> Result<Value, Error> {
     let (listed, is_by_events) = (list(&connection), connection.is_by_events());
     connection.end(listed.as_ref().err());
     let (listed, note) = listed.map_err(|failure| failure.tell(server.host()))?;
-    let mut offer = offer::sort(part, protocol, listed, &said, note);
+    let mut offer = tool_list::sort(part, protocol, listed, &said, note);
     if is_by_events {
         offer["sse"] = true.into();
     }
@@ -75,8 +75,8 @@ fn may_be_older(failure: &Failure) -> bool {
     match failure {
         Failure::Http(_) => false,
         Failure::Status(status) => status.status >= 400 && !matches!(status.status, 401 | 403 | 429),
-        Failure::Told(told) if told.code == UNSUPPORTED_VERSION => !speaks(told.data.get("supported")),
-        Failure::Told(told) => !told.is_of_stateless(),
+        Failure::Explained(told) if told.code == UNSUPPORTED_VERSION => !speaks(told.data.get("supported")),
+        Failure::Explained(told) => !told.is_of_stateless(),
         Failure::Unreadable(_) | Failure::SessionLost => true,
     }
 }

@@ -12,7 +12,7 @@ use toolgate_sdk::http::{self, Response, Unavailable};
 use toolgate_sdk::serde_json::{Value, json};
 use toolgate_sdk::{Context, Level};
 
-use crate::failure::{Failure, Told, excerpt, read_failure};
+use crate::failure::{Explained, Failure, excerpt, read_failure};
 use crate::stream::{EventKind, Events, Form, Position};
 use crate::text::display;
 
@@ -255,7 +255,7 @@ impl Answer<'_> {
     fn receive(&mut self, status: u16, messages: Vec<Value>) -> Result<Option<Value>, Failure> {
         for message in messages {
             match Received::read(self.asked, status, message) {
-                Received::Answer(result) => return result.map(Some).map_err(Failure::Told),
+                Received::Answer(result) => return result.map(Some).map_err(Failure::Explained),
                 Received::Question { id, method } if self.questions < QUESTIONS => {
                     self.questions += 1;
                     self.decline(id, &method);
@@ -284,7 +284,7 @@ impl Answer<'_> {
 
 /// One message of the server.
 enum Received {
-    Answer(Result<Value, Told>),
+    Answer(Result<Value, Explained>),
     Question {
         id: Value,
         method: String,
@@ -304,7 +304,7 @@ impl Received {
         }
         // Without an id it is about a request whose id could not be read: there is only this one.
         let is_ours = id.is_null() || is_same_id(&id, asked);
-        match (Told::read(&mut message, status), message.get_mut("result")) {
+        match (Explained::read(&mut message, status), message.get_mut("result")) {
             (Some(told), _) if is_ours => Self::Answer(Err(told)),
             (None, Some(result)) if is_ours => Self::Answer(Ok(result.take())),
             _ => Self::Other,

@@ -40,7 +40,7 @@ pub enum Failure {
     /// A status that is no success.
     Status(Status),
     /// An error of JSON-RPC.
-    Told(Told),
+    Explained(Explained),
     /// The answer is not what the protocol says.
     Unreadable(String),
     /// The session that the request belongs to is gone.
@@ -63,7 +63,7 @@ pub struct Status {
 
 /// An error of JSON-RPC.
 #[derive(Debug)]
-pub struct Told {
+pub struct Explained {
     /// 0 where the server gives none.
     pub code: i64,
     pub message: String,
@@ -74,7 +74,7 @@ pub struct Told {
     pub retry_after: Option<Duration>,
 }
 
-impl Told {
+impl Explained {
     /// The error that a message holds, with what servers make of it: a code as text, a text alone. Without a code only JSON-RPC
     /// says so: other interfaces have a member `error` too.
     pub fn read(message: &mut Value, status: u16) -> Option<Self> {
@@ -111,7 +111,7 @@ impl Failure {
     pub fn passes(&self) -> bool {
         match self {
             Self::Http(error) => error.is_retryable(),
-            Self::Status(Status { status, .. }) | Self::Told(Told { status, .. }) => {
+            Self::Status(Status { status, .. }) | Self::Explained(Explained { status, .. }) => {
                 PASSING_STATUSES.contains(status)
             }
             Self::Unreadable(_) | Self::SessionLost => false,
@@ -123,7 +123,7 @@ impl Failure {
         match self {
             Self::Http(error) => error.into(),
             Self::Status(status) => status.tell(host),
-            Self::Told(told) => told.tell(host),
+            Self::Explained(told) => told.tell(host),
             Self::Unreadable(why) => Error::new(format!("the answer of `{host}` cannot be read: {why}")),
             Self::SessionLost => {
                 Error::new(format!("`{host}` ended the session of this call, and of a second one"))
@@ -164,7 +164,7 @@ impl Status {
     }
 }
 
-impl Told {
+impl Explained {
     fn tell(self, host: &str) -> Error {
         let said = cut(&self.message, MESSAGE_CHARS);
         let mut details = Map::from_iter([("code".to_owned(), json!(self.code))]);
@@ -208,9 +208,9 @@ pub fn read_failure(response: Response) -> Failure {
     // That it cannot be read is not what went wrong.
     let (bytes, _) = response.bytes_up_to(ERROR_BYTES).unwrap_or_default();
     let message = parse_lenient::<Value>(&bytes).ok().map(|(message, _)| message);
-    let told = message.and_then(|mut message| Told::read(&mut message, status));
+    let told = message.and_then(|mut message| Explained::read(&mut message, status));
     match told.filter(|_| status >= 400 && !matches!(status, 401 | 403)) {
-        Some(told) => Failure::Told(Told { retry_after, ..told }),
+        Some(told) => Failure::Explained(Explained { retry_after, ..told }),
         None => {
             let excerpt = excerpt(&content_type, &bytes);
             let challenge = challenge(&challenges);

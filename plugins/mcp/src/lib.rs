@@ -23,8 +23,8 @@ mod describe;
 mod call;
 mod content;
 mod discover;
-mod mirror;
-mod offer;
+mod header_params;
+mod tool_list;
 mod schema;
 
 mod channel;

@@ -7,8 +7,8 @@ use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
 use crate::moment::Moment;
+use crate::parsed::MAX_CHARACTERS;
 use crate::reader::Reader;
-use crate::written::MAX_CHARACTERS;
 
 /// Adds a duration to a time, or takes it off.
 ///

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use toolgate_sdk::{Error, tool};
 
 use crate::moment::weekday_name;
+use crate::parsed::no_such_year;
 use crate::reader::Reader;
-use crate::written::no_such_year;
 
 /// Forty years of work. Each day is a step.
 const MAX_STEPS: i32 = 10_000;

@@ -9,9 +9,9 @@
 mod moment;
 mod zone;
 
-mod prose;
+mod natural;
 mod reader;
-mod written;
+mod parsed;
 
 mod add;
 mod business_days;

@@ -8,8 +8,8 @@ use serde::Serialize;
 use toolgate_sdk::{Error, tool};
 
 use crate::moment::Moment;
+use crate::parsed::{MAX_CHARACTERS, ParsedForm, ParsedTime};
 use crate::reader::Reader;
-use crate::written::{MAX_CHARACTERS, Said, Written};
 use crate::zone;
 
 /// What POSIX takes for a year of two digits.
@@ -82,7 +82,7 @@ pub struct Parts {
 }
 
 impl Parsed {
-    pub fn settle(written: Written, reader: &Reader) -> Result<Self, Error> {
+    pub fn settle(written: ParsedTime, reader: &Reader) -> Result<Self, Error> {
         let assumed = written.assumptions(reader.zone());
         let zoned = written.settle(reader.zone())?;
         let parts = Parts {
@@ -100,7 +100,7 @@ impl Parsed {
 }
 
 /// Reads a text of a form that is told.
-pub fn read_as(text: &str, format: &str) -> Result<Written, Error> {
+pub fn read_as(text: &str, format: &str) -> Result<ParsedTime, Error> {
     if text.len().max(format.len()) > 4 * MAX_CHARACTERS {
         return Err(Error::invalid("the text or its `format` is too long: write nothing but the time"));
     }
@@ -116,7 +116,7 @@ pub fn read_as(text: &str, format: &str) -> Result<Written, Error> {
         (None, None) => None,
     };
     if let Some(instant) = found.timestamp() {
-        return Ok(Written::instant(instant, zone.unwrap_or(TimeZone::UTC)));
+        return Ok(ParsedTime::instant(instant, zone.unwrap_or(TimeZone::UTC)));
     }
     let date: Date = found.to_date().map_err(wrong)?;
     let time = found.hour().map(|_| found.to_time()).transpose().map_err(wrong)?;
@@ -124,9 +124,9 @@ pub fn read_as(text: &str, format: &str) -> Result<Written, Error> {
         // With both, the offset says which of two times is meant.
         (Some(time), Some(offset), Some(zone)) => {
             let instant = offset.to_timestamp(date.to_datetime(time)).map_err(wrong)?;
-            Written::instant(instant, zone)
+            ParsedTime::instant(instant, zone)
         }
-        (time, _, zone) => Said::Local { date, time, zone }.into(),
+        (time, _, zone) => ParsedForm::Local { date, time, zone }.into(),
     };
     Ok(if has_short_year(format) { written.assuming(CENTURY) } else { written })
 }

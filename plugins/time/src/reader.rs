@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use toolgate_sdk::Error;
 
-use crate::written::{self, Said, Written};
+use crate::parsed::{self, ParsedForm, ParsedTime};
 use crate::zone;
 
 /// The clock and zone that a time is read with.
@@ -37,15 +37,15 @@ impl Reader {
 
     pub fn read_date(&self, text: &str) -> Result<Date, Error> {
         let written = self.recognise(text)?;
-        match written.said {
+        match written.form {
             // A date without a zone is meant in the one that is worked in, and stays the same day.
-            Said::Local { date, zone: None, .. } => Ok(date),
+            ParsedForm::Local { date, zone: None, .. } => Ok(date),
             _ => Ok(written.settle(self.zone())?.date()),
         }
     }
 
-    pub fn recognise(&self, text: &str) -> Result<Written, Error> {
-        written::recognise(text, self.now, self.now().date())
+    pub fn recognise(&self, text: &str) -> Result<ParsedTime, Error> {
+        parsed::recognise(text, self.now, self.now().date())
     }
 
     pub fn now(&self) -> Zoned {

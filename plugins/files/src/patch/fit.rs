@@ -8,8 +8,8 @@ use memchr::{memchr_iter, memmem};
 use toolgate_sdk::Error;
 
 use super::hunks::Hunk;
-use crate::likeness::{nearest_line, slip};
-use crate::room::shorten;
+use crate::output_budget::shorten;
+use crate::similarity::{nearest_line, slip};
 use crate::text::{BYTE_ORDER_MARK, end_in_crlf};
 
 /// Enough of a line to know it by.

@@ -6,7 +6,7 @@
 use toolgate_sdk::Error;
 
 use super::{envelope, unified};
-use crate::room::shorten;
+use crate::output_budget::shorten;
 
 /// Enough of a line to know it by.
 const MAX_LINE_CHARACTERS: usize = 100;

@@ -34,7 +34,7 @@ pub struct Contents {
 impl Contents {
     /// The text of a file without its mark, or why it is passed over. Pays for what is decoded.
     pub fn load(&mut self, path: &Path, left_bytes: &mut usize) -> Result<&[u8], &'static str> {
-        host::read(path, MAX_FILE_BYTES, &mut self.buffer).map_err(|error| match error.kind() {
+        dir_walk::read(path, MAX_FILE_BYTES, &mut self.buffer).map_err(|error| match error.kind() {
             io::ErrorKind::FileTooLarge => "larger than 8 MiB",
             _ => "cannot be read",
         })?;

@@ -3,7 +3,7 @@
 use toolgate_admission::{Schema, SchemaRole};
 use toolgate_sdk::serde_json::{Value, json};
 
-use crate::mirror::{self, encode};
+use crate::header_params::{self, encode};
 use crate::schema::{input, output};
 
 #[test]
@@ -112,12 +112,12 @@ fn m4_marked_arguments_are_found_where_properties_alone_lead() {
         "region": {"type": "string", "x-mcp-header": "Region"},
         "inner": {"properties": {"count": {"type": "integer", "x-mcp-header": "Count"}}},
     }});
-    let mirrored = mirror::read(&schema).unwrap();
+    let mirrored = header_params::read(&schema).unwrap();
     let arguments = json!({"region": "eu", "inner": {"count": -7}});
-    let mut fields = mirror::fields(&mirrored, &arguments);
+    let mut fields = header_params::fields(&mirrored, &arguments);
     fields.sort();
     assert_eq!(fields, [("Mcp-Param-Count", "-7".to_owned()), ("Mcp-Param-Region", "eu".to_owned())]);
-    assert_eq!(mirror::fields(&mirrored, &json!({"region": null})), []);
+    assert_eq!(header_params::fields(&mirrored, &json!({"region": null})), []);
 }
 
 #[test]
@@ -138,11 +138,11 @@ fn m4_a_wrong_mark_keeps_a_tool_out() {
             "a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"},
         }}),
     ] {
-        assert!(mirror::read(&schema).is_err(), "{schema}");
+        assert!(header_params::read(&schema).is_err(), "{schema}");
     }
     // Data that looks like a mark is none.
     let data = json!({"properties": {"a": {"type": "object", "default": {"x-mcp-header": ""}}}});
-    assert_eq!(mirror::read(&data).unwrap(), []);
+    assert_eq!(header_params::read(&data).unwrap(), []);
 }
 
 #[test]

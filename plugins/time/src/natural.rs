@@ -10,7 +10,7 @@ use jiff::{Timestamp, ToSpan};
 use toolgate_sdk::Error;
 
 use crate::moment::weekday_name;
-use crate::written::{Said, Written, days_from_today, out_of_range};
+use crate::parsed::{ParsedForm, ParsedTime, days_from_today, out_of_range};
 use crate::zone;
 
 const HINT: &str = "write it as `2024-03-10T14:30`, or tell `parse` its `format`";
@@ -76,7 +76,7 @@ const RELATIVE: [&str; 22] = [
 ];
 
 /// `today` is the day that is meant where the text names no zone.
-pub fn read(text: &str, now: Timestamp, today: Date) -> Result<Written, Error> {
+pub fn read(text: &str, now: Timestamp, today: Date) -> Result<ParsedTime, Error> {
     let whole = normalize(&text.replace(['(', ')'], " "));
     let mut search = Search::new(&whole);
     search.read(&whole, &Found::default());
@@ -270,7 +270,7 @@ fn unreadable(text: &str, reason: &str) -> Error {
 }
 
 /// Makes one time of all readings of a text.
-fn decide(text: &str, readings: &[Found], now: Timestamp, today: Date) -> Result<Written, Error> {
+fn decide(text: &str, readings: &[Found], now: Timestamp, today: Date) -> Result<ParsedTime, Error> {
     let mut choices: Vec<(Date, &Found)> = Vec::new();
     let mut contradiction = None;
     for found in readings {
@@ -295,8 +295,8 @@ fn decide(text: &str, readings: &[Found], now: Timestamp, today: Date) -> Result
             Err(contradiction.unwrap_or_else(|| unreadable(text, "there is no whole date")))
         }
         ([(date, found)], _) => {
-            let said = Said::Local { date: *date, time: found.time, zone: found.zone.clone() };
-            let written = Written::from(said);
+            let form = ParsedForm::Local { date: *date, time: found.time, zone: found.zone.clone() };
+            let written = ParsedTime::from(form);
             Ok(match found.has_short_year {
                 true => written
                     .assuming(format!("the year {}, as no year of four digits is written", date.year())),

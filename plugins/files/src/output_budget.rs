@@ -7,11 +7,11 @@ const MAX_ANSWER_BYTES: usize = 512 * 1024;
 const FRAME_BYTES: usize = 96;
 
 /// The room of one answer.
-pub struct Room {
+pub struct OutputBudget {
     left: usize,
 }
 
-impl Room {
+impl OutputBudget {
     pub fn of_an_answer() -> Self {
         Self { left: MAX_ANSWER_BYTES }
     }

@@ -17,13 +17,13 @@ const MAX_BYTES: usize = 500;
 pub const MAX_LOOKED_AT_BYTES: usize = 1024 * 1024;
 
 /// Compares texts with one that is wanted.
-pub struct Likeness {
+pub struct Similarity {
     /// How often each class is wanted, less how often the text at hand has it.
     wanted: [i16; CLASSES],
     pairs: u16,
 }
 
-impl Likeness {
+impl Similarity {
     pub fn to(wanted: &str) -> Self {
         let mut likeness = Self { wanted: [0; CLASSES], pairs: 0 };
         for class in classes(wanted) {
@@ -62,7 +62,7 @@ fn classes(text: &str) -> impl Iterator<Item = usize> {
 
 /// The line that is most like the one that is wanted, with its index.
 pub fn nearest_line<'t>(lines: impl Iterator<Item = &'t str>, wanted: &str) -> Option<(usize, &'t str)> {
-    let mut likeness = Likeness::to(wanted.trim());
+    let mut likeness = Similarity::to(wanted.trim());
     let mut best = (SOMEWHAT_ALIKE, None);
     let mut left = MAX_LOOKED_AT_BYTES;
     for (index, line) in lines.enumerate() {

@@ -1,4 +1,4 @@
-//! The words of a text about a time, before a zone completes it. Here are the forms that programs write; `prose` reads those
+//! The words of a text about a time, before a zone completes it. Here are the forms that programs write; `natural` reads those
 //! of people.
 
 use jiff::civil::{Date, Time};
@@ -8,7 +8,7 @@ use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use jiff::{Timestamp, ToSpan, Zoned};
 use toolgate_sdk::Error;
 
-use crate::{prose, zone};
+use crate::{natural, zone};
 
 /// No time has such a length, and messages repeat it.
 pub const MAX_CHARACTERS: usize = 200;
@@ -21,28 +21,28 @@ const LONG_FRACTION: &str = "nine digits of the fraction of the second, as furth
 
 /// The words of a text about a time, and how it was read where it can mean more than one.
 #[derive(Debug)]
-pub struct Written {
-    pub said: Said,
+pub struct ParsedTime {
+    pub form: ParsedForm,
     assumed: Vec<String>,
 }
 
 /// The words of a text about a time.
 #[derive(Debug)]
-pub enum Said {
+pub enum ParsedForm {
     /// A point in time, and the zone it is written with.
     Instant(Timestamp, TimeZone),
     /// The time that a calendar and a clock show.
     Local { date: Date, time: Option<Time>, zone: Option<TimeZone> },
 }
 
-impl From<Said> for Written {
-    fn from(said: Said) -> Self {
-        Self { said, assumed: Vec::new() }
+impl From<ParsedForm> for ParsedTime {
+    fn from(form: ParsedForm) -> Self {
+        Self { form, assumed: Vec::new() }
     }
 }
 
 /// Recognises a time in the first of the forms that fits. `today` is what relative words are relative to.
-pub fn recognise(text: &str, now: Timestamp, today: Date) -> Result<Written, Error> {
+pub fn recognise(text: &str, now: Timestamp, today: Date) -> Result<ParsedTime, Error> {
     let text = text.trim();
     if text.is_empty() {
         return Err(Error::invalid("the time is empty: write it as `2024-03-10T14:30`, or write `now`"));
@@ -66,19 +66,19 @@ pub fn recognise(text: &str, now: Timestamp, today: Date) -> Result<Written, Err
         return Ok(if has_leap_second(text) { written.assuming(LEAP_SECOND) } else { written });
     }
     if let Some(date) = iso_date(text) {
-        return Ok(Written::day(date));
+        return Ok(ParsedTime::day(date));
     }
-    let written = prose::read(text, now, today)?;
+    let written = natural::read(text, now, today)?;
     Ok(if has_leap_second(text) { written.assuming(LEAP_SECOND) } else { written })
 }
 
-impl Written {
+impl ParsedTime {
     pub fn instant(timestamp: Timestamp, zone: TimeZone) -> Self {
-        Said::Instant(timestamp, zone).into()
+        ParsedForm::Instant(timestamp, zone).into()
     }
 
     fn day(date: Date) -> Self {
-        Said::Local { date, time: None, zone: None }.into()
+        ParsedForm::Local { date, time: None, zone: None }.into()
     }
 
     /// Adds what was taken for something that the text does not say.
@@ -89,9 +89,9 @@ impl Written {
 
     /// The point in time. Missing parts are taken from `zone`, or else from UTC.
     pub fn settle(self, given: Option<&TimeZone>) -> Result<Zoned, Error> {
-        let zoned = match self.said {
-            Said::Instant(timestamp, zone) => timestamp.to_zoned(zone),
-            Said::Local { date, time, zone } => {
+        let zoned = match self.form {
+            ParsedForm::Instant(timestamp, zone) => timestamp.to_zoned(zone),
+            ParsedForm::Local { date, time, zone } => {
                 let zone = zone.or_else(|| given.cloned()).unwrap_or(TimeZone::UTC);
                 match time {
                     Some(time) => at_local_time(date, time, zone)?,
@@ -106,7 +106,7 @@ impl Written {
     /// The missing parts, and what is taken for them.
     pub fn assumptions(&self, given: Option<&TimeZone>) -> Vec<String> {
         let mut assumed = self.assumed.clone();
-        let Said::Local { time, zone, .. } = &self.said else { return assumed };
+        let ParsedForm::Local { time, zone, .. } = &self.form else { return assumed };
         if time.is_none() {
             assumed.push("the start of the day, as no time of day is written".to_owned());
         }
@@ -144,13 +144,13 @@ fn at_local_time(date: Date, time: Time, zone: TimeZone) -> Result<Zoned, Error>
     }
 }
 
-fn word(text: &str, now: Timestamp, today: Date) -> Option<Result<Written, Error>> {
+fn word(text: &str, now: Timestamp, today: Date) -> Option<Result<ParsedTime, Error>> {
     let word = text.to_ascii_lowercase();
     if word == "now" {
-        return Some(Ok(Written::instant(now, TimeZone::UTC)));
+        return Some(Ok(ParsedTime::instant(now, TimeZone::UTC)));
     }
     let days = days_from_today(&word)?;
-    Some(today.checked_add(days.days()).map(Written::day).map_err(|_| out_of_range(&today)))
+    Some(today.checked_add(days.days()).map(ParsedTime::day).map_err(|_| out_of_range(&today)))
 }
 
 /// How many days a word in small letters says.
@@ -175,7 +175,7 @@ fn without_long_fraction(text: &str) -> Option<String> {
 }
 
 /// `@1710081000`, and digits alone that can be nothing else. The number of digits tells the unit.
-fn unix(text: &str) -> Option<Result<Written, Error>> {
+fn unix(text: &str) -> Option<Result<ParsedTime, Error>> {
     let marked = text.strip_prefix('@');
     let number = marked.unwrap_or(text);
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -195,7 +195,7 @@ fn unix(text: &str) -> Option<Result<Written, Error>> {
     let instant =
         nanoseconds.parse().ok().and_then(|nanoseconds| Timestamp::from_nanosecond(nanoseconds).ok());
     let Some(instant) = instant else { return Some(Err(no_unix_time(text))) };
-    let written = Written::instant(instant, TimeZone::UTC);
+    let written = ParsedTime::instant(instant, TimeZone::UTC);
     Some(Ok(match unit {
         // `@` stands for seconds, and says so itself.
         "seconds" if marked.is_some() => written,
@@ -210,17 +210,17 @@ fn no_unix_time(text: &str) -> Error {
 }
 
 /// `20240310143000` and `202403101430` are not ISO, but common.
-fn digits(text: &str) -> Option<Result<Written, Error>> {
+fn digits(text: &str) -> Option<Result<ParsedTime, Error>> {
     let form = match text.len() {
         12 => "%Y%m%d%H%M",
         14 => "%Y%m%d%H%M%S",
         _ => return None,
     };
     let read = BrokenDownTime::parse(form, text).ok()?.to_datetime().ok()?;
-    Some(Ok(Said::Local { date: read.date(), time: Some(read.time()), zone: None }.into()))
+    Some(Ok(ParsedForm::Local { date: read.date(), time: Some(read.time()), zone: None }.into()))
 }
 
-fn from_pieces(pieces: &Pieces<'_>) -> Result<Written, Error> {
+fn from_pieces(pieces: &Pieces<'_>) -> Result<ParsedTime, Error> {
     let (date, time) = (pieces.date(), pieces.time());
     let zone = match pieces.time_zone_annotation() {
         Some(annotation) => Some(annotation.to_time_zone_with(&zone::database()).map_err(|error| {
@@ -234,13 +234,16 @@ fn from_pieces(pieces: &Pieces<'_>) -> Result<Written, Error> {
         zone::check_offset(offset)?;
     }
     let (Some(offset), Some(time)) = (pieces.offset(), time) else {
-        return Ok(Said::Local { date, time, zone }.into());
+        return Ok(ParsedForm::Local { date, time, zone }.into());
     };
     let is_zulu = matches!(offset, PiecesOffset::Zulu);
     let offset = zone::check_offset(pieces.to_numeric_offset().unwrap_or(Offset::UTC))?;
     let instant = offset.to_timestamp(date.to_datetime(time)).map_err(|_| out_of_range(&date))?;
     let Some(zone) = zone else {
-        return Ok(Written::instant(instant, if is_zulu { TimeZone::UTC } else { TimeZone::fixed(offset) }));
+        return Ok(ParsedTime::instant(
+            instant,
+            if is_zulu { TimeZone::UTC } else { TimeZone::fixed(offset) },
+        ));
     };
     let found = zone.to_offset(instant);
     // `Z` says which point in time it is, and nothing of the zone's clocks.
@@ -252,7 +255,7 @@ fn from_pieces(pieces: &Pieces<'_>) -> Result<Written, Error> {
             zone::write_offset(found)
         )));
     }
-    Ok(Written::instant(instant, zone))
+    Ok(ParsedTime::instant(instant, zone))
 }
 
 /// Whether the text names the second 60, which `jiff` takes for 59 in silence.

@@ -11,7 +11,7 @@ use toolgate_api::text::hidden_character;
 use toolgate_sdk::serde_json::{self, Map, Value, json};
 
 use crate::describe::Part;
-use crate::mirror;
+use crate::header_params;
 use crate::schema::{self, Sound};
 use crate::text::{clean, display};
 
@@ -130,7 +130,7 @@ impl Offer<'_> {
         let mut field = |name: &str| listed.get_mut(name).map(Value::take).unwrap_or_default();
         let input = schema::input(field("inputSchema"))?;
         if self.protocol == Protocol::Stateless {
-            mirror::read(&input.schema)?;
+            header_params::read(&input.schema)?;
         }
         let mut changes = input.changes.clone();
         let output = sound_output(field("outputSchema"), &mut changes);
