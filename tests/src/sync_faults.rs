@@ -1,11 +1,38 @@
 //! Faults at `fsync` and `fdatasync`, injected by an `LD_PRELOAD` library: kill -9, errors and delays.
 //!
-//! Each function compiles the library into `folder` and returns the command that runs the daemon with it.
+//! Each function compiles the library into a folder; most return the command that runs the daemon with it.
 
 use std::path::Path;
 use std::process::Command;
 
+use crate::{Daemon, Options, compiled_code};
+
 const SOURCE: &str = include_str!("sync_faults/preload.c");
+
+/// Upper bound on the syncs of a start and the work after it.
+const SYNCS: usize = 400;
+
+/// Starts the daemon for each n in a new data folder and kills it at its n-th sync, until `work` is complete.
+///
+/// `work` gets the folder, the daemon (none if it died in its start) and n. It returns whether everything was acknowledged.
+/// More than `least` syncs must have been tested by then.
+pub fn kill_at_each(program: &str, least: usize, mut work: impl FnMut(&Path, Option<Daemon>, usize) -> bool) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kill_at = kill_at(folder.path());
+    for at in 1..SYNCS {
+        let data = folder.path().join(format!("data-{at}"));
+        compiled_code::restore(Path::new(program), &data).expect("the compiled code is copied");
+        let options = Options { data: Some(data.clone()), under: kill_at(at), ..Options::default() };
+        let is_complete = work(&data, Daemon::try_start_with(program, options), at);
+        // Each folder has a copy of the compiled code.
+        std::fs::remove_dir_all(&data).expect("the folder is removed");
+        if is_complete {
+            assert!(at > least, "only {at} syncs were tested");
+            return;
+        }
+    }
+    panic!("the work is never completed");
+}
 
 /// Kills the daemon at its n-th sync, counted over all threads.
 pub fn kill_at(folder: &Path) -> impl Fn(usize) -> Vec<String> {

@@ -9,12 +9,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use toolgate_tests::daemon::Options;
-use toolgate_tests::{Client, Daemon, PluginFile, Session, Value, compiled_code, json, sync_faults};
+use toolgate_tests::{Client, Daemon, PluginFile, Session, Value, json, sync_faults};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
-
-/// Upper bound on the syncs of a start and the work below.
-const SYNCS: usize = 400;
 
 /// Changes that the daemon has acknowledged.
 #[derive(Default)]
@@ -30,30 +27,14 @@ struct Acknowledged {
 
 #[test]
 fn acknowledged_changes_survive_a_kill_at_any_sync() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let kill_at = sync_faults::kill_at(folder.path());
-    for at in 1..SYNCS {
-        let data = folder.path().join(format!("data-{at}"));
-        let acknowledged = work_until_killed(&data, kill_at(at));
-        assert_survives(&data, &acknowledged, at);
-        // Each folder has a copy of the compiled code.
-        std::fs::remove_dir_all(&data).expect("the folder is removed");
-        if acknowledged.is_complete {
-            assert!(at > 20, "only {at} syncs were tested");
-            return;
+    sync_faults::kill_at_each(PROGRAM, 20, |data, daemon, at| {
+        let mut acknowledged = Acknowledged::default();
+        if let Some(daemon) = daemon {
+            acknowledged.is_complete = work(&daemon.operator(), &mut acknowledged).is_some();
         }
-    }
-    panic!("the work is never completed");
-}
-
-fn work_until_killed(data: &Path, under: Vec<String>) -> Acknowledged {
-    compiled_code::restore(Path::new(PROGRAM), data).expect("the compiled code is copied");
-    let options = Options { data: Some(data.to_owned()), under, ..Options::default() };
-    let mut acknowledged = Acknowledged::default();
-    if let Some(daemon) = Daemon::try_start_with(PROGRAM, options) {
-        acknowledged.is_complete = work(&daemon.operator(), &mut acknowledged).is_some();
-    }
-    acknowledged
+        assert_survives(data, &acknowledged, at);
+        acknowledged.is_complete
+    });
 }
 
 fn documents() -> [(&'static str, Value); 3] {
@@ -137,26 +118,16 @@ const SERVING: [Option<u64>; 6] = [None, Some(1), Some(2), Some(2), Some(3), Som
 /// that none names.
 #[test]
 fn a_kill_at_any_sync_of_a_load_leaves_one_consistent_version() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let kill_at = sync_faults::kill_at(folder.path());
-    for at in 1..SYNCS {
-        let data = folder.path().join(format!("data-{at}"));
-        compiled_code::restore(Path::new(PROGRAM), &data).expect("the compiled code is copied");
-        let options = Options { data: Some(data.clone()), under: kill_at(at), ..Options::default() };
+    sync_faults::kill_at_each(PROGRAM, 20, |data, daemon, at| {
         let mut done = 0;
-        if let Some(daemon) = Daemon::try_start_with(PROGRAM, options) {
+        if let Some(daemon) = daemon {
             while done + 1 < SERVING.len() && change_plugin(&daemon.operator(), done).is_some() {
                 done += 1;
             }
         }
-        assert_one_version(&data, done, at);
-        std::fs::remove_dir_all(&data).expect("the folder is removed");
-        if done + 1 == SERVING.len() {
-            assert!(at > 20, "only {at} syncs were tested");
-            return;
-        }
-    }
-    panic!("the work is never completed");
+        assert_one_version(data, done, at);
+        done + 1 == SERVING.len()
+    });
 }
 
 fn version(number: u64) -> Vec<u8> {

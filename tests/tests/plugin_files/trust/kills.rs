@@ -1,13 +1,8 @@
 //! kill -9 at every sync of a load, of a load that waits, and of its approval: one consistent version serves afterwards.
 
-use std::path::Path;
-
-use toolgate_tests::{Options, compiled_code, sync_faults};
+use toolgate_tests::{Options, sync_faults};
 
 use super::*;
-
-/// Upper bound on the syncs of a start and the work below.
-const SYNCS: usize = 400;
 
 /// Acknowledged steps: loaded, loaded and waiting, approved.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
@@ -20,24 +15,12 @@ enum Step {
 
 #[test]
 fn o2_a_kill_at_any_sync_of_an_install_leaves_one_version() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let kill_at = sync_faults::kill_at(folder.path());
-    for at in 1..SYNCS {
-        let data = folder.path().join(format!("data-{at}"));
-        compiled_code::restore(Path::new(PROGRAM), &data).expect("the compiled code is copied");
-        let options = Options { data: Some(data.clone()), under: kill_at(at), ..Options::default() };
-        let done =
-            Daemon::try_start_with(PROGRAM, options).map_or(Step::Nothing, |daemon| work(&daemon.operator()));
-        let options = Options { data: Some(data.clone()), ..Options::default() };
+    sync_faults::kill_at_each(PROGRAM, 10, |data, daemon, at| {
+        let done = daemon.map_or(Step::Nothing, |daemon| work(&daemon.operator()));
+        let options = Options { data: Some(data.to_owned()), ..Options::default() };
         assert_consistent(&Daemon::start_with(PROGRAM, options), done, at);
-        // Each folder has a copy of the compiled code.
-        fs::remove_dir_all(&data).expect("the folder is removed");
-        if done == Step::Approved {
-            assert!(at > 10, "only {at} syncs were tested");
-            return;
-        }
-    }
-    panic!("the work is never completed");
+        done == Step::Approved
+    });
 }
 
 fn version(number: usize) -> Vec<u8> {
