@@ -95,7 +95,7 @@ impl Machine<'_, '_> {
             Builtin::System => {
                 let command = self.text_at(arguments, 0)?;
                 self.call.flush()?;
-                Value::Number(f64::from(self.call.shell.run_script(&command, "sh", &[], self.call.io)?))
+                Value::Number(f64::from(self.call.shell.run_line(&command, self.call.io)?))
             }
             Builtin::Close => {
                 let name = self.text_at(arguments, 0)?;

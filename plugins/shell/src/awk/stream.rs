@@ -107,7 +107,7 @@ impl Machine<'_, '_> {
                     let input = if matches!(source, Source::Command(_)) {
                         let output = Output::pipe();
                         let streams = Streams { output: output.clone(), ..self.call.io.clone() };
-                        self.call.shell.run_script(&name, "sh", &[], &streams)?;
+                        self.call.shell.run_line(&name, &streams)?;
                         Input::of(output.take().bytes)
                     } else {
                         match self.call.read(&name) {
@@ -198,7 +198,7 @@ impl Machine<'_, '_> {
         }
         self.call.flush()?;
         let streams = Streams { input: Input::of(output.take().bytes), ..self.call.io.clone() };
-        self.call.shell.run_script(name, "sh", &[], &streams).map(Some)
+        self.call.shell.run_line(name, &streams).map(Some)
     }
 
     pub fn close_all(&mut self) -> Outcome<()> {

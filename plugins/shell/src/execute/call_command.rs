@@ -275,6 +275,11 @@ impl Shell {
         self.run_script(&script, (path, arguments), scope, options, io)
     }
 
+    /// Runs a command line in a new shell, as `sh -c` does.
+    pub fn run_line(&mut self, script: &str, io: &Streams) -> Outcome {
+        self.run_script(script, ("sh", &[]), HashMap::new(), Options::default(), io)
+    }
+
     /// Runs a script in a new shell, which knows exported variables and those of `scope` alone.
     pub fn run_script(
         &mut self,
