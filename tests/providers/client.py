@@ -23,6 +23,7 @@ from toolgate_client import (
     Forbidden,
     InvalidRequest,
     NotFound,
+    ToolFailed,
     Toolgate,
     ToolgateError,
     Unauthenticated,
@@ -179,6 +180,8 @@ def a_call_that_outlasts_a_request_answers_with_its_result():
         assert impatient.session(session.id).call("hostile/rest", {"ms": 2500}, id="long") == 2500
         # One call, and not one for each request.
         assert session.get_call("long")["output"] == 2500
+        bounded = toolgate.session(session.id, deadline_ms=50)
+        raised(ToolFailed, "DEADLINE_EXCEEDED", lambda: bounded.call("hostile/rest", {"ms": 60_000}))
 
 
 def refusals_are_exceptions_with_code_and_hint():

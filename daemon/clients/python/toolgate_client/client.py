@@ -32,6 +32,7 @@ class SessionOptions(TypedDict, total=False):
     - `on_client_tool(call)` performs a call of a client tool, described by `call["payload"]`, and returns its output or raises
       `ClientToolError`.
     - `on_approval(calls)` is told once of calls that wait for a person.
+    - `deadline_ms` is the time that the daemon gives the calls of a request, if their own limits do not end them earlier.
     - `approval_timeout` is the number of seconds that a request waits for decisions before it raises `ApprovalPending`; by default
       it waits until they expire.
     """
@@ -42,6 +43,7 @@ class SessionOptions(TypedDict, total=False):
     on_client_tool: Callable[[CallResult], Any]
     on_approval: Callable[[list[CallResult]], Any]
     approval_timeout: float
+    deadline_ms: int
 
 
 class AsyncToolgate:
@@ -203,6 +205,7 @@ class AsyncSession:
 
     async def _settle(self, body: dict[str, Any]) -> dict[str, Any]:
         """Posts the same calls until the model is next. Calls that have ended answer with their recorded results."""
+        body |= {"deadline_ms": self._options.get("deadline_ms")}
         told: set[str] = set()
         end = time.monotonic() + self._options.get("approval_timeout", inf)
         while True:
