@@ -206,7 +206,7 @@ settings! {
     Http in "http" {
         /// Maximum number of open connections. A quarter is kept for clients that sent a valid token, and connections without
         /// one may be half of all with one peer address. At a limit, idle connections without a token are closed for new
-        /// ones; if there are none, new ones wait to be accepted.
+        /// ones, and after them idle ones with a token; if there are none, new ones wait to be accepted.
         connections: u64 = 1024, number(1, 65_536);
         /// Maximum number of open event streams of one organization, including the streams of its calls. Each uses a
         /// connection, so this limit leaves connections for other organizations. By default half of `connections`. Live
