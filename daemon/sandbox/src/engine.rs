@@ -17,7 +17,8 @@ use tokio::sync::Semaphore;
 use toolgate_api::limits::Limits;
 use wasmtime::component::Linker;
 use wasmtime::{
-    Config, Enabled, Engine, InstanceAllocationStrategy, OptLevel, PoolingAllocationConfig, Strategy,
+    Config, Enabled, Engine, InstanceAllocationStrategy, OperatorCost, OptLevel, PoolingAllocationConfig,
+    Strategy,
 };
 
 use crate::bulk_memory::{self, slice_bulk_memory};
@@ -237,6 +238,7 @@ fn compiler_settings() -> Config {
         .cranelift_nan_canonicalization(true)
         .relaxed_simd_deterministic(true)
         .consume_fuel(true)
+        .operator_cost(operator_cost())
         .epoch_interruption(true)
         .max_wasm_stack(GUEST_STACK_BYTES)
         .async_stack_size(CALL_STACK_BYTES)
@@ -259,6 +261,15 @@ fn compiler_settings() -> Config {
         // Bookkeeping for component-model async. It costs a third of a call and WASI 0.2 does not use it.
         .concurrency_support(false);
     config
+}
+
+/// The fuel of instructions. By default the growth of a memory costs one unit, whatever its length; bulk operations cost fuel
+/// by bytes.
+fn operator_cost() -> OperatorCost {
+    let mut cost = OperatorCost::new();
+    // The most that there is: the kernel takes longer than so many instructions for the 64 KiB of a page.
+    cost.variable.memory_grow_per_page = u8::MAX;
+    cost
 }
 
 fn pool(settings: &SandboxSettings, pagemap_scan: bool) -> PoolingAllocationConfig {

@@ -31,7 +31,7 @@ fn polling_many_handles_is_refused_or_stopped() {
     });
 }
 
-/// One bulk instruction fills all memory for the fuel of one instruction.
+/// One bulk instruction fills all memory.
 #[test]
 fn a_bulk_instruction_ends_at_the_deadline_and_delays_no_call() {
     with_fixture(|fixture| {

@@ -21,6 +21,21 @@ fn memory_grown_page_by_page_ends_at_the_memory_limit() {
 }
 
 #[test]
+fn b2_growth_costs_fuel_by_pages() {
+    with_fixture(|fixture| {
+        let fuel_of = |namespace: &str, body: &str| {
+            let file = PluginFile::new(namespace).with_call(body);
+            fixture.daemon.operator().load(namespace, &file.build());
+            let reply = fixture.call(json!({}), &format!("{namespace}/answer"), json!({}));
+            reply.expect_error("TOOL_CRASHED").usage("fuel")
+        };
+        let plain = fuel_of("staying", "(unreachable)");
+        let grown = fuel_of("spreading", "(drop (memory.grow (i32.const 900))) (unreachable)");
+        assert!(grown > plain + 900 * 200, "{plain} and {grown}");
+    });
+}
+
+#[test]
 fn the_sizes_of_all_memories_are_added() {
     with_fixture(|fixture| {
         // Two memories of 40 MiB: each is within the limit, the sum is not.
