@@ -150,16 +150,12 @@ impl PluginHarness {
         descriptor: Descriptor,
         limits: LimitsPatch,
     ) -> Rules<Component> {
-        let plugin = Plugin {
-            granted: Arc::new(granted),
-            descriptor: Arc::new(descriptor),
-            digest: self.digest.clone(),
-            component: self.component.clone(),
-            disabled: false,
-            has_trusted_hints: true,
-            canary: None,
-            counters: None,
-        };
+        let plugin = Plugin::with_trusted_hints(
+            self.digest.clone(),
+            Arc::new(granted),
+            descriptor,
+            self.component.clone(),
+        );
         let catalogue = Arc::new(Catalogue::new(limits, vec![Arc::new(plugin)]));
         Rules::allow_all(catalogue)
     }

@@ -162,16 +162,12 @@ async fn load(sandbox: &Sandbox, file: &[u8]) -> Plugin<toolgate_sandbox::Compon
         Some(functions) => functions.json,
         None => sandbox.describe(&component, None).await.expect("a description"),
     };
-    Plugin {
-        descriptor: Arc::new(Descriptor::parse(&described).expect("a descriptor")),
-        digest: Digest::from_sha256([7; 32]),
-        granted: Default::default(),
+    Plugin::with_trusted_hints(
+        Digest::from_sha256([7; 32]),
+        Arc::default(),
+        Descriptor::parse(&described).expect("a descriptor"),
         component,
-        disabled: false,
-        has_trusted_hints: true,
-        canary: None,
-        counters: None,
-    }
+    )
 }
 
 /// The setup of a session of `acme/bot`.

@@ -104,16 +104,7 @@ fn read(file: &Path) -> String {
 fn plugin(file: &Path) -> Arc<Plugin<()>> {
     let descriptor =
         Descriptor::parse(&read(file)).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    Arc::new(Plugin {
-        descriptor: Arc::new(descriptor),
-        digest: Digest::from_sha256([0; 32]),
-        granted: Arc::default(),
-        component: (),
-        disabled: false,
-        has_trusted_hints: true,
-        canary: None,
-        counters: None,
-    })
+    Arc::new(Plugin::with_trusted_hints(Digest::from_sha256([0; 32]), Arc::default(), descriptor, ()))
 }
 
 /// Sums over messages.

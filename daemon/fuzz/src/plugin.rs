@@ -7,16 +7,12 @@ use toolgate_api::limits::LimitsPatch;
 
 /// A plugin with everything that it asks for.
 pub fn plugin<C>(descriptor: Descriptor, component: C) -> Plugin<C> {
-    Plugin {
-        granted: Arc::new(descriptor.capabilities.clone().into()),
-        descriptor: Arc::new(descriptor),
-        digest: Digest::from_sha256([7; 32]),
+    Plugin::with_trusted_hints(
+        Digest::from_sha256([7; 32]),
+        Arc::new(descriptor.capabilities.clone().into()),
+        descriptor,
         component,
-        disabled: false,
-        has_trusted_hints: true,
-        canary: None,
-        counters: None,
-    }
+    )
 }
 
 pub fn catalogue(descriptors: impl IntoIterator<Item = Descriptor>) -> Arc<Catalogue<()>> {

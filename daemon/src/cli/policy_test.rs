@@ -236,16 +236,12 @@ async fn describe(file: &[u8]) -> Result<String, CallError> {
 
 fn plugin(described: &str) -> Result<Arc<Plugin<()>>, ReadError> {
     let descriptor = Descriptor::parse(described)?;
-    Ok(Arc::new(Plugin {
-        granted: Arc::default(),
-        descriptor: Arc::new(descriptor),
-        digest: Digest::from_sha256(crate::audit::sha256(described.as_bytes()).0),
-        component: (),
-        disabled: false,
-        has_trusted_hints: true,
-        canary: None,
-        counters: None,
-    }))
+    Ok(Arc::new(Plugin::with_trusted_hints(
+        Digest::from_sha256(crate::audit::sha256(described.as_bytes()).0),
+        Arc::default(),
+        descriptor,
+        (),
+    )))
 }
 
 fn all_assertions(documents: &Documents) -> impl Iterator<Item = &Assertion> {

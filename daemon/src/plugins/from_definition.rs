@@ -93,16 +93,7 @@ impl Plugins {
             Some(granted) => granted,
             None => Arc::new(default_grant(&descriptor.capabilities, definition.trace_context)?),
         };
-        Ok(Plugin {
-            digest,
-            granted,
-            component,
-            disabled: false,
-            has_trusted_hints: true,
-            canary: None,
-            counters: None,
-            descriptor: Arc::new(descriptor),
-        })
+        Ok(Plugin::with_trusted_hints(digest, granted, descriptor, component))
     }
 
     /// Removes the cache entries of a plugin that was built from a definition and is no longer served.

@@ -465,16 +465,12 @@ mod tests {
             let code = toolgate_sandbox::precompile(file).unwrap();
             let component = plugins.0.sandbox.load(&code).unwrap();
             let described = plugins.0.sandbox.describe(&component, None).await.unwrap();
-            let plugin = Plugin {
-                digest: handle.digest().clone(),
-                granted: Arc::default(),
+            let plugin = Plugin::with_trusted_hints(
+                handle.digest().clone(),
+                Arc::default(),
+                Descriptor::parse(&described).unwrap(),
                 component,
-                disabled: false,
-                has_trusted_hints: true,
-                canary: None,
-                counters: None,
-                descriptor: Arc::new(Descriptor::parse(&described).unwrap()),
-            };
+            );
             plugins.0.files.write(&handle, Bytes::from_static(file)).await.unwrap();
             Self {
                 namespace: Namespace::parse(name).unwrap(),
@@ -532,7 +528,8 @@ mod tests {
         let (_folder, plugins) = plugins().await;
         let loading = Loading::of(&plugins).await;
         loading.install(&plugins, &LoadToken::default()).await.unwrap();
-        let grant = || plugins.grant_and_store(&loading.namespace, Grant::default(), |_| async { Ok(Some(())) });
+        let grant =
+            || plugins.grant_and_store(&loading.namespace, Grant::default(), |_| async { Ok(Some(())) });
         grant().await.unwrap();
         plugins.remove(&key_of(&loading)).await.unwrap();
         assert_eq!(grant().await.unwrap_err().error_type, ErrorType::NotFound);

@@ -200,16 +200,12 @@ fn catalogue(tools: usize) -> Catalogue<()> {
             })
             .collect();
         let described = serde_json::json!({"name": format!("p{plugin}"), "version": "1.0.0", "tools": tools});
-        Arc::new(Plugin {
-            descriptor: Arc::new(Descriptor::parse(&described.to_string()).unwrap()),
-            digest: Digest::from_sha256([1; 32]),
-            granted: Default::default(),
-            component: (),
-            disabled: false,
-            has_trusted_hints: true,
-            canary: None,
-            counters: None,
-        })
+        Arc::new(Plugin::with_trusted_hints(
+            Digest::from_sha256([1; 32]),
+            Arc::default(),
+            Descriptor::parse(&described.to_string()).unwrap(),
+            (),
+        ))
     });
     Catalogue::new(LimitsPatch::default(), plugins.collect())
 }

@@ -37,16 +37,12 @@ impl Harness {
         let sandbox = Sandbox::new(&SandboxSettings::default()).expect("a sandbox");
         let component = sandbox.load(&precompile(guests::CALLER).expect("compiled")).expect("loaded");
         let described = runtime.block_on(sandbox.describe(&component, None)).expect("a description");
-        let plugin = Plugin {
-            descriptor: Arc::new(Descriptor::parse(&described).expect("a description")),
-            digest: Digest::from_sha256([7; 32]),
-            granted: Arc::new(Grant::parse(&super::grant(upstream).to_string()).expect("a grant")),
+        let plugin = Plugin::with_trusted_hints(
+            Digest::from_sha256([7; 32]),
+            Arc::new(Grant::parse(&super::grant(upstream).to_string()).expect("a grant")),
+            Descriptor::parse(&described).expect("a description"),
             component,
-            disabled: false,
-            has_trusted_hints: true,
-            canary: None,
-            counters: None,
-        };
+        );
         let rules = Rules::allow_all(Arc::new(Catalogue::new(LimitsPatch::new(), vec![Arc::new(plugin)])));
         let upstreams = Upstreams::new(EgressSettings {
             name_servers: vec![upstream.dns.address],

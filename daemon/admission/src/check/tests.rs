@@ -35,16 +35,12 @@ pub(crate) fn plugin(namespace: &str, tools: &[&str]) -> Arc<Plugin<&'static str
 /// Builds a plugin from a description.
 pub(crate) fn plugin_from(description: &Value) -> Arc<Plugin<&'static str>> {
     let descriptor = Descriptor::parse(&description.to_string()).expect("a description");
-    Arc::new(Plugin {
-        granted: Arc::new(descriptor.capabilities.clone().into()),
-        descriptor: Arc::new(descriptor),
-        digest: Digest::from_sha256([7; 32]),
-        component: "component",
-        disabled: false,
-        has_trusted_hints: true,
-        canary: None,
-        counters: None,
-    })
+    Arc::new(Plugin::with_trusted_hints(
+        Digest::from_sha256([7; 32]),
+        Arc::new(descriptor.capabilities.clone().into()),
+        descriptor,
+        "component",
+    ))
 }
 
 /// Checks a call by an agent that may call every tool.

@@ -84,6 +84,27 @@ pub struct Plugin<P> {
     pub counters: Option<Arc<VersionCounters>>,
 }
 
+impl<P> Plugin<P> {
+    /// An enabled plugin whose hints count, without a canary.
+    pub fn with_trusted_hints(
+        digest: Digest,
+        granted: Arc<Grant>,
+        descriptor: Descriptor,
+        component: P,
+    ) -> Self {
+        Self {
+            descriptor: Arc::new(descriptor),
+            digest,
+            granted,
+            component,
+            disabled: false,
+            has_trusted_hints: true,
+            canary: None,
+            counters: None,
+        }
+    }
+}
+
 impl<P: Clone> Plugin<P> {
     /// The plugin with an operator's grant, and with the descriptions and hints in it.
     pub fn with_grant(&self, granted: Arc<Grant>) -> Self {

@@ -92,16 +92,12 @@ fn registry(organization: &Name, agent: &Name, component: &Component) -> Registr
             if copy > 0 {
                 described["name"] = format!("{}-{copy}", described["name"].as_str().unwrap()).into();
             }
-            Arc::new(Plugin {
-                descriptor: Arc::new(Descriptor::parse(&described.to_string()).unwrap()),
-                digest: Digest::from_sha256([1; 32]),
-                granted: Default::default(),
-                component: component.clone(),
-                disabled: false,
-                has_trusted_hints: true,
-                canary: None,
-                counters: None,
-            })
+            Arc::new(Plugin::with_trusted_hints(
+                Digest::from_sha256([1; 32]),
+                Arc::default(),
+                Descriptor::parse(&described.to_string()).unwrap(),
+                component.clone(),
+            ))
         })
     });
     registry.serve(LimitsPatch::default(), plugins.collect());

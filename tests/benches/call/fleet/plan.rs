@@ -240,16 +240,12 @@ pub fn plugin(number: usize, version: &str, component: &Component) -> Arc<Plugin
         })
         .collect();
     let described = json!({"name": namespace(number), "version": version, "tools": tools});
-    Arc::new(Plugin {
-        descriptor: Arc::new(Descriptor::parse(&described.to_string()).unwrap()),
-        digest: Digest::from_sha256([1; 32]),
-        granted: Default::default(),
-        component: component.clone(),
-        disabled: false,
-        has_trusted_hints: true,
-        canary: None,
-        counters: None,
-    })
+    Arc::new(Plugin::with_trusted_hints(
+        Digest::from_sha256([1; 32]),
+        Arc::default(),
+        Descriptor::parse(&described.to_string()).unwrap(),
+        component.clone(),
+    ))
 }
 
 fn schema() -> Value {

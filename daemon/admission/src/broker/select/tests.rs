@@ -62,16 +62,12 @@ fn plugin(name: &str, tools: &[(&str, &str)]) -> Arc<Plugin<()>> {
     let tools: Vec<Value> = tools.iter().map(tool).collect();
     let description = json!({"name": name, "version": "1.0.0", "tools": tools});
     let descriptor = Descriptor::parse(&description.to_string()).expect("a description");
-    Arc::new(Plugin {
-        granted: Arc::new(descriptor.capabilities.clone().into()),
-        descriptor: Arc::new(descriptor),
-        digest: Digest::from_sha256([7; 32]),
-        component: (),
-        disabled: false,
-        has_trusted_hints: true,
-        canary: None,
-        counters: None,
-    })
+    Arc::new(Plugin::with_trusted_hints(
+        Digest::from_sha256([7; 32]),
+        Arc::new(descriptor.capabilities.clone().into()),
+        descriptor,
+        (),
+    ))
 }
 
 /// The input of a query, with names instead of indexes.
