@@ -63,6 +63,8 @@ pub struct Variable {
     pub is_exported: bool,
     pub is_readonly: bool,
     pub is_integer: bool,
+    /// `declare -n`: its value is the name of the variable that it stands for.
+    pub is_reference: bool,
     /// An argument of a declared tool: its expansion is neither split nor a pattern.
     pub is_whole: bool,
 }
@@ -189,13 +191,33 @@ impl Shell {
     }
 
     pub fn variable(&self, name: &str) -> Option<&Variable> {
-        self.state.scopes.iter().rev().find_map(|scope| scope.get(name)).map(Rc::as_ref)
+        let found = self.state.scopes.iter().rev().find_map(|scope| scope.get(name))?;
+        if found.is_reference { self.scope_of(self.target(name)).1 } else { Some(found) }
+    }
+
+    /// The name of the variable that a name stands for. A reference to a reference is none.
+    fn target<'n>(&'n self, name: &'n str) -> &'n str {
+        match self.state.scopes.iter().rev().find_map(|scope| scope.get(name)).map(Rc::as_ref) {
+            Some(Variable { is_reference: true, value: Some(Value::Text(target)), .. }) => target,
+            _ => name,
+        }
+    }
+
+    /// The innermost scope with a variable that is no reference, and the variable.
+    fn scope_of(&self, name: &str) -> (usize, Option<&Variable>) {
+        let mut scopes = self.state.scopes.iter().enumerate().rev();
+        let found = scopes.find_map(|(index, scope)| {
+            let variable = scope.get(name).filter(|variable| !variable.is_reference)?;
+            Some((index, Some(variable.as_ref())))
+        });
+        found.unwrap_or((0, None))
     }
 
     /// The variable, made in the global scope if it is new.
     pub fn variable_mut(&mut self, name: &str) -> &mut Variable {
-        let scope = self.state.scopes.iter().rposition(|scope| scope.contains_key(name)).unwrap_or(0);
-        Rc::make_mut(self.state.scopes[scope].entry(name.to_owned()).or_default())
+        let name = self.target(name).to_owned();
+        let scope = self.scope_of(&name).0;
+        Rc::make_mut(self.state.scopes[scope].entry(name).or_default())
     }
 
     /// The value of a variable without subscript: of an array the entry 0.

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::call::{Call, chomp, text_of};
 use crate::escape;
-use crate::shell::{Options, Outcome, Stop, Value, fail};
+use crate::shell::{Options, Outcome, Stop, Value, Variable, fail};
 use crate::stream::Channel;
 
 /// `declare`, `local`, `export` and `readonly`
@@ -13,8 +13,8 @@ pub fn declare(call: &mut Call<'_>) -> Outcome {
     if options.has('p') || options.rest.is_empty() {
         return print(call, &options.rest);
     }
-    if options.has('n') || options.has('f') || options.has('F') {
-        return fail("option `-n`, `-f` or `-F` is not supported by this shell: -a -A -i -r -x -p -g are");
+    if options.has('f') || options.has('F') {
+        return fail("option `-f` or `-F` is not supported by this shell: -a -A -i -n -r -x -p -g are");
     }
     let in_function = call.shell.state.scopes.len() > 1;
     if call.name == "local" && !in_function {
@@ -31,6 +31,10 @@ pub fn declare(call: &mut Call<'_>) -> Outcome {
             || name.as_bytes()[0].is_ascii_digit()
         {
             return fail(format!("`{argument}': not a valid identifier"));
+        }
+        if options.has('n') {
+            refer(call, name, value.unwrap_or_default(), is_local)?;
+            continue;
         }
         call.shell.writable(name)?;
         if is_local && let Some(scope) = call.shell.state.scopes.last_mut() {
@@ -50,6 +54,20 @@ pub fn declare(call: &mut Call<'_>) -> Outcome {
         call.shell.variable_mut(name).is_readonly |= options.has('r') || call.name == "readonly";
     }
     Ok(0)
+}
+
+/// Makes a variable that stands for another one.
+fn refer(call: &mut Call<'_>, name: &str, target: &str, is_local: bool) -> Outcome<()> {
+    let is_name = target.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric());
+    if target.is_empty() || !is_name {
+        return fail(format!("{name}: `{target}' is no name of a variable, which `-n` needs"));
+    }
+    let value = Some(Value::Text(target.to_owned()));
+    let variable = Variable { value, is_reference: true, ..Variable::default() };
+    let scopes = &mut call.shell.state.scopes;
+    let scope = if is_local { scopes.len() - 1 } else { 0 };
+    scopes[scope].insert(name.to_owned(), Rc::new(variable));
+    Ok(())
 }
 
 fn print(call: &mut Call<'_>, names: &[String]) -> Outcome {
