@@ -5,28 +5,65 @@ use crate::shell::{Outcome, Stop, fail};
 use crate::stream::Output;
 
 pub fn cat(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("nbsAETuv", &[("number", 'n')], false)?;
-    if let Some(flag) = "sAETv".chars().find(|flag| options.has(*flag)) {
-        return fail(format!("option `-{flag}` is not supported by this shell: -n -b are"));
-    }
+    let long = [
+        ("number", 'n'),
+        ("number-nonblank", 'b'),
+        ("squeeze-blank", 's'),
+        ("show-all", 'A'),
+        ("show-ends", 'E'),
+        ("show-tabs", 'T'),
+        ("show-nonprinting", 'v'),
+    ];
+    let options = call.options("nbsAETvetu", &long, false)?;
+    let any = |flags: &str| flags.chars().any(|flag| options.has(flag));
+    let (marks_ends, marks_tabs, marks_signs) = (any("AEe"), any("ATt"), any("Avet"));
     let (inputs, is_complete) = call.read_inputs(&options.rest)?;
-    let mut number = 0;
+    let (mut number, mut was_blank) = (0, false);
     for (_, bytes) in inputs {
-        if !options.has('n') && !options.has('b') {
+        if !any("nbsAETvet") {
             call.out(bytes)?;
             continue;
         }
         for line in lines(&bytes) {
-            if options.has('b') && line == b"\n" {
-                call.out(line)?;
+            let is_blank = line == b"\n";
+            if is_blank && was_blank && options.has('s') {
                 continue;
             }
-            number += 1;
-            call.out(format!("{number:6}\t"))?;
-            call.out(line)?;
+            was_blank = is_blank;
+            if if options.has('b') { !is_blank } else { options.has('n') } {
+                number += 1;
+                call.out(format!("{number:6}\t"))?;
+            }
+            let text = chomp(line);
+            call.out(mark(text, marks_tabs, marks_signs))?;
+            if text.len() < line.len() {
+                call.out(if marks_ends { "$\n" } else { "\n" })?;
+            }
         }
     }
     Ok(i32::from(!is_complete))
+}
+
+/// A line with its tabs, and its signs that cannot be seen, as `cat` shows them.
+fn mark(line: &[u8], tabs: bool, signs: bool) -> Vec<u8> {
+    let mut marked = Vec::with_capacity(line.len());
+    for byte in line {
+        let low = byte & 0x7f;
+        match byte {
+            b'\t' if tabs => marked.extend(b"^I"),
+            b'\t' => marked.push(b'\t'),
+            _ if !signs => marked.push(*byte),
+            _ => {
+                marked.extend(if *byte == low { "" } else { "M-" }.bytes());
+                match low {
+                    0..32 => marked.extend([b'^', low + 64]),
+                    127 => marked.extend(b"^?"),
+                    _ => marked.push(low),
+                }
+            }
+        }
+    }
+    marked
 }
 
 /// `-5` as `-n 5`.
