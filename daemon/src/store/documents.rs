@@ -7,6 +7,15 @@ use super::history::{self, Stamp};
 use super::{Store, StoreError, StoreTransaction, fitting_rows, from_sql, to_sql};
 use crate::documents::{Document, DocumentKey, DocumentKind, Precondition, PreconditionResult, Revision};
 
+/// Documents of one organization. Each has a parsed form in memory.
+const PER_ORGANIZATION: i64 = 10_000;
+
+/// Bytes of the texts of these documents.
+const BYTES_PER_ORGANIZATION: i64 = 256 << 20;
+
+/// Length of texts that the number of documents bounds well enough: they are not added up with each write.
+const SHORT_BYTES: usize = 16 << 10;
+
 /// Result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteResult {
@@ -155,6 +164,15 @@ impl Store {
         if let Some((key, body)) = beside {
             write(&mut change, key, body, stamp).await?;
         }
+        if let Some(organization) = key.organization() {
+            let bytes = body.len() + beside.map_or(0, |(_, body)| body.len());
+            if current.is_none() {
+                check_number(&mut change, organization).await?;
+            }
+            if bytes > SHORT_BYTES {
+                check_bytes(&mut change, organization, BYTES_PER_ORGANIZATION).await?;
+            }
+        }
         change.commit().await?;
         Ok(WriteResult { revision, created: current.is_none() })
     }
@@ -264,6 +282,27 @@ async fn check_precondition(
         }
         PreconditionResult::Required => Err(StoreError::PreconditionRequired { what: key.to_string() }),
     }
+}
+
+/// Refuses one document more than an organization may have.
+async fn check_number(change: &mut StoreTransaction, organization: &Name) -> Result<(), StoreError> {
+    let sql = "SELECT COUNT(*) FROM docs WHERE scope = $1 \
+               AND kind IN ('agent', 'enabled', 'mount', 'tool', 'tool_grant', 'publisher_key')";
+    let number: i64 = sqlx::query_scalar(sql).bind(organization.as_str()).fetch_one(&mut **change).await?;
+    if number > PER_ORGANIZATION { Err(StoreError::TooManyDocuments) } else { Ok(()) }
+}
+
+/// Refuses longer documents than an organization may have.
+async fn check_bytes(
+    change: &mut StoreTransaction,
+    organization: &Name,
+    most: i64,
+) -> Result<(), StoreError> {
+    // SQLite reads the length alone of a long text.
+    let sql = "SELECT COALESCE(SUM(OCTET_LENGTH(body)), 0) FROM docs WHERE scope = $1 \
+               AND kind IN ('agent', 'enabled', 'mount', 'tool', 'tool_grant', 'publisher_key')";
+    let bytes: i64 = sqlx::query_scalar(sql).bind(organization.as_str()).fetch_one(&mut **change).await?;
+    if bytes > most { Err(StoreError::TooManyDocuments) } else { Ok(()) }
 }
 
 async fn write(

@@ -27,6 +27,8 @@ pub enum StoreError {
     TooManyWebhooks,
     #[error("the organization has the maximum number of tokens")]
     TooManyTokens,
+    #[error("the organization has as many documents, or as long ones, as it may")]
+    TooManyDocuments,
     #[error("the store `{}` is held by another daemon{}", .path.display(), with_pid(.pid))]
     Held { path: PathBuf, pid: Option<u32> },
     #[error("the store was written by another version")]
@@ -96,6 +98,7 @@ impl StoreError {
             }
             Self::TooMany { .. } => "decide some of them first, or wait until they expire",
             Self::TooManyWebhooks => "delete one that is not used",
+            Self::TooManyDocuments => "delete agents or tools that are not used, or have shorter documents",
             Self::TooManyTokens => "revoke some that are not used; those that have expired count, too",
             Self::Held { .. } => "stop that daemon, or use another store with `--store`",
             Self::OtherVersion => {
@@ -110,7 +113,9 @@ impl StoreError {
             Self::PreconditionFailed { .. } | Self::LastOperator { .. } => ErrorType::Conflict,
             Self::PreconditionRequired { .. } => ErrorType::InvalidRequest,
             Self::NotFound { .. } => ErrorType::NotFound,
-            Self::TooMany { .. } | Self::TooManyWebhooks | Self::TooManyTokens => ErrorType::QuotaExceeded,
+            Self::TooMany { .. } | Self::TooManyWebhooks | Self::TooManyTokens | Self::TooManyDocuments => {
+                ErrorType::QuotaExceeded
+            }
             Self::Held { .. } | Self::OtherVersion | Self::Unavailable { .. } => ErrorType::Unavailable,
         }
     }

@@ -22,7 +22,10 @@ fn status(error: &StoreError) -> u16 {
         StoreError::PreconditionRequired { .. } => 428,
         StoreError::NotFound { .. } => 404,
         StoreError::LastOperator { .. } => 409,
-        StoreError::TooMany { .. } | StoreError::TooManyWebhooks | StoreError::TooManyTokens => 429,
+        StoreError::TooMany { .. }
+        | StoreError::TooManyWebhooks
+        | StoreError::TooManyTokens
+        | StoreError::TooManyDocuments => 429,
         StoreError::Held { .. } | StoreError::OtherVersion | StoreError::Unavailable { .. } => 503,
     }
 }
@@ -38,6 +41,32 @@ async fn a_document_comes_back_as_it_was_put() {
     let read = store.document(&acme()).await.expect("the document");
     assert!(written.created);
     assert_eq!((read.body.as_str(), read.revision, read.updated_ms), ("{\"a\": 1}", written.revision, 7));
+}
+
+#[tokio::test]
+async fn the_documents_of_an_organization_are_bounded() {
+    let (_folder, store) = empty_store().await;
+    make(&store, &acme()).await;
+    sqlx::query(
+        "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < $1) \
+         INSERT INTO docs (kind, scope, name, revision, body, updated_ms) \
+         SELECT 'agent', 'acme', 'n' || n, 0, '{}', 1 FROM numbers",
+    )
+    .bind(PER_ORGANIZATION - 1)
+    .execute(&store.writer)
+    .await
+    .expect("stored");
+    make(&store, &bot()).await;
+    let one_more = DocumentKey::agent(&name("acme"), &name("one-more"));
+    let refused = store.put_document(&one_more, "{}", &Precondition::Absent, 1).await.expect_err("too many");
+    assert_eq!(status(&refused), 429);
+    assert!(store.find_document(&one_more).await.expect("read").is_none());
+    make(&store, &DocumentKey::Organization(name("rival"))).await;
+    make(&store, &DocumentKey::agent(&name("rival"), &name("bot"))).await;
+    let mut change = store.begin().await.expect("begun");
+    let bytes = PER_ORGANIZATION * 2;
+    check_bytes(&mut change, &name("acme"), bytes).await.expect("so many have room");
+    assert!(check_bytes(&mut change, &name("acme"), bytes - 1).await.is_err());
 }
 
 #[tokio::test]
