@@ -12,10 +12,13 @@ use hickory_resolver::config::{
     ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
 };
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use tokio::sync::Semaphore;
+
+use super::slots::Slots;
 
 /// Most concurrent lookups of all calls. Further lookups wait, within the deadline of their request.
 const CONCURRENT_LOOKUPS: usize = 256;
+/// Most concurrent lookups of one organization, or of one name for the daemon itself: a name server may never respond.
+const LOOKUPS_PER_OWNER: usize = 64;
 /// Timeout of one query to one name server.
 const QUERY_TIME: Duration = Duration::from_secs(2);
 /// Attempts for each query.
@@ -32,7 +35,7 @@ pub(super) struct Resolver {
     name_servers: Vec<SocketAddr>,
     /// Built on first use, since it needs a tokio runtime.
     inner: OnceLock<Option<TokioResolver>>,
-    lookups: Semaphore,
+    lookups: Slots,
 }
 
 /// Why there is no address.
@@ -47,20 +50,25 @@ pub(super) enum Unresolved {
 impl Resolver {
     /// Queries these name servers; with none, those of the system and its hosts file.
     pub(super) fn new(name_servers: Vec<SocketAddr>) -> Self {
-        Self { name_servers, inner: OnceLock::new(), lookups: Semaphore::new(CONCURRENT_LOOKUPS) }
+        let lookups = Slots::new(CONCURRENT_LOOKUPS, LOOKUPS_PER_OWNER);
+        Self { name_servers, inner: OnceLock::new(), lookups }
     }
 
     /// Every address of an absolute name. The search list of the system is not used, so that the resolved name is the
     /// one that the rules were applied to.
-    pub(super) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, Unresolved> {
-        self.search(&format!("{name}.")).await
+    pub(super) async fn addresses(&self, organization: &str, name: &str) -> Result<Vec<IpAddr>, Unresolved> {
+        self.look_up(organization, &format!("{name}.")).await
     }
 
     /// Every address of a name of the daemon's settings or of a credential, completed by the search list of the system.
     pub(super) async fn search(&self, name: &str) -> Result<Vec<IpAddr>, Unresolved> {
+        self.look_up(name, name).await
+    }
+
+    async fn look_up(&self, owner: &str, name: &str) -> Result<Vec<IpAddr>, Unresolved> {
         let resolver = self.inner.get_or_init(|| build(&self.name_servers)).as_ref();
         let resolver = resolver.ok_or(Unresolved::NoAnswer)?;
-        let _permit = self.lookups.acquire().await.map_err(|_| Unresolved::NoAnswer)?;
+        let _slot = self.lookups.take(owner, |_| {}).await;
         match resolver.lookup_ip(name).await {
             Ok(found) => Ok(found.iter().collect()),
             Err(error) if error.is_no_records_found() || error.is_nx_domain() => Err(Unresolved::NoSuchHost),
@@ -111,4 +119,31 @@ fn name_server(address: &SocketAddr) -> NameServerConfig {
     };
     server.connections = server.connections.into_iter().map(with_port).collect();
     server
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::net::UdpSocket;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn lookups_without_a_response_leave_room_for_other_organizations() {
+        let silent = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
+        let resolver = Arc::new(Resolver::new(vec![silent.local_addr().expect("an address")]));
+        let lookups: Vec<_> = (0..CONCURRENT_LOOKUPS)
+            .map(|number| {
+                let resolver = Arc::clone(&resolver);
+                tokio::spawn(async move { resolver.addresses("acme", &format!("n{number}.example")).await })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        silent.recv_from(&mut [0; 512]).await.expect("a query");
+        let room = timeout(Duration::from_secs(1), resolver.lookups.take("rival", |_| {})).await;
+        assert!(room.is_ok());
+        lookups.iter().for_each(tokio::task::JoinHandle::abort);
+    }
 }

@@ -252,7 +252,10 @@ impl Sender {
         let destination = permitted.target().to_string();
         let addresses = match permitted.target().host() {
             Host::Address(address) => vec![*address],
-            Host::Name(name) => self.upstreams.resolver().addresses(name).await.map_err(resolve_error)?,
+            Host::Name(name) => {
+                let found = self.upstreams.resolver().addresses(&self.organization, name).await;
+                found.map_err(resolve_error)?
+            }
         };
         permitted.vet(&addresses).map_err(|denied: NetworkDenial| {
             self.record.record_denial(&destination, &denied);
