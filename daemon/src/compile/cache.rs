@@ -5,7 +5,7 @@
 //! (other engine versions, removed plugins, aborted loads) are deleted once they are a day old, so that a downgrade of the
 //! daemon within a day still finds its code.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -24,6 +24,10 @@ const TAG_BYTES: usize = 32;
 
 /// How long an unused entry is kept: an upgrade that fails is rolled back within a day, and then starts as fast as before.
 const UNUSED_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Checked descriptions whose result is kept, of those since the start. Each has a file, and owners of tools can have ever new
+/// ones checked that no tool then uses.
+const CHECKS_KEPT: usize = 16_384;
 
 /// The cache folder cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +52,8 @@ pub(super) struct Cache {
     key: Arc<hmac::Key>,
     /// The files that were read or written since the cache was opened.
     used_files: Arc<Mutex<HashSet<PathBuf>>>,
+    /// The files of descriptions that were written since then, the oldest first.
+    checks: Arc<Mutex<VecDeque<PathBuf>>>,
 }
 
 /// The content of a cache file.
@@ -87,6 +93,7 @@ impl Cache {
             fingerprint: fingerprint.into(),
             key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, key)),
             used_files: Arc::default(),
+            checks: Arc::default(),
         })
     }
 
@@ -108,8 +115,24 @@ impl Cache {
         file.write_all(content)?;
         let path = self.path(kind, digest);
         self.used_files().insert(path.clone());
-        file.persist(path)?;
+        file.persist(&path)?;
+        if matches!(kind, EntryKind::Schemas) {
+            self.remove_oldest_check(path, CHECKS_KEPT);
+        }
         Ok(())
+    }
+
+    /// Notes the file of a description, and removes the oldest one of more than `most`. If a tool uses it, the next start checks
+    /// its description again.
+    fn remove_oldest_check(&self, path: PathBuf, most: usize) {
+        let mut checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
+        checks.push_back(path);
+        let oldest = if checks.len() > most { checks.pop_front() } else { None };
+        drop(checks);
+        if let Some(oldest) = oldest {
+            let _ = fs::remove_file(&oldest);
+            self.used_files().remove(&oldest);
+        }
     }
 
     pub(super) fn forget(&self, digest: &Digest) {
@@ -183,6 +206,20 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         cache(root.path(), "f1").store(EntryKind::Code, &digest('a'), b"code").unwrap();
         assert_eq!(cache(root.path(), "f1").read(EntryKind::Code, &digest('a')).unwrap().content(), b"code");
+    }
+
+    #[test]
+    fn the_results_of_checks_do_not_fill_the_disk() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = cache(root.path(), "f1");
+        for letter in ['a', 'b', 'c'] {
+            cache.store(EntryKind::Schemas, &digest(letter), b"hash").unwrap();
+        }
+        cache.store(EntryKind::Code, &digest('a'), b"code").unwrap();
+        cache.remove_oldest_check(cache.path(EntryKind::Schemas, &digest('c')), 3);
+        assert!(cache.read(EntryKind::Schemas, &digest('a')).is_none());
+        assert!(cache.read(EntryKind::Schemas, &digest('b')).is_some());
+        assert!(cache.read(EntryKind::Code, &digest('a')).is_some());
     }
 
     #[test]
