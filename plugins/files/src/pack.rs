@@ -15,8 +15,8 @@ use zip::{CompressionMethod, ZipWriter};
 use crate::archive::{
     Format, MAX_COMPRESSED_FROM_BYTES, MAX_ENTRIES, MAX_PACKED_FROM_BYTES, MAX_UNPACKED_BYTES, checked_name,
 };
+use crate::dir_walk;
 use crate::gzip::Gzip;
-use crate::host;
 use crate::workspace::{Kind, Place, Workspace, is_zero};
 
 /// Compressing more tightly takes three times the fuel, and saves little.

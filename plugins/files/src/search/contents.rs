@@ -5,7 +5,7 @@ use std::path::Path;
 
 use memchr::memchr;
 
-use crate::host;
+use crate::dir_walk;
 
 /// A file is searched as a whole in memory, of which a call has 64 MiB.
 const MAX_FILE_BYTES: usize = 8 * 1024 * 1024;
