@@ -129,6 +129,50 @@ fn o4_no_name_stands_for_two() {
 }
 
 #[test]
+fn o4_a_counter_is_of_each_party_that_its_quota_names() {
+    let organization = name("acme");
+    let key_of = |per: &str, (agent, user, token, called): (&str, &str, &str, &str)| {
+        let json = format!(r#"[{{"name":"a","measure":"calls","amount":1,"seconds":60,"per":["{per}"]}}]"#);
+        let quotas = quotas(Owner::Platform, &json);
+        let (agent, called) = (name(agent), tool(called));
+        let consumer =
+            Consumer { organization: &organization, agent: &agent, user: Some(user), token, is_inner: false };
+        let mut key = String::new();
+        write_key(&mut key, Owner::Platform, &quotas.0[0].1[0], &consumer, &called);
+        key
+    };
+    let others = [
+        ("bob", "ada", "t1", "crm/search"),
+        ("bot", "bob", "t1", "crm/search"),
+        ("bot", "ada", "t2", "crm/search"),
+        ("bot", "ada", "t1", "crm/add"),
+        ("bot", "ada", "t1", "mail/search"),
+    ];
+    for (per, are_apart) in [
+        ("organization", [false, false, false, false, false]),
+        ("agent", [true, false, false, false, false]),
+        ("user", [false, true, false, false, false]),
+        ("token", [false, false, true, false, false]),
+        ("tool", [false, false, false, true, true]),
+        ("plugin", [false, false, false, false, true]),
+    ] {
+        let key = key_of(per, ("bot", "ada", "t1", "crm/search"));
+        assert_eq!(others.map(|other| key_of(per, other) != key), are_apart, "{per}");
+    }
+}
+
+#[test]
+fn o4_processor_time_is_an_amount_in_milliseconds() {
+    let counters = QuotaCounters::default();
+    let quotas = quotas(Owner::Agent, r#"[{"name":"cpu","measure":"cpu_ms","amount":5,"seconds":3600}]"#);
+    let caller = Caller::new(&counters, &quotas);
+    let used = |cpu_us| Used { cpu_us, ..Used::default() };
+    assert_eq!(caller.call(BEGIN_MS, &used(4_999)), Ok(()));
+    assert_eq!(caller.call(BEGIN_MS, &used(700)), Ok(()), "a microsecond was left");
+    assert_eq!(caller.call(BEGIN_MS, &used(1)), Err("cpu".to_owned()));
+}
+
+#[test]
 fn o4_what_a_call_did_not_use_is_given_back_and_a_call_gets_what_is_left() {
     let counters = QuotaCounters::default();
     let quotas = quotas(
