@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use toolgate_sdk::Error;
 use toolgate_sdk::serde_json::{self, Value, value::RawValue};
 
+use crate::json_query::functions::nesting;
 use crate::size;
 use crate::tree::Tree;
 
@@ -55,7 +56,7 @@ pub fn choose<'a>(value: &'a AnyValue, text: Option<&'a str>) -> Result<&'a str,
         }
         (Some(json), None) | (None, Some(json)) => json.trim_start_matches('\u{feff}'),
     };
-    if depth(json) > MAX_DEPTH {
+    if nesting(json.as_bytes()) > MAX_DEPTH {
         return Err(Error::invalid(format!("the document is nested more than {MAX_DEPTH} deep")));
     }
     Ok(json)
@@ -96,33 +97,6 @@ fn is_integer(number: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
 }
 
-/// Returns how deep brackets are nested, which may be any number if the text is not JSON.
-fn depth(json: &str) -> usize {
-    let (mut depth, mut deepest) = (0_usize, 0);
-    let mut bytes = json.bytes();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'[' | b'{' => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            // The position after the closing quote, past escapes.
-            b'"' => {
-                while bytes
-                    .next()
-                    .is_some_and(|byte| byte != b'"' && (byte != b'\\' || bytes.next().is_some()))
-                {
-                }
-            }
-            // A comment, which `jaq` takes.
-            b'#' => while bytes.next().is_some_and(|byte| byte != b'\n') {},
-            _ => {}
-        }
-    }
-    deepest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,7 +129,7 @@ mod tests {
             ("# [[[\n[]", 1),
             ("]]]][", 1),
         ] {
-            assert_eq!(depth(json), expected, "{json}");
+            assert_eq!(nesting(json.as_bytes()), expected, "{json}");
         }
     }
 }

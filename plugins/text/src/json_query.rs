@@ -2,7 +2,7 @@
 //!
 //! A program may loop for ever, which the host's fuel ends, and may give results without end, which are counted here.
 
-mod functions;
+pub mod functions;
 mod output;
 pub mod program;
 

@@ -20,8 +20,6 @@ struct Arguments {
     flags: String,
     indent: usize,
     filter: Option<String>,
-    /// The file of `-f`, which has the filter.
-    filter_file: Option<String>,
     paths: Vec<String>,
     names: Vec<String>,
     values: Vec<Val>,
@@ -92,108 +90,109 @@ pub fn jq(call: &mut Call<'_>) -> Outcome {
 }
 
 fn json(text: &str) -> Outcome<Val> {
+    check_depth(text.as_bytes())?;
     read::parse_single(text.as_bytes()).or_else(|error| fault(2, format!("`{text}` is not JSON: {error}")))
 }
+
+/// Options without a value.
+const FLAGS: [(&str, char); 11] = [
+    ("--raw-output", 'r'),
+    ("--compact-output", 'c'),
+    ("--null-input", 'n'),
+    ("--slurp", 's'),
+    ("--exit-status", 'e'),
+    ("--sort-keys", 'S'),
+    ("--join-output", 'j'),
+    ("--raw-input", 'R'),
+    ("--tab", 'T'),
+    ("--ascii-output", 'a'),
+    ("--monochrome-output", 'M'),
+];
 
 fn read_arguments(call: &mut Call<'_>) -> Outcome<Arguments> {
     let mut found = Arguments {
         flags: String::new(),
         indent: 2,
         filter: None,
-        filter_file: None,
         paths: Vec::new(),
         names: Vec::new(),
         values: Vec::new(),
     };
     let mut words = call.arguments.iter();
-    let mut named = Vec::new();
+    let (mut named, mut filter_file) = (Vec::new(), None);
     let mut positional: Option<(bool, Vec<Val>)> = None;
-    let text = |text: &str| Val::from(text.to_owned());
     while let Some(word) = words.next() {
         let mut next =
             || words.next().cloned().map_or_else(|| fault(2, format!("`{word}` needs more words")), Ok);
-        let (name, value) = match word.as_str() {
-            "--arg" => (next()?, text(&next()?)),
-            "--argjson" => (next()?, json(&next()?)?),
+        match word.as_str() {
+            "--arg" => named.push((next()?, text(&next()?))),
+            "--argjson" => named.push((next()?, json(&next()?)?)),
             "--slurpfile" | "--rawfile" => {
-                let (name, path) = (next()?, next()?);
-                let bytes = call.read_or_fail(&path, 2)?;
-                let values: Result<Vec<Val>, _> = read::parse_many(&bytes).collect();
-                let value = match word.as_str() {
-                    "--rawfile" => text(&text_of(&bytes)),
-                    _ => values
-                        .or_else(|error| fault(2, format!("{path} is not JSON: {error}")))?
-                        .into_iter()
-                        .collect(),
-                };
-                (name, value)
+                named.push((next()?, file_value(call, word == "--rawfile", &next()?)?));
             }
-            "--args" | "--jsonargs" => {
-                positional = Some((word == "--jsonargs", Vec::new()));
-                continue;
-            }
-            "-f" | "--from-file" => {
-                found.filter_file = Some(next()?);
-                continue;
-            }
-            "--indent" => {
-                found.indent = next()?.parse().unwrap_or(2).min(8);
-                continue;
-            }
-            _ => {
-                let long = [
-                    ("--raw-output", 'r'),
-                    ("--compact-output", 'c'),
-                    ("--null-input", 'n'),
-                    ("--slurp", 's'),
-                    ("--exit-status", 'e'),
-                    ("--sort-keys", 'S'),
-                    ("--join-output", 'j'),
-                    ("--raw-input", 'R'),
-                    ("--tab", 'T'),
-                    ("--ascii-output", 'a'),
-                    ("--monochrome-output", 'M'),
-                ];
-                if let Some((_, flag)) = long.iter().find(|(long, _)| long == word) {
-                    found.flags.push(*flag);
-                } else if let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) {
-                    if let Some(letter) = letters.chars().find(|letter| !"rcnseSjRaM".contains(*letter)) {
-                        let known = long.map(|(name, _)| name).join(" ");
-                        return fault(
-                            2,
-                            format!(
-                                "option `-{letter}` is not supported by this shell: {known} --arg --argjson --slurpfile --rawfile --args --indent are"
-                            ),
-                        );
-                    }
-                    found.flags.push_str(letters);
-                } else if found.filter.is_none() {
-                    found.filter = Some(word.clone());
-                } else if let Some((is_json, values)) = &mut positional {
-                    values.push(if *is_json { json(word)? } else { text(word) });
-                } else {
-                    found.paths.push(word.clone());
-                }
-                continue;
-            }
-        };
-        named.push((text(&name), value.clone()));
+            "--args" | "--jsonargs" => positional = Some((word == "--jsonargs", Vec::new())),
+            "-f" | "--from-file" => filter_file = Some(next()?),
+            "--indent" => found.indent = next()?.parse().unwrap_or(2).min(8),
+            _ => match (read_flags(word)?, &mut positional) {
+                (Some(flags), _) => found.flags.push_str(&flags),
+                (None, _) if found.filter.is_none() => found.filter = Some(word.clone()),
+                (None, Some((true, values))) => values.push(json(word)?),
+                (None, Some((false, values))) => values.push(text(word)),
+                (None, None) => found.paths.push(word.clone()),
+            },
+        }
+    }
+    if let Some(path) = filter_file {
+        found.paths = found.filter.take().into_iter().chain(found.paths).collect();
+        found.filter = Some(text_of(&call.read_or_fail(&path, 2)?));
+    }
+    let positional = positional.map(|(_, values)| values).unwrap_or_default();
+    let of_names = named.iter().map(|(name, value)| (text(name), value.clone()));
+    let of_names = Val::from_map(of_names).unwrap_or(Val::Null);
+    let all =
+        Val::from_map([(text("positional"), positional.into_iter().collect()), (text("named"), of_names)]);
+    let environment = call.shell.environment().into_iter().map(|(name, value)| (text(&name), text(&value)));
+    named.push(("ARGS".to_owned(), all.unwrap_or(Val::Null)));
+    named.push(("ENV".to_owned(), Val::from_map(environment).unwrap_or(Val::Null)));
+    for (name, value) in named {
         found.names.push(format!("${name}"));
         found.values.push(value);
     }
-    if let Some(path) = &found.filter_file {
-        drop(found.paths.splice(0..0, found.filter.take()));
-        found.filter = Some(text_of(&call.read_or_fail(path, 2)?));
-    }
-    let positional = positional.map(|(_, values)| values).unwrap_or_default();
-    let named = Val::from_map(named).unwrap_or(Val::Null);
-    let all = Val::from_map([(text("positional"), positional.into_iter().collect()), (text("named"), named)]);
-    let environment = call.shell.environment().into_iter().map(|(name, value)| (text(&name), text(&value)));
-    for (name, value) in [("$ARGS", all), ("$ENV", Val::from_map(environment))] {
-        found.names.push(name.to_owned());
-        found.values.push(value.unwrap_or(Val::Null));
-    }
     Ok(found)
+}
+
+fn text(text: &str) -> Val {
+    Val::from(text.to_owned())
+}
+
+/// The text of a file, or the list of the documents in it.
+fn file_value(call: &mut Call<'_>, is_raw: bool, path: &str) -> Outcome<Val> {
+    let bytes = call.read_or_fail(path, 2)?;
+    if is_raw {
+        return Ok(text(&text_of(&bytes)));
+    }
+    check_depth(&bytes)?;
+    let values: Result<Vec<Val>, _> = read::parse_many(&bytes).collect();
+    let values = values.or_else(|error| fault(2, format!("{path} is not JSON: {error}")))?;
+    Ok(values.into_iter().collect())
+}
+
+/// The letters of options without a value; none for a word that is no option.
+fn read_flags(word: &str) -> Outcome<Option<String>> {
+    if let Some((_, flag)) = FLAGS.iter().find(|(long, _)| *long == word) {
+        return Ok(Some(flag.to_string()));
+    }
+    let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else { return Ok(None) };
+    match letters.chars().find(|letter| !"rcnseSjRaM".contains(*letter)) {
+        None => Ok(Some(letters.to_owned())),
+        Some(letter) => fault(
+            2,
+            format!(
+                "option `-{letter}` is not supported by this shell: {} --arg --argjson --slurpfile --rawfile --args --from-file --indent are",
+                FLAGS.map(|(name, _)| name).join(" ")
+            ),
+        ),
+    }
 }
 
 /// The documents that the filter runs on, and what is wrong behind them.
@@ -227,24 +226,11 @@ fn read_documents(call: &mut Call<'_>, arguments: &Arguments) -> Outcome<(Vec<Va
     Ok((documents, damage))
 }
 
-/// Deeper documents would exhaust the stack of the reader.
 fn check_depth(bytes: &[u8]) -> Outcome<()> {
-    const MAX_DEPTH: i32 = 200;
-    let (mut depth, mut in_text, mut is_escaped) = (0, false, false);
-    for byte in bytes {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = in_text,
-            b'"' => in_text = !in_text,
-            b'[' | b'{' if !in_text => depth += 1,
-            b']' | b'}' if !in_text => depth -= 1,
-            _ => {}
-        }
-        if depth > MAX_DEPTH {
-            return fault(2, format!("the input is nested more than {MAX_DEPTH} deep"));
-        }
+    match functions::nesting(bytes) > functions::MAX_NESTING {
+        true => fault(2, format!("the input is nested more than {} deep", functions::MAX_NESTING)),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// A text as JSON.

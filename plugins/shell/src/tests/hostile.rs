@@ -42,6 +42,18 @@ fn deep_syntax_is_an_error() {
     assert_eq!(ended.exit_code, 2);
     let (ended, _folder) = run(&format!("echo 1 | jq '{}.{}'", "[".repeat(5_000), "]".repeat(5_000)));
     assert_ne!(ended.exit_code, 0);
+    let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
+    for script in [
+        format!("jq -n --argjson x '{deep}' '$x'"),
+        format!("jq -n '$ARGS' --jsonargs '{deep}'"),
+        format!("echo '{deep}' > deep.json; jq -n --slurpfile x deep.json '$x'"),
+        format!("jq -n '\"{deep}\" | fromjson'"),
+    ] {
+        let (ended, _folder) = run(&script);
+        assert_ne!(ended.exit_code, 0, "{}", &script[..30]);
+    }
+    let (ended, _folder) = run("jq -nc --argjson x '[[1]]' '$x'; jq -nc '\"[[2]]\" | fromjson'");
+    assert_eq!((ended.exit_code, ended.stdout.as_str()), (0, "[[1]]\n[[2]]\n"));
 }
 
 #[test]

@@ -24,6 +24,9 @@ use crate::pattern::{self, Cursor};
 /// All characters but the unreserved ones (RFC 3986, 2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
+/// Deeper texts would exhaust the stack of the reader of JSON.
+pub const MAX_NESTING: usize = 200;
+
 /// The kind of data that filters run over.
 pub struct Query;
 
@@ -74,9 +77,10 @@ pub fn functions() -> impl Iterator<Item = Fun<Query>> {
         text, "encode_base64": |text| STANDARD.encode(text), "encode_uri": |text| utf8_percent_encode(text, RESERVED).to_string(),
         "decode_uri": |text| Val::utf8_str(percent_decode_str(text).collect::<Vec<_>>())
     ];
-    let others: [Filter<RunPtr<Query>>; 17] = [
+    let others: [Filter<RunPtr<Query>>; 18] = [
         ("decode_base64", v(0), |cv| bome(text(&cv.1).and_then(decode_base64))),
         ("tojson", v(0), |cv| bome(to_json(&cv.1))),
+        ("shallow", v(0), |cv| bome(shallow(cv.1))),
         ("tostring", v(0), |cv| bome(if cv.1.is_utf8_str() { Ok(cv.1) } else { to_json(&cv.1) })),
         ("env", v(0), |_| bome(Val::from_map([]))),
         ("debug_empty", v(0), |_| Box::new(std::iter::empty())),
@@ -134,6 +138,41 @@ fn list(value: &Val) -> Result<Vec<Val>, Error> {
 fn to_json(value: &Val) -> ValR<Val> {
     Converter::default().convert(value, 0).map_err(Error::str)?;
     Ok(value.to_string().into())
+}
+
+/// Returns a text of JSON that can be read.
+fn shallow(value: Val) -> ValR<Val> {
+    if nesting(text(&value)?.as_bytes()) > MAX_NESTING {
+        return Err(Error::str(format!("the text is nested more than {MAX_NESTING} deep")));
+    }
+    Ok(value)
+}
+
+/// Returns how deep brackets are nested, which may be any number if the text is not JSON.
+pub fn nesting(json: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let mut bytes = json.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'[' | b'{' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            // The position after the closing quote, past escapes.
+            b'"' => {
+                while bytes
+                    .next()
+                    .is_some_and(|byte| *byte != b'"' && (*byte != b'\\' || bytes.next().is_some()))
+                {
+                }
+            }
+            // A comment, which `jaq` takes.
+            b'#' => while bytes.next().is_some_and(|byte| *byte != b'\n') {},
+            _ => {}
+        }
+    }
+    deepest
 }
 
 fn decode_base64(text: &str) -> ValR<Val> {

@@ -1,5 +1,6 @@
-# Functions that jaq_std defines natively, together with time zones from files.
+# Functions that jaq_std defines natively, together with time zones from files, and one with a limit.
 
+def fromjson: shallow | parse_json;
 def escape_html:
   def replace($from; $to): (. / $from) | join($to);
   replace("&"; "&amp;") | replace("<"; "&lt;") | replace(">"; "&gt;") | replace("'"; "&#39;") | replace("\""; "&quot;");

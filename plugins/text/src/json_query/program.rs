@@ -31,7 +31,11 @@ pub fn compile(filter: &str, variables: &[String], has_inputs: bool) -> Result<F
         .load(&arena, File { code: filter, path: () })
         .map_err(|errors| explain_load(filter, errors))?;
     let functions = jaq_core::funs().chain(jaq_std::base_funs()).chain(jaq_json::funs());
-    let functions = functions.filter(|(name, ..)| *name != "tojson").chain(functions::functions());
+    let functions = functions.filter(|(name, ..)| *name != "tojson");
+    // `native.jq` checks the text before it.
+    let functions = functions
+        .map(|(name, arity, run)| (if name == "fromjson" { "parse_json" } else { name }, arity, run));
+    let functions = functions.chain(functions::functions());
     let functions = functions.chain(functions::inputs().filter(|_| has_inputs));
     Compiler::default()
         .with_funs(functions)

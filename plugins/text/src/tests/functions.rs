@@ -207,6 +207,7 @@ fn values_and_texts_are_taken_apart_as_in_jq() {
 fn texts_of_huge_or_deep_values_are_refused_before_they_are_written() {
     check_filters([
         ("reduce range(200) as $i (1; [.]) | tojson", json!(null), Err("nested more than 120 deep")),
+        ("\"[\" * 100000 | fromjson", json!(null), Err("nested more than 200 deep")),
         ("reduce range(60) as $i (1; [., .]) | tojson", json!(null), Err("larger than 900 KiB")),
         ("reduce range(60) as $i (1; [., .]) | tostring", json!(null), Err("larger than 900 KiB")),
         ("gsub(\"a\"; \"\\(\"x\" * 90000)\")", json!("a".repeat(100)), Err("larger than 900 KiB")),
