@@ -76,7 +76,7 @@ impl Workspace {
         let names = Names::compile(pattern, "pattern", false)?;
         let folder = self.place(path)?;
         let mut found = Paths::default();
-        let mut room = OutputBudget::of_an_answer();
+        let mut budget = OutputBudget::of_an_answer();
         let mut note = None;
         found.unreadable = self.walk(&folder, MAX_DEPTH, after, &mut |entry| {
             if after == Some(entry.name) || !names.match_path(&folder, entry.name) {
@@ -86,7 +86,7 @@ impl Workspace {
                 note = note.take().or_else(|| is_no_file(entry.name, entry.kind, "pattern"));
                 return Step::On;
             }
-            if found.paths.len() == max_results.clamp(1, 1_000) as usize || !room.take(&[entry.name]) {
+            if found.paths.len() == max_results.clamp(1, 1_000) as usize || !budget.take(&[entry.name]) {
                 found.next = found.paths.last().cloned();
                 return Step::End;
             }

@@ -87,12 +87,12 @@ impl Workspace {
         let folder = self.place(path)?;
         let mut entries: Vec<ListedEntry> = Vec::new();
         let mut truncated = false;
-        let mut room = OutputBudget::of_an_answer();
+        let mut budget = OutputBudget::of_an_answer();
         let unreadable = self.walk(&folder, depth.clamp(1, MAX_DEPTH), after, &mut |entry| {
             if after == Some(entry.name) {
                 return Step::On;
             }
-            truncated = entries.len() == MAX_ENTRIES || !room.take(&[entry.name]);
+            truncated = entries.len() == MAX_ENTRIES || !budget.take(&[entry.name]);
             if truncated {
                 return Step::End;
             }

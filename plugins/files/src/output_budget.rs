@@ -6,7 +6,7 @@ const MAX_ANSWER_BYTES: usize = 512 * 1024;
 /// Bytes of a list's entry beside its texts: names of fields, numbers, braces.
 const FRAME_BYTES: usize = 96;
 
-/// The room of one answer.
+/// The bytes that are left in one answer.
 pub struct OutputBudget {
     left: usize,
 }
@@ -16,7 +16,7 @@ impl OutputBudget {
         Self { left: MAX_ANSWER_BYTES }
     }
 
-    /// Takes room for an entry with these texts. Gives false when there is not enough left.
+    /// Takes the bytes of an entry with these texts. Gives false when there is not enough left.
     pub fn take(&mut self, texts: &[&str]) -> bool {
         let needed = FRAME_BYTES + texts.iter().map(|text| json_bytes(text)).sum::<usize>();
         let fits = needed <= self.left;

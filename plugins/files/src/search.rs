@@ -203,7 +203,7 @@ impl Workspace {
             note: None,
             has_seen_file: false,
             spent_at: None,
-            room: OutputBudget::of_an_answer(),
+            budget: OutputBudget::of_an_answer(),
             found: Found::default(),
         };
         let mut text = query.pattern.as_ref().map(|pattern| Text {
@@ -233,7 +233,7 @@ struct Search<'q> {
     has_seen_file: bool,
     /// The file after which nothing is left to search with.
     spent_at: Option<Mark>,
-    room: OutputBudget,
+    budget: OutputBudget,
     found: Found,
 }
 
@@ -294,17 +294,17 @@ impl Search<'_> {
     }
 
     fn skip(&mut self, path: &str, reason: &str) {
-        if self.found.skipped.len() < MAX_SKIPPED && self.room.take(&[path]) {
+        if self.found.skipped.len() < MAX_SKIPPED && self.budget.take(&[path]) {
             self.found.skipped.push(Skipped { path: path.to_owned(), reason: reason.to_owned() });
         }
     }
 
-    /// Adds a result. Gives false when there is no room for it.
+    /// Adds a result. Gives false when the answer has no space for it.
     fn add(&mut self, found: Match) -> bool {
         let around = found.before.iter().chain(&found.after);
         let texts: Vec<&str> =
             std::iter::once(&found.path).chain(&found.text).chain(around).map(String::as_str).collect();
-        if self.found.results.len() < self.query.max_results && self.room.take(&texts) {
+        if self.found.results.len() < self.query.max_results && self.budget.take(&texts) {
             self.found.results.push(found);
             return true;
         }

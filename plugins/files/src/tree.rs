@@ -64,9 +64,9 @@ impl Workspace {
         let folder = self.place(path)?;
         let depth = depth.clamp(1, MAX_DEPTH);
         let mut tree = Tree::default();
-        let mut room = OutputBudget::of_an_answer();
+        let mut budget = OutputBudget::of_an_answer();
         let unreadable = self.walk(&folder, depth, None, &mut |entry| {
-            tree.truncated = tree.files + tree.folders == MAX_ENTRIES || !room.take(&[entry.name]);
+            tree.truncated = tree.files + tree.folders == MAX_ENTRIES || !budget.take(&[entry.name]);
             if tree.truncated {
                 return Step::End;
             }

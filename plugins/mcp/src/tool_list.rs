@@ -72,7 +72,7 @@ pub fn sort(
     let mut offer = Offer {
         part,
         protocol,
-        room: Room::default(),
+        used: UsedLimits::default(),
         tools: Vec::new(),
         left_out: Vec::new(),
         simplified: note.map(|what| Simplified { name: "tools/list".to_owned(), what }).into_iter().collect(),
@@ -101,7 +101,7 @@ pub fn sort(
 struct Offer<'a> {
     part: &'a Part,
     protocol: Protocol,
-    room: Room,
+    used: UsedLimits,
     tools: Vec<Value>,
     left_out: Vec<LeftOut>,
     simplified: Vec<Simplified>,
@@ -137,7 +137,7 @@ impl Offer<'_> {
         let texts = [("title", TITLE_CHARS), ("description", DESCRIPTION_CHARS)]
             .map(|(name, most_chars)| (name, clean(field(name).as_str().unwrap_or_default(), most_chars)));
         let hints = hints(&field("annotations"));
-        self.room.take(self.part, name, &texts, &input, output.as_ref())?;
+        self.used.take(self.part, name, &texts, &input, output.as_ref())?;
 
         let mut tool =
             Map::from_iter([("name".to_owned(), name.into()), ("inputSchema".to_owned(), input.schema)]);
@@ -162,15 +162,15 @@ impl Offer<'_> {
     }
 }
 
-/// The room of one plugin that its tools take so far.
+/// The limits of one plugin that its tools use so far.
 #[derive(Default)]
-struct Room {
+struct UsedLimits {
     tools: usize,
     bytes: usize,
     subschemas: usize,
 }
 
-impl Room {
+impl UsedLimits {
     fn take(
         &mut self,
         part: &Part,

@@ -15,7 +15,7 @@ use serde::Serialize;
 use toolgate_sdk::{Error, serde_json, tool};
 
 use crate::document::{self, AnyValue};
-use crate::size::Room;
+use crate::size::ListBudget;
 use functions::{Data, Query};
 use output::Converter;
 
@@ -77,7 +77,7 @@ pub fn json_query(
     let data = Data::new(program.lut, VecDeque::new());
     let context = Ctx::<Query>::new(&data, Vars::new(values));
     let mut collected = Results::default();
-    let mut room = Room::for_list();
+    let mut budget = ListBudget::for_list();
     for output in documents.into_iter().flat_map(|document| program.id.run((context.clone(), document))) {
         let output = match output {
             Ok(output) => output,
@@ -87,7 +87,7 @@ pub fn json_query(
         let tree = converter.convert(&output, 0).map_err(Error::new)?;
         let result = AnyValue::write(&tree)?;
         let bytes = result.json().map_or(0, str::len);
-        if collected.results.len() == limit.max(1) as usize || !room.take(bytes) {
+        if collected.results.len() == limit.max(1) as usize || !budget.take(bytes) {
             collected.truncated = true;
             break;
         }

@@ -43,14 +43,14 @@ pub fn too_large() -> Error {
     ))
 }
 
-/// The room that is left of a list's.
-pub struct Room {
+/// The bytes that are left for a list.
+pub struct ListBudget {
     left: usize,
     /// Whether anything was taken yet: the first entry is given even if it fills a result of its own.
     is_fresh: bool,
 }
 
-impl Room {
+impl ListBudget {
     pub fn for_list() -> Self {
         Self { left: MAX_LIST_BYTES, is_fresh: true }
     }
@@ -66,13 +66,13 @@ impl Room {
     }
 }
 
-/// Collects one page of a list: entries are counted while they go by, and kept from `offset` on while there is room.
+/// Collects one page of a list: entries are counted while they go by, and kept from `offset` on while bytes are left.
 pub struct Page<T> {
     pub entries: Vec<T>,
     pub total: usize,
     offset: usize,
     limit: usize,
-    room: Room,
+    budget: ListBudget,
     is_closed: bool,
 }
 
@@ -83,7 +83,7 @@ impl<T> Page<T> {
             total: 0,
             offset: offset as usize,
             limit: limit.max(1) as usize,
-            room: Room::for_list(),
+            budget: ListBudget::for_list(),
             is_closed: false,
         }
     }
@@ -100,7 +100,7 @@ impl<T> Page<T> {
 
     /// Adds an entry that takes so many bytes of JSON.
     pub fn add(&mut self, entry: T, bytes: usize) {
-        if self.is_open() && self.room.take(bytes) {
+        if self.is_open() && self.budget.take(bytes) {
             self.entries.push(entry);
         } else if self.is_open() {
             self.is_closed = true;

@@ -128,11 +128,11 @@ pub fn list<'a>(form: ListForm, tools: impl IntoIterator<Item = Listed<'a>>) -> 
         format == Format::OpenaiResponses && deferral == Deferral::Search && tool.deferred
     };
     let tools: Vec<Listed<'a>> = tools.into_iter().filter(|tool| !is_elsewhere(tool)).collect();
-    let mut room = Room::of(format, entries.len(), &tools);
+    let mut places = ToolBudget::of(format, entries.len(), &tools);
     for tool in tools {
-        match room.check(&tool).and_then(|()| entry(form, tool, &mut budget, &mut list.changed)) {
+        match places.check(&tool).and_then(|()| entry(form, tool, &mut budget, &mut list.changed)) {
             Ok(entry) => {
-                *room.places(&tool) -= 1;
+                *places.places(&tool) -= 1;
                 entries.push(entry);
             }
             Err(reason) => list.left_out.push(LeftOutTool { tool: tool.name.to_owned(), reason }),
@@ -209,12 +209,12 @@ fn output_form(format: Format, schema: &Schema) -> Result<&Advertised, &str> {
 const TOOLS_MAX: usize = 128;
 
 /// The rest of the tools that one request takes. Tools that are always shown come before the others.
-struct Room {
+struct ToolBudget {
     always_shown: usize,
     others: usize,
 }
 
-impl Room {
+impl ToolBudget {
     fn of(format: Format, taken: usize, tools: &[Listed<'_>]) -> Self {
         let limit = match format {
             Format::Openai | Format::OpenaiResponses | Format::Gemini => TOOLS_MAX,
