@@ -32,10 +32,11 @@ pub type Run = fn(&mut Call<'_>) -> Outcome;
 pub const HINT: &str = "`help` lists the commands of this shell";
 
 /// Commands that are part of the shell in bash too.
-const BUILTINS: [(&str, Run); 40] = [
+const BUILTINS: [(&str, Run); 45] = [
     (".", builtin::source),
     (":", builtin::yes),
     ("[", builtin::bracket),
+    ("alias", builtin::yes),
     ("break", builtin::leave_loop),
     ("builtin", builtin::command),
     ("cd", builtin::cd),
@@ -50,7 +51,9 @@ const BUILTINS: [(&str, Run); 40] = [
     ("export", declare::declare),
     ("false", builtin::no),
     ("getopts", declare::next_option),
+    ("hash", builtin::yes),
     ("help", builtin::help),
+    ("jobs", builtin::yes),
     ("let", builtin::arithmetic),
     ("local", declare::declare),
     ("mapfile", declare::mapfile),
@@ -71,6 +74,8 @@ const BUILTINS: [(&str, Run); 40] = [
     ("true", builtin::yes),
     ("type", builtin::find_type),
     ("typeset", declare::declare),
+    ("umask", builtin::umask),
+    ("unalias", builtin::yes),
     ("unset", declare::unset),
     ("wait", builtin::yes),
 ];

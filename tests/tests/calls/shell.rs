@@ -22,6 +22,8 @@ fn t8_a_script_runs_over_the_files_of_the_workspace() {
         assert_eq!(session.get_file("counts.txt").expect(200).text(), "Ada: 2\nGrace: 1\n");
         let reply = session.call("shell/run", json!({"script": "wc -l < counts.txt; jq -c . <<< '{ \"a\": 1 }'; tar czf c.tgz in && tar tzf c.tgz | sort; date -r c.tgz +%Y >/dev/null; echo $PWD"}));
         assert_eq!(reply.output()["stdout"], "2\n{\"a\":1}\nin/\nin/names.txt\n/workspace\n", "{}", reply.0);
+        let reply = session.call("shell/run", json!({"script": "echo '#!/bin/sh\necho ran' > s; chmod +x s; [ -x s ] && ./s; [ -x counts.txt ] || echo data"}));
+        assert_eq!(reply.output()["stdout"], "ran\ndata\n", "{}", reply.0);
         let other = fixture.session();
         let reply = other.call("shell/run", json!({"script": "ls; cat", "stdin": "from outside\n"}));
         assert_eq!(reply.output()["stdout"], "from outside\n", "{}", reply.0);

@@ -18,6 +18,11 @@ pub fn no(_: &mut Call<'_>) -> Outcome {
     Ok(1)
 }
 
+/// `umask`: files have no modes, so it only shows that of most systems.
+pub fn umask(call: &mut Call<'_>) -> Outcome {
+    if call.arguments.is_empty() { call.line("0022").map(|()| 0) } else { Ok(0) }
+}
+
 pub fn sleep(call: &mut Call<'_>) -> Outcome {
     call.complain("does not wait in this shell").map(|()| 0)
 }

@@ -82,7 +82,7 @@ fn unary(shell: &mut Shell, operator: &str, text: &str) -> Outcome<bool> {
         "-f" => metadata(shell).is_some_and(|found| found.is_file()),
         "-d" => metadata(shell).is_some_and(|found| found.is_dir()),
         "-r" | "-w" => metadata(shell).is_some(),
-        "-x" => metadata(shell).is_some_and(|found| is_executable(&found)),
+        "-x" => metadata(shell).is_some_and(|found| found.is_dir() || is_executable(shell, text, &found)),
         "-s" => metadata(shell).is_some_and(|found| found.len() > 0),
         "-h" | "-L" => {
             let place = shell.files.resolve(&shell.state.current, text).ok();
@@ -98,15 +98,15 @@ fn unary(shell: &mut Shell, operator: &str, text: &str) -> Outcome<bool> {
 }
 
 #[cfg(unix)]
-fn is_executable(found: &Metadata) -> bool {
+fn is_executable(_: &Shell, _: &str, found: &Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt;
-    found.is_dir() || found.permissions().mode() & 0o111 != 0
+    found.permissions().mode() & 0o111 != 0
 }
 
-/// Files of a workspace have no modes.
+/// Files of a workspace have no modes: those that say by what they run are programs.
 #[cfg(not(unix))]
-fn is_executable(found: &Metadata) -> bool {
-    found.is_dir()
+fn is_executable(shell: &Shell, path: &str, _: &Metadata) -> bool {
+    shell.files.read(&shell.state.current, path).is_ok_and(|bytes| bytes.starts_with(b"#!"))
 }
 
 fn binary(shell: &mut Shell, left: &str, operator: &str, right: &str) -> Outcome<bool> {
