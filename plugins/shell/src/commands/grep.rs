@@ -10,6 +10,38 @@ const INCLUDE: char = '\u{e000}';
 const EXCLUDE: char = '\u{e001}';
 const EXCLUDE_FOLDER: char = '\u{e002}';
 
+const LONG: [(&str, char); 29] = [
+    ("ignore-case", 'i'),
+    ("invert-match", 'v'),
+    ("count", 'c'),
+    ("line-number", 'n'),
+    ("files-with-matches", 'l'),
+    ("only-matching", 'o'),
+    ("quiet", 'q'),
+    ("silent", 'q'),
+    ("recursive", 'r'),
+    ("word-regexp", 'w'),
+    ("line-regexp", 'x'),
+    ("extended-regexp", 'E'),
+    ("fixed-strings", 'F'),
+    ("perl-regexp", 'P'),
+    ("regexp", 'e'),
+    ("file", 'f'),
+    ("max-count", 'm'),
+    ("after-context", 'A'),
+    ("before-context", 'B'),
+    ("context", 'C'),
+    ("no-filename", 'h'),
+    ("with-filename", 'H'),
+    ("no-messages", 's'),
+    ("include", INCLUDE),
+    ("exclude", EXCLUDE),
+    ("exclude-dir", EXCLUDE_FOLDER),
+    ("files-without-match", 'L'),
+    ("color", 'Y'),
+    ("text", 'a'),
+];
+
 struct Search {
     patterns: Vec<Regular>,
     options: Options,
@@ -20,55 +52,9 @@ struct Search {
 }
 
 pub fn grep(call: &mut Call<'_>) -> Outcome {
-    let long = [
-        ("ignore-case", 'i'),
-        ("invert-match", 'v'),
-        ("count", 'c'),
-        ("line-number", 'n'),
-        ("files-with-matches", 'l'),
-        ("only-matching", 'o'),
-        ("quiet", 'q'),
-        ("silent", 'q'),
-        ("recursive", 'r'),
-        ("word-regexp", 'w'),
-        ("line-regexp", 'x'),
-        ("extended-regexp", 'E'),
-        ("fixed-strings", 'F'),
-        ("perl-regexp", 'P'),
-        ("regexp", 'e'),
-        ("file", 'f'),
-        ("max-count", 'm'),
-        ("after-context", 'A'),
-        ("before-context", 'B'),
-        ("context", 'C'),
-        ("no-filename", 'h'),
-        ("with-filename", 'H'),
-        ("no-messages", 's'),
-        ("include", INCLUDE),
-        ("exclude", EXCLUDE),
-        ("exclude-dir", EXCLUDE_FOLDER),
-        ("files-without-match", 'L'),
-        ("color", 'Y'),
-        ("text", 'a'),
-    ];
     let mut options =
-        call.options("ivcnloqrRwxEFGPe:f:m:A:B:C:hHsaLIY\u{e000}:\u{e001}:\u{e002}:", &long, false)?;
-    let flavor = match call.name {
-        "egrep" => Flavor::Extended,
-        "fgrep" => Flavor::Fixed,
-        _ => options
-            .flags
-            .iter()
-            .rev()
-            .find_map(|(flag, _)| match flag {
-                'E' => Some(Flavor::Extended),
-                'F' => Some(Flavor::Fixed),
-                'P' => Some(Flavor::Perl),
-                'G' => Some(Flavor::Basic),
-                _ => None,
-            })
-            .unwrap_or(Flavor::Basic),
-    };
+        call.options("ivcnloqrRwxEFGPe:f:m:A:B:C:hHsaLIY\u{e000}:\u{e001}:\u{e002}:", &LONG, false)?;
+    let flavor = flavor(call.name, &options);
     let patterns = patterns(call, &mut options, flavor)?;
     let is_recursive = options.has('r') || options.has('R');
     let mut paths = options.rest.clone();
@@ -108,6 +94,22 @@ pub fn grep(call: &mut Call<'_>) -> Outcome {
         }
     }
     Ok(if status_of_files > 0 { 2 } else { i32::from(!has_match) })
+}
+
+/// The kind of the patterns: the last option for it counts.
+fn flavor(name: &str, options: &Options) -> Flavor {
+    let chosen = options.flags.iter().rev().find_map(|(flag, _)| match flag {
+        'E' => Some(Flavor::Extended),
+        'F' => Some(Flavor::Fixed),
+        'P' => Some(Flavor::Perl),
+        'G' => Some(Flavor::Basic),
+        _ => None,
+    });
+    match name {
+        "egrep" => Flavor::Extended,
+        "fgrep" => Flavor::Fixed,
+        _ => chosen.unwrap_or(Flavor::Basic),
+    }
 }
 
 fn patterns(call: &mut Call<'_>, options: &mut Options, flavor: Flavor) -> Outcome<Vec<Regular>> {

@@ -5,7 +5,7 @@ mod parse;
 use std::collections::VecDeque;
 use std::fs;
 
-use crate::call::{Call, chomp, lines};
+use crate::call::{Call, NamedInput, chomp, lines};
 use crate::regular::Regular;
 use crate::shell::{Outcome, fail};
 
@@ -87,32 +87,18 @@ struct Machine<'c, 's> {
     written: Vec<(String, Vec<u8>)>,
 }
 
+const LONG: [(&str, char); 6] = [
+    ("quiet", 'n'),
+    ("silent", 'n'),
+    ("expression", 'e'),
+    ("file", 'f'),
+    ("regexp-extended", 'E'),
+    ("separate", 's'),
+];
+
 pub fn sed(call: &mut Call<'_>) -> Outcome {
-    // `-i.bak` has its value in the same word, which letters before it cannot have.
-    let mut in_place: Option<String> = None;
-    let mut arguments = Vec::new();
-    for argument in call.arguments {
-        let suffix = argument
-            .strip_prefix("--in-place")
-            .map(|rest| rest.trim_start_matches('='))
-            .or_else(|| argument.strip_prefix("-i"));
-        match suffix {
-            Some("n" | "E" | "r") => {
-                return fail("`-i` takes the rest of its word as the ending of a backup: write `-n -i`");
-            }
-            Some(suffix) => in_place = Some(suffix.to_owned()),
-            None => arguments.push(argument.clone()),
-        }
-    }
-    let long = [
-        ("quiet", 'n'),
-        ("silent", 'n'),
-        ("expression", 'e'),
-        ("file", 'f'),
-        ("regexp-extended", 'E'),
-        ("separate", 's'),
-    ];
-    let options = Call::new(call.shell, "sed", &arguments, call.io).options("nErse:f:u", &long, false)?;
+    let (in_place, arguments) = take_in_place(call.arguments)?;
+    let options = Call::new(call.shell, "sed", &arguments, call.io).options("nErse:f:u", &LONG, false)?;
     let mut scripts = Vec::new();
     for (flag, value) in &options.flags {
         match flag {
@@ -130,55 +116,84 @@ pub fn sed(call: &mut Call<'_>) -> Outcome {
     }
     let mut commands = parse::parse(&scripts.join("\n"), options.has('E') || options.has('r'))?;
     let (inputs, is_complete) = call.read_inputs(&paths)?;
-    let mut status = if is_complete { 0 } else { 2 };
-    let groups: Vec<Vec<(String, Vec<u8>)>> = if in_place.is_some() || options.has('s') {
+    let groups: Vec<Vec<NamedInput>> = if in_place.is_some() || options.has('s') {
         inputs.into_iter().map(|input| vec![input]).collect()
     } else {
         vec![inputs]
     };
     for group in groups {
-        let name = group.first().map(|(name, _)| name.clone()).unwrap_or_default();
-        let mut all = VecDeque::new();
-        for (_, bytes) in &group {
-            if let Some(last) = all.back_mut().filter(|last: &&mut Vec<u8>| last.last() != Some(&b'\n')) {
-                last.push(b'\n');
-            }
-            all.extend(lines(bytes).map(<[u8]>::to_vec));
-        }
-        commands.iter_mut().for_each(|command| command.until = None);
-        let file = in_place.is_some().then(Vec::new);
-        let mut machine = Machine {
-            call,
-            lines: all,
-            space: Vec::new(),
-            hold: Vec::new(),
-            number: 0,
-            quiet: options.has('n'),
-            ends_line: true,
-            appended: Vec::new(),
-            last_regular: None,
-            file,
-            written: Vec::new(),
-        };
-        let quit = machine.run(&mut commands)?;
-        let (rest, file, written) = (machine.lines, machine.file, machine.written);
-        for (path, text) in written {
-            fs::write(call.place(&path)?, text)?;
-        }
-        if let (Some(mut text), Some(suffix)) = (file, &in_place) {
-            rest.iter().for_each(|line| text.extend_from_slice(line));
-            let place = call.place(&name)?;
-            if !suffix.is_empty() {
-                fs::copy(&place, call.place(&format!("{name}{suffix}"))?)?;
-            }
-            fs::write(place, text)?;
-        }
-        if let Some(code) = quit {
-            status = code;
-            break;
+        if let Some(code) = edit(call, &mut commands, &group, options.has('n'), in_place.as_deref())? {
+            return Ok(code);
         }
     }
-    Ok(status)
+    Ok(if is_complete { 0 } else { 2 })
+}
+
+/// The ending of the backups of `-i`, and the other arguments. `-i.bak` has its value in the same word, which letters before it
+/// cannot have.
+fn take_in_place(arguments: &[String]) -> Outcome<(Option<String>, Vec<String>)> {
+    let mut in_place = None;
+    let mut others = Vec::new();
+    for argument in arguments {
+        let suffix = argument
+            .strip_prefix("--in-place")
+            .map(|rest| rest.trim_start_matches('='))
+            .or_else(|| argument.strip_prefix("-i"));
+        match suffix {
+            Some("n" | "E" | "r") => {
+                return fail("`-i` takes the rest of its word as the ending of a backup: write `-n -i`");
+            }
+            Some(suffix) => in_place = Some(suffix.to_owned()),
+            None => others.push(argument.clone()),
+        }
+    }
+    Ok((in_place, others))
+}
+
+/// Runs the commands over inputs as one text. Returns the exit status if a command ends the script.
+fn edit(
+    call: &mut Call<'_>,
+    commands: &mut [Command],
+    inputs: &[NamedInput],
+    quiet: bool,
+    in_place: Option<&str>,
+) -> Outcome<Option<i32>> {
+    let mut all = VecDeque::new();
+    for (_, bytes) in inputs {
+        if let Some(last) = all.back_mut().filter(|last: &&mut Vec<u8>| last.last() != Some(&b'\n')) {
+            last.push(b'\n');
+        }
+        all.extend(lines(bytes).map(<[u8]>::to_vec));
+    }
+    commands.iter_mut().for_each(|command| command.until = None);
+    let mut machine = Machine {
+        call,
+        lines: all,
+        space: Vec::new(),
+        hold: Vec::new(),
+        number: 0,
+        quiet,
+        ends_line: true,
+        appended: Vec::new(),
+        last_regular: None,
+        file: in_place.is_some().then(Vec::new),
+        written: Vec::new(),
+    };
+    let quit = machine.run(commands)?;
+    let (rest, file, written) = (machine.lines, machine.file, machine.written);
+    for (path, text) in written {
+        fs::write(call.place(&path)?, text)?;
+    }
+    if let (Some(mut text), Some(suffix)) = (file, in_place) {
+        let name = inputs.first().map(|(name, _)| name.as_str()).unwrap_or_default();
+        rest.iter().for_each(|line| text.extend_from_slice(line));
+        let place = call.place(name)?;
+        if !suffix.is_empty() {
+            fs::copy(&place, call.place(&format!("{name}{suffix}"))?)?;
+        }
+        fs::write(place, text)?;
+    }
+    Ok(quit)
 }
 
 /// The next step after a command.
