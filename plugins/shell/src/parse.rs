@@ -43,6 +43,8 @@ struct Parser {
     depth: u32,
     /// Here-documents whose text begins after the current line.
     pending: Vec<HereDocument>,
+    /// A position, and its line from 1.
+    counted: (usize, usize),
 }
 
 struct HereDocument {
@@ -54,7 +56,7 @@ struct HereDocument {
 
 impl Parser {
     fn new(script: &str) -> Self {
-        Self { signs: script.chars().collect(), position: 0, depth: 0, pending: Vec::new() }
+        Self { signs: script.chars().collect(), position: 0, depth: 0, pending: Vec::new(), counted: (0, 1) }
     }
 
     fn peek(&self) -> Option<char> {
@@ -81,6 +83,14 @@ impl Parser {
             self.position += text.chars().count();
         }
         found
+    }
+
+    /// The line of the position, counted on from the last one that was asked for.
+    fn line(&mut self) -> usize {
+        let (position, line) = if self.counted.0 <= self.position { self.counted } else { (0, 1) };
+        let passed = self.signs[position..self.position].iter().filter(|sign| **sign == '\n').count();
+        self.counted = (self.position, line + passed);
+        line + passed
     }
 
     fn error(&self, message: &str) -> String {
@@ -294,7 +304,7 @@ impl Parser {
     }
 
     fn simple(&mut self) -> Parsed<Simple> {
-        let mut simple = Simple::default();
+        let mut simple = Simple { line: self.line(), ..Simple::default() };
         let mut is_declaration = false;
         loop {
             self.blanks();

@@ -102,6 +102,8 @@ pub struct State {
     pub current: String,
     pub options: Options,
     pub status: i32,
+    /// That of the simple command that runs, for `LINENO`.
+    pub line: usize,
     pub name: String,
     /// Where commands read and write after an `exec` with redirections alone.
     pub redirected: Option<Rc<Streams>>,
@@ -130,6 +132,8 @@ pub struct Shell {
     pub random: u64,
     /// Whether the script is a declared tool, whose arguments are never parsed.
     pub is_declared: bool,
+    /// Whether the trap of `ERR` runs, in which `LINENO` is the line of the failed command.
+    pub in_error_trap: bool,
     /// How often `$( )` ran: the status of an assignment is that of the last one in it.
     pub substitutions: u64,
     /// Whether a pipe was full, so that a command was cut short.
@@ -147,6 +151,7 @@ impl Shell {
             current: root.clone(),
             options: Options::default(),
             status: 0,
+            line: 1,
             name: "shell".to_owned(),
             redirected: None,
             traps: BTreeMap::new(),
@@ -164,6 +169,7 @@ impl Shell {
             tested: 0,
             is_declared: false,
             random: seed(),
+            in_error_trap: false,
             substitutions: 0,
             cut_pipe: false,
             regexes: HashMap::new(),

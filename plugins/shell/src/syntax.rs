@@ -35,6 +35,8 @@ pub enum Command {
 
 #[derive(Debug, Default)]
 pub struct Simple {
+    /// Where it begins, from 1.
+    pub line: usize,
     pub assignments: Vec<Assignment>,
     pub arguments: Vec<Argument>,
     pub redirects: Vec<Redirect>,

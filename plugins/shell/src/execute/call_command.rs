@@ -12,6 +12,9 @@ use crate::syntax::{Argument, Assigned, Assignment, Command, Simple, Word};
 impl Shell {
     pub(super) fn simple(&mut self, simple: &Simple, io: &Streams) -> Outcome {
         let status = self.state.status;
+        if !self.in_error_trap {
+            self.state.line = simple.line;
+        }
         let arguments = match self.arguments(&simple.arguments, io) {
             Ok(arguments) => arguments,
             Err(stop) => return self.end_with(stop, io),

@@ -17,7 +17,10 @@ impl Shell {
         // A trap does not run in itself.
         let Some((text, list)) = self.state.traps.remove(condition) else { return Ok(()) };
         self.state.status = status;
-        self.deeper(|shell| shell.list(&list, io))?;
+        let was_in_trap = std::mem::replace(&mut self.in_error_trap, condition == "ERR");
+        let outcome = self.deeper(|shell| shell.list(&list, io));
+        self.in_error_trap = was_in_trap;
+        outcome?;
         self.state.status = status;
         if condition != "EXIT" {
             self.state.traps.entry(condition.to_owned()).or_insert((text, list));

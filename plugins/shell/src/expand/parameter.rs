@@ -23,7 +23,7 @@ pub fn special(shell: &mut Shell, name: &str) -> Option<String> {
         "0" => shell.state.name.clone(),
         "RANDOM" => (shell.next_random() % 32768).to_string(),
         "SECONDS" => "0".to_owned(),
-        "LINENO" => "1".to_owned(),
+        "LINENO" => shell.state.line.to_string(),
         "UID" | "EUID" => "1000".to_owned(),
         "HOSTNAME" => "localhost".to_owned(),
         "EPOCHSECONDS" => crate::commands::now().as_second().to_string(),
