@@ -8,6 +8,10 @@ use super::documents::require;
 use super::{Store, StoreError, StoreTransaction, natural, to_sql};
 use crate::documents::DocumentKey;
 
+/// Read messages that an inbox keeps. Without a limit, two agents that write to each other would fill the disk, and each message
+/// would search all of them for the unread ones.
+const READ_KEPT: i64 = 100;
+
 /// A message in an inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageRow {
@@ -75,14 +79,22 @@ impl Store {
         Ok(Some(unread))
     }
 
-    /// Marks the messages up to `read` as read.
+    /// Marks the messages up to `read` as read, and deletes all but the newest read ones.
     pub async fn mark_read(&self, inbox: InboxKey<'_>, read: &str, now_ms: u64) -> Result<(), StoreError> {
+        let mut change = self.begin().await?;
         let query = sqlx::query(
             "UPDATE messages SET read_ms = $4 WHERE organization = $1 AND recipient = $2 AND read_ms IS NULL \
              AND number <= (SELECT number FROM messages WHERE organization = $1 AND recipient = $2 AND id = $3)",
         );
         let query = query.bind(inbox.organization.as_str()).bind(inbox.agent.as_str());
-        query.bind(read).bind(to_sql(now_ms)).execute(&self.writer).await?;
+        query.bind(read).bind(to_sql(now_ms)).execute(&mut *change).await?;
+        let query = sqlx::query(
+            "DELETE FROM messages WHERE organization = $1 AND recipient = $2 AND read_ms IS NOT NULL AND number <= \
+             (SELECT MAX(number) FROM messages WHERE organization = $1 AND recipient = $2 AND read_ms IS NOT NULL) - $3",
+        );
+        let query = query.bind(inbox.organization.as_str()).bind(inbox.agent.as_str());
+        query.bind(READ_KEPT).execute(&mut *change).await?;
+        change.commit().await?;
         Ok(())
     }
 
@@ -137,4 +149,38 @@ async fn unread_count(change: &mut StoreTransaction, inbox: InboxKey<'_>) -> Res
     .fetch_one(&mut **change)
     .await?;
     Ok(u64::try_from(count).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::documents::Precondition;
+    use crate::store::testing::store_with_acme;
+
+    #[tokio::test]
+    async fn an_inbox_does_not_grow_with_read_messages() {
+        let (_folder, store) = store_with_acme().await;
+        let (organization, agent) =
+            (Name::parse("acme").expect("a name"), Name::parse("bob").expect("a name"));
+        let key = DocumentKey::agent(&organization, &agent);
+        store.put_document(&key, "{}", &Precondition::Absent, 1).await.expect("an agent");
+        let inbox = InboxKey { organization: &organization, agent: &agent };
+        for at in 0..150 {
+            let message =
+                MessageRow { id: format!("m{at}"), sender: "eve".into(), body: "x".into(), sent_ms: at };
+            assert_eq!(store.add_message(inbox, &message, 200).await.expect("sent"), Some(1));
+            store.mark_read(inbox, &message.id, at).await.expect("read");
+        }
+        let kept: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM messages")
+            .fetch_one(&store.readers)
+            .await
+            .expect("a count");
+        assert_eq!(kept, READ_KEPT);
+        // The id of a message that is not there marks nothing.
+        let message = MessageRow { id: "next".into(), sender: "eve".into(), body: "x".into(), sent_ms: 150 };
+        assert_eq!(store.add_message(inbox, &message, 200).await.expect("sent"), Some(1));
+        store.mark_read(inbox, "m0", 151).await.expect("read");
+        let (unread, count) = store.unread_messages(inbox, 10).await.expect("messages");
+        assert_eq!((unread, count), (vec![message], 1));
+    }
 }
