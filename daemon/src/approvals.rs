@@ -61,9 +61,9 @@ pub struct Use {
 /// The status of an approval that a call waits for.
 #[derive(Debug)]
 pub enum ApprovalStatus {
-    /// It can be decided, or used.
+    /// The approval can be decided, or used.
     Open(Box<ApprovalRow>),
-    /// It lets no call run any more. The error ends the calls that wait for it.
+    /// The approval lets no call run any more. The error ends the calls that wait for it.
     Over(ApprovalState, CallError),
 }
 

@@ -121,7 +121,7 @@ impl Compiler {
     /// and before requests are served.
     pub fn remove_unused(&self) {
         if let Err(error) = self.cache.remove_unused(SystemTime::now()) {
-            // They only take disk space, and the next start retries.
+            // Old entries only take disk space, and the next start retries.
             tracing::warn!(%error, "unused compiled code cannot be removed");
         }
     }

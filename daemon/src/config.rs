@@ -92,7 +92,7 @@ impl Config {
         Ok(config)
     }
 
-    /// These settings at another address, which a service manager chose.
+    /// The settings at another address, which a service manager chose.
     pub fn listening_at(mut self, listen: Listen) -> Result<Self, ConfigError> {
         self.listen = listen;
         self.check()?;

@@ -238,7 +238,7 @@ impl Credentials {
             request.rights.may_use(&credential.document.provider, &credential.owner)
                 && !credential.is_read_from_vault()
         });
-        // Those bound to this host first, in case of too many.
+        // Credentials that are bound to this host come first, in case of too many.
         found.sort_by_key(|credential| credential.document.bound_to.iter().all(|rule| rule.host != host));
         let mut bytes_left = SCANNED_BYTES;
         let fits = |credential: &&Arc<Credential>| {

@@ -4,7 +4,7 @@
 //! write states the revision that it replaces: `If-Match` with the tag, or `If-None-Match: *` for a new document. A
 //! write without either header is refused, since it could silently overwrite a concurrent change.
 //!
-//! This module does not access the store; `store::documents` does.
+//! The module does not access the store; `store::documents` does.
 
 mod reading;
 

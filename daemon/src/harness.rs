@@ -1,6 +1,6 @@
 //! An offline test harness for one plugin file, without a daemon: shared by `toolgate check` and `toolgate run`.
 //!
-//! It uses the daemon's compile worker, its admission check with rules for this one plugin, and its sandbox, so a plugin
+//! The harness uses the daemon's compile worker, its admission check with rules for this one plugin, and its sandbox, so a plugin
 //! that passes here also passes in a daemon. There is no audit log; the effects of a call are returned.
 
 pub mod check;
@@ -200,7 +200,7 @@ async fn run(
     let admitted = match admission::check(rules, &SessionFacts::default(), call) {
         Verdict::Run(checked) => charge(checked)?,
         Verdict::Refused(refusal) => return Err(refusal.error),
-        // These rules require no approvals.
+        // The rules of the harness require no approvals.
         Verdict::NeedsApproval(_) => {
             return Err(host_fault(&"a call without a daemon asks for approval"));
         }

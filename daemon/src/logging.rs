@@ -40,7 +40,7 @@ pub struct LevelControl(Box<dyn Fn(LogLevel) + Send + Sync>);
 
 impl LevelControl {
     fn of<S: 'static>(filter: Handle<EnvFilter, S>) -> Self {
-        // It fails without a log, which has no level then.
+        // A reload fails without a log, which has no level then.
         Self(Box::new(move |level| {
             let _ = filter.reload(filter_of(level));
         }))
@@ -91,7 +91,7 @@ impl<T: Serialize> fmt::Debug for AsJson<T> {
                 f.write_char(letter)?;
                 continue;
             }
-            // It is inside a JSON string: `serde_json` writes no such character between tokens.
+            // The letter is inside a JSON string: `serde_json` writes no such character between tokens.
             for unit in letter.encode_utf16(&mut [0; 2]) {
                 write!(f, "\\u{unit:04x}")?;
             }

@@ -1,6 +1,6 @@
 //! Messages between the agents of an organization, for a plugin with `capabilities(messages = true)`.
 //!
-//! They work in a component only; a native test of such a tool checks what it does before and after.
+//! Messages work in a component only; a native test of such a tool checks what it does before and after.
 
 use crate::Error;
 

@@ -235,7 +235,7 @@ fn m4_a_server_made_with_fastmcp_is_mounted() {
     let session = fixture.session();
     let event = session.call("wiki/event", json!({}));
     assert_eq!(event.output(), &json!({"at": "2024-01-01T10:00:00", "link": null}), "{}", event.0);
-    // It sends a text and the same text in a structure.
+    // The server sends a text and the same text in a structure.
     assert_eq!(session.call("wiki/greet", json!({"name": "Ada"})).output(), &json!({"result": "hello, Ada"}));
     let failed = error_message(session.call("wiki/fail", json!({"why": "rain"})), "TOOL_FAILED");
     assert!(failed.contains("cannot be done: rain"), "{failed}");

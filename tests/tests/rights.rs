@@ -43,7 +43,7 @@ struct Caller {
 enum Reach {
     /// The targets are the caller's own, or the caller sees all.
     Own,
-    /// They are another organization's, or another agent's.
+    /// The targets are another organization's, or another agent's.
     Foreign,
 }
 

@@ -229,7 +229,7 @@ fn a_validation_that_would_take_long_is_refused_before_it_starts() {
         let schema = with_property(json!({"type": "array", "items": {"anyOf": branches}}));
         fixture.load("branching", &schema);
         let of = |items: usize| format!(r#"{{"a":[{}]}}"#, vec![r#"{"k":599}"#; items].join(","));
-        // They would match, after a long search.
+        // The items would match, after a long search.
         let refused = fixture.assert_arguments_refused("many", "branching/answer", &of(60_000));
         assert!(
             refused["error"]["message"].as_str().is_some_and(|text| text.contains("too large")),

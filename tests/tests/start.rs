@@ -78,7 +78,7 @@ fn the_version_names_wasmtime_and_the_platform() {
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(version["wasmtime"], toolgate_sandbox::WASMTIME_VERSION);
     assert!(version["target"].as_str().is_some_and(|target| target.contains("linux")), "{version}");
-    // This binary is the same for every commit.
+    // The binary is the same for every commit.
     assert_eq!(version["commit"], Value::Null);
     let text = run_to_end(PROGRAM, &["--version"], folder.path()).stdout;
     assert!(text.starts_with(&format!("toolgate {} (wasmtime ", env!("CARGO_PKG_VERSION"))), "{text}");
@@ -408,7 +408,7 @@ fn config_check_finds_what_a_start_refuses_and_changes_nothing() {
         assert_eq!(found.status.code(), Some(1), "{wrong}: {found:?}");
         assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 1, "{wrong}: files were created");
         let mut start = vec!["serve", "--config", "t.toml", "--data", "data"];
-        // It would override the socket.
+        // The option would override the socket.
         if !wrong.starts_with("listen") {
             start.extend(["--listen", "127.0.0.1:0"]);
         }

@@ -42,7 +42,7 @@ pub struct CredentialCandidate<'a> {
 pub enum Unusable {
     /// Its OAuth connection is not complete.
     Pending,
-    /// It has expired.
+    /// The credential has expired.
     Expired,
     /// Its provider has revoked it.
     Revoked,

@@ -185,7 +185,7 @@ impl Limits {
         limits
     }
 
-    /// These limits with a layer applied: each is the smaller of the two, and never above the ceiling.
+    /// The limits with a layer applied: each is the smaller of the two, and never above the ceiling.
     #[must_use]
     pub fn narrow(self, patch: &LimitsPatch) -> Limits {
         let mut limits = self;

@@ -1,6 +1,6 @@
 //! A second JSON Schema validator (2020-12), for the keywords that tool schemas use.
 //!
-//! It is small enough to compare with the specification. For other keywords, and numbers that a double cannot compare
+//! The validator is small enough to compare with the specification. For other keywords, and numbers that a double cannot compare
 //! exactly, it returns no verdict.
 
 use serde_json::{Map, Value};

@@ -75,7 +75,7 @@ impl Default for SandboxSettings {
 
 /// Whether memories are reset with the kernel's list of touched pages (`PAGEMAP_SCAN`, Linux 6.7 or later).
 ///
-/// This halves the cost of a call. It is unsafe where a dirty page can be swapped out: the scan misses that page and
+/// The scan halves the cost of a call. It is unsafe where a dirty page can be swapped out: the scan misses that page and
 /// the next instance would read it (wasmtime#14357). So `Auto` uses it only where this process cannot swap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PagemapScan {

@@ -321,7 +321,7 @@ async fn reset(store: Store<CallState>, memory_bytes: u64) {
     if memory_bytes <= RESET_IN_PLACE_BYTES {
         return;
     }
-    // It cannot be cancelled once it has begun, so an instance is not lost.
+    // A reset cannot be cancelled once it has begun, so an instance is not lost.
     if let Err(error) = tokio::task::spawn_blocking(move || drop(store)).await {
         tracing::error!(%error, "an instance cannot be reset");
     }

@@ -1,6 +1,6 @@
 //! A secret in memory: wiped when dropped, and readable only through [`Secret::expose`].
 //!
-//! It implements no `Debug`, `Display`, `Clone`, `Serialize` or comparison, so it can reach a log line, a response or a
+//! The type implements no `Debug`, `Display`, `Clone`, `Serialize` or comparison, so it can reach a log line, a response or a
 //! copy only through an explicit `expose`. Two modules hold secrets: the credential store, which decrypts them, and
 //! outgoing HTTP, which sends them and scans responses for them.
 //!

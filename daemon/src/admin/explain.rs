@@ -1,6 +1,6 @@
 //! Explanations: the reasons why an agent may call a tool, or may not (G16).
 //!
-//! They come from the function that decides. Owners see of the platform's layer only that it decided; operators see its
+//! The reasons come from the function that decides. Owners see of the platform's layer only that it decided; operators see its
 //! rule.
 
 use std::borrow::Cow;

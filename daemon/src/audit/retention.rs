@@ -52,7 +52,7 @@ impl Audit {
     /// Cuts the segments that `retention` does not keep. Returns the number of records that were cut: none while a verification
     /// takes long; the next try comes soon.
     pub async fn cut_old(&self, retention: Retention) -> Result<u64, AuditError> {
-        // It waits, since clients that verify the log again and again would otherwise keep every record.
+        // A cut waits for readers, since clients that verify the log again and again would otherwise keep every record.
         let cutting = tokio::time::timeout(CUT_WAIT, self.log.cutting.write()).await;
         let Ok(_cutting) = cutting else { return Ok(0) };
         let (log, before) = (&self.log, self.cut()?);

@@ -1,7 +1,7 @@
 //! The worker process: compiles a component from standard input to native code on standard output, or compiles the
 //! schemas of a description to check that they stay within limits.
 //!
-//! It first limits itself with `setrlimit`: address space, CPU time, no file writes, no core dump. Then it gives up all access
+//! The worker first limits itself with `setrlimit`: address space, CPU time, no file writes, no core dump. Then it gives up all access
 //! but to its three pipes ([`wall::confine_worker`]). Its standard error is the error message for the plugin's author.
 
 use std::io::{Read, Write};

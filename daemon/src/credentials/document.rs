@@ -1,6 +1,6 @@
 //! The part of a credential that is not secret: what it is for, and where it may be sent.
 //!
-//! It is stored as JSON text, and this text is part of the secret's associated data: after a change of the host in the
+//! The document is stored as JSON text, and this text is part of the secret's associated data: after a change of the host in the
 //! database row the secret does not decrypt.
 
 use std::collections::BTreeMap;

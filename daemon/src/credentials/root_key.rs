@@ -1,6 +1,6 @@
 //! The root key: 32 random bytes under which all data keys are encrypted, identified by a hash.
 //!
-//! It is written as raw bytes, as 64 hexadecimal digits, or in base64. Its id is the prefix of a hash: a wrong key is
+//! A key is written as raw bytes, as 64 hexadecimal digits, or in base64. Its id is the prefix of a hash: a wrong key is
 //! recognized before any decryption, and logs and responses can name a key.
 //!
 //! `ring` does not zeroize its copy of a key. So a key is kept here as bytes, which are zeroized on drop, and passed to

@@ -126,7 +126,7 @@ const NAMED: usize = 10;
 /// Warns of a policy that leaves agents without a callable tool: agents that had one before, or might have had one if
 /// the state before is unknown. The document of a single agent has a warning of its own for this.
 ///
-/// It may evaluate many decisions, so it must not run on a thread that executes calls.
+/// The check may evaluate many decisions, so it must not run on a thread that executes calls.
 pub fn left_with_nothing(key: &RuleKey, before: Option<&Snapshot>, after: &Snapshot) -> Option<Warning> {
     let organization = match key {
         RuleKey::Platform => None,

@@ -100,7 +100,7 @@ pub async fn put(
     let precondition = precondition(&headers)?;
     let (written, tool) =
         app.admin().put_custom_tool(app.actor(&caller), &key, &text, &precondition, dry_run).await?;
-    // They are about the tool that serves, which a dry run does not replace.
+    // Warnings are about the tool that serves, which a dry run does not replace.
     let warnings = written.map(|_| app.parts().custom.warnings(&key, &tool.kind)).unwrap_or_default();
     let warnings = warnings.into_iter().map(warning_view).collect();
     Ok(written_response(written, axum::Json(CustomToolAccepted { tool, warnings })))

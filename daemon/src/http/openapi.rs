@@ -100,7 +100,7 @@ fn allow_no_bytes(operation: &mut Operation) {
 mod tests {
     use super::*;
 
-    /// It has most of a megabyte, and a client without a token may hold thousands of responses.
+    /// The document has most of a megabyte, and a client without a token may hold thousands of responses.
     #[test]
     fn responses_share_the_bytes_of_the_document() {
         let document = to_json(outline());

@@ -1,7 +1,7 @@
 //! Runs the examples of a plugin before a version of it becomes active: a version that fails its own examples is refused,
 //! and the one before serves on.
 //!
-//! They run in the sandbox like calls, by rules of their own, with an empty workspace, and without network, credentials
+//! Examples run in the sandbox like calls, by rules of their own, with an empty workspace, and without network, credentials
 //! and other tools. No agent made them, so no record of a call is kept.
 
 use std::time::Duration;

@@ -94,7 +94,7 @@ impl PluginFiles {
     /// version has its handle and before requests are served.
     pub(super) fn remove_unreferenced(&self) {
         if let Err(error) = self.try_remove_unreferenced() {
-            // They only take disk space, and the next start retries.
+            // Old files only take disk space, and the next start retries.
             tracing::warn!(%error, "files that no plugin refers to cannot be removed");
         }
     }

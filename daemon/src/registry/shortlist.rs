@@ -98,7 +98,7 @@ impl CatalogueLayer {
 
 impl Broker {
     fn of(catalogue: &Catalogue<Component>, platform: &PlatformDocument) -> Self {
-        // They were valid when the policy was parsed.
+        // Intents were valid when the policy was parsed.
         let intents = Intents::compile(&platform.intents, "/intents", catalogue);
         Self { index: BrokerIndex::build(catalogue), intents: intents.unwrap_or_else(|_| Intents::empty()) }
     }

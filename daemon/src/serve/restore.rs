@@ -322,7 +322,7 @@ async fn restore_documents(store: &Store, registry: &Registry, plugins: &Plugins
                 let (organization, namespace) = (tool.organization.clone(), tool.namespace.clone());
                 registry.put(Replacement::Enabled(organization, namespace, read.ok()));
             }
-            // They are parsed with the tool that they belong to.
+            // Parts of a tool are parsed with it.
             DocumentKey::Tool(_) | DocumentKey::Mount(_) | DocumentKey::ToolGrant(_) => {}
         }
     }

@@ -1,6 +1,6 @@
 //! Periodic cleanup: ends idle sessions and expired waits for approvals and clients, deletes old rows.
 //!
-//! It also stores when sessions and credentials were last used, so that no call waits for these writes.
+//! The sweep also stores when sessions and credentials were last used, so that no call waits for these writes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -102,7 +102,7 @@ impl Answers {
         );
         let thread =
             std::thread::Builder::new().name("answers".into()).spawn(move || writer.run(&receiver))?;
-        // It is set once.
+        // The thread is set once.
         let _ = shared.thread.set(thread.thread().clone());
         Ok(Self { shared: Arc::new(shared), thread: Arc::new(Mutex::new(Some(thread))) })
     }

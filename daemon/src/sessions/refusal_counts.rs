@@ -63,9 +63,9 @@ pub struct RepeatedRefusals {
 /// The treatment of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
-    /// It gets a record of its own.
+    /// The refusal gets a record of its own.
     No,
-    /// It was counted. The first time in a window, the caller must record the counts when the window ends.
+    /// The refusal was counted. The first time in a window, the caller must record the counts when the window ends.
     Yes {
         /// The end of the window, where it is not awaited yet.
         unawaited_end: Option<Instant>,

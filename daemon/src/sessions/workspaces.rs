@@ -29,7 +29,7 @@ enum SlotState {
     /// No call has used it yet.
     #[default]
     Unused,
-    /// It was opened, and may be closed again.
+    /// The workspace was opened, and may be closed again.
     Known(WeakWorkspace),
     /// The session has ended, and its files are removed.
     Ended,

@@ -68,7 +68,7 @@ pub struct ApprovalFilter<'a> {
     /// The organization; all of them without it.
     pub organization: Option<&'a Name>,
     pub state: Option<ApprovalState>,
-    /// Those after this id.
+    /// The approvals after this id.
     pub after: Option<&'a str>,
 }
 

@@ -37,7 +37,7 @@ pub fn close_at_exec() -> io::Result<()> {
 /// Puts temporary files into a folder, those of SQLite too. `/tmp` and `/var/tmp` are out of reach behind the wall.
 /// `threads` is the number of threads of the process; with more than one the environment stays as it is.
 pub fn keep_temporary_files(folder: &Path, threads: usize) {
-    // It is set once in a process.
+    // The folder is set once in a process.
     let _ = tempfile::env::override_temp_dir(folder);
     if threads == 1 {
         // SAFETY: no other thread reads the environment, since there is none.

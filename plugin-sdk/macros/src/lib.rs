@@ -1,6 +1,6 @@
 //! The macros of toolgate-sdk: `#[tool]` on a function, and `plugin!` once in a crate.
 //!
-//! They only rearrange the author's code. All mistakes in it are reported at once, each at its own token with the fix; types
+//! The macros only rearrange the author's code. All mistakes in it are reported at once, each at its own token with the fix; types
 //! are left to serde and schemars.
 
 mod docs;

@@ -1,6 +1,6 @@
 //! A new content for a file, whole or not at all.
 //!
-//! It is written to a neighbour, whose name tells what it will be, and which then takes the file's name. A call that is
+//! The content is written to a neighbour, whose name tells what it will be, and which then takes the file's name. A call that is
 //! stopped in the middle leaves the old file as it was, and at worst the neighbour beside it. For a moment both need
 //! room in the workspace.
 

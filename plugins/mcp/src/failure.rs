@@ -205,7 +205,7 @@ pub fn read_failure(response: Response) -> Failure {
     let (location, content_type) = (header("location"), header("content-type").unwrap_or_default());
     let challenges = response.headers().get_all("www-authenticate").collect::<Vec<_>>().join(", ");
     let retry_after = response.retry_after();
-    // That it cannot be read is not what went wrong.
+    // An unreadable body is not the failure to report.
     let (bytes, _) = response.bytes_up_to(ERROR_BYTES).unwrap_or_default();
     let message = parse_lenient::<Value>(&bytes).ok().map(|(message, _)| message);
     let told = message.and_then(|mut message| Explained::read(&mut message, status));

@@ -179,7 +179,7 @@ fn describe(expression: &str, mut pattern: CronPattern) -> String {
     let CronPattern { seconds, minutes, hours, days, months, days_of_week, years, .. } = &mut pattern;
     let components = [seconds, minutes, hours, days, months, days_of_week, years];
     for (component, field) in components.into_iter().zip(fields(expression)) {
-        // They say the step for the whole field, also where it is that of one entry or of a part of the values. And a step
+        // The words have the step of the whole field, also where it is that of one entry or of a part of the values. And a step
         // starts again with each hour, day or year: `*/40` fires after 40 minutes, then after 20. Years go on.
         let goes_around = component.max <= MOST_OF_A_ROUND;
         let is_uneven =
@@ -189,7 +189,7 @@ fn describe(expression: &str, mut pattern: CronPattern) -> String {
         }
     }
     let words = pattern.describe();
-    // They say the last day of the month for `LW` too, which is the last from Monday to Friday.
+    // The words have the last day of the month for `LW` too, which is the last from Monday to Friday.
     if expression.to_ascii_uppercase().contains("LW") {
         return words.replace("the last day of the month", "the last weekday of the month");
     }

@@ -274,7 +274,7 @@ fn decide(text: &str, readings: &[Found], now: Timestamp, today: Date) -> Result
     let mut choices: Vec<(Date, &Found)> = Vec::new();
     let mut contradiction = None;
     for found in readings {
-        // It is not the same day everywhere.
+        // Zones may have different days.
         let today = found.zone.as_ref().map_or(today, |zone| now.to_zoned(zone.clone()).date());
         let days = found.days.unwrap_or_default();
         let date = match found.date {

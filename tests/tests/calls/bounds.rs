@@ -31,7 +31,7 @@ fn a_full_queue_refuses_a_call_and_keeps_no_trace_of_it() {
     assert_eq!(session.call_as("full", "hostile/echo", json!({"text": "x"})).output(), "x");
 }
 
-/// These calls sleep until their deadline and never yield their slot, so an organization may not hold every slot.
+/// The calls sleep until their deadline and never yield their slot, so an organization may not hold every slot.
 #[test]
 fn long_calls_of_one_organization_leave_slots_for_others() {
     let daemon = Daemon::start(PROGRAM, "[sandbox]\ninstances = 4");

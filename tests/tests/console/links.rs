@@ -92,7 +92,7 @@ fn g18_a_link_is_for_its_approval_alone() {
     let again = person.submit(&Form::find(&person.page(&unknown), "/console/"));
     let without_ids = |text: String| text.replace(token, "").replace("none", "");
     assert_eq!(without_ids(refused.text()), without_ids(again.text()), "the same text for every such link");
-    // It opens nothing else.
+    // The link opens nothing else.
     let shown = person.submit(&Form::find(&person.page(&link), "/console/")).expect(200).text();
     for path in ["/console", "/console/approvals", "/console/calls"] {
         assert_eq!(person.get(path).status, 303, "{path}");

@@ -133,7 +133,7 @@ fn b3_a_granted_request_is_answered_and_recorded_without_its_query() {
 #[test]
 fn b3_a_name_is_resolved_once_per_connection() {
     with_fixture(|fixture| {
-        // This organization has no open connection yet.
+        // The organization has no open connection yet.
         let operator = fixture.daemon.operator();
         operator.make_agent("asking/a", &json!({"enabled": ["*"]}));
         let session = operator.open_session("asking/a");
@@ -149,7 +149,7 @@ fn b3_connections_are_pooled_per_organization() {
     with_fixture(|fixture| {
         fixture.upstream.answer(|_| upstream::answer(200, &[], b"kept"));
         let operator = fixture.daemon.operator();
-        // These organizations have no open connections yet.
+        // The organizations have no open connections yet.
         let open = |agent: &str| {
             operator.make_agent(agent, &json!({"enabled": ["*"]}));
             operator.open_session(agent)

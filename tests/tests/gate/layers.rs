@@ -381,7 +381,7 @@ fn an_invalid_policy_is_refused_with_its_place_and_the_old_one_stays() {
         (&accepted["warnings"][0]["code"], &accepted["warnings"][0]["nearest"]),
         (&json!("UNRESOLVED_TOOL"), &json!("time/*"))
     );
-    // This entry also leaves the agent without tools.
+    // The entry also leaves the agent without tools.
     assert_eq!(
         (&accepted["warnings"][1]["code"], &accepted["warnings"][2]),
         (&json!("NO_TOOLS"), &Value::Null)

@@ -117,7 +117,7 @@ fn the_memory_for_bodies_is_bounded_by_organization() {
         let small = call.clone();
         call.resize(1 << 20, b' ');
         let headers = [("Content-Type", "application/json")];
-        // They time out after 700 ms.
+        // Stalled requests time out after 700 ms.
         let (refused, others) = wait::until("a refusal", || {
             let _stalled = [stall(&client, &acme), stall(&client, &acme)];
             let refused = client.send("POST", &acme, &headers, &call);

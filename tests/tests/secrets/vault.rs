@@ -282,7 +282,7 @@ fn k4_an_unauthenticated_vault_is_not_read_for_organizations() {
 
 #[test]
 fn k1_an_organization_may_refer_only_to_its_own_part_of_the_vault() {
-    // These requests do not read the vault, so it need not exist.
+    // The requests do not read the vault, so it need not exist.
     let vault = "[credentials]\nvault_url = \"https://127.0.0.1:9\"\nvault_token_file = \"/none\"\n";
     let (_daemon, operator) = daemon(&format!("{vault}{REFERENCES}\n"));
     let owner = operator.with_new_token(&json!({"role": "owner", "organization": "acme"}));

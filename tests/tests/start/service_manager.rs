@@ -99,7 +99,7 @@ fn a_stop_that_comes_during_the_start_ends_the_process_in_order() {
         .stderr(Stdio::null())
         .spawn()
         .expect("the program starts");
-    // It makes the store and the audit log now, which takes longer than the signal.
+    // The daemon makes the store and the audit log now, which takes longer than the signal.
     manager.expect("STATUS=starting: restoring the state of the last run");
     kill_process(Pid::from_child(&daemon), Signal::TERM).expect("the daemon is told");
     let ended = wait::until("the daemon to end", || daemon.try_wait().expect("the daemon's status"));

@@ -65,11 +65,11 @@ pub enum SelectReason {
     Words(Vec<WordMatch>),
     /// A tool of the same plugin matched.
     Sibling,
-    /// It was used recently.
+    /// The tool was used recently.
     Recent,
-    /// It is universal.
+    /// The tool is universal.
     Universal,
-    /// It is in `always_show` of the organization's policy.
+    /// The tool is in `always_show` of the organization's policy.
     AlwaysShow,
     /// The whole list is shown.
     Whole,

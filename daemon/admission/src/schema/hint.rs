@@ -1,6 +1,6 @@
 //! Describes a schema in one line, for a hint that a model can follow.
 //!
-//! This does not render the whole schema: it lists the properties of the root with their types, the required ones first, up
+//! The line does not render the whole schema: it lists the properties of the root with their types, the required ones first, up
 //! to a limit. It never fails; for an unusual schema the hint is less useful.
 
 use std::collections::HashSet;

@@ -1,6 +1,6 @@
 //! The body of a response on its way to the guest: timed, decoded, counted, and with the call's secrets masked.
 //!
-//! It owns the connection, which returns to the pool after the last byte and is closed if the body is dropped before.
+//! The body owns the connection, which returns to the pool after the last byte and is closed if the body is dropped before.
 
 use std::future::Future;
 use std::io;

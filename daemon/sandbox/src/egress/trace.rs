@@ -1,6 +1,6 @@
 //! The requests and responses of a test call, as sent and received, without secrets.
 //!
-//! They are returned with this call only and not written to the audit log. An injected secret is replaced by `***`,
+//! The trace is returned with this call only and not written to the audit log. An injected secret is replaced by `***`,
 //! and responses are recorded after the secret scan.
 
 use http::HeaderMap;

@@ -107,7 +107,7 @@ impl StagedFile {
 
 impl Drop for StagedFile {
     fn drop(&mut self) {
-        // It was moved if the upload is complete.
+        // A complete upload has moved the file.
         let _ = self.folder.remove_file(&self.name);
     }
 }

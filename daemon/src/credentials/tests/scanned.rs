@@ -71,7 +71,7 @@ async fn k2_a_scan_counts_as_no_use_and_requests_no_token() {
         secret_in_body: false,
         parameters: Default::default(),
     };
-    // It has no token yet, so it is not scanned for.
+    // A client without a token is not scanned for.
     let client_credential =
         CredentialDocument { authentication: Authentication::ClientCredentials(client), ..bearer() };
     put_text(&credentials, "client", client_credential, "of-client").await;

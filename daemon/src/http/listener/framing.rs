@@ -31,10 +31,10 @@ enum Next {
     RequestLine,
     /// A header field or the end of the head; with the framing of the content so far.
     Field(Content),
-    /// This many bytes of content before the next request.
+    /// Bytes of content before the next request.
     Content(u64),
     ChunkSize,
-    /// This many bytes of a chunk and its CRLF.
+    /// Bytes of a chunk and its CRLF.
     Chunk(u64),
     Trailer,
 }

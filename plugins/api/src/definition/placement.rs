@@ -162,7 +162,7 @@ fn body_target(
     }
 }
 
-/// That the place can take what the argument's schema says.
+/// Checks that the place can take what the argument's schema says.
 fn check_target(place: &str, target: &Target, schema: &Value, call: &Call<'_>) -> Result<(), ReadError> {
     match target {
         Target::Path | Target::Header(_) if declares(schema, "object") => Err(ReadError::new(

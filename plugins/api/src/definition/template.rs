@@ -113,7 +113,7 @@ fn read_pieces(place: &str, path: &str, schema: &Map<String, Value>) -> Result<V
     Ok(pieces)
 }
 
-/// That there is always something to put in the argument's place; gives what it is where the argument is left out.
+/// Checks that there is always a value for the argument's place. Returns the one for an argument that is left out.
 fn read_argument(place: &str, name: &str, schema: &Map<String, Value>) -> Result<Option<String>, ReadError> {
     let properties = schema.get("properties").and_then(Value::as_object);
     let Some(property) = properties.and_then(|properties| properties.get(name)) else {

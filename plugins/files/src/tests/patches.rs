@@ -321,7 +321,7 @@ fn t7_empty_files_are_made_and_deleted_as_git_says() {
     assert_eq!(folder.all(), ["a.txt", "new", "sub", "sub/x"]);
     assert_eq!((folder.text("new"), folder.text("a.txt")), (String::new(), "b\n".to_owned()));
 
-    // It is not said of these that they are empty, or not there.
+    // Files with lines are not said to be empty, or missing.
     let told = apply(&folder, &part("a/a.txt b/a.txt", DELETED));
     assert!(told.contains("deletes `a.txt` but not all of its lines"), "{told}");
     let told = apply(&folder, &part("a/a.txt b/a.txt", CREATED));

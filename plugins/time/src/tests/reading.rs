@@ -344,7 +344,7 @@ fn a_time_of_day_may_stand_beside_a_word_for_a_day() {
         ("tomorrow at 3 pm", "2024-06-13T15:00:00Z"),
         ("Today, 14:30", "2024-06-12T14:30:00Z"),
         ("14:30 yesterday", "2024-06-11T14:30:00Z"),
-        // It is Thursday there already.
+        // Tokyo has Thursday already.
         ("tomorrow 3pm Asia/Tokyo", "2024-06-14T15:00:00+09:00"),
         ("today 15:00 +02:00", "2024-06-13T15:00:00+02:00"),
         ("tomorrow, Thursday", "2024-06-13T00:00:00Z"),
