@@ -20,7 +20,7 @@ fn listing(tools: impl Fn() -> Value + 'static) -> impl Fn(&Sent) -> Reply + 'st
     }
 }
 
-fn discover(tools: Value, changes: Value) -> Value {
+fn discover_tools(tools: Value, changes: Value) -> Value {
     let answer = listing(move || tools.clone());
     let _network = testing::network(move |request| Ok(answer(request)));
     discover(document(changes)).unwrap()
@@ -68,8 +68,8 @@ fn m4_a_stateless_server_is_asked_what_it_has() {
 #[test]
 fn m4_what_is_found_does_not_depend_on_the_order_of_the_list() {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
-    let one = discover(json!([tool("b"), tool("A"), tool("a.b"), tool("")]), json!({}));
-    let other = discover(json!([tool(""), tool("a.b"), tool("A"), tool("b")]), json!({}));
+    let one = discover_tools(json!([tool("b"), tool("A"), tool("a.b"), tool("")]), json!({}));
+    let other = discover_tools(json!([tool(""), tool("a.b"), tool("A"), tool("b")]), json!({}));
     assert_eq!(one.to_string(), other.to_string());
 }
 
@@ -78,12 +78,12 @@ fn m4_what_is_found_does_not_depend_on_the_order_of_the_list() {
 fn m4_tools_whose_names_become_the_same_are_left_out_together() {
     let tool = |name: &str| json!({"name": name, "inputSchema": {"type": "object"}});
     let tools = json!([tool("getUser"), tool("get_user"), tool("search")]);
-    let both = discover(tools.clone(), json!({}));
+    let both = discover_tools(tools.clone(), json!({}));
     assert_eq!(both["tools"], json!([tool("search")]));
     let why = "it and another tool of the server would both be `get_user` here";
     let left_out = ["getUser", "get_user"].map(|name| json!({"name": name, "why": why}));
     assert_eq!(both["left_out"], json!(left_out));
-    assert_eq!(discover(tools, json!({"tools": ["get_user"]}))["tools"], json!([tool("get_user")]));
+    assert_eq!(discover_tools(tools, json!({"tools": ["get_user"]}))["tools"], json!([tool("get_user")]));
 }
 
 #[test]
@@ -133,14 +133,14 @@ fn m4_a_list_that_does_not_end_is_mounted_as_far_as_it_was_read_with_a_note() {
     assert_eq!(listed(|_| json!(null)).0["simplified"], json!([]));
 
     let many: Vec<Value> = (0..2_001).map(|number| json!({"name": number.to_string()})).collect();
-    let found = discover(json!(many), json!({}));
+    let found = discover_tools(json!(many), json!({}));
     assert!(found["simplified"][0]["what"].as_str().unwrap().contains("more than 2000 tools"));
     assert_eq!(found["tools"].as_array().unwrap().len(), 1_000);
 }
 
 #[test]
 fn m4_what_cannot_be_mounted_is_left_out_with_the_reason() {
-    let found = discover(
+    let found = discover_tools(
         json!([
             {"name": "ok", "inputSchema": {"type": "object"}},
             {"name": "twice", "description": "first"},
@@ -172,7 +172,7 @@ fn m4_what_cannot_be_mounted_is_left_out_with_the_reason() {
 
 #[test]
 fn m4_what_is_taken_away_is_told() {
-    let found = discover(
+    let found = discover_tools(
         json!([{
             "name": "a", "inputSchema": {"properties": {"mail": {"type": "string", "pattern": "^(?!\\.)a"}}},
             "outputSchema": {"$ref": "other.json"},
@@ -191,7 +191,7 @@ fn m4_what_is_taken_away_is_told() {
 #[test]
 fn m4_only_the_tools_that_are_wanted_are_found_and_the_missing_told() {
     let tools = json!([{"name": "a"}, {"name": "b"}, {"name": "b"}, {"name": "c\u{200b}"}]);
-    let found = discover(tools, json!({"tools": ["b", "gone"]}));
+    let found = discover_tools(tools, json!({"tools": ["b", "gone"]}));
     assert_eq!(found["tools"].as_array().unwrap().len(), 1);
     assert_eq!(found["left_out"][1], json!({"name": "gone", "why": "the server does not list it"}));
 }
