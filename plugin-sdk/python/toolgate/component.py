@@ -32,7 +32,7 @@ class Tools(wit_world.exports.Tools):
         try:
             result = plugin.call_json(tool, arguments)
         except toolgate.ToolError as error:
-            details = None if error.details is None else json.dumps(error.details)
+            details = None if error.details is None else json.dumps(error.details, default=str)
             raise Err(contract.Failure(error.code, str(error), error.retryable, details))
         except Exception as error:
             host.log("error", "exception", traceback.format_exc(), {})
