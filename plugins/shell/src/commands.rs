@@ -80,7 +80,7 @@ const BUILTINS: [(&str, Run); 45] = [
     ("wait", builtin::yes),
 ];
 
-const COMMANDS: [(&str, Run); 56] = [
+const COMMANDS: [(&str, Run); 58] = [
     ("awk", awk::awk),
     ("base64", codec::base64),
     ("basename", text::basename),
@@ -115,6 +115,7 @@ const COMMANDS: [(&str, Run); 56] = [
     ("paste", sort::paste),
     ("patch", patch::patch),
     ("printenv", builtin::env),
+    ("readlink", text::realpath),
     ("realpath", text::realpath),
     ("rev", text::reverse_signs),
     ("rm", copy::remove),
@@ -129,6 +130,7 @@ const COMMANDS: [(&str, Run); 56] = [
     ("tail", text::tail),
     ("tar", archive::tar),
     ("tee", text::tee),
+    ("timeout", builtin::timeout),
     ("touch", copy::touch),
     ("tr", translate::translate),
     ("uniq", sort::uniq),

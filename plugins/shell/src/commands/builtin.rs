@@ -18,6 +18,19 @@ pub fn no(_: &mut Call<'_>) -> Outcome {
     Ok(1)
 }
 
+/// `timeout`: the deadline of the call ends a command that takes too long.
+pub fn timeout(call: &mut Call<'_>) -> Outcome {
+    let options = call.options("k:s:v", &[("kill-after", 'k'), ("signal", 's')], true)?;
+    let [duration, name, arguments @ ..] = options.rest.as_slice() else {
+        return fail("needs a time and a command");
+    };
+    let number = duration.trim_end_matches(['s', 'm', 'h', 'd']);
+    if number.parse::<f64>().is_err() {
+        return Err(Stop::Fail(125, format!("invalid time interval '{duration}'")));
+    }
+    call.shell.call_command(name, arguments, call.io)
+}
+
 /// `umask`: files have no modes, so it only shows that of most systems.
 pub fn umask(call: &mut Call<'_>) -> Outcome {
     if call.arguments.is_empty() { call.line("0022").map(|()| 0) } else { Ok(0) }

@@ -426,8 +426,12 @@ pub fn dirname(call: &mut Call<'_>) -> Outcome {
     Ok(0)
 }
 
+/// `realpath`, and `readlink`, which without an option prints the target of a link: there are none.
 pub fn realpath(call: &mut Call<'_>) -> Outcome {
-    let options = call.options("ems", &[], false)?;
+    let options = call.options("emsf", &[], false)?;
+    if call.name == "readlink" && options.flags.is_empty() {
+        return Ok(1);
+    }
     for path in &options.rest {
         call.line(call.shell.files.absolute(&call.shell.state.current, path))?;
     }
