@@ -85,7 +85,12 @@ impl Shell {
             let output = if index == last { io.output.clone() } else { Output::pipe() };
             let errors = if stage.pipes_errors { output.clone() } else { io.errors.clone() };
             let streams = Streams { input: input.clone(), output: output.clone(), errors, ..io.clone() };
-            let status = match self.subshell(&streams, |shell| shell.command(&stage.command, &streams)) {
+            let run = |shell: &mut Self| shell.command(&stage.command, &streams);
+            let outcome = match index == last && self.state.options.keeps_last_stage {
+                true => self.with_own_streams(run),
+                false => self.subshell(&streams, run),
+            };
+            let status = match outcome {
                 Err(Stop::Pipe) if index < last => 141,
                 other => other?,
             };

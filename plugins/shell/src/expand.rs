@@ -213,7 +213,7 @@ impl Shell {
         let output = crate::stream::Output::pipe();
         let streams = Streams { output: output.clone(), ..io.clone() };
         let status = self.subshell(&streams, |shell| {
-            shell.state.options.exits_on_error = false;
+            shell.state.options.exits_on_error &= shell.state.options.inherits_exit;
             shell.list(list, &streams)
         });
         self.state.status = match status {

@@ -80,6 +80,8 @@ pub struct Options {
     pub traces_errors: bool,
     /// `-f`
     pub no_glob: bool,
+    /// `-a`
+    pub exports_all: bool,
     /// `-x`
     pub traces: bool,
     /// `shopt -s nullglob`
@@ -90,6 +92,10 @@ pub struct Options {
     pub ignores_case: bool,
     /// `shopt -s globstar`
     pub globstar: bool,
+    /// `shopt -s lastpipe`: the last stage of a pipeline is no subshell.
+    pub keeps_last_stage: bool,
+    /// `shopt -s inherit_errexit`: `-e` counts in `$( )` too.
+    pub inherits_exit: bool,
 }
 
 /// The state that a subshell gets a copy of.

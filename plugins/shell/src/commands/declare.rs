@@ -175,13 +175,14 @@ pub fn set_option(options: &mut Options, letter: char, name: &str, is_on: bool) 
         'e' => options.exits_on_error = is_on,
         'u' => options.refuses_unset = is_on,
         'f' => options.no_glob = is_on,
+        'a' => options.exports_all = is_on,
         'x' => options.traces = is_on,
         'E' => options.traces_errors = is_on,
         'h' | 'B' | 'm' => {}
         _ => {
             return Err(Stop::Fail(
                 2,
-                format!("option `-{letter}` is not supported by this shell: -e -u -f -x -E -o are"),
+                format!("option `-{letter}` is not supported by this shell: -a -e -u -f -x -E -o are"),
             ));
         }
     }
@@ -193,6 +194,7 @@ fn set_named(options: &mut Options, name: &str, is_on: bool) -> Outcome<()> {
         "errexit" => options.exits_on_error = is_on,
         "nounset" => options.refuses_unset = is_on,
         "noglob" => options.no_glob = is_on,
+        "allexport" => options.exports_all = is_on,
         "xtrace" => options.traces = is_on,
         "pipefail" => options.pipefail = is_on,
         "errtrace" => options.traces_errors = is_on,
@@ -201,7 +203,7 @@ fn set_named(options: &mut Options, name: &str, is_on: bool) -> Outcome<()> {
             return Err(Stop::Fail(
                 2,
                 format!(
-                    "option `{name}` is not supported by this shell: errexit nounset noglob xtrace pipefail are"
+                    "option `{name}` is not supported by this shell: allexport errexit nounset noglob xtrace pipefail are"
                 ),
             ));
         }
@@ -219,7 +221,9 @@ pub fn shopt(call: &mut Call<'_>) -> Outcome {
             "dotglob" => options.dot_glob = is_on,
             "nocasematch" => options.ignores_case = is_on,
             "globstar" => options.globstar = is_on,
-            "extglob" | "expand_aliases" | "lastpipe" | "inherit_errexit" => {}
+            "lastpipe" => options.keeps_last_stage = is_on,
+            "inherit_errexit" => options.inherits_exit = is_on,
+            "extglob" | "expand_aliases" => {}
             _ => {
                 return fail(format!(
                     "option `{name}` is not supported by this shell: nullglob dotglob nocasematch globstar extglob are"

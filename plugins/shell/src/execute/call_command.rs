@@ -30,6 +30,9 @@ impl Shell {
                 if let Err(stop) = self.assign(assignment, io) {
                     return self.end_with(stop, io);
                 }
+                if self.state.options.exports_all {
+                    self.variable_mut(&assignment.name).is_exported = true;
+                }
             }
             // That of the last `$( )`; a value such as `$?` is no command.
             let status = if self.substitutions == before { 0 } else { self.state.status };
