@@ -144,7 +144,7 @@ fn read_options(call: &Call<'_>) -> Outcome<Tar> {
         ("strip-components", 'S'),
     ];
     let mut shell = crate::shell::Shell::new(call.shell.files.clone());
-    let options = Call::new(&mut shell, "tar", &words, call.io).options("cxtzf:C:vE:S:pk", &long, false)?;
+    let options = Call::new(&mut shell, "tar", &words, call.io).options("cxtzf:C:vE:S:p", &long, false)?;
     let Some(mode) = ['c', 'x', 't'].into_iter().find(|mode| options.has(*mode)) else {
         return fail("one of -c, -x and -t is needed");
     };

@@ -52,12 +52,31 @@ pub fn sha256(call: &mut Call<'_>) -> Outcome {
             call.line(format!("{}  {path}", digest(&bytes)))?;
             continue;
         }
+        let mut checked = 0;
         for line in lines(&bytes) {
             let line = text_of(line);
-            let Some((expected, name)) = line.trim_end().split_once("  ") else { continue };
-            let holds = call.read(name).is_ok_and(|bytes| digest(&bytes) == expected);
-            call.line(format!("{name}: {}", if holds { "OK" } else { "FAILED" }))?;
-            status = status.max(i32::from(!holds));
+            let line = line.trim_end();
+            let Some((expected, name)) = line.split_once("  ").or_else(|| line.split_once(" *")) else {
+                continue;
+            };
+            checked += 1;
+            let verdict = match call.read(name) {
+                Ok(bytes) if digest(&bytes).eq_ignore_ascii_case(expected) => "OK",
+                Ok(_) => "FAILED",
+                Err(error) => {
+                    call.complain_of(name, &error)?;
+                    "FAILED open or read"
+                }
+            };
+            let is_told = !options.has('s') && !(options.has('q') && verdict == "OK");
+            if is_told {
+                call.line(format!("{name}: {verdict}"))?;
+            }
+            status = status.max(i32::from(verdict != "OK"));
+        }
+        if checked == 0 {
+            call.complain(&format!("{path}: no properly formatted checksum lines found"))?;
+            status = 1;
         }
     }
     Ok(status)
