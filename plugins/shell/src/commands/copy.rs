@@ -128,7 +128,7 @@ fn copy_folder(from: &Path, to: &Path, depth: u32) -> std::io::Result<()> {
 
 pub fn remove(call: &mut Call<'_>) -> Outcome {
     let options =
-        call.options("rRfvdi", &[("recursive", 'r'), ("force", 'f'), ("verbose", 'v'), ("dir", 'd')], false)?;
+        call.options("rRfvd", &[("recursive", 'r'), ("force", 'f'), ("verbose", 'v'), ("dir", 'd')], false)?;
     let is_recursive = options.has('r') || options.has('R');
     if options.rest.is_empty() && !options.has('f') {
         return fail("missing operand");
