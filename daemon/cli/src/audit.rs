@@ -343,23 +343,16 @@ pub(super) fn now_ms() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use serde_json::json;
 
     use serde_json::Value;
 
-    use super::super::testing::{Run, run_with};
+    use super::super::testing::{Run, parse, run_with};
     use super::*;
     use crate::client::testing::Canned;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        search: Search,
-    }
-
     pub fn search(words: &[&str]) -> Search {
-        Line::try_parse_from(["search"].iter().chain(words)).expect("understood").search
+        parse(words)
     }
 
     async fn run_command(command: AuditCommand, answers: Vec<Canned>) -> Run {

@@ -198,24 +198,16 @@ fn session_path(session: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use serde_json::Value;
 
-    use super::super::testing::{Run, run_with};
+    use super::super::testing::{Run, parse, run_with};
     use super::*;
     use crate::client::testing::Canned;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: CallOptions,
-    }
-
     async fn call(words: &[&str], answers: Vec<Canned>) -> Run {
-        let line = Line::try_parse_from(["call"].iter().chain(words)).expect("understood");
-        let json = line.options.remote.json;
-        run_with(answers, json, async |client, printer| run(line.options.command, client, printer).await)
-            .await
+        let options: CallOptions = parse(words);
+        let json = options.remote.json;
+        run_with(answers, json, async |client, printer| run(options.command, client, printer).await).await
     }
 
     fn session() -> Canned {

@@ -170,21 +170,14 @@ fn row(entry: &CatalogueEntry) -> [String; 8] {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use serde_json::{Value, json};
 
-    use super::super::testing::run_with;
+    use super::super::testing::{parse, run_with};
     use super::*;
     use crate::client::testing::Canned;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        filter: Filter,
-    }
-
     fn filter(words: &[&str]) -> Filter {
-        Line::try_parse_from(["catalogue"].iter().chain(words)).expect("understood").filter
+        parse(words)
     }
 
     fn page() -> Value {

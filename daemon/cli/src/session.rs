@@ -438,23 +438,15 @@ fn path(id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
 
-    use super::super::testing::{Run, run_with};
+    use super::super::testing::{Run, parse, run_with};
     use super::*;
     use crate::client::testing::Canned;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: SessionOptions,
-    }
-
     async fn run_line(words: &[&str], answers: Vec<Canned>) -> Run {
-        let line = Line::try_parse_from(["session"].iter().chain(words)).expect("understood");
-        let json = line.options.remote.json;
-        run_with(answers, json, async |client, printer| run(line.options.command, client, printer).await)
-            .await
+        let options: SessionOptions = parse(words);
+        let json = options.remote.json;
+        run_with(answers, json, async |client, printer| run(options.command, client, printer).await).await
     }
 
     fn session_response() -> Canned {

@@ -1,4 +1,6 @@
-//! Runs a command against a fake daemon with canned responses.
+//! Parses a command, and runs it against a fake daemon with canned responses.
+
+use clap::{Args, Parser};
 
 use super::failure::Failure;
 use super::print::Printer;
@@ -11,6 +13,17 @@ pub struct Run {
     pub out: String,
     pub notes: String,
     pub asked: Vec<Asked>,
+}
+
+#[derive(Parser)]
+struct Line<T: Args> {
+    #[command(flatten)]
+    options: T,
+}
+
+/// Parses the words after the name of a command.
+pub fn parse<T: Args>(words: &[&str]) -> T {
+    Line::try_parse_from(["command"].iter().chain(words)).expect("understood").options
 }
 
 pub async fn run_with(

@@ -121,21 +121,14 @@ fn row(item: &UsageRow) -> [String; 7] {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use serde_json::json;
 
-    use super::super::testing::run_with;
+    use super::super::testing::{parse, run_with};
     use super::*;
     use crate::client::testing::Canned;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        report: Report,
-    }
-
     fn report(words: &[&str]) -> Report {
-        Line::try_parse_from(["usage"].iter().chain(words)).expect("understood").report
+        parse(words)
     }
 
     #[test]

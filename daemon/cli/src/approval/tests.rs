@@ -1,21 +1,14 @@
-use clap::Parser;
 use serde_json::{Value, json};
 use toolgate_api::error::{CallError, ErrorType};
 
-use super::super::testing::{Run, run_with};
+use super::super::testing::{Run, parse, run_with};
 use super::*;
 use crate::client::testing::Canned;
 
-#[derive(Parser)]
-struct Line {
-    #[command(flatten)]
-    options: ApprovalOptions,
-}
-
 async fn run_line(words: &[&str], answers: Vec<Canned>) -> Run {
-    let line = Line::try_parse_from(["approval"].iter().chain(words)).expect("understood");
-    let json = line.options.remote.json;
-    run_with(answers, json, async |client, printer| run(line.options.command, client, printer).await).await
+    let options: ApprovalOptions = parse(words);
+    let json = options.remote.json;
+    run_with(answers, json, async |client, printer| run(options.command, client, printer).await).await
 }
 
 /// Numbers, key order and spaces that a parse and a serialization would change, and hidden characters.
