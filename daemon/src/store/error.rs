@@ -224,9 +224,10 @@ impl From<StoreError> for CallError {
             StoreError::PreconditionFailed { .. } => call_error.with_precondition(Precondition::Failed),
             StoreError::PreconditionRequired { .. } => call_error.with_precondition(Precondition::Required),
             // Waiting frees nothing.
-            StoreError::TooMany { .. } | StoreError::TooManyWebhooks | StoreError::TooManyTokens => {
-                call_error.retryable(false)
-            }
+            StoreError::TooMany { .. }
+            | StoreError::TooManyWebhooks
+            | StoreError::TooManyTokens
+            | StoreError::TooManyDocuments => call_error.retryable(false),
             _ => call_error,
         }
     }
