@@ -44,13 +44,9 @@ pub fn trap(call: &mut Call<'_>) -> Outcome {
         [first, rest @ ..] if first == "--" => rest,
         all => all,
     };
-    let Some((action, conditions)) = arguments.split_first().filter(|(action, _)| *action != "-p") else {
-        for (condition, (text, _)) in call.shell.state.traps.clone() {
-            let is_signal = SIGNALS.contains(&condition.as_str());
-            let name = if is_signal { format!("SIG{condition}") } else { condition };
-            call.line(format!("trap -- {} {name}", escape::quote_always(&text)))?;
-        }
-        return Ok(0);
+    let (action, conditions) = match arguments.split_first() {
+        Some((action, conditions)) if action != "-p" => (action, conditions),
+        shown => return list(call, shown.map_or(&[][..], |(_, conditions)| conditions)),
     };
     if conditions.is_empty() {
         return Err(Stop::Fail(2, "usage: trap [-p] [commands condition ...]".to_owned()));
@@ -60,23 +56,43 @@ pub fn trap(call: &mut Call<'_>) -> Outcome {
         text => Some(Rc::new(parse::parse(text).or_else(fail)?)),
     };
     for condition in conditions {
-        let name = condition.to_ascii_uppercase();
-        let name = match name.strip_prefix("SIG").unwrap_or(&name) {
-            "0" => "EXIT",
-            "1" => "HUP",
-            "2" => "INT",
-            "15" => "TERM",
-            name => name,
-        };
-        if !matches!(name, "EXIT" | "ERR") && !SIGNALS.contains(&name) {
+        let name = read_condition(condition);
+        if !matches!(name.as_str(), "EXIT" | "ERR") && !SIGNALS.contains(&name.as_str()) {
             return fail(format!("`{condition}` is not supported by this shell: EXIT, ERR and signals are"));
         }
         match &list {
             Some(list) => {
-                call.shell.state.traps.insert(name.to_owned(), (action.clone(), Rc::clone(list)));
+                call.shell.state.traps.insert(name, (action.clone(), Rc::clone(list)));
             }
-            None => drop(call.shell.state.traps.remove(name)),
+            None => drop(call.shell.state.traps.remove(&name)),
         }
+    }
+    Ok(0)
+}
+
+/// The name of a condition without `SIG`, also of one that is given by its number.
+fn read_condition(text: &str) -> String {
+    let name = text.to_ascii_uppercase();
+    match name.strip_prefix("SIG").unwrap_or(&name) {
+        "0" => "EXIT",
+        "1" => "HUP",
+        "2" => "INT",
+        "15" => "TERM",
+        name => name,
+    }
+    .to_owned()
+}
+
+/// Prints the traps of these conditions, or all.
+fn list(call: &mut Call<'_>, conditions: &[String]) -> Outcome {
+    let names: Vec<String> = conditions.iter().map(|condition| read_condition(condition)).collect();
+    for (condition, (text, _)) in call.shell.state.traps.clone() {
+        if !names.is_empty() && !names.contains(&condition) {
+            continue;
+        }
+        let is_signal = SIGNALS.contains(&condition.as_str());
+        let name = if is_signal { format!("SIG{condition}") } else { condition };
+        call.line(format!("trap -- {} {name}", escape::quote_always(&text)))?;
     }
     Ok(0)
 }
