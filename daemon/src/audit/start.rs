@@ -43,7 +43,7 @@ impl OpenLog {
         Ok(Self { is_copy, restored, ..opened })
     }
 
-    fn spawn(
+    pub(super) fn spawn(
         settings: &AuditSettings,
         folder: Folder,
         lock: FolderLock,
@@ -118,7 +118,7 @@ impl OpenLog {
         blocking(move || origin::forget_restore(&folder)).await
     }
 
-    async fn record_recovery(&self) -> Result<Recovery, AuditError> {
+    pub(super) async fn record_recovery(&self) -> Result<Recovery, AuditError> {
         if !self.recovery.is_needed() {
             return Ok(Recovery::default());
         }

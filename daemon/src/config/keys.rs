@@ -15,8 +15,7 @@ use toolgate_api::token::Role;
 use super::listen::Listen;
 use super::values::{
     CONSOLE_ROLE, Hardening, LogFormat, LogLevel, ORGANIZATION, PUBLIC_URL, PagemapScan, REGISTRY_HOST,
-    SECURE_URL, Signatures, TRACES_ENDPOINT, TextFormat, VAULT_KV, VAULT_REFERENCES, VAULT_TRANSIT,
-    VAULT_URL, ValueKind,
+    SECURE_URL, Signatures, TRACES_ENDPOINT, VAULT_KV, VAULT_REFERENCES, VAULT_TRANSIT, VAULT_URL, ValueKind,
 };
 
 const KIB: u64 = 1 << 10;

@@ -23,7 +23,7 @@ fn memory_grown_page_by_page_ends_at_the_memory_limit() {
 #[test]
 fn b2_growth_costs_fuel_by_pages() {
     with_fixture(|fixture| {
-        let fuel_of = |namespace: &str, body: &str| {
+        let mut fuel_of = |namespace: &str, body: &str| {
             let file = PluginFile::new(namespace).with_call(body);
             fixture.daemon.operator().load(namespace, &file.build());
             let reply = fixture.call(json!({}), &format!("{namespace}/answer"), json!({}));

@@ -126,6 +126,10 @@ fn call(daemon: &Daemon) -> Value {
     daemon.operator().open_session("acme/bot").call("weather/answer", json!({})).output().clone()
 }
 
+fn digest(content: &[u8]) -> String {
+    Digest::from_sha256(toolgate::audit::sha256(content).0).to_string()
+}
+
 /// A plugin whose version and result are `number`.
 fn file(number: usize) -> Vec<u8> {
     let file = PluginFile::new("weather").with_result(&number.to_string());

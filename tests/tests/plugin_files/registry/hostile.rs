@@ -45,10 +45,6 @@ fn manifest(config: &[u8], layers: &[Value]) -> Vec<u8> {
     json!({"schemaVersion": 2, "config": config, "layers": layers}).to_string().into_bytes()
 }
 
-fn digest(content: &[u8]) -> String {
-    Digest::from_sha256(toolgate::audit::sha256(content).0).to_string()
-}
-
 fn path_of(request: &str) -> &str {
     request.split(' ').nth(1).unwrap_or_default().split('?').next().unwrap_or_default()
 }
