@@ -24,7 +24,7 @@ use crate::http::extract::Query;
 use crate::http::listener::Authentication;
 use crate::http::problem::Problem;
 use crate::http::state::App;
-use crate::identity::{PersonSignIn, SignInResponse};
+use crate::identity::{PersonSignIn, SignInPermit, SignInResponse};
 
 /// Longest query of a response, in bytes. Some providers send codes of several kilobytes.
 const QUERY_BYTES: usize = 8 * 1024;
@@ -78,12 +78,12 @@ pub(super) async fn finish(
     let (waiting, next) = waiting(console.sessions.find_sign_in(cookies()).unwrap_or_default());
     let earlier = console.sessions.find(cookies(), false, now_ms());
     let removal = (SET_COOKIE, console.sessions.end_sign_in());
+    let permit = sign_in.permit().await;
     // The code works once, so its exchange and the audit record complete even if the browser disconnects.
     let (finishing, part) = (app.clone(), console.clone());
-    let finished =
-        app.run_to_completion(
-            async move { begin_session(&finishing, &part, &sign_in, &waiting, response).await },
-        );
+    let finished = app.run_to_completion(async move {
+        begin_session(&finishing, &part, &sign_in, permit, &waiting, response).await
+    });
     match finished.await? {
         Ok(cookie) => {
             if let Some(earlier) = earlier {
@@ -103,12 +103,13 @@ async fn begin_session(
     app: &App,
     console: &Console,
     sign_in: &PersonSignIn,
+    permit: SignInPermit,
     waiting: &str,
     response: SignInResponse,
 ) -> Result<String, CallError> {
     let now_ms = now_ms();
-    let end_ms = console.sessions.latest_end_ms(now_ms);
-    let caller = std::sync::Arc::new(sign_in.finish(waiting, response, end_ms, now_ms).await?);
+    let end_ms = console.sessions.end_of_person_ms(now_ms);
+    let caller = std::sync::Arc::new(sign_in.finish(permit, waiting, response, end_ms, now_ms).await?);
     let actor = Actor { caller: &caller, source: AUDIT_SOURCE };
     let begin = || {
         let person = Person::new(caller.clone(), &app.parts().registry);
