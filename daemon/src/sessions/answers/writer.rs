@@ -26,7 +26,7 @@ const OPEN_FILES: usize = 64;
 const IDLE: Duration = Duration::from_secs(1);
 
 /// Time in which answers come together. One wake-up and one write for each of them took a twentieth of the CPU time of a call.
-const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A record to write.
 pub struct Append {
