@@ -197,7 +197,7 @@ fn add_call_routes(routes: Routes) -> Routes {
         .add_guarded(Orchestrate, routes!(tools::list))
         .add_guarded(Orchestrate, routes!(tools::select))
         .add_guarded(Orchestrate, routes!(tools::switch))
-        .add_guarded_calls(Orchestrate, routes!(calls::post, session_lists::calls))
+        .add_guarded_calls(calls::ACCESS, routes!(calls::post, session_lists::calls))
         .add_guarded(Orchestrate, routes!(calls::get, calls::delete))
         .add_guarded(Orchestrate, routes!(calls::result))
         .add_guarded(Orchestrate, routes!(events::of_session))

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::{Body, HttpBody};
+use axum::body::HttpBody;
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
@@ -126,7 +126,7 @@ impl FromRequest<App> for JsonText {
 pub(super) async fn read(
     app: &App,
     organization: Option<&Name>,
-    body: Body,
+    body: impl HttpBody<Data = Bytes, Error: fmt::Display> + Unpin,
     limit_bytes: u64,
 ) -> Result<BodyBytes, Problem> {
     expect_size(&body, limit_bytes)?;
@@ -136,7 +136,7 @@ pub(super) async fn read(
 
 /// Refuses a body that is declared to be larger. It is not read, so a client that sent `Expect: 100-continue` need not
 /// send it.
-pub(super) fn expect_size(body: &Body, limit_bytes: u64) -> Result<(), Problem> {
+pub(super) fn expect_size(body: &impl HttpBody, limit_bytes: u64) -> Result<(), Problem> {
     if body.size_hint().lower() > limit_bytes { Err(too_large(limit_bytes)) } else { Ok(()) }
 }
 
@@ -149,7 +149,11 @@ pub(super) async fn in_time<T>(
     tokio::time::timeout(timeout, read).await.unwrap_or_else(|_| Err(too_slow(timeout)))
 }
 
-async fn collect(mut body: Body, limit_bytes: u64, mut share: BodyShare) -> Result<BodyBytes, Problem> {
+async fn collect(
+    mut body: impl HttpBody<Data = Bytes, Error: fmt::Display> + Unpin,
+    limit_bytes: u64,
+    mut share: BodyShare,
+) -> Result<BodyBytes, Problem> {
     let mut whole = BytesMut::new();
     while let Some(piece) = next_piece(&mut body).await? {
         let bytes = (whole.len() + piece.len()) as u64;
@@ -168,7 +172,9 @@ async fn collect(mut body: Body, limit_bytes: u64, mut share: BodyShare) -> Resu
 }
 
 /// Returns the next piece of the content; none at its end.
-pub(super) async fn next_piece(body: &mut Body) -> Result<Option<Bytes>, Problem> {
+pub(super) async fn next_piece(
+    body: &mut (impl HttpBody<Data = Bytes, Error: fmt::Display> + Unpin),
+) -> Result<Option<Bytes>, Problem> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
             let message = format!("the body ended early: {error}");

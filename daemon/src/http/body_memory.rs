@@ -80,6 +80,9 @@ impl BodyShare {
 
 impl Drop for BodyShare {
     fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
         let mut used = self.memory.lock();
         used.total_bytes -= self.bytes;
         let Some(organization) = &self.organization else { return };

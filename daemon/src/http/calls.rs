@@ -6,31 +6,39 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts as RequestParts;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use toolgate_api::call::CallResult;
 use toolgate_api::error::ErrorType;
 use utoipa::ToSchema;
 
-use super::body::{Json, JsonText};
+use super::body::{self, BodyBytes, Json, JsonText};
 use super::dialects::{self, CallsAnswer, CallsRequest, ParsedRequest, ReplyContext};
 use super::error_responses::{
     AlreadyDecided, AuditUnavailable, NoCall, NoSession, ResultMismatch, ResultTooLate, SessionEnded,
     StoreUnreadable, TooManyCalls, TooManyStreams,
 };
 use super::events;
-use super::extract::{Authenticated, CallerTrace, Path};
+use super::extract::{Authenticated, CallerTrace, Path, trace_of};
 use super::find_tool::Searches;
+use super::guard;
+use super::listener::Peer;
 use super::path_params::{CallPath, SessionPath};
 use super::problem::Problem;
 use super::state::App;
 use crate::approvals::ApprovalStatus;
-use crate::call::CallOutcome;
+use crate::call::{CallOutcome, outer_id};
 use crate::clock::now_ms;
 use crate::dispatch::{ClientResult, Origin, ResultRefusal};
+use crate::identity::{Access, Caller};
 use crate::sessions::{CallState, Session};
+use crate::traces::TraceParent;
+
+/// The access to sessions and their calls.
+pub(super) const ACCESS: Access = Access::Orchestrate;
 
 /// Call tools.
 ///
@@ -68,11 +76,57 @@ pub async fn post(
     CallerTrace(trace): CallerTrace,
     JsonText(body): JsonText,
 ) -> Result<Response, Problem> {
-    let session = app.session_of(&caller, &id).await?;
+    let read = ReadRequest { id, events, preferred, trace, body };
+    answer_read(app, &caller, read).await
+}
+
+/// A request of calls, whose body was read.
+struct ReadRequest {
+    /// The session.
+    id: String,
+    events: bool,
+    preferred: Preferred,
+    trace: Option<Arc<TraceParent>>,
+    body: BodyBytes,
+}
+
+/// Returns the session of a request to [`post`], if the request can be answered without the router.
+pub(super) fn session_of<B>(request: &Request<B>) -> Option<&str> {
+    if request.method() != Method::POST || request.uri().query().is_some() {
+        return None;
+    }
+    let id = request.uri().path().strip_prefix("/v1/sessions/")?.strip_suffix("/calls")?;
+    // The router decodes other addresses.
+    let is_plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    is_plain.then_some(id)
+}
+
+/// Answers a request to [`post`]. Nearly all requests are such, so they do without the router, its boxed bodies and
+/// its map of extensions.
+pub(super) async fn answer(
+    app: App,
+    id: String,
+    request: Request<Incoming>,
+    peer: &Peer,
+) -> Result<Response, Problem> {
+    let caller = guard::admit(&app, ACCESS, request.headers(), Some(peer))?;
+    let (head, body) = request.into_parts();
+    body::expect_json(&head.headers)?;
+    let organization = caller.organization.as_ref();
+    let body = body::read(&app, organization, body, app.settings().http.body_bytes).await?;
+    let events = accepts_events(&head.headers);
+    let trace = trace_of(&app.dispatcher().parts().traces, &head.headers);
+    let read = ReadRequest { id, events, preferred: preferred(&head.headers), trace, body };
+    answer_read(app, &caller, read).await
+}
+
+async fn answer_read(app: App, caller: &Caller, read: ReadRequest) -> Result<Response, Problem> {
+    let ReadRequest { id, events, preferred, trace, body } = read;
+    let session = app.session_of(caller, &id).await?;
     let mut request = dialects::parse(&body, app.settings().calls.per_request)?;
     let searches = Searches::take_from(&mut request);
     session.touch(now_ms());
-    let origin = Origin { trace, ..app.actor(&caller).origin() };
+    let origin = Origin { trace, ..app.actor(caller).origin() };
     if events {
         return events::of_calls(app, session, request, searches, origin);
     }
@@ -105,12 +159,16 @@ impl FromRequestParts<App> for Preferred {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut RequestParts, _: &App) -> Result<Self, Infallible> {
-        let values = parts.headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
-        let mut preferences = values.flat_map(|value| value.split([',', ';'])).map(str::trim);
-        Ok(match preferences.any(|preference| preference.eq_ignore_ascii_case("respond-async")) {
-            true => Self::Acceptance,
-            false => Self::Answer,
-        })
+        Ok(preferred(&parts.headers))
+    }
+}
+
+fn preferred(headers: &HeaderMap) -> Preferred {
+    let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    let mut preferences = values.flat_map(|value| value.split([',', ';'])).map(str::trim);
+    match preferences.any(|preference| preference.eq_ignore_ascii_case("respond-async")) {
+        true => Preferred::Acceptance,
+        false => Preferred::Answer,
     }
 }
 
@@ -121,10 +179,14 @@ impl FromRequestParts<App> for WantsEvents {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut RequestParts, _: &App) -> Result<Self, Infallible> {
-        let accept = parts.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
-        let mut kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or("").trim());
-        Ok(Self(kinds.any(|kind| kind == "text/event-stream")))
+        Ok(Self(accepts_events(&parts.headers)))
     }
+}
+
+fn accepts_events(headers: &HeaderMap) -> bool {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let mut kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or("").trim());
+    kinds.any(|kind| kind == "text/event-stream")
 }
 
 /// Get the outcome of a call.
@@ -144,6 +206,7 @@ pub async fn get(
     WantsEvents(events): WantsEvents,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
+    let call = id_of_path(&session, call);
     let state = session.calls.find(&call, now_ms());
     if events && !matches!(state, None | Some(CallState::Forgotten)) {
         return events::of_call(&app, session, call, &caller);
@@ -155,6 +218,15 @@ pub async fn get(
             let outcome = present_outcome(&app, &session, &call).await?;
             Ok(json(dialects::render_one(&outcome)))
         }
+    }
+}
+
+/// The id under which the call of a path is kept. Those of a script's calls have a form of their own.
+fn id_of_path(session: &Session, call: String) -> String {
+    let kept = dialects::kept_id(&call);
+    match outer_id(&call).is_some() && !session.calls.has(&kept) {
+        true => call,
+        false => kept.into_owned(),
     }
 }
 
@@ -261,6 +333,7 @@ pub async fn result(
     Json(request): Json<ClientResultRequest>,
 ) -> Result<Response, Problem> {
     let session = app.session_of(&caller, &id).await?;
+    let call = id_of_path(&session, call);
     session.touch(now_ms());
     let result = match (request.status, request.output, request.message) {
         (ClientStatus::Ok, Some(output), None) => ClientResult::Output(output.get().into()),
@@ -308,6 +381,7 @@ pub async fn delete(
     Path((id, call)): Path<(String, String)>,
 ) -> Result<StatusCode, Problem> {
     let session = app.session_of(&caller, &id).await?;
+    let call = id_of_path(&session, call);
     if !session.calls.has(&call) {
         return Err(Problem::not_found("call"));
     }
@@ -317,4 +391,25 @@ pub async fn delete(
 
 pub(super) fn json(body: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_requests_that_do_without_the_router_are_those_to_call_tools_with_a_plain_address() {
+        let session = |method: Method, address: &str| {
+            let request = Request::builder().method(method).uri(address).body(()).expect("a request");
+            session_of(&request).map(str::to_owned)
+        };
+        assert_eq!(session(Method::POST, "/v1/sessions/s_1/calls").as_deref(), Some("s_1"));
+        assert_eq!(session(Method::POST, "http://host/v1/sessions/s_1/calls").as_deref(), Some("s_1"));
+        assert_eq!(session(Method::GET, "/v1/sessions/s_1/calls"), None);
+        for address in
+            ["//calls", "/s_1/calls?x=1", "/s%31/calls", "/s_1/calls/", "/s_1/x/calls", "/s_1/callx"]
+        {
+            assert_eq!(session(Method::POST, &format!("/v1/sessions{address}")), None, "{address}");
+        }
+    }
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::extract::{Request, State};
+use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -28,7 +29,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::error_responses::ErrorResponse;
 use super::header::header;
-use super::listener::{Authentication, ClientCertificate, HEADER_FIELDS, PeerAddress};
+use super::listener::{ClientCertificate, HEADER_FIELDS, Peer};
 use super::parameters::Parameters;
 use super::problem::Problem;
 use super::protected_resource;
@@ -163,13 +164,8 @@ impl Routes {
 impl Guard {
     /// Admits a request if the caller's role has the access and the route takes its query parameters.
     fn admit(&self, request: &mut Request) -> Result<(), Problem> {
-        let authorization = header(request.headers(), &AUTHORIZATION)?;
-        let identity = &self.app.parts().identity;
-        let caller = match (authorization, request.extensions().get::<ClientCertificate>()) {
-            (None, Some(ClientCertificate(token))) => identity.authenticate_certificate(token)?,
-            _ => identity.authenticate(authorization)?,
-        };
-        self.admit_caller(caller, request)
+        let caller = admit(&self.app, self.access, request.headers(), request.extensions().get())?;
+        self.pass_on(caller, request)
     }
 
     /// The access token of a request to a route that takes them. The daemon's own tokens have no dot.
@@ -199,16 +195,12 @@ impl Guard {
                 ));
             }
         }
-        self.admit_caller(caller, request)
+        admit_caller(&caller, self.access, request.extensions().get())?;
+        self.pass_on(caller, request)
     }
 
-    fn admit_caller(&self, caller: Arc<Caller>, request: &mut Request) -> Result<(), Problem> {
-        if let Some(connection) = request.extensions_mut().remove::<Authentication>() {
-            connection.succeed();
-        }
-        let address = request.extensions().get().map(|PeerAddress(address)| *address);
-        caller.may_come_from(address)?;
-        caller.may(self.access)?;
+    /// Gives the handler the caller, if the route takes the query parameters.
+    fn pass_on(&self, caller: Arc<Caller>, request: &mut Request) -> Result<(), Problem> {
         self.parameters.expect_known(request.method(), request.uri())?;
         request.extensions_mut().insert(caller);
         Ok(())
@@ -231,6 +223,31 @@ impl Guard {
     fn change_permits(&self, request: &Request) -> Option<Arc<Semaphore>> {
         self.changes.as_ref().filter(|_| !request.method().is_safe()).map(Arc::clone)
     }
+}
+
+/// Returns the caller of a request, if its role has the access.
+pub(super) fn admit(
+    app: &App,
+    access: Access,
+    headers: &HeaderMap,
+    peer: Option<&Peer>,
+) -> Result<Arc<Caller>, Problem> {
+    let authorization = header(headers, &AUTHORIZATION)?;
+    let identity = &app.parts().identity;
+    let caller = match (authorization, peer.and_then(|peer| peer.certificate.as_ref())) {
+        (None, Some(ClientCertificate(token))) => identity.authenticate_certificate(token)?,
+        _ => identity.authenticate(authorization)?,
+    };
+    admit_caller(&caller, access, peer)?;
+    Ok(caller)
+}
+
+fn admit_caller(caller: &Caller, access: Access, peer: Option<&Peer>) -> Result<(), Problem> {
+    if let Some(peer) = peer {
+        peer.mark_authenticated();
+    }
+    caller.may_come_from(peer.map(|peer| peer.address))?;
+    Ok(caller.may(access)?)
 }
 
 /// The tower layer that guards a route. It is a `Service` because `middleware::from_fn` allocates for each request,

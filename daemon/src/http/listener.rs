@@ -8,17 +8,19 @@ mod client_stream;
 mod connections;
 mod framing;
 mod socket;
+mod stalled;
 mod tls;
 
 use std::convert::Infallible;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use axum::body::Body;
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use axum::body::{Body, HttpBody};
+use bytes::Bytes;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -32,10 +34,11 @@ use super::state::AFTER_DRAIN;
 use bad_request::BadRequest;
 pub(super) use bad_request::HEADER_FIELDS;
 use client_stream::{ClientStream, RequestInFlight};
-pub(super) use connections::{Authentication, PeerAddress};
+pub(super) use connections::Peer;
 pub use connections::{ConnectionPermit, Connections};
 use socket::Accepted;
 pub use socket::{Listener, Socket};
+use stalled::StreamWatch;
 pub(super) use tls::ClientCertificate;
 use tls::HTTP2;
 pub use tls::{Tls, TlsFiles};
@@ -51,6 +54,10 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// Concurrent requests of one HTTP/2 connection.
 const HTTP2_STREAMS: u32 = 128;
+
+/// Write timeouts in which a client of HTTP/2 reads no frame of a response. A frame has up to a megabyte, of which parts are no
+/// progress that shows.
+const UNREAD_TIMEOUTS: u32 = 4;
 
 /// Limits of connections.
 #[derive(Clone, Copy, Debug)]
@@ -173,6 +180,32 @@ async fn tls_connection(
     }
 }
 
+/// The body of a response. Dropping it ends the request.
+struct AnswerBody {
+    body: Body,
+    _in_flight: RequestInFlight,
+}
+
+impl HttpBody for AnswerBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// The answers to the requests of a connection.
 struct Answering {
     permit: ConnectionPermit,
@@ -184,26 +217,13 @@ impl Answering {
     /// Answers a request.
     fn answer(
         &self,
-        mut request: hyper::Request<Incoming>,
-    ) -> impl Future<Output = Result<hyper::Response<Body>, Infallible>> + use<> {
-        let (service, in_flight) =
-            (self.service.clone(), RequestInFlight::begin(&self.permit.state.requests));
-        if let Some(authentication) = self.permit.authentication() {
-            request.extensions_mut().insert(authentication);
-        }
-        request.extensions_mut().insert(PeerAddress(self.permit.peer));
-        if let Some(client) = &self.client {
-            request.extensions_mut().insert(client.clone());
-        }
+        request: hyper::Request<Incoming>,
+    ) -> impl Future<Output = Result<hyper::Response<AnswerBody>, Infallible>> + use<> {
+        let in_flight = RequestInFlight::begin(&self.permit.state.requests);
+        let (service, peer) = (self.service.clone(), self.permit.peer(self.client.clone()));
         async move {
-            let response = service.answer(request.map(Body::new)).await;
-            // The body owns `in_flight`, so that dropping the body ends the request.
-            Ok(response.map(|body| {
-                Body::new(body.map_err(move |error| {
-                    let _ = &in_flight;
-                    error
-                }))
-            }))
+            let response = service.answer(request, peer).await;
+            Ok(response.map(|body| AnswerBody { body, _in_flight: in_flight }))
         }
     }
 }
@@ -218,6 +238,12 @@ async fn http2_connection<S>(
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let state = Arc::clone(&answering.permit.state);
+    let streams = StreamWatch::default();
+    let service = service_fn(|request| {
+        let (answer, streams) = (answering.answer(request), streams.clone());
+        async move { answer.await.map(|response| response.map(|body| streams.watch(body))) }
+    });
+    let mut stalled = pin!(streams.wait_for_stall(settings.write_timeout * UNREAD_TIMEOUTS));
     let mut serving = pin!(
         http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -226,21 +252,30 @@ async fn http2_connection<S>(
             // A client that reads nothing answers no ping.
             .keep_alive_interval(settings.header_timeout)
             .keep_alive_timeout(settings.write_timeout)
-            .serve_connection(TokioIo::new(stream), service_fn(|request| answering.answer(request)))
+            .serve_connection(TokioIo::new(stream), service)
     );
     let ended = tokio::select! {
         ended = &mut serving => ended,
+        () = &mut stalled => return tracing::debug!("a client of HTTP/2 does not read its responses"),
         () = stop.cancelled() => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }
         () = state.gives_way.cancelled() => {
             // A client need not act on a notice, so an idle connection is closed without one.
-            if !state.requests.any_in_flight() {
+            if !state.requests.any_in_flight() && !state.is_authenticated() {
                 return;
             }
             serving.as_mut().graceful_shutdown();
-            serving.await
+            if !state.requests.any_in_flight() {
+                // The end of a response may still be in a buffer.
+                let _ = tokio::time::timeout(LINGER, serving).await;
+                return;
+            }
+            tokio::select! {
+                ended = &mut serving => ended,
+                () = &mut stalled => return,
+            }
         }
     };
     if let Err(error) = ended {
@@ -287,11 +322,16 @@ async fn http1_connection<S>(
             (&mut serving).await
         }
         () = state.gives_way.cancelled() => {
+            if !state.requests.any_in_flight() && !state.is_authenticated() {
+                return;
+            }
+            Pin::new(&mut serving).graceful_shutdown();
             if !state.requests.any_in_flight() {
+                // The end of a response may still be in a buffer.
+                let _ = tokio::time::timeout(LINGER, serving).await;
                 return;
             }
             // A request arrived just before.
-            Pin::new(&mut serving).graceful_shutdown();
             (&mut serving).await
         }
     };

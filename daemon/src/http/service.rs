@@ -6,53 +6,66 @@
 use std::sync::{Arc, OnceLock};
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::Method;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
 use toolgate_api::error::{CallError, ErrorType};
 use tower::ServiceExt;
 
+use super::calls;
 use super::header::header;
+use super::listener::Peer;
 use super::problem::Problem;
 use super::state::App;
 
 /// When a client may send again that comes while the daemon starts, in milliseconds.
 const RETRY_AFTER_MS: u64 = 1_000;
 
-/// The router, for the hosts that the daemon serves. Cheap to clone.
+/// The API, for the hosts that the daemon serves. Cheap to clone.
 #[derive(Clone)]
-pub struct RootService {
+pub struct RootService(Arc<Shared>);
+
+struct Shared {
     /// Empty while the daemon starts.
-    router: Arc<OnceLock<Router>>,
-    hosts: Arc<[String]>,
+    api: OnceLock<(App, Router)>,
+    hosts: Vec<String>,
 }
 
 impl RootService {
     /// A service that answers liveness probes alone until [`serve`](Self::serve) gives it an API.
     pub fn starting(hosts: Vec<String>) -> Self {
-        Self { router: Arc::default(), hosts: hosts.into() }
+        Self(Arc::new(Shared { api: OnceLock::new(), hosts }))
     }
 
     /// Serves every route of the API from now on.
     pub fn serve(&self, app: App) {
         // It is set once.
-        let _ = self.router.set(super::router(app));
+        let _ = self.0.api.set((app.clone(), super::router(app)));
     }
 
     /// Returns the response to a request.
-    pub async fn answer(self, request: Request) -> Response {
-        if let Err(problem) = expect_host(&request, &self.hosts) {
+    pub(super) async fn answer(self, request: Request<Incoming>, peer: Peer) -> Response {
+        if let Err(problem) = expect_host(&request, &self.0.hosts) {
             return problem.into_response();
         }
-        let Some(router) = self.router.get().cloned() else { return answer_while_starting(&request) };
-        let Ok(response) = router.oneshot(request).await;
+        let Some((app, router)) = self.0.api.get() else { return answer_while_starting(&request) };
+        if let Some(session) = calls::session_of(&request) {
+            let session = session.to_owned();
+            let answer = calls::answer(app.clone(), session, request, &peer).await;
+            return answer.unwrap_or_else(IntoResponse::into_response);
+        }
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(peer);
+        let Ok(response) = router.clone().oneshot(request).await;
         response
     }
 }
 
-fn answer_while_starting(request: &Request) -> Response {
+fn answer_while_starting<B>(request: &Request<B>) -> Response {
     if request.method() == Method::GET && request.uri().path() == "/healthz" {
         return super::health::body().into_response();
     }
@@ -61,7 +74,7 @@ fn answer_while_starting(request: &Request) -> Response {
 }
 
 /// Refuses a request for a foreign host (DNS rebinding), and a request from a web page of another origin.
-fn expect_host(request: &Request, hosts: &[String]) -> Result<(), Problem> {
+fn expect_host<B>(request: &Request<B>, hosts: &[String]) -> Result<(), Problem> {
     expect_named(request, hosts)?;
     let origin = header(request.headers(), &ORIGIN)?;
     match origin.is_none_or(|origin| is_our_origin(origin, hosts)) {
@@ -76,7 +89,7 @@ fn expect_host(request: &Request, hosts: &[String]) -> Result<(), Problem> {
 
 /// Checks the authority of the request target and the `Host` header. Both are checked where both are present, since a
 /// proxy may have routed by either.
-fn expect_named(request: &Request, hosts: &[String]) -> Result<(), Problem> {
+fn expect_named<B>(request: &Request<B>, hosts: &[String]) -> Result<(), Problem> {
     let field = header(request.headers(), &HOST)?;
     let target = request.uri().authority().map(Authority::as_str);
     let mut named = target.into_iter().chain(field).peekable();

@@ -19,7 +19,7 @@ use super::{AUDIT_SOURCE, Console, once, policies, upload};
 use crate::admin::Actor;
 use crate::clock::now_ms;
 use crate::http::header::header;
-use crate::http::listener::{Authentication, PeerAddress};
+use crate::http::listener::Peer;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use crate::identity::{Access, Caller};
@@ -104,7 +104,7 @@ pub(super) async fn require_viewer(
     if let Some(landing) = once::landing(&request) {
         return landing.into_response();
     }
-    let Some(viewer) = find_viewer(&console, &mut request) else {
+    let Some(viewer) = find_viewer(&console, &request) else {
         return answer_without_session(&request);
     };
     let mut response = match admit(&console, &viewer, request).await {
@@ -135,19 +135,19 @@ fn answer_without_session(request: &Request) -> Response {
 }
 
 /// Returns the viewer of the session's cookie. The token is looked up again, so a revoked one ends the session.
-fn find_viewer(console: &Console, request: &mut Request) -> Option<Viewer> {
+fn find_viewer(console: &Console, request: &Request) -> Option<Viewer> {
     let path = request.uri().path().to_owned();
     let cookies = request.headers().get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     // The requests of the script do not keep an idle session open.
     let live = console.sessions.find(cookies, !path.ends_with("/fragment"), now_ms())?;
-    let address = request.extensions().get().map(|PeerAddress(address)| *address);
+    let peer = request.extensions().get::<Peer>();
     let Some(caller) = caller_of(console, &live.who) else {
         console.sessions.end(&live.hash);
         return None;
     };
-    caller.may_come_from(address).ok()?;
-    if let Some(connection) = request.extensions_mut().remove::<Authentication>() {
-        connection.succeed();
+    caller.may_come_from(peer.map(|peer| peer.address)).ok()?;
+    if let Some(peer) = peer {
+        peer.mark_authenticated();
     }
     Some(Viewer { caller, session: Arc::new(live), path: path.into() })
 }

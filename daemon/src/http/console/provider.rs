@@ -21,7 +21,7 @@ use super::{AUDIT_SOURCE, Console, no_page};
 use crate::admin::Actor;
 use crate::clock::now_ms;
 use crate::http::extract::Query;
-use crate::http::listener::Authentication;
+use crate::http::listener::Peer;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use crate::identity::{PersonSignIn, SignInPermit, SignInResponse};
@@ -89,8 +89,8 @@ pub(super) async fn finish(
             if let Some(earlier) = earlier {
                 console.sessions.end(&earlier.hash);
             }
-            if let Some(connection) = extensions.get::<Authentication>() {
-                connection.succeed();
+            if let Some(peer) = extensions.get::<Peer>() {
+                peer.mark_authenticated();
             }
             let headers = AppendHeaders([(SET_COOKIE, cookie), removal]);
             Ok((headers, SeeOther::to(&next)).into_response())

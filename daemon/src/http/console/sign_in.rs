@@ -17,7 +17,7 @@ use super::session::SignedIn;
 use super::text::visible_text;
 use crate::clock::now_ms;
 use crate::http::extract::Query;
-use crate::http::listener::{Authentication, PeerAddress};
+use crate::http::listener::Peer;
 use crate::http::problem::Problem;
 use crate::http::state::App;
 use crate::identity::PersonSignIn;
@@ -61,9 +61,9 @@ pub(super) async fn sign_in(
     let (parts, fields) = form::read(&app, None, request, form::OPEN_FORM_BYTES).await?;
     let next = fields.text("next");
     let bearer = format!("Bearer {}", fields.text("token").trim());
-    let address = parts.extensions.get().map(|PeerAddress(address)| *address);
+    let peer = parts.extensions.get::<Peer>();
     let admitted = app.parts().identity.authenticate(Some(&bearer)).and_then(|caller| {
-        caller.may_come_from(address)?;
+        caller.may_come_from(peer.map(|peer| peer.address))?;
         Ok(caller)
     });
     let caller = match admitted {
@@ -75,8 +75,8 @@ pub(super) async fn sign_in(
         }
         Err(error) => return Ok(form_page(&app, next, Some(&error)).into_response()),
     };
-    if let Some(connection) = parts.extensions.get::<Authentication>() {
-        connection.succeed();
+    if let Some(peer) = peer {
+        peer.mark_authenticated();
     }
     let cookies = parts.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     if let Some(earlier) = console.sessions.find(cookies, false, now_ms()) {

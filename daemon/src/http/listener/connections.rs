@@ -3,7 +3,8 @@
 //! A connection is authenticated once one of its requests had a valid token. The others may be three quarters of all
 //! connections, and half of all with one peer address. At either limit an idle connection without authentication is
 //! closed for the new one: one without a finished request before others, of the address with the most connections,
-//! the oldest first. So clients without a token cannot keep others out, however many connections they open.
+//! the oldest first. So clients without a token cannot keep others out, however many connections they open. If there is no such
+//! connection for a moment, an idle one with authentication is closed: a tenant cannot keep others out either.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -17,6 +18,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::client_stream::RequestCounts;
+use super::tls::ClientCertificate;
 
 /// Time in which a new connection need not have sent its request before it gives way to one of another address.
 const GRACE: Duration = Duration::from_millis(250);
@@ -60,6 +62,13 @@ pub(super) struct ConnectionState {
     is_authenticated: AtomicBool,
 }
 
+impl ConnectionState {
+    /// Whether a request had a valid token.
+    pub(super) fn is_authenticated(&self) -> bool {
+        self.is_authenticated.load(Ordering::Relaxed)
+    }
+}
+
 /// The right to hold a connection, released on drop.
 pub struct ConnectionPermit {
     connections: Connections,
@@ -69,13 +78,18 @@ pub struct ConnectionPermit {
     pub(super) state: Arc<ConnectionState>,
 }
 
-/// The address of the client. An extension of each request.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::http) struct PeerAddress(pub IpAddr);
-
-/// A request's way to tell that its token was valid. An extension of requests on connections without authentication.
+/// The client of a request. The router has it as an extension.
 #[derive(Clone)]
-pub(in crate::http) struct Authentication {
+pub(in crate::http) struct Peer {
+    pub address: IpAddr,
+    pub certificate: Option<ClientCertificate>,
+    /// `None` once a request of the connection had a valid token.
+    unauthenticated: Option<Unauthenticated>,
+}
+
+/// A connection without authentication.
+#[derive(Clone)]
+struct Unauthenticated {
     connections: Connections,
     number: u64,
 }
@@ -102,13 +116,14 @@ impl Connections {
             // Connections that were just accepted read their requests first.
             tokio::task::yield_now().await;
         }
+        let mut has_waited = false;
         loop {
-            match self.try_admit(address) {
+            match self.try_admit(address, has_waited) {
                 (Room::Free, permit) => return permit,
                 (Room::ShareInUse, _) => return None,
                 (Room::None, _) => {}
             }
-            let _ = timeout(LOOK_AGAIN, self.0.freed.notified()).await;
+            has_waited = timeout(LOOK_AGAIN, self.0.freed.notified()).await.is_err();
         }
     }
 
@@ -116,10 +131,13 @@ impl Connections {
         self.table().has_room(peer, self.0.limit)
     }
 
-    fn try_admit(&self, address: IpAddr) -> (Room, Option<ConnectionPermit>) {
+    fn try_admit(&self, address: IpAddr, has_waited: bool) -> (Room, Option<ConnectionPermit>) {
         let peer = network(address);
         let mut table = self.table();
-        let room = table.make_room(peer, self.0.limit, Instant::now());
+        let mut room = table.make_room(peer, self.0.limit, Instant::now());
+        if matches!(room, Room::None) && has_waited && table.close_authenticated(self.0.limit) {
+            room = Room::Free;
+        }
         let permit = matches!(room, Room::Free).then(|| {
             let state = Arc::<ConnectionState>::default();
             let number = table.insert(peer, &state);
@@ -134,11 +152,12 @@ impl Connections {
 }
 
 impl ConnectionPermit {
-    /// Returns the extension of a request, if no earlier request had a valid token.
-    pub(super) fn authentication(&self) -> Option<Authentication> {
+    /// Returns the client of a request.
+    pub(super) fn peer(&self, certificate: Option<ClientCertificate>) -> Peer {
         let is_authenticated = self.state.is_authenticated.load(Ordering::Relaxed);
-        (!is_authenticated)
-            .then(|| Authentication { connections: self.connections.clone(), number: self.number })
+        let unauthenticated = (!is_authenticated)
+            .then(|| Unauthenticated { connections: self.connections.clone(), number: self.number });
+        Peer { address: self.peer, certificate, unauthenticated }
     }
 }
 
@@ -149,11 +168,12 @@ impl Drop for ConnectionPermit {
     }
 }
 
-impl Authentication {
+impl Peer {
     /// Records that a request had a valid token.
-    pub(in crate::http) fn succeed(&self) {
-        let mut table = self.connections.table();
-        let Some(entry) = table.entries.get(&self.number) else { return };
+    pub fn mark_authenticated(&self) {
+        let Some(Unauthenticated { connections, number }) = &self.unauthenticated else { return };
+        let mut table = connections.table();
+        let Some(entry) = table.entries.get(number) else { return };
         let peer = entry.peer;
         if !entry.connection.is_authenticated.swap(true, Ordering::Relaxed) {
             table.uncount(peer);
@@ -177,7 +197,11 @@ impl Table {
 
     /// Whether there is room beside the reserve of authenticated clients.
     fn is_below_limits(&self, limit: usize) -> bool {
-        self.entries.len() < limit && self.unauthenticated < limit - limit / 4
+        self.entries.len() < limit && self.is_reserve_free(limit)
+    }
+
+    fn is_reserve_free(&self, limit: usize) -> bool {
+        self.unauthenticated < limit - limit / 4
     }
 
     fn has_room(&self, peer: IpAddr, limit: usize) -> bool {
@@ -204,7 +228,27 @@ impl Table {
             (entry.connection.requests.any_answered(), Reverse(held), number)
         };
         let first = idle.min_by_key(|(number, entry)| order(**number, entry)).map(|(number, _)| *number);
-        let Some(closed) = first.and_then(|number| self.remove(number)) else { return false };
+        self.close(first)
+    }
+
+    /// Closes an idle connection with authentication, if that makes room: of the address with the most of them, the oldest.
+    fn close_authenticated(&mut self, limit: usize) -> bool {
+        if !self.is_reserve_free(limit) {
+            return false;
+        }
+        let entries = || self.entries.iter().filter(|(_, entry)| entry.connection.is_authenticated());
+        let mut held: HashMap<IpAddr, usize> = HashMap::new();
+        for (_, entry) in entries() {
+            *held.entry(entry.peer).or_default() += 1;
+        }
+        let idle = entries().filter(|(_, entry)| !entry.connection.requests.any_in_flight());
+        let order = |number: u64, entry: &Entry| (Reverse(held.get(&entry.peer).copied()), number);
+        let first = idle.min_by_key(|(number, entry)| order(**number, entry)).map(|(number, _)| *number);
+        self.close(first)
+    }
+
+    fn close(&mut self, number: Option<u64>) -> bool {
+        let Some(closed) = number.and_then(|number| self.remove(number)) else { return false };
         closed.connection.gives_way.cancel();
         true
     }
@@ -309,18 +353,37 @@ mod tests {
         let late = timeout(GRACE * 2, connections.admit(peer(7))).await;
         assert!(late.is_err(), "there is no room");
         for (_, permit) in &held {
-            permit.authentication().expect("not authenticated yet").succeed();
-            assert!(permit.authentication().is_none());
+            permit.peer(None).mark_authenticated();
+            assert!(permit.peer(None).unauthenticated.is_none());
         }
         for _ in 0..2 {
             let permit = admit(&connections, 7).await;
-            permit.authentication().expect("not authenticated yet").succeed();
+            permit.peer(None).mark_authenticated();
             held.push((RequestInFlight::begin(&permit.state.requests), permit));
         }
         let full = timeout(GRACE * 2, connections.admit(peer(8))).await;
-        assert!(full.is_err(), "an authenticated connection does not give way");
+        assert!(full.is_err(), "requests of authenticated connections are not cut off");
         held.pop();
         admit(&connections, 8).await;
+    }
+
+    #[tokio::test]
+    async fn idle_authenticated_connections_give_way_last() {
+        let connections = Connections::new(LIMIT);
+        let mut held = Vec::new();
+        for number in [1, 2, 2, 2, 3, 3, 1, 3] {
+            let permit = admit(&connections, number).await;
+            permit.peer(None).mark_authenticated();
+            held.push(permit);
+        }
+        let busy = RequestInFlight::begin(&held[1].state.requests);
+        let new = timeout(GRACE * 40, admit(&connections, 4)).await.expect("a tenant keeps no others out");
+        let closed: Vec<usize> = (0..held.len()).filter(|number| gives_way(&held[*number])).collect();
+        assert_eq!(closed, [2], "of an address with the most");
+        new.peer(None).mark_authenticated();
+        admit(&connections, 4).await;
+        assert!(gives_way(&held[4]) && !gives_way(&new));
+        drop(busy);
     }
 
     #[tokio::test]
