@@ -19,7 +19,7 @@ echo_wasm=$(find "$target/guests" -name echo.wasm -path '*guest*' -not -path '*/
 [ -n "$echo_wasm" ] || { echo "no echo.wasm: run cargo build -p toolgate-tests first" >&2; exit 1; }
 
 # A session makes more calls here than a model would.
-printf '[calls]\nrounds_per_turn = 1000000\nrounds_per_session = 1000000\n' >"$work/config.toml"
+printf '[calls]\nrounds_per_turn = 1000000\nrounds_per_session = 1000000\n[consent]\nrequired = false\n' >"$work/config.toml"
 RUST_BACKTRACE=0 "$target/dist/toolgate" serve --config "$work/config.toml" --data "$work/data" --listen 127.0.0.1:0 2>"$work/log" &
 daemon=$!
 until address=$(sed -n 's/.*serving.*address=\([0-9.:]*\).*/\1/p' "$work/log" | head -n 1) && [ -n "$address" ]; do
@@ -28,8 +28,10 @@ done
 token=$(cat "$work/data/operator.token")
 ask() { curl -sS --fail-with-body -H "Authorization: Bearer $token" "$@"; }
 base=http://$address
+# A first start serves before every built-in plugin is compiled.
+while pgrep -P $daemon >/dev/null; do sleep 0.2; done
 arguments='{"text":"The quick brown fox jumps over the lazy dog, twice or so.","number":1234}'
-ask -X PUT -H 'Content-Type: application/wasm' --data-binary "@$echo_wasm" "$base/v1/plugins/echo" >/dev/null
+ask -X PUT -H 'Content-Type: application/wasm' --data-binary "@$echo_wasm" "$base/v1/plugins/echo?confirm=hints" >/dev/null
 put() { ask -X PUT -H 'If-None-Match: *' -H 'Content-Type: application/json' -d "$2" "$base$1" >/dev/null; }
 put /v1/orgs/acme '{}'
 put /v1/orgs/acme/policy '{"enabled":["echo/*"]}'
