@@ -24,6 +24,12 @@ fn recursion_ends_and_a_little_of_it_works() {
     let (ended, _folder) =
         run("f() { if true; then for i in 1; do while true; do f; done; done; fi; }; f; echo after");
     assert_eq!((ended.exit_code, ended.stdout.as_str()), (2, ""));
+    for (script, code) in
+        [("f() { trap f ERR; false; }; f; echo after", 2), ("f() { trap f EXIT; exit 3; }; f; echo after", 3)]
+    {
+        let (ended, _folder) = run(script);
+        assert_eq!((ended.exit_code, ended.stdout.as_str()), (code, ""), "{script}");
+    }
     let (ended, _folder) = run("f() { [ $1 -gt 50 ] && { echo $1; return; }; f $(($1 + 1)); }; f 1");
     assert_eq!((ended.exit_code, ended.stdout.as_str()), (0, "51\n"));
 }
