@@ -28,11 +28,11 @@ done
 token=$(cat "$work/data/operator.token")
 ask() { curl -sS --fail-with-body -H "Authorization: Bearer $token" "$@"; }
 base=http://$address
-# A first start serves before every built-in plugin is compiled.
-while pgrep -P $daemon >/dev/null; do sleep 0.2; done
 arguments='{"text":"The quick brown fox jumps over the lazy dog, twice or so.","number":1234}'
 ask -X PUT -H 'Content-Type: application/wasm' --data-binary "@$echo_wasm" "$base/v1/plugins/echo?confirm=hints" >/dev/null
 put() { ask -X PUT -H 'If-None-Match: *' -H 'Content-Type: application/json' -d "$2" "$base$1" >/dev/null; }
+# A first start serves before every built-in plugin is compiled.
+while ask "$base/readyz" | grep -q '"compiling":\["'; do sleep 0.3; done
 put /v1/orgs/acme '{}'
 put /v1/orgs/acme/policy '{"enabled":["echo/*"]}'
 put /v1/orgs/acme/agents/bot '{"enabled":["echo/*"],"autonomy":"autonomous"}'
