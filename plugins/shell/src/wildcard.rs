@@ -11,7 +11,8 @@ pub fn is_pattern(text: &str) -> bool {
     while let Some(sign) = signs.next() {
         match sign {
             '\\' => drop(signs.next()),
-            '*' | '?' | '[' => return true,
+            '*' | '?' => return true,
+            '[' if signs.as_str().contains(']') => return true,
             '@' | '+' | '!' if signs.as_str().starts_with('(') => return true,
             _ => {}
         }

@@ -12,7 +12,8 @@ impl Shell {
         arguments: &mut Vec<String>,
     ) -> Outcome<()> {
         let text = || field.iter().map(|(text, _)| text.as_str()).collect::<String>();
-        let has_signs = field.iter().any(|(text, is_quoted)| !is_quoted && wildcard::is_pattern(text));
+        let has_signs =
+            field.iter().any(|(text, is_quoted)| !is_quoted && text.contains(['*', '?', '[', '(']));
         if !has_signs || self.state.options.no_glob {
             arguments.push(text());
             return Ok(());
@@ -21,6 +22,11 @@ impl Shell {
             .iter()
             .map(|(text, is_quoted)| if *is_quoted { wildcard::escape(text) } else { text.clone() })
             .collect();
+        // Most brackets are the command `[`, for which no folder is listed.
+        if !wildcard::is_pattern(&pattern) {
+            arguments.push(text());
+            return Ok(());
+        }
         let paths = self.glob(&pattern)?;
         if paths.is_empty() && !self.state.options.null_glob {
             arguments.push(text());
