@@ -98,7 +98,7 @@ pub(super) async fn provide_console(
 /// Admits requests of a session. A request without one gets the sign-in page, which leads back.
 pub(super) async fn require_viewer(
     State(console): State<Console>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
     if let Some(landing) = once::landing(&request) {
