@@ -11,6 +11,7 @@ mod call;
 mod admit;
 mod approval;
 mod client;
+mod context;
 mod detach;
 mod test_call;
 mod events;
