@@ -6,7 +6,7 @@
 # Needs `wrk` and a package build (`cargo build --profile dist --workspace`). The floors (hyper alone, and hyper with a fresh
 # instance in bare wasmtime) are measured if `cargo bench --profile dist --workspace --no-run --bench call` has built them. With WASMTIME set
 # to a `wasmtime` 48, `wasmtime serve` is measured too; its `wasi:http/proxy` component is built with the tests. Prints the
-# median round by calls per second, with the servers alternating. Uses loopback only.
+# median round by calls per second, with the servers alternating, and the CPU time of a call by thread. Uses loopback only.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-3}
@@ -137,6 +137,17 @@ for at in "${!servers[@]}"; do
     [ ! -e "$work/$at.$connections" ] || report "${servers[$at]}, $connections connections" "$work/$at.$connections"
   done
 done
+# CPU ticks by thread of the daemon, with threads of one name together.
+ticks() {
+  for task in /proc/$daemon/task/*; do awk '{print $2, $14 + $15}' "$task/stat"; done |
+    awk '{sum[$1] += $2} END {for (name in sum) print name, sum[name]}' | sort
+}
+end_sessions
+open_sessions
+ticks >"$work/before"
+calls=$(wrk -t1 -c64 "-d${seconds}s" -s "$work/calls.lua" "$base" | sed -n 's/ *\([0-9]*\) requests in.*/\1/p')
+ticks | join -a 1 - "$work/before" | awk -v n="$calls" -v hz="$(getconf CLK_TCK)" \
+  '$2 > $3 {printf "%-20s %5.1f µs a call\n", $1, ($2 - $3) / hz * 1e6 / n}'
 expect_good
 not_ok=$(ask "$base/v1/audit?status=error&limit=1" | grep -c '"sequence"' || true)
 [ "$not_ok" = 0 ] || { echo "some calls failed" >&2; exit 1; }

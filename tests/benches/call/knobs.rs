@@ -44,7 +44,11 @@ pub fn print(runtime: &Runtime, echo: &[u8], write: bool) {
     let page = page(runtime, echo);
     print!("{page}");
     if write {
-        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/../daemon/docs/cost.md"), page).unwrap();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../daemon/docs/cost.md");
+        // `http.sh` measures the rest of the page.
+        let before = std::fs::read_to_string(path).unwrap();
+        let kept = before.find("\n## Over HTTP").map_or("", |at| &before[at..]);
+        std::fs::write(path, page + kept).unwrap();
     }
 }
 
