@@ -44,8 +44,6 @@ impl Shell {
         self.state.status = status;
         let streams = match self.redirect(&simple.redirects, io) {
             Ok(streams) => streams,
-            // All that follows would write to the wrong place.
-            Err(stop) if name == "exec" => return self.end_with(stop, io),
             Err(stop) => return self.report("", stop, io),
         };
         if name == "exec" && rest.is_empty() {
