@@ -62,8 +62,8 @@ pub use entry::{Entry, IntentSync};
 pub use error::{AuditError, StartError};
 pub use export::{ExportQuery, Exporter};
 pub use group_commit::Durable;
-pub use proof::CallRecord;
 pub use index_batch::ORGANIZATION_DELETE;
+pub use proof::CallRecord;
 pub use rates::{RateBy, RatePhase, RateQuery, RateSpan, RateSums};
 pub use record::{
     ActOutcome, AdminRecord, Anchor, AnchorSource, CallIntent, CallOutcome, Corruption, EffectRecord,

@@ -332,7 +332,11 @@ fn r7_two_calls_of_a_request_cannot_have_one_id() {
         let answer = session.post(&json!({"calls": [call, call]})).expect(200).json();
         let [first, second] = [&answer["results"][0], &answer["results"][1]];
         assert_eq!((&first["id"], &first["status"]), (&json!("c1"), &json!("ok")), "{answer}");
-        assert_eq!((&second["id"], &second["error"]["error_type"]), (&json!("c1"), &json!("CONFLICT")), "{answer}");
+        assert_eq!(
+            (&second["id"], &second["error"]["error_type"]),
+            (&json!("c1"), &json!("CONFLICT")),
+            "{answer}"
+        );
         let calls = fixture.daemon.operator().audit(&format!("kind=call&session={}", session.id));
         assert_eq!(calls.len(), 1, "the second did not run");
     });
@@ -352,7 +356,8 @@ fn m6_an_id_of_any_visible_characters_names_its_call_in_answers_and_paths() {
         let read = |id: &str| session.client.get(&session.path(&format!("/calls/{id}")));
         assert_eq!(read("call%2F1%20%C3%A9%2B%3D").expect(200).json()["status"], "ok");
         read("call%2F2").expect_refusal(404, "NOT_FOUND");
-        let wrong = json!({"calls": [{"id": "a\nb", "tool": "hostile/count"}, {"id": "", "tool": "hostile/count"}]});
+        let wrong =
+            json!({"calls": [{"id": "a\nb", "tool": "hostile/count"}, {"id": "", "tool": "hostile/count"}]});
         let results = session.post(&wrong).expect(200).json()["results"].clone();
         assert_eq!(results[0]["error"]["error_type"], "INVALID_REQUEST", "{results}");
         assert_eq!(results[1]["status"], "ok", "{results}");

@@ -159,7 +159,8 @@ fn k3_a_forged_callback_connects_no_credential() {
     page("state=made-up&code=made-up").expect_refusal(410, "EXPIRED");
     page("").expect_refusal(400, "INVALID_REQUEST");
     let browser = [("Accept", "text/html,application/xhtml+xml")];
-    let read = fixture.daemon.anonymous().send("GET", "/v1/oauth/callback?state=made-up&code=a", &browser, b"");
+    let read =
+        fixture.daemon.anonymous().send("GET", "/v1/oauth/callback?state=made-up&code=a", &browser, b"");
     let read = read.expect(410);
     assert!(read.header("content-type").is_some_and(|kind| kind.starts_with("text/plain")));
     assert!(read.text().starts_with("no authorization is pending"), "{}", read.text());

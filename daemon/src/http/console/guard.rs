@@ -96,11 +96,7 @@ pub(super) async fn provide_console(
 }
 
 /// Admits requests of a session. A request without one gets the sign-in page, which leads back.
-pub(super) async fn require_viewer(
-    State(console): State<Console>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn require_viewer(State(console): State<Console>, request: Request, next: Next) -> Response {
     if let Some(landing) = once::landing(&request) {
         return landing.into_response();
     }
