@@ -291,7 +291,6 @@ impl Parts {
     }
 }
 
-/// The deadline of a call that a script makes is also that of the script.
 /// The deadline of a call by its rules, its request and the call whose script makes it.
 fn deadline_of(arrived: Instant, limit_ms: u64, call: &RequestedCall, outer: Option<OuterCall>) -> Instant {
     let deadline = after(arrived, call.deadline_ms.map_or(limit_ms, |asked_ms| asked_ms.min(limit_ms)));

@@ -256,7 +256,6 @@ pub(super) async fn require(change: &mut StoreTransaction, key: &DocumentKey) ->
     }
 }
 
-/// Returns the current revision if the precondition holds.
 /// Checks that the organization exists and the precondition holds. Returns the current revision of the document.
 async fn check_write(
     change: &mut StoreTransaction,
@@ -269,6 +268,7 @@ async fn check_write(
     check_precondition(change, key, precondition).await
 }
 
+/// Returns the current revision if the precondition holds.
 async fn check_precondition(
     change: &mut StoreTransaction,
     key: &DocumentKey,
