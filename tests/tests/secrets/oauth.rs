@@ -204,6 +204,7 @@ fn k3_a_rejected_client_revokes_the_credential() {
     fixture.operator.post(&format!("{DRIVE}/rotate"), &wrong).expect(200);
     wait::until_true("the provider to say no", || fixture.state() == "revoked");
     assert!(!has_tool(&session));
+    fixture.daemon.wait_for_log("the refusal", |line| line.contains("credential_refused"));
     let log = fixture.daemon.log_text();
     assert_eq!(log.matches("credential_refused").count(), 1, "{log}");
     assert!(log.contains("the provider responded `invalid_client`"), "{log}");
