@@ -50,7 +50,7 @@ pub(super) async fn list(
         } @else {
             (records(&page.items))
         }
-        (calls::older_note(page.items.len(), page.next_cursor.as_deref()))
+        (calls::older_note(&uri, page.items.len(), page.next_cursor.as_deref()))
         (next_page(&uri, page.next_cursor.as_deref()))
     };
     Ok(Page::new("Audit", main))

@@ -75,7 +75,7 @@ pub(super) async fn list(
         } @else {
             (rows_or_hint(&page.items))
         }
-        (older_note(page.items.len(), page.next_cursor.as_deref()))
+        (older_note(&uri, page.items.len(), page.next_cursor.as_deref()))
         (next_page(&uri, page.next_cursor.as_deref()))
     };
     Ok(Page::new("Calls", main))
@@ -113,9 +113,11 @@ fn rows_or_hint(calls: &[Row]) -> Markup {
     call_list(rows.iter())
 }
 
-/// The note of a page that ends before its rows do, since it looked through many of them.
-pub(super) fn older_note(rows: usize, next: Option<&str>) -> Markup {
-    html! { @if rows == 0 && next.is_some() { p.quiet { "Older ones may match: see the next page." } } }
+/// The note of a page that ends before its rows do, since it looked through many of them. With the oldest first each page has a
+/// next one, for records that come.
+pub(super) fn older_note(uri: &Uri, rows: usize, next: Option<&str>) -> Markup {
+    let is_cut = rows == 0 && next.is_some() && parameter(uri, "order").as_deref() != Some("oldest_first");
+    html! { @if is_cut { p.quiet { "Older ones may match: see the next page." } } }
 }
 
 /// A list of rendered calls.
