@@ -362,6 +362,11 @@ impl Store {
         now_ms: u64,
         forget_before_ms: u64,
     ) -> Result<Vec<ExpiredApproval>, StoreError> {
+        // First, since an error after it would hide what has expired.
+        sqlx::query("DELETE FROM approvals WHERE state NOT IN ('pending', 'approved') AND expires_ms < $1")
+            .bind(to_sql(forget_before_ms))
+            .execute(&self.writer)
+            .await?;
         let mut all = Vec::new();
         loop {
             let expired = match self.expire_some(now_ms).await {
@@ -375,10 +380,6 @@ impl Store {
                 break;
             }
         }
-        sqlx::query("DELETE FROM approvals WHERE state NOT IN ('pending', 'approved') AND expires_ms < $1")
-            .bind(to_sql(forget_before_ms))
-            .execute(&self.writer)
-            .await?;
         Ok(all)
     }
 
