@@ -13,6 +13,7 @@ use toolgate_sandbox::{
 use super::script::Script;
 use super::{Attempt, Dispatcher, events, rules_of};
 use crate::audit::Entry;
+use crate::clock::now_ms;
 use crate::credentials::{CredentialRefusal, CredentialRequest, Credentials};
 use crate::messages::Mailbox;
 use crate::sessions::Session;
