@@ -61,19 +61,20 @@ impl Follower {
         self.state = LiveState { id, previous: id, change: Bytes::new(), whole: self.whole(id).await? };
         sink.send(&self.state);
         loop {
-            let is_wanted = tokio::select! {
-                () = sink.wait_for_page() => true,
-                waited = self.wait_for_calls(&watch) => { waited?; false }
-            };
-            let new = self.app.audit().new_calls(&watch).await?;
-            let has_changed = !new.rows.is_empty();
-            if has_changed {
-                self.advance(new);
-            }
-            let id = self.state.id;
-            self.state.whole = if is_wanted { self.whole(id).await? } else { Bytes::new() };
-            if has_changed || is_wanted {
-                sink.send(&self.state);
+            tokio::select! {
+                // The state as it is, so that newer calls come as a change: a page does not show another list under the focus.
+                () = sink.wait_for_page() => {
+                    self.state.whole = self.whole(self.state.id).await?;
+                    sink.send(&self.state);
+                }
+                waited = self.wait_for_calls(&watch) => {
+                    waited?;
+                    let new = self.app.audit().new_calls(&watch).await?;
+                    if !new.rows.is_empty() {
+                        self.advance(new);
+                        sink.send(&self.state);
+                    }
+                }
             }
             // After a look, so that no second has the rows of two.
             sleep_until(Instant::now() + PERIOD).await;
