@@ -142,6 +142,7 @@ impl Fixture {
             .current_dir(folder)
             .env("SCHEMATHESIS_HOOKS", settings.join("hooks.py"))
             .env("TOOLGATE_TOKEN", token)
+            .env("TOOLGATE_URL", format!("http://{}", self.daemon.address))
             .env("TOOLGATE_TOKEN_ID", token.split('_').nth(1).unwrap_or_default())
             .env("TOOLGATE_COMPONENT", &component)
             .env("TOOLGATE_SESSION", &self.session.id)
