@@ -80,18 +80,20 @@ async fn o6_a_call_that_begins_and_ends_between_two_looks_is_one() {
     }
 }
 
+type Change = fn(&mut Query, Option<String>);
+
 #[tokio::test]
 async fn o6_a_watch_filters_by_every_column_as_a_search_does() {
     let log = TestLog::new();
     let audit = log.start().await;
     let own = intent("outer #1");
     let text = |text: &str| Some(text.to_owned());
-    let query = |change: fn(&mut Query, Option<String>), value: &str| {
+    let query = |change: Change, value: &str| {
         let mut query = Query { kind: Some(Kind::Call), ..Query::default() };
         change(&mut query, text(value));
         query
     };
-    let columns: [(fn(&mut Query, Option<String>), &str); 8] = [
+    let columns: [(Change, &str); 8] = [
         (|query, text| query.organization = text, &own.organization),
         (|query, text| query.agent = text, &own.agent),
         (|query, text| query.session = text, &own.session),
