@@ -68,7 +68,7 @@ pub fn sha256(call: &mut Call<'_>) -> Outcome {
                     "FAILED open or read"
                 }
             };
-            let is_told = !options.has('s') && !(options.has('q') && verdict == "OK");
+            let is_told = !(options.has('s') || options.has('q') && verdict == "OK");
             if is_told {
                 call.line(format!("{name}: {verdict}"))?;
             }
