@@ -13,7 +13,7 @@
 //! characters; its hints are its own word, and what it does not say is answered carefully.
 //!
 //! In order: [`document`] (what the owner writes), [`describe`] (the plugin of it), [`discover`] and [`call`] (what asks the
-//! server), [`offer`] (what of an answer can be mounted), [`connection`] (the two families), [`channel`] (the oldest transport),
+//! server), [`tool_list`] (what of an answer can be mounted), [`connection`] (the two families), [`channel`] (the oldest transport),
 //! [`exchange`] (one message and its answer).
 
 mod document;
