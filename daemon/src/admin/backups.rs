@@ -11,7 +11,11 @@ impl Admin {
     /// one without outcome.
     pub async fn take_backup(&self, actor: Actor<'_>, source: BackupSource) -> Result<Backup, CallError> {
         actor.caller.may(Access::Operate)?;
-        let taking = async { Backup::take(source).await.map_err(|error| failure(&error)) };
+        let taking = async {
+            // The answers of calls that have ended are in the files that it copies.
+            self.parts().sessions.answers().flush().await;
+            Backup::take(source).await.map_err(|error| failure(&error))
+        };
         self.run_audited(actor.action(None, "backup.take", "data folder"), taking).await
     }
 }

@@ -158,6 +158,11 @@ impl Answers {
         let _ = self.shared.sender.send(Message::RemoveOld { now_ms });
     }
 
+    /// Writes what is queued.
+    pub async fn flush(&self) {
+        self.shared.flush().await;
+    }
+
     /// Writes what is queued, and ends the writer.
     pub async fn close(&self) {
         self.shared.send_urgent(Message::Close);
@@ -170,6 +175,12 @@ impl Answers {
 }
 
 impl Shared {
+    async fn flush(&self) {
+        let (done, written) = oneshot::channel();
+        self.send_urgent(Message::Flush { done });
+        let _ = written.await;
+    }
+
     /// Sends a message whose sender waits for its effect.
     fn send_urgent(&self, message: Message) {
         let _ = self.sender.send(message);
@@ -222,9 +233,7 @@ impl SessionAnswers {
     /// The newest record of a call, unless its answer is older than the retention.
     pub async fn find(&self, id: &str, now_ms: u64) -> Option<StoredAnswer> {
         // The record may be queued still.
-        let (done, written) = oneshot::channel();
-        self.shared.send_urgent(Message::Flush { done });
-        let _ = written.await;
+        self.shared.flush().await;
         let oldest_ms = now_ms.saturating_sub(self.shared.settings.kept_ms);
         let id = id.to_owned();
         let last = move |path: &Path, key: &[u8], owner: Owner<'_>| {
