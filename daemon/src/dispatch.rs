@@ -8,6 +8,7 @@
 
 mod batch;
 mod call;
+mod known_calls;
 mod admit;
 mod approval;
 mod client;
@@ -45,9 +46,9 @@ use crate::store::Store;
 use crate::traces::{CallTrace, TraceParent, Traces};
 
 pub use batch::{BatchOutcome, Next};
-pub use call::known_outcome;
 pub use client::{ClientResult, ResultRefusal};
 pub use detach::DetachedCalls;
+pub use known_calls::known_outcome;
 pub(crate) use script::refuse_in_script;
 pub use test_call::{TestCall, TestCallResult};
 

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use toolgate_api::call::{CallStatus, Executed};
 use toolgate_api::error::{CallError, ErrorType};
 
-use super::call::{id_reused, known_outcome};
+use super::known_calls::{id_reused, known_outcome};
 use super::{Dispatcher, Origin};
 use crate::audit;
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};

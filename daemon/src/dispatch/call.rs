@@ -15,14 +15,15 @@ use toolgate_sandbox::{Component, FinishedCall, Output, Usage, Workspace};
 use super::admit::AdmittedEntry;
 use super::detach::DetachOnDrop;
 use super::events::CallEvents;
-use super::refusals::{RefusedAttempt, is_given_up};
+use super::known_calls::id_reused;
+use super::refusals::RefusedAttempt;
 use super::script::Script;
 use super::spill::spill;
 use super::{
     Attempt, CallOptions, Charged, Dispatcher, Origin, OuterCall, Stop, admit, charge_time, client, consumer,
     deadline_of, record,
 };
-use crate::audit::{self, AuditError, Entry, Status};
+use crate::audit::{self, AuditError, Entry};
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
 use crate::clock::now_ms;
 use crate::metrics::Phase;
@@ -72,7 +73,7 @@ impl Dispatcher {
         }
     }
 
-    fn refuse_unopened(
+    pub(super) fn refuse_unopened(
         &self,
         session: &Arc<Session>,
         call: &RequestedCall,
@@ -105,90 +106,6 @@ impl Dispatcher {
             outcome
         };
         DetachOnDrop::new(&self.0.detached, stop, Box::pin(call)).await
-    }
-
-    /// Looks for a call of this id in an earlier run of the daemon. Returns its answer as the error, since it must not run
-    /// again; otherwise the start of a call that waited for an approval.
-    async fn earlier_answer(
-        &self,
-        session: &Arc<Session>,
-        call: &RequestedCall,
-        sha256: audit::Sha256,
-        origin: &Origin,
-    ) -> Result<Option<u64>, Box<CallAnswer>> {
-        let answer = |outcome: CallOutcome| Err(Box::new(outcome.into()));
-        let (setup, audit) = (&session.setup, &self.0.audit);
-        let look_up = async {
-            let earlier = || audit.earlier_calls(&setup.id, setup.created_ms);
-            match session.earlier_calls.get_or_try_init(earlier).await?.may_have(&call.id) {
-                true => audit.lookup(&setup.id, setup.created_ms, &call.id).await,
-                false => Ok(None),
-            }
-        };
-        let row = match look_up.await {
-            Ok(None) => return Ok(None),
-            Ok(Some(row)) => row,
-            Err(error) => return answer(CallOutcome::of_error(call, record::unrecordable(&error))),
-        };
-        // A call whose intent cannot be read counts as the same call: it must not run again.
-        let is_same = row
-            .call
-            .as_ref()
-            .is_none_or(|intent| *intent.wire_name == *call.tool && intent.arguments_sha256 == sha256);
-        if !is_same {
-            return Err(Box::new(self.refuse_unopened(session, call, origin, id_reused(&call.id))));
-        }
-        // A call that was given up in the queue has not run, and is decided again.
-        if is_given_up(&row) {
-            return Ok(None);
-        }
-        match (self.stored_outcome(session, &call.id, &row).await, row.status) {
-            (Some(outcome), _) => Err(Box::new(CallAnswer { outcome, replayed: true })),
-            // A call that waited for approval has not run, and is decided again.
-            (None, Some(Status::ApprovalRequired)) => Ok(Some(row.at_ms)),
-            (None, _) => answer(CallOutcome::from_audit(&call.id, &call.tool, &row)),
-        }
-    }
-
-    /// The outcome on disk of a call of an earlier run, if it fits what the audit log knows of the call.
-    ///
-    /// The log does not have the end of a call whose approval or client's result did not come.
-    pub async fn stored_outcome(
-        &self,
-        session: &Session,
-        id: &str,
-        row: &audit::Row,
-    ) -> Option<Arc<CallOutcome>> {
-        let status = row.status.filter(|_| row.damaged.is_none())?;
-        let stored = session.stored_answer(id, now_ms()).await?;
-        let outcome = Arc::clone(&stored.outcome);
-        match (status, stored.has_ended()) {
-            (Status::ApprovalRequired | Status::ClientRequired, true) => Some(outcome),
-            (Status::ClientRequired, false) => {
-                let state = OutcomeState::Error(client::too_late());
-                Some(Arc::new(CallOutcome::end_of(&outcome, state)))
-            }
-            (status, true) => (record::outcome(&outcome).status == status).then_some(outcome),
-            (_, false) => None,
-        }
-    }
-
-    /// The outcome, or the present state, of a call whose id was used in this run of the daemon. `named` is the tool as this
-    /// request names it.
-    pub async fn known_outcome(
-        &self,
-        session: &Session,
-        id: &str,
-        named: &Arc<str>,
-        state: &CallState,
-    ) -> Arc<CallOutcome> {
-        if matches!(state, CallState::Forgotten)
-            && let Some(stored) = session.stored_answer(id, now_ms()).await
-            && stored.has_ended()
-        {
-            return stored.outcome;
-        }
-        known_outcome(id, named, state)
     }
 
     /// Decides, records, performs, and records the outcome.
@@ -554,22 +471,6 @@ fn with_withheld_files(mut error: CallError, admitted: &Admitted<Component>) -> 
     error
 }
 
-/// The outcome in memory, or the present state, of a call whose id was used before. `named` is the tool as this request
-/// names it.
-pub fn known_outcome(id: &str, named: &Arc<str>, state: &CallState) -> Arc<CallOutcome> {
-    Arc::new(match state {
-        CallState::Ended(outcome) => return Arc::clone(outcome),
-        CallState::Pending(call) => return Arc::clone(&call.outcome),
-        CallState::Running { called, .. } => {
-            CallOutcome::new(id, called, Executed::Unknown, OutcomeState::Running)
-        }
-        CallState::Cancelled => {
-            CallOutcome::new(id, named, Executed::Unknown, OutcomeState::Error(CallError::cancellation()))
-        }
-        CallState::Forgotten => CallOutcome::of_forgotten(id, named, Executed::Unknown),
-    })
-}
-
 /// Ends a call, first for those who watch it.
 fn end(running: RunningCall, events: CallEvents<'_>, outcome: CallOutcome) -> Arc<CallOutcome> {
     events.end(&outcome);
@@ -603,14 +504,6 @@ pub(super) fn raw(json: String) -> Result<Box<RawValue>, CallError> {
             "the plugin broke its own contract: tell its publisher",
         )
     })
-}
-
-pub(super) fn id_reused(id: &str) -> CallError {
-    CallError::new(
-        ErrorType::Conflict,
-        format!("the id `{id}` was used in this session for another tool or other arguments"),
-        "give every call an id of its own; the same id returns the same outcome again",
-    )
 }
 
 fn session_full() -> CallError {

@@ -10,7 +10,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::Name;
 use toolgate_sandbox::{Component, Exchange};
 
-use super::{CallOptions, Dispatcher, Origin, call};
+use super::{CallOptions, Dispatcher, Origin, known_calls};
 use crate::audit;
 use crate::call::{CallOutcome, RequestedCall};
 use crate::clock::now_ms;
@@ -84,7 +84,7 @@ impl Dispatcher {
         let Lookup::New(running) =
             session.calls.open(&call.id, &call.tool, sha256.0, now_ms(), session.end_signal())
         else {
-            return Err(call::id_reused(&call.id));
+            return Err(known_calls::id_reused(&call.id));
         };
         let test = Arc::new(test);
         let options = CallOptions { test: Some(Arc::clone(&test)), ..CallOptions::default() };
