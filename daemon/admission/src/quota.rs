@@ -15,6 +15,8 @@ use toolgate_api::quota::{Measure, Quota, QuotaPer};
 
 const USED_BITS: u32 = 56;
 const USED_MASK: u64 = (1 << USED_BITS) - 1;
+/// Number of tags. Periods that are this far apart have the same one.
+const TAGS: u64 = 1 << (u64::BITS - USED_BITS);
 /// Retry of a call that would be one too many at once. The end of a running call is not known.
 const RUNNING_RETRY_MS: u64 = 50;
 const PER_SECOND: u64 = 1_000;
@@ -173,7 +175,7 @@ pub(crate) struct NarrowingQuota {
 struct Part {
     counter: Arc<Counter>,
     measure: Measure,
-    tag: u64,
+    period: u64,
     reserved: u64,
 }
 
@@ -245,12 +247,12 @@ impl QuotaCounters {
             let most = Used::most(limits, cost).of(quota.measure);
             // A script holds a reservation for what its calls use.
             let most = if consumer.is_inner && quota.measure.is_bound() { 0 } else { most };
-            let (tag, reserved) =
+            let (period, reserved) =
                 counter.reserve(quota, most, now_ms).map_err(|is_held| exceeded(Retry::of(is_held)))?;
             if most > 0 {
                 reservation.narrow((quota, owner), limits, reserved, now_ms);
             }
-            reservation.parts.push(Part { counter, measure: quota.measure, tag, reserved });
+            reservation.parts.push(Part { counter, measure: quota.measure, period, reserved });
         }
         Ok(reservation)
     }
@@ -333,10 +335,25 @@ impl Counter {
         self.seconds.map_or(0, |seconds| period_at(seconds, now_ms))
     }
 
-    /// Reserves up to `most`. The error says whether calls that run hold some of what is missing. Of `calls` and `cost` a call
-    /// gets all or nothing.
+    /// Empties a counter whose last period is so long ago that its tag is in use again.
+    ///
+    /// INVARIANT: the period is written before a use of it, and read after the use, so that no use of this period is emptied.
+    fn empty_if_tag_repeats(&self, period: u64) {
+        let state = self.state.load(Ordering::Acquire);
+        if period.saturating_sub(self.period.load(Ordering::Acquire)) < TAGS {
+            return;
+        }
+        let empty = tag(period) << USED_BITS;
+        // It fails where another call has emptied the counter.
+        let _ = self.state.compare_exchange(state, empty, Ordering::AcqRel, Ordering::Relaxed);
+        self.period.fetch_max(period, Ordering::AcqRel);
+    }
+
+    /// Reserves up to `most`. Returns the period and the reserved use. The error says whether calls that run hold some of what is
+    /// missing. Of `calls` and `cost` a call gets all or nothing.
     fn reserve(&self, quota: &Quota, most: u64, now_ms: u64) -> Result<(u64, u64), bool> {
         let period = self.period_at(now_ms);
+        self.empty_if_tag_repeats(period);
         let (tag, amount) = (tag(period), amount(quota));
         let is_bound = quota.measure.is_bound();
         let mut reserved = 0;
@@ -347,7 +364,7 @@ impl Counter {
             let fits = if is_bound { left > 0 || most == 0 } else { most <= left };
             fits.then(|| (tag << USED_BITS) | (used + reserved))
         };
-        let taken = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, reserve);
+        let taken = self.state.fetch_update(Ordering::Release, Ordering::Relaxed, reserve);
         let is_given_back = is_given_back(quota.measure);
         taken.map_err(|_| is_given_back && self.held.load(Ordering::Relaxed) > 0)?;
         if is_given_back {
@@ -358,7 +375,7 @@ impl Counter {
             self.period.fetch_max(period, Ordering::Relaxed);
         }
         self.note_change();
-        Ok((tag, reserved))
+        Ok((period, reserved))
     }
 
     fn note_change(&self) {
@@ -368,13 +385,15 @@ impl Counter {
     }
 
     /// Replaces what was reserved by what was used, unless the period has ended.
-    fn settle(&self, measure: Measure, tag: u64, reserved: u64, used: u64) {
+    fn settle(&self, measure: Measure, period: u64, reserved: u64, used: u64) {
         if is_given_back(measure) {
             self.held.fetch_sub(reserved, Ordering::Relaxed);
         }
-        if used == reserved {
+        // A later period may have the same tag.
+        if used == reserved || self.period.load(Ordering::Relaxed).saturating_sub(period) >= TAGS {
             return;
         }
+        let tag = tag(period);
         let settle = |state: u64| {
             let total = (state & USED_MASK).saturating_sub(reserved).saturating_add(used).min(USED_MASK);
             (state >> USED_BITS == tag).then_some((tag << USED_BITS) | total)
@@ -415,18 +434,18 @@ impl Reservation {
 
     /// Counts what was used instead of what was reserved; nothing for a call that never ran.
     pub fn settle(&mut self, used: Option<&Used>) {
-        for Part { counter, measure, tag, reserved } in self.parts.drain(..) {
+        for Part { counter, measure, period, reserved } in self.parts.drain(..) {
             let used = used.filter(|_| measure != Measure::Running);
-            counter.settle(measure, tag, reserved, used.map_or(0, |used| used.of(measure)));
+            counter.settle(measure, period, reserved, used.map_or(0, |used| used.of(measure)));
         }
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        for Part { counter, measure, tag, reserved } in self.parts.drain(..) {
+        for Part { counter, measure, period, reserved } in self.parts.drain(..) {
             let is_used = self.has_begun && measure != Measure::Running;
-            counter.settle(measure, tag, reserved, if is_used { reserved } else { 0 });
+            counter.settle(measure, period, reserved, if is_used { reserved } else { 0 });
         }
     }
 }

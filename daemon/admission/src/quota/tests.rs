@@ -368,3 +368,37 @@ fn o4_calls_that_run_give_back_no_calls() {
     assert_eq!(caller.reserve(BEGIN_MS + 1_000).unwrap_err(), ("one".to_owned(), Some(3_599_000)));
     drop(running);
 }
+
+#[test]
+fn o4_a_period_with_the_tag_of_an_earlier_one_begins_anew() {
+    let quotas = quotas(Owner::Agent, r#"[{"name":"two","measure":"calls","amount":2,"seconds":1}]"#);
+    for periods in [1, TAGS - 1, TAGS, TAGS + 1, 2 * TAGS] {
+        let counters = QuotaCounters::default();
+        let caller = Caller::new(&counters, &quotas);
+        let later_ms = BEGIN_MS + periods * PER_SECOND;
+        for at_ms in [BEGIN_MS, later_ms] {
+            let calls = [(); 3].map(|()| caller.call(at_ms, &Used::default()));
+            assert_eq!(calls, [Ok(()), Ok(()), Err("two".to_owned())], "{periods} periods");
+        }
+    }
+}
+
+#[test]
+fn o4_a_call_that_ends_in_a_period_with_the_same_tag_changes_nothing_in_it() {
+    let quotas =
+        quotas(Owner::Agent, r#"[{"name":"fuel","measure":"fuel","amount":3000000000,"seconds":1}]"#);
+    for periods in [0, TAGS] {
+        let counters = QuotaCounters::default();
+        let caller = Caller::new(&counters, &quotas);
+        let later_ms = BEGIN_MS + periods * PER_SECOND;
+        let (mut long, _) = caller.reserve(BEGIN_MS).expect("reserved");
+        let (mut short, _) = caller.reserve(later_ms).expect("reserved");
+        short.settle(Some(&Used { fuel: 100, ..Used::default() }));
+        let _running = caller.reserve(later_ms).expect("reserved");
+        long.settle(Some(&Used::default()));
+        let counters = counters.counters.pin();
+        let used: u64 =
+            counters.iter().map(|(_, counter)| counter.state.load(Ordering::Relaxed) & USED_MASK).sum();
+        assert_eq!(used, Limits::DEFAULT.fuel + 100, "{periods} periods");
+    }
+}
