@@ -4,169 +4,23 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a panic fails the test")]
 
+#[path = "commands/terminal.rs"]
+mod terminal;
 #[path = "commands/every.rs"]
 mod every;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use toolgate_tests::daemon::{ProgramOutput, run_to_end, run_to_end_in};
+use toolgate_tests::daemon::run_to_end_in;
 use toolgate_tests::upstream::{Upstream, answer};
-use toolgate_tests::{Daemon, Value, json};
+use toolgate_tests::{Value, json};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
-
-/// A daemon, and a folder with the token files of several principals.
-struct Terminal {
-    daemon: Daemon,
-    folder: tempfile::TempDir,
-    /// Option that names the daemon.
-    server: String,
-}
+use terminal::{PROGRAM, Terminal, expect};
 
 /// Document of an agent that needs approval for every change.
 const SUPERVISED: &str = r#"{"enabled": ["files/*"], "autonomy": "supervised"}"#;
-
-impl Terminal {
-    fn new() -> Self {
-        Self::with_settings("")
-    }
-
-    fn with_settings(settings: &str) -> Self {
-        let daemon = Daemon::start(PROGRAM, settings);
-        let server = format!("--server=http://{}", daemon.address);
-        let terminal = Self { daemon, folder: tempfile::tempdir().expect("a folder"), server };
-        terminal.file("operator", &terminal.daemon.operator_token());
-        terminal
-    }
-
-    /// Starts a daemon with an organization that enables every tool, and an agent.
-    fn with_agent(document: &str) -> Self {
-        let terminal = Self::new();
-        terminal.file("everything.json", r#"{"enabled": "*"}"#);
-        terminal.file("bot.json", document);
-        terminal.run_ok(&["org", "put", "acme"]);
-        terminal.run_ok(&["policy", "put", "acme", "everything.json"]);
-        terminal.run_ok(&["policy", "put", "acme/bot", "bot.json"]);
-        terminal
-    }
-
-    fn file(&self, name: &str, text: &str) {
-        let path = self.folder.path().join(name);
-        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-        fs::write(path, text).expect("a file");
-    }
-
-    /// Creates a token and writes it into the file `name`.
-    fn new_token(&self, name: &str, options: &[&str]) {
-        self.file(name, &self.run_ok(&[&["token", "create", "--label", name], options].concat()));
-    }
-
-    /// Runs a command with the token file `who`.
-    fn run_as(&self, who: &str, words: &[&str]) -> ProgramOutput {
-        run_to_end(PROGRAM, &self.line(who, words), self.folder.path())
-    }
-
-    fn line<'a>(&'a self, who: &'a str, words: &[&'a str]) -> Vec<&'a str> {
-        [words, &["--token-file", who, &self.server]].concat()
-    }
-
-    /// Runs a command as operator, and returns its standard output. Asserts success.
-    #[track_caller]
-    fn run_ok(&self, words: &[&str]) -> String {
-        self.run_ok_as("operator", words)
-    }
-
-    #[track_caller]
-    fn run_ok_as(&self, who: &str, words: &[&str]) -> String {
-        let ended = self.run_as(who, words);
-        assert_eq!(ended.status.code(), Some(0), "{words:?}: {}\n{}", ended.stdout, ended.stderr);
-        ended.stdout
-    }
-
-    /// Runs a command with `--json`.
-    #[track_caller]
-    fn read_json(&self, words: &[&str]) -> Value {
-        let out = self.run_ok(&[words, &["--json"]].concat());
-        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{words:?}: {error}: {out}"))
-    }
-
-    /// Runs a command that must fail, and returns its standard error: a message and a hint.
-    #[track_caller]
-    fn fail_as(&self, who: &str, words: &[&str]) -> String {
-        let ended = self.run_as(who, words);
-        assert_eq!(ended.status.code(), Some(1), "{words:?}: {}\n{}", ended.stdout, ended.stderr);
-        assert!(ended.stderr.contains("error: ") && ended.stderr.contains("\n hint: "), "{}", ended.stderr);
-        ended.stderr
-    }
-
-    #[track_caller]
-    fn fail(&self, words: &[&str]) -> String {
-        self.fail_as("operator", words)
-    }
-
-    fn session(&self) -> String {
-        text(&self.read_json(&["session", "open", "acme/bot"])["session"])
-    }
-
-    /// Makes a call that needs approval, and returns the approval's id.
-    fn request_approval(&self, session: &str, arguments: &str) -> String {
-        let error = self.fail(&["call", "--session", session, "files/append", arguments]);
-        expect(&error, &["the call waits for a person"]);
-        error.split('`').nth(1).expect("the approval's name").to_owned()
-    }
-
-    /// Starts a command that streams events, and waits until it listens.
-    fn follow(&self, words: &[&str]) -> EventCommand {
-        let mut child = Command::new(PROGRAM)
-            .args(self.line("operator", words))
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program runs");
-        let mut notes = BufReader::new(child.stderr.take().expect("a pipe"));
-        let mut first = String::new();
-        notes.read_line(&mut first).expect("a note");
-        assert!(first.starts_with("listening"), "{first}");
-        let out = BufReader::new(child.stdout.take().expect("a pipe"));
-        EventCommand { child, out }
-    }
-}
-
-struct EventCommand {
-    child: Child,
-    out: BufReader<std::process::ChildStdout>,
-}
-
-impl EventCommand {
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.out.read_line(&mut line).expect("a line");
-        line
-    }
-
-    /// Reads the rest of the output, and returns it with the exit status.
-    fn rest(mut self) -> (String, Option<i32>) {
-        let mut rest = String::new();
-        self.out.read_to_string(&mut rest).expect("text");
-        (rest, self.child.wait().expect("an end").code())
-    }
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
-}
-
-#[track_caller]
-fn expect(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "no `{part}`: {text}");
-    }
-}
 
 #[test]
 fn a_policy_is_put_shown_and_replaced_with_its_warnings() {

@@ -4,7 +4,7 @@ use std::fs;
 
 use toolgate_tests::{PluginFile, json};
 
-use super::{Terminal, expect, text};
+use super::terminal::{Terminal, expect, text};
 
 /// Settings of a daemon whose organizations accept the plugins of others.
 const SETTINGS: &str = "[consent]\nrequired = true\n[webhooks]\nhosts = [\"hooks.example.org\"]\n";

@@ -6,9 +6,11 @@ pub fn long_seeds() -> Vec<(&'static str, String)> {
                 Content-Type: application/json\r\nContent-Length: 5000\r\n\r\n";
     let field = "y".repeat(40_000);
     let target = "x".repeat(40_000);
+    let fields: String = (0..150).map(|number| format!("X-{number}: y\r\n")).collect();
     vec![
         ("deep-body", format!("{head}{}", "[".repeat(5_000))),
         ("long-field", format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: {field}\r\n\r\n")),
+        ("many-fields", format!("GET /healthz HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")),
         ("long-target", format!("GET /{target} HTTP/1.1\r\nHost: localhost\r\n\r\n")),
     ]
 }
@@ -317,159 +319,6 @@ Host: localhost
          \r\n\
          helloGET /healthz HTTP/1.1\r\n\
          Host: localhost\r\n\
-         \r\n"),
-    ("many-fields", "GET /healthz HTTP/1.1\r\n\
-         Host: localhost\r\n\
-         X-0: y\r\n\
-         X-1: y\r\n\
-         X-2: y\r\n\
-         X-3: y\r\n\
-         X-4: y\r\n\
-         X-5: y\r\n\
-         X-6: y\r\n\
-         X-7: y\r\n\
-         X-8: y\r\n\
-         X-9: y\r\n\
-         X-10: y\r\n\
-         X-11: y\r\n\
-         X-12: y\r\n\
-         X-13: y\r\n\
-         X-14: y\r\n\
-         X-15: y\r\n\
-         X-16: y\r\n\
-         X-17: y\r\n\
-         X-18: y\r\n\
-         X-19: y\r\n\
-         X-20: y\r\n\
-         X-21: y\r\n\
-         X-22: y\r\n\
-         X-23: y\r\n\
-         X-24: y\r\n\
-         X-25: y\r\n\
-         X-26: y\r\n\
-         X-27: y\r\n\
-         X-28: y\r\n\
-         X-29: y\r\n\
-         X-30: y\r\n\
-         X-31: y\r\n\
-         X-32: y\r\n\
-         X-33: y\r\n\
-         X-34: y\r\n\
-         X-35: y\r\n\
-         X-36: y\r\n\
-         X-37: y\r\n\
-         X-38: y\r\n\
-         X-39: y\r\n\
-         X-40: y\r\n\
-         X-41: y\r\n\
-         X-42: y\r\n\
-         X-43: y\r\n\
-         X-44: y\r\n\
-         X-45: y\r\n\
-         X-46: y\r\n\
-         X-47: y\r\n\
-         X-48: y\r\n\
-         X-49: y\r\n\
-         X-50: y\r\n\
-         X-51: y\r\n\
-         X-52: y\r\n\
-         X-53: y\r\n\
-         X-54: y\r\n\
-         X-55: y\r\n\
-         X-56: y\r\n\
-         X-57: y\r\n\
-         X-58: y\r\n\
-         X-59: y\r\n\
-         X-60: y\r\n\
-         X-61: y\r\n\
-         X-62: y\r\n\
-         X-63: y\r\n\
-         X-64: y\r\n\
-         X-65: y\r\n\
-         X-66: y\r\n\
-         X-67: y\r\n\
-         X-68: y\r\n\
-         X-69: y\r\n\
-         X-70: y\r\n\
-         X-71: y\r\n\
-         X-72: y\r\n\
-         X-73: y\r\n\
-         X-74: y\r\n\
-         X-75: y\r\n\
-         X-76: y\r\n\
-         X-77: y\r\n\
-         X-78: y\r\n\
-         X-79: y\r\n\
-         X-80: y\r\n\
-         X-81: y\r\n\
-         X-82: y\r\n\
-         X-83: y\r\n\
-         X-84: y\r\n\
-         X-85: y\r\n\
-         X-86: y\r\n\
-         X-87: y\r\n\
-         X-88: y\r\n\
-         X-89: y\r\n\
-         X-90: y\r\n\
-         X-91: y\r\n\
-         X-92: y\r\n\
-         X-93: y\r\n\
-         X-94: y\r\n\
-         X-95: y\r\n\
-         X-96: y\r\n\
-         X-97: y\r\n\
-         X-98: y\r\n\
-         X-99: y\r\n\
-         X-100: y\r\n\
-         X-101: y\r\n\
-         X-102: y\r\n\
-         X-103: y\r\n\
-         X-104: y\r\n\
-         X-105: y\r\n\
-         X-106: y\r\n\
-         X-107: y\r\n\
-         X-108: y\r\n\
-         X-109: y\r\n\
-         X-110: y\r\n\
-         X-111: y\r\n\
-         X-112: y\r\n\
-         X-113: y\r\n\
-         X-114: y\r\n\
-         X-115: y\r\n\
-         X-116: y\r\n\
-         X-117: y\r\n\
-         X-118: y\r\n\
-         X-119: y\r\n\
-         X-120: y\r\n\
-         X-121: y\r\n\
-         X-122: y\r\n\
-         X-123: y\r\n\
-         X-124: y\r\n\
-         X-125: y\r\n\
-         X-126: y\r\n\
-         X-127: y\r\n\
-         X-128: y\r\n\
-         X-129: y\r\n\
-         X-130: y\r\n\
-         X-131: y\r\n\
-         X-132: y\r\n\
-         X-133: y\r\n\
-         X-134: y\r\n\
-         X-135: y\r\n\
-         X-136: y\r\n\
-         X-137: y\r\n\
-         X-138: y\r\n\
-         X-139: y\r\n\
-         X-140: y\r\n\
-         X-141: y\r\n\
-         X-142: y\r\n\
-         X-143: y\r\n\
-         X-144: y\r\n\
-         X-145: y\r\n\
-         X-146: y\r\n\
-         X-147: y\r\n\
-         X-148: y\r\n\
-         X-149: y\r\n\
          \r\n"),
     ("method-unknown", "BREW /healthz HTTP/1.1\r\n\
          Host: localhost\r\n\
