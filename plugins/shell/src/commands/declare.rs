@@ -170,45 +170,35 @@ pub fn set(call: &mut Call<'_>) -> Outcome {
 
 /// Sets an option of a shell by its letter, or by its name after `-o`.
 pub fn set_option(options: &mut Options, letter: char, name: &str, is_on: bool) -> Outcome<()> {
-    match letter {
-        'o' => set_named(options, name, is_on)?,
-        'e' => options.exits_on_error = is_on,
-        'u' => options.refuses_unset = is_on,
-        'f' => options.no_glob = is_on,
-        'a' => options.exports_all = is_on,
-        'x' => options.traces = is_on,
-        'E' => options.traces_errors = is_on,
-        'h' | 'B' | 'm' => {}
-        _ => {
-            return Err(Stop::Fail(
-                2,
-                format!("option `-{letter}` is not supported by this shell: -a -e -u -f -x -E -o are"),
-            ));
-        }
-    }
+    let name = match letter {
+        'o' => name,
+        'e' => "errexit",
+        'u' => "nounset",
+        'f' => "noglob",
+        'a' => "allexport",
+        'x' => "xtrace",
+        'E' => "errtrace",
+        'h' | 'B' | 'm' => return Ok(()),
+        _ => return unsupported(&format!("-{letter}"), "-a -e -u -f -x -E -o"),
+    };
+    let option = match name {
+        "errexit" => &mut options.exits_on_error,
+        "nounset" => &mut options.refuses_unset,
+        "noglob" => &mut options.no_glob,
+        "allexport" => &mut options.exports_all,
+        "xtrace" => &mut options.traces,
+        "errtrace" => &mut options.traces_errors,
+        "pipefail" => &mut options.pipefail,
+        "posix" => return Ok(()),
+        _ => return unsupported(name, "allexport errexit errtrace nounset noglob xtrace pipefail"),
+    };
+    *option = is_on;
     Ok(())
 }
 
-fn set_named(options: &mut Options, name: &str, is_on: bool) -> Outcome<()> {
-    match name {
-        "errexit" => options.exits_on_error = is_on,
-        "nounset" => options.refuses_unset = is_on,
-        "noglob" => options.no_glob = is_on,
-        "allexport" => options.exports_all = is_on,
-        "xtrace" => options.traces = is_on,
-        "pipefail" => options.pipefail = is_on,
-        "errtrace" => options.traces_errors = is_on,
-        "posix" => {}
-        _ => {
-            return Err(Stop::Fail(
-                2,
-                format!(
-                    "option `{name}` is not supported by this shell: allexport errexit nounset noglob xtrace pipefail are"
-                ),
-            ));
-        }
-    }
-    Ok(())
+fn unsupported(option: &str, supported: &str) -> Outcome<()> {
+    let message = format!("option `{option}` is not supported by this shell: {supported} are");
+    Err(Stop::Fail(2, message))
 }
 
 pub fn shopt(call: &mut Call<'_>) -> Outcome {
