@@ -46,7 +46,8 @@ pub struct ExplainedTool {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub why: Option<String>,
-    /// Where lists leave out a tool that can be called: a client performs its calls, so clients of MCP that do not are not shown it.
+    /// The lists that leave out a tool that can be called: MCP clients that cannot perform its calls are not shown a tool of mode
+    /// `client`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     pub left_out: Option<Cow<'static, str>>,

@@ -263,8 +263,8 @@ fn compiler_settings() -> Config {
     config
 }
 
-/// The fuel of instructions. By default the growth of a memory costs one unit, whatever its length; bulk operations cost fuel
-/// by bytes.
+/// The fuel of instructions. wasmtime charges bulk operations by bytes, but the growth of a memory one unit, whatever its
+/// length.
 fn operator_cost() -> OperatorCost {
     let mut cost = OperatorCost::new();
     // The most that there is: the kernel takes longer than so many instructions for the 64 KiB of a page.

@@ -1,4 +1,4 @@
-//! What an admitted call gets of the daemon: clock, workspace, upstreams, credentials, and the services of its plugin.
+//! The context of an admitted call in the sandbox: clock, workspace, upstreams, credentials, and the services of its plugin.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};

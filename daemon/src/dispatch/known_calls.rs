@@ -1,4 +1,4 @@
-//! What is known of a call whose id was used before: in this run of the daemon, on disk, and in the audit log.
+//! Looks up calls whose id was used before: in memory, on disk, and in the audit log (R7).
 
 use std::sync::Arc;
 

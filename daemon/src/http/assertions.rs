@@ -72,7 +72,7 @@ pub async fn put_platform(
 
 /// Delete the assertions of the platform.
 ///
-/// Nothing is checked against them any more. Those of organizations stay.
+/// Later changes are not checked against them. The assertions of organizations stay.
 #[utoipa::path(
     delete, path = "/v1/platform/policy/assertions", tag = "policies", operation_id = "delete_platform_assertions",
     params(DeleteHeaders),
@@ -132,7 +132,7 @@ pub async fn put(
 
 /// Delete the assertions of an organization.
 ///
-/// Nothing is checked against them any more. Those of the platform stay.
+/// Later changes are not checked against them. The assertions of the platform stay.
 #[utoipa::path(
     delete, path = "/v1/orgs/{org}/policy/assertions", tag = "policies", operation_id = "delete_organization_assertions",
     params(OrgPath, DeleteHeaders),

@@ -221,7 +221,7 @@ pub async fn get(
     }
 }
 
-/// The id under which the call of a path is kept. Those of a script's calls have a form of their own.
+/// Returns the id under which the call of a path is kept. Ids of a script's inner calls have a form of their own.
 fn id_of_path(session: &Session, call: String) -> String {
     let kept = dialects::kept_id(&call);
     match outer_id(&call).is_some() && !session.calls.has(&kept) {

@@ -35,6 +35,16 @@ pub enum Stop {
     Continue(u32),
 }
 
+impl Stop {
+    /// The same, with another status if it is a failure.
+    pub fn with_status(self, status: i32) -> Self {
+        match self {
+            Self::Fail(_, message) => Self::Fail(status, message),
+            stop => stop,
+        }
+    }
+}
+
 pub type Outcome<T = i32> = Result<T, Stop>;
 
 impl From<std::io::Error> for Stop {
@@ -108,10 +118,10 @@ pub struct State {
     pub current: String,
     pub options: Options,
     pub status: i32,
-    /// That of the simple command that runs, for `LINENO`.
+    /// The line of the simple command that runs, for `LINENO`.
     pub line: usize,
     pub name: String,
-    /// Where commands read and write after an `exec` with redirections alone.
+    /// The streams of commands after an `exec` with redirections alone.
     pub redirected: Option<Rc<Streams>>,
     /// The commands of `trap`, by condition, as text and as they run.
     pub traps: BTreeMap<String, (String, Rc<List>)>,

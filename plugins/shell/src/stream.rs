@@ -128,11 +128,11 @@ pub struct Streams {
     pub input: Input,
     pub output: Output,
     pub errors: Output,
-    /// Those of descriptors above 2.
+    /// Channels of the descriptors above 2.
     pub others: Rc<BTreeMap<u32, Channel>>,
 }
 
-/// What a descriptor means.
+/// The input or output that a descriptor stands for.
 #[derive(Clone)]
 pub enum Channel {
     Input(Input),

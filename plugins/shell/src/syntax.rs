@@ -35,7 +35,7 @@ pub enum Command {
 
 #[derive(Debug, Default)]
 pub struct Simple {
-    /// Where it begins, from 1.
+    /// The line where it begins, from 1.
     pub line: usize,
     pub assignments: Vec<Assignment>,
     pub arguments: Vec<Argument>,

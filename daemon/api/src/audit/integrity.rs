@@ -122,7 +122,7 @@ pub struct VerifyReport {
     /// Recoveries that a crash does not explain. With `lost`, the log is not `ok`; with a missing `head` file, a loss
     /// cannot be excluded.
     pub suspicious: Vec<NotedRecovery>,
-    /// Restores from a backup, which records of the chain tell of. What was recorded after the backup is not in this log.
+    /// Restores from a backup, as the chain records them. This log lacks the records between a backup and its restore.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(required = false)]
     pub restores: Vec<NotedRestore>,
