@@ -13,6 +13,9 @@ const axe = require("axe-core");
 export const { TOOLGATE_ADDRESS: address, TOOLGATE_PICTURES: pictures } = process.env;
 export const tokens = JSON.parse(process.env.TOOLGATE_TOKENS);
 
+// Far longer than any step takes on a loaded machine.
+const TIMEOUT_MS = 120_000;
+
 const FLAGS = [
   "--disable-gpu",
   "--disable-quic",
@@ -34,7 +37,8 @@ export function check(holds, what) {
 
 // Asks until a condition holds.
 export async function until(what, holds) {
-  for (let tries = 0; tries < 1200; tries += 1) {
+  const end = Date.now() + TIMEOUT_MS;
+  while (Date.now() < end) {
     if (await holds()) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
@@ -55,9 +59,9 @@ export async function api(role, method, path, body) {
 
 // Opens a window with a session of its own. `elsewhere` has the origins and pages besides the console that it may ask.
 export async function open({ elsewhere = [], ...options } = {}) {
-  browser ??= await chromium.launch({ executablePath: process.env.TOOLGATE_CHROMIUM, args: FLAGS });
+  browser ??= await chromium.launch({ executablePath: process.env.TOOLGATE_CHROMIUM, args: FLAGS, timeout: TIMEOUT_MS });
   const context = await browser.newContext({ baseURL: address, viewport: { width: 1280, height: 800 }, ...options });
-  context.setDefaultTimeout(60_000);
+  context.setDefaultTimeout(TIMEOUT_MS);
   const page = await context.newPage();
   const fault = (what) => faults.push(`${page.url()}: ${what}`);
   page.on("pageerror", (error) => fault(error.message));

@@ -35,27 +35,40 @@ async function pauseUpdates(page) {
   await twin.close();
 }
 
-// A list does not change under the focus, and makes up for it when the person goes on.
+// A row that has the focus stays as it is, among newer ones, and is made anew when the person goes on.
 async function focusACall(page) {
   const link = (id) => page.locator(`a[href="/console/calls/${session}/${id}"]`);
-  const stream = (response) => response.url().includes("/console/calls/live/fragment");
   const twin = await page.context().newPage();
   for (const each of [page, twin]) await each.goto("/console/calls");
   await link("q1").focus();
+  // The list that comes next has another row of this call, without the mark.
+  const mark = page.locator("tr[data-mark]");
+  await link("q1").evaluate((element) => element.closest("tr").setAttribute("data-mark", "1"));
   // A click of the script leaves the focus where it is.
   const press = (name) => page.getByRole("button", { name }).evaluate((button) => button.click());
   await press("Pause updates");
   // Of more than one change, the page gets the whole list.
-  for (const id of ["missed1", "missed2", "missed3"]) {
+  const missed = ["missed1", "missed2", "missed3"];
+  for (const id of missed) {
     await call(id, "pay/quote", { to: "Ann", amount: 7 });
     await twin.locator(`a[href="/console/calls/${session}/${id}"]`).waitFor();
   }
-  await Promise.all([page.waitForResponse(stream), press("Go on with updates")]);
+  for (const id of missed) check((await link(id).count()) === 0, "a paused page changes");
+  await press("Go on with updates");
+  for (const id of missed) await link(id).waitFor();
+  const note = page.getByText("The part that you are in has changed");
+  await note.waitFor();
   await call("q3", "pay/quote", { to: "Ann", amount: 8 });
   await link("q3").waitFor();
   check(await link("q1").evaluate((element) => element === document.activeElement), "the focus is lost");
+  check((await mark.count()) === 1, "the row that has the focus is another one");
+  const shown = await page.locator("main tbody a").evaluateAll((links) => links.map((each) => each.pathname.split("/").pop()));
+  const ids = [...missed, "q1", "q3"].filter((id) => shown.filter((other) => other === id).length !== 1);
+  check(ids.length === 0, `not once in the list: ${ids} of ${shown}`);
+  check(shown.indexOf("missed1") < shown.indexOf("q1"), `not the newest first: ${shown}`);
   await page.evaluate(() => document.activeElement.blur());
-  for (const id of ["missed1", "missed2", "missed3"]) await link(id).waitFor();
+  await mark.waitFor({ state: "detached" });
+  await note.waitFor({ state: "detached" });
   await twin.close();
 }
 

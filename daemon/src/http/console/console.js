@@ -5,11 +5,12 @@
 
 const PERIOD_MS = 5000;
 const MOST_ROWS = 100;
+const HELD_BACK = "The part that you are in has changed. The change is shown when you leave it.";
 
 // Whether a person is in the part, so that its focus or selection would be lost.
 function isInUse(part) {
   const selection = document.getSelection();
-  const isSelected = selection && !selection.isCollapsed && part.contains(selection.anchorNode);
+  const isSelected = selection && !selection.isCollapsed && selection.containsNode(part, true);
   return part.contains(document.activeElement) || isSelected;
 }
 
@@ -109,13 +110,38 @@ function changeRows({ rows, removed, left_out }) {
     while (body.rows.length > MOST_ROWS) body.rows[body.rows.length - 1].remove();
   }
   leaveOut(left_out);
+  if (isStale) tell(HELD_BACK);
   // The note of an empty list comes and goes with the whole of it, which a new stream begins with.
   if (!body || body.rows.length === 0) listenAnew();
 }
 
+// Shows the whole list. Rows that a person is in stay as they are, among the other ones.
 function showWhole({ html }) {
   isStale = isInUse(list);
-  if (!isStale) list.innerHTML = html;
+  if (!isStale) {
+    list.innerHTML = html;
+  } else {
+    const parsed = document.createElement("template");
+    parsed.innerHTML = html;
+    const [body, wanted] = [list, parsed.content].map((part) => part.querySelector("tbody"));
+    if (wanted && [...(body?.rows ?? [])].some(isInUse)) isStale = putAround(body, [...wanted.rows]);
+  }
+  tell(isStale ? HELD_BACK : "");
+}
+
+// Puts the wanted rows around those that a person is in. Returns whether one of these is not as it is wanted.
+function putAround(body, wanted) {
+  const held = [...body.rows].filter(isInUse);
+  for (const row of [...body.rows]) if (!held.includes(row)) row.remove();
+  const isAsWanted = (own) => wanted.some((row) => row.isEqualNode(own));
+  const isBehind = held.some((own) => !isAsWanted(own));
+  let next = held[0];
+  for (const row of wanted) {
+    const own = held.find(({ dataset }) => dataset.row === row.dataset.row);
+    if (own) next = own.nextElementSibling;
+    else body.insertBefore(row, next);
+  }
+  return isBehind;
 }
 
 // Begins with the whole list again.
@@ -149,7 +175,7 @@ function listen() {
   on("rows", changeRows);
   on("left_out", ({ left_out }) => leaveOut(left_out));
   on("whole", showWhole);
-  source.addEventListener("open", () => tell(""));
+  source.addEventListener("open", () => tell(isStale ? HELD_BACK : ""));
   source.addEventListener("error", () => {
     tellProblem();
     // The browser tries again by itself, unless the answer was no stream.

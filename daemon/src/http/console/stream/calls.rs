@@ -62,7 +62,7 @@ impl Follower {
         sink.send(&self.state);
         loop {
             tokio::select! {
-                // The state as it is, so that newer calls come as a change: a page does not show another list under the focus.
+                // The state as it is: newer calls come as a change.
                 () = sink.wait_for_page() => {
                     self.state.whole = self.whole(self.state.id).await?;
                     sink.send(&self.state);
