@@ -6,15 +6,19 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rustix::process::geteuid;
 use serde_json::json;
 use toolgate_cli::{Client, Failure, Printer, Remote, time_text};
 
 use crate::backup::{Backup, BackupError, BackupSource, Restored, inspect, restore};
 use crate::config::{Config, Overrides};
+
+/// User id of root.
+const ROOT: u32 = 0;
 
 const BACKUP_EXAMPLES: &str = "\
 Examples:
@@ -71,8 +75,11 @@ pub fn run(options: BackupOptions, environment_token: Option<OsString>) -> Resul
         });
     };
     super::here(remote.json, async |printer| {
-        let target = TargetFile::open(&file)?;
         let source = BackupSource { store: store_path(&data, store)?, data, with_keys };
+        for folder in [Some(&*source.data), source.store.parent()].into_iter().flatten() {
+            check_owner(folder, BACKUP_AS_OWNER)?;
+        }
+        let target = TargetFile::open(&file)?;
         let backup = Backup::take(source).await.map_err(failure)?;
         backup.write(BufWriter::new(&target.content)).map_err(failure)?.0.flush()?;
         report(target.complete()?, &file, printer)
@@ -82,6 +89,7 @@ pub fn run(options: BackupOptions, environment_token: Option<OsString>) -> Resul
 /// Restores a backup.
 pub fn run_restore(options: &RestoreOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
     let RestoreOptions { file, data, keys, .. } = options;
+    check_owner(data, RESTORE_AS_OWNER)?;
     let restored = restore(file, data, keys.as_deref()).map_err(failure)?;
     let Restored { header, files, records } = &restored;
     let made = time_text(header.made_at_ms);
@@ -102,6 +110,29 @@ async fn download(client: &Client, target: &TargetFile) -> Result<(), Failure> {
         (&target.content).write_all(&bytes)?;
     }
     Ok(())
+}
+
+const BACKUP_AS_OWNER: &str = "`toolgate backup FILE` asks the daemon instead, without its keys; or run it as the owner: `sudo -u '#UID' toolgate backup`";
+const RESTORE_AS_OWNER: &str =
+    "run it as the owner: `sudo -u '#UID' toolgate restore`; or give a folder that does not exist";
+
+/// Refuses to work as root in a folder of another user, such as the daemon's: its owner could put links in the place of files
+/// meanwhile, which root would read and write through.
+fn check_owner(folder: &Path, hint: &str) -> Result<(), Failure> {
+    match folder.metadata() {
+        Ok(found) => check_owner_for(geteuid().as_raw(), found.uid(), folder, hint),
+        // The backup or the restore tells what is wrong with it.
+        Err(_) => Ok(()),
+    }
+}
+
+fn check_owner_for(caller: u32, owner: u32, folder: &Path, hint: &str) -> Result<(), Failure> {
+    if caller != ROOT || owner == ROOT {
+        return Ok(());
+    }
+    let message =
+        format!("root works in no folder of another user, and user {owner} owns `{}`", folder.display());
+    Err(Failure::new(message, hint.replace("UID", &owner.to_string())))
 }
 
 fn store_path(data: &Path, store: Option<String>) -> Result<PathBuf, Failure> {
@@ -184,4 +215,23 @@ fn sync_folder(file: &Path) -> io::Result<()> {
 
 fn failure(error: BackupError) -> Failure {
     Failure::new(error.to_string(), error.hint())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_is_refused_in_a_folder_of_another_user_and_told_how_to_go_on() {
+        let check = |caller, owner| check_owner_for(caller, owner, Path::new("/data"), BACKUP_AS_OWNER);
+        for (caller, owner) in [(ROOT, ROOT), (998, 998), (998, ROOT), (998, 999)] {
+            assert!(check(caller, owner).is_ok(), "{caller} in a folder of {owner}");
+        }
+        let failure = check(ROOT, 998).expect_err("a folder of another user");
+        assert!(failure.to_string().contains("user 998 owns `/data`"), "{failure}");
+        assert!(failure.hint().contains("sudo -u '#998' toolgate backup"), "{}", failure.hint());
+        let own = tempfile::tempdir().expect("a folder");
+        assert!(check_owner(own.path(), RESTORE_AS_OWNER).is_ok());
+        assert!(check_owner(&own.path().join("missing"), RESTORE_AS_OWNER).is_ok());
+    }
 }
