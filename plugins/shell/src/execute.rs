@@ -182,7 +182,11 @@ impl Shell {
         let outcome = self.compound_inside(compound, io);
         self.frames -= 1;
         self.state.loops -= u32::from(is_loop);
-        outcome
+        match outcome {
+            // An error of the words of a loop or `case`. A subshell ends by it, and what is around goes on.
+            Err(stop @ Stop::Fail(..)) => self.end_with(stop, io),
+            outcome => outcome,
+        }
     }
 
     fn compound_inside(&mut self, compound: &Compound, io: &Streams) -> Outcome {
@@ -208,18 +212,7 @@ impl Shell {
                 Ok(status)
             }
             Compound::For(name, words, body) => self.for_each(name, words.as_deref(), body, io),
-            Compound::ForArithmetic([first, condition, step], body) => {
-                let mut status = 0;
-                self.arithmetic_word(first, io)?;
-                while condition.is_empty() || self.arithmetic_word(condition, io)? != 0 {
-                    let outcome = self.list(body, io);
-                    if !goes_on(outcome, &mut status)? {
-                        break;
-                    }
-                    self.arithmetic_word(step, io)?;
-                }
-                Ok(status)
-            }
+            Compound::ForArithmetic(parts, body) => self.for_arithmetic(parts, body, io),
             Compound::Case(word, arms) => {
                 let text = self.expand_text(word, io)?;
                 self.case(&text, arms, io)
@@ -256,13 +249,37 @@ impl Shell {
         };
         let mut status = 0;
         for value in values {
-            self.set(name, value)?;
+            if let Err(stop) = self.set(name, value) {
+                return self.report("", stop, io);
+            }
             let outcome = self.list(body, io);
             if !goes_on(outcome, &mut status)? {
                 break;
             }
         }
         Ok(status)
+    }
+
+    /// `for ((first; condition; step))`. An error of one of these ends the loop, as in bash.
+    fn for_arithmetic(&mut self, [first, condition, step]: &[Word; 3], body: &List, io: &Streams) -> Outcome {
+        let mut status = 0;
+        let mut started = self.arithmetic_word(first, io);
+        loop {
+            let holds = started.and_then(|_| match condition.is_empty() {
+                true => Ok(1),
+                false => self.arithmetic_word(condition, io),
+            });
+            match holds {
+                Ok(0) => return Ok(status),
+                Ok(_) => {}
+                Err(stop) => return self.report("((", stop, io),
+            }
+            let outcome = self.list(body, io);
+            if !goes_on(outcome, &mut status)? {
+                return Ok(status);
+            }
+            started = self.arithmetic_word(step, io);
+        }
     }
 
     fn case(&mut self, text: &str, arms: &[Arm], io: &Streams) -> Outcome {

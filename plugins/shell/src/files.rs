@@ -9,13 +9,16 @@ use std::rc::Rc;
 /// The largest file that is read as a whole.
 pub const MAX_FILE_BYTES: u64 = 32 * 1024 * 1024;
 
-/// Maximum number of paths that a glob or a walk returns.
-pub const MAX_PATHS: usize = 100_000;
+/// Maximum number of paths that a listing, a glob or a walk returns. A folder with more is an error and never cut: a
+/// script that works on a part of its files would call it done.
+const MAX_PATHS: usize = 100_000;
 
 #[derive(Clone)]
 pub struct Files {
     /// The workspace as scripts name it, such as `/workspace`.
     pub root: String,
+    /// See [`MAX_PATHS`].
+    pub max_paths: usize,
     /// The folder on the file system.
     folder: PathBuf,
     /// Outputs of `<( )`, by their paths.
@@ -24,7 +27,8 @@ pub struct Files {
 
 impl Files {
     pub fn new(root: &str, folder: &Path) -> Self {
-        Self { root: root.to_owned(), folder: folder.to_owned(), processes: HashMap::new() }
+        let (root, folder) = (root.to_owned(), folder.to_owned());
+        Self { root, max_paths: MAX_PATHS, folder, processes: HashMap::new() }
     }
 
     /// Keeps the output of `<( )` and returns its path.
@@ -93,13 +97,48 @@ impl Files {
         options.open(&place).map_err(|error| explain_folder(error, &place))
     }
 
-    /// The names in a folder, sorted.
+    /// The names in a folder, sorted. More than `max_paths` are an error.
     pub fn list(&self, current: &str, path: &str) -> io::Result<Vec<String>> {
-        let entries = fs::read_dir(self.resolve(current, path)?)?;
-        let mut names: Vec<String> =
-            entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).take(MAX_PATHS).collect();
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.resolve(current, path)?)? {
+            let name = match entry {
+                Ok(entry) => entry.file_name(),
+                // The entry vanished while its folder was read.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            // Scripts have no text for a name that is not UTF-8, and the host leaves out such names too.
+            names.extend(name.into_string());
+            if names.len() > self.max_paths {
+                return Err(io::Error::other(format!(
+                    "{path}: the folder has more than {} entries, and none was taken: keep its files in smaller folders, and \
+                     name one of these",
+                    self.max_paths
+                )));
+            }
+        }
         names.sort_unstable();
         Ok(names)
+    }
+
+    /// The names in a folder for a glob or a walk, for which a path that is no folder has none.
+    pub fn list_for_walk(&self, current: &str, path: &str) -> io::Result<Vec<String>> {
+        use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+        match self.list(current, path) {
+            Err(error) if matches!(error.kind(), NotADirectory | NotFound | PermissionDenied) => {
+                Ok(Vec::new())
+            }
+            listed => listed,
+        }
+    }
+
+    /// The message where a glob or a walk, named by `what`, has more than `max_paths`.
+    pub fn too_many(&self, what: &str) -> String {
+        format!(
+            "{what} more than {} paths, and none was taken: narrow it, or go through the folders one by one, as with \
+             `for folder in */; do …; done`",
+            self.max_paths
+        )
     }
 }
 

@@ -25,10 +25,14 @@ pub fn folder() -> Option<PathBuf> {
 /// Stack as a call has it natively; a test thread has too little for the deepest script that is taken.
 const STACK_BYTES: usize = 64 * 1024 * 1024;
 
-/// Runs a script over a folder, in a thread of its own.
+/// Runs a script over a folder.
 fn run_in(folder: &Path, script: &str) -> Ended {
-    let run =
-        || Script { text: script, variables: &[], input: Vec::new() }.run(Files::new("/workspace", folder));
+    run_over(Files::new("/workspace", folder), script)
+}
+
+/// Runs a script in a thread of its own.
+fn run_over(files: Files, script: &str) -> Ended {
+    let run = || Script { text: script, variables: &[], input: Vec::new() }.run(files);
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run).unwrap();
         thread.join().unwrap().unwrap()

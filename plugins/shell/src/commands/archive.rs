@@ -8,7 +8,7 @@ use flate2::read::{GzEncoder, MultiGzDecoder};
 use tar::{Archive, Builder, EntryType, Header};
 
 use crate::call::Call;
-use crate::files::{MAX_FILE_BYTES, MAX_PATHS, explain};
+use crate::files::{MAX_FILE_BYTES, explain};
 use crate::shell::{Outcome, Stop, fail};
 
 fn compress(bytes: &[u8], level: u32) -> Outcome<Vec<u8>> {
@@ -106,10 +106,7 @@ pub fn tar(call: &mut Call<'_>) -> Outcome {
         'c' => create(call, &tar),
         _ => extract(call, &tar),
     };
-    outcome.map_err(|stop| match stop {
-        Stop::Fail(_, message) => Stop::Fail(2, message),
-        stop => stop,
-    })
+    outcome.map_err(|stop| stop.with_status(2))
 }
 
 fn read_options(call: &Call<'_>) -> Outcome<Tar> {
@@ -171,9 +168,12 @@ fn create(call: &mut Call<'_>, tar: &Tar) -> Outcome {
     let mut count = 0;
     while let Some(name) = waiting.pop() {
         count += 1;
-        if count > MAX_PATHS || builder.get_ref().len() as u64 > MAX_FILE_BYTES {
+        if count > call.shell.files.max_paths {
+            return fail(call.shell.files.too_many("the archive would have"));
+        }
+        if builder.get_ref().len() as u64 > MAX_FILE_BYTES {
             return fail(format!(
-                "the archive would have more than {MAX_PATHS} files or {} MiB",
+                "the archive would have more than {} MiB: pack it in parts",
                 MAX_FILE_BYTES >> 20
             ));
         }

@@ -46,8 +46,10 @@ fn folders(call: &mut Call<'_>, left: &str, right: &str, options: &Options, dept
         return Err(Stop::Fail(2, "folders are nested too deep".to_owned()));
     }
     let current = call.shell.state.current.clone();
-    let old = call.shell.files.list(&current, left)?;
-    let new = call.shell.files.list(&current, right)?;
+    // The status 1 would say that there are differences.
+    let list =
+        |path: &str| call.shell.files.list(&current, path).map_err(|error| Stop::from(error).with_status(2));
+    let (old, new) = (list(left)?, list(right)?);
     let mut names: Vec<&String> = old.iter().chain(&new).collect();
     names.sort_unstable();
     names.dedup();

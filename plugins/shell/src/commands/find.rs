@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use super::list::keep_root;
 use crate::call::Call;
-use crate::files::{MAX_PATHS, explain};
+use crate::files::explain;
 use crate::shell::{Outcome, Stop, fail};
 
 /// Folders in folders that a walk follows.
@@ -120,8 +120,8 @@ pub fn find(call: &mut Call<'_>) -> Outcome {
 
 fn visit(call: &mut Call<'_>, walk: &mut Walk, test: &Test, is_deep: bool, found: Found) -> Outcome<()> {
     walk.passed += 1;
-    if walk.passed > MAX_PATHS {
-        return fail(format!("there are more than {MAX_PATHS} files"));
+    if walk.passed > call.shell.files.max_paths {
+        return fail(call.shell.files.too_many("the search passes"));
     }
     walk.is_pruned = false;
     let counts = found.depth >= walk.least;
@@ -129,7 +129,7 @@ fn visit(call: &mut Call<'_>, walk: &mut Walk, test: &Test, is_deep: bool, found
         holds(call, walk, test, &found)?;
     }
     if found.metadata.is_dir() && !walk.is_pruned && found.depth < walk.most && !walk.is_ended {
-        for name in call.shell.files.list(&call.shell.state.current, &found.path).unwrap_or_default() {
+        for name in call.shell.files.list_for_walk(&call.shell.state.current, &found.path)? {
             let path = format!("{}/{name}", found.path.trim_end_matches('/'));
             if let Ok(metadata) = call.place(&path).and_then(std::fs::symlink_metadata) {
                 visit(call, walk, test, is_deep, Found { path, name, metadata, depth: found.depth + 1 })?;

@@ -3,7 +3,7 @@
 use crate::call::{Call, Options, chomp, lines, text_of};
 use crate::files::explain;
 use crate::regular::{Flavor, Regular};
-use crate::shell::{Outcome, Stop};
+use crate::shell::{Outcome, Stop, fail};
 
 /// Options without a letter.
 const INCLUDE: char = '\u{e000}';
@@ -63,7 +63,12 @@ pub fn grep(call: &mut Call<'_>) -> Outcome {
     }
     let from_here = options.rest.is_empty() && is_recursive;
     let mut status_of_files = 0;
-    let files = if is_recursive { walk(call, &paths, &options, from_here)? } else { paths };
+    let files = if is_recursive {
+        // The status 1 would say that there is no match.
+        walk(call, &paths, &options, from_here).map_err(|stop| stop.with_status(2))?
+    } else {
+        paths
+    };
     let number = |flag: char| options.value(flag).and_then(|count| count.parse().ok());
     let context = number('C').unwrap_or(0);
     let search = Search {
@@ -155,7 +160,10 @@ fn walk(call: &mut Call<'_>, paths: &[String], options: &Options, from_here: boo
         if name != "." && is_met(EXCLUDE_FOLDER)? {
             continue;
         }
-        let names = call.shell.files.list(&call.shell.state.current, &path).unwrap_or_default();
+        let names = call.shell.files.list_for_walk(&call.shell.state.current, &path)?;
+        if files.len() + waiting.len() + names.len() > call.shell.files.max_paths {
+            return fail(call.shell.files.too_many("the search has"));
+        }
         let prefix =
             if from_here && path == "." { String::new() } else { format!("{}/", path.trim_end_matches('/')) };
         waiting.extend(names.iter().rev().map(|name| format!("{prefix}{name}")));

@@ -67,14 +67,10 @@ impl Shell {
         if assignments.is_empty() {
             return self.call(name, rest, io);
         }
-        let mut scope = HashMap::new();
-        for assignment in assignments {
-            let Assigned::Word(word) = &assignment.value else { return fail("an array cannot be exported") };
-            let value = Some(Value::Text(self.expand_text(word, io)?));
-            let variable = Variable { value, is_exported: true, ..Variable::default() };
-            scope.insert(assignment.name.clone(), Rc::new(variable));
+        match self.exported(assignments, io) {
+            Ok(scope) => self.state.scopes.push(scope),
+            Err(stop) => return self.end_with(stop, io),
         }
-        self.state.scopes.push(scope);
         let outcome = self.call(name, rest, io);
         if self.state.scopes.len() > 1 {
             self.state.scopes.pop();
@@ -82,8 +78,24 @@ impl Shell {
         outcome
     }
 
+    /// The variables of a command alone, as in `LANG=C sort`.
+    fn exported(
+        &mut self,
+        assignments: &[Assignment],
+        io: &Streams,
+    ) -> Outcome<HashMap<String, Rc<Variable>>> {
+        let mut scope = HashMap::new();
+        for assignment in assignments {
+            let Assigned::Word(word) = &assignment.value else { return fail("an array cannot be exported") };
+            let value = Some(Value::Text(self.expand_text(word, io)?));
+            let variable = Variable { value, is_exported: true, ..Variable::default() };
+            scope.insert(assignment.name.clone(), Rc::new(variable));
+        }
+        Ok(scope)
+    }
+
     /// An error of an expansion or assignment ends the script, as in bash.
-    fn end_with(&mut self, stop: Stop, io: &Streams) -> Outcome {
+    pub(super) fn end_with(&mut self, stop: Stop, io: &Streams) -> Outcome {
         let status = self.report("", stop, io)?;
         Err(Stop::Exit(status))
     }

@@ -46,7 +46,7 @@ fn join(tokens: Vec<Token>) -> Word {
 
 fn expand_tokens(tokens: &[Token], room: &mut usize) -> Outcome<Vec<Vec<Token>>> {
     for (start, _) in tokens.iter().enumerate().filter(|(_, token)| matches!(token, Token::Sign('{'))) {
-        let Some((choices, end)) = choices(&tokens[start + 1..]) else { continue };
+        let Some((choices, end)) = choices(&tokens[start + 1..])? else { continue };
         let mut expanded = Vec::new();
         let rests = expand_tokens(&tokens[start + 1 + end..], room)?;
         for choice in choices {
@@ -54,7 +54,7 @@ fn expand_tokens(tokens: &[Token], room: &mut usize) -> Outcome<Vec<Vec<Token>>>
                 for rest in &rests {
                     *room = room.saturating_sub(1);
                     if *room == 0 {
-                        return fail(format!("braces expand to more than {MAX_WORDS} words"));
+                        return too_many();
                     }
                     expanded.push([&tokens[..start], &choice, rest].concat());
                 }
@@ -65,31 +65,51 @@ fn expand_tokens(tokens: &[Token], room: &mut usize) -> Outcome<Vec<Vec<Token>>>
     Ok(vec![tokens.to_vec()])
 }
 
+fn too_many<T>() -> Outcome<T> {
+    fail(format!(
+        "braces expand to more than {MAX_WORDS} words: count in a loop, or read the words from `seq`"
+    ))
+}
+
 /// The choices behind a `{`, and where they end.
-fn choices(tokens: &[Token]) -> Option<(Vec<Vec<Token>>, usize)> {
+fn choices(tokens: &[Token]) -> Outcome<Option<(Vec<Vec<Token>>, usize)>> {
     let mut depth = 0_u32;
-    let mut parts = vec![Vec::new()];
+    let (mut part, mut parts) = (Vec::new(), Vec::new());
     for (index, token) in tokens.iter().enumerate() {
         match token {
             Token::Sign('}') if depth == 0 => {
-                let end = index + 1;
-                return if parts.len() > 1 { Some((parts, end)) } else { Some((sequence(&parts[0])?, end)) };
+                let choices = if parts.is_empty() {
+                    sequence(&part).map(Sequence::words).transpose()?
+                } else {
+                    parts.push(part);
+                    Some(parts)
+                };
+                return Ok(choices.map(|choices| (choices, index + 1)));
             }
             Token::Sign(',') if depth == 0 => {
-                parts.push(Vec::new());
+                parts.push(std::mem::take(&mut part));
                 continue;
             }
             Token::Sign('{') => depth += 1,
             Token::Sign('}') => depth -= 1,
             _ => {}
         }
-        parts.last_mut()?.push(token.clone());
+        part.push(token.clone());
     }
-    None
+    Ok(None)
+}
+
+/// Numbers or letters from one to another.
+struct Sequence {
+    from: i64,
+    to: i64,
+    step: u64,
+    /// The width of a number with its zeros, and none for letters.
+    width: Option<usize>,
 }
 
 /// `1..5`, `a..e` or `0..10..2`.
-fn sequence(tokens: &[Token]) -> Option<Vec<Vec<Token>>> {
+fn sequence(tokens: &[Token]) -> Option<Sequence> {
     let mut text = String::new();
     for token in tokens {
         match token {
@@ -110,12 +130,29 @@ fn sequence(tokens: &[Token]) -> Option<Vec<Vec<Token>>> {
         let width = if is_padded(first) || is_padded(last) { first.len().max(last.len()) } else { 0 };
         (first.parse().ok()?, last.parse().ok()?, Some(width))
     };
-    let count = usize::try_from(from.abs_diff(to) / step + 1).ok().filter(|count| *count <= MAX_WORDS)?;
-    let step = i64::try_from(step).ok()? * if from <= to { 1 } else { -1 };
-    let values = (0..count).map(|index| from + step * i64::try_from(index).unwrap_or_default());
-    let written = values.map(|value| match width {
-        None => u8::try_from(value).map(char::from).unwrap_or_default().to_string(),
-        Some(width) => format!("{value:0width$}"),
-    });
-    Some(written.map(|text| text.chars().map(Token::Sign).collect()).collect())
+    Some(Sequence { from, to, step, width })
+}
+
+impl Sequence {
+    /// Its words. More than `MAX_WORDS` are an error: left as they are, a loop over them would run once.
+    fn words(self) -> Outcome<Vec<Vec<Token>>> {
+        let Self { from, to, step, width } = self;
+        let last = from.abs_diff(to) / step;
+        if last >= MAX_WORDS as u64 {
+            return too_many();
+        }
+        let values = (0..=last).map(|index| {
+            let distance = step * index;
+            if from <= to {
+                from.saturating_add_unsigned(distance)
+            } else {
+                from.saturating_sub_unsigned(distance)
+            }
+        });
+        let written = values.map(|value| match width {
+            None => u8::try_from(value).map(char::from).unwrap_or_default().to_string(),
+            Some(width) => format!("{value:0width$}"),
+        });
+        Ok(written.map(|text| text.chars().map(Token::Sign).collect()).collect())
+    }
 }

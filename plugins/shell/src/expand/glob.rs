@@ -1,6 +1,5 @@
 //! Paths that match a pattern.
 
-use crate::files::MAX_PATHS;
 use crate::shell::{Outcome, Shell, fail};
 use crate::wildcard;
 
@@ -44,8 +43,8 @@ impl Shell {
             let mut next = Vec::new();
             for path in &paths {
                 self.glob_part(path, part, is_last, &mut next)?;
-                if next.len() > MAX_PATHS {
-                    return fail(format!("`{pattern}` matches more than {MAX_PATHS} paths"));
+                if next.len() > self.files.max_paths {
+                    return fail(self.files.too_many(&format!("`{pattern}` matches")));
                 }
             }
             paths = next;
@@ -78,7 +77,7 @@ impl Shell {
             }
             return Ok(());
         }
-        let Ok(names) = self.files.list(&self.state.current, folder) else { return Ok(()) };
+        let names = self.files.list_for_walk(&self.state.current, folder)?;
         let shows_hidden = part.starts_with('.') || self.state.options.dot_glob;
         for name in names.iter().filter(|name| shows_hidden || !name.starts_with('.')) {
             if self.matches(part, name)? {
@@ -98,7 +97,7 @@ impl Shell {
         let mut waiting = vec![path.to_owned()];
         while let Some(folder) = waiting.pop() {
             let listed = if folder.is_empty() { "." } else { &folder };
-            let names = self.files.list(&self.state.current, listed).unwrap_or_default();
+            let names = self.files.list_for_walk(&self.state.current, listed)?;
             for name in names.iter().filter(|name| !name.starts_with('.')) {
                 let found = format!("{folder}{name}");
                 let is_folder =
@@ -111,8 +110,8 @@ impl Shell {
                 } else if is_folder {
                     next.push(format!("{found}/"));
                 }
-                if next.len() > MAX_PATHS {
-                    return fail(format!("`**` matches more than {MAX_PATHS} paths"));
+                if next.len() > self.files.max_paths {
+                    return fail(self.files.too_many("`**` matches"));
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! Scripts that want to run for ever, to use all memory, or to leave the workspace.
 
-use super::{run, run_in};
+use super::{run, run_in, run_over};
+use crate::files::Files;
 
 #[test]
 fn a_fork_bomb_ends_by_its_depth() {
@@ -157,4 +158,91 @@ fn many_files_and_large_texts_are_taken_or_refused() {
     assert_ne!(ended.exit_code, 0);
     let ended = run_in(folder.path(), "printf '%999999999d' 1 | wc -c; awk 'BEGIN { $999999999 = 1 }'");
     assert!(ended.stdout.len() < 20 && ended.exit_code == 2, "{ended:?}");
+}
+
+#[test]
+fn more_paths_than_the_limit_are_an_error_and_never_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    for (inside, count) in [(".", 6), ("few/deep", 6), ("two/a", 5), ("two/b", 5)] {
+        let inside = folder.path().join(inside);
+        std::fs::create_dir_all(&inside).unwrap();
+        (0..count).for_each(|index| std::fs::write(inside.join(format!("{index}.txt")), "x\n").unwrap());
+    }
+    let run = |max_paths, script: &str| {
+        let mut files = Files::new("/workspace", folder.path());
+        files.max_paths = max_paths;
+        run_over(files, script)
+    };
+    let scripts = [
+        ("echo *", 1),
+        ("for path in 1*; do echo $path; done", 1),
+        ("names=(*.txt); echo ${#names[@]}", 1),
+        ("echo */*/*", 1),
+        ("shopt -s globstar; echo **", 1),
+        ("ls", 1),
+        ("find .", 1),
+        ("find . -name 1.txt", 1),
+        ("find few -empty", 1),
+        ("grep -rl x .", 2),
+        ("grep -r none .", 2),
+        ("tar cf a.tar few", 2),
+        ("diff -r . few", 2),
+        // No folder of these has too many, and all together do.
+        ("echo two/*/*", 1),
+        ("shopt -s globstar; echo two/**", 1),
+        ("find two", 1),
+        ("grep -rl x two", 2),
+        ("tar cf a.tar two", 2),
+    ];
+    for (script, status) in scripts {
+        let ended = run(5, script);
+        assert_eq!(ended.exit_code, status, "{script}: {ended:?}");
+        assert!(ended.stderr.contains("more than 5 "), "{script}: {ended:?}");
+        let names_way_out = ["in smaller folders", "one by one"].iter().any(|way| ended.stderr.contains(way));
+        assert!(names_way_out, "{script}: {ended:?}");
+        let ended = run(100, script);
+        assert!(!ended.stderr.contains("more than"), "{script}: {ended:?}");
+    }
+    let ended = run(5, "rm *; echo after");
+    assert_eq!((ended.exit_code, ended.stdout.as_str()), (1, ""));
+    assert!(folder.path().join("0.txt").exists());
+    let ended = run(100, "echo few/* none/*; echo *.txt; find few -name 1.txt; grep -rl x two | wc -l");
+    let expected = "few/deep none/*\n0.txt 1.txt 2.txt 3.txt 4.txt 5.txt\nfew/deep/1.txt\n10\n";
+    assert_eq!((ended.exit_code, ended.stdout.as_str()), (0, expected));
+}
+
+#[test]
+fn braces_with_too_many_words_are_an_error() {
+    for braces in ["{1..200000}", "{-9223372036854775808..9223372036854775807}", "x{1..400}{1..400}"] {
+        let (ended, _folder) = run(&format!("for i in {braces}; do echo $i; done; echo after"));
+        assert_eq!((ended.exit_code, ended.stdout.as_str()), (1, ""), "{braces}");
+        assert!(ended.stderr.contains("more than 100000 words"), "{braces}: {ended:?}");
+    }
+    let (ended, _folder) =
+        run("echo {1..99999} | wc -w; echo {9223372036854775806..9223372036854775807} {3..1..2} {x} {1..}");
+    assert_eq!(ended.stdout, "99999\n9223372036854775806 9223372036854775807 3 1 {x} {1..}\n");
+}
+
+#[test]
+fn an_error_in_the_words_of_a_compound_command_is_told_and_ends_its_subshell_alone() {
+    let scripts = [
+        ("for i in $((1/0)); do echo $i; done; echo after", 1, ""),
+        ("case $((1/0)) in *) echo x;; esac; echo after", 1, ""),
+        ("a=$((1/0)) env; echo after", 1, ""),
+        ("(case $((1/0)) in *) echo x;; esac); echo after $?", 0, "after 1\n"),
+        ("echo $(for i in $((1/0)); do echo $i; done) inner; echo after $?", 0, "inner\nafter 0\n"),
+        ("for ((i=1/0;;)); do echo x; done; echo after $?", 0, "after 1\n"),
+        ("for ((i=0; i<2; i++)); do echo $i; done", 0, "0\n1\n"),
+        (
+            "readonly i=1; for i in 2; do echo $i; done 2>&1 | cat; echo after",
+            0,
+            "i: readonly variable\nafter\n",
+        ),
+    ];
+    for (script, exit_code, stdout) in scripts {
+        let (ended, _folder) = run(script);
+        assert_eq!((ended.exit_code, ended.stdout.as_str()), (exit_code, stdout), "{script}: {ended:?}");
+        assert_eq!(ended.stderr.contains("division by 0"), script.contains("1/0"), "{script}: {ended:?}");
+        assert!(ended.notes.is_empty(), "{script}: {ended:?}");
+    }
 }
