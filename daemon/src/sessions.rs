@@ -156,6 +156,14 @@ impl Session {
         self.stored.as_ref()?.find(id, now_ms).await
     }
 
+    /// Whether an earlier run of the daemon stored an answer of this call on disk, also one that is older than the retention.
+    pub async fn had_stored_answer(&self, id: &str) -> bool {
+        match &self.stored {
+            Some(stored) if self.restored => stored.had(id).await,
+            _ => false,
+        }
+    }
+
     /// Removes its files and answers, once it is closed.
     pub async fn remove_files(&self) {
         if let Some(stored) = &self.stored {

@@ -242,6 +242,11 @@ impl EarlierCalls {
     pub fn may_have(&self, id: &str) -> bool {
         self.ids.as_ref().is_none_or(|ids| ids.contains(id))
     }
+
+    /// Returns whether the session had a call with this id, whose record may have been cut since.
+    pub fn has(&self, id: &str) -> bool {
+        self.ids.as_ref().is_some_and(|ids| ids.contains(id))
+    }
 }
 
 pub async fn earlier_calls(

@@ -108,8 +108,12 @@ impl Dispatcher {
             for call in stored.calls_at_client().await {
                 let setup = &session.setup;
                 let found = self.0.audit.lookup(&setup.id, setup.created_ms, &call.outcome.id).await;
-                let waits =
-                    matches!(found, Ok(Some(row)) if row.status == Some(audit::Status::ClientRequired));
+                // A log that was cut has no record of the call, and none of its end, which would be newer.
+                let waits = match found {
+                    Ok(Some(row)) => row.status == Some(audit::Status::ClientRequired),
+                    Ok(None) => true,
+                    Err(_) => false,
+                };
                 if waits {
                     session.calls.restore_at_client(call);
                 }

@@ -10,7 +10,7 @@ use super::{Dispatcher, Origin, client, record};
 use crate::audit::{self, Status};
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
 use crate::clock::now_ms;
-use crate::sessions::{CallState, Session};
+use crate::sessions::{CallState, Session, StoredAnswer};
 
 impl Dispatcher {
     /// Looks for a call of this id in an earlier run of the daemon. Returns its answer as the error, since it must not run
@@ -32,7 +32,7 @@ impl Dispatcher {
             }
         };
         let row = match look_up.await {
-            Ok(None) => return Ok(None),
+            Ok(None) => return self.unrecorded_answer(session, call, sha256, origin).await,
             Ok(Some(row)) => row,
             Err(error) => return answer(CallOutcome::of_error(call, record::unrecordable(&error))),
         };
@@ -56,6 +56,35 @@ impl Dispatcher {
         }
     }
 
+    /// Looks on disk for a call that the audit log does not have, with the result of [`earlier_answer`](Self::earlier_answer).
+    /// The log's retention may be shorter than that of answers, and a flood of equal refusals is one record.
+    async fn unrecorded_answer(
+        &self,
+        session: &Arc<Session>,
+        call: &RequestedCall,
+        sha256: audit::Sha256,
+        origin: &Origin,
+    ) -> Result<Option<u64>, Box<CallAnswer>> {
+        let was_recorded = session.earlier_calls.get().is_some_and(|earlier| earlier.has(&call.id));
+        if !was_recorded && !session.had_stored_answer(&call.id).await {
+            return Ok(None);
+        }
+        let stored = session.stored_answer(&call.id, now_ms()).await;
+        if stored.as_ref().is_some_and(|stored| !stored.is_of(&call.tool, sha256.0)) {
+            return Err(Box::new(self.refuse_unopened(session, call, origin, id_reused(&call.id))));
+        }
+        let replayed = stored.is_some();
+        Err(Box::new(CallAnswer { outcome: end_of_stored(&call.id, &call.tool, stored), replayed }))
+    }
+
+    /// The outcome of a call that was stored on disk by an earlier run, and that the audit log does not have.
+    pub async fn unrecorded_outcome(&self, session: &Session, id: &str) -> Option<Arc<CallOutcome>> {
+        if !session.had_stored_answer(id).await {
+            return None;
+        }
+        Some(end_of_stored(id, &"".into(), session.stored_answer(id, now_ms()).await))
+    }
+
     /// The outcome on disk of a call of an earlier run, if it fits what the audit log knows of the call.
     ///
     /// The log does not have the end of a call whose approval or client's result did not come.
@@ -70,10 +99,7 @@ impl Dispatcher {
         let outcome = Arc::clone(&stored.outcome);
         match (status, stored.has_ended()) {
             (Status::ApprovalRequired | Status::ClientRequired, true) => Some(outcome),
-            (Status::ClientRequired, false) => {
-                let state = OutcomeState::Error(client::too_late());
-                Some(Arc::new(CallOutcome::end_of(&outcome, state)))
-            }
+            (Status::ClientRequired, false) => Some(end_of_stored(id, &"".into(), Some(stored))),
             (status, true) => (record::outcome(&outcome).status == status).then_some(outcome),
             (_, false) => None,
         }
@@ -95,6 +121,19 @@ impl Dispatcher {
             return stored.outcome;
         }
         known_outcome(id, named, state)
+    }
+}
+
+/// The outcome of a call of an earlier run that was stored as `stored`; `EXPIRED` if that is no longer kept. `called` is the
+/// tool as this request names it.
+fn end_of_stored(id: &str, called: &Arc<str>, stored: Option<StoredAnswer>) -> Arc<CallOutcome> {
+    let Some(stored) = stored else {
+        return Arc::new(CallOutcome::of_forgotten(id, called, Executed::Unknown));
+    };
+    match stored.has_ended() {
+        true => stored.outcome,
+        // A call that can still get its client's result was restored.
+        false => Arc::new(CallOutcome::end_of(&stored.outcome, OutcomeState::Error(client::too_late()))),
     }
 }
 

@@ -144,7 +144,10 @@ impl App {
             .lookup(&session.setup.id, session.setup.created_ms, call)
             .await
             .map_err(|error| audit_failure(&error))?;
-        let row = found.ok_or_else(|| Problem::not_found("call"))?;
+        let Some(row) = found else {
+            let stored = self.dispatcher().unrecorded_outcome(session, call).await;
+            return stored.ok_or_else(|| Problem::not_found("call"));
+        };
         if let Some(stored) = self.dispatcher().stored_outcome(session, call, &row).await {
             return Ok(stored);
         }

@@ -11,6 +11,7 @@ mod file;
 mod record;
 mod writer;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
@@ -18,7 +19,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
 use std::time::UNIX_EPOCH;
 
-use tokio::sync::oneshot;
+use tokio::sync::{OnceCell, oneshot};
 
 use super::PendingCall;
 use crate::call::CallOutcome;
@@ -74,6 +75,8 @@ pub struct SessionAnswers {
     session: Arc<str>,
     /// Bytes of outcomes of the organization that wait for the writer.
     queued: Arc<AtomicUsize>,
+    /// The ids in the file of an earlier run, read on first use.
+    earlier_ids: OnceCell<HashSet<Box<str>>>,
     /// The session has ended. Only the writer reads and writes it, so that no later answer makes the file again.
     removed: AtomicBool,
 }
@@ -119,6 +122,7 @@ impl Answers {
             organization: organization.into(),
             session: session.into(),
             queued,
+            earlier_ids: OnceCell::new(),
             removed: AtomicBool::new(false),
         })
     }
@@ -189,20 +193,22 @@ impl Shared {
 }
 
 impl SessionAnswers {
-    /// Queues the answer of a call that ended. `posted` is the fingerprint of its client's result.
+    /// Queues the answer of a call that ended. `arguments` is the SHA-256 of its arguments, `posted` the fingerprint of its
+    /// client's result.
     pub(super) fn append_end(
         self: &Arc<Self>,
         outcome: Arc<CallOutcome>,
+        arguments: [u8; 32],
         posted: Option<[u8; 32]>,
         at_ms: u64,
     ) {
-        self.append(Append { outcome, posted, at_client: None, at_ms });
+        self.append(Append { outcome, arguments, posted, at_client: None, at_ms });
     }
 
     /// Queues a call that waits for its client.
     pub(super) fn append_at_client(self: &Arc<Self>, call: &Arc<PendingCall>, at_ms: u64) {
         let (outcome, at_client) = (Arc::clone(&call.outcome), Some(Arc::clone(call)));
-        self.append(Append { outcome, posted: None, at_client, at_ms });
+        self.append(Append { outcome, arguments: call.arguments, posted: None, at_client, at_ms });
     }
 
     fn append(self: &Arc<Self>, append: Append) {
@@ -244,27 +250,46 @@ impl SessionAnswers {
         (!found.has_ended() || found.at_ms() >= oldest_ms).then_some(found)
     }
 
+    /// Whether the file had a record of this id when it was first asked, also one that is older than the retention.
+    pub async fn had(&self, id: &str) -> bool {
+        let read = || async {
+            let ids = self.act_on_file(|path, _, _| file::read_ids(path)).await;
+            ids.into_iter().map(String::into_boxed_str).collect::<HashSet<_>>()
+        };
+        self.earlier_ids.get_or_init(read).await.contains(id)
+    }
+
     /// The calls that waited for their client when the daemon stopped.
     pub async fn calls_at_client(&self) -> Vec<PendingCall> {
         let found = self.read(file::read_at_client).await;
         found.into_iter().filter_map(StoredAnswer::into_pending).collect()
     }
 
-    /// Reads records in a blocking thread. A file or record that cannot be read has none.
+    /// Reads records. One that cannot be read is left out.
     async fn read(
         &self,
         act: impl FnOnce(&Path, &[u8], Owner<'_>) -> std::io::Result<Vec<Vec<u8>>> + Send + 'static,
     ) -> Vec<StoredAnswer> {
+        let parse = |record: Vec<u8>| serde_json::from_slice(&record).ok();
+        let read = move |path: &Path, key: &[u8], owner: Owner<'_>| {
+            Ok(act(path, key, owner)?.into_iter().filter_map(parse).collect())
+        };
+        self.act_on_file(read).await
+    }
+
+    /// Reads the file in a blocking thread. A file that cannot be read has nothing.
+    async fn act_on_file<T: Send + 'static>(
+        &self,
+        act: impl FnOnce(&Path, &[u8], Owner<'_>) -> std::io::Result<Vec<T>> + Send + 'static,
+    ) -> Vec<T> {
         let settings = Arc::clone(&self.shared.settings);
         let (organization, session) = (Arc::clone(&self.organization), Arc::clone(&self.session));
         let reading = tokio::task::spawn_blocking(move || {
             let owner = Owner { organization: &organization, session: &session };
-            let records = act(&settings.folder.join(&*session), &settings.key, owner)?;
-            let parsed = records.iter().filter_map(|record| serde_json::from_slice(record).ok());
-            std::io::Result::Ok(parsed.collect())
+            act(&settings.folder.join(&*session), &settings.key, owner)
         });
         match reading.await {
-            Ok(Ok(records)) => records,
+            Ok(Ok(found)) => found,
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Ok(Err(error)) => {
                 tracing::warn!(session = &*self.session, %error, "the stored answers of a session cannot be read");

@@ -111,6 +111,8 @@ struct Entry {
 struct EndedCall {
     id: Arc<str>,
     outcome: Arc<CallOutcome>,
+    /// SHA-256 of its arguments.
+    arguments: [u8; 32],
     /// The fingerprint of the client's result that ended it.
     posted: Option<[u8; 32]>,
 }
@@ -362,10 +364,10 @@ impl CallTable {
     /// Tells those that wait of the end of a call, queues its answer for the disk, and counts it for the organization. The
     /// table is not locked: an answer of this or another session may be dropped for the new one.
     fn settle(&self, ended: Option<EndedCall>, now_ms: u64) {
-        let Some(EndedCall { id, outcome, posted }) = ended else { return };
+        let Some(EndedCall { id, outcome, arguments, posted }) = ended else { return };
         self.0.ended.notify_waiters();
         if let Some(stored) = &self.0.stored {
-            stored.append_end(outcome, posted, now_ms);
+            stored.append_end(outcome, arguments, posted, now_ms);
         }
         let organization = self.with(|table| Arc::clone(&table.organization));
         organization.answers.append(WeakCallTable(Arc::downgrade(&self.0)), id);
@@ -479,8 +481,9 @@ impl Table {
         let bytes = outcome.held_bytes();
         self.held_bytes += bytes;
         self.organization.answers.add_bytes(bytes);
-        let mut posted = None;
+        let (mut posted, mut arguments) = (None, [0; 32]);
         if let Some(entry) = self.calls.get_mut(&id) {
+            arguments = entry.arguments;
             if let Some(ResultState::Posted(fingerprint)) = entry.result.as_deref() {
                 posted = Some(*fingerprint);
             }
@@ -496,7 +499,7 @@ impl Table {
         while self.held_bytes > ANSWER_BYTES && self.held.len() > 1 {
             self.forget_oldest();
         }
-        Some(EndedCall { id, outcome, posted })
+        Some(EndedCall { id, outcome, arguments, posted })
     }
 
     fn forget_before(&mut self, before_ms: u64) {

@@ -213,6 +213,7 @@ fn o3_old_segments_are_cut_and_the_log_verifies_from_there() {
     let mut daemon = Daemon::start_with(PROGRAM, options.clone());
     wait::until_true("the cut", || !first.exists());
     let operator = daemon.operator();
+    cut_calls_do_not_run_again(&daemon, &session, &write);
     let cuts = wait::until("the record of the cut", || {
         let rows = operator.audit("action=audit.cut");
         (!rows.is_empty()).then_some(rows)
@@ -229,6 +230,25 @@ fn o3_old_segments_are_cut_and_the_log_verifies_from_there() {
     let daemon = Daemon::start_with(PROGRAM, options);
     assert!(!first.exists());
     assert_eq!(daemon.operator().get("/v1/audit/verify").expect(200).json()["ok"], true);
+}
+
+/// The audit log does not have the call `c0` any more, and its answer is on disk (R7).
+fn cut_calls_do_not_run_again(daemon: &Daemon, session: &Session, write: &Value) {
+    let session = Session {
+        client: Client { address: daemon.address, ..session.client.clone() },
+        id: session.id.clone(),
+    };
+    wait::until_true("the cut of the index", || {
+        daemon.operator().audit(&format!("session={}&call=c0", session.id)).is_empty()
+    });
+    session.client.delete(&session.path("/files/a.txt")).expect(204);
+    let read = session.get_call("c0");
+    let again = session.call_as("c0", "files/write", write.clone());
+    assert_eq!((again.output(), &again.0["replayed"]), (read.output(), &json!(true)));
+    session.call_as("c0", "files/write", json!({"path": "b.txt", "content": ""})).expect_error("CONFLICT");
+    session.get_file("a.txt").expect_refusal(404, "NOT_FOUND");
+    session.call_as("new", "files/write", write.clone()).output();
+    session.get_file("a.txt").expect(200);
 }
 
 #[test]

@@ -130,6 +130,13 @@ pub fn read_last(path: &Path, root: &[u8], owner: Owner<'_>, id: &str) -> io::Re
     last.map(|head| open_record(&file, &key, owner, &head)).transpose()
 }
 
+/// Reads the ids of all records.
+pub fn read_ids(path: &Path) -> io::Result<Vec<String>> {
+    let mut ids = Vec::new();
+    scan(&File::open(path)?, |head| ids.extend(String::from_utf8(head.id)))?;
+    Ok(ids)
+}
+
 /// Reads the records of calls whose newest record says that they wait for their client.
 pub fn read_at_client(path: &Path, root: &[u8], owner: Owner<'_>) -> io::Result<Vec<Vec<u8>>> {
     let file = File::open(path)?;

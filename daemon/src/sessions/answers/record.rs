@@ -15,6 +15,9 @@ use super::writer::Append;
 #[derive(Serialize, Deserialize)]
 pub struct StoredAnswer {
     at_ms: u64,
+    /// SHA-256 of the arguments; files of earlier versions do not have it.
+    #[serde(default)]
+    arguments: Option<[u8; 32]>,
     /// The fingerprint of the client's result.
     posted: Option<[u8; 32]>,
     at_client: Option<StoredClientPart>,
@@ -38,12 +41,23 @@ impl StoredAnswer {
             Some(StoredClientPart { arguments: call.arguments, output_bytes, schema: schema.cloned() })
         });
         let outcome = Arc::clone(&append.outcome);
-        Self { at_ms: append.at_ms, posted: append.posted, at_client, outcome }
+        Self {
+            at_ms: append.at_ms,
+            arguments: Some(append.arguments),
+            posted: append.posted,
+            at_client,
+            outcome,
+        }
     }
 
     /// When the call was answered.
     pub(super) fn at_ms(&self) -> u64 {
         self.at_ms
+    }
+
+    /// Whether the record is of a call of the tool `called` with these arguments.
+    pub fn is_of(&self, called: &str, arguments: [u8; 32]) -> bool {
+        *self.outcome.called == *called && self.arguments.is_none_or(|recorded| recorded == arguments)
     }
 
     /// Whether the outcome is final.

@@ -14,6 +14,9 @@ use crate::sessions::{ClientPart, PendingOn};
 
 const KEPT_MS: u64 = 1_000;
 
+/// SHA-256 of a call's arguments.
+const ARGUMENTS: [u8; 32] = [4; 32];
+
 struct Fixture {
     folder: tempfile::TempDir,
     answers: Answers,
@@ -81,7 +84,7 @@ async fn r7_every_kind_of_outcome_is_read_as_it_was() {
     ];
     let session = fixture.session("s1");
     for outcome in &outcomes {
-        session.append_end(Arc::clone(outcome), None, 0);
+        session.append_end(Arc::clone(outcome), ARGUMENTS, None, 0);
     }
     let fixture = fixture.restart().await;
     let session = fixture.session("s1");
@@ -96,7 +99,7 @@ async fn r7_every_kind_of_outcome_is_read_as_it_was() {
 async fn r7_an_answer_is_found_within_its_retention() {
     let fixture = Fixture::new();
     let session = fixture.session("s1");
-    session.append_end(ok("c1", "answer"), None, 10);
+    session.append_end(ok("c1", "answer"), ARGUMENTS, None, 10);
     assert!(session.find("c1", 10 + KEPT_MS).await.is_some());
     assert!(session.find("c1", 11 + KEPT_MS).await.is_none());
     assert!(session.find("c2", 10).await.is_none());
@@ -108,16 +111,30 @@ async fn r7_an_answer_is_found_within_its_retention() {
     }
 }
 
+/// The audit log may have forgotten the call before.
+#[tokio::test]
+async fn r7_the_id_of_an_answer_that_is_too_old_is_still_known_after_a_restart() {
+    let fixture = Fixture::new();
+    fixture.session("s1").append_end(ok("c1", "answer"), ARGUMENTS, None, 10);
+    let fixture = fixture.restart().await;
+    let session = fixture.session("s1");
+    assert!(session.had("c1").await && !session.had("c2").await);
+    assert!(session.find("c1", 11 + KEPT_MS).await.is_none());
+    let found = session.find("c1", 10 + KEPT_MS).await.expect("the answer");
+    assert!(found.is_of("t", ARGUMENTS) && !found.is_of("t", [5; 32]) && !found.is_of("u", ARGUMENTS));
+    assert!(!fixture.session("s2").had("c1").await, "there is no file");
+}
+
 #[tokio::test]
 async fn r7_a_late_answer_of_an_ended_session_is_not_stored() {
     let fixture = Fixture::new();
     let (ended, open) = (fixture.session("ended"), fixture.session("open"));
     for session in [&ended, &open] {
-        session.append_end(ok("c1", "answer"), None, 0);
+        session.append_end(ok("c1", "answer"), ARGUMENTS, None, 0);
     }
     ended.remove().await;
-    ended.append_end(ok("c2", "late"), None, 0);
-    open.append_end(ok("c2", "late"), None, 0);
+    ended.append_end(ok("c2", "late"), ARGUMENTS, None, 0);
+    open.append_end(ok("c2", "late"), ARGUMENTS, None, 0);
     assert!(open.find("c2", 0).await.is_some());
     assert!(ended.find("c1", 0).await.is_none() && ended.find("c2", 0).await.is_none());
     assert!(!fixture.folder.path().join("ended").exists());
@@ -127,9 +144,9 @@ async fn r7_a_late_answer_of_an_ended_session_is_not_stored() {
 async fn r7_an_answer_that_does_not_fit_is_dropped_and_later_ones_are_stored() {
     let fixture = Fixture::new();
     let session = fixture.session("s1");
-    session.append_end(ok("queue", &"x".repeat(QUEUE_BYTES_PER_ORGANIZATION)), None, 0);
-    session.append_end(ok("disk", &"x".repeat(1 << 20)), None, 0);
-    session.append_end(ok("fits", "x"), None, 0);
+    session.append_end(ok("queue", &"x".repeat(QUEUE_BYTES_PER_ORGANIZATION)), ARGUMENTS, None, 0);
+    session.append_end(ok("disk", &"x".repeat(1 << 20)), ARGUMENTS, None, 0);
+    session.append_end(ok("fits", "x"), ARGUMENTS, None, 0);
     assert!(session.find("fits", 0).await.is_some());
     assert!(session.find("queue", 0).await.is_none() && session.find("disk", 0).await.is_none());
     assert_eq!(session.queued.load(Ordering::Relaxed), 0);
@@ -141,7 +158,7 @@ async fn r7_files_beyond_the_open_ones_are_opened_again() {
     let sessions: Vec<_> = (0..150).map(|number| fixture.session(&format!("s{number}"))).collect();
     for id in ["c1", "c2"] {
         for session in &sessions {
-            session.append_end(ok(id, "x"), None, 0);
+            session.append_end(ok(id, "x"), ARGUMENTS, None, 0);
         }
     }
     for session in &sessions {
@@ -161,7 +178,7 @@ async fn r7_a_call_at_its_client_is_restored_until_it_ends() {
         let call = PendingCall { outcome: outcome(id, state), arguments: [3; 32], on };
         session.append_at_client(&Arc::new(call), 0);
     }
-    session.append_end(ok("ended", "answer"), Some([5; 32]), 0);
+    session.append_end(ok("ended", "answer"), ARGUMENTS, Some([5; 32]), 0);
     let fixture = fixture.restart().await;
     let session = fixture.session("s1");
     let mut calls = session.calls_at_client().await;
@@ -170,7 +187,8 @@ async fn r7_a_call_at_its_client_is_restored_until_it_ends() {
     assert_eq!((call.outcome.id.as_str(), call.arguments), ("waits", [3; 32]));
     let PendingOn::Client(part) = &call.on else { panic!("{call:?}") };
     assert!(part.check("1".into()).is_ok() && part.check("\"a\"".into()).is_err());
-    assert!(!session.find("waits", 0).await.expect("a record").has_ended());
+    let waits = session.find("waits", 0).await.expect("a record");
+    assert!(!waits.has_ended() && waits.is_of("t", [3; 32]) && !waits.is_of("t", ARGUMENTS));
     let ended = session.find("ended", 0).await.expect("an answer");
     assert_eq!((ended.was_posted([5; 32]), ended.was_posted([6; 32])), (Some(true), Some(false)));
 }

@@ -31,6 +31,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// A record to write.
 pub struct Append {
     pub outcome: Arc<CallOutcome>,
+    /// SHA-256 of the arguments.
+    pub arguments: [u8; 32],
     pub posted: Option<[u8; 32]>,
     /// The call, if it waits for its client.
     pub at_client: Option<Arc<PendingCall>>,
