@@ -69,11 +69,6 @@ impl PropertyNames {
         names.filter(move |(_, original)| !rule.accepts(original))
     }
 
-    /// Returns the safe name and the original of each property that Anthropic refuses.
-    pub fn refused(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.refused_by(NameRule::Anthropic)
-    }
-
     /// Returns the arguments with the original names of properties that were called by their safe names, if there are any.
     /// A call that has both names keeps both.
     pub fn restore(&self, arguments: &Value) -> Option<Value> {
