@@ -14,6 +14,12 @@ use super::{
 /// Limit of pending approvals per organization. A person decides dozens; more come from an agent in a loop.
 const PENDING_PER_ORGANIZATION: i64 = 10_000;
 
+/// Limit of the bytes of arguments and rules in the approvals of an organization, as of its documents. Each may have 8 MiB.
+const BYTES_PER_ORGANIZATION: i64 = 256 << 20;
+
+/// Limit of ended approvals per organization: calls that are cancelled at once leave one each.
+const ENDED_PER_ORGANIZATION: i64 = 10_000;
+
 /// Approvals that expire in one transaction. Each is announced to the webhooks of its organization, and other writes wait.
 const EXPIRED_AT_ONCE: usize = 500;
 
@@ -155,22 +161,13 @@ impl Store {
         .bind(to_sql(asked.created_ms))
         .fetch_optional(&mut *change)
         .await?;
-        let pending: i64 = sqlx::query_scalar(
-            "SELECT COUNT(*) FROM approvals WHERE organization = $1 AND state = 'pending' AND expires_ms > $2",
-        )
-        .bind(asked.organization.as_str())
-        .bind(to_sql(asked.created_ms))
-        .fetch_one(&mut *change)
-        .await?;
-        if pending >= PENDING_PER_ORGANIZATION {
-            return Err(StoreError::TooMany { what: "approvals of this organization that wait" });
-        }
         let mut is_announced = false;
         let organization = asked.organization.as_str();
         if let Some(expired) = &expired {
             is_announced = announce(&mut change, (organization, expired), EXPIRED, asked.created_ms).await?;
         }
         if insert_pending(&mut change, asked).await? {
+            make_room(&mut change, organization, BYTES_PER_ORGANIZATION).await?;
             is_announced |=
                 announce(&mut change, (organization, &asked.id), CREATED, asked.created_ms).await?;
         }
@@ -441,6 +438,52 @@ pub(super) async fn void_of(change: &mut StoreTransaction, sessions: &[String]) 
         .execute(&mut **change)
         .await?;
     }
+    Ok(())
+}
+
+/// Removes the oldest ended approvals of an organization that has more than it may, and fails if its open ones are too many or too
+/// large. A tenth of the room is left free, so that few calls have to sort all approvals.
+async fn make_room(
+    change: &mut StoreTransaction,
+    organization: &str,
+    most_bytes: i64,
+) -> Result<(), StoreError> {
+    let sql = "SELECT COUNT(*) FROM approvals WHERE organization = $1 AND state = 'pending'";
+    let pending: i64 = sqlx::query_scalar(sql).bind(organization).fetch_one(&mut **change).await?;
+    if pending > PENDING_PER_ORGANIZATION {
+        return Err(StoreError::TooMany { what: "approvals of this organization that wait" });
+    }
+    // OCTET_LENGTH reads no text.
+    let (ended, bytes, open_bytes): (i64, i64, i64) = sqlx::query_as(
+        "SELECT COUNT(*) FILTER (WHERE NOT is_open), SUM(bytes), COALESCE(SUM(bytes) FILTER (WHERE is_open), 0) \
+         FROM (SELECT state IN ('pending', 'approved') AS is_open, OCTET_LENGTH(arguments) + OCTET_LENGTH(rules) \
+           + OCTET_LENGTH(COALESCE(arguments_instead, '')) AS bytes FROM approvals WHERE organization = $1) AS sizes",
+    )
+    .bind(organization)
+    .fetch_one(&mut **change)
+    .await?;
+    if open_bytes > most_bytes {
+        let what = "bytes in the arguments of approvals of this organization that wait, or that are approved and not used";
+        return Err(StoreError::TooMany { what });
+    }
+    if ended <= ENDED_PER_ORGANIZATION && bytes <= most_bytes {
+        return Ok(());
+    }
+    sqlx::query(
+        "DELETE FROM approvals WHERE id IN (\
+           SELECT id FROM (\
+             SELECT id, is_open, SUM(NOT is_open) OVER kept_first AS ended, SUM(bytes) OVER kept_first AS bytes \
+             FROM (SELECT id, state IN ('pending', 'approved') AS is_open, OCTET_LENGTH(arguments) \
+               + OCTET_LENGTH(rules) + OCTET_LENGTH(COALESCE(arguments_instead, '')) AS bytes \
+               FROM approvals WHERE organization = $1) AS sizes \
+             WINDOW kept_first AS (ORDER BY is_open DESC, id DESC ROWS UNBOUNDED PRECEDING)) AS summed \
+           WHERE NOT is_open AND (ended > $2 OR bytes > $3))",
+    )
+    .bind(organization)
+    .bind(ENDED_PER_ORGANIZATION / 10 * 9)
+    .bind(most_bytes / 10 * 9)
+    .execute(&mut **change)
+    .await?;
     Ok(())
 }
 

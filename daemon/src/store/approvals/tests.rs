@@ -1,5 +1,7 @@
 //! Tests of approvals: one pending approval per binding, atomic uses, expiry.
 
+use toolgate_api::error::{CallError, ErrorType};
+
 use super::super::testing::empty_store;
 use super::*;
 
@@ -239,4 +241,43 @@ async fn more_approvals_than_one_transaction_takes_expire_at_once() {
     assert_eq!(expired.len(), EXPIRED_AT_ONCE + 1);
     assert!(expired.iter().all(|row| row.session == "s" && row.decided_ms.is_none()));
     assert_eq!(store.pending_approvals().await.expect("a number"), 0);
+}
+
+#[tokio::test]
+async fn g11_arguments_of_approvals_are_bounded_and_ended_ones_give_way() {
+    let (_folder, store) = empty_store().await;
+    let room = async |id: &str, most_bytes: i64| {
+        let mut change = store.begin().await.expect("a transaction");
+        let asked = ApprovalRow {
+            binding: id.to_owned(),
+            arguments: format!("\"{}\"", "x".repeat(96)),
+            ..pending_approval(id, id)
+        };
+        insert_pending(&mut change, &asked).await.expect("stored");
+        let made = make_room(&mut change, "acme", most_bytes).await;
+        if made.is_ok() {
+            change.commit().await.expect("committed");
+        }
+        made
+    };
+    // Each has 98 bytes of arguments and 2 of rules.
+    room("a1", 200).await.expect("room");
+    room("a2", 200).await.expect("room");
+    let full = CallError::from(room("a3", 200).await.expect_err("full"));
+    assert_eq!((full.error_type, full.retryable), (ErrorType::QuotaExceeded, false));
+    assert!(full.message.contains("bytes") && full.hint.contains("decide"), "{full:?}");
+    assert!(store.approval("a3", None).await.is_err(), "nothing is stored");
+    store.decide_approval("a2", &yes(1, 90)).await.expect("decided");
+    room("a3", 200).await.expect_err("a given one can be used");
+    store.end_approval("a1", ApprovalState::Void).await.expect("ended");
+    room("a3", 200).await.expect("an ended one gives way");
+    assert!(store.approval("a1", None).await.is_err());
+    assert_eq!(state(&store, "a2").await, ApprovalState::Approved);
+    // Another organization has its own room.
+    let other = ApprovalRow {
+        organization: Name::parse("globex").expect("a name"),
+        session: "s2".into(),
+        ..pending_approval("b1", "b1")
+    };
+    store.ask_for_approval(&other).await.expect("stored");
 }
