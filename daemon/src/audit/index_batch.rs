@@ -14,7 +14,7 @@ use sqlx::{AssertSqlSafe, QueryBuilder, Row as _, Sqlite, SqliteConnection};
 
 use super::format::{LogPosition, RecordHeader, RecordKind};
 use super::index::{BATCH_ROWS, integer};
-use super::rates::RateBatch;
+use super::rates::{ALL, RateBatch};
 use super::record::{AdminRecord, CallIntent, Executed, Kind, Status};
 use super::search::Query;
 use super::usage::{RecordedUse, UsageSums};
@@ -87,6 +87,11 @@ impl RowKeys {
     /// Organization, agent and tool of a call.
     pub fn of_call(&self) -> Option<(Arc<str>, Arc<str>, Arc<str>)> {
         Some((self.organization.clone()?, self.agent.clone()?, self.tool.clone()?))
+    }
+
+    /// Keys of the same call that name no organization.
+    fn of_platform(&self) -> Self {
+        Self { organization: Some(ALL.into()), ..self.clone() }
     }
 
     /// The organization that an act deletes.
@@ -315,9 +320,13 @@ impl IndexBatch {
             let error_type = outcome.error_type.as_deref();
             // The record of the client's part of a call has no usage.
             let ran = ran && outcome.usage.duration_us > 0;
-            self.rates.add(keys, header.at_ms, error_type, ran, outcome.duration_us, &outcome.usage);
+            // The name may be that of another organization by now.
+            let of_platform =
+                self.rates.is_deleted_since(keys.organization.as_ref(), of).then(|| keys.of_platform());
+            let rate_keys = of_platform.as_ref().unwrap_or(keys);
+            self.rates.add(rate_keys, header.at_ms, error_type, ran, outcome.duration_us, &outcome.usage);
             if let Some(organization) = keys.deleted_organization().filter(|_| status == Status::Ok) {
-                self.rates.delete(organization);
+                self.rates.delete(organization, header.sequence);
             }
         }
         match row {
@@ -442,6 +451,7 @@ impl IndexBatch {
         }
         let still = self.rows.drain(..).filter(|row| row.status == Some(Status::Running));
         running.extend(still.map(|row| (row.sequence, row.keys)));
+        self.rates.forget_deletions(running.keys());
     }
 
     /// Clears the batch and keeps its memory.

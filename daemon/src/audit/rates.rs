@@ -22,7 +22,7 @@ use crate::metrics::{HISTOGRAM_BUCKETS, bucket_of, percentile};
 const SUMS: [&str; 7] = ["calls", "refused", "failed", "fuel", "memory_bytes", "cpu_us", "egress_bytes"];
 const MEMORY: &str = "memory_bytes";
 /// Organization or tool of a row that sums all of them.
-const ALL: &str = "";
+pub(super) const ALL: &str = "";
 const MINUTE_MS: u64 = 60_000;
 
 /// The length of a row's time.
@@ -202,6 +202,8 @@ pub(super) struct RateBatch {
     sums: HashMap<Key, ToolSums>,
     /// Organizations that were deleted: a new one of the name begins anew.
     deleted: Vec<Arc<str>>,
+    /// The sequences of the deletions after which calls that began earlier may still end.
+    deleted_at: HashMap<Arc<str>, u64>,
     listed: [ListedTools; 3],
     /// The minute up to which old rows were removed.
     pruned: u64,
@@ -278,8 +280,8 @@ impl RateBatch {
         }
     }
 
-    /// Forgets the rows of an organization that was deleted. Its calls stay in the sums of the platform.
-    pub fn delete(&mut self, organization: &Arc<str>) {
+    /// Forgets the rows of an organization that was deleted by the record `sequence`. Its calls stay in the sums of the platform.
+    pub fn delete(&mut self, organization: &Arc<str>, sequence: u64) {
         let all = Arc::<str>::from(ALL);
         let of_it: Vec<_> = self.sums.extract_if(|key, _| key.organization == *organization).collect();
         for (key, ToolSums { sums, .. }) in of_it {
@@ -287,6 +289,23 @@ impl RateBatch {
             self.sums.entry(of_platform).or_default().sums.add(&sums);
         }
         self.deleted.push(Arc::clone(organization));
+        self.deleted_at.insert(Arc::clone(organization), sequence);
+    }
+
+    /// Whether the organization was deleted since the record `sequence`.
+    pub fn is_deleted_since(&self, organization: Option<&Arc<str>>, sequence: u64) -> bool {
+        organization
+            .and_then(|organization| self.deleted_at.get(organization))
+            .is_some_and(|at| sequence < *at)
+    }
+
+    /// Forgets the deletions before which no call of `running`, by its sequence, began.
+    pub fn forget_deletions<'a>(&mut self, running: impl Iterator<Item = &'a u64>) {
+        if self.deleted_at.is_empty() {
+            return;
+        }
+        let oldest = running.min().copied().unwrap_or(u64::MAX);
+        self.deleted_at.retain(|_, at| oldest < *at);
     }
 
     fn sums_of(&mut self, keys: &RowKeys, at_ms: u64) -> Option<&mut ToolSums> {

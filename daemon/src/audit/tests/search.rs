@@ -159,6 +159,8 @@ async fn o6_calls_are_counted_by_minute_hour_and_day() {
 async fn o6_a_deleted_organization_has_no_counts_and_the_platform_keeps_its_calls() {
     let log = TestLog::new();
     let audit = sample_rows(&log).await;
+    let of_globex = |call| audit.open(CallIntent { organization: "globex".into(), ..intent(call) });
+    let late = of_globex("late").expect("it is taken");
     // A refused deletion deletes nothing.
     for (status, left) in [(Status::Error, 4), (Status::Ok, 0)] {
         let deletion = AdminRecord { organization: Some("globex".into()), ..act(ORGANIZATION_DELETE) };
@@ -175,6 +177,17 @@ async fn o6_a_deleted_organization_has_no_counts_and_the_platform_keeps_its_call
             assert_eq!(calls(some("globex")).await, left, "{span:?}, {status:?}");
             assert_eq!((calls(some("acme")).await, calls(None).await), (8, 12), "{span:?}");
         }
+    }
+    // A call that began before the deletion is none of the next organization with the name.
+    let next = of_globex("next").expect("it is taken");
+    for entry in [late, next] {
+        audit.close(entry, success()).await.expect("it is on disk");
+    }
+    audit.search(&Query::default()).await.expect("it answers");
+    for (organization, calls) in [(some("globex"), 1), (some("acme"), 8), (None, 14)] {
+        let query = RateQuery { span: RateSpan::Hour, since_ms: 0, organization, tool: None };
+        let rates = audit.rates(&query).await.expect("it answers");
+        assert_eq!(rates.iter().map(|(_, sums)| sums.calls).sum::<u64>(), calls, "{query:?}");
     }
 }
 
