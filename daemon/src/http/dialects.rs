@@ -73,13 +73,11 @@ pub fn parse(body: &[u8], calls_max: u64) -> Result<ParsedRequest, Problem> {
     let dialect = match body {
         RequestBody::Native(requested) => Dialect::Native(native::parse(requested.into_vec()?, &mut calls)),
         RequestBody::OpenAi(message) => Dialect::OpenAi(openai::parse(message, &mut calls)?),
-        RequestBody::Responses(items) => {
-            Dialect::Responses(responses::parse(&items.into_vec()?, &mut calls)?)
-        }
+        RequestBody::Responses(items) => Dialect::Responses(responses::parse(&items.into_vec()?, &mut calls)),
         RequestBody::Anthropic(blocks) => {
-            Dialect::Anthropic(anthropic::parse(&blocks.into_vec()?, &mut calls)?)
+            Dialect::Anthropic(anthropic::parse(&blocks.into_vec()?, &mut calls))
         }
-        RequestBody::Gemini(parts) => Dialect::Gemini(gemini::parse(&parts.into_vec()?, &mut calls)?),
+        RequestBody::Gemini(parts) => Dialect::Gemini(gemini::parse(&parts.into_vec()?, &mut calls)),
         RequestBody::Flat(call) => Dialect::Flat(s5::parse(call, id, &mut calls)),
         RequestBody::Text(text) => Dialect::Text(text::parse(&text, id, &mut calls)?),
     };

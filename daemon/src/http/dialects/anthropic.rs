@@ -8,7 +8,6 @@ use utoipa::ToSchema;
 use super::content::{self, ProviderContent};
 use super::items::{Calls, GivenCall, GivenId, LooseText, fitting, is_a};
 use crate::call::CallAnswer;
-use crate::http::problem::Problem;
 
 /// A `tool_use` block.
 #[derive(Deserialize)]
@@ -22,17 +21,22 @@ struct Call<'a> {
 }
 
 /// Adds the `tool_use` blocks. Anthropic executes the calls of its own server tools (`server_tool_use`) itself.
-pub fn parse(blocks: &[&RawValue], calls: &mut Calls) -> Result<Vec<GivenId>, Problem> {
+pub fn parse(blocks: &[&RawValue], calls: &mut Calls) -> Vec<GivenId> {
     let mut ids = Vec::new();
     for (at, block) in blocks.iter().enumerate() {
         let place = format_args!("/anthropic/{at}");
-        if !is_a("tool_use", block, place)? {
-            continue;
-        }
-        let Call { id, name, input } = fitting(block, place)?;
-        ids.push(calls.add_given(GivenCall { id, name, arguments: input }, None, place));
+        let fault = match is_a("tool_use", block, place) {
+            Ok(true) => None,
+            Ok(false) => continue,
+            Err(fault) => Some(fault),
+        };
+        let (given, fault) = match fitting::<Call<'_>>(block, place) {
+            Ok(Call { id, name, input }) => (GivenCall { id, name, arguments: input }, fault),
+            Err(unfit) => (GivenCall::default(), fault.or(Some(unfit))),
+        };
+        ids.push(calls.add_given(given, fault, place));
     }
-    Ok(ids)
+    ids
 }
 
 /// A result block for a call.

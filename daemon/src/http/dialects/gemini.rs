@@ -59,22 +59,15 @@ struct Call<'a> {
 }
 
 /// Adds the parts that are calls.
-pub fn parse(parts: &[&RawValue], calls: &mut Calls) -> Result<Vec<ResponseEnvelope>, Problem> {
+pub fn parse(parts: &[&RawValue], calls: &mut Calls) -> Vec<ResponseEnvelope> {
     let mut envelopes = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         let place = format_args!("/gemini/{at}");
-        if fitting::<Peek>(part, place)?.call.is_none() {
-            let fields: BTreeMap<Cow<'_, str>, IgnoredAny> = fitting(part, place)?;
-            // A misspelled field name would be skipped like the model's text, without an error.
-            match fields.keys().find(|field| nearest(field, CALL_FIELDS.into_iter()).is_some()) {
-                Some(field) => {
-                    let message =
-                        format!("`{place}` has the field `{}`, which is none of a part's", excerpt(field));
-                    return Err(invalid(message, "did you mean `functionCall`?").at(&place));
-                }
-                None => continue,
-            }
-        }
+        let unfit = match is_call(part, place) {
+            Ok(true) => None,
+            Ok(false) => continue,
+            Err(unfit) => Some(unfit),
+        };
         let (given, fault) = match fitting::<Part<'_>>(part, place) {
             Ok(Part { function_call: Object(call) }) => {
                 let is_chunk = call.will_continue == Some(true)
@@ -82,14 +75,30 @@ pub fn parse(parts: &[&RawValue], calls: &mut Calls) -> Result<Vec<ResponseEnvel
                 let Call { id, name, args: arguments, .. } = call;
                 (GivenCall { id, name, arguments }, is_chunk.then(|| chunk(place)))
             }
-            Err(fault) => (GivenCall::default(), Some(fault)),
+            Err(fault) => (GivenCall::default(), unfit.or(Some(fault))),
         };
         // In Protocol Buffers an empty string equals an absent one.
         let has_id = given.id.0.as_deref().is_some_and(|id| !id.is_empty());
         let id = calls.add_given(given, fault, place);
         envelopes.push(ResponseEnvelope { id: has_id.then_some(id) });
     }
-    Ok(envelopes)
+    envelopes
+}
+
+/// Returns true if the part is a call. A part that may be one is an error: that of the call.
+fn is_call(part: &RawValue, place: fmt::Arguments<'_>) -> Result<bool, Problem> {
+    if fitting::<Peek>(part, place)?.call.is_some() {
+        return Ok(true);
+    }
+    let fields: BTreeMap<Cow<'_, str>, IgnoredAny> = fitting(part, place)?;
+    // A misspelled field name would be skipped like the model's text, without an error.
+    match fields.keys().find(|field| nearest(field, CALL_FIELDS.into_iter()).is_some()) {
+        Some(field) => {
+            let message = format!("`{place}` has the field `{}`, which is none of a part's", excerpt(field));
+            Err(invalid(message, "did you mean `functionCall`?").at(&place))
+        }
+        None => Ok(false),
+    }
 }
 
 fn chunk(place: fmt::Arguments<'_>) -> Problem {

@@ -83,6 +83,12 @@ impl Calls {
         self.push(given, tool, arguments.unwrap_or("{}").into(), fault)
     }
 
+    /// Adds a call that does not run, with the id that its answer repeats.
+    pub fn add_faulty(&mut self, id: Option<String>, tool: &str, fault: Problem) -> GivenId {
+        let tool = truncate_name(tool).as_ref().into();
+        self.push(id.filter(|id| !id.is_empty()), tool, "{}".into(), Some(fault))
+    }
+
     /// Adds a call of a provider's list at `place`. A defect is its own error, so that the other calls run (M6).
     pub fn add_given(
         &mut self,
@@ -92,10 +98,9 @@ impl Calls {
     ) -> GivenId {
         let GivenCall { id: LooseText(id), name: LooseText(name), arguments } = given;
         let given = id.map(Cow::into_owned).filter(|id| !id.is_empty());
-        let no_name = || invalid(format!("`{place}` names no tool"), "name a tool of the list");
         let fault = fault
             .or_else(|| given.as_deref().filter(|id| !is_given_id(id)).map(|_| wrong_id(place)))
-            .or_else(|| name.is_none().then(no_name));
+            .or_else(|| name.is_none().then(|| no_tool(place)));
         let tool = truncate_name(name.as_deref().unwrap_or_default()).as_ref().into();
         self.push(given, tool, given_arguments(arguments).as_ref().into(), fault)
     }
@@ -199,12 +204,21 @@ pub fn kind<'a>(item: &'a RawValue, place: fmt::Arguments<'_>) -> Result<Option<
     Ok(fitting::<Kind<'_>>(item, place)?.kind.0)
 }
 
-/// Returns true if the item has the `type` `wanted`.
+/// Returns true if the item has the `type` `wanted`. An item that may be such a call is an error: that of the call.
 pub fn is_a(wanted: &str, item: &RawValue, place: fmt::Arguments<'_>) -> Result<bool, Problem> {
-    let kind = kind(item, place)?;
-    let kind = kind.ok_or_else(|| {
-        invalid(format!("`{place}` has no `type`"), "send it as the model gave it").at(&place)
-    })?;
+    #[derive(Deserialize)]
+    struct Named {
+        name: Option<IgnoredAny>,
+    }
+    let Some(kind) = kind(item, place)? else {
+        return match fitting::<Named>(item, place)?.name {
+            None => Ok(false),
+            Some(IgnoredAny) => {
+                let message = format!("`{place}` has no `type`");
+                Err(invalid(message, "send it as the model gave it").at(&place))
+            }
+        };
+    };
     // An item with a misspelled type would be skipped, and its call would get no response.
     if kind != wanted
         && kind.len().abs_diff(wanted.len()) <= 2
@@ -309,7 +323,12 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ItemsVisitor<T> {
 fn wrong_id(place: fmt::Arguments<'_>) -> Problem {
     let message =
         format!("the id of `{place}` is longer than {GIVEN_ID_BYTES} bytes or has hidden characters");
-    invalid(message, "send the id as the provider gave it")
+    invalid(message, "send the id as the provider gave it").at(&place)
+}
+
+/// Returns the error of a call without the name of a tool.
+pub fn no_tool(place: fmt::Arguments<'_>) -> Problem {
+    invalid(format!("`{place}` names no tool"), "name a tool of the list").at(&place)
 }
 
 fn repeated_id(place: fmt::Arguments<'_>) -> Problem {
@@ -318,6 +337,7 @@ fn repeated_id(place: fmt::Arguments<'_>) -> Problem {
         format!("the id of `{place}` is that of another call of the request"),
         "give every call an id of its own",
     )
+    .at(&place)
 }
 
 /// The id under which the first call with the id `given` of a request is kept. Ids are part of paths, logs and the audit log,

@@ -54,17 +54,20 @@ pub fn parse(message: Message<'_>, calls: &mut Calls) -> Result<Vec<GivenId>, Pr
     let mut ids = Vec::with_capacity(items.len());
     for (at, item) in items.iter().enumerate() {
         let place = format_args!("/openai/tool_calls/{at}");
-        match kind(item, place)?.as_deref() {
-            None | Some("function") => {}
-            Some("custom") => continue,
-            Some(kind) => return Err(unknown_kind(kind, "function", place)),
-        }
+        let unfit = match kind(item, place) {
+            Ok(kind) => match kind.as_deref() {
+                None | Some("function") => None,
+                Some("custom") => continue,
+                Some(kind) => Some(unknown_kind(kind, "function", place)),
+            },
+            Err(unfit) => Some(unfit),
+        };
         let id = fitting::<Id<'_>>(item, place).map(|call| call.id).unwrap_or_default();
         let (given, fault) = match fitting::<Call<'_>>(item, place) {
             Ok(Call { function: Object(Function { name, arguments }) }) => {
-                (GivenCall { id, name, arguments }, None)
+                (GivenCall { id, name, arguments }, unfit)
             }
-            Err(fault) => (GivenCall { id, ..GivenCall::default() }, Some(fault)),
+            Err(fault) => (GivenCall { id, ..GivenCall::default() }, unfit.or(Some(fault))),
         };
         ids.push(calls.add_given(given, fault, place));
     }

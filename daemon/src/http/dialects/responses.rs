@@ -9,7 +9,6 @@ use super::content::{self, ProviderContent};
 use super::items::{Calls, GivenCall, GivenId, LooseText, excerpt, fitting, invalid, is_a, kind};
 use super::tools::FIND_TOOL;
 use crate::call::CallAnswer;
-use crate::http::problem::Problem;
 
 /// The fields of a call that the response repeats: its id, and the caller if that is not the model itself.
 #[derive(Debug)]
@@ -20,7 +19,7 @@ pub struct ResponseEnvelope {
 }
 
 /// A `function_call` or `tool_search_call` item.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Call<'a> {
     #[serde(borrow, default)]
     call_id: LooseText<'a>,
@@ -37,16 +36,24 @@ struct Call<'a> {
 }
 
 /// Adds the `function_call` items, and the `tool_search_call` items that OpenAI does not perform itself.
-pub fn parse(items: &[&RawValue], calls: &mut Calls) -> Result<Vec<ResponseEnvelope>, Problem> {
+pub fn parse(items: &[&RawValue], calls: &mut Calls) -> Vec<ResponseEnvelope> {
     let mut envelopes = Vec::new();
     for (at, item) in items.iter().enumerate() {
         let place = format_args!("/openai_responses/{at}");
-        let is_search = kind(item, place)?.as_deref() == Some("tool_search_call");
-        if !is_search && !is_a("function_call", item, place)? {
-            continue;
-        }
-        let Call { call_id, mut name, arguments, status, caller, execution } = fitting(item, place)?;
+        let is_search = kind(item, place).is_ok_and(|kind| kind.as_deref() == Some("tool_search_call"));
+        let is_call = if is_search { Ok(true) } else { is_a("function_call", item, place) };
+        let unfit = match is_call {
+            Ok(true) => None,
+            Ok(false) => continue,
+            Err(unfit) => Some(unfit),
+        };
+        let (call, unfit) = match fitting::<Call<'_>>(item, place) {
+            Ok(call) => (call, unfit),
+            Err(fault) => (Call::default(), unfit.or(Some(fault))),
+        };
+        let Call { call_id, mut name, arguments, status, caller, execution } = call;
         if is_search {
+            // A search that is no fitting item is the provider's, as most are.
             if execution.0.as_deref() != Some("client") {
                 continue;
             }
@@ -54,16 +61,17 @@ pub fn parse(items: &[&RawValue], calls: &mut Calls) -> Result<Vec<ResponseEnvel
         }
         // The first chunk of a stream has no arguments yet; the call would run without them.
         let unfinished = status.0.as_deref().filter(|status| *status != "completed");
-        let fault = unfinished.map(|status| {
+        let unfinished = unfinished.map(|status| {
             invalid(
                 format!("`{place}` is not complete: its status is `{}`", excerpt(status)),
                 "post the item of `response.output_item.done`, or that of the whole response",
             )
         });
+        let fault = unfit.or(unfinished);
         let id = calls.add_given(GivenCall { id: call_id, name, arguments }, fault, place);
         envelopes.push(ResponseEnvelope { id, caller: caller.map(ToOwned::to_owned), is_search });
     }
-    Ok(envelopes)
+    envelopes
 }
 
 /// An output item for a call.

@@ -165,6 +165,32 @@ fn m6_ids_of_our_form_are_any_visible_characters_and_a_wrong_one_fails_alone() {
 }
 
 #[test]
+fn m6_a_call_of_our_form_without_a_name_or_with_an_id_that_is_no_text_fails_alone() {
+    let beside = |bad: &str| format!(r#"{{"calls":[{bad},{{"id":"c2","tool":"a/b"}}]}}"#);
+    for (bad, expected, shown) in [
+        (r#"{"id":"c1"}"#, "`/calls/0` names no tool", "c1"),
+        (r#"{"id":"c1","tool":null,"arguments":{}}"#, "`/calls/0` names no tool", "c1"),
+        (r#"{"id":"c1","tool":7}"#, "`/calls/0/tool` is `7`, which is no text", "c1"),
+        (r#"{"id":7,"tool":"a/b"}"#, "`/calls/0/id` is `7`, which is no text", "7"),
+        (r#"{"id":-1.5,"tool":null}"#, "`/calls/0/id` is `-1.5`, which is no text", "-1.5"),
+    ] {
+        let parsed = parse_valid(&beside(bad));
+        assert_eq!(
+            (fault(&beside(bad)).as_str(), shown_ids(&parsed)),
+            (expected, vec![shown.into(), "c2".into()])
+        );
+        let error = parsed.calls[0].fault.as_deref().expect("an error");
+        let place =
+            error.details.as_ref().and_then(|details| serde_json::to_value(details).ok()).expect("details");
+        assert!(place.to_string().contains("/calls/0"), "{place}");
+    }
+    assert!(fault(&beside(r#"{"id":{},"tool":"a/b"}"#)).starts_with("`/calls/0/id` is `{}`"));
+    for strict in [r#"{"id":7,"tool":"a/b","more":1}"#, r#"{"tool":null,"tool":"a/b"}"#, "7"] {
+        assert!(refusal(&beside(strict)).starts_with("invalid request body: "), "{strict}");
+    }
+}
+
+#[test]
 fn a_call_without_an_id_gets_one() {
     let made = &parse_valid(r#"{"calls":[{"tool":"a/b"}]}"#).calls[0];
     assert!(made.id_is_new && made.id.starts_with("c_"));
@@ -331,21 +357,56 @@ fn openai_a_message_without_calls_is_refused() {
     assert!(refusal(old).starts_with("`/openai/function_call` was replaced by `tool_calls`"));
 }
 
+/// An item that may be a call is not passed over, since its call would get no response.
 #[test]
-fn r1_a_misspelt_call_is_refused_and_not_passed_over() {
+fn m6_an_item_of_a_misspelt_or_unknown_type_fails_alone() {
     let good = r#"{"id":"c","function":{"name":"a"}}"#;
-    for (body, place, meant) in [
+    let use_a = r#"{"type":"tool_use","id":"c","name":"a"}"#;
+    let call_a = r#"{"type":"function_call","call_id":"c","name":"a"}"#;
+    for (body, expected, meant) in [
         (
-            format!(r#"{{"openai":{{"tool_calls":[{good},{{"type":"functon"}}]}}}}"#),
-            "/openai/tool_calls/1",
+            format!(
+                r#"{{"openai":{{"tool_calls":[{{"type":"functon","id":"d","function":{{"name":"a"}}}},{good}]}}}}"#
+            ),
+            "`/openai/tool_calls/0/type` is `functon`",
             "function",
         ),
-        (r#"{"anthropic":[{"type":"tool_us","id":"c","name":"a"}]}"#.into(), "/anthropic/0", "tool_use"),
-        (r#"{"openai_responses":[{"type":"function_cal"}]}"#.into(), "/openai_responses/0", "function_call"),
+        (
+            format!(r#"{{"openai":{{"tool_calls":[{{"type":"of_tomorrow","id":"d"}},{good}]}}}}"#),
+            "`/openai/tool_calls/0/type` is `of_tomorrow`",
+            "function",
+        ),
+        (
+            format!(r#"{{"anthropic":[{{"type":"tool_us","id":"d","name":"a"}},{use_a}]}}"#),
+            "`/anthropic/0/type` is `tool_us`",
+            "tool_use",
+        ),
+        (
+            format!(r#"{{"openai_responses":[{{"type":"function_cal","call_id":"d"}},{call_a}]}}"#),
+            "`/openai_responses/0/type` is `function_cal`",
+            "function_call",
+        ),
     ] {
-        let refused = parse(body.as_bytes(), 32).expect_err("it is misspelt").0;
-        assert!(refused.message.starts_with(&format!("`{place}/type` is")), "{}", refused.message);
-        assert_eq!(refused.hint, format!("did you mean `{meant}`?"));
+        assert_eq!(fault(&body), expected);
+        let parsed = parse_valid(&body);
+        assert_eq!(shown_ids(&parsed), ["d", "c"]);
+        let error = parsed.calls[0].fault.as_deref().expect("an error");
+        assert_eq!(error.hint, format!("did you mean `{meant}`?"));
+    }
+    for (body, message) in [
+        (format!(r#"{{"openai":{{"tool_calls":[7,{good}]}}}}"#), "`/openai/tool_calls/0` does not match"),
+        (format!(r#"{{"anthropic":[{{"id":"d","name":"a"}},{use_a}]}}"#), "`/anthropic/0` has no `type`"),
+        (
+            format!(r#"{{"anthropic":[{{"type":"tool_use","type":"text"}},{use_a}]}}"#),
+            "`/anthropic/0` does not",
+        ),
+        (
+            format!(r#"{{"openai_responses":[{{"name":"a"}},{call_a}]}}"#),
+            "`/openai_responses/0` has no `type`",
+        ),
+        (r#"{"gemini":[[],{"functionCall":{"name":"a"}}]}"#.to_owned(), "`/gemini/0` does not match"),
+    ] {
+        assert!(fault(&body).starts_with(message), "{body}");
     }
     let others = r#"{"anthropic":[{"type":"server_tool_use"},{"type":"mcp_tool_use"},{"type":"tool_use","id":"c","name":"a"}]}"#;
     assert_eq!(parse_valid(others).calls.len(), 1);
@@ -383,8 +444,8 @@ fn responses_a_call_that_is_still_streamed_fails_alone() {
         fault(&body("in_progress")),
         "`/openai_responses/0` is not complete: its status is `in_progress`"
     );
-    let unnamed = r#"{"openai_responses":[{"role":"user","content":"Hello"}]}"#;
-    assert_eq!(refusal(unnamed), "`/openai_responses/0` has no `type`");
+    let message = r#"{"openai_responses":[{"role":"user","content":"Hello"}]}"#;
+    assert_eq!(refusal(message), "the message contains no tool calls");
 }
 
 #[test]
@@ -401,10 +462,6 @@ fn anthropic_calls_are_taken_from_among_the_other_blocks() {
         [call("toolu_1", "call_a_b", r#"{"x": 1.50}"#), call("toolu_2", "call_a_c", "{}")]
     );
     let block = |block: &str| refusal(&format!(r#"{{"anthropic":[{block}]}}"#));
-    assert!(
-        block(r#"{"type":"tool_use","type":"text","id":"t","name":"a"}"#).contains("duplicate field `type`")
-    );
-    assert_eq!(block(r#"{"id":"t","name":"a","input":{}}"#), "`/anthropic/0` has no `type`");
     assert_eq!(block(r#"{"type":"text","text":"no call"}"#), "the message contains no tool calls");
 }
 
@@ -420,16 +477,15 @@ fn gemini_calls_are_taken_from_among_the_other_parts() {
     assert!(read[0].id_is_new, "Gemini gives no ids by itself");
     assert_eq!((&*read[0].tool, &*read[0].arguments), ("call_a_b", r#"{"x" :1}"#));
     assert_eq!((&*read[1].id, &*read[1].tool, &*read[1].arguments), ("g1", "call_a_c", "{}"));
-    let part = |part: &str| refusal(&format!(r#"{{"gemini":[{part}]}}"#));
+    let alone = |part: &str| fault(&format!(r#"{{"gemini":[{part},{{"functionCall":{{"name":"a"}}}}]}}"#));
     for misspelt in ["functioncall", "FunctionCall", "functonCall", "function_cal"] {
-        let beside = format!(r#"{{"functionCall":{{"name":"a"}}}},{{"{misspelt}":{{"name":"b"}}}}"#);
-        assert!(part(&beside).contains(&format!("has the field `{misspelt}`")), "{misspelt}");
+        let message = alone(&format!(r#"{{"{misspelt}":{{"name":"b"}}}}"#));
+        assert!(message.contains(&format!("has the field `{misspelt}`")), "{misspelt}");
     }
     let others = r#"{"gemini":[{"text":"t"},{"functionResponse":{}},{"aKindOfTomorrow":1},{"functionCall":{"name":"a"}}]}"#;
     assert_eq!(parse_valid(others).calls.len(), 1);
-    let alone = |part: &str| fault(&format!(r#"{{"gemini":[{part},{{"functionCall":{{"name":"a"}}}}]}}"#));
     assert!(
-        part(r#"{"functionCall":{"name":"a"},"function_call":{"name":"b"}}"#).contains("duplicate field")
+        alone(r#"{"functionCall":{"name":"a"},"function_call":{"name":"b"}}"#).contains("duplicate field")
     );
     assert!(alone(r#"{"functionCall":{"name":"a","willContinue":true}}"#).contains("still being streamed"));
 }
