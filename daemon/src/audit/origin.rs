@@ -30,6 +30,12 @@ struct Origin {
     inode: u64,
 }
 
+impl Origin {
+    fn of(folder: &Folder) -> io::Result<Self> {
+        Ok(Self { inode: folder.dir().metadata()?.ino() })
+    }
+}
+
 /// JSON text with its seal.
 #[derive(Serialize, Deserialize)]
 struct Sealed {
@@ -37,19 +43,23 @@ struct Sealed {
     seal: Sha256,
 }
 
-/// Marks the folder as the one that is written to from now on. Returns whether it was a copy of another one; a folder of
-/// an earlier version has no `origin`, and counts as none.
-pub fn mark_origin(folder: &Folder, sealer: &Sealer) -> io::Result<bool> {
+/// Whether the folder is a copy of another one. A folder of an earlier version has no `origin`, and counts as none.
+pub fn is_copy(folder: &Folder, sealer: &Sealer) -> io::Result<bool> {
     let origin: Option<Origin> = read(&folder.origin(), ORIGIN, sealer)?;
-    let here = Origin { inode: folder.dir().metadata()?.ino() };
-    if origin.as_ref() == Some(&here) {
-        return Ok(false);
-    }
-    if let Err(error) = write(&folder.origin(), ORIGIN, sealer, &here) {
+    Ok(origin.is_some() && origin != Some(Origin::of(folder)?))
+}
+
+/// Marks the folder as the one that is written to from now on. Called when its losses are recorded: after a kill in between, the
+/// next start has to explain them, too.
+pub fn mark_origin(folder: &Folder, sealer: &Sealer) {
+    let marked = Origin::of(folder).and_then(|here| {
+        let is_marked = read(&folder.origin(), ORIGIN, sealer)?.as_ref() == Some(&here);
+        if is_marked { Ok(()) } else { write(&folder.origin(), ORIGIN, sealer, &here) }
+    });
+    if let Err(error) = marked {
         // A daemon on a full disk starts, too.
         tracing::warn!(%error, "the audit folder cannot be marked, so a copy of it would not explain itself");
     }
-    Ok(origin.is_some())
 }
 
 /// Tells that acknowledged records are missing, and what to do.
@@ -170,12 +180,16 @@ mod tests {
         });
         let sealer = Sealer::new(Some(&[7; 32]));
         for _ in 0..2 {
-            assert!(!mark_origin(&folders[0], &sealer).unwrap());
+            assert!(!is_copy(&folders[0], &sealer).unwrap());
+            mark_origin(&folders[0], &sealer);
         }
         std::fs::copy(folders[0].origin(), folders[1].origin()).unwrap();
-        assert!(mark_origin(&folders[1], &sealer).unwrap());
-        assert!(!mark_origin(&folders[1], &sealer).unwrap());
+        for _ in 0..2 {
+            assert!(is_copy(&folders[1], &sealer).unwrap());
+        }
         // Without its key, nothing is known of a folder.
-        assert!(!mark_origin(&folders[0], &Sealer::new(Some(&[8; 32]))).unwrap());
+        assert!(!is_copy(&folders[1], &Sealer::new(Some(&[8; 32]))).unwrap());
+        mark_origin(&folders[1], &sealer);
+        assert!(!is_copy(&folders[1], &sealer).unwrap());
     }
 }

@@ -34,8 +34,7 @@ impl OpenLog {
         folder.create()?;
         let lock = folder.lock()?;
         let sealer = Sealer::new(settings.key.as_ref());
-        let is_copy =
-            origin::mark_origin(&folder, &sealer).map_err(StartError::io("read", &folder.origin()))?;
+        let is_copy = origin::is_copy(&folder, &sealer).map_err(StartError::io("read", &folder.origin()))?;
         let recovered =
             recover::recover(&folder, Sealer::new(settings.key.as_ref()), settings.segment_bytes)?;
         let restored = origin::restored_from(&folder, &sealer, &recovered.anchor())?;
@@ -83,6 +82,7 @@ impl OpenLog {
         let recovery = self.record_recovery().await.map_err(StartError::Record)?;
         let Self { writer, queue, progress, folder, lock, .. } = self;
         let sealer = Sealer::new(settings.key.as_ref());
+        origin::mark_origin(&folder, &sealer);
         let cut = sealer.read_cut(&folder)?;
         let log = Log {
             _writer: writer,
