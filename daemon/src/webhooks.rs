@@ -100,6 +100,7 @@ impl Webhooks {
         let parts = &*self.0;
         let document = self.document(&request.url, request.events)?;
         let given = request.secret.map(parse_secret).transpose()?;
+        // Held until the webhook is stored: a write at the same time would have its version, and bring back an old secret.
         let sealing = parts.credentials.begin_sealing().await?;
         let known = match parts.store.webhook(organization, name).await {
             Ok(known) => Some(known),

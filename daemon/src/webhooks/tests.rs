@@ -1,5 +1,6 @@
 //! Links of deliveries, with a store and a root key. `tests/tests/gate/webhooks.rs` has a receiver.
 
+use tokio::task::JoinSet;
 use toolgate_api::approval::ApprovalState;
 use toolgate_api::limits::LimitsPatch;
 use toolgate_api::token::Role;
@@ -63,6 +64,26 @@ fn denial() -> Decision {
 
 fn name(text: &str) -> Name {
     Name::parse(text).unwrap()
+}
+
+#[tokio::test]
+async fn g18_writes_at_once_have_a_version_each_and_none_brings_back_a_secret() {
+    let fixture = fixture().await;
+    let mut writes = JoinSet::new();
+    for number in 0..8 {
+        let (webhooks, url) = (fixture.webhooks.clone(), format!("https://hooks.example.org/{number}"));
+        // One of them replaces the secret.
+        let secret = (number == 3).then(|| SecretText("the-new-secret-of-chat".to_owned().into()));
+        let request = WebhookRequest { url, events: None, secret };
+        writes.spawn(async move { webhooks.put(&name("acme"), &name("chat"), request, 2, false).await });
+    }
+    for written in writes.join_all().await {
+        assert!(!written.unwrap().1, "replaced");
+    }
+    let row = fixture.store.webhook(&name("acme"), &name("chat")).await.unwrap();
+    assert_eq!(row.version, 9);
+    let secret = fixture.webhooks.0.credentials.open_webhook_secret(&row).unwrap();
+    assert_eq!(secret.expose(), b"the-new-secret-of-chat");
 }
 
 impl Fixture {
