@@ -1,6 +1,7 @@
 //! Keys that the daemon generates, each in a file of its own and outside the folder that it protects.
 
-use std::fs::File;
+use std::ffi::OsStr;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,6 +11,9 @@ use crate::store::entry_hint;
 
 /// Length of a key, in bytes.
 pub const KEY_BYTES: usize = 32;
+
+/// Prefix of the name of a key that is being written.
+const DRAFT: &str = ".key-";
 
 /// A key cannot be read or created.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +64,21 @@ pub fn check(path: &Path) -> Result<(), KeyError> {
     }
 }
 
+/// Removes the keys that killed processes were writing. No other process may write keys to the folder meanwhile.
+pub fn remove_drafts(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten().filter(|entry| is_draft(&entry.file_name())) {
+        if let Err(error) = fs::remove_file(entry.path()) {
+            tracing::warn!(%error, file = %entry.path().display(), "the part of a key stays");
+        }
+    }
+}
+
+/// Whether a file is a key that is being written, or was when its process was killed.
+pub fn is_draft(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(DRAFT.as_bytes())
+}
+
 fn read(file: File, path: &Path) -> Result<[u8; KEY_BYTES], KeyError> {
     let mut bytes = Vec::with_capacity(KEY_BYTES + 1);
     file.take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(at(path))?;
@@ -74,7 +93,7 @@ fn generate(path: &Path) -> io::Result<[u8; KEY_BYTES]> {
     // A file under the final name is a whole key: a kill or a full disk would otherwise leave a part of one, which no later
     // start takes. A key that another process made meanwhile is not replaced.
     let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new().prefix(".key-").tempfile_in(folder)?;
+    let mut file = tempfile::Builder::new().prefix(DRAFT).tempfile_in(folder)?;
     file.write_all(&key)?;
     file.as_file().sync_all()?;
     file.persist_noclobber(path).map_err(|error| error.error)?;
@@ -112,16 +131,28 @@ mod tests {
             });
             assert!(keys.iter().all(|key| *key == keys[0]));
         }
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 20, "no draft stays");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 20, "no draft stays");
+    }
+
+    #[test]
+    fn parts_of_keys_are_removed_and_keys_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        read_or_generate(&folder.path().join("one.key")).unwrap();
+        fs::write(folder.path().join(".key-a1b2c3"), [1; 9]).unwrap();
+        remove_drafts(folder.path());
+        let left: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(left, ["one.key"]);
+        remove_drafts(&folder.path().join("missing"));
     }
 
     #[test]
     fn a_file_that_is_no_key_is_named_and_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("short.key");
-        std::fs::write(&path, b"short").unwrap();
+        fs::write(&path, b"short").unwrap();
         let error = read_or_generate(&path).unwrap_err();
         assert!(error.to_string().contains("short.key"), "{error}");
-        assert_eq!(std::fs::read(&path).unwrap(), b"short");
+        assert_eq!(fs::read(&path).unwrap(), b"short");
     }
 }

@@ -314,7 +314,8 @@ pub fn key_files(folder: &Path) -> Result<Vec<(String, PathBuf)>, BackupError> {
     for entry in fs::read_dir(folder).map_err(BackupError::io("read", folder))? {
         let entry = entry.map_err(BackupError::io("read", folder))?;
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        if path.is_file() && !REPLACEABLE_KEYS.contains(&name.as_str()) {
+        let is_kept = !REPLACEABLE_KEYS.contains(&name.as_str()) && !keys::is_draft(&entry.file_name());
+        if path.is_file() && is_kept {
             files.push((name, path));
         }
     }

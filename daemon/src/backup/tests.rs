@@ -31,6 +31,7 @@ impl Fixture {
             ("keys/audit.key", KEY.as_slice()),
             ("keys/cache.key", &[1; 32]),
             ("keys/data.key", &[2; 32]),
+            ("keys/.key-a1b2c3", b"part"),
             ("operator.token", b"tg_secret"),
             ("components/ab.wasm", b"\0asm"),
             ("components/.tmpabc", b"half"),
@@ -163,9 +164,15 @@ async fn every_file_comes_back_private_and_what_a_start_makes_again_is_left_out(
     assert_eq!(restored.metadata().unwrap().permissions().mode() & 0o777, 0o700);
     assert!(restored.join("workspaces/s_1/empty").is_dir());
     Store::open(&restored.join("state.db")).await.unwrap().close().await;
-    for name in
-        ["keys/cache.key", "components/.tmpabc", "reserve", "restoring", "workspaces/s_1/link", "backup"]
-    {
+    for name in [
+        "keys/cache.key",
+        "keys/.key-a1b2c3",
+        "components/.tmpabc",
+        "reserve",
+        "restoring",
+        "workspaces/s_1/link",
+        "backup",
+    ] {
         assert!(restored.join(name).symlink_metadata().is_err(), "{name}");
     }
 }

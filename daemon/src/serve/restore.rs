@@ -56,6 +56,7 @@ impl PreparedDaemon {
         shutdown: &CancellationToken,
     ) -> Result<(Admin, JoinHandle<()>)> {
         backup::remove_leftovers(self.folder.path());
+        keys::remove_drafts(&self.folder.subfolder("keys")?);
         let store = Store::open(&self.config.store_path()?).await?;
         let audit = self.open_audit(&store).await?;
         // Faults of the configuration are told before anything is compiled.
