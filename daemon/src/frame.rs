@@ -44,6 +44,31 @@ pub fn is_shown_whole(text: &str) -> bool {
     push(&mut String::new(), text, FramePart::Message)
 }
 
+/// The texts of one result that a model gets in blocks of their own: together they have the limit of one text.
+pub struct SharedLimit {
+    left_bytes: usize,
+}
+
+impl SharedLimit {
+    /// The limit of one result.
+    pub fn of_result() -> Self {
+        Self { left_bytes: CONTENT_BYTES }
+    }
+
+    /// The next text as [`visible`] shows it, cut to what the ones before it left.
+    pub fn visible(&mut self, text: &str) -> String {
+        let mut shown = String::new();
+        push_up_to(&mut shown, text, FramePart::Message, self.left_bytes);
+        self.left_bytes = self.left_bytes.saturating_sub(shown.len());
+        shown
+    }
+
+    /// Bytes that are left.
+    pub fn left_bytes(&self) -> usize {
+        self.left_bytes
+    }
+}
+
 /// The text of an outcome in an element of its own.
 pub fn outcome_text(outcome: &CallOutcome) -> String {
     tool_result(&outcome.called, outcome.status().as_str(), &text_with_content(outcome, |_, _| false))
@@ -51,17 +76,27 @@ pub fn outcome_text(outcome: &CallOutcome) -> String {
 
 /// The text of an outcome with that of its content blocks. `take` gets each piece of media, and returns false for one that is
 /// left out, which a note says.
-pub fn text_with_content(outcome: &CallOutcome, mut take: impl FnMut(&str, &str) -> bool) -> Cow<'_, str> {
+pub fn text_with_content(outcome: &CallOutcome, take: impl FnMut(&str, &str) -> bool) -> Cow<'_, str> {
+    with_content(outcome, outcome_content(outcome), Cow::Borrowed, take)
+}
+
+/// `own`, the text of the outcome, with that of its content blocks, whose texts `write` writes.
+pub fn with_content<'a>(
+    outcome: &'a CallOutcome,
+    own: Cow<'a, str>,
+    write: impl Fn(&'a str) -> Cow<'a, str>,
+    mut take: impl FnMut(&str, &str) -> bool,
+) -> Cow<'a, str> {
     if outcome.content.is_empty() {
-        return outcome_content(outcome);
+        return own;
     }
     let mut lines: Vec<Cow<'_, str>> = Vec::new();
     if has_own_text(outcome) {
-        lines.push(outcome_content(outcome));
+        lines.push(own);
     }
     for block in &outcome.content {
         match block {
-            ContentBlock::Text { text } => lines.push(text.into()),
+            ContentBlock::Text { text } => lines.push(write(text)),
             ContentBlock::Image { data, mime_type } | ContentBlock::Audio { data, mime_type } => {
                 if !take(mime_type, data) {
                     lines.push(media_note(mime_type, data).into());
@@ -89,7 +124,8 @@ pub fn file_note(path: &str) -> String {
     format!("[the file {path}]")
 }
 
-fn outcome_content(outcome: &CallOutcome) -> Cow<'_, str> {
+/// The text of an outcome without its content blocks, as the tool or the daemon wrote it.
+pub fn outcome_content(outcome: &CallOutcome) -> Cow<'_, str> {
     if let Some(result) = outcome.spilled_result() {
         return result.text.as_str().into();
     }
@@ -197,8 +233,11 @@ fn begins_marker(rest: &str) -> bool {
 /// Appends `content`, cut to the limit of its part, with markers broken up and invisible characters written out. Returns
 /// false where it was cut.
 fn push(text: &mut String, content: &str, part: FramePart) -> bool {
+    push_up_to(text, content, part, part.limit_bytes())
+}
+
+fn push_up_to(text: &mut String, content: &str, part: FramePart, limit_bytes: usize) -> bool {
     let start = text.len();
-    let limit_bytes = part.limit_bytes();
     let mut rest = content;
     loop {
         // Copies whole runs of plain characters, which most of the content is.
@@ -342,6 +381,17 @@ mod tests {
         let text = tool_result("t", "ok", &"x".repeat(CONTENT_BYTES + 10));
         assert!(text.contains("[10 bytes more]</tool_result>"), "{}", &text[text.len() - 60..]);
         assert!(!tool_result("t", "ok", &"x".repeat(100)).contains("bytes more"));
+    }
+
+    #[test]
+    fn r9_the_texts_of_one_result_share_its_limit() {
+        let mut limit = SharedLimit::of_result();
+        assert_eq!(limit.visible(&"x".repeat(CONTENT_BYTES - 3)).len(), CONTENT_BYTES - 3);
+        assert_eq!((limit.visible("12345"), limit.left_bytes()), ("123… [2 bytes more]".to_owned(), 0));
+        assert_eq!(
+            (limit.visible("12345"), limit.visible("")),
+            ("… [5 bytes more]".to_owned(), String::new())
+        );
     }
 
     #[test]

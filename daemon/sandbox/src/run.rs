@@ -150,13 +150,14 @@ impl Sandbox {
                 },
             )
             .await;
-        match finished.outcome? {
-            Output::Result(json) | Output::Client(json)
+        match finished.outcome {
+            Ok(Output::Result(json) | Output::Client(json))
                 if json.len() as u64 > DESCRIBE_LIMITS.output_bytes =>
             {
-                Err(trap::output_too_large(&DESCRIBE_LIMITS))
+                Err(description_too_large())
             }
-            Output::Result(json) | Output::Client(json) => Ok(json),
+            Err(error) if error.error_type == ErrorType::OutputTooLarge => Err(description_too_large()),
+            outcome => outcome.map(|(Output::Result(json) | Output::Client(json))| json),
         }
     }
 
@@ -217,6 +218,12 @@ impl Sandbox {
         reset(store, finished.usage.memory_bytes).await;
         finished
     }
+}
+
+/// In the place of an error that is worded for a call.
+fn description_too_large() -> CallError {
+    let message = format!("the description is larger than {} bytes", DESCRIBE_LIMITS.output_bytes);
+    CallError { message, ..trap::output_too_large(&DESCRIBE_LIMITS) }
 }
 
 fn new_store(engine: &Engine, state: CallState, limits: &Limits, result_bytes: usize) -> Store<CallState> {

@@ -128,11 +128,11 @@ pub(crate) fn deadline_exceeded(limits: &Limits) -> CallError {
     )
 }
 
-/// The error of a result that is larger than its limit.
+/// The error of a result that is larger than its limit. It says that the tool ran, since a repeated call would act again.
 pub fn output_too_large(limits: &Limits) -> CallError {
     limit_error(
         ErrorType::OutputTooLarge,
-        format!("the result is larger than {} bytes", limits.output_bytes),
+        format!("the tool ran, and its result is larger than {} bytes", limits.output_bytes),
         "ask for a part of it, for example with a filter, a range or a page",
         "output_bytes",
         Some(limits.output_bytes),

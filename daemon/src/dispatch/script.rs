@@ -11,9 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 use toolgate_admission::{self as admission, Admitted, Rules, Tool};
+use toolgate_api::content::ContentBlock;
 use toolgate_api::descriptor::Mode;
 use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::name::read_called_name;
@@ -134,7 +136,7 @@ impl Script {
             None
         };
         let result = match (&outcome.state, outcome.output()) {
-            (_, Some(output)) => Some(Ok(output.get().to_owned())),
+            (_, Some(output)) => Some(Ok(output_for_script(output, &outcome.content))),
             (OutcomeState::ApprovalRequired(approval), _) => {
                 ends(OutcomeState::ApprovalRequired(approval.clone()))
             }
@@ -185,6 +187,14 @@ impl OtherTools for Script {
     }
 }
 
+/// The output as a script gets it. Content blocks in its place, which tools of MCP servers give, are a list (R11).
+fn output_for_script(output: &RawValue, content: &[ContentBlock]) -> String {
+    match output.get() {
+        "null" if !content.is_empty() => serde_json::to_string(content).unwrap_or_default(),
+        output => output.to_owned(),
+    }
+}
+
 fn find(rules: &Rules<Component>, called: &str) -> Option<Tool<Component>> {
     rules.catalogue.find(&read_called_name(called)?.to_string()).cloned()
 }
@@ -225,4 +235,18 @@ fn task_failure() -> CallError {
         "the daemon failed while it carried the inner call out",
         "tell the operator; the daemon's log says more",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r11_a_script_gets_content_where_a_tool_has_no_output() {
+        let content = [ContentBlock::Text { text: "two".to_owned() }];
+        let output = |json: &str| RawValue::from_string(json.to_owned()).unwrap();
+        assert_eq!(output_for_script(&output("null"), &content), r#"[{"type":"text","text":"two"}]"#);
+        assert_eq!(output_for_script(&output("null"), &[]), "null");
+        assert_eq!(output_for_script(&output("[1]"), &content), "[1]");
+    }
 }

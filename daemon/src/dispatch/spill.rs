@@ -54,7 +54,7 @@ pub(super) async fn spill(
 
 fn no_room(admitted: &Admitted<Component>, why: &str) -> CallError {
     let too_large = output_too_large(admitted.limits());
-    let message = format!("{}, and the workspace does not take it: {why}; the tool ran", too_large.message);
+    let message = format!("{}, and the workspace does not take it: {why}", too_large.message);
     CallError { message, ..too_large }
 }
 

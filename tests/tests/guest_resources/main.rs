@@ -344,6 +344,7 @@ fn r10_a_result_over_the_limit_is_in_the_workspace_and_one_over_all_limits_is_re
             .call(json!({"output_bytes": 100_000}), "hostile/shout", json!({"bytes": 2 << 20}))
             .expect_error("OUTPUT_TOO_LARGE");
         assert_eq!(reply.limit(), Some("output_bytes"));
+        assert!(reply.message().contains("the tool ran"), "{}", reply.0);
         let no_room = fixture
             .call(json!({"workspace_bytes": 1000}), "hostile/shout", json!({"bytes": 1 << 20}))
             .expect_error("OUTPUT_TOO_LARGE");

@@ -8,10 +8,13 @@ use utoipa::ToSchema;
 
 use super::tools::FIND_TOOL;
 use crate::call::CallOutcome;
-use crate::frame;
+use crate::frame::{self, SharedLimit};
 
 /// Images that Anthropic and OpenAI take in the results of tools.
 const IMAGES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+
+/// Images that Gemini takes in the results of tools. It takes no audio there, and refuses the whole request for another type.
+const GEMINI_IMAGES: [&str; 3] = ["image/jpeg", "image/png", "image/webp"];
 
 /// The content of a result: text alone, or a list of the provider's blocks.
 #[derive(Serialize, ToSchema)]
@@ -55,12 +58,15 @@ pub fn responses(outcome: &CallOutcome) -> ProviderContent {
     )
 }
 
-/// The content as text, and the media as parts of Gemini's function response.
+/// The content as text, and the images as parts of Gemini's function response.
 pub fn gemini(outcome: &CallOutcome) -> (String, Vec<Value>) {
     let mut parts = Vec::new();
     let text = frame::text_with_content(outcome, |mime_type, data| {
-        parts.push(json!({"inlineData": {"mimeType": mime_type, "data": data}}));
-        true
+        let is_taken = GEMINI_IMAGES.contains(&mime_type);
+        if is_taken {
+            parts.push(json!({"inlineData": {"mimeType": mime_type, "data": data}}));
+        }
+        is_taken
     });
     (frame::visible(&text), parts)
 }
@@ -78,20 +84,17 @@ fn in_blocks(
     if outcome.content.is_empty() {
         return ProviderContent::Text(frame::message_text(outcome));
     }
-    let own = own_text(outcome).map(|own| text(&own));
+    let mut limit = SharedLimit::of_result();
+    let mut shown = |part: &str| text(&limit.visible(part));
+    let own = frame::has_own_text(outcome).then(|| shown(&frame::outcome_content(outcome)));
     let blocks = outcome.content.iter().map(|block| match block {
-        ContentBlock::Text { text: shown } => text(&frame::visible(shown)),
+        ContentBlock::Text { text } => shown(text),
         ContentBlock::Image { data, mime_type } | ContentBlock::Audio { data, mime_type } => {
-            media(mime_type, data).unwrap_or_else(|| text(&frame::media_note(mime_type, data)))
+            media(mime_type, data).unwrap_or_else(|| shown(&frame::media_note(mime_type, data)))
         }
-        ContentBlock::File { path, .. } => text(&frame::visible(&frame::file_note(path))),
+        ContentBlock::File { path, .. } => shown(&frame::file_note(path)),
     });
     ProviderContent::Blocks(own.into_iter().chain(blocks).collect())
-}
-
-/// The text of the output; none where the tool gave content instead.
-fn own_text(outcome: &CallOutcome) -> Option<String> {
-    frame::has_own_text(outcome).then(|| frame::message_text(outcome))
 }
 
 #[cfg(test)]
@@ -136,9 +139,18 @@ mod tests {
         assert_eq!(parts[0], json!({"type": "input_text", "text": r#"{"w":1}"#}));
         assert_eq!(parts[2], json!({"type": "input_image", "image_url": "data:image/png;base64,QUJD"}));
         let (said, media) = gemini(&result);
-        assert_eq!(said, "{\"w\":1}\nsee\\u{202e} it\n[the file /workspace/a.pdf]");
-        assert_eq!(media[1], json!({"inlineData": {"mimeType": "audio/wav", "data": "QUJD"}}));
+        assert_eq!(said, format!("{{\"w\":1}}\nsee\\u{{202e}} it\n{left_out}\n[the file /workspace/a.pdf]"));
+        assert_eq!(media, [json!({"inlineData": {"mimeType": "image/png", "data": "QUJD"}})]);
         assert!(super::text(&result).contains("image/png") && super::text(&result).contains(left_out));
+    }
+
+    #[test]
+    fn r9_many_blocks_have_no_more_text_than_one() {
+        let many = vec![ContentBlock::Text { text: "x".repeat(10_000) }; 64];
+        let shown = serde_json::to_value(anthropic(&outcome("null", many))).unwrap();
+        let texts = shown.as_array().unwrap().iter().map(|block| block["text"].as_str().unwrap());
+        assert!(texts.clone().map(str::len).sum::<usize>() < 70_000, "{shown}");
+        assert_eq!(texts.last(), Some("… [10000 bytes more]"));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::items::{Calls, MaybeText};
 use crate::call::CallOutcome;
 use toolgate_api::approval::ApprovalStamp;
 use toolgate_api::call::{CallStatus, Executed};
+use toolgate_api::content::ContentBlock;
 use toolgate_api::error::ErrorType;
 
 /// The call of the request.
@@ -70,6 +71,10 @@ pub struct FlatResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     output: Option<&'a RawValue>,
+    /// Text, images, audio and files that the tool gave beside its output.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(required = false)]
+    content: &'a [ContentBlock],
     /// The stable error code, if the status is `error`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = ErrorType, required = false)]
@@ -117,6 +122,7 @@ pub fn answer<'a>(envelope: &'a ResponseEnvelope, outcome: &'a CallOutcome) -> F
         status: outcome.status(),
         executed: outcome.executed,
         output: outcome.output(),
+        content: &outcome.content,
         error_type: error.map(|error| error.error_type.as_str()),
         message: error.map(|error| &*error.message).or_else(|| outcome.pending_text()),
         hint: error.map(|error| &*error.hint),

@@ -44,8 +44,13 @@ pub fn answer(envelope: &ResponseEnvelope, outcome: &CallOutcome) -> String {
     frame::tool_response(&envelope.name, &envelope.arguments, &literal(outcome))
 }
 
-/// Returns the result as a literal, so that no output is parsed as one of the unquoted words.
+/// The result as a literal, with a line for each content block: texts as literals too, and notes for the rest (R11).
 fn literal(outcome: &CallOutcome) -> Cow<'_, str> {
+    frame::with_content(outcome, output_literal(outcome), |text| quote(text).into(), |_, _| false)
+}
+
+/// Returns the output as a literal, so that none is parsed as one of the unquoted words.
+fn output_literal(outcome: &CallOutcome) -> Cow<'_, str> {
     if let Some(error) = outcome.error() {
         return format!("error {}: {} ({})", error.error_type, error.message, error.hint).into();
     }
@@ -54,9 +59,13 @@ fn literal(outcome: &CallOutcome) -> Cow<'_, str> {
     }
     let Some(output) = outcome.output() else { return outcome.status().as_str().into() };
     match serde_json::from_str::<String>(output.get()) {
-        Ok(text) => format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'")).into(),
+        Ok(text) => quote(&text).into(),
         Err(_) => output.get().into(),
     }
+}
+
+fn quote(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
 
 /// A syntax error: the token that was expected at the parser's position.

@@ -8,13 +8,10 @@ use toolgate_api::error::{CallError, ErrorType};
 
 use crate::call::CallOutcome;
 use crate::dispatch::rules_of;
-use crate::frame;
+use crate::frame::{self, SharedLimit};
 use crate::http::files;
 use crate::http::state::App;
 use crate::sessions::Session;
-
-/// Longest text file that a result contains. The client gets a link to a longer one, or to one that is not text.
-const EMBEDDED_BYTES: u64 = 64 * 1024;
 
 /// The result of a call, or the protocol error of one whose tool the client does not have.
 pub async fn result(
@@ -26,7 +23,8 @@ pub async fn result(
     if let Some(error) = outcome.error() {
         return match error.error_type {
             ErrorType::ToolNotFound | ErrorType::AccessDenied => Err(unknown_tool(name)),
-            _ => Ok(failure(error, frame::message_text(outcome))),
+            // An approver's change of the arguments is in the content.
+            _ => Ok(failure(error, frame::visible(&frame::text_with_content(outcome, |_, _| false)))),
         };
     }
     if let Some(waiting) = outcome.pending_text() {
@@ -38,16 +36,18 @@ pub async fn result(
         });
         return Ok(CallToolResult::error(vec![Content::text(format!("{waiting}{approval}"))]));
     }
-    let mut content = Vec::new();
+    let (mut content, mut limit) = (Vec::new(), SharedLimit::of_result());
     if outcome.content.is_empty() || frame::has_own_text(outcome) {
-        content.push(Content::text(frame::message_text(outcome)));
+        content.push(Content::text(limit.visible(&frame::outcome_content(outcome))));
     }
     for block in &outcome.content {
         content.push(match block {
-            ContentBlock::Text { text } => Content::text(frame::visible(text)),
+            ContentBlock::Text { text } => Content::text(limit.visible(text)),
             ContentBlock::Image { data, mime_type } => Content::image(data, mime_type),
             ContentBlock::Audio { data, mime_type } => Content::audio(data, mime_type),
-            ContentBlock::File { path, mime_type } => file(app, session, path, mime_type.as_deref()).await,
+            ContentBlock::File { path, mime_type } => {
+                file(app, session, path, mime_type.as_deref(), &mut limit).await
+            }
         });
     }
     // A client refuses a result without the structure that the tool promised, unless it is an error. The text says that the
@@ -80,12 +80,19 @@ pub fn unknown_tool(name: &str) -> ErrorData {
     ErrorData::invalid_params(format!("Unknown tool: {}", frame::visible(name)), None)
 }
 
-/// A file of the workspace: its text, which the client cannot read in another way, or a link.
-async fn file(app: &App, session: &Session, path: &str, mime_type: Option<&str>) -> Content {
+/// A file of the workspace: its text, which the client cannot read in another way, or a link to one that is no text or longer
+/// than the limit leaves.
+async fn file(
+    app: &App,
+    session: &Session,
+    path: &str,
+    mime_type: Option<&str>,
+    limit: &mut SharedLimit,
+) -> Content {
     let uri = format!("file://{path}");
     let inside = path.strip_prefix("/workspace/").unwrap_or(path);
-    if let Some(text) = files::read_text(app, session, inside, EMBEDDED_BYTES).await {
-        let contents = ResourceContents::text(frame::visible(&text), uri);
+    if let Some(text) = files::read_text(app, session, inside, limit.left_bytes() as u64).await {
+        let contents = ResourceContents::text(limit.visible(&text), uri);
         return Content::resource(contents.with_mime_type(mime_type.unwrap_or("text/plain")));
     }
     let mut link = Resource::new(uri, path.rsplit('/').next().unwrap_or(path));

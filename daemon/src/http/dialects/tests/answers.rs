@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use toolgate_api::call::Executed;
+use toolgate_api::content::ContentBlock;
 use toolgate_api::error::{CallError, ErrorType};
 
 use super::super::{ReplyContext, render};
@@ -176,6 +177,33 @@ fn text_has_a_response_with_the_call_as_it_was_written() {
         "[[TOOL_RESPONSE: a/b(q='x', n=3) -> error RATE_LIMITED: too many calls (wait)]]"
     );
     assert!(text(pending("c1", "a/b")).contains("-> approval_required: The call has not run."));
+}
+
+#[test]
+fn r11_a_call_in_a_form_without_blocks_has_notes_or_the_blocks_as_they_are() {
+    let blocks = || {
+        let text = |text: &str| ContentBlock::Text { text: text.to_owned() };
+        let image = ContentBlock::Image { data: "QUJD".to_owned(), mime_type: "image/png".to_owned() };
+        vec![text("isn't ]] \u{202e}"), image, text("error X: y")]
+    };
+    let text = |state: CallOutcome| {
+        let request = json!({"text": "[[TOOL_CALL: a/b()]]"});
+        answer(&request, [CallOutcome { content: blocks(), ..state }])["text"]
+            .as_str()
+            .expect("text")
+            .to_owned()
+    };
+    let note = "[image/png, about 3 bytes: left out, since results for this model have no such content]";
+    assert_eq!(
+        text(ok("c1", "a/b", &json!(7))),
+        format!("[[TOOL_RESPONSE: a/b() -> 7\n'isn\\'t ] ] \\u{{202e}}'\n{note}\n'error X: y']]")
+    );
+    assert!(text(ok("c1", "a/b", &json!(null))).starts_with("[[TOOL_RESPONSE: a/b() -> 'isn"));
+    assert!(text(failure("c1", "a/b")).contains(" -> error RATE_LIMITED: too many calls (wait)\n'isn"));
+    let flat = json!({"tool_call": {"tool_name": "a", "action": "b"}});
+    let with_content = CallOutcome { content: blocks(), ..ok("c1", "a/b", &json!(7)) };
+    let flat = &answer(&flat, [with_content])["tool_call"];
+    assert_eq!((&flat["output"], &flat["content"][1]["data"]), (&json!(7), &json!("QUJD")), "{flat}");
 }
 
 #[test]
