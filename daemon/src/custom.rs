@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::Instant;
-use toolgate_admission::{Catalogue, Descriptor, Digest, Plugin, Rules};
+use toolgate_admission::{Catalogue, Descriptor, Digest, Plugin, Rules, Warning};
 use toolgate_api::custom_tool::CustomToolView;
 use toolgate_api::definition::DefinitionKind;
 use toolgate_api::error::{CallError, ErrorType};
@@ -83,6 +83,16 @@ pub enum Tryout<'a> {
     },
 }
 
+/// A tool that was put, or checked by a dry run.
+pub struct PutTool {
+    /// The stored document; `None` for a dry run.
+    pub written: Option<WriteResult>,
+    /// The tool.
+    pub view: CustomToolView,
+    /// The reasons why agents may be unable to call it.
+    pub warnings: Vec<Warning>,
+}
+
 impl CustomTools {
     /// Creates the set without any tool; [`CustomTools::restore`] serves the stored ones.
     pub fn new(parts: Parts) -> Self {
@@ -116,7 +126,7 @@ impl CustomTools {
         precondition: &Precondition,
         origin: &Origin,
         stamp: Option<Stamp<'_>>,
-    ) -> Result<(Option<WriteResult>, CustomToolView), CallError> {
+    ) -> Result<PutTool, CallError> {
         let definition = ParsedDefinition::parse(body)?;
         self.0.registry.wait_for_asserted(Some(&key.organization)).await;
         self.check_place(key)?;
@@ -138,6 +148,7 @@ impl CustomTools {
         };
         let plugin = self.make(key, &definition, mount.as_ref(), self.read_grant(key).await?).await?;
         let view = view::tool_view(key, definition.kind, &plugin, mount.as_ref());
+        let warnings = self.warnings(key, definition.kind, &plugin);
         let mount = mount.map(|mount| (DocumentKey::Mount(key.clone()), mount.text()));
         let beside = mount.as_ref().map(|(key, text)| (key, text.as_str()));
         let document = DocumentKey::Tool(key.clone());
@@ -146,11 +157,11 @@ impl CustomTools {
         let Some(stamp) = stamp else {
             self.forget_unserved(key, &plugin.digest).await;
             store.check_put(&document, precondition).await?;
-            return Ok((None, view));
+            return Ok(PutTool { written: None, view, warnings });
         };
         let written = store.put_documents((&document, body), beside, precondition, stamp).await?;
         self.serve_instead(key, Some(plugin)).await;
-        Ok((Some(written), view))
+        Ok(PutTool { written: Some(written), view, warnings })
     }
 
     /// Deletes a tool.
@@ -308,12 +319,10 @@ impl CustomTools {
         result
     }
 
-    /// Returns the warnings about a served tool of this kind.
-    pub fn warnings(&self, key: &ToolKey, kind: &str) -> Vec<toolgate_admission::Warning> {
-        let Some(plugin) = self.plugin(key) else { return Vec::new() };
-        let mut warnings = view::warnings(&self.0.registry.snapshot(), key, &plugin);
-        if kind == DefinitionKind::Http.as_str() {
-            warnings.extend(view::refused_names(&plugin));
+    fn warnings(&self, key: &ToolKey, kind: DefinitionKind, plugin: &Plugin<Component>) -> Vec<Warning> {
+        let mut warnings = view::warnings(&self.0.registry.snapshot(), key, plugin);
+        if kind == DefinitionKind::Http {
+            warnings.extend(view::refused_names(plugin));
         }
         warnings
     }

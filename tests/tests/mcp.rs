@@ -26,7 +26,11 @@ struct Server {
 impl Server {
     /// A daemon with the agent `acme/bot`, and a token of the role `agent` for it.
     fn start(document: &Value) -> Self {
-        let daemon = Daemon::start(PROGRAM, "");
+        Self::start_with("", document)
+    }
+
+    fn start_with(settings: &str, document: &Value) -> Self {
+        let daemon = Daemon::start(PROGRAM, settings);
         let operator = daemon.operator();
         operator.make_agent("acme/bot", document);
         let agent = json!({"role": "agent", "organization": "acme", "agents": ["bot"]});
@@ -114,9 +118,13 @@ fn listen(client: &Client) -> Pending {
 
 /// Begins a session of revision 2025-11-25. Returns its id.
 fn initialize(client: &Client) -> String {
+    initialize_with(client, &json!({}))
+}
+
+fn initialize_with(client: &Client, capabilities: &Value) -> String {
     let headers = [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"},
+        "protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"},
     }});
     let begun = client.send("POST", "/mcp", &headers, initialize.to_string().as_bytes()).expect(200);
     begun.header("mcp-session-id").expect("a session").to_owned()
@@ -454,6 +462,19 @@ fn m2_a_tool_for_the_client_is_listed_where_the_client_performs_it() {
     let params = json!({"name": "call_user_ask", "arguments": arguments, "_meta": {"toolgate/wait-ms": 0}});
     let answer = send(&server.agent, "tools/call", params, &[]).expect(200).json();
     assert_eq!(answer["result"]["isError"], true, "{answer}");
+}
+
+/// The Python client answers such a question; one that does not answer gets the end of the call.
+#[test]
+fn m2_a_question_without_an_answer_waits_no_longer_than_its_call() {
+    let agent = json!({"enabled": ["user/ask"]});
+    let server = Server::start_with("[calls]\nclient_result_seconds = 1", &agent);
+    let session = initialize_with(&server.agent, &json!({"elicitation": {}}));
+    let params = json!({"name": "call_user_ask", "arguments": {"question": "Which day?"}});
+    let call = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": params}).to_string();
+    let answer = server.agent.send("POST", "/mcp", &session_headers(&session), call.as_bytes());
+    let answer = answer.expect(200).text();
+    assert!(answer.contains("\"isError\":true") && answer.contains("posted no result"), "{answer}");
 }
 
 /// R10: a client refuses a result without the promised structure, which a result in the workspace has not.

@@ -11,8 +11,8 @@ use toolgate_openapi::Imported;
 
 use super::{Actor, Admin, audit_failure};
 use crate::audit::AdminRecord;
+use crate::custom::PutTool;
 use crate::documents::{Precondition, ToolKey};
-use crate::store::WriteResult;
 
 /// Limit on concurrent imports. A large document uses a processor for a second, and ten times its size in memory
 /// while it is parsed.
@@ -27,7 +27,7 @@ impl Admin {
         definition: &str,
         precondition: &Precondition,
         dry_run: bool,
-    ) -> Result<(Option<WriteResult>, CustomToolView), CallError> {
+    ) -> Result<PutTool, CallError> {
         let origin = actor.origin();
         let stamp = (!dry_run).then(|| actor.stamp());
         let putting = self.parts().custom.put(key, definition, precondition, &origin, stamp);
@@ -64,8 +64,8 @@ impl Admin {
         let (text, origin) = (imported.definition.to_string(), actor.origin());
         let putting =
             self.parts().custom.put(key, &text, &Precondition::Absent, &origin, Some(actor.stamp()));
-        let (_, tool) = self.change_custom_tool(actor, key, "tool.import", putting).await?;
-        Ok((imported, Some(tool)))
+        let put = self.change_custom_tool(actor, key, "tool.import", putting).await?;
+        Ok((imported, Some(put.view)))
     }
 
     /// Deletes a tool.

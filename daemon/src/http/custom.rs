@@ -98,12 +98,9 @@ pub async fn put(
     expect_json(&headers)?;
     let text = body_text(&app, &caller, body).await?;
     let precondition = precondition(&headers)?;
-    let (written, tool) =
-        app.admin().put_custom_tool(app.actor(&caller), &key, &text, &precondition, dry_run).await?;
-    // Warnings are about the tool that serves, which a dry run does not replace.
-    let warnings = written.map(|_| app.parts().custom.warnings(&key, &tool.kind)).unwrap_or_default();
-    let warnings = warnings.into_iter().map(warning_view).collect();
-    Ok(written_response(written, axum::Json(CustomToolAccepted { tool, warnings })))
+    let put = app.admin().put_custom_tool(app.actor(&caller), &key, &text, &precondition, dry_run).await?;
+    let warnings = put.warnings.into_iter().map(warning_view).collect();
+    Ok(written_response(put.written, axum::Json(CustomToolAccepted { tool: put.view, warnings })))
 }
 
 /// Delete a custom tool.

@@ -24,6 +24,7 @@ use http_body_util::BodyExt;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 use toolgate_api::error::ErrorType;
@@ -142,25 +143,35 @@ pub async fn post(
     response
 }
 
-/// The arguments of a call as they were sent, if two parsers can read them in two ways; an extension of the request.
+/// The arguments of a call as they were sent, if two parsers can read them in two ways; an extension of the request. Where a
+/// key around the arguments is repeated, the whole message.
 ///
 /// `rmcp` keeps the last of two equal keys and rounds large integers, so the gate gets this text and refuses it.
 #[derive(Clone)]
 struct AmbiguousArguments(Option<Arc<str>>);
 
 fn ambiguous_arguments(message: &[u8]) -> Option<Arc<str>> {
+    // Each field is here so that its repetition is an error.
     #[derive(Deserialize)]
     struct Message<'a> {
+        #[serde(rename = "method")]
+        _method: Option<IgnoredAny>,
         #[serde(borrow)]
-        params: Params<'a>,
+        params: Option<Params<'a>>,
     }
     #[derive(Deserialize)]
     struct Params<'a> {
+        #[serde(rename = "name")]
+        _name: Option<IgnoredAny>,
         #[serde(borrow)]
-        arguments: &'a RawValue,
+        arguments: Option<&'a RawValue>,
     }
-    let Message { params: Params { arguments } } = serde_json::from_slice(message).ok()?;
-    parse_strict(arguments.get(), ARGUMENTS_DEPTH).is_err().then(|| arguments.get().into())
+    let text = std::str::from_utf8(message).ok()?;
+    let sent = match serde_json::from_str::<Message<'_>>(text) {
+        Ok(message) => message.params?.arguments?.get(),
+        Err(_) => text,
+    };
+    parse_strict(sent, ARGUMENTS_DEPTH).is_err().then(|| sent.into())
 }
 
 /// Receive the notifications of a session of the Model Context Protocol, or end it.
@@ -273,7 +284,18 @@ mod tests {
             assert_eq!(of(plain), None, "{plain}");
         }
         assert_eq!(ambiguous_arguments(br#"{"method":"tools/list","params":{}}"#), None);
+        assert_eq!(ambiguous_arguments(br#"{"method":"tools/list","params":null}"#), None);
         assert_eq!(ambiguous_arguments(b"[]"), None);
+        let plain = r#"{"method":"tools/call","params":{"name":"a","arguments":{}}}"#;
+        assert_eq!(ambiguous_arguments(plain.as_bytes()), None);
+        for repeated in [
+            r#"{"method":"tools/call","params":{"name":"a","arguments":{"a":1}},"params":{"name":"b"}}"#,
+            r#"{"method":"ping","method":"tools/call","params":{"name":"a","arguments":{}}}"#,
+            r#"{"method":"tools/call","params":{"name":"a","name":"b","arguments":{}}}"#,
+            r#"{"method":"tools/call","params":{"name":"a","arguments":{"a":1},"arguments":{}}}"#,
+        ] {
+            assert_eq!(ambiguous_arguments(repeated.as_bytes()).as_deref(), Some(repeated));
+        }
     }
 
     #[test]

@@ -315,8 +315,11 @@ fn c1_a_tool_without_its_secret_has_a_missing_integration() {
         let tenant = Tenant::new(fixture, "secretive");
         let mut secret = definition();
         secret["authentication"] = json!({"kind": "api_key", "provider": "shop"});
+        let dry = format!("{}?dry_run=true", tenant.path("shop"));
+        let checked = tenant.operator.make(&dry, &secret).expect(200).json();
         let made = tenant.make(&secret);
         assert_eq!(made["warnings"][0]["code"], "NO_CREDENTIAL", "{made}");
+        assert_eq!(checked["warnings"], made["warnings"], "a dry run warns as the write does");
         let session = tenant.session();
         session.call("shop/item", json!({"id": "1"})).expect_error("INTEGRATION_MISSING");
         tenant.store_secret();

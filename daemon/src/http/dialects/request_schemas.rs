@@ -242,7 +242,8 @@ pub struct CallRequest {
     #[schema(example = "c1")]
     id: Option<String>,
     /// `call_NAMESPACE_TOOL` or `namespace/tool`. A name that is not a valid tool name, or too long, makes this call
-    /// fail with `TOOL_NOT_FOUND`; a name of more than 256 bytes is truncated in the response.
+    /// fail with `TOOL_NOT_FOUND`, and no name with `INVALID_REQUEST`; a name of more than 256 bytes is truncated in the
+    /// response.
     tool: String,
     /// An object that matches the tool's input schema. Default: an empty object. Arguments that do not match make
     /// this call fail with `INVALID_ARGUMENTS`.

@@ -2,10 +2,13 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::unix::net::{UnixListener as StdUnixListener, UnixStream as StdUnixStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::umask;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
@@ -88,10 +91,24 @@ impl Socket {
 fn remove_stale(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    match is_socket && StdUnixStream::connect(path).is_err() {
+    match is_socket && !has_listener(path)? {
         true => std::fs::remove_file(path),
         false => Ok(()),
     }
+}
+
+/// Whether a process listens at the path. One with a full backlog would block a connection that waits.
+fn has_listener(path: &Path) -> io::Result<bool> {
+    let (_, connected) = connect_now(path)?;
+    Ok(matches!(connected, Ok(()) | Err(Errno::AGAIN)))
+}
+
+/// Connects to a Unix socket without waiting; `EAGAIN` if the backlog of its listener is full.
+fn connect_now(path: &Path) -> io::Result<(OwnedFd, Result<(), Errno>)> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let connected = connect(&socket, &SocketAddrUnix::new(path)?);
+    Ok((socket, connected))
 }
 
 /// A socket that accepts connections.
@@ -121,5 +138,28 @@ impl Listener {
                 Ok((Accepted::Unix(stream), Ipv4Addr::LOCALHOST.into()))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_whose_backlog_is_full_is_not_stale_and_one_without_a_listener_is() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let listener = StdUnixListener::bind(&path).expect("a listener");
+        rustix::net::listen(&listener, 0).expect("a short backlog");
+        let mut waiting = Vec::new();
+        while let (socket, Ok(())) = connect_now(&path).expect("a socket") {
+            waiting.push(socket);
+            assert!(waiting.len() < 100, "the backlog is short");
+        }
+        remove_stale(&path).expect("a look");
+        assert!(path.exists());
+        drop((listener, waiting));
+        remove_stale(&path).expect("a look");
+        assert!(!path.exists());
     }
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, DiscoverResult,
-    ElicitRequest, GetTaskParams, GetTaskResult, Implementation, InitializeRequestParams, InitializeResult,
-    InputRequest, InputRequiredResult, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-    ProgressToken, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, UpdateTaskParams,
+    ElicitRequest, ElicitRequestParams, GetTaskParams, GetTaskResult, Implementation,
+    InitializeRequestParams, InitializeResult, InputRequest, InputRequiredResult, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerCapabilities,
+    ServerConfig, SubscriptionFilter, UpdateTaskParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{ErrorData, Peer, RoleServer, ServerHandler};
@@ -23,7 +24,7 @@ use toolgate_api::name::read_called_name;
 use super::clients::{Client, Opened, call_key};
 use super::lists::{Performs, ToolKey};
 use super::{AmbiguousArguments, ToolsShown, answers, ask, lists, tasks};
-use crate::call::{CallAnswer, RequestedCall};
+use crate::call::{CallAnswer, CallOutcome, RequestedCall};
 use crate::clock::now_ms;
 use crate::dispatch::{ClientResult, Origin, ResultRefusal};
 use crate::events::{Received, Scope, Subscriber};
@@ -299,6 +300,10 @@ fn failure(Problem(error): &Problem) -> CallToolResult {
     answers::failure(error, text_of(error))
 }
 
+fn cancellation() -> ErrorData {
+    ErrorData::internal_error("the call was cancelled", None)
+}
+
 fn text_of(error: &CallError) -> String {
     frame::visible(&format!("{}\n{}", error.message, error.hint))
 }
@@ -329,9 +334,7 @@ impl Call<'_> {
         let (id, name) = (call.id.clone(), self.name.clone());
         let answer = tokio::select! {
             answer = self.answer(call.clone()) => answer,
-            () = self.context.ct.cancelled() => {
-                return Err(ErrorData::internal_error("the call was cancelled", None));
-            }
+            () = self.context.ct.cancelled() => return Err(cancellation()),
         };
         if let Some(question) = ask::question(&name, &answer).filter(|_| ask::shows_forms(self.context)) {
             let is_stateless = self.context.protocol_version() >= Some(ProtocolVersion::V_2026_07_28);
@@ -341,12 +344,7 @@ impl Call<'_> {
                 let inputs = [(ask::INPUT.to_owned(), question)].into();
                 return Ok(CallToolResponse::InputRequired(InputRequiredResult::from_input_requests(inputs)));
             }
-            let answered = self.context.peer.create_elicitation(question).await;
-            let answer = answered.map_or_else(
-                |error| ClientResult::Failed(format!("The question was not shown: {error}")),
-                ask::answer,
-            );
-            return Ok(self.take(&id, answer).await?.into());
+            return Ok(self.ask(&id, question, &answer).await?.into());
         }
         match answer.status() {
             CallStatus::ApprovalRequired | CallStatus::ClientRequired => {
@@ -359,6 +357,30 @@ impl Call<'_> {
             _ => drop(self.opened.waiting().remove(&key)),
         }
         Ok(answers::result(&self.client.app, &self.opened.session, &name, &answer).await?.into())
+    }
+
+    /// Asks the client's user by a request, as long as the call waits for the answer. Cancelling the tool call cancels it.
+    async fn ask(
+        &self,
+        id: &str,
+        question: ElicitRequestParams,
+        asking: &CallOutcome,
+    ) -> Result<CallToolResult, ErrorData> {
+        let left_ms = asking.expires_ms().unwrap_or_default().saturating_sub(now_ms());
+        let left = Some(Duration::from_millis(left_ms));
+        let answered = tokio::select! {
+            answered = self.context.peer.create_elicitation_with_timeout(question, left) => answered,
+            () = self.context.ct.cancelled() => {
+                let (dispatcher, origin) = (self.client.app.dispatcher(), self.client.actor().origin());
+                let cancelled = dispatcher.cancel(&self.opened.session, id, &origin).await;
+                return Err(cancelled.err().map_or_else(cancellation, |error| ErrorData::internal_error(error.message, None)));
+            }
+        };
+        let answer = answered.map_or_else(
+            |error| ClientResult::Failed(format!("The question was not shown: {error}")),
+            ask::answer,
+        );
+        self.take(id, answer).await
     }
 
     /// Gives the user's answer to the call that waits for it.
