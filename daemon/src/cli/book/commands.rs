@@ -17,7 +17,7 @@ const RUN: [&str; 5] =
 /// Commands of other programs that no test runs: page, program, number, reason. An entry is removed with its commands.
 const NOT_RUN: &[(&str, &str, usize, &str)] = &[
     ("README.md", "cargo", 5, "`.ci/run` builds and tests; `author.rs` runs those of a new plugin"),
-    ("README.md", "export", 1, "a test has the token of its own daemon"),
+    ("README.md", "export", 2, "a test has the program and the token of its own daemon"),
     ("about.md", "cargo", 1, "mdBook takes minutes to build; its input is checked here"),
     ("about.md", "mdbook", 1, "mdBook takes minutes to build; its input is checked here"),
     ("calls.md", "SESSION=VALUE", 1, "the tutorial for orchestrators runs the same requests"),
