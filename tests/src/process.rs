@@ -3,8 +3,12 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use crate::wait;
 
 /// Server as a child process, killed on drop.
 pub struct ServerProcess(Child);
@@ -46,10 +50,19 @@ pub fn find_installed(program: &str, path: &str) -> PathBuf {
     path
 }
 
-/// Loopback address with a port that is free at the moment.
+/// Ports that Linux gives to no connection and to no listener without a port of its own, unless the machine is set up otherwise.
+const RESERVED_PORTS: Range<u16> = 10_000..32_000;
+
+/// Loopback address whose port is free, and stays so until a server listens there: no other caller gets it.
 pub fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address")
+    static CALLS: AtomicU16 = AtomicU16::new(0);
+    let count = RESERVED_PORTS.end - RESERVED_PORTS.start;
+    // Processes that run at the same time begin at different ports.
+    let first = u16::try_from(std::process::id() * 16 % u32::from(count)).expect("less than the count");
+    wait::until("a free port", || {
+        let place = (first + CALLS.fetch_add(1, Ordering::Relaxed) % count) % count;
+        TcpListener::bind(("127.0.0.1", RESERVED_PORTS.start + place)).ok()?.local_addr().ok()
+    })
 }
 
 /// Resident memory, in bytes.
@@ -63,6 +76,13 @@ pub fn resident_bytes(pid: u32) -> u64 {
 /// Number of open descriptors: files, sockets and pipes.
 pub fn open_files(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/fd")).expect("the process lives").count()
+}
+
+/// Number of descriptors of files whose path ends so.
+pub fn open_files_named(pid: u32, name: &str) -> usize {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).expect("the process lives").flatten();
+    let paths = descriptors.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
+    paths.filter(|path| path.ends_with(name)).count()
 }
 
 /// Number of running child processes.

@@ -75,6 +75,7 @@ struct Traffic {
     requests: Vec<String>,
     connections: usize,
     closed: usize,
+    hanging: usize,
     received_bytes: usize,
 }
 
@@ -146,6 +147,11 @@ impl Upstream {
     /// Number of closed connections.
     pub fn closed_connections(&self) -> usize {
         self.recorder.lock().closed
+    }
+
+    /// Number of connections that are in [`Piece::Hang`] now.
+    pub fn hanging_connections(&self) -> usize {
+        self.recorder.lock().hanging
     }
 
     /// Bytes of requests received so far, complete or not.
@@ -260,8 +266,10 @@ async fn handle_connection(
                 }
                 Piece::Hang => {
                     stream.flush().await?;
+                    recorder.change(|traffic| traffic.hanging += 1);
                     let mut rest = [0; 64];
-                    while stream.read(&mut rest).await? > 0 {}
+                    while stream.read(&mut rest).await.is_ok_and(|bytes| bytes > 0) {}
+                    recorder.change(|traffic| traffic.hanging -= 1);
                     return Ok(());
                 }
             }

@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Query types A and AAAA.
 const KINDS: [u16; 2] = [1, 28];
 
-/// Handle of the server. Its thread runs until the process exits.
+/// Threads that answer, so that a resolver does not give up while one of them waits for a processor.
+const THREADS: usize = 3;
+
+/// Handle of the server. Its threads run until the process exits.
 #[derive(Clone)]
 pub struct NameServer {
     pub address: SocketAddr,
@@ -26,15 +29,17 @@ impl NameServer {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let address = socket.local_addr().expect("an address");
         let names = Self { address, rows: Arc::default() };
-        let answering = names.clone();
-        std::thread::spawn(move || {
-            let mut question = [0; 512];
-            while let Ok((length, from)) = socket.recv_from(&mut question) {
-                if let Some(answer) = answering.answer(&question[..length]) {
-                    let _ = socket.send_to(&answer, from);
+        for _ in 0..THREADS {
+            let (answering, socket) = (names.clone(), socket.try_clone().expect("a second descriptor"));
+            std::thread::spawn(move || {
+                let mut question = [0; 512];
+                while let Ok((length, from)) = socket.recv_from(&mut question) {
+                    if let Some(answer) = answering.answer(&question[..length]) {
+                        let _ = socket.send_to(&answer, from);
+                    }
                 }
-            }
-        });
+            });
+        }
         names
     }
 

@@ -73,17 +73,23 @@ fn b3_a_request_with_side_effects_is_sent_once() {
 fn b3_a_request_with_a_partial_or_late_response_is_sent_once() {
     with_fixture(|fixture| {
         let bytes = |text: &str| Piece::Bytes(text.as_bytes().to_vec());
-        for (next, why) in [
-            (vec![bytes("HTTP/1.1 2"), Piece::Cut], "its answer is broken"),
-            (vec![bytes("HTTP/1.1 103 Early Hints\r\n\r\n"), Piece::Cut], "its answer is broken"),
-            (vec![bytes("canary\r\n\r\n"), Piece::Cut], "its answer is not HTTP"),
-            (vec![Piece::Hang], "it did not answer in time"),
+        for (next, first_byte_ms, why) in [
+            (vec![bytes("HTTP/1.1 2"), Piece::Cut], None, "its answer is broken"),
+            (vec![bytes("HTTP/1.1 103 Early Hints\r\n\r\n"), Piece::Cut], None, "its answer is broken"),
+            (vec![bytes("canary\r\n\r\n"), Piece::Cut], None, "its answer is not HTTP"),
+            (vec![Piece::Hang], Some(300), "it did not answer in time"),
         ] {
             let session = session_with_pooled_connection(fixture, next);
             let url = format!("{API}/second");
-            let arguments = json!({"method": "GET", "url": url, "headers": [], "first_byte_ms": 300});
-            let (reply, requests, connections) =
-                send_and_count(fixture, || session.call("caller/fetch", arguments));
+            let arguments =
+                json!({"method": "GET", "url": url, "headers": [], "first_byte_ms": first_byte_ms});
+            let before = fixture.upstream.requests().len();
+            let (reply, requests, connections) = send_and_count(fixture, || {
+                let reply = session.call("caller/fetch", arguments);
+                // The timeout may have come before the server read the request.
+                fixture.upstream.wait_until("the request", |seen, _| seen > before);
+                reply
+            });
             assert_eq!((requests, connections), (1, 0), "{why}: {}", reply.0);
             let reply = reply.expect_error("API_UNAVAILABLE");
             assert!(reply.message().ends_with(why) && !reply.0.to_string().contains("canary"), "{}", reply.0);

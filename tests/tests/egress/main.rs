@@ -22,7 +22,7 @@ mod write_ahead;
 mod wire;
 
 use toolgate_tests::upstream::{self, TRUSTED, UNTRUSTED, Upstream};
-use toolgate_tests::{CallReply, Daemon, Options, Session, Shared, Value, guests, json};
+use toolgate_tests::{CallReply, Daemon, Options, Session, Shared, Value, guests, json, wait};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -133,13 +133,19 @@ fn b3_a_granted_request_is_answered_and_recorded_without_its_query() {
 #[test]
 fn b3_a_name_is_resolved_once_per_connection() {
     with_fixture(|fixture| {
-        // The organization has no open connection yet.
         let operator = fixture.daemon.operator();
-        operator.make_agent("asking/a", &json!({"enabled": ["*"]}));
-        let session = operator.open_session("asking/a");
-        let before = fixture.upstream.dns.query_count("api.upstream.test");
-        fetch(&session, "GET", &format!("{API}/")).output();
-        assert_eq!(fixture.upstream.dns.query_count("api.upstream.test"), before + 1);
+        // A resolver asks again where a busy machine answers late, so that one of several connections counts.
+        let queries: Vec<usize> = (0..5)
+            .map(|number| {
+                // The organization has no open connection yet.
+                let agent = format!("asking{number}/a");
+                operator.make_agent(&agent, &json!({"enabled": ["*"]}));
+                let before = fixture.upstream.dns.query_count("api.upstream.test");
+                fetch(&operator.open_session(&agent), "GET", &format!("{API}/")).output();
+                fixture.upstream.dns.query_count("api.upstream.test") - before
+            })
+            .collect();
+        assert_eq!(queries.iter().min(), Some(&1), "{queries:?}");
     });
 }
 
@@ -169,12 +175,12 @@ fn b3_a_disconnect_closes_the_upstream_connection() {
     with_fixture(|fixture| {
         fixture.upstream.answer(|_| vec![upstream::Piece::Hang]);
         let session = fixture.session();
-        let (requests, closed) = (fixture.upstream.requests().len(), fixture.upstream.closed_connections());
+        let hanging = || fixture.upstream.hanging_connections();
+        wait::until_true("the connections of other tests to end", || hanging() == 0);
         let body = json!({"method": "GET", "url": format!("{API}/"), "headers": []});
-        let pending = session.start("c1", "caller/fetch", body);
-        fixture.upstream.wait_until("the request", |seen, _| seen > requests);
-        assert_eq!(fixture.upstream.closed_connections(), closed);
+        let pending = session.start_cancellable("c1", "caller/fetch", body);
+        wait::until_true("the request", || hanging() == 1);
         drop(pending);
-        fixture.upstream.wait_until("the end of the connection", |_, ended| ended > closed);
+        wait::until_true("the end of the connection", || hanging() == 0);
     });
 }
