@@ -14,6 +14,12 @@ use crate::state::CallState;
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// Fuel for a tool that a list looks at, in instructions: the decision and its place in the list.
+const LISTED_TOOL_FUEL: u64 = 1_000;
+
+/// Fuel for a byte of text that the daemon writes for a guest, in instructions.
+const TEXT_BYTE_FUEL: u64 = 4;
+
 /// The services that a call is lent.
 #[derive(Clone, Default)]
 pub struct Services {
@@ -25,8 +31,8 @@ pub struct Services {
 
 /// The agent's other tools, as a script calls them.
 pub trait OtherTools: Send + Sync {
-    /// Returns the names and descriptions of the tools, as JSON text.
-    fn list(&self) -> String;
+    /// Returns the names and descriptions of the tools, as JSON text, and the number of tools that were looked at.
+    fn list(&self) -> (String, usize);
     /// Returns the description of one tool with its typed signature.
     fn describe(&self, tool: &str) -> Result<String, CallError>;
     /// Calls a tool. `fuel` is what the guest has left.
@@ -55,14 +61,27 @@ pub trait Messages: Send + Sync {
 #[error("the script was ended by an inner call")]
 struct ScriptEnded;
 
+impl CallState {
+    /// Charges text that was written for the guest, since a host call has a flat price.
+    fn charge_text(&self, text: &str) {
+        self.host_calls.copy_meter.add_fuel((text.len() as u64).saturating_mul(TEXT_BYTE_FUEL));
+    }
+}
+
 impl calls::Host for CallState {
     fn tools(&mut self) -> String {
-        self.context.services.tools.as_ref().map_or_else(|| "[]".to_owned(), |tools| tools.list())
+        let Some(tools) = &self.context.services.tools else { return "[]".to_owned() };
+        let (text, looked_at) = tools.list();
+        self.host_calls.copy_meter.add_fuel((looked_at as u64).saturating_mul(LISTED_TOOL_FUEL));
+        self.charge_text(&text);
+        text
     }
 
     fn describe(&mut self, tool: String) -> Result<String, Failure> {
         let tools = self.context.services.tools.as_ref().ok_or_else(|| not_lent("calls"))?;
-        tools.describe(&tool).map_err(to_failure)
+        let described = tools.describe(&tool).map_err(to_failure)?;
+        self.charge_text(&described);
+        Ok(described)
     }
 
     async fn call(&mut self, tool: String, arguments: String) -> wasmtime::Result<Result<String, Failure>> {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
-use toolgate_admission::{self as admission, Admitted, Rules, Tool};
+use toolgate_admission::{self as admission, Admitted, Decision, Rules, Tool};
 use toolgate_api::content::ContentBlock;
 use toolgate_api::descriptor::Mode;
 use toolgate_api::error::{CallError, ErrorType};
@@ -153,7 +153,7 @@ impl Script {
 }
 
 impl OtherTools for Script {
-    fn list(&self) -> String {
+    fn list(&self) -> (String, usize) {
         let (rules, facts) = (self.rules(), self.session.state.facts());
         let tools = admission::callable(&rules, &facts);
         let mut listed: Vec<_> = tools
@@ -164,15 +164,16 @@ impl OtherTools for Script {
             })
             .collect();
         listed.sort_by(|one, other| one.name.cmp(&other.name));
-        serde_json::to_string(&listed).unwrap_or_default()
+        (serde_json::to_string(&listed).unwrap_or_default(), rules.catalogue.tools().len())
     }
 
     fn describe(&self, tool: &str) -> Result<String, CallError> {
         let (rules, facts) = (self.rules(), self.session.state.facts());
-        let found = find(&rules, tool).filter(|found| {
-            let mut callable = admission::callable(&rules, &facts);
-            callable.any(|(tool, _)| tool.index() == found.index())
-        });
+        let is_callable = |found: &Tool<Component>| {
+            let decision = admission::decide(&rules, &facts, &found.id().to_string());
+            !matches!(decision, Decision::Refused(_))
+        };
+        let found = find(&rules, tool).filter(is_callable);
         let found = found.ok_or_else(|| admission::Refusal::not_given(tool).error)?;
         refuse_in_script(&found).map_or_else(|| Ok(signature::description(found.descriptor())), Err)
     }

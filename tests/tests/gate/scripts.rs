@@ -186,6 +186,12 @@ fn t13_inner_calls_run_in_the_slot_of_the_script_and_within_what_it_has_left() {
     // Fuel of inner calls is the script's own.
     let spins = json!({"calls": [["hostile/spin", {}], ["time/now", {}]]});
     session.call("scripted/run", spins).expect_error("FUEL_EXHAUSTED");
+    // A list is charged for each tool that it looks at, also for those that the agent does not have.
+    let fuel_of_list = || session.call("scripted/list", json!({})).0["usage"]["fuel"].as_u64().expect("fuel");
+    let before = fuel_of_list();
+    operator.load("conformance", guests::CONFORMANCE);
+    let grown = fuel_of_list().saturating_sub(before);
+    assert!(grown >= 10_000, "{grown} more for the 13 tools of the plugin");
 }
 
 #[test]
