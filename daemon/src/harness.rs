@@ -133,6 +133,15 @@ impl PluginHarness {
         }
     }
 
+    /// Calls `describe` at another time and with other random numbers, which may not change the description. Functions do
+    /// not describe themselves.
+    pub async fn describe_otherwise(&self) -> Result<String, CallError> {
+        match self.component.describe_functions(&self.file, None, None) {
+            Some(functions) => Ok(functions.json),
+            None => self.sandbox.describe_otherwise(&self.component).await,
+        }
+    }
+
     /// The functions of a component without the plugin contract.
     pub fn functions(&self) -> Option<FunctionsDescription> {
         self.component.describe_functions(&self.file, None, None)

@@ -184,6 +184,45 @@ fn t11_each_finding_has_its_code_and_place() {
     }
 }
 
+/// Without the other random numbers, the order of a hash map is the same in each instance.
+#[test]
+fn t11_a_description_that_depends_on_random_numbers_is_found() {
+    const MARK: &str = "XXXXXXXX";
+    let importing = r#"
+        (import "wasi:random/insecure@0.2.6"
+          (instance $random (export "get-insecure-random-u64" (func (result u64)))))
+        (alias export $random "get-insecure-random-u64" (func $get))
+        (core func $draw (canon lower (func $get)))"#;
+    let text = valid_plugin().with_member("purpose", json!(MARK)).with_outer(importing).text();
+    let (_, data) = text.split_once("(data (i32.const 4096) \"").expect("the data");
+    let at = 4096 + data.find(&"\\58".repeat(MARK.len())).expect("the mark") / 3;
+    let draws = text
+        .replace("(memory (export", "(import \"host\" \"draw\" (func $draw (result i64)))\n(memory (export")
+        .replace(
+            "(instantiate $plugin))",
+            "(instantiate $plugin (with \"host\" (instance (export \"draw\" (func $draw))))))",
+        );
+    assert_eq!(findings(&assemble(&draws), 0), [], "the import alone");
+    // Eight of the signs `` ` `` to `o` over the mark.
+    let sign =
+        "(i64.or (i64.const 0x6060606060606060) (i64.and (i64.const 0x0f0f0f0f0f0f0f0f) (call $draw)))";
+    let describe = r#"(func (export "describe") (result i32)"#;
+    let varying = draws.replace(describe, &format!("{describe} (i64.store (i32.const {at}) {sign})"));
+    assert_eq!(findings(&assemble(&varying), 1), [("DESCRIPTION_VARIES".to_owned(), String::new())]);
+}
+
+#[test]
+fn t11_a_name_that_no_call_can_have_and_a_function_that_is_no_tool_are_found() {
+    for (file, place) in [
+        (valid_plugin().with_member("name", json!("My_Plugin")), "/name"),
+        (valid_plugin().with_tool("name", json!("getWeather")), "/tools/0/name"),
+    ] {
+        assert_eq!(findings(&file.build(), 1), [("DESCRIPTION_INVALID".to_owned(), place.to_owned())]);
+    }
+    let left_out = findings_with(guests::PLAIN, &[], None);
+    assert!(left_out.iter().any(|(code, _)| code == "FUNCTION_LEFT_OUT"), "{left_out:?}");
+}
+
 /// B5: runtimes of scripting languages import what their plugins do not use.
 #[test]
 fn b5_an_import_is_asked_for_or_declared_unused() {

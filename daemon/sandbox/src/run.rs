@@ -16,7 +16,7 @@ use toolgate_api::limits::Limits;
 use wasmtime::{Engine, Store};
 
 use crate::component::{Component, Instance};
-use crate::context::{CallContext, CallIdentity};
+use crate::context::{CallClock, CallContext, CallIdentity};
 use crate::contract::{Failure, Outcome};
 use crate::cpu_scheduler::TimeSlice;
 use crate::effect::Effect;
@@ -60,6 +60,10 @@ struct StopConditions<S> {
 
 /// Largest result, as a multiple of `output_bytes`.
 const RESULT_MULTIPLE: u64 = 16;
+
+/// Time and seed of [`Sandbox::describe_otherwise`].
+const OTHER_TIME: Duration = Duration::from_secs(1_735_689_600);
+const OTHER_SEED: [u8; 32] = [1; 32];
 
 /// Largest memory of an instance that is reset where its call ran.
 const RESET_IN_PLACE_BYTES: u64 = 8 * 1024 * 1024;
@@ -119,13 +123,30 @@ impl Sandbox {
             None => self.reserved_instance().await,
             Some(_) => None,
         };
-        let deadline = tokio::time::Instant::now() + Duration::from_millis(DESCRIBE_LIMITS.deadline_ms);
-        let stop = StopConditions { deadline, stop: future::pending() };
-        let mut context = CallContext::without_capabilities("describe", deadline);
+        let mut context = describe_context();
         let definition = definition.map(|Definition { text, organization }| {
             context.identity = Arc::new(CallIdentity { organization, ..CallIdentity::default() });
             text
         });
+        self.describe_in(component, context, definition).await
+    }
+
+    /// Like [`Sandbox::describe`] without a definition, at another time and with other random numbers. Neither may change
+    /// the description.
+    pub async fn describe_otherwise(&self, component: &Component) -> Result<String, CallError> {
+        let _permit = self.reserved_instance().await;
+        let clock = CallClock::Stopped { at: OTHER_TIME };
+        let context = CallContext { clock, seed: OTHER_SEED, ..describe_context() };
+        self.describe_in(component, context, None).await
+    }
+
+    async fn describe_in(
+        &self,
+        component: &Component,
+        context: CallContext,
+        definition: Option<Arc<str>>,
+    ) -> Result<String, CallError> {
+        let stop = StopConditions { deadline: context.deadline, stop: future::pending() };
         let ticks = self.inner.ticks.clone();
         let state = CallState::new(context, &DESCRIBE_LIMITS, &Arc::default(), "", definition, ticks);
         let finished = self
@@ -218,6 +239,11 @@ impl Sandbox {
         reset(store, finished.usage.memory_bytes).await;
         finished
     }
+}
+
+fn describe_context() -> CallContext {
+    let limit = Duration::from_millis(DESCRIBE_LIMITS.deadline_ms);
+    CallContext::without_capabilities("describe", tokio::time::Instant::now() + limit)
 }
 
 /// In the place of an error that is worded for a call.

@@ -66,7 +66,7 @@ codes! {
         "write `capabilities(filesystem = workspace)` or `capabilities(network = [\"GET https://api.example.com/v1/\"])` in `plugin!` (without the SDK: ask for it in `capabilities` of the description, or name it in `unused` there if only the language's runtime imports it), or remove the code that imports it";
     DESCRIBE_FAILED Error "`describe` returns no description"
         "make `describe` (with the SDK: each `JsonSchema` of your own) return without a crash, files, clock or network";
-    DESCRIPTION_VARIES Error "`describe` returns something else when it is called again"
+    DESCRIPTION_VARIES Error "`describe` returns something else at another time, or with other random numbers"
         "make the description (with the SDK: each `JsonSchema` of your own) a constant: a daemon calls `describe` once, when it loads the plugin";
     DESCRIPTION_INVALID Error "a field of the description is invalid"
         "write it as `wit/describe.schema.json` requires";
@@ -178,7 +178,7 @@ pub async fn check(file: &[u8], tools: CompileTools, workspace: Option<&Path>) -
         Err(error) => return Ok(Report::of(vec![DESCRIBE_FAILED.at("", error_text(&error))])),
     };
     let mut findings = Vec::new();
-    if harness.describe().await.ok().as_ref() != Some(&described) {
+    if harness.describe_otherwise().await.ok().as_ref() != Some(&described) {
         findings.push(DESCRIPTION_VARIES.at("", DESCRIPTION_VARIES.meaning));
     }
     let mut descriptor = match Descriptor::parse(&described) {
@@ -451,7 +451,7 @@ mod tests {
              plugin's description; `--json` prints JSON. The exit status is 1 if there is an error.\n\n\
              Each example runs twice in fresh instances, with a clock that is stopped at 2025-01-01T00:00:00Z and the same random\n\
              numbers. If the plugin asks for files, each run has its own copy of the folder that `--workspace` names. An example\n\
-             with an output runs once more with other random numbers.\n\n\
+             with an output runs once more with other random numbers. `describe` runs twice, with other times and random numbers.\n\n\
              | code | severity | meaning | how to fix it |\n|---|---|---|---|\n",
         );
         for kind in CODES {
