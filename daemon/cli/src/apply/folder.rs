@@ -42,7 +42,8 @@ const FILE_BYTES: u64 = 16 << 20;
 /// Levels of folders, as in `orgs/ORG/agents`. Links could make endless ones.
 const DEPTH: usize = 3;
 
-/// Kinds of documents, in the order in which they are written: each after those that it may refer to.
+/// Kinds of documents, in the order in which they are written: each after those that it may refer to, and a tool after its
+/// grant and the policies, so that no agent calls it without its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Platform,
@@ -50,12 +51,12 @@ pub enum Kind {
     Grant,
     Organization,
     OrganizationKey,
-    Tool,
     ToolGrant,
     /// Settings of a plugin, without the consent to it: that is a person's decision.
     Settings,
     Policy,
     Agent,
+    Tool,
     Webhook,
     Assertions,
 }
@@ -344,6 +345,9 @@ fn check_webhook(value: &Value) -> Result<(), ReadError> {
 pub mod tests {
     use super::*;
 
+    /// The definition of a tool.
+    pub const TOOL: &str = r#"{"kind": "mcp", "url": "https://api.shop.example/mcp"}"#;
+
     pub fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, text) in files {
@@ -360,6 +364,8 @@ pub mod tests {
             ("orgs/acme/agents/bot.json", r#"{"enabled": ["files/*"]}"#),
             ("orgs/acme/policy.json", r#"{"enabled": "*"}"#),
             ("orgs/acme/organization.json", "{}"),
+            ("orgs/acme/tools/shop.json", TOOL),
+            ("orgs/acme/grants/shop.json", r#"{"network": [{"host": "api.shop.example"}]}"#),
             ("orgs/acme/assertions.json", r#"{"assertions": []}"#),
             ("platform.json", "{}"),
             ("README.md", "no document"),
@@ -371,8 +377,10 @@ pub mod tests {
         let expected = [
             "/v1/platform/policy",
             "/v1/orgs/acme",
+            "/v1/orgs/acme/tools/shop/grant",
             "/v1/orgs/acme/policy",
             "/v1/orgs/acme/agents/bot",
+            "/v1/orgs/acme/tools/shop",
             "/v1/orgs/acme/policy/assertions",
         ];
         assert_eq!(paths, expected);

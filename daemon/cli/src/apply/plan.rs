@@ -3,6 +3,8 @@
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use toolgate_api::document::DocumentWarning;
+use toolgate_api::error::ErrorType;
 use toolgate_api::policy_diff::Preview;
 use toolgate_api::webhook::WebhookList;
 
@@ -83,8 +85,30 @@ impl Plan {
         self.changes.iter().any(|other| {
             let other = &other.document;
             let is_above = other.organization.is_none() || other.organization == document.organization;
-            other.kind < document.kind && is_above
+            // Policies come before the tools that they name.
+            let is_named = other.kind == Kind::Tool && matches!(document.kind, Kind::Policy | Kind::Agent);
+            (other.kind < document.kind || is_named) && is_above
         })
+    }
+
+    /// The warnings about a written document, without those about tools that are written after it.
+    pub fn lasting_warnings(
+        &self,
+        document: &FolderDocument,
+        mut warnings: Vec<DocumentWarning>,
+    ) -> Vec<DocumentWarning> {
+        let documents = self.changes.iter().map(|change| &change.document);
+        let later: Vec<String> = documents
+            .filter(|other| other.kind == Kind::Tool && other.organization == document.organization)
+            .filter(|other| document.kind < other.kind)
+            .filter_map(|other| Some(format!("`{}/", other.path.rsplit('/').next()?)))
+            .collect();
+        warnings.retain(|warning| match &*warning.code {
+            "UNRESOLVED_TOOL" => !later.iter().any(|tools| warning.message.contains(tools)),
+            "NO_TOOLS" => later.is_empty(),
+            _ => true,
+        });
+        warnings
     }
 }
 
@@ -118,11 +142,13 @@ impl Change {
 }
 
 /// Whether the refusal of a dry run may be due to a document that the plan changes first: an organization that is not there
-/// yet, an assertion. A wrong document stays wrong, unless other documents decide what is right in it.
+/// yet, an assertion, the grant by which the tools of a server are listed. A wrong document stays wrong, unless other documents
+/// decide what is right in it.
 fn may_be_lifted(kind: Kind, error: &ClientError) -> bool {
     let is_checked_by_others = matches!(kind, Kind::Settings | Kind::Policy | Kind::Agent);
     match error.status() {
         Some(404 | 409) => true,
+        Some(403) => kind == Kind::Tool && error.error_type() == Some(ErrorType::NetworkDenied),
         Some(422) => is_checked_by_others,
         _ => false,
     }

@@ -2,7 +2,7 @@ use toolgate_api::error::{CallError, ErrorType};
 use toolgate_api::problem::Problem;
 
 use super::super::testing::{Run, run_with};
-use super::folder::tests::folder;
+use super::folder::tests::{TOOL, folder};
 use super::*;
 use crate::TlsFiles;
 use crate::client::testing::{Canned, FakeDaemon};
@@ -234,6 +234,64 @@ async fn the_secret_of_a_new_webhook_is_shown_if_a_deletion_fails() {
     let failure = run.result.expect_err("raced").to_string();
     assert!(failure.starts_with("everything is written, 0 documents are deleted"), "{failure}");
     assert!(run.notes.contains("shown-once"), "{}", run.notes);
+}
+
+/// A policy that names a new tool, the tool, and the grant by which its server may be asked for its tools.
+const NEW_TOOL: [(&str, &str); 3] = [
+    ("orgs/acme/policy.json", r#"{"enabled": ["shop/*"]}"#),
+    ("orgs/acme/tools/shop.json", TOOL),
+    ("orgs/acme/grants/shop.json", r#"{"network": [{"host": "api.shop.example"}]}"#),
+];
+
+/// The answers to the reads and checks of [`NEW_TOOL`].
+fn answers_to_checks() -> Vec<Canned> {
+    let denial = refusal(ErrorType::NetworkDenied);
+    vec![missing(), stored_document("{}", "\"3\""), missing(), acceptance(), acceptance(), denial]
+}
+
+#[tokio::test]
+async fn a_tool_is_written_after_its_grant_and_the_policy_that_names_it() {
+    let unresolved = json!({"code": "UNRESOLVED_TOOL", "path": "/enabled/0", "message": "no loaded tool answers to `shop/*`"});
+    let other = json!({"code": "UNRESOLVED_TOOL", "path": "/enabled/1", "message": "no loaded tool answers to `shup/*`"});
+    let mut answers = answers_to_checks();
+    answers.push(Canned::json(201, json!({"warnings": []})).with_etag("\"4\""));
+    answers.push(Canned::json(200, json!({"warnings": [unresolved, other]})).with_etag("\"5\""));
+    answers.push(Canned::json(201, json!({})).with_etag("\"6\""));
+    let run = apply(&NEW_TOOL, false, answers).await;
+    run.result.expect("applied");
+    let lines: Vec<_> = run.asked.iter().skip(6).map(|asked| asked.line()).collect();
+    let tool = "PUT /v1/orgs/acme/tools/shop";
+    assert_eq!(lines, [&*format!("{tool}/grant"), "PUT /v1/orgs/acme/policy", tool]);
+    assert!(run.notes.contains("shup/*") && !run.notes.contains("shop/*"), "{}", run.notes);
+}
+
+#[tokio::test]
+async fn a_grant_of_a_tool_that_is_refused_allows_nothing() {
+    let written = || Canned::json(200, json!({"warnings": []})).with_etag("\"9\"");
+    let mut answers = answers_to_checks();
+    answers.extend([written(), written(), refusal(ErrorType::NetworkDenied), written(), written()]);
+    let run = apply(&NEW_TOOL, false, answers).await;
+    run.result.expect_err("refused");
+    let last = run.asked.last().expect("a request");
+    assert_eq!((last.line(), &*last.body), ("PUT /v1/orgs/acme/tools/shop/grant".into(), "{}"));
+    assert!(run.notes.contains("grant of tool `acme/shop` stays, and allows nothing"), "{}", run.notes);
+}
+
+#[tokio::test]
+async fn a_new_grant_goes_with_its_tool() {
+    let files = [
+        NEW_TOOL[1],
+        NEW_TOOL[2],
+        ("orgs/acme/webhooks/chat.json", r#"{"url": "https://chat.example.org"}"#),
+    ];
+    let written = || Canned::json(201, json!({})).with_etag("\"9\"");
+    let mut answers = vec![missing(), missing(), missing(), acceptance(), acceptance(), acceptance()];
+    answers.extend([written(), written(), refusal(ErrorType::NetworkDenied), Canned::empty(204)]);
+    let run = apply(&files, false, answers).await;
+    run.result.expect_err("refused");
+    let last = run.asked.last().expect("a request");
+    assert_eq!((last.line(), run.asked.len()), ("DELETE /v1/orgs/acme/tools/shop".into(), 10));
+    assert!(run.notes.contains("grant of tool `acme/shop` is as it was before"), "{}", run.notes);
 }
 
 /// The answer to a document that the daemon refuses.

@@ -26,7 +26,8 @@ pub async fn all(client: &Client, plan: &Plan, printer: &mut Printer<'_>) -> Res
         match change.put(client, "").send::<Value>().await {
             Ok(response) => {
                 notes.extend(secret(change, &response.body));
-                let _ = document::warn(printer, &warnings(&response.body));
+                let warnings = plan.lasting_warnings(&change.document, warnings(&response.body));
+                let _ = document::warn(printer, &warnings);
                 written.push(Written { change, etag: response.etag });
             }
             Err(error) => {
@@ -85,11 +86,22 @@ async fn take_back(
     written: Vec<Written<'_>>,
     printer: &mut Printer<'_>,
 ) -> Result<(), Failure> {
-    let mut stays = Vec::new();
+    let (mut stays, mut deleted) = (Vec::new(), Vec::new());
     for Written { change, etag } in written.into_iter().rev() {
-        let label = &change.document.label;
+        let document = &change.document;
+        let (label, is_new_grant) =
+            (&document.label, document.kind == Kind::ToolGrant && change.before.is_none());
+        // The grant of a tool is deleted with it.
+        if is_new_grant && deleted.iter().any(|tool| document.path == format!("{tool}/grant")) {
+            drop(printer.note(&format!("{label} is as it was before")));
+            continue;
+        }
         match restore(client, change, etag.as_deref()).await {
-            Ok(()) => drop(printer.note(&format!("{label} is as it was before"))),
+            Ok(()) if is_new_grant => drop(printer.note(&format!("{label} stays, and allows nothing"))),
+            Ok(()) => {
+                deleted.extend(change.creates().then_some(&document.path));
+                drop(printer.note(&format!("{label} is as it was before")));
+            }
             Err(failure) => stays.push(format!("{label} ({failure})")),
         }
     }

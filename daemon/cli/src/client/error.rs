@@ -150,6 +150,14 @@ impl ClientError {
         }
     }
 
+    /// Returns the code of a refusal.
+    pub fn error_type(&self) -> Option<ErrorType> {
+        match self {
+            Self::Refused(problem) => Some(problem.error_type),
+            _ => None,
+        }
+    }
+
     /// Whether the daemon may answer later: it is away, starting or stopping, or has too much to do.
     pub fn is_temporary(&self) -> bool {
         match self {
