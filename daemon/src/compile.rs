@@ -157,5 +157,5 @@ impl Compiler {
 }
 
 fn stopping() -> CallError {
-    CallError::new(ErrorType::Unavailable, "the daemon is stopping", "try again when it runs again")
+    CallError::new(ErrorType::Unavailable, "the daemon is stopping", "try again after the restart")
 }

@@ -397,7 +397,7 @@ impl CustomTools {
                 mount::without(&discovered, &error).ok_or_else(|| mount::with_left_out(error, &discovered))
             });
             discovered = without.await.map_err(|_| {
-                CallError::new(ErrorType::Internal, "reading the list ended early", "tell the operator")
+                CallError::new(ErrorType::Internal, "the daemon failed while it read the server's list", "tell the operator")
             })??;
         }
         Err(CallError::new(
@@ -438,7 +438,7 @@ impl CustomTools {
             None => Err(CallError::new(
                 ErrorType::Conflict,
                 format!(
-                    "the tool `{}` is not a mounted server: nothing is found out about it",
+                    "the tool `{}` is not a mounted server, so it has no list to refresh",
                     key.namespace
                 ),
                 "replace its definition to change it",

@@ -408,7 +408,7 @@ fn check(wanted: &NewToken, now_ms: u64) -> Result<(), CallError> {
             "leave `agents` out, or make an `orchestrator`",
         ),
         Some(agents) if agents.is_empty() => refuse(
-            "an empty list of agents would be a token for nothing",
+            "`agents` is empty, so the token could not be used",
             "leave `agents` out for all agents, or name some",
         ),
         Some(agents) if agents.len() > AGENTS => refuse(

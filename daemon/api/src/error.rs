@@ -15,7 +15,7 @@ use serde_json::Value;
 pub enum Fault {
     /// The request was wrong: send another one.
     Caller,
-    /// A rule said no: change the rule, or do without.
+    /// A rule refused: change the rule, or do without.
     Gate,
     /// The tool broke a limit or its contract: fix the plugin.
     Sandbox,
@@ -67,7 +67,7 @@ error_types! {
     InvalidRequest = "INVALID_REQUEST", 400, Caller, final;
     /// No token, or one that is not known.
     Unauthenticated = "UNAUTHENTICATED", 401, Caller, final;
-    /// The token's role does not reach this far.
+    /// The token's role does not allow the request.
     Forbidden = "FORBIDDEN", 403, Caller, final;
     /// No such thing here, or another organization's.
     NotFound = "NOT_FOUND", 404, Caller, final;
@@ -75,7 +75,7 @@ error_types! {
     Conflict = "CONFLICT", 409, Caller, final;
     /// The arguments do not fit the tool's schema.
     InvalidArguments = "INVALID_ARGUMENTS", 422, Caller, final;
-    /// A policy document is malformed, or names what nothing enforces.
+    /// A policy document is malformed, or has a field or value that does not exist.
     InvalidPolicy = "INVALID_POLICY", 422, Caller, final;
     /// A plugin file or its description breaks the contract.
     InvalidPlugin = "INVALID_PLUGIN", 422, Caller, final;
@@ -96,13 +96,13 @@ error_types! {
     IntegrationMissing = "INTEGRATION_MISSING", 424, Gate, final;
     /// The session's channel does not allow the tool.
     ChannelRestricted = "CHANNEL_RESTRICTED", 403, Gate, final;
-    /// A person said no.
+    /// A person denied the call.
     ApprovalDenied = "APPROVAL_DENIED", 403, Gate, final;
     /// The approval came to its end, or what it was bound to has changed.
     ApprovalExpired = "APPROVAL_EXPIRED", 410, Gate, final;
     /// Too many calls in a short time.
     RateLimited = "RATE_LIMITED", 429, Gate, retry;
-    /// The organization's share for this period is used up.
+    /// A quota, or another bound of what may be used or kept, is reached.
     QuotaExceeded = "QUOTA_EXCEEDED", 429, Gate, retry;
     /// Too many rounds in one turn or one session.
     RoundsExceeded = "ROUNDS_EXCEEDED", 429, Gate, final;
@@ -121,16 +121,16 @@ error_types! {
     InvalidOutput = "INVALID_OUTPUT", 502, Sandbox, final;
     /// The tool trapped or panicked.
     ToolCrashed = "TOOL_CRASHED", 502, Sandbox, final;
-    /// The tool itself said that it could not.
+    /// The tool reported a failure.
     ToolFailed = "TOOL_FAILED", 502, Sandbox, final;
 
     /// The call may not reach that address.
     NetworkDenied = "NETWORK_DENIED", 403, World, final;
-    /// The service behind the tool did not answer as it should.
+    /// The service behind the tool did not answer, or answered with an error.
     ApiUnavailable = "API_UNAVAILABLE", 502, World, retry;
     /// The credential is granted, but there is no usable secret.
     CredentialMissing = "CREDENTIAL_MISSING", 424, World, final;
-    /// The daemon has more work than it can take.
+    /// The daemon, or the organization's share of it, is busy.
     Overloaded = "OVERLOADED", 503, World, retry;
     /// The store is down, the disk is full, or the daemon is sealed or draining.
     Unavailable = "UNAVAILABLE", 503, World, retry;
@@ -454,14 +454,14 @@ mod tests {
         let mut page = String::from(
             "# Errors\n\n\
              Every error has an `error_type` of this list, a `message`, a `hint` that says what to do about it, `retryable`, and\n\
-             for some `details`. A call's stands in its result, behind HTTP 200; one of the interface itself is\n\
-             `application/problem+json` (RFC 9457) with the HTTP status that stands here, and has its message in `detail`.\n\
+             for some `details`. That of a call is in its result, behind HTTP 200; one of the interface itself is\n\
+             `application/problem+json` (RFC 9457) with the HTTP status of this list, and has its message in `detail`.\n\
              *Again* says whether the same request can succeed later, unchanged; an error that knows better says so in\n\
              `retryable`.\n",
         );
         for (fault, title) in [
             (Fault::Caller, "The request was wrong"),
-            (Fault::Gate, "A rule said no"),
+            (Fault::Gate, "A rule refused"),
             (Fault::Sandbox, "The tool broke a limit or its contract"),
             (Fault::World, "Something around the call failed"),
         ] {

@@ -153,7 +153,7 @@ impl<'de> Visitor<'de> for ListVisitor {
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<NamespaceList, E> {
         match text {
             "*" => Ok(NamespaceList(vec![NamespacePattern::All])),
-            _ => Err(invalid("this is no list of namespaces", LIST_HINT)),
+            _ => Err(invalid("the value is not a list of namespaces", LIST_HINT)),
         }
     }
 

@@ -162,7 +162,7 @@ fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> 
         Ok(seconds) => Ok(seconds),
         Err(number) => {
             let hint = format!("write a whole number from 1 to {SECONDS}");
-            Err(invalid(format_args!("{number} is no period in seconds"), hint))
+            Err(invalid(format_args!("{number} is not a period in seconds"), hint))
         }
     }
 }

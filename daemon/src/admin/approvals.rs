@@ -202,7 +202,7 @@ fn check_shape(request: &DecisionRequest, uses: u64) -> Result<(), CallError> {
     if request.arguments_instead.is_some() && (request.arguments.is_some() || uses > 1) {
         let hint = "leave `arguments` and `uses` out: other arguments are for one call";
         return Err(invalid(
-            "`arguments_instead` stands together with `arguments` or `uses`".to_owned(),
+            "`arguments_instead` cannot be combined with `arguments` or `uses`".to_owned(),
             hint,
         ));
     }

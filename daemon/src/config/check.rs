@@ -173,7 +173,7 @@ impl OidcRoleSection {
         }
         if is_operator == self.organization.is_some() && self.role != Some(Role::Auditor) {
             return match is_operator {
-                true => refuse("gives an operator an organization", "leave `organization` out"),
+                true => refuse("has an operator with an organization", "leave `organization` out"),
                 false => refuse("has no organization", "set `organization`"),
             };
         }

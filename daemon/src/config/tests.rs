@@ -381,7 +381,7 @@ fn o6_people_have_a_provider_a_claim_and_roles_that_tokens_could_have() {
         (oidc("client_secret_file = \"a\"\nclient_secret_vault_kv = \"a/b#c\"", &approver), "vault"),
         (oidc("client_secret_vault_kv = \"a/b#c\"", &approver), "the settings of the vault"),
         (oidc("", "role = \"approver\""), "has no organization"),
-        (oidc("", &format!("role = \"operator\"\n{acme}")), "gives an operator an organization"),
+        (oidc("", &format!("role = \"operator\"\n{acme}")), "has an operator with an organization"),
         (oidc("", acme), "has no role"),
         (oidc("", &format!("{approver}\nagents = [\"bot\"]")), "has agents"),
         (oidc("", &format!("role = \"orchestrator\"\n{acme}\nagents = [\"acme/bot\"]")), "cannot exist"),

@@ -44,7 +44,7 @@ pub fn new_credential(
     plain_http: &[String],
 ) -> Result<NewCredential, CallError> {
     Name::parse(&request.provider)
-        .map_err(|error| invalid("provider", "the provider has no sound name", error.hint))?;
+        .map_err(|error| invalid("provider", "the name of the provider is invalid", error.hint))?;
     check_fields_of_kind(&request)?;
     let secret = request.secret.take().map(valid_secret).transpose()?;
     let is_here_or_in_vault = secret.is_none() || request.vault.is_none();
@@ -161,8 +161,8 @@ fn api_key(request: &CredentialRequest) -> Result<Authentication, CallError> {
         }
         (None, Some(_)) => Err(invalid(
             "query",
-            "that is no name of a parameter without a prefix",
-            "use letters, digits, `-`, `_` and `.`",
+            "`query` is not the name of a parameter, or has a `prefix` beside it",
+            "use letters, digits, `-`, `_` and `.`, and leave `prefix` out",
         )),
         _ => Err(invalid(
             "header",
@@ -277,7 +277,7 @@ pub(super) fn endpoint(field: &str, text: Option<&str>, plain_http: &[String]) -
     let scheme = match url.scheme() {
         "https" => NetworkScheme::Https,
         "http" => NetworkScheme::Http,
-        _ => return Err(invalid(field, "the address is not one of HTTP", "use `https`")),
+        _ => return Err(invalid(field, "the URL is neither `https` nor `http`", "use `https`")),
     };
     let place = CredentialBinding {
         scheme,

@@ -217,7 +217,7 @@ fn queue_refusal(error: QueueError) -> CallError {
         QueueError::Deadline => CallError::new(
             ErrorType::DeadlineExceeded,
             "the deadline passed while the call waited for a free slot",
-            "call again when there is less to do",
+            "call again later: the daemon is busy",
         ),
     }
 }

@@ -351,7 +351,7 @@ pub async fn result(
             Some(_) => Err(Problem::new(
                 ErrorType::Conflict,
                 "the call does not wait for a client's result",
-                "ask for the call to see how it stands",
+                "read the call to see its status",
             )),
             None => match app.outcome_from_audit(&session, &call).await {
                 Ok(_) => Err(Problem::new(

@@ -338,7 +338,7 @@ fn subscribe(app: &App, scope: Scope) -> Result<Subscriber, Problem> {
 fn too_many_streams() -> CallError {
     CallError::new(
         ErrorType::QuotaExceeded,
-        "the organization follows as many streams of events as it may",
+        "the organization has as many open event streams as it may have",
         "close one; a stream of the organization tells of all its sessions",
     )
     .with_retry_after_ms(1_000)

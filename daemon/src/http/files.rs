@@ -227,7 +227,7 @@ fn must_be_new(headers: &HeaderMap) -> Result<bool, Problem> {
 fn no_tags() -> Problem {
     Problem::new(
         ErrorType::InvalidRequest,
-        "files have no `ETag` to compare, so the precondition cannot be held",
+        "files have no `ETag` to compare, so the precondition cannot be checked",
         "leave it out; a write alone takes `If-None-Match: *`, for a file that must not be there yet",
     )
 }

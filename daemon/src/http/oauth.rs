@@ -205,7 +205,7 @@ fn read(query: &str) -> Result<AuthorizationResponse, Problem> {
     let invalid = || {
         Problem::new(
             ErrorType::InvalidRequest,
-            "that is no response of a provider",
+            "the request is not the response of a provider",
             "begin again with `POST …/connect`",
         )
     };
@@ -246,7 +246,7 @@ fn code(response: AuthorizationResponse) -> Result<String, CallError> {
             };
             Err(CallError::new(
                 ErrorType::CredentialMissing,
-                format!("the provider handed out nothing: {error}{description}"),
+                format!("the provider issued no token: {error}{description}"),
                 "begin again with `POST …/connect`",
             ))
         }

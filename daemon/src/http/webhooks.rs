@@ -161,5 +161,5 @@ fn read_callback(body: &[u8]) -> Result<CallbackRequest, Problem> {
     };
     let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8".to_owned()))?;
     let value = parse_strict(text, CALLBACK_DEPTH).map_err(|error| invalid(error.to_string()))?;
-    serde_json::from_value(value).map_err(|error| invalid(format!("the body is no callback: {error}")))
+    serde_json::from_value(value).map_err(|error| invalid(format!("the body is not a callback: {error}")))
 }

@@ -194,7 +194,7 @@ fn check_canary(history: &History, version: &Version) -> Result<(), CallError> {
     if history.serving().digest == version.plugin.digest {
         return Err(CallError::new(
             ErrorType::Conflict,
-            format!("the file is the version of `{namespace}` that serves"),
+            format!("the file is already the serving version of `{namespace}`"),
             "load another version as the canary",
         ));
     }

@@ -154,7 +154,7 @@ impl InboxQuery {
             "all" => Ok(None),
             other => ApprovalState::parse(other).map(Some).ok_or_else(|| {
                 let hint = "choose a state of the list";
-                Problem::new(ErrorType::InvalidRequest, "no approval can be in that state", hint)
+                Problem::new(ErrorType::InvalidRequest, "`state` is not a state of approvals", hint)
             }),
         }
     }

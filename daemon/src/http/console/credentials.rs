@@ -461,7 +461,7 @@ async fn change(
         }
         _ => Err(Problem::new(
             ErrorType::InvalidRequest,
-            "the form says not what to do",
+            "the form names no action",
             "use a button of the page",
         )),
     }

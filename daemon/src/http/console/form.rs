@@ -84,7 +84,7 @@ impl FormFields {
             text.parse().map_err(|_| {
                 Problem::new(
                     ErrorType::InvalidRequest,
-                    format!("`{name}` is no whole number"),
+                    format!("`{name}` is not a whole number"),
                     "write digits only, or leave it empty",
                 )
             })

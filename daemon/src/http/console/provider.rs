@@ -136,7 +136,7 @@ fn waiting(value: &str) -> (String, String) {
 fn read(query: &str) -> Result<SignInResponse, Problem> {
     let invalid = || {
         let hint = "begin again on the page for signing in";
-        Problem::new(ErrorType::InvalidRequest, "that is no response of a provider", hint)
+        Problem::new(ErrorType::InvalidRequest, "the request is not the response of a provider", hint)
     };
     if query.len() > QUERY_BYTES {
         return Err(invalid());
