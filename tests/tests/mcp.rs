@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use toolgate_tests::client::Pending;
-use toolgate_tests::{Client, Daemon, Reply, Value, json, process};
+use toolgate_tests::{Client, Daemon, Reply, Value, guests, json, process, wait};
 
 #[path = "mcp/oauth.rs"]
 mod oauth;
@@ -491,6 +491,40 @@ fn m2_a_result_that_is_too_large_is_told_with_its_place() {
     assert_eq!((&large["isError"], large.get("structuredContent")), (&json!(true), None), "{large}");
     let text = large["content"][0]["text"].as_str().expect("a text");
     assert!(text.starts_with("The tool ran.") && text.contains("/workspace/.results/"), "{text}");
+}
+
+/// R6: both revisions can cancel a call, the older one by a notification, the later one by closing the stream.
+#[test]
+fn r6_a_cancelled_request_and_a_closed_stream_stop_their_calls() {
+    let server = Server::start(&json!({"enabled": ["hostile/*"], "autonomy": "autonomous"}));
+    server.operator.load("hostile", guests::HOSTILE);
+    let wait_for = |status: &str, count: usize| {
+        wait::until_true(status, || {
+            let calls = server.operator.audit("kind=call&limit=10");
+            calls.iter().filter(|call| call["status"] == status).count() == count
+        });
+    };
+    let doze = json!({"name": "call_hostile_doze", "arguments": {}, "_meta": meta()});
+    let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": doze}).to_string();
+    let session = initialize(&server.agent);
+    let headers = session_headers(&session);
+    let waiting = server.agent.start("POST", "/mcp", &headers, call.as_bytes());
+    wait_for("running", 1);
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
+    server.agent.send("POST", "/mcp", &headers, cancel.to_string().as_bytes()).expect(202);
+    wait_for("cancelled", 1);
+    waiting.hang_up();
+    let headers = [
+        ("Content-Type", "application/json"),
+        ("Accept", "application/json, text/event-stream"),
+        ("MCP-Protocol-Version", "2026-07-28"),
+        ("Mcp-Method", "tools/call"),
+        ("Mcp-Name", "call_hostile_doze"),
+    ];
+    let waiting = server.agent.start("POST", "/mcp", &headers, call.as_bytes());
+    wait_for("running", 1);
+    waiting.hang_up();
+    wait_for("cancelled", 2);
 }
 
 #[test]
