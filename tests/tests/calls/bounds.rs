@@ -67,8 +67,12 @@ fn r6_the_deadline_runs_while_a_call_waits_for_a_slot() {
     }
     busy.cancel("s1").expect(204);
     asleep.reply().expect(200);
-    // A missed deadline in the queue does not count as a failure of the tool.
-    assert_eq!(hasty.call_as("h4", "hostile/echo", json!({"text": "x"})).output(), "x");
+    // A missed deadline in the queue does not count as a failure of the tool. A busy machine may miss another one.
+    let in_time = wait::until("a call within its deadline", || {
+        let reply = hasty.call("hostile/echo", json!({"text": "x"}));
+        (reply.error_type() != Some("DEADLINE_EXCEEDED")).then_some(reply)
+    });
+    assert_eq!(in_time.output(), "x");
 }
 
 #[test]

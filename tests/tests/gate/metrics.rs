@@ -1,6 +1,6 @@
 //! Metrics (O5): the numbers move by what was called, and no tenant is named unless the operator lists it.
 
-use std::net::{SocketAddr, TcpListener};
+use toolgate_tests::process;
 
 use super::*;
 
@@ -50,9 +50,7 @@ fn o5_metrics_move_by_what_was_called_and_name_no_tenant() {
 
 #[test]
 fn o5_a_listed_organization_is_a_label_and_the_own_listener_needs_no_token() {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address: SocketAddr = free.local_addr().expect("an address");
-    drop(free);
+    let address = process::free_address();
     let settings = format!("[metrics]\nlisten = \"{address}\"\norganizations = [\"zebra\"]");
     let daemon = Daemon::start(PROGRAM, &settings);
     make_calls(&daemon.operator());

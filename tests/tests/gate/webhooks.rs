@@ -111,6 +111,11 @@ impl Tenant {
     }
 }
 
+/// Whether a delivery was tried. On a busy machine it may have been tried again since.
+fn was_tried(delivery: &Value) -> bool {
+    delivery["attempts"].as_u64() > Some(0)
+}
+
 fn path(organization: &str) -> String {
     format!("/v1/orgs/{organization}/webhooks/chat")
 }
@@ -284,7 +289,7 @@ fn g18_a_failed_delivery_is_sent_again_with_the_same_id_and_another_token() {
         let tenant = hooks.tenant();
         hooks.upstream.answer(|_| upstream::answer(500, &[], b"broken"));
         let approval = tenant.ask("c1");
-        let failed = tenant.wait_for_delivery("a failed try", |delivery| delivery["attempts"] == 1);
+        let failed = tenant.wait_for_delivery("a failed try", was_tried);
         assert_eq!(
             (&failed["state"], &failed["error"]),
             (&json!("pending"), &json!("the endpoint answered 500"))
@@ -312,7 +317,7 @@ fn g18_deliveries_survive_a_crash_between_two_tries() {
         operator.load_confirmed("pay", &payments("1.0.0"));
         let tenant = Tenant::make(&operator, &hooks.upstream, "crashed");
         let approval = tenant.ask("c1");
-        tenant.wait_for_delivery("a failed try", |delivery| delivery["attempts"] == 1);
+        tenant.wait_for_delivery("a failed try", was_tried);
         let id = hooks.deliveries(&tenant.hook).remove(0).headers["toolgate-delivery"].clone();
         let daemon = daemon.crash_and_restart();
         let before = hooks.deliveries(&tenant.hook).len();
@@ -343,7 +348,7 @@ fn g18_an_endpoint_that_hangs_delays_no_other() {
         fast.wait_for_delivery("the delivery", |delivery| delivery["state"] == "delivered");
         let waiting = &slow.webhook()["deliveries"][0];
         assert_eq!(waiting["state"], "pending", "{waiting}");
-        let failed = slow.wait_for_delivery("the timeout", |delivery| delivery["attempts"] == 1);
+        let failed = slow.wait_for_delivery("the timeout", was_tried);
         assert_eq!(failed["error"], "no answer in 10 seconds");
     });
 }
@@ -356,7 +361,7 @@ fn g18_a_redirect_is_not_followed() {
         let location = url(&hooks.upstream, &secret);
         hooks.upstream.answer(move |_| upstream::answer(307, &[("Location", &location)], b""));
         tenant.ask("c1");
-        let failed = tenant.wait_for_delivery("a failed try", |delivery| delivery["attempts"] == 1);
+        let failed = tenant.wait_for_delivery("a failed try", was_tried);
         assert_eq!(failed["error"], "the endpoint answered 307, and redirects are not followed");
         assert!(hooks.deliveries(&secret).is_empty());
     });

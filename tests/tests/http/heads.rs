@@ -119,11 +119,11 @@ fn the_size_of_a_head_is_limited_to_the_byte() {
 
 #[test]
 fn a_late_head_is_refused_and_an_idle_connection_closed() {
-    with_fixture(|fixture| {
+    with_impatient_fixture(|fixture| {
         let anonymous = fixture.daemon.anonymous();
         for head in ["G", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-A: "] {
             let reply = anonymous.raw(head.as_bytes()).reply().expect_refusal(408, "DEADLINE_EXCEEDED");
-            assert_eq!(reply.json()["details"]["header_timeout_ms"], 700, "{}", reply.text());
+            assert_eq!(reply.json()["details"]["header_timeout_ms"], SHORT_MS, "{}", reply.text());
         }
         assert_eq!(anonymous.raw(b"").all().expect("an end"), b"");
         // An idle connection after a response is closed without a 408, also after an extra empty line.

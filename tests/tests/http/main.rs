@@ -17,12 +17,8 @@ use toolgate_tests::{Client, Daemon, LeakCheck, Reply, Shared, guests, json};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
-/// Short timeouts keep the tests short.
 const SETTINGS: &str = "
 [http]
-header_timeout_ms = 700
-body_timeout_ms = 700
-write_timeout_ms = 700
 body_bytes = 2_097_152
 plugin_bytes = 4_194_304
 bodies_bytes = 8_388_608
@@ -30,7 +26,11 @@ bodies_bytes_per_organization = 4_194_304
 connections = 64
 ";
 
+/// Timeouts of a daemon whose clients are late on purpose. A whole request of another client must fit into each of them.
+const SHORT_MS: u64 = 1_500;
+
 static FIXTURE: Shared<Fixture> = Shared::new();
+static IMPATIENT: Shared<Fixture> = Shared::new();
 
 struct Fixture {
     daemon: Daemon,
@@ -38,7 +38,16 @@ struct Fixture {
 
 impl Fixture {
     fn start() -> Self {
-        let daemon = Daemon::start(PROGRAM, SETTINGS);
+        Self::start_with(SETTINGS)
+    }
+
+    fn start_impatient() -> Self {
+        let keys = ["header_timeout_ms", "body_timeout_ms", "write_timeout_ms"];
+        Self::start_with(&format!("{SETTINGS}{}", keys.map(|key| format!("{key} = {SHORT_MS}\n")).concat()))
+    }
+
+    fn start_with(settings: &str) -> Self {
+        let daemon = Daemon::start(PROGRAM, settings);
         let operator = daemon.operator();
         operator.load("hostile", guests::HOSTILE);
         for organization in ["acme", "rival"] {
@@ -69,6 +78,14 @@ impl Fixture {
 
 fn with_fixture(test: impl FnOnce(&mut Fixture)) {
     FIXTURE.with(Fixture::start, |fixture| {
+        test(fixture);
+        fixture.assert_serves();
+    });
+}
+
+/// Runs a test on a daemon with short timeouts.
+fn with_impatient_fixture(test: impl FnOnce(&mut Fixture)) {
+    IMPATIENT.with(Fixture::start_impatient, |fixture| {
         test(fixture);
         fixture.assert_serves();
     });
