@@ -504,11 +504,13 @@ fn r6_a_cancelled_request_and_a_closed_stream_stop_their_calls() {
             calls.iter().filter(|call| call["status"] == status).count() == count
         });
     };
-    let doze = json!({"name": "call_hostile_doze", "arguments": {}, "_meta": meta()});
-    let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": doze}).to_string();
+    let call = |meta: Value| {
+        let doze = json!({"name": "call_hostile_doze", "arguments": {}, "_meta": meta});
+        json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": doze}).to_string()
+    };
     let session = initialize(&server.agent);
     let headers = session_headers(&session);
-    let waiting = server.agent.start("POST", "/mcp", &headers, call.as_bytes());
+    let waiting = server.agent.start("POST", "/mcp", &headers, call(json!({})).as_bytes());
     wait_for("running", 1);
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
     server.agent.send("POST", "/mcp", &headers, cancel.to_string().as_bytes()).expect(202);
@@ -521,7 +523,7 @@ fn r6_a_cancelled_request_and_a_closed_stream_stop_their_calls() {
         ("Mcp-Method", "tools/call"),
         ("Mcp-Name", "call_hostile_doze"),
     ];
-    let waiting = server.agent.start("POST", "/mcp", &headers, call.as_bytes());
+    let waiting = server.agent.start("POST", "/mcp", &headers, call(meta()).as_bytes());
     wait_for("running", 1);
     waiting.hang_up();
     wait_for("cancelled", 2);
