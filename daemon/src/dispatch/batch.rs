@@ -93,7 +93,7 @@ impl Dispatcher {
         calls: Vec<RequestedCall>,
         origin: &Origin,
     ) -> BatchOutcome {
-        let has_new = calls.iter().any(|call| call.id_is_new || !session.calls.has(&call.id));
+        let has_new = self.has_new_id(session, &calls).await;
         let exceeded = if has_new { session.state.enter_round(turn).err() } else { None };
         if let [_] = calls.as_slice() {
             let mut results = Vec::with_capacity(1);
@@ -104,6 +104,7 @@ impl Dispatcher {
         }
         // A task for each, so that calls that compute use every processor. Dropping the set stops them.
         let mut running = JoinSet::new();
+        let named: Vec<_> = calls.iter().map(|call| (call.id.clone(), Arc::clone(&call.tool))).collect();
         let mut results: Vec<Option<CallAnswer>> = calls.iter().map(|_| None).collect();
         for (at, call) in calls.into_iter().enumerate() {
             let (dispatcher, session, origin) = (self.clone(), Arc::clone(session), origin.clone());
@@ -119,8 +120,25 @@ impl Dispatcher {
                 *result = Some(outcome);
             }
         }
-        let results = results.into_iter().map(|outcome| outcome.unwrap_or_else(task_failure)).collect();
-        BatchOutcome { results }
+        let failed = |(answer, (id, tool)): (Option<CallAnswer>, (String, Arc<str>))| {
+            answer.unwrap_or_else(|| task_failure(&id, &tool))
+        };
+        BatchOutcome { results: results.into_iter().zip(named).map(failed).collect() }
+    }
+
+    /// Whether one of the calls has an id that the session has not had, in no run of the daemon.
+    async fn has_new_id(&self, session: &Session, calls: &[RequestedCall]) -> bool {
+        for call in calls {
+            if call.id_is_new {
+                return true;
+            }
+            let is_known = session.calls.has(&call.id)
+                || (session.restored && Box::pin(self.had_call(session, &call.id)).await);
+            if !is_known {
+                return true;
+            }
+        }
+        false
     }
 }
 
@@ -143,11 +161,11 @@ fn present_answer(session: &Session, call: &RequestedCall) -> CallAnswer {
 }
 
 /// The outcome of a call whose task panicked.
-fn task_failure() -> CallAnswer {
+fn task_failure(id: &str, tool: &Arc<str>) -> CallAnswer {
     let error = CallError::new(
         ErrorType::Internal,
         "the daemon failed while it carried the call out",
         "tell the operator; the daemon's log says more",
     );
-    CallOutcome::new("", &"".into(), Executed::Unknown, OutcomeState::Error(error)).into()
+    CallOutcome::new(id, tool, Executed::Unknown, OutcomeState::Error(error)).into()
 }

@@ -7,7 +7,7 @@ use toolgate_api::error::{CallError, ErrorType};
 
 use super::refusals::is_given_up;
 use super::{Dispatcher, Origin, client, record};
-use crate::audit::{self, Status};
+use crate::audit::{self, AuditError, EarlierCalls, Status};
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
 use crate::clock::now_ms;
 use crate::sessions::{CallState, Session, StoredAnswer};
@@ -25,8 +25,7 @@ impl Dispatcher {
         let answer = |outcome: CallOutcome| Err(Box::new(outcome.into()));
         let (setup, audit) = (&session.setup, &self.0.audit);
         let look_up = async {
-            let earlier = || audit.earlier_calls(&setup.id, setup.created_ms);
-            match session.earlier_calls.get_or_try_init(earlier).await?.may_have(&call.id) {
+            match self.earlier_calls(session).await?.may_have(&call.id) {
                 true => audit.lookup(&setup.id, setup.created_ms, &call.id).await,
                 false => Ok(None),
             }
@@ -56,6 +55,19 @@ impl Dispatcher {
         }
     }
 
+    /// The calls of the session that earlier runs of the daemon recorded.
+    async fn earlier_calls<'a>(&self, session: &'a Session) -> Result<&'a EarlierCalls, AuditError> {
+        let (setup, audit) = (&session.setup, &self.0.audit);
+        session.earlier_calls.get_or_try_init(|| audit.earlier_calls(&setup.id, setup.created_ms)).await
+    }
+
+    /// Whether an earlier run of the daemon had a call of this id, as far as the audit log and the disk tell.
+    pub(super) async fn had_call(&self, session: &Session, id: &str) -> bool {
+        session.restored
+            && (self.earlier_calls(session).await.is_ok_and(|earlier| earlier.has(id))
+                || session.had_stored_answer(id).await)
+    }
+
     /// Looks on disk for a call that the audit log does not have, with the result of [`earlier_answer`](Self::earlier_answer).
     /// The log's retention may be shorter than that of answers, and a flood of equal refusals is one record.
     async fn unrecorded_answer(
@@ -65,8 +77,7 @@ impl Dispatcher {
         sha256: audit::Sha256,
         origin: &Origin,
     ) -> Result<Option<u64>, Box<CallAnswer>> {
-        let was_recorded = session.earlier_calls.get().is_some_and(|earlier| earlier.has(&call.id));
-        if !was_recorded && !session.had_stored_answer(&call.id).await {
+        if !self.had_call(session, &call.id).await {
             return Ok(None);
         }
         let stored = session.stored_answer(&call.id, now_ms()).await;

@@ -112,14 +112,15 @@ fn g13_a_failing_tool_is_disabled_with_the_reason_and_can_be_enabled() {
 
 #[test]
 fn t4_rounds_are_limited_per_turn_and_repeated_calls_are_free() {
-    let daemon = Daemon::start(crate::PROGRAM, "[calls]\nrounds_per_turn = 2\nrounds_per_session = 4");
-    let session = daemon.session_within("acme/bot", &json!({}));
-    let round = |turn: &str, id: &str| {
+    let mut daemon = Daemon::start(crate::PROGRAM, "[calls]\nrounds_per_turn = 2\nrounds_per_session = 5");
+    let mut session = daemon.session_within("acme/bot", &json!({}));
+    let round_of = |session: &toolgate_tests::Session, turn: &str, id: &str| {
         let call = json!({"id": id, "tool": "arithmetic/evaluate", "arguments": {"expression": "1"}});
         let answer = session.post(&json!({"turn": turn, "calls": [call]})).expect(200).json();
         assert_eq!((&answer["turn"], &answer["next"]), (&json!(turn), &json!("model")), "{answer}");
         toolgate_tests::CallReply(answer["results"][0].clone())
     };
+    let round = |turn: &str, id: &str| round_of(&session, turn, id);
     assert_eq!(round("a", "c1").status(), "ok");
     assert_eq!(round("a", "c2").status(), "ok");
     assert_eq!(round("a", "c1").status(), "ok", "a repeated call uses no round");
@@ -127,6 +128,15 @@ fn t4_rounds_are_limited_per_turn_and_repeated_calls_are_free() {
     assert!(spent.message().contains("turn"), "{}", spent.0);
     assert_eq!(round("b", "c4").status(), "ok");
     assert_eq!(round("b", "c5").status(), "ok");
+    daemon.terminate();
+    assert!(daemon.wait_for_exit().success());
+    daemon = daemon.crash_and_restart();
+    session.client.address = daemon.address;
+    let round = |turn: &str, id: &str| round_of(&session, turn, id);
+    for _ in 0..3 {
+        assert_eq!(round("d", "c1").0["replayed"], true, "also one of an earlier run of the daemon");
+    }
+    assert_eq!(round("d", "c7").status(), "ok");
     let spent = round("c", "c6").expect_error("ROUNDS_EXCEEDED");
     assert!(spent.message().contains("session"), "{}", spent.0);
     assert_eq!(session.audit_row(&daemon.operator(), "c6")["call"]["reason"]["rule"], "rounds");
