@@ -49,7 +49,11 @@ pub fn read(status: StatusCode, body: &[u8], sent: &[Secret]) -> Result<Tokens, 
             "the provider's response is neither a JSON object nor a form, its status is {status}"
         ))
     })?;
-    if let Some(error) = fields.get("error").filter(|error| !error.is_null()) {
+    // Some providers send the field with every response.
+    let says_error = |error: &&Value| {
+        !matches!(error, Value::Null | Value::Bool(false)) && error.as_str().is_none_or(|code| !code.is_empty())
+    };
+    if let Some(error) = fields.get("error").filter(says_error) {
         return Err(failure(error, &fields, sent));
     }
     let Some(access) = text(&fields, "access_token") else {
@@ -93,10 +97,11 @@ fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     fields.get(name)?.as_str().map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// A lifetime: a number, or the same as text. A value that is neither, or is negative, counts as absent.
+/// A lifetime: a number, or the same as text. A value that is neither, or is not positive, counts as absent: providers
+/// write 0 for a token that does not expire.
 fn seconds(value: &Value) -> Option<Duration> {
     let seconds = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
-    Duration::try_from_secs_f64(seconds.floor()).ok()
+    Duration::try_from_secs_f64(seconds.floor()).ok().filter(|lifetime| !lifetime.is_zero())
 }
 
 fn failure(error: &Value, fields: &Map<String, Value>, sent: &[Secret]) -> TokenFailure {
@@ -179,6 +184,9 @@ mod tests {
             ("type with space", 200, r#"{"access_token":"T","token_type":"bearer "}"#, None, None),
             ("text of digits", 200, r#"{"access_token":"T","expires_in":"3600"}"#, None, hour),
             ("fraction", 200, r#"{"access_token":"T","expires_in":3600.7}"#, None, hour),
+            ("no error", 200, r#"{"access_token":"T","error":"","error_description":""}"#, None, None),
+            ("false error", 200, r#"{"access_token":"T","error":false}"#, None, None),
+            ("no lifetime", 200, r#"{"access_token":"T","expires_in":0}"#, None, None),
             ("negative lifetime", 200, r#"{"access_token":"T","expires_in":-1}"#, None, None),
             ("created", 201, r#"{"access_token":"T"}"#, None, None),
             ("byte order mark", 200, "\u{feff}{\"access_token\":\"T\"}\r\n", None, None),
