@@ -51,7 +51,8 @@ pub fn read(status: StatusCode, body: &[u8], sent: &[Secret]) -> Result<Tokens, 
     })?;
     // Some providers send the field with every response.
     let says_error = |error: &&Value| {
-        !matches!(error, Value::Null | Value::Bool(false)) && error.as_str().is_none_or(|code| !code.is_empty())
+        !matches!(error, Value::Null | Value::Bool(false))
+            && error.as_str().is_none_or(|code| !code.is_empty())
     };
     if let Some(error) = fields.get("error").filter(says_error) {
         return Err(failure(error, &fields, sent));
