@@ -7,7 +7,7 @@ use toolgate_sdk::Error;
 use crate::Ended;
 use crate::files::Files;
 use crate::parse;
-use crate::shell::{Shell, Stop, Value, Variable};
+use crate::shell::{Outcome, Shell, Stop, Value, Variable};
 use crate::stream::{Buffer, Input, Output, PIPE_BYTES, Streams};
 
 /// Longer scripts are data.
@@ -73,21 +73,7 @@ impl Script<'_> {
         let outcome = shell.end(outcome, &streams);
         let (output, errors) = (output.take(), errors.take());
         let mut notes = Vec::new();
-        let exit_code = match outcome {
-            Ok(status) | Err(Stop::Exit(status) | Stop::Return(status)) => status,
-            Err(Stop::Break(_) | Stop::Continue(_)) => 0,
-            Err(Stop::Fail(status, message)) => {
-                notes.push(message);
-                status
-            }
-            Err(Stop::Pipe) => {
-                notes.push(format!(
-                    "the script was ended, since it wrote more than {} MiB",
-                    MAX_WRITTEN_BYTES >> 20
-                ));
-                141
-            }
-        };
+        let exit_code = exit_code(outcome, &mut notes);
         if shell.depth == u32::MAX {
             notes.push(
                 "the script was ended: functions, subshells and substitutions are nested too deep".to_owned(),
@@ -102,6 +88,23 @@ impl Script<'_> {
         let stdout = show("stdout", output, &mut notes);
         let stderr = show("stderr", errors, &mut notes);
         Ok(Ended { stdout, stderr, exit_code, notes })
+    }
+}
+
+/// The exit status of a script, with a note of what ended it early.
+fn exit_code(outcome: Outcome, notes: &mut Vec<String>) -> i32 {
+    match outcome {
+        Ok(status) | Err(Stop::Exit(status) | Stop::Return(status)) => status,
+        Err(Stop::Break(_) | Stop::Continue(_)) => 0,
+        Err(Stop::Fail(status, message)) => {
+            notes.push(message);
+            status
+        }
+        Err(Stop::Pipe) => {
+            let most = MAX_WRITTEN_BYTES >> 20;
+            notes.push(format!("the script was ended, since it wrote more than {most} MiB"));
+            141
+        }
     }
 }
 

@@ -247,25 +247,7 @@ impl Parser {
             }
             Token::Sign("-") => Ok(Expression::Negate(Box::new(self.primary()?))),
             Token::Sign("!") => Ok(Expression::Not(Box::new(self.primary()?))),
-            Token::Sign("(") => {
-                self.depth += 1;
-                if self.depth > MAX_DEPTH {
-                    return fault("nested too deep");
-                }
-                let mut list = self.list(")")?;
-                self.depth -= 1;
-                if list.len() > 1 && self.take("in") {
-                    let Token::Name(array) = self.peek().clone() else {
-                        return fault("the name of an array expected");
-                    };
-                    self.position += 1;
-                    return Ok(Expression::In(list, self.name(&array)));
-                }
-                match list.len() {
-                    1 => Ok(Expression::Group(Box::new(list.remove(0)))),
-                    _ => fault("one expression expected in the parentheses"),
-                }
-            }
+            Token::Sign("(") => self.parenthesis(),
             Token::Sign("getline") => {
                 let target = self.getline_target()?;
                 let source =
@@ -276,6 +258,27 @@ impl Parser {
                 self.position -= 1;
                 fault(format!("unexpected {}", self.display_token()))
             }
+        }
+    }
+
+    /// A group, or the subscripts of an array before `in`.
+    fn parenthesis(&mut self) -> Outcome<Expression> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return fault("nested too deep");
+        }
+        let mut list = self.list(")")?;
+        self.depth -= 1;
+        if list.len() > 1 && self.take("in") {
+            let Token::Name(array) = self.peek().clone() else {
+                return fault("the name of an array expected");
+            };
+            self.position += 1;
+            return Ok(Expression::In(list, self.name(&array)));
+        }
+        match list.len() {
+            1 => Ok(Expression::Group(Box::new(list.remove(0)))),
+            _ => fault("one expression expected in the parentheses"),
         }
     }
 

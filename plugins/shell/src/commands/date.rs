@@ -77,12 +77,8 @@ fn format_time(format: &str, time: Timestamp) -> Outcome<String> {
 /// Reads a time: a date, a date and a time, `@seconds`, or words such as `yesterday` and `2 days ago`.
 pub fn parse(text: &str) -> Outcome<Timestamp> {
     let invalid = || {
-        Stop::Fail(
-            1,
-            format!(
-                "invalid date '{text}': write as 2024-05-31, 2024-05-31T12:30:00Z, @1700000000, or `2 days ago`"
-            ),
-        )
+        let forms = "2024-05-31, 2024-05-31T12:30:00Z, @1700000000, or `2 days ago`";
+        Stop::Fail(1, format!("invalid date '{text}': write as {forms}"))
     };
     let unknown = || Err(invalid());
     let trimmed = text.trim();

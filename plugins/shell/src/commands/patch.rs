@@ -1,6 +1,7 @@
 //! `patch`, for unified diffs.
 
 use std::fs;
+use std::path::Path;
 
 use crate::call::{Call, lines, text_of};
 use crate::shell::{Outcome, Stop, fail};
@@ -18,18 +19,19 @@ struct Hunk {
     new: Vec<String>,
 }
 
+const LONG: [(&str, char); 8] = [
+    ("strip", 'p'),
+    ("reverse", 'R'),
+    ("input", 'i'),
+    ("dry-run", 'D'),
+    ("forward", 'N'),
+    ("silent", 's'),
+    ("output", 'o'),
+    ("directory", 'd'),
+];
+
 pub fn patch(call: &mut Call<'_>) -> Outcome {
-    let long = [
-        ("strip", 'p'),
-        ("reverse", 'R'),
-        ("input", 'i'),
-        ("dry-run", 'D'),
-        ("forward", 'N'),
-        ("silent", 's'),
-        ("output", 'o'),
-        ("directory", 'd'),
-    ];
-    let options = call.options("p:Ri:Nsfd:Do:", &long, false)?;
+    let options = call.options("p:Ri:Nsfd:Do:", &LONG, false)?;
     let source = options.value('i').or(options.rest.get(1).map(String::as_str)).unwrap_or("-").to_owned();
     let text = text_of(&call.read_or_fail(&source, 2)?);
     let patches = parse(&text, options.has('R'))?;
@@ -69,19 +71,20 @@ pub fn patch(call: &mut Call<'_>) -> Outcome {
             continue;
         }
         let text = text.concat();
-        if patch.new == "/dev/null" && text.is_empty() {
-            fs::remove_file(place)?;
-            continue;
-        }
-        if let Some(parent) = place.parent() {
-            fs::create_dir_all(parent)?;
-        }
         match options.value('o') {
-            Some(path) => fs::write(call.place(path)?, text)?,
-            None => fs::write(place, text)?,
+            _ if patch.new == "/dev/null" && text.is_empty() => fs::remove_file(place)?,
+            Some(path) => write(&call.place(path)?, &text)?,
+            None => write(&place, &text)?,
         }
     }
     Ok(status)
+}
+
+fn write(place: &Path, text: &str) -> Outcome<()> {
+    if let Some(parent) = place.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    Ok(fs::write(place, text)?)
 }
 
 /// The file that a patch is about: the first of its names that exists.

@@ -182,21 +182,22 @@ fn fields(line: &[u8], separator: Option<u8>) -> Vec<(usize, usize)> {
     fields
 }
 
+const SORT_LONG: [(&str, char); 11] = [
+    ("numeric-sort", 'n'),
+    ("reverse", 'r'),
+    ("unique", 'u'),
+    ("key", 'k'),
+    ("field-separator", 't'),
+    ("output", 'o'),
+    ("version-sort", 'V'),
+    ("human-numeric-sort", 'h'),
+    ("ignore-case", 'f'),
+    ("stable", 's'),
+    ("check", 'c'),
+];
+
 pub fn sort(call: &mut Call<'_>) -> Outcome {
-    let long = [
-        ("numeric-sort", 'n'),
-        ("reverse", 'r'),
-        ("unique", 'u'),
-        ("key", 'k'),
-        ("field-separator", 't'),
-        ("output", 'o'),
-        ("version-sort", 'V'),
-        ("human-numeric-sort", 'h'),
-        ("ignore-case", 'f'),
-        ("stable", 's'),
-        ("check", 'c'),
-    ];
-    let options = call.options("nghVfdbruszck:t:o:", &long, false)?;
+    let options = call.options("nghVfdbruszck:t:o:", &SORT_LONG, false)?;
     let mut rules = Rules::default();
     options.flags.iter().filter(|(flag, _)| *flag != 'k').for_each(|(flag, _)| {
         rules.add(*flag);
@@ -225,13 +226,9 @@ pub fn sort(call: &mut Call<'_>) -> Outcome {
     if !is_complete {
         return Ok(2);
     }
-    let split = |bytes: &'_ [u8]| -> Vec<Vec<u8>> {
-        bytes
-            .split_inclusive(|byte| *byte == end)
-            .map(|line| line.strip_suffix(&[end]).unwrap_or(line).to_vec())
-            .collect()
-    };
-    let mut all: Vec<Vec<u8>> = inputs.iter().flat_map(|(_, bytes)| split(bytes)).collect();
+    let lines = inputs.iter().flat_map(|(_, bytes)| bytes.split_inclusive(|byte| *byte == end));
+    let mut all: Vec<Vec<u8>> =
+        lines.map(|line| line.strip_suffix(&[end]).unwrap_or(line).to_vec()).collect();
     if options.has('c') {
         let is_sorted = all.windows(2).all(|pair| by_keys(&pair[0], &pair[1]).is_le());
         return Ok(i32::from(!is_sorted));

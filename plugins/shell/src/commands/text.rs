@@ -355,35 +355,35 @@ pub fn sequence(call: &mut Call<'_>) -> Outcome {
     };
     let width = if pads { write(first).len().max(write(last).len()) } else { 0 };
     let mut index = 0.0;
-    let mut is_empty = true;
     loop {
         let value = first + index * step;
         if (step > 0.0 && value > last + step * 1e-9) || (step < 0.0 && value < last + step * 1e-9) {
             break;
         }
-        if !is_empty {
+        if index > 0.0 {
             call.out(&separator)?;
         }
-        is_empty = false;
         let text = match &format {
-            Some(format) => {
-                let start = format.find('%').unwrap_or(0);
-                let spec = super::printf::Spec::parse(&format[start..], || 0);
-                let Some((spec, length)) = spec else {
-                    return fail(format!("format '{format}' is not valid"));
-                };
-                format!("{}{}{}", &format[..start], spec.float(value), &format[start + length..])
-            }
+            Some(format) => format_number(format, value)?,
             None if pads => format!("{value:0width$.decimals$}"),
             None => write(value),
         };
         call.out(text)?;
         index += 1.0;
     }
-    if !is_empty {
+    if index > 0.0 {
         call.out("\n")?;
     }
     Ok(0)
+}
+
+/// A number in a format of `printf` with one directive, as `seq -f` takes it.
+fn format_number(format: &str, value: f64) -> Outcome<String> {
+    let start = format.find('%').unwrap_or(0);
+    let Some((spec, length)) = super::printf::Spec::parse(&format[start..], || 0) else {
+        return fail(format!("format '{format}' is not valid"));
+    };
+    Ok(format!("{}{}{}", &format[..start], spec.float(value), &format[start + length..]))
 }
 
 pub fn basename(call: &mut Call<'_>) -> Outcome {

@@ -7,23 +7,23 @@ use crate::stream::{Input, Streams};
 /// Arguments of one call.
 const MAX_ARGUMENTS: usize = 5_000;
 
+const LONG: [(&str, char); 6] = [
+    ("null", '0'),
+    ("no-run-if-empty", 'r'),
+    ("max-args", 'n'),
+    ("delimiter", 'd'),
+    ("replace", 'I'),
+    ("max-procs", 'P'),
+];
+
 pub fn xargs(call: &mut Call<'_>) -> Outcome {
-    let long = [
-        ("null", '0'),
-        ("no-run-if-empty", 'r'),
-        ("max-args", 'n'),
-        ("delimiter", 'd'),
-        ("replace", 'I'),
-        ("max-procs", 'P'),
-    ];
-    let options = call.options("0rn:I:d:L:tP:", &long, true)?;
+    let options = call.options("0rn:I:d:L:tP:", &LONG, true)?;
     let input = text_of(&call.io.input.read_all());
     let by_lines = options.has('I') || options.has('L');
     let words: Vec<String> = if options.has('0') {
         input.split_terminator('\0').map(str::to_owned).collect()
     } else if let Some(delimiter) = options.value('d') {
-        let delimiter = crate::escape::decode(delimiter, crate::escape::Kind::Shell).0;
-        input.strip_suffix(&delimiter).unwrap_or(&input).split(&delimiter).map(str::to_owned).collect()
+        split_at(&input, delimiter)
     } else if by_lines {
         input.lines().map(|line| line.trim_start().to_owned()).filter(|line| !line.is_empty()).collect()
     } else {
@@ -70,6 +70,12 @@ pub fn xargs(call: &mut Call<'_>) -> Outcome {
         run(call, [command.clone(), chunk].concat())?;
     }
     Ok(status)
+}
+
+/// Words at each delimiter, which may be written with escapes.
+fn split_at(text: &str, delimiter: &str) -> Vec<String> {
+    let delimiter = crate::escape::decode(delimiter, crate::escape::Kind::Shell).0;
+    text.strip_suffix(&delimiter).unwrap_or(text).split(&delimiter).map(str::to_owned).collect()
 }
 
 /// Words at blanks, with quotes.

@@ -46,19 +46,7 @@ impl Shell {
         let is_whole = self.variable(&parameter.name).is_some_and(|variable| variable.is_whole);
         let is_quoted = is_quoted || is_whole;
         let values = match &parameter.operation {
-            Operation::Names => {
-                let mut names: Vec<String> = self
-                    .state
-                    .scopes
-                    .iter()
-                    .flat_map(|scope| scope.keys())
-                    .filter(|name| name.starts_with(&parameter.name))
-                    .cloned()
-                    .collect();
-                names.sort_unstable();
-                names.dedup();
-                Values::Many(names, '@')
-            }
+            Operation::Names => Values::Many(self.names_with_prefix(&parameter.name), '@'),
             Operation::Indirect => self.indirect(parameter, io)?,
             _ => self.values(&parameter.name, parameter.subscript.as_ref(), io)?,
         };
@@ -102,6 +90,15 @@ impl Shell {
         };
         self.emit(values, is_quoted, fields);
         Ok(())
+    }
+
+    /// The names of the variables that begin with a prefix, sorted.
+    fn names_with_prefix(&self, prefix: &str) -> Vec<String> {
+        let names = self.state.scopes.iter().flat_map(|scope| scope.keys());
+        let mut names: Vec<String> = names.filter(|name| name.starts_with(prefix)).cloned().collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// Reports an error that ends the script.

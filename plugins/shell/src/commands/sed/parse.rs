@@ -68,6 +68,16 @@ pub fn parse(script: &str, is_extended: bool) -> Outcome<Vec<Command>> {
     if !blocks.is_empty() {
         return fail("unmatched `{'");
     }
+    resolve(&mut commands, &labels, branches)?;
+    Ok(commands)
+}
+
+/// Gives each branch the index of the command at its label; without a label it leads to the end.
+fn resolve(
+    commands: &mut [Command],
+    labels: &HashMap<String, usize>,
+    branches: Vec<(usize, String)>,
+) -> Outcome<()> {
     let end = commands.len();
     for (index, label) in branches {
         let target = match labels.get(&label) {
@@ -79,7 +89,7 @@ pub fn parse(script: &str, is_extended: bool) -> Outcome<Vec<Command>> {
             *place = target;
         }
     }
-    Ok(commands)
+    Ok(())
 }
 
 impl Parser {
