@@ -227,9 +227,24 @@ impl Fixture {
         let place = format!("/v1/orgs/{ORGANIZATION}/credentials/{credential}");
         let document = if operation.id == "connect_credential" { user_credential() } else { secret() };
         self.operator.make(&place, &document).expect(201);
+        self.make_documents(operation, &credential);
+        Targets {
+            organization,
+            agent,
+            session: session.id,
+            token: token["id"].as_str().expect("an id").to_owned(),
+            namespace: "answer".into(),
+            approval,
+            credential,
+            root_key: root_key(&self.daemon),
+        }
+    }
+
+    /// Creates the documents and plugins that only some operations need. `name` is that of the publisher's keys.
+    fn make_documents(&self, operation: &Operation, name: &str) {
         if operation.path.contains("/publisher-keys") {
             for scope in ["platform".to_owned(), format!("orgs/{ORGANIZATION}")] {
-                let place = format!("/v1/{scope}/publisher-keys/{credential}");
+                let place = format!("/v1/{scope}/publisher-keys/{name}");
                 self.operator.make(&place, &publisher_key()).expect(201);
             }
         }
@@ -276,16 +291,6 @@ impl Fixture {
             if self.operator.get(grant).header("etag").is_none() {
                 self.operator.make(grant, &json!({})).expect(201);
             }
-        }
-        Targets {
-            organization,
-            agent,
-            session: session.id,
-            token: token["id"].as_str().expect("an id").to_owned(),
-            namespace: "answer".into(),
-            approval,
-            credential,
-            root_key: root_key(&self.daemon),
         }
     }
 }
