@@ -297,7 +297,7 @@ impl<'de> Deserialize<'de> for Recipients {
         let names = match Form::deserialize(from) {
             Ok(Form::Word(word)) if word == "*" => return Ok(Self::All),
             Ok(Form::Names(names)) if names.len() <= RECIPIENTS => names,
-            _ => return Err(invalid("this is no list of agents", hint)),
+            _ => return Err(invalid("the value is not a list of agents", hint)),
         };
         let names: Result<Vec<Name>, _> = names.iter().map(|name| Name::parse(name)).collect();
         names.map(Self::Named).map_err(|error| invalid(error.message, error.hint))

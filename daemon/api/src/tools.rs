@@ -148,7 +148,7 @@ impl<'de> Visitor<'de> for ListVisitor {
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ToolList, E> {
         match text {
             "*" => Ok(ToolList::All),
-            _ => Err(invalid("this is no list of tools", LIST_HINT)),
+            _ => Err(invalid("the value is not a list of tools", LIST_HINT)),
         }
     }
 

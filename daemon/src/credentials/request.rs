@@ -189,7 +189,7 @@ fn oauth_client(request: &CredentialRequest, plain_http: &[String]) -> Result<Oa
     ensure(
         scopes.len() <= SCOPES && scopes.iter().all(|scope| is_scope(scope)),
         "scopes",
-        "that is no list of scopes",
+        "the value is not a list of scopes",
         "write each as the provider names it, without spaces",
     )?;
     let client_id = request.client_id.clone().unwrap_or_default();

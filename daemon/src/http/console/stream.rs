@@ -369,7 +369,7 @@ impl LiveHub {
         channels.retain(|_, channel| channel.strong_count() > 0);
         let own = channels.keys().filter(|other| other.organization == key.organization).count();
         if own >= CHANNELS {
-            let message = "the organization watches as many different lists as it may";
+            let message = "the organization has as many different live lists open as it may have";
             return Err(too_many(message, "close a page, or watch a list that is open already"));
         }
         let (sender, states) = watch::channel(Arc::new(LiveState::default()));
@@ -397,7 +397,7 @@ impl LiveHub {
                 StreamHolder::Organization(_) => (most, "organization"),
             };
             if streams.get(holder).is_some_and(|number| *number >= most) {
-                let message = format!("the {word} watches as many pages as it may");
+                let message = format!("the {word} has as many live pages open as it may have");
                 return Err(too_many(&message, "close some of them"));
             }
         }
