@@ -171,6 +171,15 @@ impl Session {
         CallReply(self.client.get(&self.path(&format!("/calls/{id}"))).expect(200).json())
     }
 
+    /// Gets a call as the answer to its request had it: with session and conversation beside it.
+    pub fn get_result(&self, id: &str) -> CallReply {
+        let mut reply = self.get_call(id);
+        let members = reply.0.as_object_mut().expect("an object");
+        assert_eq!(members.remove("session"), Some(json!(self.id)), "{members:?}");
+        members.remove("conversation");
+        reply
+    }
+
     pub fn cancel(&self, id: &str) -> Reply {
         self.client.delete(&self.path(&format!("/calls/{id}")))
     }

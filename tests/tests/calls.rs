@@ -295,7 +295,7 @@ fn r7_a_repeated_id_runs_once_and_gets_the_same_result() {
         assert_eq!(again.0["replayed"].take(), true, "{}", again.0);
         again.0.as_object_mut().expect("an object").remove("replayed");
         assert_eq!(again, first, "the call ran again");
-        assert_eq!(session.get_call("c1"), first);
+        assert_eq!(session.get_result("c1"), first);
         session.audit_row(&fixture.daemon.operator(), "c1");
         let other = json!({"path": "log.txt", "content": "twice"});
         session.call_as("c1", "call_files_write", other.clone()).expect_error("CONFLICT");
@@ -375,6 +375,8 @@ fn t5_a_tool_reads_every_field_of_its_context() {
     let opened = operator.post("/v1/sessions", &request).expect(201).json();
     let session = Session { client: operator, id: opened["session"].as_str().expect("an id").to_owned() };
     let told = session.call_as("c1", "hostile/about", json!({}));
+    // R4: the answer about one call has both, as that to a request with calls.
+    assert_eq!(session.get_call("c1").0["conversation"], "v-1");
     let left: u64 = told.output()[1].as_str().and_then(|text| text.parse().ok()).expect("milliseconds");
     assert!((1..=20_000).contains(&left), "{left}");
     let rest = [

@@ -67,6 +67,14 @@ pub struct PluginStamp {
 /// The outcome of one call.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct CallResult<'a> {
+    /// The session's id, in the answer about one call. The answer to a request with calls has it beside the results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub session: Option<Cow<'a, str>>,
+    /// The orchestrator's conversation id, in the answer about one call, if the session has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub conversation: Option<Cow<'a, str>>,
     /// The call's id.
     #[schema(value_type = String)]
     pub id: Cow<'a, str>,

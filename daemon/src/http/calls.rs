@@ -212,11 +212,14 @@ pub async fn get(
         return events::of_call(&app, session, call, &caller);
     }
     match state {
-        None => Ok(json(dialects::render_one(&*app.outcome_from_audit(&session, &call).await?))),
+        None => {
+            let outcome = app.outcome_from_audit(&session, &call).await?;
+            Ok(json(dialects::render_one(&session, &outcome)))
+        }
         Some(_) => {
             app.dispatcher().end_expired(&session);
             let outcome = present_outcome(&app, &session, &call).await?;
-            Ok(json(dialects::render_one(&outcome)))
+            Ok(json(dialects::render_one(&session, &outcome)))
         }
     }
 }
@@ -346,7 +349,7 @@ pub async fn result(
         }
     };
     match app.dispatcher().take_result(&session, &call, result, &app.actor(&caller).origin()).await {
-        Ok(outcome) => Ok(json(dialects::render_one(&outcome))),
+        Ok(outcome) => Ok(json(dialects::render_one(&session, &outcome))),
         Err(ResultRefusal::NotForClient) => match session.calls.find(&call, now_ms()) {
             Some(_) => Err(Problem::new(
                 ErrorType::Conflict,

@@ -27,6 +27,7 @@ pub mod tools;
 
 use super::problem::Problem;
 use crate::call::{CallAnswer, CallOutcome, RequestedCall};
+use crate::sessions::Session;
 use answers::{AnthropicAnswer, FlatAnswer, GeminiAnswer, OpenAiAnswer, ResponsesAnswer, TextAnswer};
 pub use answers::{CallsAnswer, ReplyContext, call_result};
 use answers::{call_state, native as native_answer};
@@ -128,9 +129,13 @@ pub fn render(dialect: &Dialect, context: ReplyContext<'_>, outcomes: &[CallAnsw
     json(&answer)
 }
 
-/// Renders one outcome in Toolgate's own dialect.
-pub fn render_one(outcome: &CallOutcome) -> String {
-    json(&call_result(outcome, false))
+/// Renders one outcome in Toolgate's own dialect, with its session and conversation (R4).
+pub fn render_one(session: &Session, outcome: &CallOutcome) -> String {
+    json(&CallResult {
+        session: Some(session.setup.id.as_str().into()),
+        conversation: session.setup.conversation.as_deref().map(Into::into),
+        ..call_result(outcome, false)
+    })
 }
 
 fn json<T: serde::Serialize>(value: &T) -> String {

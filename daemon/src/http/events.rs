@@ -209,7 +209,7 @@ impl Follower {
             if !goes_on && !self.subscriber.has_more() {
                 self.is_over = true;
                 // A withdrawn call is unknown: its id may be used again.
-                return state.map(|state| answer_of(&self.call, &state));
+                return state.map(|state| answer_of(&self.session, &self.call, &state));
             }
             let text = tokio::select! {
                 biased;
@@ -228,8 +228,8 @@ impl Follower {
     }
 }
 
-fn answer_of(call: &str, state: &CallState) -> String {
-    let json = dialects::render_one(&known_outcome(call, &"".into(), state));
+fn answer_of(session: &Session, call: &str, state: &CallState) -> String {
+    let json = dialects::render_one(session, &known_outcome(call, &"".into(), state));
     format!("event: answer\ndata: {json}\n\n")
 }
 

@@ -31,7 +31,7 @@ fn t3_a_client_calls_result_is_validated_and_recorded() {
         assert!(prepared["expires_at"].is_u64());
         // Repeating the call returns the same payload without preparing it again.
         assert_eq!(agent.ask("c1")["results"][0], *prepared);
-        assert_eq!(agent.session.get_call("c1").0, *prepared);
+        assert_eq!(agent.session.get_result("c1").0, *prepared);
         // A result that breaks the schema is refused, and the call stays open.
         let unfit = agent
             .post_result("c1", json!({"status": "ok", "output": {"anser": "x"}}))

@@ -258,7 +258,7 @@ fn t3_a_waiting_client_call_survives_a_restart_and_ends_once() {
     let daemon = stop_and_restart(daemon);
     let session = move_to(&session, &daemon);
     let mut events = Stream::open(&daemon.operator(), "/v1/events");
-    assert_eq!((ask(&session, "c1"), session.get_call("c1").0), (asked.clone(), asked.clone()));
+    assert_eq!((ask(&session, "c1"), session.get_result("c1").0), (asked.clone(), asked.clone()));
     post_result(&session, "c1", &json!({"status": "ok", "output": {"anser": 1}}))
         .expect_refusal(422, "INVALID_OUTPUT");
     let ended = post_result(&session, "c1", &result).expect(200).json();

@@ -34,6 +34,8 @@ class CallResultError(TypedDict):
 
 
 class CallResult(TypedDict):
+    session: NotRequired[str]
+    conversation: NotRequired[str]
     id: str
     tool: str
     status: CallStatus

@@ -163,6 +163,8 @@ pub(super) fn native<'a>(context: ReplyContext<'a>, results: Vec<CallResult<'a>>
 pub fn call_result(outcome: &CallOutcome, replayed: bool) -> CallResult<'_> {
     let (tool_name, action) = s5::tool_names(outcome);
     CallResult {
+        session: None,
+        conversation: None,
         id: outcome.id.as_str().into(),
         tool: (*outcome.called).into(),
         tool_name,

@@ -89,13 +89,15 @@ async fn file(
     mime_type: Option<&str>,
     limit: &mut SharedLimit,
 ) -> Content {
-    let uri = format!("file://{path}");
+    // The plugin wrote the path.
+    let shown = frame::visible(path);
+    let uri = format!("file://{shown}");
     let inside = path.strip_prefix("/workspace/").unwrap_or(path);
     if let Some(text) = files::read_text(app, session, inside, limit.left_bytes() as u64).await {
         let contents = ResourceContents::text(limit.visible(&text), uri);
         return Content::resource(contents.with_mime_type(mime_type.unwrap_or("text/plain")));
     }
-    let mut link = Resource::new(uri, path.rsplit('/').next().unwrap_or(path));
+    let mut link = Resource::new(uri, shown.rsplit('/').next().unwrap_or_default());
     link.mime_type = mime_type.map(str::to_owned);
     Content::resource_link(link)
 }
