@@ -5,6 +5,7 @@
 
 mod check;
 mod clients;
+mod clock_guard;
 mod reload;
 mod resources;
 mod restore;

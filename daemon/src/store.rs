@@ -7,6 +7,7 @@
 //! fair queue and never fail with `SQLITE_BUSY`.
 
 mod approvals;
+mod clock_marks;
 mod consents;
 mod copy;
 mod credentials;
@@ -38,6 +39,7 @@ use tokio::sync::Notify;
 use toolgate_api::name::Name;
 
 pub use approvals::{ApprovalFilter, ApprovalRow, Decision};
+pub use clock_marks::ClockMarks;
 pub use copy::{copy_store, newest_migration};
 pub use credentials::{CredentialRow, CredentialUse, SealedText};
 pub use documents::{Deleted, WriteResult};

@@ -21,7 +21,7 @@ use super::index::{integer, options};
 use super::reader::Reader;
 use super::record::{AdminRecord, Anchor, Sha256};
 use super::{Audit, blocking, unreadable};
-use crate::clock::steady_unix_ms;
+use crate::clock::{now_ms, steady_unix_ms};
 
 /// Action of the record of a cut.
 pub const CUT_ACTION: &str = "audit.cut";
@@ -65,7 +65,9 @@ impl Audit {
         }
         let durable = log.progress.durable();
         let folder = log.folder.clone();
-        let planned = blocking(move || plan(&folder, retention, durable, before, steady_unix_ms())).await?;
+        // The earlier one of both clocks: one of them may have been wrong at the start or since.
+        let now_ms = steady_unix_ms().min(now_ms());
+        let planned = blocking(move || plan(&folder, retention, durable, before, now_ms)).await?;
         let Some(cut) = planned else { return Ok(0) };
         // Records that are cut before they are indexed would be missing in the reports of usage.
         log.index.catch_up(cut.last_sequence).await?;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use super::clock_guard::ClockGuard;
 use crate::admin::Admin;
 use crate::approvals;
 use crate::audit::{AdminRecord, Retention};
@@ -45,8 +46,10 @@ pub(super) struct Sweeper {
 impl Sweeper {
     /// Runs until `stop`, and stores the last use once more then.
     pub async fn run(self, stop: CancellationToken) {
+        let mut clock = ClockGuard::load(self.store.clone()).await;
+        clock.note(now_ms()).await;
         stop.run_until_cancelled(self.sessions.count_workspaces()).await;
-        self.cut_audit().await;
+        self.cut_audit(clock.held_since_ms()).await;
         loop {
             let last = tokio::time::timeout(SESSION_SWEEP, stop.cancelled()).await.is_ok();
             self.store_use().await;
@@ -56,24 +59,30 @@ impl Sweeper {
             self.admin.record_refused_openings(Some(Instant::now())).await;
             self.dispatcher.parts().events.remove_unused(Instant::now());
             let now_ms = now_ms();
-            if let Err(error) =
-                self.store.forget_sessions(now_ms.saturating_sub(ENDED_SESSIONS_KEPT_MS)).await
-            {
-                tracing::warn!(%error, "the rows of old sessions cannot be removed");
-            }
-            if let Err(error) = self.store.forget_messages(now_ms.saturating_sub(self.messages_kept_ms)).await
-            {
-                tracing::warn!(%error, "old messages cannot be removed");
+            clock.note(now_ms).await;
+            let held_since_ms = clock.held_since_ms();
+            if held_since_ms.is_none() {
+                self.forget_rows(now_ms).await;
             }
             self.sessions.answers().remove_old(now_ms);
-            self.end_idle(now_ms).await;
+            self.end_idle(now_ms, held_since_ms).await;
             self.end_waiting(now_ms).await;
-            self.cut_audit().await;
+            self.cut_audit(held_since_ms).await;
         }
     }
 
-    async fn cut_audit(&self) {
-        match self.dispatcher.parts().audit.cut_old(self.audit).await {
+    async fn forget_rows(&self, now_ms: u64) {
+        if let Err(error) = self.store.forget_sessions(now_ms.saturating_sub(ENDED_SESSIONS_KEPT_MS)).await {
+            tracing::warn!(%error, "the rows of old sessions cannot be removed");
+        }
+        if let Err(error) = self.store.forget_messages(now_ms.saturating_sub(self.messages_kept_ms)).await {
+            tracing::warn!(%error, "old messages cannot be removed");
+        }
+    }
+
+    async fn cut_audit(&self, held_since_ms: Option<u64>) {
+        let kept_ms = self.audit.kept_ms.filter(|_| held_since_ms.is_none());
+        match self.dispatcher.parts().audit.cut_old(Retention { kept_ms, ..self.audit }).await {
             Ok(0) => {}
             Ok(records) => {
                 tracing::info!(event = "audit_cut", records, "old records were cut from the audit log")
@@ -101,9 +110,10 @@ impl Sweeper {
         }
     }
 
-    async fn end_idle(&self, now_ms: u64) {
-        let oldest_ms = now_ms.saturating_sub(self.idle_ms);
-        for session in self.sessions.filter(|session| session.last_used_ms() < oldest_ms) {
+    /// Ends idle sessions; none that was last used before `held_since_ms`.
+    async fn end_idle(&self, now_ms: u64, held_since_ms: Option<u64>) {
+        let idle = held_since_ms.unwrap_or(0)..now_ms.saturating_sub(self.idle_ms);
+        for session in self.sessions.filter(|session| idle.contains(&session.last_used_ms())) {
             match self.store.end_session(&session.setup.id, now_ms).await {
                 // Not in the store: it still has to end in memory.
                 Ok(_) | Err(StoreError::NotFound { .. }) => {}
