@@ -9,13 +9,10 @@ import { pathToFileURL } from 'node:url'
 const require = createRequire(path.join(process.cwd(), 'package.json'))
 const { Provider } = await import(pathToFileURL(require.resolve('oidc-provider')).href)
 
-const [port, redirectUri] = process.argv.slice(2)
+const [port, redirectUri, lifeSeconds] = process.argv.slice(2)
 const server = http.createServer()
 await new Promise((resolve) => server.listen(Number(port), '127.0.0.1', resolve))
 const issuer = `http://127.0.0.1:${port}`
-
-// Short lifetimes, so that a test sees a refresh.
-const lifeSeconds = 6
 
 const provider = new Provider(issuer, {
   clients: [
@@ -58,7 +55,7 @@ const provider = new Provider(issuer, {
   pkce: { required: () => true },
   rotateRefreshToken: true,
   issueRefreshToken: async () => true,
-  ttl: { AccessToken: lifeSeconds, ClientCredentials: lifeSeconds, RefreshToken: 3600, Grant: 3600, Session: 3600, Interaction: 600 },
+  ttl: { AccessToken: Number(lifeSeconds), ClientCredentials: Number(lifeSeconds), RefreshToken: 3600, Grant: 3600, Session: 3600, Interaction: 600 },
   findAccount: async (ctx, id) => ({ accountId: id, claims: async () => ({ sub: id }) }),
   interactions: { url: (ctx, interaction) => `/yes/${interaction.uid}` },
   cookies: { keys: ['not a secret'] },

@@ -425,7 +425,11 @@ impl Nested {
             session.call("wiki/call_files_write", json!({"path": "notes.txt", "content": "hello"}))
         };
         let hurried = self.outer.session_within("acme/hurried", &json!({"deadline_ms": 3000}));
-        let told = error_message(write(&hurried), "TOOL_FAILED");
+        // On a busy machine the deadline may pass before the inner daemon answers. Equal calls share an approval.
+        let told = wait::until("what the call waits for", || {
+            Some(write(&hurried)).filter(|reply| reply.error_type() != Some("DEADLINE_EXCEEDED"))
+        });
+        let told = error_message(told, "TOOL_FAILED");
         let approver =
             self.inner.operator().with_new_token(&json!({"role": "owner", "organization": "acme"}));
         let approvals = approver.get("/v1/approvals").expect(200).json();

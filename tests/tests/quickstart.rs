@@ -33,6 +33,11 @@ fn quickstart_makes_its_four_calls_and_leaves_no_files() {
 
 #[test]
 fn an_interrupt_during_compilation_leaves_no_files() {
+    toolgate_tests::wait::until_true("an interrupt that is in time", is_interrupted_in_time);
+}
+
+/// Interrupts a first start while it compiles. False where a busy machine was done with it before the interrupt.
+fn is_interrupted_in_time() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let mut child = Command::new(PROGRAM)
         .args(["quickstart", "--once"])
@@ -48,9 +53,12 @@ fn an_interrupt_during_compilation_leaves_no_files() {
     kill_process(Pid::from_child(&child), Signal::INT).expect("it is told");
     let more: Vec<_> = lines.map_while(Result::ok).collect();
     let ended = child.wait_with_output().expect("it ends");
-    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-    assert!(!more.iter().any(|line| line.contains("a call that works")), "the interrupt came late: {more:?}");
     assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 0);
+    if more.iter().any(|line| line.contains("a call that works")) {
+        return false;
+    }
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    true
 }
 
 #[test]
