@@ -133,7 +133,7 @@ impl CallWatch {
     }
 
     /// Sequence of the last record that was noted.
-    pub fn reached(&self) -> u64 {
+    pub fn last_noted(&self) -> u64 {
         lock(&self.0.noted).reached
     }
 

@@ -56,7 +56,7 @@ impl Follower {
     async fn follow(&mut self, sink: &StateSink) -> Result<Infallible, AuditError> {
         // Begun first, so that no call is missed between the two.
         let watch = self.app.audit().watch_calls(&self.query, ROWS_A_SECOND);
-        let id = watch.reached().max(self.state.id + 1);
+        let id = watch.last_noted().max(self.state.id + 1);
         // No page has the state before, so that all get the whole list.
         self.state = LiveState { id, previous: id, change: Bytes::new(), whole: self.whole(id).await? };
         sink.send(&self.state);
@@ -83,9 +83,9 @@ impl Follower {
 
     async fn wait_for_calls(&self, watch: &CallWatch) -> Result<(), AuditError> {
         let audit = self.app.audit();
-        let reached = watch.reached();
+        let reached = watch.last_noted();
         if timeout(QUIET, watch.wait()).await.is_err() {
-            let has_failed = watch.reached() == reached && audit.anchor().sequence > reached;
+            let has_failed = watch.last_noted() == reached && audit.anchor().sequence > reached;
             if has_failed {
                 // The indexer rests after a failure until a search asks for it.
                 audit.search(&Query { limit: Some(1), ..Query::default() }).await?;
