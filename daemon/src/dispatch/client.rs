@@ -115,7 +115,7 @@ impl Dispatcher {
                     Err(_) => false,
                 };
                 if waits {
-                    session.calls.restore_at_client(call);
+                    session.calls.restore(call);
                 }
             }
         }

@@ -10,7 +10,7 @@ use super::{Dispatcher, Origin, client, record};
 use crate::audit::{self, AuditError, EarlierCalls, Status};
 use crate::call::{CallAnswer, CallOutcome, OutcomeState, RequestedCall};
 use crate::clock::now_ms;
-use crate::sessions::{CallState, Session, StoredAnswer};
+use crate::sessions::{CallState, PendingCall, PendingOn, Session, StoredAnswer};
 
 impl Dispatcher {
     /// Looks for a call of this id in an earlier run of the daemon. Returns its answer as the error, since it must not run
@@ -94,6 +94,32 @@ impl Dispatcher {
             return None;
         }
         Some(end_of_stored(id, &"".into(), session.stored_answer(id, now_ms()).await))
+    }
+
+    /// Puts a call of an earlier run that waits for a person back among the calls of its session, so that it can be cancelled.
+    pub async fn restore_waiting(&self, session: &Session, id: &str) -> Result<(), CallError> {
+        if session.calls.has(id) || !self.had_call(session, id).await {
+            return Ok(());
+        }
+        let (setup, audit) = (&session.setup, &self.0.audit);
+        let found = audit.lookup(&setup.id, setup.created_ms, id).await;
+        let found = found.map_err(|error| record::unrecordable(&error))?;
+        let Some(row) = found.filter(|row| row.status == Some(Status::ApprovalRequired)) else {
+            return Ok(());
+        };
+        let Some(intent) = &row.call else { return Ok(()) };
+        if self.stored_outcome(session, id, &row).await.is_some() {
+            return Ok(());
+        }
+        let called = Arc::from(&*intent.wire_name);
+        let approvals = self.0.store.approvals_for(&setup.id, &intent.tool, id).await?;
+        let outcome = match approvals.iter().rev().find(|approval| approval.call == id) {
+            Some(approval) => CallOutcome::awaiting_approval(id, &called, approval),
+            None => CallOutcome::from_audit(id, &called, &row),
+        };
+        let (outcome, arguments) = (Arc::new(outcome), intent.arguments_sha256.0);
+        session.calls.restore(PendingCall { outcome, arguments, on: PendingOn::Person });
+        Ok(())
     }
 
     /// The outcome on disk of a call of an earlier run, if it fits what the audit log knows of the call.

@@ -385,8 +385,11 @@ pub async fn delete(
 ) -> Result<StatusCode, Problem> {
     let session = app.session_of(&caller, &id).await?;
     let call = id_of_path(&session, call);
+    app.dispatcher().restore_waiting(&session, &call).await?;
     if !session.calls.has(&call) {
-        return Err(Problem::not_found("call"));
+        // A call that ended in an earlier run of the daemon; any other is not found.
+        app.outcome_from_audit(&session, &call).await?;
+        return Ok(StatusCode::NO_CONTENT);
     }
     app.dispatcher().cancel(&session, &call, &app.actor(&caller).origin()).await?;
     Ok(StatusCode::NO_CONTENT)

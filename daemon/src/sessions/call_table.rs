@@ -282,9 +282,12 @@ impl CallTable {
         self.settle(ended, now_ms);
     }
 
-    /// Adds a call that waited for its client when the daemon stopped.
-    pub fn restore_at_client(&self, call: PendingCall) {
+    /// Adds a call that waited when the daemon stopped, unless its id is known.
+    pub fn restore(&self, call: PendingCall) {
         self.with(|table| {
+            if table.calls.contains_key(call.outcome.id.as_str()) {
+                return;
+            }
             let (id, called) = (call.outcome.id.as_str().into(), Arc::clone(&call.outcome.called));
             table.count_pending(&call);
             let (arguments, state) = (call.arguments, CallState::Pending(Arc::new(call)));

@@ -14,7 +14,9 @@ use std::path::Path;
 use toolgate_tests::daemon::{Options, run_to_end};
 use toolgate_tests::disk::SmallDisk;
 use toolgate_tests::events::Stream;
-use toolgate_tests::{Daemon, PluginFile, Reply, Session, compiled_code, guests, json, sync_faults, wait};
+use toolgate_tests::{
+    Client, Daemon, PluginFile, Reply, Session, compiled_code, guests, json, sync_faults, wait,
+};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_toolgate-under-test");
 
@@ -164,8 +166,18 @@ fn r7_a_call_that_waits_for_approval_survives_a_crash() {
     session.cancel("cancelled").expect(204);
     let waits = json!({"path": "b.txt", "content": "later"});
     assert_eq!(session.call_as("waits", "files/write", waits.clone()).status(), "approval_required");
+    let unwanted = json!({"path": "c.txt", "content": "never"});
+    let withdrawn = session.call_as("unwanted", "files/write", unwanted.clone()).approval();
     let daemon = daemon.crash_and_restart();
+    let owner = Client { address: daemon.address, ..owner };
     let session = Session { client: daemon.operator(), id: session.id };
+    // R6: it can be cancelled without being posted again.
+    session.cancel("unwanted").expect(204);
+    session.call_as("unwanted", "files/write", unwanted).expect_error("CANCELLED");
+    let decision = json!({"decision": "approve"});
+    owner.post(&format!("/v1/approvals/{withdrawn}"), &decision).expect_refusal(410, "APPROVAL_EXPIRED");
+    session.cancel("cancelled").expect(204);
+    session.cancel("never").expect_refusal(404, "NOT_FOUND");
     session.call_as("cancelled", "files/write", write.clone()).expect_error("CANCELLED");
     // The id belongs to this call and cannot be used for another one.
     session.call_as("waits", "files/write", write).expect_error("CONFLICT");
