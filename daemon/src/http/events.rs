@@ -96,8 +96,8 @@ pub async fn of_session(
     follow(&app, scope, Filter::Session(session), &caller, &headers)
 }
 
-/// Streams the events of these calls as they happen, and then the response as the event `answer`. The calls are
-/// cancelled if the client disconnects.
+/// Streams the events of these calls as they happen, and then the response as the event `answer`. A client that disconnects
+/// ends the calls that end with their request (R6).
 pub(super) fn of_calls(
     app: App,
     session: Arc<Session>,
