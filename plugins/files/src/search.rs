@@ -127,6 +127,10 @@ pub struct Found {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub skipped: Vec<Skipped>,
+    /// How many more files were passed over
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(default)]
+    pub skipped_more: u32,
     /// Why nothing was found, where it is known
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -296,6 +300,8 @@ impl Search<'_> {
     fn skip(&mut self, path: &str, reason: &str) {
         if self.found.skipped.len() < MAX_SKIPPED && self.budget.take(&[path]) {
             self.found.skipped.push(Skipped { path: path.to_owned(), reason: reason.to_owned() });
+        } else {
+            self.found.skipped_more += 1;
         }
     }
 

@@ -126,6 +126,11 @@ fn a_search_is_capped_and_names_what_it_passed_over() {
             Skipped { path: "zero.bin".to_owned(), reason: "a binary file".to_owned() },
         ]
     );
+    assert_eq!(found.skipped_more, 0);
+    (0..25)
+        .for_each(|index| fs::write(folder.folder.path().join(format!("{index}.bin")), b"needle\0").unwrap());
+    let found = find(&folder, Some("needle"), None, ".");
+    assert_eq!((found.skipped.len(), found.skipped_more, found.results.len()), (20, 7, 1));
 }
 
 #[test]
