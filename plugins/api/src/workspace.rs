@@ -11,7 +11,7 @@ use toolgate_sdk::http::Response;
 use crate::request::refuse;
 
 /// Most bytes of files in one request. They are in memory, of which a call has 64 MiB.
-const SENT_BYTES: u64 = 16 * 1024 * 1024;
+pub const SENT_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Most bytes of a saved response; the workspace has its own limits.
 const SAVED_BYTES: u64 = 256 * 1024 * 1024;
@@ -53,20 +53,19 @@ pub struct SentFile {
 }
 
 impl SentFile {
-    /// Reads the file that an argument names.
-    pub fn read(argument: &str, path: &str) -> Result<Self, Error> {
+    /// Reads the file that an argument names, of at most `left` bytes: what other files of the request leave of
+    /// [`SENT_BYTES`].
+    pub fn read(argument: &str, path: &str, left: u64) -> Result<Self, Error> {
         let place = place(path).ok_or_else(|| refuse(argument, NO_PATH))?;
         let mut content = Vec::new();
         let failed =
             |error: io::Error| refuse(argument, &format!("cannot be read: `{path}`: {}", Error::from(error)));
-        File::open(&place)
-            .and_then(|file| file.take(SENT_BYTES + 1).read_to_end(&mut content))
-            .map_err(failed)?;
-        if content.len() as u64 > SENT_BYTES {
-            return Err(refuse(
-                argument,
-                &format!("is too large: `{path}` has more than {SENT_BYTES} bytes"),
-            ));
+        File::open(&place).and_then(|file| file.take(left + 1).read_to_end(&mut content)).map_err(failed)?;
+        if content.len() as u64 > left {
+            let why = format!(
+                "is too large: with `{path}` the files of the request have more than {SENT_BYTES} bytes"
+            );
+            return Err(refuse(argument, &why));
         }
         let name = place.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         Ok(Self { media_type: media_type(&name), name, content })

@@ -8,7 +8,7 @@ use super::arguments::{Given, refuse};
 use super::multipart;
 use super::query::{Pairs, add_object_to_form, add_to_form};
 use crate::plan::{Place, Plan, Target};
-use crate::workspace::SentFile;
+use crate::workspace::{SENT_BYTES, SentFile};
 
 /// The content and its type; none where nothing is sent.
 pub fn write(plan: &Plan, given: &[(&Place, Given<'_>)]) -> Result<Option<(String, Vec<u8>)>, Error> {
@@ -33,7 +33,7 @@ pub fn write(plan: &Plan, given: &[(&Place, Given<'_>)]) -> Result<Option<(Strin
 /// The content of a file, and the media type of its name unless another is declared.
 fn file(content_type: &str, given: &Given<'_>) -> Result<(String, Vec<u8>), Error> {
     let path = given.value.word(false).ok_or_else(|| refuse(given.name, "is no path"))?;
-    let SentFile { media_type, content, .. } = SentFile::read(given.name, &path)?;
+    let SentFile { media_type, content, .. } = SentFile::read(given.name, &path, SENT_BYTES)?;
     let content_type = if content_type.is_empty() { media_type } else { content_type };
     Ok((content_type.to_owned(), content))
 }

@@ -6,20 +6,22 @@ use toolgate_sdk::Error;
 
 use super::arguments::{Given, Value, refuse};
 use crate::plan::{Place, Target};
-use crate::workspace::SentFile;
+use crate::workspace::{SENT_BYTES, SentFile};
 
 /// Writes the parts. Returns the media type with its boundary, and the content.
 pub fn write(content_type: &str, given: &[(&Place, Given<'_>)]) -> Result<(String, Vec<u8>), Error> {
     // Random, so that no content can hold it on purpose.
     let [first, second] = [0, 1].map(|number: u8| RandomState::new().hash_one(number));
     let mut parts = Parts { boundary: format!("toolgate-{first:016x}{second:016x}"), content: Vec::new() };
+    let mut left = SENT_BYTES;
     for (place, given) in given {
         match &place.target {
             Target::Member(name) => parts.add_values(name, given.value, place.whole_numbers),
             Target::File(name) => {
                 let paths = given.value.words(false).ok_or_else(|| refuse(given.name, "is no path"))?;
                 for path in paths {
-                    let file = SentFile::read(given.name, &path)?;
+                    let file = SentFile::read(given.name, &path, left)?;
+                    left -= file.content.len() as u64;
                     parts.begin(name, Some(&file.name), Some(file.media_type));
                     parts.end(&file.content);
                 }

@@ -112,6 +112,21 @@ fn c7_a_path_that_names_no_file_of_the_workspace_is_refused_before_a_request() {
     }
 }
 
+#[test]
+fn c7_the_files_of_a_request_are_bounded_together() {
+    let half = vec![b'x'; 9 << 20];
+    let _folder = workspace(&[("a.bin", &half), ("b.bin", &half)]);
+    let request = |more: &[&str]| {
+        let arguments =
+            json!({"title": "", "tags": "", "meta": "", "count": 1, "file": "a.bin", "more": more});
+        sent(&upload(), &arguments.to_string())
+    };
+    assert!(request(&[]).unwrap().body().len() > half.len());
+    let refused = request(&["b.bin"]).unwrap_err();
+    assert_eq!(refused.code(), "INVALID_ARGUMENTS");
+    assert!(refused.message().contains("with `b.bin` the files of the request"), "{refused}");
+}
+
 /// Calls an action that saves its response, and returns the result.
 fn save(reply: Reply, arguments: &Value) -> Result<Value, Error> {
     let document = with_action(json!({"result": {"file": "save_as"}, "path": "/reports/2026%20may"}));
