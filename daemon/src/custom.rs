@@ -397,7 +397,11 @@ impl CustomTools {
                 mount::without(&discovered, &error).ok_or_else(|| mount::with_left_out(error, &discovered))
             });
             discovered = without.await.map_err(|_| {
-                CallError::new(ErrorType::Internal, "the daemon failed while it read the server's list", "tell the operator")
+                CallError::new(
+                    ErrorType::Internal,
+                    "the daemon failed while it read the server's list",
+                    "tell the operator",
+                )
             })??;
         }
         Err(CallError::new(
@@ -437,10 +441,7 @@ impl CustomTools {
             Some(mount) => Ok((definition, mount)),
             None => Err(CallError::new(
                 ErrorType::Conflict,
-                format!(
-                    "the tool `{}` is not a mounted server, so it has no list to refresh",
-                    key.namespace
-                ),
+                format!("the tool `{}` is not a mounted server, so it has no list to refresh", key.namespace),
                 "replace its definition to change it",
             )),
         }

@@ -82,7 +82,11 @@ impl Plugins {
         // Off the runtime's threads: a large description takes a while to parse.
         let parsing = tokio::task::spawn_blocking(move || Descriptor::parse(&described));
         let parsed = parsing.await.map_err(|_| {
-            CallError::new(ErrorType::Internal, "the daemon failed while it read the description", "tell the operator")
+            CallError::new(
+                ErrorType::Internal,
+                "the daemon failed while it read the description",
+                "tell the operator",
+            )
         })?;
         let descriptor = parsed.map_err(|error| {
             let error = error.into_call_error(ErrorType::InvalidPlugin);

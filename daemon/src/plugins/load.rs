@@ -377,7 +377,11 @@ async fn describe_functions(
         component.describe_functions(&file, Some(request.namespace.as_str()), request.version.as_deref())
     });
     describing.await.map_err(|_| {
-        CallError::new(ErrorType::Internal, "the daemon failed while it described the functions", "tell the operator")
+        CallError::new(
+            ErrorType::Internal,
+            "the daemon failed while it described the functions",
+            "tell the operator",
+        )
     })
 }
 
