@@ -46,7 +46,8 @@ export const t = {
  * A tool. `run` gets the arguments, and returns the result or a promise of it.
  *
  * @param {{name: string, description: string, usage?: string, input?: object, output?: object, hints?: object,
- *   examples?: object[], run: (args: any) => unknown}} tool further fields as in `wit/describe.schema.json`
+ *   examples?: object[], run: (args: any) => unknown}} tool further fields as in `wit/describe.schema.json`; with
+ *   `content: true`, `run` returns `{ output, content: [...] }`
  */
 export function tool({ name, description, usage = description, input = {}, output, run, ...more }) {
   return { described: { name, description, usage, input_schema: t.object(input), output_schema: output, ...more }, run };

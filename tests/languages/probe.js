@@ -56,6 +56,14 @@ export default plugin({
       for (let line = 0; line < 2_000; line++) console.log("flood ".repeat(10));
       return "done";
     }),
+    tool({
+      name: "show",
+      description: "Probes content blocks.",
+      content: true,
+      output: t.integer(),
+      examples: [{ input: {} }],
+      run: () => ({ output: 7, content: [{ type: "text", text: "see it" }] }),
+    }),
     probe("surrogate", () => "\ud800"),
     probe("sockets", async () => {
       const found = ["process", "require", "fetch", "WebSocket", "Deno", "std", "os"].filter((name) => name in globalThis);

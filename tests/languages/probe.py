@@ -135,6 +135,12 @@ def flood() -> str:
     return "done"
 
 
+@tool(content=True, output_schema={"type": "integer"})
+def show() -> dict:
+    """Probes content blocks."""
+    return {"output": 7, "content": [{"type": "text", "text": "see it"}]}
+
+
 @tool
 def sockets(text: Literal["connect", "resolve", "system", "subprocess", "exit"]) -> str:
     """Probes ways out."""
@@ -155,5 +161,5 @@ plugin = Plugin(
     "probe",
     version="0.1.0",
     capabilities={"filesystem": "workspace", "network": [{"scheme": "http", "host": "api.upstream.test", "port": 8080}]},
-    tools=[types, tasks, facts, chance, note, outside, fetch, fail, raises, never, loop, recurse, exhaust, flood, sockets],
+    tools=[types, tasks, facts, chance, note, outside, fetch, fail, raises, never, loop, recurse, exhaust, flood, show, sockets],
 )

@@ -243,6 +243,13 @@ fn assert_sdk_works(fixture: &Fixture, session: &Session) {
     let note = output("note", json!({"text": "hé"}));
     assert!(note["text"] == "hé" && note["entries"].to_string().contains("a.txt"), "{note}");
     session.call("probe/outside", json!({})).expect_error("TOOL_FAILED");
+    let shown = session.call("probe/show", json!({}));
+    assert_eq!(
+        (shown.output(), &shown.0["content"][0]["text"]),
+        (&json!(7), &json!("see it")),
+        "{}",
+        shown.0
+    );
     fixture.upstream.answer(|request| {
         upstream::ok(
             "text/plain",

@@ -132,6 +132,7 @@ def tool(function: Any = None, *, name: str | None = None, **more: Any) -> Any:
 
     The first paragraph of the docstring is the description, the rest tells how to use the tool. The types of the parameters
     and of the result are the schemas. `more` holds further fields as in `wit/describe.schema.json`: `hints`, `examples`, `tags`.
+    With `content=True` the function returns `{"output": ..., "content": [...]}`, and `output_schema` is the schema of the output.
     """
     if function is None:
         return lambda function: tool(function, name=name, **more)
@@ -150,7 +151,7 @@ def tool(function: Any = None, *, name: str | None = None, **more: Any) -> Any:
         ),
         **more,
     }
-    if "return" in hints:
+    if "return" in hints and not more.get("content"):
         described["output_schema"] = schema(hints["return"])
     function.tool, function.hints = described, hints
     return function
