@@ -207,7 +207,7 @@ fn namespace_of(file: &Path) -> Result<String, Failure> {
     match Namespace::parse(&stem) {
         Ok(_) => Ok(stem),
         Err(_) => Err(Failure::wrong_usage(
-            format!("the name of `{}` is no namespace", file.display()),
+            format!("the name of `{}` is not a namespace", file.display()),
             "say which it is with `--namespace NS`",
         )),
     }
