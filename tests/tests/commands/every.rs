@@ -37,6 +37,13 @@ fn use_plugins(terminal: &Terminal) {
     terminal.run_ok(&["plugin", "enable", "sums"]);
     assert_eq!(shown("state"), "active");
 
+    let changed = PluginFile::new("sums").with_member("version", json!("1.2.0"));
+    let changed = changed.with_member("purpose", json!("Answers otherwise.")).build();
+    terminal.daemon.operator().upload("sums", &changed).expect(200);
+    assert_eq!(shown("version"), "1.1.0", "the version before serves");
+    terminal.run_ok(&["plugin", "approve", "sums", "--yes"]);
+    assert_eq!(shown("version"), "1.2.0");
+
     expect(&terminal.run_ok(&["catalogue", "--org", "acme", "sums"]), &["sums"]);
     let operator = terminal.daemon.operator();
     let consent = || text(&operator.get("/v1/orgs/acme/enabled/sums").expect(200).json()["consent"]);
