@@ -151,8 +151,8 @@ async def waits_end_and_messages_can_be_run_again():
 
             decisions = []
             writing = asyncio.create_task(session.call("files/write", {"path": "b", "content": "x"}))
-            # Looks for the decision for half a minute; without one the next line fails.
-            for _ in range(600):
+            # Looks for the decision for two minutes; without one the next line fails.
+            for _ in range(2400):
                 if decisions:
                     break
                 await asyncio.sleep(0.05)

@@ -420,7 +420,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_is_not_there_is_named_with_a_hint() {
-        let server = FakeDaemon::nobody().await;
+        let server = FakeDaemon::nobody();
         let client = Client::new(server.clone(), None, &TlsFiles::default()).expect("a client");
         let error = client.get("/healthz").send::<IgnoredAny>().await.expect_err("nobody");
         assert_eq!(error.to_string(), format!("no daemon answers at `{server}`: connection refused"));

@@ -195,7 +195,7 @@ async fn row(audit: &Audit, id: &str) -> Row {
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(30), "waited for {what}");
+        assert!(started.elapsed() < Duration::from_secs(120), "waited for {what}");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

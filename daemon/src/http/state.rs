@@ -186,6 +186,7 @@ async fn end_in_time(changes: &TaskTracker, drained: Instant, over: &Cancellatio
         sleep(AFTER_DRAIN).await;
     };
     tokio::select! {
+        biased;
         () = changes.wait() => true,
         () = patience => false,
     }
@@ -238,6 +239,9 @@ mod tests {
             let mut waiting = Box::pin(end_in_time(&changes, Instant::now() + left, &over));
             assert!(futures_util::poll!(&mut waiting).is_pending());
             end.send(()).unwrap();
+            while !changes.is_empty() {
+                tokio::task::yield_now().await;
+            }
             assert!(waiting.await, "over: {is_over}, left: {left:?}");
         }
     }

@@ -196,12 +196,12 @@ fn m2_a_stream_ends_with_its_access_token_and_a_session_goes_on_with_the_next() 
     // Tokens of the same subject with this many seconds of the leeway left.
     let token =
         |left: u64| fixture.client(&fixture.issuer.sign("acme/bot", seconds_since_1970() + left - 60));
-    let first = token(6);
+    let first = token(8);
     let id = initialize(&first);
     let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string();
     first.send("POST", "/mcp", &session_headers(&id), initialized.as_bytes()).expect(202);
     let listening = listen(&first);
-    let (second, third) = (token(16), token(600));
+    let (second, third) = (token(20), token(600));
     let notifications = second.start("GET", "/mcp", &session_headers(&id), b"");
     let within = |client: &Client| list_within(client, &id);
     within(&third).expect(200);

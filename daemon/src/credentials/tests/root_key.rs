@@ -1,3 +1,6 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
@@ -155,25 +158,27 @@ async fn k1_requests_succeed_during_rotations() {
     let fixture = Fixture::new().await;
     let credentials = fixture.open().await;
     put(&credentials, "stripe", bearer()).await;
-    let stop = CancellationToken::new();
+    let (stop, requests) = (CancellationToken::new(), Arc::<AtomicU64>::default());
     let asking = tokio::spawn({
-        let (credentials, stop) = (credentials.clone(), stop.clone());
+        let (credentials, stop, requests) = (credentials.clone(), stop.clone(), Arc::clone(&requests));
         async move {
-            let mut asked = 0_u64;
             while !stop.is_cancelled() {
                 assert_eq!(got(&credentials).await.as_deref(), Ok(CANARY));
-                asked += 1;
+                requests.fetch_add(1, Ordering::Relaxed);
                 tokio::task::yield_now().await;
             }
-            asked
         }
     });
     for round in 0..5 {
+        let mark = requests.load(Ordering::Relaxed);
+        while requests.load(Ordering::Relaxed) <= mark && !asking.is_finished() {
+            tokio::task::yield_now().await;
+        }
         let done = credentials.rotate_root(None, round).await.unwrap();
         assert_eq!((done.rewrapped, done.previous), (1, None));
     }
     stop.cancel();
-    assert!(asking.await.unwrap() > 5);
+    asking.await.unwrap();
 }
 
 #[tokio::test]

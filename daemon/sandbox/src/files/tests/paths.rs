@@ -270,8 +270,11 @@ async fn b4_a_folder_exchanged_for_a_link_while_it_is_opened_never_leads_out() {
             fs::rename(&away, &folder).unwrap();
         }
     });
-    let mut inside = 0;
-    for _ in 0..2000 {
+    let (mut inside, mut opened) = (0, 0);
+    // On a busy machine the thread may rest while the folder is away.
+    while opened < 2000 || inside == 0 {
+        opened += 1;
+        assert!(opened < 1_000_000, "no file is read");
         match guest.get("d/file").await {
             Ok(read) => {
                 assert_eq!(read, b"inside");
@@ -285,7 +288,6 @@ async fn b4_a_folder_exchanged_for_a_link_while_it_is_opened_never_leads_out() {
     }
     stop.store(true, Ordering::Relaxed);
     exchanger.join().unwrap();
-    assert!(inside > 0);
     assert_eq!(guest.get("d/file").await.unwrap(), b"inside");
 }
 
