@@ -27,26 +27,7 @@ impl Machine<'_, '_> {
     pub fn builtin(&mut self, builtin: Builtin, arguments: &[Expression]) -> Outcome<Value> {
         Ok(match builtin {
             Builtin::Length => self.length(arguments)?,
-            Builtin::Substr => {
-                let text = self.text_at(arguments, 0)?;
-                let start = round(self.number_at(arguments, 1)?);
-                let end = if arguments.len() > 2 {
-                    start + round(self.number_at(arguments, 2)?)
-                } else {
-                    f64::INFINITY
-                };
-                let is_met = |index: usize| {
-                    let place = f64::from(u32::try_from(index + 1).unwrap_or(u32::MAX));
-                    place >= start && place < end
-                };
-                Value::from(
-                    text.chars()
-                        .enumerate()
-                        .filter(|(index, _)| is_met(*index))
-                        .map(|(_, sign)| sign)
-                        .collect::<String>(),
-                )
-            }
+            Builtin::Substr => self.substring(arguments)?,
             Builtin::Index => {
                 let (text, part) = (self.text_at(arguments, 0)?, self.text_at(arguments, 1)?);
                 count(text.find(&*part).map_or(0, |byte| text[..byte].chars().count() + 1))
@@ -80,18 +61,7 @@ impl Machine<'_, '_> {
                 Value::Number(std::mem::replace(&mut self.seed, seed))
             }
             Builtin::Systime => Value::Number(now()),
-            Builtin::Strftime => {
-                let format = if arguments.is_empty() {
-                    "%a %b %e %H:%M:%S UTC %Y".into()
-                } else {
-                    self.text_at(arguments, 0)?
-                };
-                let seconds = if arguments.len() > 1 { self.number_at(arguments, 1)? } else { now() };
-                Value::from(crate::commands::format_seconds(
-                    &format,
-                    &super::value::write_number(seconds.trunc(), "%.6g"),
-                )?)
-            }
+            Builtin::Strftime => Value::from(self.time(arguments)?),
             Builtin::System => {
                 let command = self.text_at(arguments, 0)?;
                 self.call.flush()?;
@@ -107,6 +77,32 @@ impl Machine<'_, '_> {
             }
             Builtin::Asort | Builtin::Asorti => self.sort(arguments, builtin == Builtin::Asorti)?,
         })
+    }
+
+    fn substring(&mut self, arguments: &[Expression]) -> Outcome<Value> {
+        let text = self.text_at(arguments, 0)?;
+        let start = round(self.number_at(arguments, 1)?);
+        let end = match arguments.len() > 2 {
+            true => start + round(self.number_at(arguments, 2)?),
+            false => f64::INFINITY,
+        };
+        let is_met = |index: usize| {
+            let place = f64::from(u32::try_from(index + 1).unwrap_or(u32::MAX));
+            place >= start && place < end
+        };
+        let signs = text.chars().enumerate().filter(|(index, _)| is_met(*index));
+        Ok(Value::from(signs.map(|(_, sign)| sign).collect::<String>()))
+    }
+
+    /// `strftime`: a time, now by default, in a format.
+    fn time(&mut self, arguments: &[Expression]) -> Outcome<String> {
+        let format = match arguments.is_empty() {
+            true => "%a %b %e %H:%M:%S UTC %Y".into(),
+            false => self.text_at(arguments, 0)?,
+        };
+        let seconds = if arguments.len() > 1 { self.number_at(arguments, 1)? } else { now() };
+        let seconds = super::value::write_number(seconds.trunc(), "%.6g");
+        crate::commands::format_seconds(&format, &seconds)
     }
 
     fn length(&mut self, arguments: &[Expression]) -> Outcome<Value> {

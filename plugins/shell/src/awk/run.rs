@@ -211,14 +211,7 @@ impl<'c, 's> Machine<'c, 's> {
                 (false, Some(otherwise)) => self.statement(otherwise),
                 (false, None) => Ok(Flow::Next),
             },
-            Statement::While(condition, body) => {
-                while self.evaluate(condition)?.holds() {
-                    if let Some(flow) = leaves(self.statement(body)?) {
-                        return Ok(flow);
-                    }
-                }
-                Ok(Flow::Next)
-            }
+            Statement::While(condition, body) => self.repeat(Some(condition), None, body),
             Statement::DoWhile(body, condition) => loop {
                 if let Some(flow) = leaves(self.statement(body)?) {
                     return Ok(flow);
@@ -231,19 +224,7 @@ impl<'c, 's> Machine<'c, 's> {
                 if let Some(first) = first {
                     self.statement(first)?;
                 }
-                loop {
-                    if let Some(condition) = condition
-                        && !self.evaluate(condition)?.holds()
-                    {
-                        return Ok(Flow::Next);
-                    }
-                    if let Some(flow) = leaves(self.statement(body)?) {
-                        return Ok(flow);
-                    }
-                    if let Some(step) = step {
-                        self.statement(step)?;
-                    }
-                }
+                self.repeat(condition.as_ref(), step.as_deref(), body)
             }
             Statement::ForIn(variable, array, body) => {
                 let keys: Vec<Rc<str>> = self.array(*array)?.borrow().keys().cloned().collect();
@@ -265,14 +246,7 @@ impl<'c, 's> Machine<'c, 's> {
             }
             Statement::Next => Ok(Flow::NextRecord),
             Statement::NextFile => Ok(Flow::NextFile),
-            Statement::Exit(code) => {
-                if let Some(code) = code {
-                    #[expect(clippy::cast_possible_truncation, reason = "a status is a byte")]
-                    let code = self.evaluate(code)?.number() as i64 & 255;
-                    self.exit_code = i32::try_from(code).ok();
-                }
-                Ok(Flow::Exit(self.exit_code.unwrap_or(0)))
-            }
+            Statement::Exit(code) => self.exit(code.as_ref()),
             Statement::Return(value) => Ok(Flow::Return(match value {
                 Some(value) => self.evaluate(value)?,
                 None => Value::Unset,
@@ -282,14 +256,45 @@ impl<'c, 's> Machine<'c, 's> {
         }
     }
 
+    /// The loop of `while` and `for`.
+    fn repeat(
+        &mut self,
+        condition: Option<&Expression>,
+        step: Option<&Statement>,
+        body: &Statement,
+    ) -> Outcome<Flow> {
+        loop {
+            if let Some(condition) = condition
+                && !self.evaluate(condition)?.holds()
+            {
+                return Ok(Flow::Next);
+            }
+            if let Some(flow) = leaves(self.statement(body)?) {
+                return Ok(flow);
+            }
+            if let Some(step) = step {
+                self.statement(step)?;
+            }
+        }
+    }
+
+    /// `exit`: without a code the one of an `exit` before it, in `END`.
+    fn exit(&mut self, code: Option<&Expression>) -> Outcome<Flow> {
+        if let Some(code) = code {
+            #[expect(clippy::cast_possible_truncation, reason = "a status is a byte")]
+            let code = self.evaluate(code)?.number() as i64 & 255;
+            self.exit_code = i32::try_from(code).ok();
+        }
+        Ok(Flow::Exit(self.exit_code.unwrap_or(0)))
+    }
+
     pub fn evaluate(&mut self, expression: &Expression) -> Outcome<Value> {
         Ok(match expression {
             Expression::Number(number) => Value::Number(*number),
             Expression::Text(text) => Value::Text(Rc::clone(text)),
             Expression::Group(inner) => self.evaluate(inner)?,
             Expression::Regular(pattern) => {
-                let text = self.record_text();
-                Value::from(pattern.regular.is_match(text.as_bytes()))
+                Value::from(pattern.regular.is_match(self.record_text().as_bytes()))
             }
             Expression::Variable(Name::Global(NF)) => {
                 self.split_record()?;
@@ -308,11 +313,7 @@ impl<'c, 's> Machine<'c, 's> {
                 self.array(*name)?.borrow_mut().entry(key).or_default().clone()
             }
             Expression::Assign(operator, target, value) => {
-                let mut value = self.evaluate(value)?;
-                if let Some(operator) = operator {
-                    let old = self.evaluate(target)?.number();
-                    value = Value::Number(calculate(*operator, old, value.number())?);
-                }
+                let value = self.value_to_assign(*operator, target, value)?;
                 self.assign(target, value.clone())?;
                 value
             }
@@ -331,31 +332,55 @@ impl<'c, 's> Machine<'c, 's> {
             Expression::ToNumber(inner) => Value::Number(self.evaluate(inner)?.number()),
             Expression::Binary(operator, sides) => self.binary(*operator, &sides[0], &sides[1])?,
             Expression::Match(is_negated, sides) => {
-                let text = self.evaluate(&sides[0])?.text(&self.format());
-                let regular = self.pattern(&sides[1])?;
-                Value::from(regular.is_match(text.as_bytes()) != *is_negated)
+                Value::from(self.is_match(&sides[0], &sides[1])? != *is_negated)
             }
             Expression::In(subscript, name) => {
                 let key = self.key(subscript)?;
                 Value::from(self.array(*name)?.borrow().contains_key(&key))
             }
-            Expression::Concatenation(parts) => {
-                let format = self.format();
-                let mut text = String::new();
-                for part in parts {
-                    text.push_str(&self.evaluate(part)?.show(&format));
-                }
-                Value::from(text)
-            }
+            Expression::Concatenation(parts) => self.concatenate(parts)?,
             Expression::Step { target, by, is_prefix } => {
-                let old = self.evaluate(target)?.number();
-                self.assign(target, Value::Number(old + by))?;
+                let old = self.step(target, *by)?;
                 Value::Number(if *is_prefix { old + by } else { old })
             }
             Expression::Builtin(builtin, arguments) => self.builtin(*builtin, arguments)?,
             Expression::Call(name, arguments) => self.call_function(name, arguments)?,
             Expression::Getline { source, target } => self.getline(source, target.as_deref())?,
         })
+    }
+
+    /// The value of an assignment: with an operator (`+=`), that of the target and the given one.
+    fn value_to_assign(
+        &mut self,
+        operator: Option<Operator>,
+        target: &Expression,
+        value: &Expression,
+    ) -> Outcome<Value> {
+        let value = self.evaluate(value)?;
+        let Some(operator) = operator else { return Ok(value) };
+        let old = self.evaluate(target)?.number();
+        Ok(Value::Number(calculate(operator, old, value.number())?))
+    }
+
+    /// Changes a number, and returns the one before.
+    fn step(&mut self, target: &Expression, by: f64) -> Outcome<f64> {
+        let old = self.evaluate(target)?.number();
+        self.assign(target, Value::Number(old + by))?;
+        Ok(old)
+    }
+
+    fn is_match(&mut self, text: &Expression, pattern: &Expression) -> Outcome<bool> {
+        let text = self.evaluate(text)?.text(&self.format());
+        Ok(self.pattern(pattern)?.is_match(text.as_bytes()))
+    }
+
+    fn concatenate(&mut self, parts: &[Expression]) -> Outcome<Value> {
+        let format = self.format();
+        let mut text = String::new();
+        for part in parts {
+            text.push_str(&self.evaluate(part)?.show(&format));
+        }
+        Ok(Value::from(text))
     }
 
     fn binary(&mut self, operator: Operator, left: &Expression, right: &Expression) -> Outcome<Value> {
