@@ -104,7 +104,9 @@ impl messages::Host for CallState {
 
     async fn read(&mut self, limit: u32, read: Option<String>) -> Result<String, Failure> {
         let inbox = self.context.services.messages.clone().ok_or_else(|| not_lent("messages"))?;
-        inbox.read(limit, read).await.map_err(to_failure)
+        let messages = inbox.read(limit, read).await.map_err(to_failure)?;
+        self.charge_text(&messages);
+        Ok(messages)
     }
 }
 
