@@ -64,7 +64,9 @@ pub fn sort(
     note: Option<String>,
 ) -> Value {
     let mut listed: Vec<(String, Value)> = listed.into_iter().map(|tool| (own_name(&tool), tool)).collect();
-    listed.sort_by(|(left, _), (right, _)| left.cmp(right));
+    // A name that is listed twice has the same tool in every order.
+    let text = |tool: &Value| tool.to_string();
+    listed.sort_by(|(left, one), (right, other)| left.cmp(right).then_with(|| text(one).cmp(&text(other))));
     let names: BTreeSet<String> = listed.iter().map(|(name, _)| name.clone()).collect();
     let is_wanted = |name: &String| part.only.as_ref().is_none_or(|only| only.contains(name));
     let wanted = names.iter().filter(|name| is_wanted(name)).map(String::as_str);

@@ -71,6 +71,10 @@ fn m4_what_is_found_does_not_depend_on_the_order_of_the_list() {
     let one = discover_tools(json!([tool("b"), tool("A"), tool("a.b"), tool("")]), json!({}));
     let other = discover_tools(json!([tool(""), tool("a.b"), tool("A"), tool("b")]), json!({}));
     assert_eq!(one.to_string(), other.to_string());
+    let described = |text: &str| json!({"name": "a", "description": text, "inputSchema": {"type": "object"}});
+    let one = discover_tools(json!([described("one"), described("two")]), json!({}));
+    let other = discover_tools(json!([described("two"), described("one")]), json!({}));
+    assert_eq!((one["left_out"][0]["why"].as_str(), &one), (Some("the server lists it twice"), &other));
 }
 
 /// Unless the owner names one of them.
