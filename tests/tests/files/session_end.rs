@@ -97,11 +97,31 @@ fn an_expired_session_runs_no_call_and_shows_no_file() {
     let mut daemon = Daemon::start(PROGRAM, "[sessions]\nidle_seconds = 2");
     let operator = daemon.operator();
     operator.load("fs-attacker", guests::FS_ATTACKER);
-    let session = daemon.session_within("acme/bot", &json!({}));
-    session.put_file("a.txt", b"mine").expect(204);
-    session.call_as("c1", "fs-attacker/read", json!({"path": "/workspace/a.txt"})).output();
+    operator.make_agent("acme/bot", &json!({"enabled": ["*"]}));
+    let read = |id: &str| {
+        let arguments = json!({"path": "/workspace/a.txt"});
+        json!({"calls": [{"id": id, "tool": "fs-attacker/read", "arguments": arguments}]})
+    };
+    // A new session, which shows no file, with a text that it wrote and read. On a busy machine the session may expire
+    // before that, and another one is opened.
+    let session_with = |text: &str| {
+        wait::until("a session that reads its file before it expires", || {
+            let session = operator.open_session("acme/bot");
+            let before = session.get_file("a.txt");
+            let written = session.put_file("a.txt", text.as_bytes());
+            let answer = session.post(&read("c1"));
+            if [&before, &written, &answer].into_iter().any(|reply| reply.status == 410) {
+                return None;
+            }
+            before.expect_refusal(404, "NOT_FOUND");
+            written.expect(204);
+            assert_eq!(answer.expect(200).json()["results"][0]["output"], text);
+            Some(session)
+        })
+    };
+    let session = session_with("mine");
     wait::until_true("the session to expire", || session.client.get(&session.path("")).status == 410);
-    let call = json!({"calls": [{"id": "c2", "tool": "fs-attacker/read", "arguments": {"path": "/workspace/a.txt"}}]});
+    let call = read("c2");
     let leak_check = LeakCheck::start(&daemon);
     session.post(&call).expect_refusal(410, "EXPIRED");
     for reply in [
@@ -118,8 +138,5 @@ fn an_expired_session_runs_no_call_and_shows_no_file() {
     session.post(&call).expect_refusal(410, "EXPIRED");
     assert!(operator.audit(&format!("kind=call&session={}&call=c2", session.id)).is_empty());
     leak_check.assert_none(&mut daemon);
-    let next = operator.open_session("acme/bot");
-    next.get_file("a.txt").expect_refusal(404, "NOT_FOUND");
-    next.put_file("a.txt", b"next").expect(204);
-    assert_eq!(next.call("fs-attacker/read", json!({"path": "/workspace/a.txt"})).output(), "next");
+    session_with("next");
 }
