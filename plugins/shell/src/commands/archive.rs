@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::Read;
+use std::path::Path;
 
 use flate2::Compression;
 use flate2::read::{GzEncoder, MultiGzDecoder};
-use tar::{Archive, Builder, EntryType, Header};
+use tar::{Archive, Builder, Entry, EntryType, Header};
 
 use crate::call::Call;
 use crate::files::{MAX_FILE_BYTES, explain};
@@ -182,12 +183,7 @@ fn create(call: &mut Call<'_>, tar: &Tar) -> Outcome {
         } else {
             format!("{}/{name}", tar.folder)
         };
-        let base = name.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned();
-        let mut is_excluded = false;
-        for pattern in &tar.excluded {
-            is_excluded |= call.shell.matches(pattern, &base)? || call.shell.matches(pattern, &name)?;
-        }
-        if is_excluded {
+        if excludes(call, tar, &name)? {
             continue;
         }
         let metadata = match call.place(&path).and_then(fs::metadata) {
@@ -199,15 +195,9 @@ fn create(call: &mut Call<'_>, tar: &Tar) -> Outcome {
             }
         };
         let stored = name.trim_start_matches('/');
-        let mut header = Header::new_gnu();
-        let modified =
-            metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-        header.set_mtime(modified.map_or(0, |time| time.as_secs()));
         if metadata.is_dir() {
             let stored = format!("{}/", stored.trim_end_matches('/'));
-            header.set_entry_type(EntryType::Directory);
-            header.set_mode(0o755);
-            header.set_size(0);
+            let mut header = new_header(&metadata, EntryType::Directory, 0o755, 0);
             builder.append_data(&mut header, &stored, std::io::empty())?;
             if tar.is_verbose {
                 call.line(stored)?;
@@ -217,25 +207,45 @@ fn create(call: &mut Call<'_>, tar: &Tar) -> Outcome {
             continue;
         }
         let bytes = call.read_or_fail(&path, 2)?;
-        header.set_entry_type(EntryType::Regular);
-        header.set_mode(0o644);
-        header.set_size(bytes.len() as u64);
+        let mut header = new_header(&metadata, EntryType::Regular, 0o644, bytes.len() as u64);
         builder.append_data(&mut header, stored, bytes.as_slice())?;
         if tar.is_verbose {
             call.line(stored)?;
         }
     }
-    let mut bytes = builder.into_inner()?;
+    store(call, tar, builder.into_inner()?)?;
+    Ok(status)
+}
+
+fn store(call: &mut Call<'_>, tar: &Tar, mut bytes: Vec<u8>) -> Outcome<()> {
     if tar.is_packed {
         bytes = compress(&bytes, 6)?;
     }
     if tar.archive == "-" {
-        call.out(bytes)?;
-    } else {
-        let written = call.place(&tar.archive).and_then(|place| fs::write(place, bytes));
-        written.or_else(|error| fail(format!("{}: Cannot open: {}", tar.archive, explain(&error))))?;
+        return call.out(bytes);
     }
-    Ok(status)
+    let written = call.place(&tar.archive).and_then(|place| fs::write(place, bytes));
+    written.or_else(|error| fail(format!("{}: Cannot open: {}", tar.archive, explain(&error))))
+}
+
+fn excludes(call: &mut Call<'_>, tar: &Tar, name: &str) -> Outcome<bool> {
+    let base = name.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    for pattern in &tar.excluded {
+        if call.shell.matches(pattern, base)? || call.shell.matches(pattern, name)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn new_header(metadata: &fs::Metadata, kind: EntryType, mode: u32, bytes: u64) -> Header {
+    let modified = metadata.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    let mut header = Header::new_gnu();
+    header.set_mtime(modified.map_or(0, |time| time.as_secs()));
+    header.set_entry_type(kind);
+    header.set_mode(mode);
+    header.set_size(bytes);
+    header
 }
 
 fn extract(call: &mut Call<'_>, tar: &Tar) -> Outcome {
@@ -286,22 +296,27 @@ fn extract(call: &mut Call<'_>, tar: &Tar) -> Outcome {
             status = 2;
             continue;
         }
-        let place = folder.join(parts.join("/"));
-        match entry.header().entry_type() {
-            EntryType::Directory => fs::create_dir_all(place)?,
-            EntryType::Regular | EntryType::Continuous => {
-                if let Some(parent) = place.parent() {
-                    fs::create_dir_all(parent)?;
-                }
-                let mut bytes = Vec::new();
-                entry.read_to_end(&mut bytes)?;
-                fs::write(place, bytes)?;
-            }
-            _ => {
-                call.complain(&format!("{name}: a link or a device is not unpacked by this shell"))?;
-                status = 2;
-            }
+        if !unpack(&mut entry, &folder.join(parts.join("/")))? {
+            call.complain(&format!("{name}: a link or a device is not unpacked by this shell"))?;
+            status = 2;
         }
     }
     Ok(status)
+}
+
+/// Writes a folder or a file. Returns false for anything else.
+fn unpack(entry: &mut Entry<'_, &[u8]>, place: &Path) -> std::io::Result<bool> {
+    match entry.header().entry_type() {
+        EntryType::Directory => fs::create_dir_all(place)?,
+        EntryType::Regular | EntryType::Continuous => {
+            if let Some(parent) = place.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes)?;
+            fs::write(place, bytes)?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
 }

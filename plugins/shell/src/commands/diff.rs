@@ -91,15 +91,7 @@ fn files(call: &mut Call<'_>, left: &str, right: &str, options: &Options, in_fol
     }
     let old: Vec<String> = lines(&old).map(text_of).collect();
     let new: Vec<String> = lines(&new).map(text_of).collect();
-    let key = |line: &String| -> String {
-        let mut key = line.clone();
-        if options.has('w') {
-            key.retain(|sign| !sign.is_whitespace());
-        } else if options.has('b') {
-            key = key.split_whitespace().collect::<Vec<_>>().join(" ");
-        }
-        if options.has('i') { key.to_lowercase() } else { key }
-    };
+    let key = |line: &String| comparison_key(line, options);
     let (old_keys, new_keys): (Vec<String>, Vec<String>) =
         (old.iter().map(key).collect(), new.iter().map(key).collect());
     let changes = capture_diff_slices(Algorithm::Myers, &old_keys, &new_keys);
@@ -123,14 +115,8 @@ fn files(call: &mut Call<'_>, left: &str, right: &str, options: &Options, in_fol
     }
     if options.has('u') || options.has('U') {
         let context = options.value('U').and_then(|context| context.parse().ok()).unwrap_or(3);
-        let time = |call: &Call<'_>, path: &str| {
-            let modified = call.place(path).and_then(|place| place.metadata()?.modified()).ok();
-            let since =
-                modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()).unwrap_or_default();
-            super::date::format_seconds("%Y-%m-%d %H:%M:%S.000000000 +0000", &since.as_secs().to_string())
-        };
-        let head = format!("--- {left}\t{}\n+++ {right}\t{}\n", time(call, left)?, time(call, right)?);
-        call.out(head)?;
+        let (of_left, of_right) = (modification(call, left)?, modification(call, right)?);
+        call.out(format!("--- {left}\t{of_left}\n+++ {right}\t{of_right}\n"))?;
         write_unified(call, changes, context, &old, &new)?;
     } else {
         for change in changes.iter().filter(|change| is_change(change)) {
@@ -138,6 +124,24 @@ fn files(call: &mut Call<'_>, left: &str, right: &str, options: &Options, in_fol
         }
     }
     Ok(1)
+}
+
+/// The text by which a line is compared: without what the options ignore.
+fn comparison_key(line: &str, options: &Options) -> String {
+    let mut key = line.to_owned();
+    if options.has('w') {
+        key.retain(|sign| !sign.is_whitespace());
+    } else if options.has('b') {
+        key = key.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    if options.has('i') { key.to_lowercase() } else { key }
+}
+
+/// The time at which a file was changed, as a unified diff names it.
+fn modification(call: &Call<'_>, path: &str) -> Outcome<String> {
+    let modified = call.place(path).and_then(|place| place.metadata()?.modified()).ok();
+    let since = modified.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()).unwrap_or_default();
+    super::date::format_seconds("%Y-%m-%d %H:%M:%S.000000000 +0000", &since.as_secs().to_string())
 }
 
 fn write(call: &mut Call<'_>, sign: &str, line: &str) -> Outcome<()> {

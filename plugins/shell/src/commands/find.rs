@@ -40,6 +40,19 @@ struct Found {
     depth: u32,
 }
 
+impl Found {
+    /// The letter of `-type`.
+    fn kind(&self) -> char {
+        if self.metadata.is_dir() {
+            'd'
+        } else if self.metadata.is_symlink() {
+            'l'
+        } else {
+            'f'
+        }
+    }
+}
+
 struct Walk {
     least: u32,
     most: u32,
@@ -107,15 +120,21 @@ pub fn find(call: &mut Call<'_>) -> Outcome {
     if let Some(words) = batch
         && !walk.collected.is_empty()
     {
-        let arguments: Vec<String> = words
-            .iter()
-            .flat_map(|word| if word == "{}" { walk.collected.clone() } else { vec![word.clone()] })
-            .collect();
-        call.flush()?;
-        let status = call.shell.call_command(&arguments[0], &arguments[1..], call.io)?;
-        walk.status = walk.status.max(i32::from(status != 0));
+        execute(call, &mut walk, &words)?;
     }
     Ok(walk.status)
+}
+
+/// Runs a command once with all paths in the place of `{}`.
+fn execute(call: &mut Call<'_>, walk: &mut Walk, words: &[String]) -> Outcome<()> {
+    let arguments: Vec<String> = words
+        .iter()
+        .flat_map(|word| if word == "{}" { walk.collected.clone() } else { vec![word.clone()] })
+        .collect();
+    call.flush()?;
+    let status = call.shell.call_command(&arguments[0], &arguments[1..], call.io)?;
+    walk.status = walk.status.max(i32::from(status != 0));
+    Ok(())
 }
 
 fn visit(call: &mut Call<'_>, walk: &mut Walk, test: &Test, is_deep: bool, found: Found) -> Outcome<()> {
@@ -156,16 +175,7 @@ fn holds(call: &mut Call<'_>, walk: &mut Walk, test: &Test, found: &Found) -> Ou
     Ok(match test {
         Test::Name(pattern, ignores_case) => matches(call, pattern, *ignores_case, &found.name)?,
         Test::Path(pattern, ignores_case) => matches(call, pattern, *ignores_case, &found.path)?,
-        Test::Kind(kinds) => {
-            let kind = if found.metadata.is_dir() {
-                'd'
-            } else if found.metadata.is_symlink() {
-                'l'
-            } else {
-                'f'
-            };
-            kinds.contains(&kind)
-        }
+        Test::Kind(kinds) => kinds.contains(&found.kind()),
         Test::Size(order, count, unit) => found.metadata.len().div_ceil(*unit).cmp(count) == *order,
         Test::Age(order, count, unit) => {
             let modified = found.metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
