@@ -90,11 +90,12 @@ class Proxy:
             pass
 
     def cut(self):
-        for pair in self.pairs:
+        # A client may be back before the loop ends, and its connection is not of these.
+        pairs, self.pairs = self.pairs, []
+        for pair in pairs:
             for end in pair:
                 with contextlib.suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
-        self.pairs.clear()
 
 
 def a_lost_stream_is_resumed_without_a_gap():
@@ -175,11 +176,12 @@ def a_call_whose_answer_is_lost_answers_with_its_recorded_result():
 
 
 def a_call_that_outlasts_a_request_answers_with_its_result():
-    hasty = httpx.Client(timeout=httpx.Timeout(10.0, read=1.0))
+    # One of the two requests that follow may find a busy machine.
+    hasty = httpx.Client(timeout=httpx.Timeout(10.0, read=3.0))
     with Toolgate() as toolgate, toolgate.open(AGENT) as session, Toolgate(http=hasty) as impatient:
-        assert impatient.session(session.id).call("hostile/rest", {"ms": 2500}, id="long") == 2500
+        assert impatient.session(session.id).call("hostile/rest", {"ms": 4000}, id="long") == 4000
         # One call, and not one for each request.
-        assert session.get_call("long")["output"] == 2500
+        assert session.get_call("long")["output"] == 4000
         bounded = toolgate.session(session.id, deadline_ms=50)
         raised(ToolFailed, "DEADLINE_EXCEEDED", lambda: bounded.call("hostile/rest", {"ms": 60_000}))
 
