@@ -223,6 +223,11 @@ impl Checker<'_> {
         {
             self.add(place, "an array of anything");
         }
+        self.strict_bounds(schema, place, level);
+    }
+
+    /// The keywords of bounds, of which the two strict forms take different ones.
+    fn strict_bounds(&mut self, schema: &Map<String, Value>, place: &str, level: usize) {
         if self.reader == Reader::OpenAiStrict {
             for keyword in ["default", "minContains"].iter().filter(|keyword| schema.contains_key(**keyword))
             {

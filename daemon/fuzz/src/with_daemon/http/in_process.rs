@@ -199,32 +199,10 @@ async fn app(folder: &Path) -> (App, String) {
     let description = sandbox.describe(&component, None).await.expect("a description");
     let descriptor = Descriptor::parse(&description).expect("a description");
     registry.serve(LimitsPatch::new(), vec![Arc::new(plugin::plugin(descriptor, component))]);
-    let secrets = CredentialSettings {
-        audit: audit.clone(),
-        source: RootKeySource::Generated(folder.join("root")),
-        http: token_client(HostClient::new(HostClientSettings::default()).expect("a client")),
-        references: None,
-        redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
-        client_metadata_url: None,
-    };
-    let credentials =
-        Credentials::open(store.clone(), registry.clone(), secrets, now_ms()).await.expect("secrets");
-    let organization = OrganizationBounds::NONE;
-    let bounds =
-        Bounds { rounds_per_turn: 100, rounds_per_session: 10_000, failures: 3, recent: 5, organization };
+    let credentials = credentials(folder, &store, &registry, &audit).await;
     let dispatcher = dispatcher(&registry, audit, &sandbox, &store, &credentials);
     let plugins = plugins(folder, &registry, &store, &sandbox);
-    let kept_ms = 60_000;
-    let answers = AnswerSettings {
-        folder: create_folder(folder, "answers"),
-        key: [7; 32],
-        kept_ms,
-        file_kept_ms: kept_ms,
-        organization_bytes: 1 << 20,
-    };
-    let answers = Answers::start(answers).expect("a writer");
-    let workspaces = create_folder(folder, "workspaces");
-    let sessions = Arc::new(Sessions::new(&workspaces, answers, kept_ms, bounds));
+    let sessions = sessions(folder);
     let custom = CustomTools::new(CustomParts {
         plugins: plugins.clone(),
         registry: registry.clone(),
@@ -265,6 +243,34 @@ async fn app(folder: &Path) -> (App, String) {
         openapi: std::sync::OnceLock::new(),
     };
     (App::new(parts), operator)
+}
+
+async fn credentials(folder: &Path, store: &Store, registry: &Registry, audit: &Audit) -> Credentials {
+    let settings = CredentialSettings {
+        audit: audit.clone(),
+        source: RootKeySource::Generated(folder.join("root")),
+        http: token_client(HostClient::new(HostClientSettings::default()).expect("a client")),
+        references: None,
+        redirect_url: "http://localhost/v1/oauth/callback".to_owned(),
+        client_metadata_url: None,
+    };
+    Credentials::open(store.clone(), registry.clone(), settings, now_ms()).await.expect("secrets")
+}
+
+fn sessions(folder: &Path) -> Arc<Sessions> {
+    let organization = OrganizationBounds::NONE;
+    let bounds =
+        Bounds { rounds_per_turn: 100, rounds_per_session: 10_000, failures: 3, recent: 5, organization };
+    let kept_ms = 60_000;
+    let answers = AnswerSettings {
+        folder: create_folder(folder, "answers"),
+        key: [7; 32],
+        kept_ms,
+        file_kept_ms: kept_ms,
+        organization_bytes: 1 << 20,
+    };
+    let answers = Answers::start(answers).expect("a writer");
+    Arc::new(Sessions::new(&create_folder(folder, "workspaces"), answers, kept_ms, bounds))
 }
 
 fn dispatcher(
