@@ -1,6 +1,7 @@
 //! The daemon's dispatcher in this process, wired like the daemon's, with one plugin and one agent.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -101,21 +102,7 @@ impl LocalDispatcher {
             traces: Default::default(),
             draw_key: Default::default(),
         });
-        let many = u64::MAX;
-        let organization = OrganizationBounds::NONE;
-        let bounds =
-            Bounds { rounds_per_turn: many, rounds_per_session: many, failures: 3, recent: 5, organization };
-        let answers = folder.path().join("answers");
-        std::fs::create_dir(&answers).expect("a folder");
-        let kept_ms = 86_400_000;
-        let answers = Answers::start(AnswerSettings {
-            folder: answers,
-            key: [7; 32],
-            kept_ms,
-            file_kept_ms: kept_ms,
-            organization_bytes: 1 << 28,
-        });
-        let sessions = Sessions::new(folder.path(), answers.expect("a writer"), kept_ms, bounds);
+        let sessions = sessions(folder.path());
         let (principal, source) = ("local".into(), "local");
         let origin = Origin { principal, source, trace: None, revoked: Default::default() };
         Self { dispatcher, sessions, origin, next: AtomicU64::new(0), folder }
@@ -152,6 +139,24 @@ fn data_keys(organization: &str) -> DataKeys {
     let key = keys.generate(organization).expect("a key");
     keys.insert(organization, &key).expect("it unwraps");
     keys
+}
+
+fn sessions(folder: &Path) -> Sessions {
+    let many = u64::MAX;
+    let organization = OrganizationBounds::NONE;
+    let bounds =
+        Bounds { rounds_per_turn: many, rounds_per_session: many, failures: 3, recent: 5, organization };
+    let answers = folder.join("answers");
+    std::fs::create_dir(&answers).expect("a folder");
+    let kept_ms = 86_400_000;
+    let answers = Answers::start(AnswerSettings {
+        folder: answers,
+        key: [7; 32],
+        kept_ms,
+        file_kept_ms: kept_ms,
+        organization_bytes: 1 << 28,
+    });
+    Sessions::new(folder, answers.expect("a writer"), kept_ms, bounds)
 }
 
 /// A component without the plugin contract gets the namespace `echo`.
