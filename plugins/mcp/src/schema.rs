@@ -206,7 +206,7 @@ impl Walk {
             own.into_iter().all(|(keyword, value)| hidden_character(keyword).is_none() && is_visible(value));
         match are_names_visible && is_own_visible {
             true => Ok(()),
-            false => Err("its schema holds characters that nobody sees".to_owned()),
+            false => Err("its schema has invisible characters".to_owned()),
         }
     }
 

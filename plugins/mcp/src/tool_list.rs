@@ -219,7 +219,7 @@ fn check_name(name: &str) -> Result<(), String> {
         return Err(format!("its name has more than {TOOL_NAME_CHARS} characters"));
     }
     match hidden_character(name).is_some() || name.contains(['\n', '\t']) {
-        true => Err("its name holds characters that nobody sees".to_owned()),
+        true => Err("its name has invisible characters".to_owned()),
         false => Ok(()),
     }
 }

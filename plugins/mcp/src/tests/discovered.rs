@@ -167,7 +167,7 @@ fn m4_what_cannot_be_mounted_is_left_out_with_the_reason() {
     let reasons: Vec<_> =
         found["left_out"].as_array().unwrap().iter().map(|left| left["why"].as_str().unwrap()).collect();
     let expected =
-        ["no name", "twice", "nobody sees", "x-mcp-header", "another document", "as a task", "twice", "256"];
+        ["no name", "twice", "invisible", "x-mcp-header", "another document", "as a task", "twice", "256"];
     assert_eq!(reasons.len(), expected.len(), "{reasons:?}");
     for (reason, says) in reasons.iter().zip(expected) {
         assert!(reason.contains(says), "{reason} {says}");

@@ -47,8 +47,8 @@ fn m4_what_the_daemon_refuses_is_left_out_with_the_reason() {
         (json!({"properties": {"a": 1}}), "no schema"),
         (json!({"properties": {"a": {"minLength": -1}}}), "`minLength`"),
         (json!({"anyOf": []}), "`anyOf`"),
-        (json!({"properties": {"a\u{200b}": {}}}), "nobody sees"),
-        (json!({"properties": {"a": {"const": "\u{200b}"}}}), "nobody sees"),
+        (json!({"properties": {"a\u{200b}": {}}}), "invisible"),
+        (json!({"properties": {"a": {"const": "\u{200b}"}}}), "invisible"),
         (json!({"patternProperties": {"^(?=a)": {}}}), "pattern"),
         (nested(40), "nested deeper than 80"),
         (
@@ -60,7 +60,7 @@ fn m4_what_the_daemon_refuses_is_left_out_with_the_reason() {
     ] {
         let why = input(schema.clone()).err().unwrap_or_else(|| panic!("{schema}"));
         assert!(why.contains(says), "{why}");
-        assert!(Schema::compile(&schema, SchemaRole::Input).is_err() || says == "nobody sees", "{schema}");
+        assert!(Schema::compile(&schema, SchemaRole::Input).is_err() || says == "invisible", "{schema}");
     }
     assert!(input(nested(30)).is_ok());
 }
