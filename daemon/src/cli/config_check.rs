@@ -31,15 +31,8 @@ enum ConfigCommand {
 struct ConfigCheckOptions {
     /// The settings file (TOML); without one, the defaults are checked
     file: Option<PathBuf>,
-    /// The data folder, as for `serve`
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// The IP address and port, as for `serve`
-    #[arg(long, value_name = "ADDR")]
-    listen: Option<String>,
-    /// The database, as for `serve`
-    #[arg(long, value_name = "URL")]
-    store: Option<String>,
+    #[command(flatten)]
+    overrides: serve::OverrideOptions,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -54,8 +47,8 @@ impl ConfigOptions {
 
 /// Checks the settings. Nothing is changed, no port is taken, and no request is sent.
 pub async fn run(options: ConfigOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let ConfigCommand::Check(ConfigCheckOptions { file, data, listen, store, .. }) = options.command;
-    let config = serve::load(file.as_deref(), data.as_deref(), listen.as_deref(), store.as_deref())?;
+    let ConfigCommand::Check(ConfigCheckOptions { file, overrides, .. }) = options.command;
+    let config = serve::load(file.as_deref(), &overrides)?;
     let faults = crate::serve::check(&config).await;
     let findings: Vec<Finding> = faults.into_iter().map(finding_of).collect();
     let name = file.as_deref().map_or_else(|| "the defaults".into(), |file| file.display().to_string());

@@ -62,7 +62,8 @@ pub struct DoctorOptions {
 
 /// Looks at the machine, and writes nothing but a temporary file on the disk of the data folder.
 pub async fn run(options: DoctorOptions, printer: &mut Printer<'_>) -> Result<(), Failure> {
-    let config = serve::load(options.config.as_deref(), options.data.as_deref(), None, None)?;
+    let overrides = serve::OverrideOptions { data: options.data, ..serve::OverrideOptions::default() };
+    let config = serve::load(options.config.as_deref(), &overrides)?;
     let disk = existing(&config.data);
     let mut findings = vec![
         Finding::ok("version", BuildInfo::current().to_string()),

@@ -20,36 +20,38 @@ pub struct ServeOptions {
     /// The settings file (TOML); `--list-settings` lists the settings
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The data folder [default: toolgate-data]
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// The IP address and port to listen on [default: 127.0.0.1:7300]
-    #[arg(long, value_name = "ADDR")]
-    listen: Option<String>,
-    /// The database of documents, tokens and sessions [default: sqlite:DIR/state.db]
-    #[arg(long, value_name = "URL")]
-    store: Option<String>,
+    #[command(flatten)]
+    overrides: OverrideOptions,
     /// List the settings of the file with defaults and ranges, and do not start
     #[arg(long)]
     pub list_settings: bool,
 }
 
+// Options that override the settings file. A doc comment would be the help of the commands that have them.
+#[derive(Args, Default)]
+pub struct OverrideOptions {
+    /// The data folder [default: toolgate-data]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// The IP address and port to listen on [default: 127.0.0.1:7300]
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<String>,
+    /// The database of documents, tokens and sessions [default: sqlite:DIR/state.db]
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
+}
+
 impl ServeOptions {
     /// Loads the settings file and applies the options.
     pub fn config(&self) -> Result<Config, Failure> {
-        load(self.config.as_deref(), self.data.as_deref(), self.listen.as_deref(), self.store.as_deref())
+        load(self.config.as_deref(), &self.overrides)
     }
 }
 
-/// Loads the settings of `file`, or the defaults, with the data folder, address and store of options.
-pub fn load(
-    file: Option<&Path>,
-    data: Option<&Path>,
-    listen: Option<&str>,
-    store: Option<&str>,
-) -> Result<Config, Failure> {
+/// Loads the settings of `file`, or the defaults, and applies the options.
+pub fn load(file: Option<&Path>, options: &OverrideOptions) -> Result<Config, Failure> {
     let failure = |error: ConfigError| Failure::new(error.to_string(), error.hint());
-    let overrides = Overrides::parse(data.map(Path::to_owned), listen, store.map(str::to_owned))
+    let overrides = Overrides::parse(options.data.clone(), options.listen.as_deref(), options.store.clone())
         .map_err(|error| Failure::wrong_usage(error.to_string(), error.hint()))?;
     Config::load(file, overrides).map_err(failure)
 }
