@@ -394,6 +394,16 @@ fn o6_a_folder_is_applied_whole_or_not_at_all_and_documents_return() {
     }
     expect(&terminal.run_ok(&apply(&["--yes"])), &["change policy of `acme`", "+ /enabled/*: \"text/*\""]);
 
+    // A grant is there before the tool that needs it.
+    let grant = r#"{"network": [{"host": "shop.example"}]}"#;
+    let shop = json!({"description": "A shop.", "base_url": "https://shop.example", "actions": [
+        {"name": "list", "description": "Lists.", "method": "GET", "path": "/", "input_schema": {"type": "object"}}]});
+    terminal.file("set/orgs/acme/grants/shop.json", grant);
+    terminal.file("set/orgs/acme/tools/shop.json", &shop.to_string());
+    let made = ["create grant of tool `acme/shop`", "create tool `acme/shop`", "2 written"];
+    expect(&terminal.run_ok(&apply(&["--yes"])), &made);
+    assert_eq!(terminal.run_ok(&apply(&["--yes"])), "nothing to change\n");
+
     // A document that the folder lacks is deleted only with `--prune`.
     fs::remove_file(terminal.folder.path().join("set/orgs/acme/agents/bot.json")).expect("removed");
     assert_eq!(terminal.run_ok(&apply(&["--yes"])), "nothing to change\n");
