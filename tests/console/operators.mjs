@@ -62,7 +62,8 @@ async function focusACall(page) {
   await link("q3").waitFor();
   check(await link("q1").evaluate((element) => element === document.activeElement), "the focus is lost");
   check((await mark.count()) === 1, "the row that has the focus is another one");
-  const shown = await page.locator("main tbody a").evaluateAll((links) => links.map((each) => each.pathname.split("/").pop()));
+  const links = page.locator(`main a[href^="/console/calls/${session}/"]`);
+  const shown = await links.evaluateAll((links) => links.map((each) => each.pathname.split("/").pop()));
   const ids = [...missed, "q1", "q3"].filter((id) => shown.filter((other) => other === id).length !== 1);
   check(ids.length === 0, `not once in the list: ${ids} of ${shown}`);
   check(shown.indexOf("missed1") < shown.indexOf("q1"), `not the newest first: ${shown}`);
