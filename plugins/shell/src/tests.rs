@@ -27,12 +27,16 @@ const STACK_BYTES: usize = 64 * 1024 * 1024;
 
 /// Runs a script over a folder.
 fn run_in(folder: &Path, script: &str) -> Ended {
-    run_over(Files::new("/workspace", folder), script)
+    run_limited(folder, script, |_| {})
 }
 
-/// Runs a script in a thread of its own.
-fn run_over(files: Files, script: &str) -> Ended {
-    let run = || Script { text: script, variables: &[], input: Vec::new() }.run(files);
+/// Runs a script over a folder with other limits, in a thread of its own.
+fn run_limited(folder: &Path, script: &str, limit: impl FnOnce(&mut Files) + Send) -> Ended {
+    let run = || {
+        let mut files = Files::new("/workspace", folder);
+        limit(&mut files);
+        Script { text: script, variables: &[], input: Vec::new() }.run(files)
+    };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, run).unwrap();
         thread.join().unwrap().unwrap()

@@ -1,7 +1,6 @@
 //! Scripts that want to run for ever, to use all memory, or to leave the workspace.
 
-use super::{run, run_in, run_over};
-use crate::files::Files;
+use super::{run, run_in, run_limited};
 
 #[test]
 fn a_fork_bomb_ends_by_its_depth() {
@@ -169,9 +168,7 @@ fn more_paths_than_the_limit_are_an_error_and_never_cut() {
         (0..count).for_each(|index| std::fs::write(inside.join(format!("{index}.txt")), "x\n").unwrap());
     }
     let run = |max_paths, script: &str| {
-        let mut files = Files::new("/workspace", folder.path());
-        files.max_paths = max_paths;
-        run_over(files, script)
+        run_limited(folder.path(), script, |files| files.max_paths = max_paths)
     };
     let scripts = [
         ("echo *", 1),
