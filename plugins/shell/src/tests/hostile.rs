@@ -167,9 +167,8 @@ fn more_paths_than_the_limit_are_an_error_and_never_cut() {
         std::fs::create_dir_all(&inside).unwrap();
         (0..count).for_each(|index| std::fs::write(inside.join(format!("{index}.txt")), "x\n").unwrap());
     }
-    let run = |max_paths, script: &str| {
-        run_limited(folder.path(), script, |files| files.max_paths = max_paths)
-    };
+    let run =
+        |max_paths, script: &str| run_limited(folder.path(), script, |files| files.max_paths = max_paths);
     let scripts = [
         ("echo *", 1),
         ("for path in 1*; do echo $path; done", 1),
