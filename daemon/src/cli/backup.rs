@@ -112,9 +112,10 @@ async fn download(client: &Client, target: &TargetFile) -> Result<(), Failure> {
     Ok(())
 }
 
-const BACKUP_AS_OWNER: &str = "`toolgate backup FILE` asks the daemon instead, without its keys; or run it as the owner: `sudo -u '#UID' toolgate backup`";
-const RESTORE_AS_OWNER: &str =
-    "run it as the owner: `sudo -u '#UID' toolgate restore`; or give a folder that does not exist";
+const BACKUP_AS_OWNER: &str = "run it as the owner, `sudo -u '#UID' toolgate backup`, with a destination that the owner may write; \
+     or let the daemon take it with `toolgate backup FILE`, without its keys";
+const RESTORE_AS_OWNER: &str = "run it as the owner, `sudo -u '#UID' toolgate restore`, with a file that the owner may read; \
+     or give a folder that does not exist, and make the daemon's user its owner afterwards";
 
 /// Refuses to work as root in a folder of another user, such as the daemon's: its owner could put links in the place of files
 /// meanwhile, which root would read and write through.
