@@ -5,7 +5,8 @@
 //! `EXPIRED`. The writer wakes once for all answers of some milliseconds, and writes those of a session at once. The queue is bounded by bytes, and by organization; an outcome that does not fit is dropped and counted.
 //!
 //! The files of one organization are bounded together: the oldest gives way. A file is removed with its session, and when
-//! its last answer is older than the retention.
+//! its last answer is older than the retention. The audit log may be cut earlier: then the ids in the file are all that is
+//! known of the calls of earlier runs.
 
 mod file;
 mod record;
