@@ -179,7 +179,7 @@ fn a_data_folder_of_another_user_is_named_and_not_changed() {
     fs::write(data.join("letter"), "of another user").expect("a file");
     let mut command = Command::new(PROGRAM);
     command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(&data).current_dir("/");
-    // Modes do not bind root, so there the daemon runs as `nobody`; any other user gets a folder without write permission.
+    // Modes do not bind root, so root starts the daemon as the user `nobody`; any other user gets a folder without write permission.
     let mode = if geteuid().is_root() { 0o700 } else { 0o500 };
     if geteuid().is_root() {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");

@@ -263,8 +263,7 @@ fn compiler_settings() -> Config {
     config
 }
 
-/// The fuel of instructions. wasmtime charges bulk operations by bytes, but the growth of a memory one unit, whatever its
-/// length.
+/// The fuel of instructions. wasmtime charges bulk operations by bytes, and one unit for any growth of a memory.
 fn operator_cost() -> OperatorCost {
     let mut cost = OperatorCost::new();
     // The most that there is: the kernel takes longer than so many instructions for the 64 KiB of a page.

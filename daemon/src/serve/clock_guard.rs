@@ -2,7 +2,7 @@
 //! cut the audit log at once.
 //!
 //! A jump is told from the time at which a daemon last ran. After a long stop the clock is right, and the hold only delays the
-//! cleanup. What was used since the jump is never held.
+//! cleanup. Data that was used since the jump is never held.
 
 use crate::store::{ClockMarks, Store};
 

@@ -179,7 +179,7 @@ pub fn set_option(options: &mut Options, letter: char, name: &str, is_on: bool) 
         'x' => "xtrace",
         'E' => "errtrace",
         'h' | 'B' | 'm' => return Ok(()),
-        _ => return unsupported(&format!("-{letter}"), "-a -e -u -f -x -E -o"),
+        _ => return refuse_option(&format!("-{letter}"), "-a -e -u -f -x -E -o"),
     };
     let option = match name {
         "errexit" => &mut options.exits_on_error,
@@ -190,13 +190,13 @@ pub fn set_option(options: &mut Options, letter: char, name: &str, is_on: bool) 
         "errtrace" => &mut options.traces_errors,
         "pipefail" => &mut options.pipefail,
         "posix" => return Ok(()),
-        _ => return unsupported(name, "allexport errexit errtrace nounset noglob xtrace pipefail"),
+        _ => return refuse_option(name, "allexport errexit errtrace nounset noglob xtrace pipefail"),
     };
     *option = is_on;
     Ok(())
 }
 
-fn unsupported(option: &str, supported: &str) -> Outcome<()> {
+fn refuse_option(option: &str, supported: &str) -> Outcome<()> {
     let message = format!("option `{option}` is not supported by this shell: {supported} are");
     Err(Stop::Fail(2, message))
 }

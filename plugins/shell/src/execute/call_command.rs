@@ -67,7 +67,7 @@ impl Shell {
         if assignments.is_empty() {
             return self.call(name, rest, io);
         }
-        match self.exported(assignments, io) {
+        match self.exports_of(assignments, io) {
             Ok(scope) => self.state.scopes.push(scope),
             Err(stop) => return self.end_with(stop, io),
         }
@@ -79,7 +79,7 @@ impl Shell {
     }
 
     /// The variables of a command alone, as in `LANG=C sort`.
-    fn exported(
+    fn exports_of(
         &mut self,
         assignments: &[Assignment],
         io: &Streams,
